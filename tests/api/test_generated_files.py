@@ -14,6 +14,7 @@ import yaml
 
 from chart import render_template
 from strandline_api.outcome.causes import Cause
+from strandline_api.outcome.disruptions import Disruption
 from strandline_api.schema.crd import attempt_definition, pipeline_definition
 from strandline_api.schema.openapi import nodes
 from strandline_api.status.event_reasons import EventReason
@@ -132,7 +133,7 @@ def rows_of(page: str) -> list[list[str]]:
 
 def test_every_cause_reason_condition_and_event_is_explained() -> None:
     explained = [row[0].strip("`") for row in rows_of("failures.md")]
-    for words in (Cause, Reason, ConditionType, EventReason):
+    for words in (Cause, Disruption, Reason, ConditionType, EventReason):
         for word in words:
             assert word.value in explained, word
 
@@ -142,7 +143,14 @@ def test_every_row_has_as_many_cells_as_its_title() -> None:
         width = 0
         for row in rows_of(page):
             width = len(row) if set(row) == {"---"} else width
-            assert len(row) == width or row[0] in {"cause", "reason", "condition", "event", "field"}
+            assert len(row) == width or row[0] in {
+                "cause",
+                "disruption",
+                "reason",
+                "condition",
+                "event",
+                "field",
+            }
 
 
 def count_fields(definition: dict[str, Any]) -> int:

@@ -191,10 +191,10 @@ ROWS = {
         "node node-1 was drained",
     ),
     "evicted by nobody known": Row(
-        D.POD_EVICTED, EVICTED, spell_node(), "it was evicted from node node-1"
+        D.POD_EVICTED, EVICTED, spell_node(), "the pod was evicted from node node-1"
     ),
     "evicted, the node unreadable": Row(
-        D.POD_EVICTED, EVICTED, None, "it was evicted from node node-1"
+        D.POD_EVICTED, EVICTED, None, "the pod was evicted from node node-1"
     ),
     "shut down": Row(D.NODE_SHUTDOWN, SHUT, spell_node(), "node node-1 was shut down"),
     "shut down, the node unreadable": Row(D.NODE_SHUTDOWN, SHUT, None, "node node-1 was shut down"),
@@ -254,7 +254,7 @@ ROWS = {
             "Pod ephemeral local storage usage exceeds the total limit of containers 1Gi. ",
         ),
         spell_node(conditions=[spell_condition("DiskPressure")]),
-        "it used more of the disk of node node-1 than it is allowed",
+        "the pod used more of the disk of node node-1 than it is allowed",
     ),
     "a container over its ephemeral storage": Row(
         D.POD_OVER_LIMIT,
@@ -262,11 +262,11 @@ ROWS = {
             "Failed", "Evicted",
             'Container ray-worker exceeded its local ephemeral storage limit "1Gi". ',
         ),
-        spell_node(), "it used more of the disk",
+        spell_node(), "the pod used more of the disk",
     ),
     "more than its emptyDir": Row(
         D.POD_OVER_LIMIT, spell_status("Failed", "Evicted", OVER), spell_node(labels=GKE_SPOT),
-        "it used more of the disk",
+        "the pod used more of the disk",
     ),
     "preempted by the scheduler": Row(
         D.POD_PREEMPTED,
@@ -277,7 +277,7 @@ ROWS = {
                 "default-scheduler: preempting to accommodate a higher priority pod",
             ),
         ),
-        spell_node(labels=GKE_SPOT), "pods of higher priority took its place on node node-1",
+        spell_node(labels=GKE_SPOT), "pods of higher priority took the pod's place on node node-1",
     ),
     "preempted by the kubelet": Row(
         D.POD_PREEMPTED,
@@ -285,16 +285,16 @@ ROWS = {
             "Failed", "Preempting", "Preempted in order to admit critical pod",
             target=spell_target("TerminationByKubelet", PREEMPTED), state=spell_end(137),
         ),
-        spell_node(), "pods of higher priority took its place on node node-1",
+        spell_node(), "pods of higher priority took the pod's place on node node-1",
     ),
     "preempted by the kubelet, in the condition alone": Row(
         D.POD_PREEMPTED,
         spell_status("Running", target=spell_target("TerminationByKubelet", PREEMPTED)),
-        None, "pods of higher priority took its place on node node-1",
+        None, "pods of higher priority took the pod's place on node node-1",
     ),
     "by the kubelet, nobody knows why": Row(
         D.POD_EVICTED, spell_status("Running", target=spell_target("TerminationByKubelet")),
-        spell_node(), "it was evicted from node node-1",
+        spell_node(), "the pod was evicted from node node-1",
     ),
     "silent": Row(
         D.NODE_DIED, BY_TAINT,
@@ -321,7 +321,7 @@ ROWS = {
     ),
     "a taint of somebody's": Row(
         D.NODE_TAINTED, BY_TAINT, spell_node(taints=[spell_taint("team", "x", "NoExecute")]),
-        "a NoExecute taint of node node-1 evicted it",
+        "a NoExecute taint of node node-1 evicted the pod",
     ),
     "out of service": Row(
         D.NODE_OUT_OF_SERVICE, BY_TAINT,
@@ -340,7 +340,7 @@ ROWS = {
     ),
     "a sort that is not known yet": Row(
         D.POD_EVICTED, spell_status("Running", target=spell_target("SomethingNew", "for a reason")),
-        spell_node(), "it was evicted from node node-1",
+        spell_node(), "the pod was evicted from node node-1",
     ),
     "lost containers": Row(
         D.NODE_RESTARTED,
@@ -354,7 +354,7 @@ ROWS = {
 } | {
     f"not admitted: {reason}": Row(
         D.POD_REJECTED, spell_status("Failed", reason, f"Pod was rejected: {reason}"),
-        spell_node(labels=GKE_SPOT), f"node node-1 did not admit it: {reason}",
+        spell_node(labels=GKE_SPOT), f"node node-1 did not admit the pod: {reason}",
     )
     for reason in (
         "OutOfcpu", "OutOfmemory", "OutOfpods", "OutOfnvidia.com/gpu", "OutOfephemeral-storage",

@@ -20,7 +20,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from fake_store import Body, FakeStore, clone, matches
+from fake_store import Body, Change, FakeStore, clone, matches
 from strandline_operator.cluster.api import Page, Scope
 from strandline_operator.cluster.errors import Gone, Invalid, NotFound, Unavailable
 from strandline_operator.model.plan import Resource
@@ -178,6 +178,23 @@ class FakeApi:
                 if self._concerns(scope, change.resource, change.body):
                     yield {"type": change.kind, "object": clone(change.body)}
             await asyncio.sleep(0.001)
+
+    def put_node(self, body: Body) -> None:
+        """A node joins, or changes; watches see it."""
+        self._show_node("MODIFIED" if body["metadata"]["name"] in self.nodes else "ADDED", body)
+
+    def remove_node(self, name: str) -> None:
+        """A node's object is deleted; watches see it."""
+        body = self.nodes[name]
+        assert body is not None
+        self._show_node("DELETED", body)
+        self.nodes[name] = None
+
+    def _show_node(self, kind: str, body: Body) -> None:
+        version = self.store.skip_version()
+        metadata = {"namespace": "", **body["metadata"], "resourceVersion": str(version)}
+        shown = self.nodes[metadata["name"]] = {**body, "metadata": metadata}
+        self.store.history.append(Change(version, Resource.NODE, kind, clone(shown)))
 
     def drop_watches(self) -> None:
         """End every stream, as a server does when its time is up."""

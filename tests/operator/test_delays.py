@@ -215,7 +215,7 @@ def test_a_pod_that_ends_as_it_is_deleted_is_no_obstacle(cluster: SimulatedClust
     ("reason", "words"),
     [
         ("FailedMount", 'MountVolume.SetUp failed for volume "s3": secret "s3" not found'),
-        ("FailedAttachVolume", 'Multi-Attach error for volume "pvc-1": used by pod corpus-0'),
+        ("FailedAttachVolume", 'AttachVolume.Attach failed for volume "pvc-1": no such disk'),
         ("FailedMapVolume", "no such device"),
     ],
 )

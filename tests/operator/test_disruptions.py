@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,8 +21,13 @@ from node_bodies import (
 from strandline_api.outcome.causes import Cause
 from strandline_api.outcome.disruptions import Disruption
 from strandline_api.outcome.evidence import Evidence
-from strandline_operator.decide.disruptions import CONDITIONS, TAINTS, find_mark
-from strandline_operator.decide.evidence import find_pod_evidence
+from strandline_operator.decide.disruptions import (
+    CONDITIONS,
+    SHUTDOWN_REASONS,
+    TAINTS,
+    find_mark,
+)
+from strandline_operator.decide.evidence import find_pod_evidence, find_reserved_name
 from strandline_operator.model.nodes import NodeMarks, read_marks
 from strandline_operator.model.notices import Notice
 from strandline_operator.model.objects import Pod
@@ -61,6 +67,21 @@ def test_every_kind_and_every_mark_has_a_row() -> None:
     conditions = {name for marks in played for name, _ in marks.conditions}
     assert {mark.name for mark in TAINTS} <= taints
     assert {mark.name for mark in CONDITIONS} <= conditions
+
+
+def test_the_page_names_every_mark_beside_its_kind() -> None:
+    """The page is made from the contract's words; what is looked for is in the operator."""
+    page = (Path(__file__).parents[2] / "docs" / "failures.md").read_text(encoding="utf-8")
+    rows = {kind: next(row for row in page.splitlines() if row.startswith(f"| `{kind}` |"))
+            for kind in Disruption}  # fmt: skip
+    for mark in (*TAINTS, *CONDITIONS):
+        assert f"`{mark.name}`" in rows[mark.kind], mark
+        assert mark.spot_kind is None or f"`{mark.name}`" in rows[mark.spot_kind], mark
+    for reason in SHUTDOWN_REASONS:
+        assert f"`{reason}`" in rows[D.NODE_SHUTDOWN]
+    for kind, row in rows.items():
+        assert f"| `{kind.cause}` |" in row
+        assert kind.advice in row
 
 
 @pytest.mark.parametrize(
@@ -170,6 +191,34 @@ PARTS = st.fixed_dictionaries(
             {"conditions": ODD, "reason": ODD, "containerStatuses": ODD}),
     },
 )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("words", "is_kept"),
+    [
+        ('failed to reserve container name "a": name "a" is reserved for "b"', True),
+        ("error reserving ctr name k8s_ray-head_x for id 1: name is reserved", True),
+        ('Conflict. The container name "/k8s_ray-head_x" is already in use by container 1', True),
+        ("failed to create containerd task: exec format error", False),
+    ],
+)
+def test_a_name_that_is_not_let_go_is_known_by_each_runtimes_words(
+    words: str, *, is_kept: bool
+) -> None:
+    waiting = {"waiting": {"reason": "CreateContainerError", "message": words}}
+    seen = find_reserved_name(Pod.read(spell_pod(spell_status("Running", state=waiting))))
+    assert (seen is not None) is is_kept
+    assert seen is None or seen.details["reason"] == D.NODE_RESTARTED
+
+
+@pytest.mark.parametrize("labels", [GKE_SPOT, {}])
+def test_evidence_says_where_the_node_was_spot_whoever_took_it(labels: Json) -> None:
+    row = Row(D.NODE_DRAINED, EVICTED, spell_node(labels=labels, unschedulable=True), "")
+    (seen,) = read_row(row)
+    assert (seen.cause, seen.details.get("capacity")) == (
+        Cause.EVICTED,
+        "spot" if labels else None,
+    )
 
 
 @given(PARTS, PARTS)

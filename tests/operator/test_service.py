@@ -99,7 +99,7 @@ def test_what_belongs_to_a_pipeline_asks_for_its_pass() -> None:
     async def story() -> None:
         await scene.service.start()
         await until(lambda: len(scene.seen) == 1)
-        await until(lambda: sum(call.verb == "watch" for call in scene.api.calls) == 5)
+        await until(lambda: sum(call.verb == "watch" for call in scene.api.calls) == 6)
         make_rayjob(store, pipeline, attempt)
         await until(lambda: len(scene.seen) == 2)
         make_pod(store, pipeline, "head", "head")
@@ -125,7 +125,7 @@ def test_what_was_copied_into_another_namespace_is_none_of_the_pipelines() -> No
     async def story() -> None:
         await scene.service.start()
         await until(lambda: len(scene.seen) == 1)
-        await until(lambda: sum(call.verb == "watch" for call in scene.api.calls) == 5)
+        await until(lambda: sum(call.verb == "watch" for call in scene.api.calls) == 6)
         for resource, body in ((Resource.POD, pod), (Resource.RAYJOB, rayjob)):
             metadata = {name: body["metadata"][name] for name in ("name", "labels")}
             store.create(resource, "elsewhere", {**body, "metadata": metadata})
@@ -233,8 +233,10 @@ def test_only_the_namespaces_that_were_named_are_looked_at() -> None:
 
     async def story() -> None:
         await scene.service.start()
-        assert {watch.scope.namespace for watch in scene.service.watches} == {"one", "two"}
-        assert len(scene.service.watches) == 10
+        # Nodes are in no namespace.
+        *watches, nodes = scene.service.watches
+        assert {watch.scope.namespace for watch in watches} == {"one", "two"}
+        assert (len(watches), nodes.scope.resource) == (10, Resource.NODE)
         await asyncio.sleep(0.02)
         assert scene.seen == []
 

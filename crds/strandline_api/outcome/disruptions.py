@@ -87,7 +87,7 @@ _ROWS = {
     ),
     Disruption.POD_PREEMPTED: (
         Cause.PREEMPTED,
-        "pods of higher priority took its place on {node}",
+        "pods of higher priority took the pod's place on {node}",
         (
             "Pod: DisruptionTarget `PreemptionByScheduler`; or `Preempting`, by the kubelet for a "
             "critical pod."
@@ -98,7 +98,11 @@ _ROWS = {
         Cause.EVICTED,
         "{node} was drained",
         "Pod: DisruptionTarget `EvictionByEvictionAPI`. Node: cordoned, by nobody of those below.",
-        "Nothing: the next attempt goes on elsewhere, or when the node takes pods again.",
+        (
+            "Nothing: the next attempt goes on elsewhere, or when the node takes pods again. A "
+            "managed node group of EKS drains spot nodes that are taken back, without another "
+            "mark: then `capacity` is `spot`."
+        ),
     ),
     Disruption.NODE_CONSOLIDATED: (
         Cause.EVICTED,
@@ -166,7 +170,7 @@ _ROWS = {
     ),
     Disruption.POD_OVER_LIMIT: (
         Cause.EVICTED,
-        "it used more of the disk of {node} than it is allowed",
+        "the pod used more of the disk of {node} than it is allowed",
         (
             'Pod: `Evicted`, "Pod ephemeral local storage usage exceeds the total limit of '
             'containers …", "Container … exceeded its local ephemeral storage limit …" or "Usage '
@@ -179,7 +183,7 @@ _ROWS = {
     ),
     Disruption.POD_EVICTED: (
         Cause.EVICTED,
-        "it was evicted from {node}",
+        "the pod was evicted from {node}",
         "Pod: a DisruptionTarget or `Evicted`. Nothing on the node says by whom.",
         "Nothing: the next attempt goes on. The API server's audit log says who asked for it.",
     ),
@@ -215,7 +219,7 @@ _ROWS = {
     ),
     Disruption.NODE_TAINTED: (
         Cause.NODE_LOST,
-        "a NoExecute taint of {node} evicted it",
+        "a NoExecute taint of {node} evicted the pod",
         "Pod: DisruptionTarget `DeletionByTaintManager`. Node: a NoExecute taint of somebody's.",
         f"{_ELSEWHERE} What is to stay needs a toleration in its pod template.",
     ),
@@ -230,7 +234,7 @@ _ROWS = {
     ),
     Disruption.POD_REJECTED: (
         Cause.NODE_LOST,
-        "{node} did not admit it: {what}",
+        "{node} did not admit the pod: {what}",
         (
             "Pod: `OutOfcpu`, `OutOfmemory`, `OutOfpods`, `NodeAffinity`, `NodePorts`, "
             "`TaintToleration`, `UnexpectedAdmissionError`, `TopologyAffinityError` and their like."

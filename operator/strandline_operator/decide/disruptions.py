@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from strandline_api.outcome.disruptions import Disruption
 from strandline_api.spec.pod_paths import AUTOSCALER_CONTAINER
@@ -96,7 +96,12 @@ _SHORTAGE = re.compile(r"low on resource: \[?([\w./-]+)|had condition: \[?(\w+)"
 _SHUTTING = re.compile(r"node shutdown|node is shutting", re.IGNORECASE)
 _CRITICAL = re.compile(r"preempted by kubelet|to admit critical pod", re.IGNORECASE)
 _OUT_OF_SERVICE = re.compile(r"out[- ]of[- ]service", re.IGNORECASE)
-_RESERVED = re.compile(r"failed to reserve (container|sandbox) name|is reserved for", re.IGNORECASE)
+# As containerd, CRI-O and Docker have it.
+_RESERVED = re.compile(
+    r"failed to reserve (?:container|sandbox) name|is reserved for|error reserving \w+ name"
+    r"|name is reserved|container name \S+ is already in use",
+    re.IGNORECASE,
+)
 _RESOURCES = {
     "memory": "memory",
     "memorypressure": "memory",
@@ -160,6 +165,7 @@ class Taking:
         words: what the pod itself said; empty: nothing.
         mark: the word by which it is known: a taint, a condition, a reason.
         seconds: from the mark to the node's end; None: the pod gets its own grace.
+        is_spot: the node is known to be spot, whoever took it.
     """
 
     kind: Disruption
@@ -168,6 +174,7 @@ class Taking:
     words: str = ""
     mark: str = ""
     seconds: float | None = None
+    is_spot: bool = False
 
     @property
     def sentence(self) -> str:
@@ -211,15 +218,17 @@ def find_taking(
     A pod that says nothing was taken with its node where that is marked and the pod is going.
     """
     case = _read_case(pod, marks, notices)
-    found = next((taking for read in _READERS if (taking := read(case)) is not None), None)
-    if found is not None or not _is_going(pod):
-        return found
-    return _name_taker(case) or _find_death(case)
+    taking = next(filter(None, (read(case) for read in _READERS)), None)
+    if taking is None and _is_going(pod):
+        taking = _name_taker(case) or _find_death(case)
+    return None if taking is None else replace(taking, is_spot=case.is_spot)
 
 
 def find_mark(pod: Pod, marks: NodeMarks | None, notices: Iterable[Notice] = ()) -> Taking | None:
     """Return who takes the node of a pod away, whatever has become of the pod; None: nobody."""
-    return None if marks is None else _name_taker(_read_case(pod, marks, notices))
+    case = _read_case(pod, marks, notices)
+    taker = None if marks is None else _name_taker(case)
+    return None if taker is None else replace(taker, is_spot=case.is_spot)
 
 
 def is_unexplained(marks: NodeMarks | None) -> bool:
@@ -249,7 +258,7 @@ def _is_going(pod: Pod) -> bool:
     if pod.is_gone or pod.meta.is_deleting or pod.phase == "Failed":
         return True
     return any(
-        container.ends
+        container.ends and not container.is_running
         for container in pod.containers
         if not container.is_init and container.name != AUTOSCALER_CONTAINER
     )
@@ -433,4 +442,4 @@ def _find_karpenters_reason(case: _Case) -> Disruption | None:
 
 
 def _with_words(case: _Case, taking: Taking) -> Taking:
-    return Taking(taking.kind, taking.node, taking.what, case.words, taking.mark, taking.seconds)
+    return replace(taking, words=case.words)

@@ -73,7 +73,8 @@ def blame_taking(pod: Pod, taking: Taking) -> Evidence:
         _blame(pod, taking.kind.cause, message, reason=taking.kind.value), cause=taking.kind.cause
     )
     mark = {"mark": taking.mark} if taking.mark else {}
-    return replace(seen, details={**seen.details, **mark})
+    capacity = {"capacity": "spot"} if taking.is_spot else {}
+    return replace(seen, details={**seen.details, **mark, **capacity})
 
 
 def find_image_problem(pod: Pod) -> Evidence | None:

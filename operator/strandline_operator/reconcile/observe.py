@@ -42,7 +42,7 @@ from strandline_operator.reconcile.caches.cluster_cache import (
 )
 from strandline_operator.reconcile.caches.defaults import NamespaceDefaults
 from strandline_operator.reconcile.caches.nodes import NodeMemory, list_suspects
-from strandline_operator.reconcile.caches.notices import NoticeMemory, list_stuck, list_taken
+from strandline_operator.reconcile.caches.notices import NoticeMemory, list_stuck
 from strandline_operator.reconcile.caches.own_kinds import read_attempt, read_pipeline
 from strandline_operator.reconcile.caches.pods import PodMemory, PodOwner
 from strandline_operator.reconcile.departures import DepartureReports
@@ -158,9 +158,8 @@ async def observe(
     stuck = list_stuck(rayjob, children.rayclusters, children.pods, now)
     driver, ask_at = await _read_driver(api, pipeline, current, children, inputs.drivers, now)
     marks = await inputs.nodes.read_marks(api, children.pods, children.gone_pods, now)
-    reasons = await inputs.notices.look_at_all(
-        api, namespace, list_taken((*children.pods, *children.gone_pods), marks), now
-    )
+    known = (*children.pods, *children.gone_pods)
+    reasons = await inputs.notices.read_reasons(api, known, marks, now)
     claim, output = await _read_claims(reader, kept, filled, current, inputs.claims, now)
     view = View(
         pipeline=pipeline,

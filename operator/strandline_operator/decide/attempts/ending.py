@@ -29,14 +29,13 @@ _BY_TEARDOWN = frozenset({Cause.INTERRUPTED, Cause.KILLED})
 # What is said where nobody knows; a node that is lost explains it.
 _VAGUE = frozenset({Cause.UNKNOWN, Cause.STALLED, Cause.SUBMISSION_FAILED})
 _DELETED = "Deleted"
-_VAGUE_DISRUPTIONS = frozenset(
-    {
-        Disruption.POD_EVICTED,
-        Disruption.NODE_TAINTED,
-        Disruption.NODE_GONE,
-        Disruption.NODE_DISRUPTED,
-    }
-)
+# How exactly a disruption says who it was; all others say it best.
+_RANKS: dict[str, int] = {
+    Disruption.POD_EVICTED: 0,
+    Disruption.NODE_TAINTED: 0,
+    Disruption.NODE_GONE: 0,
+    Disruption.NODE_DISRUPTED: 1,
+}
 # Ends that say enough; what befell a worker on the way did not bring them about.
 _DELIBERATE = frozenset(set(ExitCode) - {ExitCode.APPLICATION_ERROR})
 _OWN_ENDS = _DELIBERATE - {ExitCode.INTERRUPTED}
@@ -66,8 +65,8 @@ def merge(scene: Scene, evidence: Iterable[Evidence]) -> tuple[EvidenceRecord, .
 
 def _is_vaguer(known: Evidence, seen: Evidence) -> bool:
     """Return whether evidence that is kept does not say who took a pod, and what is seen does."""
-    before, after = known.details.get("reason"), seen.details.get("reason")
-    return before in _VAGUE_DISRUPTIONS and after not in _VAGUE_DISRUPTIONS and before != after
+    before, after = (_RANKS.get(str(each.details.get("reason")), 2) for each in (known, seen))
+    return before < after
 
 
 def _identify(seen: Evidence) -> tuple[object, ...]:
@@ -124,7 +123,7 @@ def _pick(scene: Scene, pod: Pod) -> Iterator[Evidence]:
     reserved = find_reserved_name(pod) if is_head(pod) else None
     if reserved is not None and is_fresh:
         yield reserved
-    for seen in (*scene.read_pod(pod), *_find_node_mark(scene, pod)):
+    for seen in (*scene.read_pod(pod), *_read_node(scene, pod)):
         if seen.cause is Cause.OOM_KILLED:
             # containerd shows it late, at the teardown even, so no time is too late for it.
             if not is_explained:
@@ -146,7 +145,7 @@ def _is_of_submitter(status: AttemptStatus, seen: Evidence) -> bool:
     )
 
 
-def _find_node_mark(scene: Scene, pod: Pod) -> Iterator[Evidence]:
+def _read_node(scene: Scene, pod: Pod) -> Iterator[Evidence]:
     """Yield who takes the head's node away, though the head has not gone yet.
 
     Its driver's end is told within a second, and what becomes of the pod after half a minute.
@@ -154,7 +153,12 @@ def _find_node_mark(scene: Scene, pod: Pod) -> Iterator[Evidence]:
     status = scene.status
     is_decided = status.outcome is not None and status.outcome.exit_code in _OWN_ENDS
     # One that came to its own end would have come to it anywhere.
-    taker = None if is_decided or not is_head(pod) else scene.find_taker(pod)
+    if is_decided or not is_head(pod):
+        return
+    # What took a pod it knows best itself.
+    if any(seen.cause in DISRUPTIONS for seen in scene.read_pod(pod)):
+        return
+    taker = scene.find_taker(pod)
     if taker is not None:
         yield blame_taking(pod, taker)
 

@@ -34,6 +34,7 @@ KEEP_SECONDS = 10.0
 OVERDUE_SECONDS = 10.0
 # Of a pod and its node either may go first, and their watches are two.
 LATE_SECONDS = 10.0
+NEW_SECONDS = 60.0
 # A right that is missing is missing on purpose.
 FORBIDDEN_SECONDS = 3_600.0
 # Some 300 bytes each. Of nodes that are gone, and of pods.
@@ -118,7 +119,7 @@ class NodeMemory:
         if self.is_allowed and not self.watched.is_current(now):
             new = [pod for pod in ended if pod.meta.uid not in self._of_pods]
             await self._read_unwatched(api, living, new, now)
-        found = {pod.meta.uid: self._find(pod.node, now) for pod in living}
+        found = {pod.meta.uid: self._find(pod, now) for pod in living}
         for pod in ended:
             known = self._of_pods.get(pod.meta.uid)
             if known is None or now - known.gone < LATE_SECONDS:
@@ -128,19 +129,25 @@ class NodeMemory:
         return {uid: marks for uid, marks in found.items() if marks is not None}
 
     def _keep(self, pod: Pod, known: _LastMarks | None, now: float) -> _LastMarks | None:
-        marks = self._find(pod.node, now)
+        marks = self._find(pod, now)
         if marks is None:
             return known
         last = _LastMarks(marks, now if known is None else known.gone)
         _put(self._of_pods, pod.meta.uid, last, MOST_PODS)
         return last
 
-    def _find(self, name: str, now: float) -> NodeMarks | None:
-        """Return what was seen of a node last; None: nothing."""
-        watched = next(iter(self.watched.find(name)), None)
-        if watched is not None and self.watched.is_current(now):
+    def _find(self, pod: Pod, now: float) -> NodeMarks | None:
+        """Return what was seen last of a pod's node; None: nothing."""
+        watched = next(iter(self.watched.find(pod.node)), None)
+        is_current = self.watched.is_current(now)
+        if watched is not None and is_current:
             return watched
-        return self._last.get(name, watched)
+        last = self._last.get(pod.node, watched)
+        # A node that was gone before this process began. One that is new shows a moment later.
+        is_old = now - pod.meta.created > NEW_SECONDS and (pod.is_gone or _is_leaving(pod))
+        if last is None and is_current and is_old:
+            return NodeMarks(pod.node, is_known=False, is_gone=True)
+        return last
 
     async def _read_unwatched(
         self, api: Api, living: list[Pod], gone: list[Pod], now: float
@@ -168,6 +175,8 @@ class NodeMemory:
         return found
 
     async def _ask(self, api: Api, name: str, now: float) -> _NodeRead:
+        if not self.is_allowed:
+            return _NodeRead(NodeView(NodeState.UNREAD))
         try:
             body = await api.get(Resource.NODE, None, name)
         except Forbidden:

@@ -8,6 +8,7 @@ means.
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -26,6 +27,8 @@ from strandline_operator.render.order import Role
 
 KEEP_SECONDS = 4.0
 MOST_OBJECTS = 3
+OF_NODES = "default"  # the namespace of events about what is in none
+MOST_REASONS = 1_000  # pods of which is kept why they were taken
 # What is well has come further by then; a pod that runs gets more, since Ray takes its time.
 STUCK_SECONDS = 3.0
 UNREADY_SECONDS = 45.0
@@ -51,14 +54,14 @@ def list_stuck(
     return tuple(_list_names(rayjob, cluster, mine, now))[:MOST_OBJECTS]
 
 
-def list_taken(pods: Iterable[Pod], marks: Mapping[str, NodeMarks]) -> tuple[str, ...]:
-    """Return names of pods that are evicted by whoever says only in events why."""
-    names = (
-        pod.meta.name
-        for pod in pods
-        if (pod.disruption or pod.meta.is_deleting) and is_unexplained(marks.get(pod.meta.uid))
-    )
-    return tuple(dict.fromkeys(names))[:MOST_OBJECTS]
+def _is_about(event: Notice, pod: Pod) -> bool:
+    return event.uid == pod.meta.uid or (event.kind == "Node" and event.name == pod.node)
+
+
+def list_unexplained(pods: Iterable[Pod], marks: Mapping[str, NodeMarks]) -> list[Pod]:
+    """Return pods that go, or went, by whoever says only in events why."""
+    going = (pod for pod in pods if pod.is_gone or pod.meta.is_deleting or pod.disruption)
+    return [pod for pod in going if is_unexplained(marks.get(pod.meta.uid))]
 
 
 def _list_names(
@@ -101,6 +104,7 @@ class NoticeMemory:
     _kept: TtlCache[_Key, tuple[Notice, ...]] = field(
         default_factory=lambda: TtlCache(KEEP_SECONDS)
     )
+    _reasons: OrderedDict[str, tuple[Notice, ...]] = field(default_factory=OrderedDict)
 
     async def look(
         self, api: Api, namespace: str, names: Iterable[str], now: float
@@ -111,12 +115,28 @@ class NoticeMemory:
         """
         return await self._look(api, [_Key(namespace, name) for name in names], now)
 
-    async def look_at_all(
-        self, api: Api, namespace: str, names: Iterable[str], now: float
+    async def read_reasons(
+        self, api: Api, pods: Iterable[Pod], marks: Mapping[str, NodeMarks], now: float
     ) -> tuple[Notice, ...]:
-        """Return the same, with what is no warning."""
-        keys = [_Key(namespace, name, is_all=True) for name in names]
-        return await self._look(api, keys, now)
+        """Return what was said of pods that are taken away, and what is no warning with it.
+
+        A pod that is gone is asked about once, and what was said of it is kept.
+        """
+        unexplained = list_unexplained(pods, marks)
+        due = [pod for pod in unexplained if not (pod.is_gone and pod.meta.uid in self._reasons)]
+        for pod in due[:MOST_OBJECTS]:
+            keys = [
+                _Key(pod.meta.namespace, pod.meta.name, is_all=True),
+                _Key(OF_NODES, pod.node, is_all=True),
+            ]
+            events = await self._look(api, keys, now)
+            about = tuple(event for event in events if _is_about(event, pod))
+            if about or pod.is_gone:
+                self._reasons[pod.meta.uid] = about
+            while len(self._reasons) > MOST_REASONS:
+                self._reasons.popitem(last=False)
+        known = (self._reasons.get(pod.meta.uid, ()) for pod in unexplained)
+        return tuple(event for events in known for event in events)
 
     async def _look(self, api: Api, keys: list[_Key], now: float) -> tuple[Notice, ...]:
         found = [await self._kept.read(key, now, partial(self._ask, api, key)) for key in keys]

@@ -1,0 +1,153 @@
+"""A volume that a lost node still has: the attempt waits, free, and says what frees it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from simulated_cluster import SimulatedCluster
+from strandline_api.outcome.causes import Cause
+from strandline_api.times import format_time
+from strandline_operator.model.plan import Resource
+
+HEAD = "corpus-1-head"
+MULTI = (
+    'Multi-Attach error for volume "pvc-8f21" Volume is already exclusively attached to one node'
+    " and can't be attached to another"
+)
+USED = 'Multi-Attach error for volume "pvc-8f21" Volume is already used by pod(s) corpus-0-head'
+HELD = [
+    ("FailedAttachVolume", MULTI),
+    ("FailedAttachVolume", USED),
+    (
+        "FailedAttachVolume",
+        'AttachVolume.Attach failed for volume "pvc-8f21" : rpc error: code = Internal desc ='
+        " volume vol-1 is already attached to node ip-10-0-0-7",
+    ),
+    (
+        "FailedAttachVolume",
+        'AttachVolume.Attach failed for volume "pvc-8f21" : googleapi: Error 400:'
+        " RESOURCE_IN_USE_BY_ANOTHER_RESOURCE - The disk is already being used by 'gke-1'",
+    ),
+    (
+        "FailedAttachVolume",
+        'AttachVolume.Attach failed for volume "pvc-8f21" : VolumeInUse: vol-1 is already attached'
+        " to an instance",
+    ),
+]
+BROKEN = [
+    ("FailedAttachVolume", 'AttachVolume.Attach failed for volume "pvc-8f21" : disk not found'),
+    ("FailedAttachVolume", 'AttachVolume.Attach failed for volume "pvc-8f21" : permission denied'),
+    ("FailedMount", 'MountVolume.SetUp failed for volume "secret" : secret "x" not found'),
+]
+CREATING = [{"name": "ray-head", "state": {"waiting": {"reason": "ContainerCreating"}}}]
+
+
+def start(**deadlines: str) -> SimulatedCluster:
+    """An attempt whose head has its node, and no container yet."""
+    cluster = SimulatedCluster()
+    if deadlines:
+        cluster.edit(deadlines=deadlines)
+    cluster.settle()
+    cluster.bind_claim()
+    cluster.start_rayjob()
+    cluster.end_rayjob("Initializing", "")
+    for pod in cluster.list_of(Resource.POD):
+        pod["spec"] = {"nodeName": "node-2"}
+        pod["metadata"]["creationTimestamp"] = format_time(cluster.time)
+        pod["status"] = {"phase": "Pending", "containerStatuses": CREATING}
+    cluster.settle()
+    return cluster
+
+
+def remember_former_head(cluster: SimulatedCluster) -> None:
+    """The head of an attempt before went with its node."""
+    labels = {"strandline.dev/role": "head", "strandline.dev/attempt": "0"}
+    cluster.gone_pods.append(
+        {
+            "metadata": {"name": "corpus-0-head", "uid": "old", "labels": labels},
+            "spec": {"nodeName": "node-1"},
+        }
+    )
+
+
+def status_of(cluster: SimulatedCluster) -> Any:
+    return cluster.attempts["corpus-1"][1]
+
+
+def read_condition(cluster: SimulatedCluster) -> tuple[str, str]:
+    condition = status_of(cluster).find_condition("Succeeded")
+    return condition.reason, condition.message
+
+
+def wait(cluster: SimulatedCluster, seconds: float, warning: tuple[str, str]) -> None:
+    """Time goes on, and the controller warns each two minutes."""
+    end = cluster.time + seconds
+    while cluster.time < end:
+        cluster.notices.clear()
+        cluster.warn("Pod", HEAD, *warning)
+        cluster.advance(min(120.0, end - cluster.time))
+
+
+@pytest.mark.parametrize("warning", HELD)
+def test_an_attempt_waits_free_for_a_volume_that_another_node_has(warning: tuple[str, str]) -> None:
+    cluster = start()
+    remember_former_head(cluster)
+    wait(cluster, 4 * 3600, warning)
+    reason, message = read_condition(cluster)
+    assert (status_of(cluster).end_time, reason) == (None, "VolumeStillAttached")
+    assert "waits for volume pvc-8f21, which node" in message
+    assert "`node.kubernetes.io/out-of-service=nodeshutdown:NoExecute`" in message
+    assert ("node ip-10-0-0-7 has" if "ip-10-0-0-7" in warning[1] else "node node-1 has") in message
+    summary = cluster.status.find_condition("Succeeded")
+    assert summary is not None
+    assert summary.reason == "VolumeStillAttached"
+
+
+def test_where_no_former_node_is_known_none_is_named() -> None:
+    cluster = start()
+    wait(cluster, 60, HELD[0])
+    assert "which another node has" in read_condition(cluster)[1]
+
+
+def test_a_volume_that_comes_free_gives_the_start_all_its_time() -> None:
+    cluster = start()
+    wait(cluster, 3 * 3600, HELD[0])
+    cluster.notices.clear()
+    cluster.set_pod("head", containerStatuses=[{"name": "ray-head", "state": {"running": {}}}])
+    cluster.settle()
+    assert status_of(cluster).end_time is None
+    cluster.advance(cluster.limits.pre_running - 1)
+    assert status_of(cluster).end_time is None
+    cluster.advance(3)
+    assert status_of(cluster).end_time is not None
+    cluster.finish_teardown()
+    assert status_of(cluster).cause is Cause.SCHEDULING_TIMEOUT
+
+
+def test_a_limit_that_somebody_set_holds() -> None:
+    cluster = start(preRunning="10m")
+    wait(cluster, 590, HELD[0])
+    assert status_of(cluster).end_time is None
+    wait(cluster, 20, HELD[0])
+    assert status_of(cluster).end_time is not None
+    assert "which another node has" in status_of(cluster).evidence[0].message
+
+
+@pytest.mark.parametrize("warning", BROKEN)
+def test_a_volume_that_can_not_be_had_is_not_waited_for_without_end(
+    warning: tuple[str, str],
+) -> None:
+    cluster = start()
+    wait(cluster, 60, warning)
+    assert read_condition(cluster)[0] == "VolumeNotMounted"
+    wait(cluster, cluster.limits.pre_running, warning)
+    assert status_of(cluster).end_time is not None
+
+
+def test_warnings_that_have_stopped_hold_nothing() -> None:
+    cluster = start()
+    wait(cluster, 60, HELD[0])
+    cluster.advance(200)
+    assert read_condition(cluster)[0] == "Starting"

@@ -1,0 +1,264 @@
+"""Drivers are told which of their nodes are about to go: what, once, and at no pass's cost."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from typing import Any
+
+import pytest
+from kubernetes.aio.client.configuration import Configuration
+
+from fake_api import FakeApi
+from http_stub import serve
+from node_bodies import (
+    AKS_SPOT,
+    EKS_SPOT,
+    GKE_SPOT,
+    SHUTTING_DOWN,
+    end_by_eviction,
+    spell_node,
+    spell_taint,
+)
+from operator_bodies import KEY, make_attempt, make_pipeline, make_pod
+from played_operator import Operator
+from simulated_cluster import SimulatedCluster
+from strandline_api.outcome.reader_token import HEADER, derive_notice_token, derive_token
+from strandline_api.times import format_time
+from strandline_operator.cluster.client import KubernetesApi
+from strandline_operator.cluster.driver import DriverAddress, send_notice
+from strandline_operator.cluster.errors import Unavailable
+from strandline_operator.model.limits import Limits
+from strandline_operator.model.nodes import read_marks
+from strandline_operator.model.plan import Departure, PassPlan, Resource
+from strandline_operator.model.view import View
+from strandline_operator.reconcile.departures import MOST_AT_ONCE, MOST_TRIES, DepartureReports
+
+Json = dict[str, Any]
+ITN = spell_taint("aws-node-termination-handler/spot-itn", "1a2b")
+MARKS: list[tuple[Json, float, str]] = [
+    (spell_node(labels=EKS_SPOT, taints=[ITN]), 120.0, "spot node node-w is being taken back"),
+    (
+        spell_node(
+            labels=GKE_SPOT, taints=[spell_taint("cloud.google.com/impending-node-termination")]
+        ),
+        30.0,
+        "spot node node-w is being taken back",
+    ),
+    (
+        spell_node(
+            labels=AKS_SPOT, taints=[spell_taint("remediator.kubernetes.azure.com/unschedulable")]
+        ),
+        30.0,
+        "spot node node-w is being taken back",
+    ),
+    (
+        spell_node(labels=GKE_SPOT, conditions=[SHUTTING_DOWN]),
+        15.0,
+        "spot node node-w is being taken back",
+    ),
+    (spell_node(conditions=[SHUTTING_DOWN]), 15.0, "node node-w is being shut down"),
+    (
+        spell_node(taints=[spell_taint("karpenter.sh/disrupted")]),
+        45.0,
+        "Karpenter is taking node node-w away",
+    ),
+    (
+        spell_node(taints=[spell_taint("ToBeDeletedByClusterAutoscaler", "1")]),
+        45.0,
+        "node node-w is being removed by the cluster autoscaler",
+    ),
+    (
+        spell_node(metadata={"deletionTimestamp": "2026-11-26T04:00:00Z"}),
+        45.0,
+        "node node-w is gone",
+    ),
+]
+
+
+@pytest.fixture
+def cluster() -> SimulatedCluster:
+    """An attempt that runs on two nodes, its pods with addresses and a grace of 45 seconds."""
+    cluster = SimulatedCluster.running()
+    for pod in cluster.list_of(Resource.POD):
+        ending = "h" if pod["metadata"]["name"].endswith("head") else "w"
+        pod["spec"] = {"nodeName": f"node-{ending}", "terminationGracePeriodSeconds": 45}
+        pod["status"]["podIP"] = "10.0.0.1" if ending == "h" else "10.0.0.2"
+    cluster.marks = {"node-h": read_marks(spell_node()), "node-w": read_marks(spell_node())}
+    cluster.settle()
+    return cluster
+
+
+def find_pod(cluster: SimulatedCluster, ending: str) -> Json:
+    pods = cluster.list_of(Resource.POD)
+    return next(pod for pod in pods if pod["metadata"]["name"].endswith(ending))
+
+
+def list_due(cluster: SimulatedCluster) -> list[tuple[str, float, str]]:
+    plan = cluster.pass_once()
+    return [(each.node, each.seconds, each.why) for each in plan.departures]
+
+
+@pytest.mark.parametrize(("node", "seconds", "why"), MARKS)
+def test_a_mark_on_a_workers_node_is_told_with_the_time_that_is_left(
+    cluster: SimulatedCluster, node: Json, seconds: float, why: str
+) -> None:
+    assert list_due(cluster) == []
+    cluster.marks["node-w"] = read_marks(node)
+    assert list_due(cluster) == [("10.0.0.2", seconds, why)]
+    (departure,) = cluster.pass_once().departures
+    assert (departure.head, departure.pod) == (
+        "10.0.0.1",
+        find_pod(cluster, "cpu")["metadata"]["uid"],
+    )
+
+
+def test_a_mark_on_the_heads_node_is_told_the_same(cluster: SimulatedCluster) -> None:
+    cluster.marks["node-h"] = read_marks(spell_node(taints=[ITN]))
+    assert list_due(cluster) == [("10.0.0.1", 120.0, "spot node node-h is being taken back")]
+
+
+def test_a_pod_that_is_told_to_go_is_told_of_with_what_is_left_of_its_grace(
+    cluster: SimulatedCluster,
+) -> None:
+    gone_by = format_time(cluster.time + 40)
+    find_pod(cluster, "cpu")["metadata"]["deletionTimestamp"] = gone_by
+    assert list_due(cluster) == [("10.0.0.2", 40.0, "pod corpus-1-cpu was told to go")]
+    cluster.time += 60
+    assert list_due(cluster)[0][1] == 0.0
+
+
+def test_a_pod_that_is_evicted_is_told_of_before_its_deletion(cluster: SimulatedCluster) -> None:
+    status = {**end_by_eviction(), "podIP": "10.0.0.2"}
+    find_pod(cluster, "cpu")["status"] = status
+    assert list_due(cluster) == [("10.0.0.2", 45.0, "the pod is being evicted from node node-w")]
+
+
+def test_a_node_that_is_only_cordoned_goes_nowhere(cluster: SimulatedCluster) -> None:
+    cluster.marks["node-w"] = read_marks(spell_node(unschedulable=True))
+    assert list_due(cluster) == []
+
+
+@pytest.mark.parametrize("state", ["starting", "ended", "deleted", "no address"])
+def test_nobody_is_told_where_no_driver_is_at_work(cluster: SimulatedCluster, state: str) -> None:
+    cluster.marks["node-w"] = read_marks(spell_node(taints=[ITN]))
+    if state == "starting":
+        cluster = SimulatedCluster()
+        cluster.settle()
+        cluster.bind_claim()
+        cluster.start_rayjob()
+        cluster.end_rayjob("Initializing", "")
+    elif state == "ended":
+        cluster.end_rayjob("Failed", "FAILED", message="exit code 1")
+    elif state == "deleted":
+        (rayjob,) = cluster.list_of(Resource.RAYJOB)
+        rayjob["metadata"]["deletionTimestamp"] = format_time(cluster.time)
+    else:
+        find_pod(cluster, "head")["status"].pop("podIP")
+    assert list_due(cluster) == []
+
+
+def make_departure(pod: str = "w", mark: str = "spot-itn", seconds: float = 120.0) -> Departure:
+    return Departure("uid-1", "10.0.0.1", pod, mark, f"ip-{pod}", seconds, f"{pod} goes")
+
+
+URL = "http://10.0.0.1:8780/notice"
+
+
+def report(reports: DepartureReports, api: FakeApi, *departures: Departure) -> bool:
+    return asyncio.run(reports.report(api, "p", departures, 8780))
+
+
+def test_a_driver_is_told_once_of_each_pod_and_mark() -> None:
+    api, reports = FakeApi(answers={URL: 200}), DepartureReports()
+    for _ in range(3):
+        assert not report(reports, api, make_departure())
+    body = {"node": "ip-w", "seconds": 120.0, "why": "w goes"}
+    assert api.pushed == [(URL, body, derive_notice_token("uid-1"))]
+    report(reports, api, make_departure(mark="deletionTimestamp"), make_departure("v"))
+    assert len(api.pushed) == 3
+    reports.forget("p")
+    report(reports, api, make_departure())
+    assert len(api.pushed) == 4
+
+
+@pytest.mark.parametrize("status", [404, 405, 501])
+def test_a_driver_that_knows_no_notices_is_left_alone_for_good(status: int) -> None:
+    api, reports = FakeApi(answers={URL: status}), DepartureReports()
+    assert not report(reports, api, make_departure())
+    assert not report(reports, api, make_departure("v"))
+    assert len(api.pushed) == 1
+    # The next attempt may have a newer image.
+    newer = Departure("uid-2", "10.0.0.1", "w", "m", "ip", 1.0, "w goes")
+    report(reports, api, newer)
+    assert len(api.pushed) == 2
+
+
+def test_a_driver_that_does_not_answer_is_told_again_a_few_times() -> None:
+    api, reports = FakeApi(), DepartureReports()
+    tries = [report(reports, api, make_departure()) for _ in range(MOST_TRIES + 2)]
+    assert tries == [True] * (MOST_TRIES - 1) + [False] * 3
+    assert len(api.calls) == MOST_TRIES
+    api, reports = FakeApi(), DepartureReports()
+    assert report(reports, api, make_departure())
+    api.answers[URL] = 200
+    assert not report(reports, api, make_departure())
+
+
+def test_who_has_the_least_time_is_told_first() -> None:
+    api, reports = FakeApi(answers={URL: 200}), DepartureReports()
+    many = [make_departure(str(number), seconds=100.0 - number) for number in range(40)]
+    assert report(reports, api, *many)
+    assert [body["seconds"] for _, body, _ in api.pushed] == [
+        61.0 + number for number in range(MOST_AT_ONCE)
+    ]
+    assert not report(reports, api, *many)
+    assert len(api.pushed) == 40
+
+
+def test_a_pass_tells_a_driver_and_comes_back_where_it_could_not() -> None:
+    api = FakeApi()
+    pipeline = make_pipeline(api.store)
+    make_attempt(api.store, pipeline)
+    make_pod(api.store, pipeline, "corpus-1-head", "head", ip="10.0.0.1")
+    operator = Operator(api, Limits())
+
+    def decide(view: View, *_: object) -> PassPlan:
+        return PassPlan(departures=(make_departure(),), wake_at=api.store.time + 5)
+
+    operator.passes.decide = decide
+    passed = asyncio.run(operator.passes.run(KEY))
+    assert passed.wake_at == api.store.time + 1
+    api.answers[URL] = 200
+    passed = asyncio.run(operator.passes.run(KEY))
+    assert (len(api.pushed), passed.wake_at) == (1, api.store.time + 5)
+
+
+def test_a_notice_is_a_post_with_the_token_of_notices() -> None:
+    async def story() -> None:
+        async with serve() as stub:
+            api = KubernetesApi(Configuration(host=stub.url), agent="tests/1")
+            port = int(stub.url.rpartition(":")[2])
+            token = derive_notice_token("uid-1")
+            address = DriverAddress("127.0.0.1", port, token)
+            stub.answer({"pending": 2})
+            assert await send_notice(api, address, {"node": "10.0.0.2"}) == 200
+            stub.answer({}, 501)
+            assert await send_notice(api, address, {"node": "10.0.0.2"}) == 501
+            first = stub.asked[0]
+            assert (first.method, first.path, first.body) == (
+                "POST",
+                "/notice",
+                {"node": "10.0.0.2"},
+            )
+            assert first.headers[HEADER.lower()] == token
+            with pytest.raises(Unavailable):
+                await send_notice(api, DriverAddress("127.0.0.1", 1, token), {})
+            await api.close()
+
+    asyncio.run(story())
+
+
+def test_the_token_of_notices_is_not_that_of_readers() -> None:
+    digest = hashlib.sha256(b"strandline notice of uid-1").hexdigest()
+    assert derive_notice_token("uid-1") == digest != derive_token("uid-1")
