@@ -56,9 +56,15 @@ def test_every_setting_reaches_the_operator(helm: Helm) -> None:
     settings, plain = parse(flags), Settings()
     names = Settings.model_fields
     assert [name for name in names if getattr(settings, name) == getattr(plain, name)] == [
-        "namespaces"
+        "namespaces",
+        "read_nodes",  # off where the right is; see below
     ]
     assert settings.retry_defaults.max_delay is None
+
+
+def test_nodes_are_not_asked_for_without_the_right(helm: Helm) -> None:
+    values = ("--set", "rbac.readNodes=false")
+    assert parse(flags_of(helm.render(*values))).read_nodes is False
 
 
 def test_users_may_be_left_to_the_platform(helm: Helm) -> None:

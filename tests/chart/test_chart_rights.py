@@ -41,7 +41,6 @@ REQUEST = re.compile(
 # Asked for only in the story that stands beside it.
 RARE = {
     ("get", "nodes"): "pods of a node that does not answer",
-    ("list", "nodes"): "a pod was killed for memory, and no limit is set",
     ("get", "curationattempts"): "an attempt's name is taken already",
     ("get", "rayjobs"): "a RayJob's name is taken already",
     ("patch", "persistentvolumeclaims"): "somebody asks for a larger claim",

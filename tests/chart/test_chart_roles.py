@@ -69,7 +69,8 @@ def test_a_namespaced_installation_makes_nothing_of_the_whole_cluster(helm: Helm
 def test_only_the_right_to_read_nodes_goes_beyond_the_namespaces(helm: Helm) -> None:
     manifests = helm.render("--set", "watchNamespaces={corpora}", "--set", "rbac.userRoles=false")
     (role,) = of_kind(manifests, "ClusterRole")
-    assert role["rules"] == [{"apiGroups": [""], "resources": ["nodes"], "verbs": ["get", "list"]}]
+    (rule,) = role["rules"]
+    assert rule == {"apiGroups": [""], "resources": ["nodes"], "verbs": ["get", "list", "watch"]}
     (binding,) = of_kind(manifests, "ClusterRoleBinding")
     assert binding["roleRef"]["name"] == role["metadata"]["name"]
     assert binding["subjects"][0]["namespace"] == RELEASE

@@ -30,6 +30,7 @@ DERIVED = {
     "retry_defaults": "retryDefaults",
     "pod_security": "podSecurity",
     "attempt_network": "attemptNetworkPolicy",
+    "read_nodes": "rbac",
     "preflight": "preflight",
     "preflight_longest": "preflight",
 }
@@ -75,6 +76,7 @@ def test_the_derived_defaults_are_those_of_the_operator() -> None:
     assert VALUES["metrics"]["port"] == own.metrics_port
     assert VALUES["livenessPort"] == own.liveness_port
     assert VALUES["shutdownGraceSeconds"] == own.shutdown_grace
+    assert VALUES["rbac"]["readNodes"] == own.read_nodes
     assert VALUES["preflight"]["enabled"] == own.preflight
     longest = read_settings({"preflight_longest": VALUES["preflight"]["longest"]}, {})
     assert longest.preflight_longest == own.preflight_longest

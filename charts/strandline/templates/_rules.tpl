@@ -49,12 +49,12 @@
 {{- end }}
 {{- end }}
 
-{{/* Whether a node still runs the pods that it has, and how much it has for them, is written in no
-     namespace. */}}
+{{/* Whether a node still runs the pods that it has, who takes it away, and how much it has for pods
+     is written in no namespace. */}}
 {{- define "strandline.nodeRules" -}}
 - apiGroups: [""]
   resources: [nodes]
-  verbs: [get, list]
+  verbs: [get, list, watch]
 {{- end }}
 
 {{- define "strandline.subjects" -}}
