@@ -332,11 +332,12 @@ ROWS = {
         "node node-1 was taken out of service",
     ),
     "its node's object is gone": Row(
-        D.NODE_GONE, COLLECTED, None, "node node-1 is gone"
+        D.NODE_GONE, COLLECTED, None, "node node-1 was removed from the cluster"
     ),
     "a node that is being deleted": Row(
         D.NODE_GONE, EVICTED,
-        spell_node(metadata={"deletionTimestamp": "2026-11-26T04:00:00Z"}), "node node-1 is gone",
+        spell_node(metadata={"deletionTimestamp": "2026-11-26T04:00:00Z"}),
+        "node node-1 was removed from the cluster",
     ),
     "a sort that is not known yet": Row(
         D.POD_EVICTED, spell_status("Running", target=spell_target("SomethingNew", "for a reason")),

@@ -71,7 +71,7 @@ MARKS: list[tuple[Json, float, str]] = [
     (
         spell_node(metadata={"deletionTimestamp": "2026-11-26T04:00:00Z"}),
         45.0,
-        "node node-w is gone",
+        "node node-w is being removed from the cluster",
     ),
 ]
 
@@ -124,6 +124,8 @@ def test_a_pod_that_is_told_to_go_is_told_of_with_what_is_left_of_its_grace(
     gone_by = format_time(cluster.time + 40)
     find_pod(cluster, "cpu")["metadata"]["deletionTimestamp"] = gone_by
     assert list_due(cluster) == [("10.0.0.2", 40.0, "pod corpus-1-cpu was told to go")]
+    cluster.marks["node-w"] = read_marks(spell_node(conditions=[SHUTTING_DOWN]))
+    assert list_due(cluster) == [("10.0.0.2", 15.0, "node node-w is being shut down")]
     cluster.time += 60
     assert list_due(cluster)[0][1] == 0.0
 

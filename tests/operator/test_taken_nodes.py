@@ -135,7 +135,7 @@ def test_a_node_that_is_gone_before_its_pods_has_taken_them(cluster: SimulatedCl
     cluster.settle()
     assert status_of(cluster).end_time is None  # nobody has said yet that the driver is lost
     fail(cluster, ECHOES[1])
-    check_end(cluster, Disruption.NODE_GONE, "node node-h is gone")
+    check_end(cluster, Disruption.NODE_GONE, "node node-h was removed from the cluster")
 
 
 @pytest.mark.parametrize(

@@ -204,7 +204,7 @@ _ROWS = {
     ),
     Disruption.NODE_GONE: (
         Cause.NODE_LOST,
-        "{node} is gone",
+        "{node} was removed from the cluster",
         "Pod: DisruptionTarget `DeletionByPodGC`. Node: its object is gone, or being deleted.",
         _ELSEWHERE,
     ),

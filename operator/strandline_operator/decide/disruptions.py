@@ -1,4 +1,4 @@
-"""Who took a pod's node away, or the pod off its node: one table, and how a pod's words are read.
+"""Who took a pod's node away, or the pod off its node: how a pod's words and its node's are read.
 
 A pod says by which way it went: eviction, shutdown, a taint, garbage collection. Who went that way
 is only written on its node. Both together give a kind of the contract's list. This room must not
@@ -13,79 +13,21 @@ from dataclasses import dataclass, replace
 
 from strandline_api.outcome.disruptions import Disruption
 from strandline_api.spec.pod_paths import AUTOSCALER_CONTAINER
-from strandline_operator.model.nodes import OUT_OF_SERVICE_TAINT, NodeMarks
+from strandline_operator.decide.taker_marks import (
+    CANDIDATE,
+    CONDITIONS,
+    DELETION,
+    DIED,
+    DRAINED,
+    GONE,
+    SHUTDOWN,
+    SUMMARY,
+    TAINTS,
+    TakerMark,
+)
+from strandline_operator.model.nodes import NodeMarks
 from strandline_operator.model.notices import Notice
 from strandline_operator.model.objects import Pod
-
-# Seconds. GCE and Azure give the short one; a kubelet keeps half of it for critical pods.
-EC2_NOTICE, SHORT_NOTICE, SHUTDOWN_NOTICE = 120.0, 30.0, 15.0
-
-
-@dataclass(frozen=True, slots=True)
-class Mark:
-    """What somebody writes on a node that they take away.
-
-    Attributes:
-        name: of the taint or condition.
-        kind: what it means on a node that is not known to be spot.
-        spot_kind: what it means on one that is; None: the same.
-        what: who it is, where the kind's sentence names somebody.
-        value: of the taint; empty: any.
-        seconds: from the mark to the node's end; None: its pods get their own grace.
-    """
-
-    name: str
-    kind: Disruption
-    spot_kind: Disruption | None = None
-    what: str = ""
-    value: str = ""
-    seconds: float | None = None
-
-
-_SPOT, _MAINTENANCE = Disruption.SPOT_RECLAIMED, Disruption.NODE_MAINTENANCE
-_AWS, _AZURE = "aws-node-termination-handler/", "remediator.kubernetes.azure.com/"
-# Where several are there, the first that fits: who says most exactly why goes before who carries it
-# out, and both before what follows from it.
-TAINTS = (
-    Mark(f"{_AWS}spot-itn", _SPOT, seconds=EC2_NOTICE),
-    Mark("cloudprovider.azure.microsoft.com/draining", _SPOT, seconds=SHORT_NOTICE),
-    Mark(f"{_AWS}rebalance-recommendation", _SPOT),
-    Mark(f"{_AWS}scheduled-maintenance", _MAINTENANCE),
-    Mark(f"{_AWS}asg-lifecycle-termination", Disruption.NODE_SCALED_DOWN, what="its scaling group"),
-    Mark(
-        "ToBeDeletedByClusterAutoscaler",
-        Disruption.NODE_SCALED_DOWN,
-        what="the cluster autoscaler",
-    ),
-    Mark("karpenter.sh/disrupted", Disruption.NODE_DISRUPTED),
-    Mark("karpenter.sh/disruption", Disruption.NODE_DISRUPTED, value="disrupting"),
-    Mark("remediator.aks.microsoft.com/unschedulable", _MAINTENANCE, _SPOT, seconds=SHORT_NOTICE),
-    Mark(
-        "remediator.kubernetes.azure.com/unschedulable", _MAINTENANCE, _SPOT, seconds=SHORT_NOTICE
-    ),
-    Mark("cloud.google.com/impending-node-termination", _MAINTENANCE, _SPOT, seconds=SHORT_NOTICE),
-    Mark("node.cloudprovider.kubernetes.io/shutdown", Disruption.NODE_SHUTDOWN, _SPOT, seconds=0.0),
-    Mark(OUT_OF_SERVICE_TAINT, Disruption.NODE_OUT_OF_SERVICE, seconds=0.0),
-)
-CONDITIONS = (
-    Mark("PreemptScheduled", _SPOT, seconds=SHORT_NOTICE),
-    Mark("TerminateScheduled", _MAINTENANCE),
-    Mark("RedeployScheduled", _MAINTENANCE),
-    Mark("RebootScheduled", _MAINTENANCE),
-)
-_SHUTDOWN = Mark("NodeShutdown", Disruption.NODE_SHUTDOWN, _SPOT, seconds=SHUTDOWN_NOTICE)
-_DELETION = Mark("deletionTimestamp", Disruption.NODE_GONE)
-_GONE = Mark("NodeGone", Disruption.NODE_GONE, _SPOT, seconds=0.0)
-_DIED = Mark("NodeDied", Disruption.NODE_DIED)
-# It takes nothing away by itself, and says who it was where a pod was evicted.
-_CANDIDATE = Mark(
-    "DeletionCandidateOfClusterAutoscaler",
-    Disruption.NODE_SCALED_DOWN,
-    what="the cluster autoscaler",
-)
-_DRAINED = Mark("unschedulable", Disruption.NODE_DRAINED)
-# Azure's detector sums its events up in one condition, and names them in the reason.
-_SUMMARY = "VMEventScheduled"
 
 _OVER_LIMIT = re.compile(
     r"ephemeral local storage usage exceeds|exceeded its local ephemeral storage limit"
@@ -289,7 +231,7 @@ def _find_shutdown(case: _Case) -> Taking | None:
     if case.pod.reason not in SHUTDOWN_REASONS and not _SHUTTING.search(case.text):
         return None
     # A node is shut down in the end whoever takes it.
-    return _with_words(case, _name_taker(case) or _apply(case, _SHUTDOWN))
+    return _with_words(case, _name_taker(case) or _apply(case, SHUTDOWN))
 
 
 def _find_rejection(case: _Case) -> Taking | None:
@@ -306,10 +248,10 @@ def _find_eviction(case: _Case) -> Taking | None:
     taints = {name for name, _ in case.marks.taints}
     if (taker := _name_taker(case)) is not None:
         return _with_words(case, taker)
-    if _CANDIDATE.name in taints:
-        return _with_words(case, _apply(case, _CANDIDATE))
+    if CANDIDATE.name in taints:
+        return _with_words(case, _apply(case, CANDIDATE))
     if case.marks.is_cordoned:
-        return _with_words(case, _apply(case, _DRAINED))
+        return _with_words(case, _apply(case, DRAINED))
     return case.take(Disruption.POD_EVICTED)
 
 
@@ -326,7 +268,7 @@ def _find_collection(case: _Case) -> Taking | None:
         return None
     if _OUT_OF_SERVICE.search(case.text):
         return case.take(Disruption.NODE_OUT_OF_SERVICE)
-    return _with_words(case, _name_taker(case) or _apply(case, _GONE))
+    return _with_words(case, _name_taker(case) or _apply(case, GONE))
 
 
 def _find_kubelets_eviction(case: _Case) -> Taking | None:
@@ -345,7 +287,7 @@ def _find_kubelets_eviction(case: _Case) -> Taking | None:
 def _find_other(case: _Case) -> Taking | None:
     """Return a disruption of a sort that is not known yet, or of before there were conditions."""
     if case.pod.reason == "NodeLost":
-        return _with_words(case, _name_taker(case) or _apply(case, _DIED))
+        return _with_words(case, _name_taker(case) or _apply(case, DIED))
     if not case.pod.disruption:
         return None
     taker = _name_taker(case)
@@ -395,16 +337,16 @@ def _name_taker(case: _Case) -> Taking | None:
     for mark in TAINTS:
         if mark.name in taints and mark.value in {"", taints[mark.name]}:
             return _apply(case, mark)
-    reasons = {reason for name, reason in marks.conditions if name == _SUMMARY}
+    reasons = {reason for name, reason in marks.conditions if name == SUMMARY}
     conditions = {name for name, _ in marks.conditions} | reasons
     for mark in CONDITIONS:
         if mark.name in conditions:
             return _apply(case, mark)
     if marks.is_shutting_down:
-        return _apply(case, _SHUTDOWN)
+        return _apply(case, SHUTDOWN)
     if marks.is_gone:
-        return _apply(case, _GONE)
-    return _apply(case, _DELETION) if marks.is_deleting else None
+        return _apply(case, GONE)
+    return _apply(case, DELETION) if marks.is_deleting else None
 
 
 def _find_death(case: _Case) -> Taking | None:
@@ -413,13 +355,13 @@ def _find_death(case: _Case) -> Taking | None:
     is_tainted = case.pod.disruption == _BY_TAINT and (
         case.marks.is_unready or bool(taints & {_NOT_READY, _UNREACHABLE})
     )
-    return _apply(case, _DIED) if case.marks.is_silent or is_tainted else None
+    return _apply(case, DIED) if case.marks.is_silent or is_tainted else None
 
 
 _NOT_READY, _UNREACHABLE = "node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"
 
 
-def _apply(case: _Case, mark: Mark) -> Taking:
+def _apply(case: _Case, mark: TakerMark) -> Taking:
     kind = mark.spot_kind if case.is_spot and mark.spot_kind is not None else mark.kind
     if kind is Disruption.NODE_DISRUPTED:
         kind = _find_karpenters_reason(case) or kind

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from strandline_api.law.retry import merge_policies
 from strandline_api.names import name_claim, name_rayjob, select_namesakes, select_pipeline
@@ -20,6 +21,8 @@ from strandline_operator.decide.obstacles.predecessors import is_beginning, need
 from strandline_operator.decide.obstacles.preflight import needs_preflight
 from strandline_operator.decide.run.memory import needs_nodes
 from strandline_operator.model.code import CodeFiles
+from strandline_operator.model.nodes import NodeMarks, NodeView
+from strandline_operator.model.notices import Notice
 from strandline_operator.model.objects import Pod, RayClusterState, RayJob, VolumeClaim
 from strandline_operator.model.plan import Resource
 from strandline_operator.model.view import (
@@ -155,11 +158,8 @@ async def observe(
     layer, problems, defaults = await inputs.defaults.read(api, namespace, now)
     filled = replace(pipeline, spec=fill_in(pipeline, defaults))
     rayjob = _find_rayjob(pipeline, current, children)
-    stuck = list_stuck(rayjob, children.rayclusters, children.pods, now)
     driver, ask_at = await _read_driver(api, pipeline, current, children, inputs.drivers, now)
-    marks = await inputs.nodes.read_marks(api, children.pods, children.gone_pods, now)
-    known = (*children.pods, *children.gone_pods)
-    reasons = await inputs.notices.read_reasons(api, known, marks, now)
+    environment = await _look_around(reader, rayjob, children, inputs, now)
     claim, output = await _read_claims(reader, kept, filled, current, inputs.claims, now)
     view = View(
         pipeline=pipeline,
@@ -178,9 +178,9 @@ async def observe(
         turn=turn or Turn(),
         refusals=(*refusals, *problems, *inputs.blind(namespace)),
         unread=tuple(reader.refused),
-        nodes=await inputs.nodes.look(api, list_suspects(children.pods, now), now),
-        marks=marks,
-        notices=(*await inputs.notices.look(api, namespace, stuck, now), *reasons),
+        nodes=environment.nodes,
+        marks=environment.marks,
+        notices=environment.notices,
         defaults=defaults,
     )
     if needs_others(pipeline, current):
@@ -246,6 +246,26 @@ async def _list_siblings(reader: Reader, selector: str) -> Siblings:
         tuple(map(RayClusterState.read, clusters)),
         tuple(map(Pod.read, pods)),
     )
+
+
+class _Environment(NamedTuple):
+    """What is known of pods from elsewhere: how their nodes stand, their marks, and events."""
+
+    nodes: dict[str, NodeView]
+    marks: dict[str, NodeMarks]
+    notices: tuple[Notice, ...]
+
+
+async def _look_around(
+    reader: Reader, rayjob: RayJob | None, children: _Children, inputs: PassInputs, now: float
+) -> _Environment:
+    api, pods = reader.api, (*children.pods, *children.gone_pods)
+    stuck = list_stuck(rayjob, children.rayclusters, children.pods, now)
+    nodes = await inputs.nodes.look(api, list_suspects(children.pods, now), now)
+    marks = await inputs.nodes.read_marks(api, children.pods, children.gone_pods, now)
+    warnings = await inputs.notices.look(api, reader.namespace, stuck, now)
+    reasons = await inputs.notices.read_reasons(api, pods, marks, now)
+    return _Environment(nodes, marks, (*warnings, *reasons))
 
 
 def _find_rayjob(

@@ -68,17 +68,17 @@ def _find_departure(scene: Scene, pod: Pod) -> tuple[str, float, str] | None:
     empty meanwhile. A drain tells each pod, a second later.
     """
     taker = scene.find_taker(pod)
-    if pod.meta.is_deleting:
+    limit = None if taker is None else taker.seconds
+    if pod.meta.is_deleting or pod.disruption:
         gone_by = scene.now + pod.grace if pod.meta.gone_by is None else pod.meta.gone_by
-        return _DELETION, gone_by - scene.now, _describe(scene, pod, taker)
-    if pod.disruption:
-        limit = None if taker is None else taker.seconds
-        seconds = pod.grace if limit is None else min(limit, pod.grace)
-        return pod.disruption, seconds, _describe(scene, pod, taker)
+        seconds = gone_by - scene.now
+        # A node may be gone before its pods have had their grace.
+        seconds = seconds if limit is None else min(seconds, limit)
+        mark = _DELETION if pod.meta.is_deleting else pod.disruption
+        return mark, seconds, _describe(scene, pod, taker)
     if taker is None:
         return None
-    seconds = pod.grace if taker.seconds is None else taker.seconds
-    return taker.mark, seconds, _announce(taker)
+    return taker.mark, pod.grace if limit is None else limit, _announce(taker)
 
 
 def _describe(scene: Scene, pod: Pod, taker: Taking | None) -> str:
