@@ -156,6 +156,25 @@ def test_a_pod_that_ends_by_itself_on_a_node_that_is_only_cordoned_was_not_taken
     assert [seen.cause for seen in find_pod_evidence(killed, cordoned)] == [Cause.KILLED]
 
 
+def test_a_pod_that_runs_again_was_not_taken_though_its_node_is_marked() -> None:
+    status = spell_status("Running", state={"running": {"startedAt": "2026-11-26T04:00:00Z"}})
+    status["containerStatuses"][0]["lastState"] = spell_end(1)
+    marked = read_marks(taint("aws-node-termination-handler/spot-itn"))
+    assert list(find_pod_evidence(Pod.read(spell_pod(status)), marked)) == []
+    status["containerStatuses"][0] |= {"state": spell_end(1)}
+    assert [seen.cause for seen in find_pod_evidence(Pod.read(spell_pod(status)), marked)] == [
+        Cause.PREEMPTED
+    ]
+
+
+def test_containers_that_a_deleted_pod_has_lost_say_nothing() -> None:
+    """A kubelet that has not looked yet writes the same as one that has lost them."""
+    body = spell_pod(spell_status("Running", state=spell_end(137, "ContainerStatusUnknown")))
+    body["metadata"]["deletionTimestamp"] = "2026-11-26T04:00:00Z"
+    assert list(find_pod_evidence(Pod.read(body), read_marks(spell_node()))) == []
+    assert list(find_pod_evidence(Pod.read(body, is_gone=True), read_marks(spell_node()))) == []
+
+
 def test_a_kill_for_memory_is_told_beside_a_shutdown() -> None:
     status = {**SHUT, "containerStatuses": [
         {"name": "ray-worker", "state": spell_end(137, "OOMKilled")}]}  # fmt: skip

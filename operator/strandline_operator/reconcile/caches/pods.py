@@ -48,12 +48,10 @@ class PodMemory:
         pod = observation.value
         pipeline = find_owner(pod.meta)
         if observation.is_gone:
-            before = self._live.get(pipeline, {}).get(pod.meta.uid)
             _take_out(self._live, pipeline, pod.meta.uid)
-            self._mark_gone(pipeline, pod.follow(before))
+            self._mark_gone(pipeline, pod)
         elif pod.meta.uid not in self._order:
-            mine = self._live.setdefault(pipeline, {})
-            mine[pod.meta.uid] = pod.follow(mine.get(pod.meta.uid))
+            self._live.setdefault(pipeline, {})[pod.meta.uid] = pod
         return pipeline
 
     def live(self, pipeline: PodOwner) -> dict[str, Pod]:
