@@ -93,6 +93,23 @@ def test_a_pod_that_went_keeps_the_marks_of_its_time() -> None:
     assert cluster.look(ended=(gone(),), now=NOW + LATE_SECONDS + 1)["uid-of-a"] == read_marks(SPOT)
 
 
+@pytest.mark.parametrize(("role", "is_kept"), [("worker", True), ("head", False)])
+def test_a_worker_that_was_let_go_keeps_the_marks_of_when_it_was(
+    role: str, *, is_kept: bool
+) -> None:
+    """Karpenter takes a node away as soon as it is empty."""
+    cluster = Watched(SPOT)
+    meta: Json = {
+        "labels": {"strandline.dev/role": role},
+        "deletionTimestamp": format_time(NOW + 30),
+    }
+    cluster.look(make_a_pod(**meta))
+    cluster.show("MODIFIED", KARPENTERS)
+    expected = read_marks(SPOT if is_kept else KARPENTERS)
+    assert cluster.look(make_a_pod(**meta), now=NOW + 1)["uid-of-a"] == expected
+    assert cluster.look(ended=(gone(**meta),), now=NOW + 2)["uid-of-a"] == expected
+
+
 def test_a_node_may_go_a_moment_after_its_pod() -> None:
     cluster = Watched(SPOT)
     cluster.look(ended=(gone(),))
@@ -104,8 +121,9 @@ def test_a_node_may_go_a_moment_after_its_pod() -> None:
 def test_a_node_that_was_gone_before_this_process_is_known_to_be(
     age: float, *, is_gone: bool
 ) -> None:
-    cluster = Watched()
     created = format_time(NOW - age)
+    assert Watched().look(ended=(gone(creationTimestamp=created),)) == {}
+    cluster = Watched(spell_node("node-2"))
     assert cluster.look(make_a_pod(creationTimestamp=created)) == {}
     found = cluster.look(ended=(gone(creationTimestamp=created),))
     assert [marks.is_gone for marks in found.values()] == ([True] if is_gone else [])

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, NamedTuple
 
+from strandline_api.names import ROLE_LABEL
 from strandline_operator.cluster.api import Api, Body
 from strandline_operator.cluster.errors import ApiError, Forbidden
 from strandline_operator.cluster.scope_cache import Observation, ScopeCache
@@ -28,6 +29,7 @@ from strandline_operator.model.nodes import (
 from strandline_operator.model.objects import Pod
 from strandline_operator.model.plan import Resource
 from strandline_operator.reconcile.caches.ttl_cache import TtlCache
+from strandline_operator.render.order import Role
 
 KEEP_SECONDS = 10.0
 # A kubelet that answers needs some seconds more than the pod's grace.
@@ -113,16 +115,19 @@ class NodeMemory:
     ) -> dict[str, NodeMarks]:
         """Return the marks of pods' nodes by uid of the pod; of pods that went, as they were then.
 
-        A node that takes no pod any more may be emptied and removed long after its last one went.
+        A node that takes no pod any more may be emptied and removed long after its last one went,
+        and at once after a worker that was let go.
         """
         living, ended = ([pod for pod in found if pod.node] for found in (pods, gone))
         if self.is_allowed and not self.watched.is_current(now):
             new = [pod for pod in ended if pod.meta.uid not in self._of_pods]
             await self._read_unwatched(api, living, new, now)
+        leaving = [pod for pod in living if _is_let_go(pod)]
         found = {pod.meta.uid: self._find(pod, now) for pod in living}
-        for pod in ended:
+        for pod in (*leaving, *ended):
             known = self._of_pods.get(pod.meta.uid)
-            if known is None or now - known.gone < LATE_SECONDS:
+            is_late = known is not None and (_is_let_go(pod) or now - known.gone >= LATE_SECONDS)
+            if not is_late:
                 known = self._keep(pod, known, now)
             if known is not None:
                 found[pod.meta.uid] = known.marks
@@ -143,9 +148,10 @@ class NodeMemory:
         if watched is not None and is_current:
             return watched
         last = self._last.get(pod.node, watched)
-        # A node that was gone before this process began. One that is new shows a moment later.
+        # A node that was gone before this process began. One that is new shows a moment later, and
+        # a server that shows no node at all keeps them to itself.
         is_old = now - pod.meta.created > NEW_SECONDS and (pod.is_gone or _is_leaving(pod))
-        if last is None and is_current and is_old:
+        if last is None and is_current and is_old and len(self.watched) > 0:
             return NodeMarks(pod.node, is_known=False, is_gone=True)
         return last
 
@@ -185,6 +191,15 @@ class NodeMemory:
         except ApiError:
             return _NodeRead(NodeView(NodeState.UNREAD))
         return _NodeRead(read_node(body), None if body is None else read_marks(body))
+
+
+def _is_let_go(pod: Pod) -> bool:
+    """Return whether a worker is deleted for none of a node's reasons, as one that is not needed.
+
+    A head that is deleted so may be one that nobody heard of any more.
+    """
+    is_worker = pod.meta.labels.get(ROLE_LABEL) == Role.WORKER
+    return is_worker and pod.meta.is_deleting and not (pod.disruption or pod.reason)
 
 
 def _is_leaving(pod: Pod) -> bool:
