@@ -47,8 +47,10 @@ FULL_SPEC: dict[str, Any] = {
     "retryCause": "OOMKilled",
     "fingerprint": "0f" * 16,
     "memory": {"head": "6Gi", "big": 3 * 2**30},
+    "onDemand": ["head"],
 }
 FULL_STATUS: dict[str, Any] = {
+    "noRoomSince": {"head": "2026-11-21T09:31:05Z"},
     "observedGeneration": 1,
     "conditions": [
         {

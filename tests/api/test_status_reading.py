@@ -70,6 +70,14 @@ FULL: dict[str, Any] = {
     "retryTrigger": "Retry",
     "memory": {"head": "6Gi", "big": 1024},
     "memoryRequested": {"head": "4Gi", "big": 512},
+    "spot": [
+        {
+            "name": "head",
+            "disruptions": 2,
+            "onDemandSince": "2026-11-21T10:31:05Z",
+            "reason": "lost its node 2 times",
+        }
+    ],
     "progress": {
         "total": 1000,
         "finished": 20,

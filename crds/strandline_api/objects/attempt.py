@@ -26,11 +26,13 @@ from strandline_api.status.enums import (
     TriggerField,
 )
 from strandline_api.status.pipeline_status import (
+    MAX_GROUPS,
     Condition,
     Conditions,
     MemoryByGroup,
     Progress,
     ProgressCounts,
+    TimesByGroup,
     list_conditions,
 )
 from strandline_api.status.records import (
@@ -104,6 +106,16 @@ class AttemptSpec(Record):
             "Raised memory per pod, by 'head' or name of a worker group, such as 'gpu: 24Gi'. "
             "Only what was killed for memory is listed."
         ),
+    )
+
+    on_demand: Annotated[tuple[Name, ...], Field(max_length=MAX_GROUPS), keep_first(MAX_GROUPS)] = (
+        Field(
+            default=(),
+            description=(
+                "What uses nodes on demand instead of spot nodes: 'head', or names of "
+                "worker groups."
+            ),
+        )
     )
 
     @property
@@ -204,7 +216,15 @@ class AttemptStatus(Record):
         default="", description="Name of the RayCluster that the attempt runs on."
     )
     start_time: Time | None = Field(
-        default=None, description="Time at which the RayJob was created, or left its queue."
+        default=None,
+        description="Time at which the RayJob was created, left its queue, or found room.",
+    )
+    no_room_since: TimesByGroup = Field(
+        default={},
+        description=(
+            "Time since which no node has room, by 'head' or name of a worker group. Absent where "
+            "all pods have nodes, or wait for something else."
+        ),
     )
     running_time: Time | None = Field(
         default=None, description="Time at which the driver began to run."

@@ -1,13 +1,126 @@
-"""Whether a pod template that a user wrote fits the pods that it is laid over.
+"""What a user may say of pods beside their size: spot nodes, and templates, if they fit.
 
-Kubernetes would only say so of a pod, minutes later and each time anew. This room must not know how
-one template is laid over another.
+Kubernetes would only say so of a pod, minutes later and each time anew, that a template does not
+fit. This room must not know how one template is laid over another, nor what a cloud's nodes have.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Annotated, Any, Final, Literal, NamedTuple, Self
 
+from pydantic import Field, model_validator
+from pydantic_core import PydanticCustomError
+
+from strandline_api.api_model import ApiModel, validated_by
+from strandline_api.quantities import PositiveDuration, parse_duration
 from strandline_api.spec.pod_paths import CONTAINERS
+
+NO_NODES: Final = "'spot' needs a 'preset' (gke, eks, karpenter or aks) or a 'nodeSelector'"
+NO_CONDITION: Final = "'fallback' needs 'afterDisruptions' or 'afterNoRoom'"
+_LabelName = Annotated[str, Field(min_length=1, max_length=316)]
+# No default of these is stored: who writes no 'spot' is to have none.
+NodeSelector = Annotated[dict[str, Annotated[str, Field(max_length=63)]], Field(max_length=32)]
+
+
+class Toleration(ApiModel):
+    """A taint that pods put up with, as in a Kubernetes pod."""
+
+    key: _LabelName | None = Field(
+        default=None, description="Key of the taint. All taints when unset, with 'Exists'."
+    )
+    operator: Literal["Exists", "Equal", "Lt", "Gt"] | None = Field(
+        default=None, description="How 'value' is compared. 'Equal' when unset."
+    )
+    value: Annotated[str, Field(max_length=63)] | None = Field(
+        default=None, description="Value of the taint."
+    )
+    effect: Literal["NoSchedule", "PreferNoSchedule", "NoExecute"] | None = Field(
+        default=None, description="Effect of the taint. All effects when unset."
+    )
+    toleration_seconds: int | None = Field(
+        default=None,
+        description="Seconds for which a 'NoExecute' taint is put up with. For ever when unset.",
+    )
+
+
+Tolerations = Annotated[tuple[Toleration, ...], Field(strict=False, max_length=32)]
+
+
+class SpotFallback(ApiModel):
+    """When pods go to other nodes for the rest of a run, and to which."""
+
+    model_config = validated_by(
+        ("has(self.afterDisruptions) || has(self.afterNoRoom)", NO_CONDITION)
+    )
+
+    after_disruptions: int | None = Field(
+        default=None,
+        ge=1,
+        le=1000,
+        description=(
+            "Number of attempts of a run that end since such a pod was taken away, such as 2. "
+            "Never for that when unset."
+        ),
+    )
+    after_no_room: PositiveDuration | None = Field(
+        default=None,
+        description=(
+            "Time for which no spot node has room for such a pod, such as '20m'. The attempt is "
+            "made anew then, which costs no retry. Never for that when unset."
+        ),
+    )
+    node_selector: NodeSelector = Field(
+        default_factory=dict,
+        description="Labels of the nodes, added to those of the preset for nodes on demand.",
+    )
+    tolerations: Tolerations = Field(
+        default_factory=tuple, description="Taints of these nodes that pods put up with."
+    )
+
+    @property
+    def after_no_room_seconds(self) -> float | None:
+        """Time without room after which other nodes are used; None: never for that."""
+        return None if self.after_no_room is None else parse_duration(self.after_no_room)
+
+    @model_validator(mode="after")
+    def _check_condition(self) -> Self:
+        if self.after_disruptions is None and self.after_no_room is None:
+            raise PydanticCustomError("no_condition", NO_CONDITION)
+        return self
+
+
+class Spot(ApiModel):
+    """Pods that run on nodes which a cloud may take back at any time."""
+
+    model_config = validated_by(
+        ("has(self.preset) || (has(self.nodeSelector) && size(self.nodeSelector) > 0)", NO_NODES)
+    )
+
+    preset: Literal["gke", "eks", "karpenter", "aks"] | None = Field(
+        default=None,
+        description=(
+            "Whose spot nodes they are: labels and tolerations of 'gke', 'eks' (managed node "
+            "groups), 'karpenter' or 'aks' are filled in."
+        ),
+    )
+    node_selector: NodeSelector = Field(
+        default_factory=dict, description="Labels of the spot nodes, added to those of the preset."
+    )
+    tolerations: Tolerations = Field(
+        default_factory=tuple, description="Taints of the spot nodes that pods put up with."
+    )
+    fallback: SpotFallback | None = Field(
+        default=None,
+        description=(
+            "When the next attempts use nodes on demand instead; the next run is on spot nodes "
+            "again. Always spot nodes when unset."
+        ),
+    )
+
+    @model_validator(mode="after")
+    def _check_nodes(self) -> Self:
+        if self.preset is None and not self.node_selector:
+            raise PydanticCustomError("no_nodes", NO_NODES)
+        return self
 
 
 class Misfit(NamedTuple):

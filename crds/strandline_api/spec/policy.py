@@ -31,6 +31,7 @@ from strandline_api.quantities import (
 
 OnChange = Literal["Fail", "Restart", "Continue"]
 OnLoss = Literal["Recreate", "Absorb"]
+OnDisruption = Literal["Wait", "Allow"]
 
 MAX_DELAY_CEILING_SECONDS = 86400.0
 _PERCENT_PATTERN = r"^(100|[0-9]{1,2}(\.[0-9]{1,6})?)%$"
@@ -272,6 +273,34 @@ class WorkerLoss(ApiModel):
     )
 
 
+class VoluntaryDisruptions(ApiModel):
+    """Whether those who take nodes away of their own will wait for pods of an attempt."""
+
+    model_config = ConfigDict(json_schema_extra=_leave_defaults_to_the_cluster)
+
+    head: OnDisruption = Field(
+        default="Wait",
+        description=(
+            "Whether Karpenter and the cluster autoscaler leave the head's node alone until the "
+            "attempt has ended ('Wait'), or may take it ('Allow'), by annotations of the pod. "
+            "Defaults to Wait."
+        ),
+    )
+    workers: OnDisruption = Field(
+        default="Allow",
+        description=(
+            "The same of the nodes of workers, which can be made good for. Defaults to Allow."
+        ),
+    )
+    pod_disruption_budget: bool = Field(
+        default=False,
+        description=(
+            "Whether a PodDisruptionBudget holds up evictions as well, such as those of 'kubectl "
+            "drain', of pods that are waited for. Defaults to false."
+        ),
+    )
+
+
 class Checkpoint(ApiModel):
     """How often results of the run as a whole are published, and how many are kept."""
 
@@ -323,16 +352,18 @@ class Deadlines(ApiModel):
     pre_running: PositiveDuration | None = Field(
         default=None,
         description=(
-            "Longest time until the driver of an attempt runs, such as '30m'. The operator's "
-            "setting applies when unset. By hand with `--address`: until a stage with work has a "
-            "worker; no limit when unset."
+            "Longest time until the driver of an attempt runs, such as '30m', time without room "
+            "for its pods included. The operator's setting applies when unset, and does not count "
+            "that time. By hand with `--address`: until a stage with work has a worker; no limit "
+            "when unset."
         ),
     )
     run: PositiveDuration | None = Field(
         default=None,
         description=(
             "Longest time of a run with all its attempts and waits, such as '7d'. Time in "
-            "suspension or in a queue does not count. No limit when unset."
+            "suspension, in a queue or without room for its pods does not count. No limit when "
+            "unset."
         ),
     )
     stall: PositiveDuration = Field(

@@ -20,7 +20,8 @@ from strandline_api.api_model import (
 )
 from strandline_api.quantities import Quantity, parse_memory
 from strandline_api.spec.pod_paths import HEAD_CONTAINER, SUBMITTER_CONTAINER, WORKER_CONTAINER
-from strandline_api.spec.pod_templates import find_misfit
+from strandline_api.spec.pod_templates import Spot, find_misfit
+from strandline_api.spec.policy import VoluntaryDisruptions
 from strandline_api.spec.variables import Variables, VariableSource
 from strandline_api.spec.volumes import (
     MOUNTS_HAVE_VOLUMES,
@@ -64,6 +65,14 @@ class RayNode(ApiModel):
     pod_template: FreeObject = Field(
         default={},
         description="Kubernetes pod template that is merged over the generated one.",
+    )
+    # No default is stored, so that who does not use it has nothing new to read.
+    spot: Spot | None = Field(
+        default=None,
+        description=(
+            "Spot nodes for such pods, and when to leave them. Any node when unset, but for the "
+            "head: nodes on demand where a worker group has spot nodes."
+        ),
     )
 
 
@@ -240,6 +249,13 @@ class RayCluster(ApiModel):
         description=(
             "KubeRay's 'gcsFaultToleranceOptions' of the RayCluster: where Ray keeps what its"
             " head knows."
+        ),
+    )
+    voluntary_disruptions: VoluntaryDisruptions | None = Field(
+        default=None,
+        description=(
+            "Whether drains and consolidations wait for pods. They wait for the head, and not for "
+            "workers, when unset."
         ),
     )
     queue_name: ObjectName | None = Field(

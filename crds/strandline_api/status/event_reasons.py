@@ -18,6 +18,7 @@ class EventReason(StrEnum):
     RETRY_REQUESTED = "RetryRequested"
     MEMORY_RAISED = "MemoryRaised"
     MEMORY_LIMITED = "MemoryLimited"
+    SPOT_FALLBACK = "SpotFallback"
     WORKER_LOST = "WorkerLost"
     PODS_HELD = "PodsHeld"
     RUN_STARTED = "RunStarted"
@@ -45,6 +46,9 @@ _EVENTS = {
     EventReason.MEMORY_RAISED: "The next attempt's pods get more memory.",
     EventReason.MEMORY_LIMITED: (
         "After a kill for memory pods get less than `oom.memoryFactor` says; the message has why."
+    ),
+    EventReason.SPOT_FALLBACK: (
+        "Pods that were on spot nodes use nodes on demand for the rest of the run."
     ),
     EventReason.WORKER_LOST: "A worker was lost, and the rest goes on without it.",
     EventReason.PODS_HELD: (

@@ -44,6 +44,7 @@ _MAX_TOKEN = 256
 MAX_GROUPS = 65
 
 MemoryByGroup = Annotated[dict[str, Quantity], Field(max_length=MAX_GROUPS), keep_first(MAX_GROUPS)]
+TimesByGroup = Annotated[dict[str, Time], Field(max_length=MAX_GROUPS), keep_first(MAX_GROUPS)]
 
 
 def keyed_by(name: str) -> dict[str, Any]:
@@ -248,6 +249,25 @@ class HandledTokens(Record):
         )
 
 
+class SpotGroup(Record):
+    """How pods that are to be on spot nodes have fared in the run."""
+
+    always: ClassVar[frozenset[str]] = frozenset({"name"})
+
+    name: Name = Field(description="Name of the worker group, or 'head'.")
+    disruptions: Count = Field(
+        default=0,
+        description="Number of attempts that ended since such a pod was taken from a spot node.",
+    )
+    on_demand_since: Time | None = Field(
+        default=None,
+        description="Time since which attempts use nodes on demand instead. Absent before.",
+    )
+    reason: Sentence = Field(
+        default="", description="Why they do, such as 'no room for 20 minutes'."
+    )
+
+
 class ScheduleStatus(Record):
     """Which starts by the clock are accounted for, as a run that began or as one left out."""
 
@@ -305,8 +325,8 @@ class PipelineStatus(Record):
     run_clock: RunClock | None = Field(
         default=None,
         description=(
-            "How long the run was suspended or queued, or waited for other pipelines, which "
-            "'deadlines.run' does not count."
+            "How long the run was suspended or queued, or waited for room or other pipelines, "
+            "which 'deadlines.run' does not count."
         ),
     )
     preflight: Preflight | None = Field(
@@ -356,6 +376,16 @@ class PipelineStatus(Record):
             "Memory that the pipeline asked for when it was raised, by 'head' or name of a worker"
             " group. Another request there replaces what was raised."
         ),
+    )
+    spot: Annotated[tuple[SpotGroup, ...], Field(max_length=MAX_GROUPS), keep_first(MAX_GROUPS)] = (
+        Field(
+            default=(),
+            json_schema_extra=keyed_by("name"),
+            description=(
+                "Head and worker groups that have lost spot nodes in this run, or found none, and "
+                "whether they use nodes on demand by now."
+            ),
+        )
     )
     progress: Progress | None = Field(
         default=None, description="Progress of the run, as last reported by the driver."

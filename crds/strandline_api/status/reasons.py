@@ -71,6 +71,8 @@ class Reason(StrEnum):
     INPUT_NOT_SHARED = "InputNotShared"
 
     UNSCHEDULABLE = "Unschedulable"
+    NO_ROOM = "NoRoom"
+    NODE_ON_ITS_WAY = "NodeOnItsWay"
     IMAGE_NOT_PULLED = "ImageNotPulled"
     CONTAINER_NOT_STARTED = "ContainerNotStarted"
     VOLUME_NOT_MOUNTED = "VolumeNotMounted"
@@ -79,6 +81,7 @@ class Reason(StrEnum):
     KUBERAY_MISSING = "KubeRayMissing"
     KUBERAY_SILENT = "KubeRaySilent"
     DRIVER_NOT_REACHED = "DriverNotReached"
+    DRAIN_HELD_BACK = "DrainHeldBack"
     TEARDOWN_OVERDUE = "TeardownOverdue"
     NODE_NOT_ANSWERING = "NodeNotAnswering"
     NAME_TAKEN = "NameTaken"
@@ -276,6 +279,14 @@ _REASONS = {
         "A pod of the attempt finds no node.",
         "Add nodes, ask for less, or correct node selectors and tolerations in the pod templates.",
     ),
+    Reason.NO_ROOM: (
+        "No node has room for a pod of the attempt at the moment, and none can be added.",
+        (
+            "Nothing, or have `spot.fallback` use other nodes after a while, or let "
+            "`deadlines.preRunning` bound the wait, which costs no retry and no deadline otherwise."
+        ),
+    ),
+    Reason.NODE_ON_ITS_WAY: ("A node for a pod of the attempt is being made.", ""),
     Reason.IMAGE_NOT_PULLED: (
         "A node can't pull an image of the attempt.",
         "Correct `ray.image`, or name the registry's secret in `ray.imagePullSecrets`.",
@@ -316,6 +327,13 @@ _REASONS = {
         (
             "Look for a NetworkPolicy that keeps the operator from the head pod's port, at the "
             "network plugin of both nodes, and at the head pod."
+        ),
+    ),
+    Reason.DRAIN_HELD_BACK: (
+        "A node is being drained, and this run holds it back.",
+        (
+            "Suspend the pipeline to let the node go at once, which keeps what is finished, or "
+            "wait until the attempt has ended."
         ),
     ),
     Reason.TEARDOWN_OVERDUE: (
