@@ -11,8 +11,8 @@ from typing import Any
 
 from strandline_api.quantities import parse_cpu, parse_memory
 from strandline_operator.model.objects import read_mapping
+from strandline_operator.model.pod_requests import GPU
 
-GPU = "nvidia.com/gpu"
 # Taints that come and go with a node's health; such a node is there all the same.
 _PASSING = "node.kubernetes.io/"
 

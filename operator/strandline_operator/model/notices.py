@@ -1,7 +1,7 @@
-"""What the cluster's own controllers warn of, read from Kubernetes' events.
+"""What the cluster's own controllers say of objects, read from Kubernetes' events.
 
-A failed mount, a pod that a policy refused and the words of a failed probe stand nowhere else. This
-room must not know which of them matter.
+A failed mount, a pod that a policy refused, the words of a failed probe and those of an autoscaler
+stand nowhere else. This room must not know which of them matter.
 """
 
 from __future__ import annotations
@@ -17,12 +17,13 @@ Json = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """A warning about an object.
+    """A warning about an object, or other news of it.
 
     Attributes:
         kind, name: of the object that it is about.
         uid: of that object; empty where the event does not say.
         first, time: when it was given first and last, in seconds since the epoch.
+        source: who says so, such as `cluster-autoscaler`; empty where the event does not say.
     """
 
     kind: str
@@ -32,10 +33,11 @@ class Notice:
     message: str
     first: float
     time: float
+    source: str = ""
 
     @classmethod
     def read(cls, body: Json) -> Notice:
-        """Return a warning from the object of its event; what is missing is empty."""
+        """Return a notice from the object of its event; what is missing is empty."""
         about = body.get("involvedObject")
         about = about if isinstance(about, Mapping) else {}
         times = _list_times(body)
@@ -47,6 +49,7 @@ class Notice:
             message=" ".join(_text(body.get("message")).split()),
             first=min(times, default=0.0),
             time=max(times, default=0.0),
+            source=_read_source(body),
         )
 
 
@@ -66,6 +69,13 @@ def _list_times(body: Json) -> list[float]:
     given = (body.get(name) for name in ("firstTimestamp", "lastTimestamp", "eventTime"))
     times = (*given, observed, made)
     return [time for time in map(read_time, times) if time is not None]
+
+
+def _read_source(body: Json) -> str:
+    """Return who wrote an event, as older and as newer libraries put it down."""
+    source = body.get("source")
+    component = source.get("component") if isinstance(source, Mapping) else None
+    return _text(component) or _text(body.get("reportingComponent"))
 
 
 def _text(value: object) -> str:

@@ -13,6 +13,7 @@ from typing import Any
 
 from strandline_api.outcome.spot_nodes import asks_for_spot
 from strandline_api.spec.pod_paths import SUBMITTER_CONTAINER
+from strandline_operator.model.pod_requests import PodRequest
 
 Json = Mapping[str, Any]
 _GRACE = 30.0  # seconds that Kubernetes gives a pod that does not say
@@ -113,6 +114,7 @@ class Pod:
         grace: seconds that it gets to end.
         is_revived: it had ended, and its node has begun it once more; why it had ended stands in
             `reason`, `message` and `disruption`.
+        request: what it asks of its node.
     """
 
     meta: Meta
@@ -131,6 +133,7 @@ class Pod:
     asks_spot: bool = False
     grace: float = _GRACE
     is_revived: bool = False
+    request: PodRequest = field(default_factory=PodRequest)
 
     @property
     def submitter_end(self) -> Termination | None:
@@ -173,6 +176,7 @@ class Pod:
             unready=_text(ready.get("message")) if ready.get("status") == "False" else "",
             asks_spot=asks_for_spot(spec),
             grace=_read_seconds(spec.get("terminationGracePeriodSeconds"), _GRACE),
+            request=PodRequest.read(spec),
         )
 
     def follow(self, before: Pod | None) -> Pod:

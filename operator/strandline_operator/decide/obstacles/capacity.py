@@ -57,11 +57,11 @@ def _could_hold(node: NodeSize, group: RayNode, template: Mapping[str, Any]) -> 
         group.resources.cpu <= node.cpu
         and group.resources.gpu <= node.gpu
         and all(node.labels.get(name) == value for name, value in wanted.items())
-        and all(any(_tolerates(toleration, taint) for toleration in given) for taint in node.taints)
+        and all(any(tolerates(toleration, taint) for toleration in given) for taint in node.taints)
     )
 
 
-def _tolerates(toleration: object, taint: Taint) -> bool:
+def tolerates(toleration: object, taint: Taint) -> bool:
     """Return whether a toleration lets a pod onto a node with a taint, by Kubernetes' own rules."""
     if not isinstance(toleration, Mapping):
         return False
