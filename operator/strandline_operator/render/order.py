@@ -59,6 +59,7 @@ class Order:
         code: what the ConfigMap holds that the pipeline brings; None where it names none.
         inputs: what it reads of other pipelines.
         run: name of its run; empty: the spec's.
+        on_demand: head and groups that use nodes on demand instead of spot nodes.
     """
 
     name: str
@@ -77,6 +78,7 @@ class Order:
     code: CodeFiles | None = None
     inputs: Mapping[Reference, Input] = field(default_factory=dict)
     run: str = ""
+    on_demand: frozenset[str] = frozenset()
 
     @property
     def input_claims(self) -> tuple[str, ...]:

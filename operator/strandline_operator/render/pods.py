@@ -11,7 +11,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from strandline_api.names import ATTEMPT_VARIABLE, LINEAGE_VARIABLE
+from strandline_api.names import ATTEMPT_VARIABLE, LINEAGE_VARIABLE, ROLE_LABEL
 from strandline_api.outcome.reader_token import (
     NOTICE_TOKEN_VARIABLE,
     NOTICE_VARIABLE,
@@ -35,7 +35,9 @@ from strandline_api.spec.pod_paths import (
 )
 from strandline_api.spec.ray_cluster import RayCluster, RayNode, WorkerGroup
 from strandline_operator.render.code import bring_code
+from strandline_operator.render.disruptions import annotate
 from strandline_operator.render.order import Order, Role
+from strandline_operator.render.spot import apply_choice, choose_nodes
 
 # Mounts have a name too, that of the volume, and several may share one.
 _KEYS = ("mountPath", "containerPort", "name")
@@ -306,9 +308,13 @@ def _finish(
         spec["serviceAccountName"] = ray.service_account_name
     if ray.image_pull_secrets:
         spec["imagePullSecrets"] = [{"name": secret.name} for secret in ray.image_pull_secrets]
-    template: Template = {"metadata": {"labels": {}}, "spec": spec}
+    metadata: dict[str, Any] = {"labels": {}}
+    if waits := annotate(ray, labels[ROLE_LABEL]):
+        metadata["annotations"] = waits
+    template: Template = {"metadata": metadata, "spec": spec}
     for given in (ray.pod_template, node.pod_template):
         template = lay_over(template, fit_template(given, container["name"]))
+    apply_choice(template["spec"], choose_nodes(order, labels))
     _join_claims(template["spec"])
     _probe(template, node)
     fixed = {

@@ -1,0 +1,63 @@
+"""What has those wait who take nodes away of their own will: annotations, and a budget if asked.
+
+Karpenter and the cluster autoscaler read annotations of a pod; whoever drains a node by the
+eviction API, as `kubectl drain` does, heeds budgets alone. This room must not know who drains what.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from strandline_api.names import ATTEMPT_LABEL, PIPELINE_UID_LABEL, ROLE_LABEL
+from strandline_api.spec.policy import VoluntaryDisruptions
+from strandline_api.spec.ray_cluster import RayCluster
+from strandline_operator.model.plan import Manifest
+from strandline_operator.render.order import Order, Role
+
+# Of Karpenter and of the cluster autoscaler.
+WAIT_ANNOTATIONS = {
+    "karpenter.sh/do-not-disrupt": "true",
+    "cluster-autoscaler.kubernetes.io/safe-to-evict": "false",
+}
+
+
+def annotate(ray: RayCluster, role: str) -> dict[str, str]:
+    """Return the annotations of a pod that is to be waited for; empty for any other."""
+    return dict(WAIT_ANNOTATIONS) if role in list_waited(ray) else {}
+
+
+def list_waited(ray: RayCluster) -> tuple[str, ...]:
+    """Return the roles of the pods that are waited for."""
+    wanted = ray.voluntary_disruptions or VoluntaryDisruptions()
+    choices = {Role.HEAD: wanted.head, Role.WORKER: wanted.workers}
+    return tuple(role.value for role, choice in choices.items() if choice == "Wait")
+
+
+def has_budget(ray: RayCluster) -> bool:
+    """Return whether a budget holds evictions up."""
+    wanted = ray.voluntary_disruptions
+    return wanted is not None and wanted.pod_disruption_budget and bool(list_waited(ray))
+
+
+def render_budget(order: Order, metadata: dict[str, Any]) -> Manifest | None:
+    """Render the PodDisruptionBudget of an attempt; None where none is asked for."""
+    ray = order.spec.ray
+    if not has_budget(ray):
+        return None
+    roles = list_waited(ray)
+    # A RayCluster tells no size to whoever counts, so only a number can be named: that of all pods.
+    most = [group.max_replicas or group.min_replicas for group in ray.worker_groups]
+    workers = sum(most) if Role.WORKER in roles else 0
+    own = {name: order.labels[name] for name in (PIPELINE_UID_LABEL, ATTEMPT_LABEL)}
+    chosen = {"key": ROLE_LABEL, "operator": "In", "values": list(roles)}
+    return {
+        "apiVersion": "policy/v1",
+        "kind": "PodDisruptionBudget",
+        "metadata": metadata,
+        "spec": {
+            "minAvailable": workers + (Role.HEAD in roles),
+            "selector": {"matchLabels": own, "matchExpressions": [chosen]},
+            # One that is not ready has no work to lose.
+            "unhealthyPodEvictionPolicy": "AlwaysAllow",
+        },
+    }

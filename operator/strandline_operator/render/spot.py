@@ -1,0 +1,187 @@
+"""On which nodes pods of an attempt may be put, where spot nodes are at play.
+
+Each cloud marks its spot nodes by a label of its own; a preset knows label and taint. A head is
+kept off spot nodes where only groups have them: with it the whole attempt goes. This room must not
+know when spot nodes are given up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from strandline_api.names import GROUP_LABEL
+from strandline_api.spec.pod_templates import Spot, Toleration
+from strandline_api.spec.ray_cluster import RayCluster, RayNode
+from strandline_operator.render.order import Order, Role
+
+HEAD = Role.HEAD.value
+Expression = dict[str, Any]
+Json = dict[str, Any]
+_MOST_TERMS = 32
+_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+
+
+@dataclass(frozen=True, slots=True)
+class Preset:
+    """How a cloud marks its nodes.
+
+    Attributes:
+        label, value: of a spot node.
+        on_demand: value of that label on any other node; empty where those need not have it.
+        is_tainted: spot nodes have a taint of the same name and value, or may have it.
+    """
+
+    label: str
+    value: str
+    on_demand: str = ""
+    is_tainted: bool = False
+
+
+PRESETS: Mapping[str, Preset] = {
+    "gke": Preset("cloud.google.com/gke-spot", "true", is_tainted=True),
+    "eks": Preset("eks.amazonaws.com/capacityType", "SPOT", on_demand="ON_DEMAND"),
+    "karpenter": Preset("karpenter.sh/capacity-type", "spot", on_demand="on-demand"),
+    # Its regular pools have the label only where somebody has put it there.
+    "aks": Preset("kubernetes.azure.com/scalesetpriority", "spot", is_tainted=True),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class NodeChoice:
+    """Where a pod may be put.
+
+    Attributes:
+        selector: labels of its node.
+        tolerations: as they stand in a pod.
+        terms: of its node's affinity, one of which has to be met; none: nothing more.
+    """
+
+    selector: Mapping[str, str] = field(default_factory=dict)
+    tolerations: tuple[Json, ...] = ()
+    terms: tuple[tuple[Expression, ...], ...] = ()
+
+
+def choose_nodes(order: Order, labels: Mapping[str, str]) -> NodeChoice:
+    """Choose where a pod with these labels may be put: a worker of a group, or anything else."""
+    ray, name = order.spec.ray, labels.get(GROUP_LABEL, HEAD)
+    groups: dict[str, RayNode] = {group.name: group for group in ray.worker_groups}
+    # What submits the driver is as little use without a head as a head without it.
+    spot = groups[name].spot if GROUP_LABEL in labels else ray.head.spot
+    if spot is not None:
+        return _leave_spot(spot) if name in order.on_demand else _use_spot(spot)
+    return NodeChoice() if GROUP_LABEL in labels else _avoid_spot(ray)
+
+
+def apply_choice(spec: Json, choice: NodeChoice) -> None:
+    """Have a pod's spec say where it may be put; what its user wrote of a label goes first."""
+    written = _read_mapping(spec.get("nodeSelector"))
+    selector = {**choice.selector, **written}
+    if selector:
+        spec["nodeSelector"] = selector
+    tolerations = spec.get("tolerations")
+    tolerations = tolerations if isinstance(tolerations, list | tuple) else []
+    missing = [each for each in choice.tolerations if each not in tolerations]
+    if missing:
+        spec["tolerations"] = [*tolerations, *missing]
+    _require(spec, choice.terms, written)
+
+
+def _require(
+    spec: Json, terms: Iterable[tuple[Expression, ...]], written: Mapping[str, Any]
+) -> None:
+    """Join the terms of a node's affinity with those that its user wrote."""
+    affinity = _read_mapping(spec.get("affinity"))
+    node = _read_mapping(affinity.get("nodeAffinity"))
+    own = _read_mapping(node.get(_REQUIRED)).get("nodeSelectorTerms")
+    own = [each for each in own if isinstance(each, Mapping)] if isinstance(own, list) else []
+    chosen = written.keys() | {
+        expression.get("key") for term in own for expression in _read_expressions(term)
+    }
+    ours = [term for term in terms if not any(each["key"] in chosen for each in term)]
+    if not ours:
+        return
+    # One term of a list has to be met, so each of theirs is joined with each of ours.
+    joined = [
+        {**theirs, "matchExpressions": [*_read_expressions(theirs), *term]}
+        for theirs in own or [{}]
+        for term in ours
+    ]
+    required = {_REQUIRED: {"nodeSelectorTerms": joined}}
+    spec["affinity"] = {**affinity, "nodeAffinity": {**node, **required}}
+
+
+def _use_spot(spot: Spot) -> NodeChoice:
+    selector, tolerations = dict(spot.node_selector), _render_tolerations(spot.tolerations)
+    if spot.preset is None:
+        return NodeChoice(selector, tolerations)
+    preset = PRESETS[spot.preset]
+    taint = {
+        "key": preset.label,
+        "operator": "Equal",
+        "value": preset.value,
+        "effect": "NoSchedule",
+    }
+    tainted = (taint,) if preset.is_tainted else ()
+    return NodeChoice({preset.label: preset.value, **selector}, (*tainted, *tolerations))
+
+
+def _leave_spot(spot: Spot) -> NodeChoice:
+    """Return the nodes on demand that take the place of spot nodes."""
+    fallback = spot.fallback
+    selector = dict(fallback.node_selector) if fallback else {}
+    tolerations = _render_tolerations(fallback.tolerations) if fallback else ()
+    preset = PRESETS[spot.preset] if spot.preset is not None else None
+    if preset is not None and preset.on_demand:
+        return NodeChoice({preset.label: preset.on_demand, **selector}, tolerations)
+    return NodeChoice(selector, tolerations, _exclude(spot))
+
+
+def _avoid_spot(ray: RayCluster) -> NodeChoice:
+    """Return any nodes but the spot nodes of groups."""
+    terms: list[tuple[Expression, ...]] = [()]
+    for spot in dict.fromkeys(_identify(group.spot) for group in ray.worker_groups if group.spot):
+        excluded = _exclude_labels(dict(spot))
+        # Each has to hold, by any of its labels; so many that nobody could read them, none has.
+        if len(terms) * len(excluded) <= _MOST_TERMS:
+            terms = [(*term, *more) for term in terms for more in excluded]
+    return NodeChoice(terms=tuple(term for term in terms if term))
+
+
+def _identify(spot: Spot) -> tuple[tuple[str, str], ...]:
+    """Return the labels by which spot nodes are known: those of a preset say enough."""
+    if spot.preset is not None:
+        preset = PRESETS[spot.preset]
+        return ((preset.label, preset.value),)
+    return tuple(sorted(spot.node_selector.items()))
+
+
+def _exclude(spot: Spot) -> tuple[tuple[Expression, ...], ...]:
+    return _exclude_labels(dict(_identify(spot)))
+
+
+def _exclude_labels(labels: Mapping[str, str]) -> tuple[tuple[Expression, ...], ...]:
+    """Return terms that hold of a node which has not all of these labels, or has others there."""
+    return tuple(
+        ({"key": label, "operator": "DoesNotExist"},)
+        if label == PRESETS["gke"].label
+        else ({"key": label, "operator": "NotIn", "values": [value]},)
+        for label, value in labels.items()
+    )
+
+
+def _render_tolerations(tolerations: Iterable[Toleration]) -> tuple[Json, ...]:
+    return tuple(
+        each.model_dump(mode="json", by_alias=True, exclude_none=True) for each in tolerations
+    )
+
+
+def _read_expressions(term: Mapping[str, Any]) -> list[Expression]:
+    expressions = term.get("matchExpressions")
+    expressions = expressions if isinstance(expressions, list) else []
+    return [each for each in expressions if isinstance(each, dict)]
+
+
+def _read_mapping(value: object) -> Json:
+    return dict(value) if isinstance(value, Mapping) else {}
