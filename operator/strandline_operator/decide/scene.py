@@ -14,11 +14,12 @@ from strandline_api.outcome.disruptions import Disruption
 from strandline_api.outcome.evidence import Evidence
 from strandline_operator.decide.disruptions import Taking, find_mark
 from strandline_operator.decide.evidence import find_pod_evidence
+from strandline_operator.model.capacity import NodeSize
 from strandline_operator.model.limits import Limits
 from strandline_operator.model.nodes import NodeMarks, NodeState, NodeView
 from strandline_operator.model.notices import Notice
 from strandline_operator.model.objects import Meta, Pod, RayClusterState, RayJob
-from strandline_operator.model.view import AttemptObject, DriverView, View
+from strandline_operator.model.view import AttemptObject, DriverView, NodeDrain, View
 from strandline_operator.render.order import Role
 
 Nodes = Mapping[str, NodeView]
@@ -134,9 +135,11 @@ class Scene:
         others: RayJobs, clusters and pods of other attempts that are still there.
         gone_pods: last bodies of those that are gone, lost with their nodes or deleted.
         has_kuberay: the absence of a RayJob means that it is gone.
-        notices: warnings about any of it, in no order.
         marks: of the nodes of its pods, by uid of the pod.
         former_node: where the head of the attempt before it was; empty: nobody knows.
+        notices: what others say of any of it, in no order.
+        sizes: of all nodes; None where they were not read.
+        drains: nodes that are being drained, by name.
     """
 
     attempt: AttemptObject
@@ -156,6 +159,8 @@ class Scene:
     notices: tuple[Notice, ...] = ()
     marks: Marks = field(default_factory=dict)
     former_node: str = ""
+    sizes: tuple[NodeSize, ...] | None = None
+    drains: Mapping[str, NodeDrain] = field(default_factory=dict)
 
     @classmethod
     def of(cls, given: Pass, attempt: AttemptObject) -> Scene:
@@ -185,6 +190,8 @@ class Scene:
             notices=view.notices,
             marks=view.marks,
             former_node=_find_former_node(view, number),
+            sizes=view.sizes,
+            drains=view.drains,
         )
 
     def having(self, **changes: object) -> Scene:

@@ -146,6 +146,19 @@ class Turn:
 
 
 @dataclass(frozen=True, slots=True)
+class NodeDrain:
+    """That a node is being drained.
+
+    Attributes:
+        words: what becomes of it, after its name in a sentence.
+        heeds_annotations: whoever drains it lets pods stay whose annotations ask for that.
+    """
+
+    words: str
+    heeds_annotations: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class View:
     """The world as one pass sees it.
 
@@ -162,12 +175,13 @@ class View:
         unread: what could not be read for want of rights; what depends on it is not known.
         nodes: those whose pods are overdue, by name.
         marks: of the nodes of pods, by uid of the pod: as they are, or were when the pod went.
+        drains: those that are being drained and have pods that are waited for, by name.
         code: what the ConfigMap holds that the next attempt brings; None where there is none, or
             this pass can't make an attempt.
         namesakes: what may still run of a former pipeline of this name, by kind and name; looked
             for where this pass may make an attempt.
         sizes: of all nodes, where this pass may need them and they may be read; else None.
-        notices: warnings about what does not get to start, in no order.
+        notices: events about what does not get to start, in no order.
         others: pipelines that it comes after, by name, and where a run begins those before them;
             None for one that is not there. None in all: nothing begins that they have a say in.
         preflight: the Job that checks it before it runs; None where there is none, or nothing is
@@ -191,6 +205,7 @@ class View:
     unread: tuple[Refusal, ...] = ()
     nodes: Mapping[str, NodeView] = field(default_factory=dict)
     marks: Mapping[str, NodeMarks] = field(default_factory=dict)
+    drains: Mapping[str, NodeDrain] = field(default_factory=dict)
     code: CodeFiles | None = None
     namesakes: tuple[str, ...] = ()
     sizes: tuple[NodeSize, ...] | None = None

@@ -1,0 +1,366 @@
+"""Whether a pod that has no node finds none now, will have one soon, or can never have one.
+
+Three kinds of programs speak of it: the scheduler, whose words stand in the pod, the cluster
+autoscaler and Karpenter, whose words stand in events. Each is read by the sentences that it is
+known to write; what none of them says is not guessed at. An autoscaler that was about to make a
+node a moment ago is believed before anybody who says that none could hold the pod. This room must
+not know how long is too long.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from enum import StrEnum
+from typing import NamedTuple
+
+from strandline_api.names import GROUP_LABEL
+from strandline_api.status.reasons import Reason
+from strandline_api.times import format_time
+from strandline_operator.decide.obstacles.capacity import tolerates
+from strandline_operator.decide.obstacles.obstacles import Block
+from strandline_operator.decide.scene import Scene, is_head, role_of
+from strandline_operator.model.capacity import NodeSize
+from strandline_operator.model.notices import Notice
+from strandline_operator.model.objects import Pod
+from strandline_operator.model.view import View
+
+# An autoscaler gives up a node that does not come within a quarter of an hour.
+ON_ITS_WAY_SECONDS = 900.0
+# As long as one that has tried, or failed, shows that a node would hold the pod.
+TRIED_SECONDS = 1800.0
+# Of a node's cores and memory, daemons that nobody counts take their share.
+_SHARE_FOR_PODS = 0.9
+_SCHEDULER = "the scheduler"
+# Nearly every pod waits for a moment, and that is no news.
+REPORTED_AFTER_SECONDS = 60.0
+
+
+class RoomKind(StrEnum):
+    """How a pod without a node stands."""
+
+    NO_ROOM = "NoRoom"
+    ON_ITS_WAY = "OnItsWay"
+    NEVER_FITS = "NeverFits"
+
+
+class RoomFinding(NamedTuple):
+    """How a pod without a node stands, in whose words.
+
+    Attributes:
+        is_certain: of what never fits: somebody says so who knows all nodes that could be made.
+    """
+
+    kind: RoomKind
+    speaker: str
+    words: str
+    is_certain: bool = False
+
+
+_TRIGGERED = frozenset({"TriggeredScaleUp"})
+_NOMINATED = frozenset({"Nominated", "Nominate", "NominatePod"})
+_FAILED = frozenset({"FailedScaleUp", "FailedToScaleUpGroup", "ScaleUpTimedOut"})
+_NOT_TRIGGERED = frozenset({"NotTriggerScaleUp"})
+# Karpenter's reasons for a NodeClaim that no cloud has room for, and for its own older events.
+_NO_CAPACITY = frozenset({"InsufficientCapacity", "InsufficientCapacityError"})
+_NOT_PROVISIONED = frozenset({"FailedScheduling", "FailedProvisioning"})
+_KARPENTER_WORDS = re.compile(r"^(failed to schedule pod|failed to provision)", re.IGNORECASE)
+# Clouds' own words for having nothing left, or not for this customer.
+_STOCK_OUT = re.compile(
+    r"out of resources|RESOURCE_POOL_EXHAUSTED|stock-?out|insufficient ?(instance)? ?capacity"
+    r"|InsufficientCapacity|not enough capacity|MaxSpotInstanceCountExceeded|UnfulfillableCapacity"
+    r"|quota|(Vcpu|Instance)LimitExceeded|AllocationFailed|SkuNotAvailable"
+    r"|Overconstrained(Zonal)?AllocationRequest|SpotMaxPriceTooLow|IP space exhausted",
+    re.IGNORECASE,
+)
+# The cluster autoscaler's reasons why a group that would hold the pod does not grow now.
+_GROUP_IS_FULL = re.compile(
+    r"max [\w ,-]*?(size|limits?) (is )?reached|limits? reached|max limit reached"
+    r"|in backoff after failed scale-up|not ready for scale-up|can be vertically scaled",
+    re.IGNORECASE,
+)
+# Karpenter's: a type would do, but no zone offers it now, or a pool may not grow further.
+_POOL_IS_FULL = re.compile(
+    r"exceeds? limits|limits? (have been |has been )?(exhausted|exceeded)|offering", re.IGNORECASE
+)
+_POOL_IS_ABOUT_TO = re.compile(r"uninitialized|in-?flight", re.IGNORECASE)
+_TOO_SMALL = re.compile(
+    r"no instance type (has|had|met the scheduling requirements or had) enough resources",
+    re.IGNORECASE,
+)
+_POOL_NEVER = re.compile(
+    rf"{_TOO_SMALL.pattern}|no instance type met all requirements|did not tolerate|incompatible"
+    r"|no instance type met the scheduling requirements(?! or had a required offering)",
+    re.IGNORECASE,
+)
+# The scheduler's: what passes when others leave, what only another node mends, and claims.
+_PASSES = re.compile(
+    r"\bInsufficient [\w./-]+|Too many pods|free ports|were unschedulable|max volume count"
+    r"|anti-affinity|topology spread|^no nodes available|\b0/0 nodes"
+)
+_LASTS = re.compile(
+    r"didn't match Pod's node affinity|didn't match node selector|had untolerated taint"
+    r"|that the pod didn't tolerate|volume node affinity conflict|requested node name"
+    r"|didn't match pod affinity rules"
+)
+_CLAIMS = re.compile(
+    r"PersistentVolumeClaim|persistent ?volumes? to bind|enough free storage|ReadWriteOncePod",
+    re.IGNORECASE,
+)
+_TAINT = re.compile(r"\{([^:}]+)(?::[^}]*)?\}")
+# Taints that come and go with a node's health, or with its end.
+_PASSING_TAINTS = (
+    "node.kubernetes.io/",
+    "node.cloudprovider.kubernetes.io/",
+    "ToBeDeletedByClusterAutoscaler",
+    "DeletionCandidateOfClusterAutoscaler",
+    "karpenter.sh/",
+    "aws-node-termination-handler/",
+    "cloud.google.com/impending-node-termination",
+    "remediator.",
+)
+_READY_LATER = re.compile(r"agent-not-ready|not-ready$")
+# What the scheduler adds of its attempt to push others aside.
+_ASIDE = re.compile(r"\s*(no new claims to deallocate,? ?)?preemption:.*$", re.DOTALL)
+
+
+def find_room(
+    pod: Pod, notices: Iterable[Notice], sizes: Sequence[NodeSize] | None, now: float
+) -> RoomFinding | None:
+    """Find how a pod stands that has no node; None where it has one, or nobody says anything known.
+
+    Args:
+        notices: of any object; those of the pod are picked.
+        sizes: of all nodes that there are; None or empty: not known.
+        now: seconds since the epoch.
+    """
+    if not is_unplaced(pod):
+        return None
+    own = [notice for notice in notices if _is_about(notice, pod)]
+    growth = _read_growth(own, now)
+    # Whoever makes nodes knows better than the scheduler, which sees those that are there.
+    if growth is not None and growth.kind is not RoomKind.NEVER_FITS:
+        return growth
+    words = _ASIDE.sub("", pod.unschedulable).strip()
+    read = _read_scheduler(words, pod, sizes)
+    finding = read if growth is None else _weigh(growth, words, pod, sizes)
+    if finding is None or finding.kind is not RoomKind.NEVER_FITS:
+        return finding
+    # A node was asked for a moment ago, so one that holds the pod can be made.
+    if _was_tried(own, now):
+        return RoomFinding(RoomKind.NO_ROOM, finding.speaker, finding.words)
+    return finding
+
+
+def is_unplaced(pod: Pod) -> bool:
+    """Return whether a pod waits for a node, and has been looked at."""
+    return bool(pod.unschedulable) and not pod.node and not pod.meta.is_deleting
+
+
+def _is_about(notice: Notice, pod: Pod) -> bool:
+    # Pods of former attempts have other names; an event need not have the uid.
+    return notice.uid in {"", pod.meta.uid} and notice.name == pod.meta.name
+
+
+def _read_growth(own: Sequence[Notice], now: float) -> RoomFinding | None:
+    """Return what those say that make nodes, each by its newest word that says something.
+
+    One that can help is enough, so what another one can't do is only told where none can.
+    """
+    newest: dict[str, RoomFinding] = {}
+    for notice in sorted(own, key=lambda item: item.time, reverse=True):
+        if notice.source not in newest and (finding := _read_notice(notice, now)) is not None:
+            newest[notice.source] = finding
+    hopeful = (each for each in newest.values() if each.kind is not RoomKind.NEVER_FITS)
+    return next(hopeful, None) or next(iter(newest.values()), None)
+
+
+def _read_notice(notice: Notice, now: float) -> RoomFinding | None:
+    reason, words = notice.reason, notice.message
+    speaker = notice.source or "the autoscaler"
+    if reason in _TRIGGERED | _NOMINATED:
+        # One that has not come by now was asked for in vain.
+        is_late = now - notice.time > ON_ITS_WAY_SECONDS
+        kind = RoomKind.NO_ROOM if is_late else RoomKind.ON_ITS_WAY
+        return RoomFinding(kind, speaker, words)
+    if reason in _FAILED | _NO_CAPACITY:
+        return RoomFinding(RoomKind.NO_ROOM, speaker, words)
+    if reason in _NOT_TRIGGERED:
+        return _read_refusal(speaker, words)
+    is_karpenter = reason in _NOT_PROVISIONED and _KARPENTER_WORDS.match(words)
+    return _read_karpenter(speaker, words) if is_karpenter else None
+
+
+def _read_refusal(speaker: str, words: str) -> RoomFinding | None:
+    """Read why the cluster autoscaler makes no node; None where it gives no reason."""
+    if _GROUP_IS_FULL.search(words) or _STOCK_OUT.search(words):
+        return RoomFinding(RoomKind.NO_ROOM, speaker, words)
+    has_reason = "wouldn't fit" in words or _PASSES.search(words) or _LASTS.search(words)
+    return RoomFinding(RoomKind.NEVER_FITS, speaker, words, is_certain=True) if has_reason else None
+
+
+def _read_karpenter(speaker: str, words: str) -> RoomFinding | None:
+    """Read why Karpenter makes no node, pool by pool: one that could is enough."""
+    pools = words.split("; ")
+    if any(_POOL_IS_ABOUT_TO.search(pool) for pool in pools):
+        return RoomFinding(RoomKind.ON_ITS_WAY, speaker, words)
+    if any(_is_full(pool) for pool in pools):
+        return RoomFinding(RoomKind.NO_ROOM, speaker, words)
+    never = any(_POOL_NEVER.search(pool) for pool in pools)
+    return RoomFinding(RoomKind.NEVER_FITS, speaker, words, is_certain=True) if never else None
+
+
+def _is_full(pool: str) -> bool:
+    # What it requires in detail comes after the reason, and may have any word in it.
+    reason = pool.partition(", requirements=")[0]
+    if _STOCK_OUT.search(reason):
+        return True
+    # Where no type is large enough, that none is offered either says nothing more.
+    return _TOO_SMALL.search(reason) is None and _POOL_IS_FULL.search(reason) is not None
+
+
+def _read_scheduler(words: str, pod: Pod, sizes: Sequence[NodeSize] | None) -> RoomFinding | None:
+    """Read the scheduler's words where nobody who makes nodes says anything."""
+    if _CLAIMS.search(words):
+        return RoomFinding(RoomKind.NEVER_FITS, _SCHEDULER, words)
+    if _can_pass(words):
+        # As large as that is none of the nodes, and nobody seems to make others.
+        is_small = bool(sizes) and not _has_fitting(sizes, pod, share=1.0)
+        kind = RoomKind.NEVER_FITS if is_small else RoomKind.NO_ROOM
+        return RoomFinding(kind, _SCHEDULER, words)
+    return RoomFinding(RoomKind.NEVER_FITS, _SCHEDULER, words) if _LASTS.search(words) else None
+
+
+def _weigh(
+    growth: RoomFinding, words: str, pod: Pod, sizes: Sequence[NodeSize] | None
+) -> RoomFinding:
+    """Weigh that no new node would hold a pod against the nodes that there are."""
+    if _CLAIMS.search(words):
+        return RoomFinding(RoomKind.NEVER_FITS, _SCHEDULER, words)
+    if not _can_pass(words):
+        return growth
+    # Nodes that no autoscaler looks after may be larger than those that it makes.
+    if sizes and _has_fitting(sizes, pod, share=_SHARE_FOR_PODS):
+        return RoomFinding(RoomKind.NO_ROOM, _SCHEDULER, words)
+    return growth if sizes else growth._replace(is_certain=False)
+
+
+def _can_pass(words: str) -> bool:
+    """Return whether a node that is there is only full, or not well."""
+    taints = (match[1].strip() for match in _TAINT.finditer(words))
+    is_unwell = any(
+        taint.startswith(_PASSING_TAINTS) or _READY_LATER.search(taint) for taint in taints
+    )
+    return is_unwell or _PASSES.search(words) is not None
+
+
+def _has_fitting(sizes: Sequence[NodeSize] | None, pod: Pod, *, share: float) -> bool:
+    request = pod.request
+    return any(
+        request.cpu <= node.cpu * share
+        and request.memory <= node.memory * share
+        and request.gpu <= node.gpu
+        and all(node.labels.get(name) == value for name, value in request.selector.items())
+        and all(
+            any(tolerates(each, taint) for each in request.tolerations) for taint in node.taints
+        )
+        for node in sizes or ()
+    )
+
+
+def _was_tried(own: Iterable[Notice], now: float) -> bool:
+    tried = _TRIGGERED | _NOMINATED | _FAILED | _NO_CAPACITY
+    return any(notice.reason in tried and now - notice.time <= TRIED_SECONDS for notice in own)
+
+
+def needs_sizes(view: View) -> bool:
+    """Return whether it matters how large nodes are, since a pod has found none."""
+    current = view.attempts[-1] if view.attempts else None
+    is_over = current is None or current.status.end_time is not None
+    return not is_over and any(map(is_unplaced, view.pods))
+
+
+def find_waits(scene: Scene) -> dict[str, float]:
+    """Return since when the head and groups wait for room, by name; empty: nothing does.
+
+    So it is too where a pod that has no node may wait for something else, or in vain.
+    """
+    found = list_shortages(scene)
+    if any(finding is None or finding.kind is RoomKind.NEVER_FITS for _, finding in found):
+        return {}
+    since: dict[str, float] = {}
+    for pod, _ in found:
+        group = find_group(pod)
+        # Another pod may have been made in its place, which waits for the same.
+        known = scene.status.no_room_since.get(group, pod.meta.created or scene.now)
+        since[group] = min(since.get(group, known), known, scene.now)
+    return since
+
+
+def find_shortage(scene: Scene) -> Block | None:
+    """Return that pods find no room, or that a node is on its way; None where neither is news."""
+    found = [(pod, finding) for pod, finding in list_shortages(scene) if finding is not None]
+    never = [each for each in found if each[1].kind is RoomKind.NEVER_FITS]
+    # What only somebody can mend goes before what passes.
+    if never:
+        return Block(Reason.UNSCHEDULABLE, describe_misfit(*never[0]))
+    dry = [each for each in found if each[1].kind is RoomKind.NO_ROOM]
+    pod, finding = next(iter(dry or found), (None, None))
+    if pod is None or finding is None:
+        return None
+    since = scene.status.no_room_since.get(find_group(pod), scene.now)
+    if dry and scene.now - since < REPORTED_AFTER_SECONDS:
+        return None
+    # A moment and no duration: a message that changed with time would be written without end.
+    waits = f"{_describe_pod(pod)} since {format_time(int(since))}"
+    reason = Reason.NO_ROOM if dry else Reason.NODE_ON_ITS_WAY
+    return Block(reason, f"{waits}; {finding.speaker}: {finding.words}")
+
+
+def find_worker_shortage(scene: Scene) -> Block | None:
+    """Return that a driver runs and none of its workers has a node."""
+    return find_shortage(scene) if scene.status.running_time is not None else None
+
+
+def find_misfit(scene: Scene) -> tuple[Pod, RoomFinding] | None:
+    """Return a pod that no node can hold, on the word of whoever knows all that can be made."""
+    return next(
+        (
+            (pod, finding)
+            for pod, finding in list_shortages(scene)
+            if finding is not None and finding.is_certain
+        ),
+        None,
+    )
+
+
+def describe_misfit(pod: Pod, finding: RoomFinding) -> str:
+    """Describe what a pod asks for that no node can hold, and who says so."""
+    speaker = "" if finding.speaker == _SCHEDULER else f"{finding.speaker}: "
+    asks = pod.request.describe()
+    asked = f" asks for {asks}, and no node can hold it" if asks else ""
+    return f"Pod {pod.meta.name}{asked}: {speaker}{finding.words}"
+
+
+def list_shortages(scene: Scene) -> list[tuple[Pod, RoomFinding | None]]:
+    """Return the pods without a node that hold an attempt up, a head first, and how they stand."""
+    pods = sorted(
+        filter(is_unplaced, scene.pods), key=lambda pod: (not is_head(pod), pod.meta.name)
+    )
+    # Once the driver runs, it goes on with the workers that it has.
+    if scene.status.running_time is not None:
+        has_worker = any(role_of(pod) == "worker" and pod.phase == "Running" for pod in scene.pods)
+        pods = [pod for pod in pods if role_of(pod) == "worker" and not has_worker]
+    return [(pod, find_room(pod, scene.notices, scene.sizes, scene.now)) for pod in pods]
+
+
+def find_group(pod: Pod) -> str:
+    """Return what a pod is one of: a worker group, or its role."""
+    return pod.meta.labels.get(GROUP_LABEL) or role_of(pod)
+
+
+def _describe_pod(pod: Pod) -> str:
+    asks = pod.request.describe()
+    role = role_of(pod)
+    name = f"{role} pod {pod.meta.name}" if role else f"pod {pod.meta.name}"
+    return f"{name} asks for {asks}," if asks else name

@@ -1,0 +1,413 @@
+"""What schedulers and autoscalers write about pods without a node, sentence by sentence.
+
+The sentences are those of kube-scheduler, of the cluster autoscaler (GKE's and AKS's own lines
+among them) and of Karpenter (EKS Auto Mode's among them), as their sources make them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from strandline_api.times import format_time
+from strandline_operator.decide.obstacles.room import RoomKind, find_room
+from strandline_operator.model.capacity import NodeSize, Taint
+from strandline_operator.model.notices import Notice
+from strandline_operator.model.objects import Pod
+
+NOW = 1_000_000.0
+GIB = 1024**3
+FULL = (
+    "0/3 nodes are available: 3 Insufficient cpu. no new claims to deallocate, preemption: 0/3 "
+    "nodes are available: 3 No preemption victims found for incoming pod."
+)
+NOWHERE = "0/3 nodes are available: 3 node(s) didn't match Pod's node affinity/selector."
+POOL = 'incompatible with nodepool "system", daemonset overhead={"cpu":"821m"}, did not tolerate x'
+TUPLE = ', requirements=karpenter.sh/capacity-type In [spot], resources={"cpu":"4"}'
+LARGE = (NodeSize("large", 64 * GIB, 16.0),)
+SMALL = (NodeSize("small", 8 * GIB, 2.0),)
+SPEC = {
+    "containers": [{"name": "ray-head", "resources": {"requests": {"cpu": "4", "memory": "16Gi"}}}]
+}
+
+
+def make_pod(words: str = FULL, **spec: Any) -> Pod:
+    placed = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
+    return Pod.read(
+        {
+            "metadata": {"name": "corpus-1-head", "uid": "uid-1"},
+            "spec": SPEC | spec,
+            "status": {"phase": "Pending", "conditions": [{**placed, "message": words}]},
+        }
+    )
+
+
+def make_notice(reason: str, words: str, source: str = "", ago: float = 30.0) -> Notice:
+    return Notice.read(
+        {
+            "involvedObject": {"kind": "Pod", "name": "corpus-1-head", "uid": "uid-1"},
+            "reason": reason,
+            "message": words,
+            "reportingComponent": source,
+            "lastTimestamp": format_time(NOW - ago),
+        }
+    )
+
+
+def find(pod: Pod, *notices: Notice, sizes: tuple[NodeSize, ...] | None = None) -> str | None:
+    finding = find_room(pod, notices, sizes, NOW)
+    return None if finding is None else finding.kind.value
+
+
+@pytest.mark.parametrize(
+    ("reason", "words", "expected"),
+    [
+        # The cluster autoscaler.
+        ("TriggeredScaleUp", "pod triggered scale-up: [{spot-pool 0->1 (max: 7)}]", "OnItsWay"),
+        (
+            "NotTriggerScaleUp",
+            "pod didn't trigger scale-up: 1 max node group size reached",
+            "NoRoom",
+        ),
+        (
+            "NotTriggerScaleUp",
+            "pod didn't trigger scale-up: 1 node(s) had untolerated taint(s), 3 max node group "
+            "size reached",
+            "NoRoom",
+        ),
+        (
+            "NotTriggerScaleUp",
+            "pod didn't trigger scale-up: 1 in backoff after failed scale-up, 3 Insufficient cpu",
+            "NoRoom",
+        ),
+        (
+            "NotTriggerScaleUp",
+            "pod didn't trigger scale-up (it wouldn't fit if a new node is added): 1 max limit "
+            "reached",
+            "NoRoom",
+        ),
+        (
+            "NotTriggerScaleUp",
+            "pod didn't trigger scale-up: 2 max cluster cpu limit reached",
+            "NoRoom",
+        ),
+        ("NotTriggerScaleUp", "pod didn't trigger scale-up: 1 not ready for scale-up", "NoRoom"),
+        (
+            "NotTriggerScaleUp",
+            "pod didn't trigger scale-up (it wouldn't fit if a new node is added): 2 Insufficient "
+            "cpu",
+            "NeverFits",
+        ),
+        (
+            "NotTriggerScaleUp",
+            "pod didn't trigger scale-up: 2 node(s) didn't match Pod's node affinity/selector",
+            "NeverFits",
+        ),
+        (
+            "NotTriggerScaleUp",
+            "pod didn't trigger scale-up: 3 node(s) had untolerated taint {gpu: true}",
+            "NeverFits",
+        ),
+        (
+            "FailedScaleUp",
+            "Node scale up in zones us-central1-c associated with this pod failed: GCE out of "
+            "resources. Pod is at risk of not being scheduled.",
+            "NoRoom",
+        ),
+        (
+            "FailedScaleUp",
+            "Node scale up in zones a associated with this pod failed: GCE quota exceeded. Pod is "
+            "at risk of not being scheduled.",
+            "NoRoom",
+        ),
+        ("FailedScaleUp", "ZONE_RESOURCE_POOL_EXHAUSTED", "NoRoom"),
+        (
+            "FailedScaleUp",
+            "InsufficientInstanceCapacity - We currently do not have sufficient",
+            "NoRoom",
+        ),
+        (
+            "FailedScaleUp",
+            "MaxSpotInstanceCountExceeded: Max spot instance count exceeded",
+            "NoRoom",
+        ),
+        ("FailedScaleUp", "ZonalAllocationFailed: Allocation failed.", "NoRoom"),
+        ("FailedScaleUp", "SkuNotAvailable", "NoRoom"),
+        (
+            "NotTriggerScaleUp",
+            "pod didn't trigger scale-up: OverconstrainedAllocationRequest",
+            "NoRoom",
+        ),
+        # Karpenter.
+        ("Nominated", "Pod should schedule on: nodeclaim/default-tn8fg", "OnItsWay"),
+        (
+            "FailedScheduling",
+            "Failed to schedule pod, all available instance types exceed limits for nodepool: "
+            '"default"',
+            "NoRoom",
+        ),
+        (
+            "FailedScheduling",
+            f"Failed to schedule pod, {POOL}; all available instance types exceed limits for "
+            'nodepool "graviton"',
+            "NoRoom",
+        ),
+        (
+            "FailedScheduling",
+            "Failed to schedule pod, node limits have been exhausted for nodepool",
+            "NoRoom",
+        ),
+        (
+            "FailedScheduling",
+            f"Failed to schedule pod, no instance type has the required offering{TUPLE}",
+            "NoRoom",
+        ),
+        (
+            "FailedScheduling",
+            "Failed to schedule pod, no instance type met the scheduling requirements or had a "
+            f"required offering{TUPLE}",
+            "NoRoom",
+        ),
+        (
+            "FailedScheduling",
+            "Failed to schedule pod, no instance type which had enough resources and the required "
+            f"offering met the scheduling requirements{TUPLE}",
+            "NoRoom",
+        ),
+        (
+            "FailedScheduling",
+            "Failed to schedule pod, no instance type met the requirements/resources/offering "
+            f"tuple{TUPLE}",
+            "NoRoom",
+        ),
+        (
+            "FailedScheduling",
+            f"Failed to schedule pod, no instance type has enough resources{TUPLE}",
+            "NeverFits",
+        ),
+        (
+            "FailedScheduling",
+            "Failed to schedule pod, no instance type met the scheduling requirements or had "
+            f"enough resources or had a required offering{TUPLE}",
+            "NeverFits",
+        ),
+        (
+            "FailedScheduling",
+            f"Failed to schedule pod, no instance type met all requirements{TUPLE}",
+            "NeverFits",
+        ),
+        ("FailedScheduling", f"Failed to schedule pod, {POOL}", "NeverFits"),
+        (
+            "FailedScheduling",
+            "Failed to schedule pod, did not tolerate taint (taint=spot:NoSchedule); no instance "
+            f"type has enough resources{TUPLE}",
+            "NeverFits",
+        ),
+        (
+            "InsufficientCapacityError",
+            "NodeClaim default-tn8fg event: creating instance, insufficient capacity, with fleet "
+            "error(s), UnfulfillableCapacity",
+            "NoRoom",
+        ),
+    ],
+)
+def test_what_those_say_that_make_nodes(reason: str, words: str, expected: str) -> None:
+    """Beside a scheduler that finds no node for the selector, of a pool that has none now."""
+    finding = find_room(make_pod(NOWHERE), [make_notice(reason, words, "them")], None, NOW)
+    assert finding is not None
+    assert (finding.kind, finding.speaker, finding.words) == (expected, "them", words)
+    assert finding.is_certain is (expected == "NeverFits")
+
+
+@pytest.mark.parametrize(
+    ("words", "sizes", "expected"),
+    [
+        (FULL, None, "NoRoom"),
+        (FULL, (), "NoRoom"),
+        (FULL, LARGE, "NoRoom"),
+        (FULL, SMALL, "NeverFits"),
+        ("0/3 nodes are available: 3 Too many pods.", LARGE, "NoRoom"),
+        (
+            "0/2 nodes are available: 1 Insufficient memory, 1 node(s) had untolerated taint(s).",
+            None,
+            "NoRoom",
+        ),
+        ("no nodes available to schedule pods", None, "NoRoom"),
+        ("0/1 nodes are available: 1 node(s) were unschedulable.", None, "NoRoom"),
+        (
+            "0/1 nodes are available: 1 node(s) had untolerated taint "
+            "{node.kubernetes.io/not-ready: }.",
+            None,
+            "NoRoom",
+        ),
+        (
+            "0/1 nodes are available: 1 node(s) had untolerated taint "
+            "{ToBeDeletedByClusterAutoscaler: 17}.",
+            None,
+            "NoRoom",
+        ),
+        (
+            "0/1 nodes are available: 1 node(s) had untolerated taint {karpenter.sh/disrupted: }.",
+            None,
+            "NoRoom",
+        ),
+        (NOWHERE, None, "NeverFits"),
+        (NOWHERE, LARGE, "NeverFits"),
+        (
+            "0/2 nodes are available: 2 node(s) had untolerated taint {team: other}.",
+            None,
+            "NeverFits",
+        ),
+        ("0/2 nodes are available: 2 node(s) had untolerated taint(s).", None, "NeverFits"),
+        (
+            "0/2 nodes are available: 2 node(s) had volume node affinity conflict.",
+            None,
+            "NeverFits",
+        ),
+        (
+            "0/2 nodes are available: pod has unbound immediate PersistentVolumeClaims.",
+            LARGE,
+            "NeverFits",
+        ),
+        ('0/1 nodes are available: persistentvolumeclaim "x" not found.', None, "NeverFits"),
+        ("the words of another scheduler", None, None),
+        ("", None, None),
+    ],
+)
+def test_what_the_scheduler_says_where_nobody_else_speaks(
+    words: str, sizes: tuple[NodeSize, ...] | None, expected: str | None
+) -> None:
+    assert find(make_pod(words), sizes=sizes) == expected
+    finding = find_room(make_pod(words), [], sizes, NOW)
+    # Somebody may yet make a node: no word of the scheduler's is certain.
+    assert finding is None or not finding.is_certain
+
+
+NEVER = make_notice(
+    "NotTriggerScaleUp",
+    "pod didn't trigger scale-up (it wouldn't fit if a new node is added): 1 Insufficient cpu",
+    "cluster-autoscaler",
+)
+
+
+def test_a_node_that_is_there_and_full_may_be_larger_than_those_that_can_be_made() -> None:
+    assert find(make_pod(), NEVER, sizes=LARGE) == RoomKind.NO_ROOM
+    assert find(make_pod(), NEVER, sizes=SMALL) == RoomKind.NEVER_FITS
+    # What daemons take is in nobody's list; the autoscaler has counted it.
+    assert find(make_pod(), NEVER, sizes=(NodeSize("tight", 16 * GIB, 4.0),)) == RoomKind.NEVER_FITS
+    tainted = (NodeSize("large", 64 * GIB, 16.0, taints=(Taint("team", "other", "NoSchedule"),)),)
+    assert find(make_pod(), NEVER, sizes=tainted) == RoomKind.NEVER_FITS
+    tolerant = make_pod(tolerations=[{"key": "team", "operator": "Exists"}])
+    assert find(tolerant, NEVER, sizes=tainted) == RoomKind.NO_ROOM
+    chosen = make_pod(nodeSelector={"pool": "large"})
+    assert find(chosen, NEVER, sizes=LARGE) == RoomKind.NEVER_FITS
+
+
+def test_only_who_knows_all_nodes_is_certain() -> None:
+    unread = find_room(make_pod(), [NEVER], None, NOW)
+    read = find_room(make_pod(), [NEVER], SMALL, NOW)
+    assert unread is not None
+    assert read is not None
+    assert (unread.is_certain, read.is_certain) == (False, True)
+
+
+def test_a_node_that_does_not_come_is_on_its_way_no_longer() -> None:
+    words = "pod triggered scale-up: [{spot-pool 0->1 (max: 7)}]"
+    assert find(make_pod(), make_notice("TriggeredScaleUp", words, ago=600)) == RoomKind.ON_ITS_WAY
+    assert find(make_pod(), make_notice("TriggeredScaleUp", words, ago=1000)) == RoomKind.NO_ROOM
+
+
+def test_one_that_can_make_a_node_is_enough() -> None:
+    nominated = make_notice("Nominated", "Pod should schedule on: nodeclaim/a", "karpenter", ago=90)
+    assert find(make_pod(), NEVER, nominated, sizes=SMALL) == RoomKind.ON_ITS_WAY
+
+
+def test_an_autoscaler_without_a_reason_leaves_it_to_the_scheduler() -> None:
+    silent = make_notice("NotTriggerScaleUp", "pod didn't trigger scale-up:", "cluster-autoscaler")
+    assert find(make_pod(), silent, sizes=LARGE) == RoomKind.NO_ROOM
+
+
+def test_words_about_other_pods_say_nothing() -> None:
+    other = Notice("Pod", "corpus-1-head", "uid-2", "TriggeredScaleUp", "up", NOW, NOW)
+    assert find(make_pod(NOWHERE), other) == RoomKind.NEVER_FITS
+
+
+def test_a_pod_with_a_node_or_on_its_way_out_has_no_lack_of_room() -> None:
+    assert find(make_pod(nodeName="node-1")) is None
+    leaving = {"metadata": {"name": "a", "deletionTimestamp": format_time(NOW)}}
+    assert find_room(Pod.read(leaving), [], None, NOW) is None
+
+
+SENTENCES = st.sampled_from(
+    [
+        ("NotTriggerScaleUp", NEVER.message),
+        ("NotTriggerScaleUp", "pod didn't trigger scale-up: 1 max node group size reached"),
+        ("FailedScheduling", "Failed to schedule pod, no instance type has enough resources"),
+        ("FailedScheduling", FULL),
+        ("Nominated", "Pod should schedule on: nodeclaim/a"),
+        ("TriggeredScaleUp", "pod triggered scale-up"),
+        ("FailedScaleUp", "GCE out of resources"),
+    ]
+)
+WORDS = st.sampled_from(
+    [
+        FULL,
+        NOWHERE,
+        "0/1 nodes are available: pod has unbound immediate PersistentVolumeClaims.",
+        "?",
+    ]
+)
+
+
+@given(
+    told=st.lists(st.tuples(SENTENCES, st.sampled_from(["a", "b", ""]), st.floats(0, 4000))),
+    words=WORDS,
+    sizes=st.sampled_from([None, (), SMALL, LARGE]),
+)
+def test_nothing_never_fits_while_an_autoscaler_has_tried_lately(
+    told: list[tuple[tuple[str, str], str, float]],
+    words: str,
+    sizes: tuple[NodeSize, ...] | None,
+) -> None:
+    notices = [make_notice(*sentence, source, ago) for sentence, source, ago in told]
+    finding = find_room(make_pod(words), notices, sizes, NOW)
+    tried = {"TriggeredScaleUp", "FailedScaleUp"}
+    has_tried = any(one.reason in tried and NOW - one.time <= 1700 for one in notices)
+    assert not (has_tried and finding is not None and finding.kind is RoomKind.NEVER_FITS)
+
+
+ODD = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=2) | st.dictionaries(st.text(max_size=5), inner, max_size=2)
+    ),
+    max_leaves=5,
+)
+
+
+@given(containers=ODD, selector=ODD, tolerations=ODD, resources=ODD)
+def test_what_a_pod_asks_for_is_read_whatever_stands_there(
+    containers: Any, selector: Any, tolerations: Any, resources: Any
+) -> None:
+    odd = [{"name": "a", "resources": resources}, {"resources": {"requests": resources}}]
+    spec = {"containers": containers, "nodeSelector": selector, "tolerations": tolerations}
+    for more in (spec, spec | {"containers": odd}, {"initContainers": odd}):
+        pod = make_pod(**more)
+        assert pod.request.cpu >= 0
+        assert isinstance(pod.request.describe(), str)
+        find_room(pod, [NEVER], LARGE, NOW)
+
+
+def test_what_a_pod_asks_for_is_added_up_and_described() -> None:
+    pod = make_pod(
+        containers=[
+            {"name": "ray-head", "resources": {"limits": {"cpu": "500m", "nvidia.com/gpu": 1}}},
+            {"name": "side", "resources": {"requests": {"cpu": 1, "memory": "1536Mi"}}},
+        ],
+        initContainers=[{"name": "fetch", "resources": {"requests": {"memory": "2Gi"}}}],
+        nodeSelector={"pool": "spot"},
+    )
+    assert pod.request.describe() == "1.5 CPU, 2Gi of memory, 1 GPU, a node with pool=spot"
