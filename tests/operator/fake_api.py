@@ -128,10 +128,10 @@ class FakeApi:
                 raise NotFound(404, "NotFound", f"pods {pod} not found")
             return "\n".join(text.splitlines()[-lines:])
 
-    async def list_warnings(self, namespace: str, name: str) -> list[Body]:
-        async with self._call("warnings", Resource.EVENT, name):
+    async def list_events(self, namespace: str, name: str) -> list[Body]:
+        async with self._call("events", Resource.EVENT, name):
             events = self.store.list(Resource.EVENT, namespace)
-            return [event for event in events if _warns_of(event, name)]
+            return [event for event in events if _is_about(event, name)]
 
     async def list_events(self, namespace: str, name: str) -> list[Body]:
         async with self._call("events", Resource.EVENT, name):
@@ -252,8 +252,8 @@ class FakeApi:
         await _run(self.after, call)
 
 
-def _warns_of(event: Body, name: str) -> bool:
-    return bool(event["type"] == "Warning" and event["involvedObject"]["name"] == name)
+def _is_about(event: Body, name: str) -> bool:
+    return bool(event["involvedObject"]["name"] == name)
 
 
 def spell_node(name: str, ready: str = "True", taint: str = "", since: str = "") -> Body:

@@ -117,7 +117,7 @@ def test_no_more_than_some_objects_are_asked_about() -> None:
     assert len(list_stuck(*make_parts(pods), NOW)) == MOST_OBJECTS
 
 
-def test_warnings_are_kept_for_a_moment() -> None:
+def test_events_are_kept_for_a_moment() -> None:
     api, memory = FakeApi(FakeStore()), NoticeMemory()
 
     async def look(now: float) -> int:
@@ -133,7 +133,7 @@ def test_where_events_can_not_be_read_nothing_is_told_and_all_goes_on(error: Exc
     api = FakeApi(FakeStore())
 
     def refuse(call: Call) -> None:
-        if call.verb == "warnings":
+        if call.verb == "events":
             raise error
 
     api.before.append(refuse)
@@ -146,7 +146,7 @@ def test_what_was_read_before_stands_while_events_can_not_be_read() -> None:
     api.store.create(Resource.EVENT, NAMESPACE, WARNING)
 
     def refuse(call: Call) -> None:
-        if call.verb == "warnings":
+        if call.verb == "events":
             raise Unavailable(429, "", "later")
 
     async def look(now: float) -> list[str]:
@@ -186,13 +186,13 @@ def test_the_newest_warning_counts_however_its_time_is_spelled() -> None:
     assert [notice.first for notice in notices] == [50, 300, 200, 400, 0]
 
 
-def test_a_page_of_warnings_about_one_name_is_asked_for() -> None:
+def test_a_page_of_events_about_one_name_is_asked_for() -> None:
     async def story(stub: Stub, api: KubernetesApi) -> None:
         stub.answer({"items": [{"reason": "FailedMount"}], "metadata": {"continue": "more"}})
-        assert await api.list_warnings("team", "a") == [{"reason": "FailedMount"}]
+        assert await api.list_events("team", "a") == [{"reason": "FailedMount"}]
         (asked,) = stub.asked
         assert asked.path == "/api/v1/namespaces/team/events"
-        fields = "involvedObject.name=a,type=Warning"
+        fields = "involvedObject.name=a"
         assert asked.query == {"fieldSelector": fields, "limit": "100"}
 
     asyncio.run(_tell(story))
@@ -220,7 +220,7 @@ def test_a_mount_that_fails_is_told_by_the_pass_that_follows() -> None:
     api.store.put_status(Resource.POD, NAMESPACE, "corpus-1-head", CREATING)
     operator = Operator(api, Limits())
     asyncio.run(operator.passes.run(KEY))
-    assert [call.name for call in api.calls if call.verb == "warnings"] == []
+    assert [call.name for call in api.calls if call.verb == "events"] == []
 
     api.store.time += 5
     about = {"kind": "Pod", "name": "corpus-1-head", "uid": pod["metadata"]["uid"]}
@@ -236,7 +236,7 @@ def test_a_mount_that_fails_is_told_by_the_pass_that_follows() -> None:
     }
     api.store.create(Resource.EVENT, NAMESPACE, warning)
     asyncio.run(operator.passes.run(KEY))
-    assert [call.name for call in api.calls if call.verb == "warnings"] == ["corpus-1-head"]
+    assert [call.name for call in api.calls if call.verb == "events"] == ["corpus-1-head"]
     (found,) = api.store.list(Resource.PIPELINE)
     (summary,) = (
         condition for condition in found["status"]["conditions"] if condition["type"] == "Succeeded"

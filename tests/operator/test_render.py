@@ -90,9 +90,9 @@ def test_nothing_ends_an_attempt_by_time_that_has_no_deadline() -> None:
 @pytest.mark.parametrize(
     ("deadline", "grace", "expected"),
     [
-        # The start, the attempt, its drain, and what KubeRay allows beyond that.
-        ("2h", "30s", 1800 + 7200 + 30 + 15 + 120),
-        ("400d", "1h", 1800 + 400 * 86_400 + 3600 + 15 + 120),
+        # A start without room, the attempt, its drain, and what KubeRay allows beyond that.
+        ("2h", "30s", 30 * 86_400 + 7200 + 30 + 15 + 120),
+        ("400d", "1h", 30 * 86_400 + 400 * 86_400 + 3600 + 15 + 120),
     ],
 )
 def test_kuberay_keeps_an_attempts_deadline_too_and_only_after_ours(

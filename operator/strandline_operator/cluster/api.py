@@ -96,8 +96,8 @@ class Api(Protocol):
     async def read_log(self, namespace: str, pod: str, container: str, lines: int) -> str:
         """Return the last lines of a container's log."""
 
-    async def list_warnings(self, namespace: str, name: str) -> list[Body]:
-        """Return events that warn of objects of a name, of any kind: a page of them at most."""
+    async def list_events(self, namespace: str, name: str) -> list[Body]:
+        """Return events about objects of a name, of any kind: a page of them at most."""
 
     async def list_events(self, namespace: str, name: str) -> list[Body]:
         """Return all events about objects of a name, not only what they warn of: a page at most."""

@@ -42,6 +42,7 @@ _ROOTS = {
     Resource.JOB: "/apis/batch/v1",
     Resource.DEPLOYMENT: "/apis/apps/v1",
     Resource.NETWORK_POLICY: "/apis/networking.k8s.io/v1",
+    Resource.DISRUPTION_BUDGET: "/apis/policy/v1",
 }
 _CORE = "/api/v1"
 
@@ -62,7 +63,7 @@ REQUEST_SECONDS = 30.0
 SILENCE_SECONDS = 90.0
 WATCH_SECONDS = 300
 PAGE_SIZE = 500
-_MOST_WARNINGS = 100
+_MOST_EVENTS = 100
 _LOG_BYTES = 64 * 1024
 _DRIVER_BYTES = 256 * 1024
 _REQUEST = aiohttp.ClientTimeout(total=REQUEST_SECONDS, sock_connect=CONNECT_SECONDS)
@@ -152,14 +153,11 @@ class KubernetesApi:
         async with self._send("GET", Resource.POD, path, None, query) as response:
             return (await response.read()).decode("utf-8", "replace")
 
-    async def list_warnings(self, namespace: str, name: str) -> list[Body]:
-        return await self._list_events(namespace, f"involvedObject.name={name},type=Warning")
-
     async def list_events(self, namespace: str, name: str) -> list[Body]:
-        return await self._list_events(namespace, f"involvedObject.name={name}")
-
-    async def _list_events(self, namespace: str, selector: str) -> list[Body]:
-        query = [("fieldSelector", selector), ("limit", str(_MOST_WARNINGS))]
+        query = [
+            ("fieldSelector", f"involvedObject.name={name}"),
+            ("limit", str(_MOST_EVENTS)),
+        ]
         path = build_path(Resource.EVENT, namespace)
         answer = await self._ask("LIST", Resource.EVENT, path, query=query)
         return list(answer.get("items") or [])

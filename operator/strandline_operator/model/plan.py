@@ -31,6 +31,7 @@ class Resource(StrEnum):
     JOB = "jobs.batch"
     NETWORK_POLICY = "networkpolicies.networking.k8s.io"
     DEPLOYMENT = "deployments.apps"
+    DISRUPTION_BUDGET = "poddisruptionbudgets.policy"
     EVENT = "events"
 
 

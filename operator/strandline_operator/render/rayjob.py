@@ -20,6 +20,7 @@ from strandline_api.spec.ray_cluster import RayCluster, RayNode, WorkerGroup
 from strandline_operator.model.objects import Meta
 from strandline_operator.model.plan import Manifest
 from strandline_operator.render.code import render_code
+from strandline_operator.render.disruptions import render_budget
 from strandline_operator.render.elastic import is_elastic, make_elastic, render_autoscaler
 from strandline_operator.render.network import render_network
 from strandline_operator.render.order import Order
@@ -36,6 +37,8 @@ KEEP_SECONDS = 60
 MOST_CONFIG = 500_000
 # KubeRay's own deadlines only catch what ours have missed.
 SLACK_SECONDS = 120
+# It can't tell a wait for room, which is free unless somebody bounds it, from a start that hangs.
+LONGEST_DROUGHT_SECONDS = 30 * 86_400
 NO_HEAD_RESTART = "ray.io/disable-provisioned-head-restart"
 QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
 QUEUE_PRIORITY_LABEL = "kueue.x-k8s.io/priority-class"
@@ -85,13 +88,17 @@ def render_network_policy(order: Order) -> Manifest | None:
     return render_network(order, _metadata(order, order.name))
 
 
+def render_disruption_budget(order: Order) -> Manifest | None:
+    """Render what holds up evictions of the attempt's pods; None where nothing is to."""
+    return render_budget(order, _metadata(order, order.name))
+
+
 def render_rayjob(order: Order) -> Manifest:
     """Render the RayJob."""
     metadata = _metadata(order, order.rayjob)
     metadata["labels"] = metadata["labels"] | _label_queue(order) | _label_scheduler(order)
     metadata["annotations"] = {NO_HEAD_RESTART: "true"}
-    deadlines, limits = order.spec.deadlines, order.limits
-    pre_running = deadlines.pre_running_seconds or limits.pre_running
+    pre_running = order.spec.deadlines.pre_running_seconds or LONGEST_DROUGHT_SECONDS
     spec: dict[str, Any] = {
         "entrypoint": _render_entrypoint(order),
         "submissionMode": order.spec.ray.submission_mode,

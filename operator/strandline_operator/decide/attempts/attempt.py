@@ -23,6 +23,7 @@ from strandline_api.status.enums import AttemptPhase
 from strandline_api.status.pipeline_status import ProgressCounts
 from strandline_api.status.reasons import Reason
 from strandline_api.times import format_time
+from strandline_operator.decide.attempts.drains import find_held_drain
 from strandline_operator.decide.attempts.ending import (
     end,
     find_end,
@@ -40,6 +41,7 @@ from strandline_operator.decide.evidence import TERMINAL, find_outcome, locate_k
 from strandline_operator.decide.obstacles.attachment import is_let_go
 from strandline_operator.decide.obstacles.delays import find_delay, find_next_look
 from strandline_operator.decide.obstacles.obstacles import Block
+from strandline_operator.decide.obstacles.room import find_waits, find_worker_shortage
 from strandline_operator.decide.scene import Scene, find_first, is_head
 from strandline_operator.model.plan import Action, Delete, Resource
 
@@ -48,7 +50,7 @@ from strandline_operator.model.plan import Action, Delete, Resource
 _SWEEP = 60.0
 _SUCCEEDED, _FROZEN = "Succeeded", "Frozen"
 # What delays an attempt that goes on; the first is told.
-_DELAYS = (find_delay, find_silence)
+_DELAYS = (find_delay, find_silence, find_worker_shortage, find_held_drain)
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +143,7 @@ def _note(scene: Scene) -> Scene:
     """Take down what can be seen at any time."""
     scene = scene.having(**_note_rayjob(scene))
     scene = scene.having(**_note_driver(scene))
+    scene = scene.having(**_note_room(scene))
     outcome = _find_outcome(scene)
     if outcome is not None:
         scene = scene.having(**_note_outcome(scene, outcome))
@@ -166,6 +169,21 @@ def _note_rayjob(scene: Scene) -> dict[str, Any]:
         "job_start_time": status.job_start_time or rayjob.started,
         "running_time": status.running_time or (scene.now if is_begun else None),
     }
+
+
+def _note_room(scene: Scene) -> dict[str, Any]:
+    """Take down since when pods find no room; that time is free, as in a queue."""
+    status = scene.status
+    # Of one that has ended it says what it had waited for.
+    if status.end_time is not None:
+        return {}
+    waits = find_waits(scene)
+    noted: dict[str, Any] = {"no_room_since": waits}
+    is_over = bool(status.no_room_since) and not waits and status.running_time is None
+    # A bound that somebody has set is for the wait as well.
+    if is_over and scene.spec.deadlines.pre_running_seconds is None:
+        noted["start_time"] = scene.now
+    return noted
 
 
 def _note_driver(scene: Scene) -> dict[str, Any]:

@@ -36,6 +36,10 @@ _RANKS: dict[str, int] = {
     Disruption.NODE_GONE: 0,
     Disruption.NODE_DISRUPTED: 1,
 }
+# The word of evidence that an attempt was ended for want of room, to have the next one elsewhere.
+NO_ROOM = "no-room"
+# Ours for an end that says nothing against the attempt.
+_ON_PURPOSE = frozenset({"suspend", NO_ROOM})
 # Ends that say enough; what befell a worker on the way did not bring them about.
 _DELIBERATE = frozenset(set(ExitCode) - {ExitCode.APPLICATION_ERROR})
 _OWN_ENDS = _DELIBERATE - {ExitCode.INTERRUPTED}
@@ -105,7 +109,7 @@ def _list_records(scene: Scene) -> Iterator[Evidence]:
 def was_stopped(status: AttemptStatus) -> bool:
     """Return whether somebody, or a deadline, has ended it on purpose."""
     ours = {Cause.USER_CANCELLED, Cause.DEADLINE_EXCEEDED}
-    return any(record.cause in ours or record.source == "suspend" for record in status.evidence)
+    return any(record.cause in ours or record.source in _ON_PURPOSE for record in status.evidence)
 
 
 def _pick(scene: Scene, pod: Pod) -> Iterator[Evidence]:

@@ -6,11 +6,13 @@ from collections.abc import Callable
 
 from strandline_api.outcome.causes import Cause
 from strandline_api.outcome.evidence import Evidence
+from strandline_operator.decide.attempts.fallback import find_fallback
 from strandline_operator.decide.attempts.silence import find_stall
 from strandline_operator.decide.evidence import find_image_problem, find_reserved_name
 from strandline_operator.decide.obstacles.attachment import is_kept_by_volume
 from strandline_operator.decide.obstacles.code import find_lost_code
 from strandline_operator.decide.obstacles.delays import explain_delay, find_refusal, is_starting
+from strandline_operator.decide.obstacles.room import describe_misfit, find_misfit
 from strandline_operator.decide.obstacles.token import find_missing_token
 from strandline_operator.decide.scene import (
     SUSPENDED,
@@ -36,7 +38,7 @@ def find_stop(scene: Scene) -> Evidence | None:
 def find_next_deadline(scene: Scene) -> float | None:
     """Return when an attempt that goes on as it does has gone on for too long; None: never."""
     begun = scene.status.start_time
-    longest: float | None = _find_longest_start(scene)
+    longest = None if _waits_freely(scene) else _find_longest_start(scene)
     # Once the driver runs, the time that its start took counts no more.
     if scene.status.running_time is not None:
         begun, longest = scene.status.running_time, scene.spec.deadlines.attempt_seconds
@@ -45,6 +47,11 @@ def find_next_deadline(scene: Scene) -> float | None:
 
 def _find_longest_start(scene: Scene) -> float:
     return scene.spec.deadlines.pre_running_seconds or scene.limits.pre_running
+
+
+def _waits_freely(scene: Scene) -> bool:
+    """Return whether there is no room for an attempt, and nobody has bounded that wait."""
+    return bool(scene.status.no_room_since) and scene.spec.deadlines.pre_running_seconds is None
 
 
 def find_losses(scene: Scene) -> list[Evidence]:
@@ -149,7 +156,13 @@ def _find_late_start(scene: Scene) -> Evidence | None:
     # An image that is missing seldom comes by itself, so it is not waited for as nodes are.
     if image is not None and waited > scene.limits.image_pull:
         return image
-    if waited <= longest or is_kept_by_volume(scene):
+    # Nor is a node that nobody can make.
+    misfit = find_misfit(scene)
+    if misfit is not None and waited > min(scene.limits.image_pull, longest):
+        words = describe_misfit(*misfit)
+        return Evidence(Cause.SCHEDULING_TIMEOUT, f"{words[:1].lower()}{words[1:]}", "deadline")
+    # No room is no failure, and may last for hours where nodes are spare ones of a cloud.
+    if waited <= longest or is_kept_by_volume(scene) or _waits_freely(scene):
         return None
     # What is known to hold the pods back says more than that time is over.
     if image is not None:
@@ -213,6 +226,7 @@ _REASONS: tuple[Callable[[Scene], Evidence | None], ...] = (
     _find_quota,
     _find_deadline,
     _find_reserved_name,
+    find_fallback,
     _find_late_start,
     _find_worker_loss,
     _find_lost_submitter,

@@ -22,6 +22,7 @@ from strandline_operator.decide.evidence import (
 )
 from strandline_operator.decide.obstacles.attachment import find_attachment
 from strandline_operator.decide.obstacles.obstacles import QUOTA, Block
+from strandline_operator.decide.obstacles.room import find_shortage
 from strandline_operator.decide.scene import Scene, find_first, is_head, role_of
 from strandline_operator.model.notices import Notice, find_newest
 from strandline_operator.model.objects import Container, Pod, RayClusterState, Termination
@@ -234,7 +235,8 @@ def _find_unplaced(scene: Scene) -> Block | None:
     # No other node would help: the claim has to be let go.
     is_held = "ReadWriteOncePod" in unplaced.unschedulable
     reason = Reason.CLAIM_IN_USE if is_held else Reason.UNSCHEDULABLE
-    return Block(reason, f"Pod {unplaced.meta.name}: {unplaced.unschedulable}")
+    block = None if is_held else find_shortage(scene)
+    return block or Block(reason, f"Pod {unplaced.meta.name}: {unplaced.unschedulable}")
 
 
 def _find_slow(scene: Scene) -> Block | None:

@@ -1,8 +1,8 @@
 """The deadline of a run: what counts towards it, and its end where no attempt is under way.
 
 Time in which somebody holds the run back, by `suspend`, in a queue or by a pipeline that has to
-succeed before, does not count. Waits for a retry, a quota or a volume do. This room must not know
-what ends an attempt.
+succeed before, does not count, nor does time in which no node has room for an attempt. Waits for a
+retry, a quota or a volume do. This room must not know what ends an attempt.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from strandline_api.status.pipeline_status import PipelineStatus
 from strandline_api.status.run_clock import RunClock
 from strandline_operator.decide.obstacles.predecessors import find_predecessors
 from strandline_operator.decide.run.dispatch import withdraw_attempt
-from strandline_operator.decide.scene import Pass
+from strandline_operator.decide.scene import Pass, Scene
 from strandline_operator.decide.verdict import PassState, Verdict, warn
 
 
@@ -26,12 +26,19 @@ def keep_time(given: Pass, standing: PassState) -> Verdict:
         return Verdict()
     is_queued = scene is not None and scene.is_queued
     is_waiting = scene is None and find_predecessors(given) is not None
-    is_paused = given.spec.suspend or is_queued or is_waiting
+    is_paused = given.spec.suspend or is_queued or is_waiting or _is_dry(scene)
     # The clock begins with the first pause: most runs have none, and need no field for it.
     if status.run_clock is None and not is_paused:
         return Verdict()
     clock = (status.run_clock or RunClock()).tick(given.now, is_paused=is_paused)
     return Verdict(status.model_copy(update={"run_clock": clock}))
+
+
+def _is_dry(scene: Scene | None) -> bool:
+    """Return whether an attempt can't begin for want of room; one that runs is no pause."""
+    if scene is None or scene.status.end_time is not None:
+        return False
+    return bool(scene.status.no_room_since) and scene.status.running_time is None
 
 
 def find_run_end(given: Pass, status: PipelineStatus) -> float | None:

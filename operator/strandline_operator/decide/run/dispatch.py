@@ -13,6 +13,7 @@ from strandline_api.status.event_reasons import EventReason
 from strandline_api.status.pipeline_status import PipelineStatus
 from strandline_api.status.preflight import PreflightVerdict
 from strandline_api.status.reasons import Reason
+from strandline_operator.decide.attempts.fallback import list_on_demand
 from strandline_operator.decide.obstacles.code import find_missing_code
 from strandline_operator.decide.obstacles.namesakes import find_namesakes
 from strandline_operator.decide.obstacles.obstacles import Block
@@ -35,6 +36,7 @@ from strandline_operator.render.rayjob import (
     has_options,
     render_code_map,
     render_config,
+    render_disruption_budget,
     render_network_policy,
     render_rayjob,
 )
@@ -207,6 +209,7 @@ def _list_objects(given: Pass, scene: Scene) -> tuple[Action, ...]:
         (Resource.CONFIG_MAP, render_config(order)),
         (Resource.CONFIG_MAP, render_code_map(order)),
         (Resource.NETWORK_POLICY, render_network_policy(order)),
+        (Resource.DISRUPTION_BUDGET, render_disruption_budget(order)),
         (Resource.RAYJOB, rayjob),
     )
     # A KubeRay that does not know an option would run the attempt with open doors.
@@ -238,6 +241,7 @@ def _make_order(given: Pass, attempt: AttemptObject) -> Order:
         code=given.view.code if spec.code.config_map else None,
         inputs=list_inputs(given),
         run=attempt.spec.run,
+        on_demand=frozenset(attempt.spec.on_demand),
     )
 
 
@@ -281,4 +285,5 @@ def _plan_attempt(given: Pass, status: PipelineStatus) -> AttemptSpec:
         trigger=status.retry_trigger or Trigger.RETRY,
         retry_cause=status.retry_cause,
         memory=status.memory,
+        on_demand=list_on_demand(status.spot),
     )

@@ -15,7 +15,7 @@ from strandline_api.times import format_time
 from strandline_operator.decide.attempts.ending import read_progress
 from strandline_operator.decide.attempts.stop import find_losses
 from strandline_operator.decide.conditions import Truth, drop_conditions, set_condition
-from strandline_operator.decide.obstacles.obstacles import find_unread, read_refusals
+from strandline_operator.decide.obstacles.obstacles import Block, find_unread, read_refusals
 from strandline_operator.decide.obstacles.output import examine_storage
 from strandline_operator.decide.scene import Pass
 from strandline_operator.decide.verdict import PassState, Verdict, add_event, warn
@@ -27,6 +27,7 @@ _USUAL = frozenset(
     {
         Reason.CLAIM_PENDING,
         Reason.UNSCHEDULABLE,
+        Reason.NODE_ON_ITS_WAY,
         Reason.WAITS_FOR_PIPELINES,
         Reason.PREFLIGHT,
     }
@@ -280,7 +281,8 @@ def _sum_up_attempt(standing: PassState, active: AttemptObject) -> ConditionSumm
     is_early = attempt.phase in _BEFORE_RUNNING
     phase = PipelinePhase.PENDING if is_early else PipelinePhase.RUNNING
     if block is not None:
-        return ConditionSummary(phase, "Unknown", block.reason, block.message)
+        state = f"attempt {active.spec.number}: {block.detail}" if _is_of_room(block) else None
+        return ConditionSummary(phase, "Unknown", block.reason, block.message, state)
     if attempt.phase is AttemptPhase.HELD:
         return _sum_up_held(active)
     reason = _REASONS.get(attempt.phase, Reason.RUNNING)
@@ -288,6 +290,11 @@ def _sum_up_attempt(standing: PassState, active: AttemptObject) -> ConditionSumm
     return ConditionSummary(
         phase, "Unknown", reason, f"{state}; {attempt.message}".rstrip("; "), state
     )
+
+
+def _is_of_room(block: Block) -> bool:
+    """Return whether it may last for hours with nothing else to tell."""
+    return block.reason in {Reason.NO_ROOM, Reason.NODE_ON_ITS_WAY}
 
 
 def _sum_up_held(active: AttemptObject) -> ConditionSummary:

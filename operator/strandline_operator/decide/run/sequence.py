@@ -25,6 +25,8 @@ from strandline_api.status.event_reasons import EventReason
 from strandline_api.status.pipeline_status import PastAttemptRecord, PipelineStatus, RetryCounts
 from strandline_api.status.run_clock import RunClock
 from strandline_api.times import format_time
+from strandline_operator.decide.attempts.ending import NO_ROOM
+from strandline_operator.decide.attempts.fallback import describe_fallback, note_spot
 from strandline_operator.decide.run.deadline import find_run_end
 from strandline_operator.decide.run.memory import raise_memory
 from strandline_operator.decide.scene import SUSPENDED, Pass
@@ -60,6 +62,7 @@ def begin_run(given: Pass, standing: PassState, run: str) -> Verdict:
         "run_clock": RunClock(paused_since=given.now) if given.spec.suspend else None,
         "retries": RetryCounts(through=_find_through(standing)),
         "incidents": 0,
+        "spot": (),
         "next_attempt_time": given.now,
         "retry_cause": None,
         "retry_trigger": Trigger.RUN,
@@ -85,11 +88,17 @@ def count_attempt(given: Pass, standing: PassState) -> Verdict:
         return Verdict()
     past, ended = _recall(attempt), attempt.status
     booked = _book(given, standing.status, past, _record(attempt, past))
-    booked = booked.model_copy(update={"incidents": booked.incidents + ended.incidents})
-    counted = Verdict(booked, counts=_measure(attempt, before))
-    # We ended it ourselves to hold the pipeline back: that is no failure and costs no retry.
-    if _is_suspension(ended):
-        resumed = {"next_attempt_time": given.now, "retry_trigger": Trigger.RESUME}
+    spot = note_spot(given.spec.ray, booked.spot, attempt.spec, ended, given.now)
+    fallbacks = describe_fallback(booked.spot, spot)
+    changes = {"incidents": booked.incidents + ended.incidents, "spot": spot}
+    booked = booked.model_copy(update=changes)
+    left = tuple(add_event(EventReason.SPOT_FALLBACK, words) for words in fallbacks)
+    counted = Verdict(booked, counts=_measure(attempt, before), events=left)
+    # We ended it ourselves to hold the pipeline back, or for nodes elsewhere: that is no failure
+    # and costs no retry.
+    if _is_free(ended):
+        state = "; ".join(fallbacks) or booked.state
+        resumed = {"next_attempt_time": given.now, "retry_trigger": Trigger.RESUME, "state": state}
         return counted.then(Verdict(booked.model_copy(update=resumed)))
     if ended.cause is None:
         return counted.then(_report_success(booked, attempt))
@@ -208,8 +217,8 @@ def _recall(attempt: AttemptObject) -> PastAttempt:
     )
 
 
-def _is_suspension(status: AttemptStatus) -> bool:
-    return any(record.source == SUSPEND for record in status.evidence)
+def _is_free(status: AttemptStatus) -> bool:
+    return any(record.source in {SUSPEND, NO_ROOM} for record in status.evidence)
 
 
 def foresee(

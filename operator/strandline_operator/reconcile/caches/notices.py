@@ -1,9 +1,9 @@
 """Events about what does not get to start, and what is taken away, and about nothing else.
 
-A mount that fails, a policy that refuses, the words of a probe, and why Karpenter ends a node stand
-in events alone, and nobody tells us of those: so the events of a few objects are asked for while an
-attempt starts or a pod is evicted, at most every few seconds. This room must not know what an event
-means.
+A mount that fails, a policy that refuses, the words of a probe and those of an autoscaler, and why
+Karpenter ends a node stand in events alone, and nobody tells us of those: so the events of a few
+objects are asked for while an attempt starts or a pod is evicted, at most every few seconds. This
+room must not know what an event means.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ from strandline_operator.cluster.errors import ApiError
 from strandline_operator.decide.disruptions import is_unexplained
 from strandline_operator.decide.obstacles.delays import is_unmade
 from strandline_operator.model.nodes import NodeMarks
+from strandline_operator.decide.obstacles.room import find_group, is_unplaced
+from strandline_operator.decide.scene import is_head
 from strandline_operator.model.notices import Notice
 from strandline_operator.model.objects import Meta, Pod, RayClusterState, RayJob
 from strandline_operator.reconcile.caches.ttl_cache import TtlCache
@@ -43,10 +45,13 @@ def list_stuck(
     """Return names of what ought to have had an effect by now and has not, a head first."""
     if rayjob is None or rayjob.is_suspended or rayjob.meta.is_deleting:
         return ()
+    mine = [pod for pod in pods if _number(pod.meta) == _number(rayjob.meta)]
     is_early = now - rayjob.meta.created < STUCK_SECONDS
+    # A driver that runs may still have no worker, since there is no room for any.
+    if rayjob.deployment == "Running":
+        return tuple(_list_unplaced(mine))[:MOST_OBJECTS]
     if is_early or rayjob.deployment not in {"", "Initializing"}:
         return ()
-    mine = [pod for pod in pods if _number(pod.meta) == _number(rayjob.meta)]
     cluster = next(
         (candidate for candidate in clusters if _number(candidate.meta) == _number(rayjob.meta)),
         None,
@@ -76,6 +81,15 @@ def _list_names(
     stuck = [pod for pod in pods if _is_stuck(pod, now)]
     stuck.sort(key=lambda pod: (pod.meta.labels.get(ROLE_LABEL) != Role.HEAD, pod.meta.created))
     yield from (pod.meta.name for pod in stuck)
+    yield from _list_unplaced(pods)
+
+
+def _list_unplaced(pods: Iterable[Pod]) -> Iterator[str]:
+    """Yield names of pods without a node, one of the head and of each group: the rest are alike."""
+    groups: dict[str, str] = {}
+    for pod in sorted(filter(is_unplaced, pods), key=lambda pod: (not is_head(pod), pod.meta.name)):
+        groups.setdefault(find_group(pod), pod.meta.name)
+    yield from groups.values()
 
 
 def _is_stuck(pod: Pod, now: float) -> bool:
@@ -90,16 +104,15 @@ def _number(meta: Meta) -> str:
 
 
 class _Key(NamedTuple):
-    """Whose events; all of them, or only warnings."""
+    """Whose events."""
 
     namespace: str
     name: str
-    is_all: bool = False
 
 
 @dataclass(slots=True)
 class NoticeMemory:
-    """Warnings as they were read last, by namespace and name of what they are about."""
+    """Events as they were read last, by namespace and name of what they are about."""
 
     _kept: TtlCache[_Key, tuple[Notice, ...]] = field(
         default_factory=lambda: TtlCache(KEEP_SECONDS)
@@ -109,9 +122,9 @@ class NoticeMemory:
     async def look(
         self, api: Api, namespace: str, names: Iterable[str], now: float
     ) -> tuple[Notice, ...]:
-        """Return all warnings about objects of those names; none where events never could be read.
+        """Return all events about objects of those names; none where they never could be read.
 
-        What is not read is only not told: nothing is decided by the absence of a warning.
+        What is not read is only not told: nothing is given up for the absence of an event.
         """
         return await self._look(api, [_Key(namespace, name) for name in names], now)
 
@@ -125,10 +138,7 @@ class NoticeMemory:
         unexplained = list_unexplained(pods, marks)
         due = [pod for pod in unexplained if not (pod.is_gone and pod.meta.uid in self._reasons)]
         for pod in due[:MOST_OBJECTS]:
-            keys = [
-                _Key(pod.meta.namespace, pod.meta.name, is_all=True),
-                _Key(OF_NODES, pod.node, is_all=True),
-            ]
+            keys = [_Key(pod.meta.namespace, pod.meta.name), _Key(OF_NODES, pod.node)]
             events = await self._look(api, keys, now)
             about = tuple(event for event in events if _is_about(event, pod))
             if about or pod.is_gone:
@@ -143,9 +153,8 @@ class NoticeMemory:
         return tuple(notice for notices in found for notice in notices)
 
     async def _ask(self, api: Api, key: _Key) -> tuple[Notice, ...]:
-        ask = api.list_events if key.is_all else api.list_warnings
         try:
-            return tuple(map(Notice.read, await ask(key.namespace, key.name)))
+            return tuple(map(Notice.read, await api.list_events(key.namespace, key.name)))
         except ApiError:
             # What was read before stands while nobody answers: it says itself how old it is.
             kept = self._kept.find_any(key)

@@ -1,0 +1,130 @@
+"""When head or groups leave spot nodes for nodes on demand, for the rest of a run.
+
+Counted in the pipeline's status, so that an operator that was killed decides the same. This room
+must not know how nodes are told apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from strandline_api.objects.attempt import AttemptSpec, AttemptStatus
+from strandline_api.outcome.causes import Cause
+from strandline_api.outcome.evidence import Evidence
+from strandline_api.spec.pod_templates import Spot, SpotFallback
+from strandline_api.spec.ray_cluster import RayCluster
+from strandline_api.status.pipeline_status import SpotGroup
+from strandline_operator.decide.attempts.ending import NO_ROOM
+from strandline_operator.decide.obstacles.room import RoomKind, find_group, list_shortages
+from strandline_operator.decide.scene import Scene
+from strandline_operator.render.order import Role
+
+HEAD = Role.HEAD.value
+_TAKEN = frozenset({Cause.PREEMPTED, Cause.EVICTED, Cause.NODE_LOST})
+
+
+def list_on_demand(spot: Iterable[SpotGroup]) -> tuple[str, ...]:
+    """Return the head and groups that use nodes on demand by now."""
+    return tuple(group.name for group in spot if group.on_demand_since is not None)
+
+
+def find_fallback(scene: Scene) -> Evidence | None:
+    """Find an attempt that has waited for spot nodes for as long as its pipeline wants it to."""
+    waiting = _list_dry(scene.spec.ray, scene.attempt.spec, scene.status, scene.now)
+    # A node that is on its way is not to find its pod gone.
+    dry = {
+        find_group(pod)
+        for pod, finding in list_shortages(scene)
+        if finding is not None and finding.kind is RoomKind.NO_ROOM
+    }
+    if not dry & waiting.keys():
+        return None
+    words = "; ".join(f"{name} had no room for {waiting[name]}" for name in sorted(waiting))
+    message = f"{words}, so the next attempt uses nodes on demand there"
+    return Evidence(Cause.INTERRUPTED, message, NO_ROOM)
+
+
+def note_spot(
+    ray: RayCluster,
+    spot: tuple[SpotGroup, ...],
+    attempt: AttemptSpec,
+    ended: AttemptStatus,
+    now: float,
+) -> tuple[SpotGroup, ...]:
+    """Return how spot nodes have served a run after one more of its attempts.
+
+    Args:
+        spot: how they have before.
+        attempt: the one that has ended, which is counted for the first time.
+        now: seconds since the epoch.
+    """
+    groups = {group.name: group for group in spot}
+    taken = _find_taken(attempt, ended)
+    fallbacks = _list_fallbacks(ray)
+    if taken in _list_spot(ray):
+        known = groups.get(taken) or SpotGroup(name=taken)
+        groups[taken] = known.model_copy(update={"disruptions": known.disruptions + 1})
+        limit = fallbacks[taken].after_disruptions if taken in fallbacks else None
+        if limit is not None and groups[taken].disruptions >= limit:
+            count = groups[taken].disruptions
+            reason = f"lost its node {count} time{'s' if count > 1 else ''}"
+            groups[taken] = _leave(groups[taken], reason, now)
+    if any(record.source == NO_ROOM for record in ended.evidence):
+        for name, time in _list_dry(ray, attempt, ended, ended.end_time or now).items():
+            known = groups.get(name) or SpotGroup(name=name)
+            groups[name] = _leave(known, f"no room for {time}", now)
+    return tuple(groups.values())
+
+
+def describe_fallback(before: Iterable[SpotGroup], after: Iterable[SpotGroup]) -> list[str]:
+    """Describe each of those that leave spot nodes from now on."""
+    former = list_on_demand(before)
+    return [
+        f"{group.name} uses nodes on demand for the rest of the run: {group.reason}"
+        for group in after
+        if group.on_demand_since is not None and group.name not in former
+    ]
+
+
+def _leave(group: SpotGroup, reason: str, now: float) -> SpotGroup:
+    if group.on_demand_since is not None:
+        return group
+    return group.model_copy(update={"on_demand_since": now, "reason": reason})
+
+
+def _find_taken(attempt: AttemptSpec, ended: AttemptStatus) -> str:
+    """Return whose pod was taken from its spot node, so that the attempt ended; empty: nobody's."""
+    if ended.cause not in _TAKEN:
+        return ""
+    records = [record for record in ended.evidence if record.cause is ended.cause]
+    named = [_name_group(record.details) for record in records]
+    # Workers that went with the head did not end it; and who names nothing means the head.
+    group = HEAD if HEAD in named or not any(named) else next(filter(None, named))
+    return "" if group in attempt.on_demand else group
+
+
+def _name_group(details: Mapping[str, object]) -> str:
+    return str(details.get("group") or details.get("role") or "")
+
+
+def _list_dry(
+    ray: RayCluster, attempt: AttemptSpec, status: AttemptStatus, now: float
+) -> dict[str, str]:
+    """Return those on spot nodes that have waited for long enough, each with for how long."""
+    return {
+        name: str(fallback.after_no_room)
+        for name, fallback in _list_fallbacks(ray).items()
+        if name not in attempt.on_demand
+        and fallback.after_no_room_seconds is not None
+        and now - status.no_room_since.get(name, now) >= fallback.after_no_room_seconds
+    }
+
+
+def _list_spot(ray: RayCluster) -> dict[str, Spot]:
+    nodes = {HEAD: ray.head.spot} | {group.name: group.spot for group in ray.worker_groups}
+    return {name: spot for name, spot in nodes.items() if spot is not None}
+
+
+def _list_fallbacks(ray: RayCluster) -> dict[str, SpotFallback]:
+    spots = _list_spot(ray).items()
+    return {name: spot.fallback for name, spot in spots if spot.fallback is not None}

@@ -1,0 +1,297 @@
+"""No room for hours is waiting, free and told, and ends nothing; what can never fit ends."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from simulated_cluster import SimulatedCluster
+from strandline_api.outcome.causes import Cause
+from strandline_api.status.enums import PipelinePhase
+from strandline_api.status.reasons import ConditionType, Reason
+from strandline_api.times import format_time
+from strandline_operator.model.capacity import NodeSize
+from strandline_operator.model.plan import Resource
+
+GIB = 1024**3
+HOUR = 3600.0
+FULL = "0/3 nodes are available: 3 Insufficient cpu."
+NO_SUCH_NODE = "0/3 nodes are available: 3 node(s) didn't match Pod's node affinity/selector."
+BACKOFF = "pod didn't trigger scale-up: 1 in backoff after failed scale-up"
+NEVER = "pod didn't trigger scale-up (it wouldn't fit if a new node is added): 1 Insufficient cpu"
+STOCK_OUT = (
+    "Node scale up in zones us-central1-c associated with this pod failed: GCE out of resources. "
+    "Pod is at risk of not being scheduled."
+)
+SIZES = (NodeSize("small", 16 * GIB, 4.0),)
+
+
+def unplace(cluster: SimulatedCluster, ending: str, words: str = FULL) -> None:
+    """Pods whose names end so find no node, by the scheduler's words."""
+    placed = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
+    for pod in cluster.list_of(Resource.POD):
+        if pod["metadata"]["name"].endswith(ending):
+            pod["spec"] = pod.get("spec", {}) | {"nodeName": ""}
+            pod["metadata"]["creationTimestamp"] = format_time(cluster.time)
+            pod["status"] = {"phase": "Pending", "conditions": [{**placed, "message": words}]}
+
+
+def place(cluster: SimulatedCluster, ending: str) -> None:
+    """They get their nodes, and containers are on the way."""
+    for pod in cluster.list_of(Resource.POD):
+        if pod["metadata"]["name"].endswith(ending):
+            pod["spec"] |= {"nodeName": "node-1"}
+            pod["status"] = {"phase": "Pending"}
+
+
+def wait(cluster: SimulatedCluster, seconds: float, step: float = 300.0) -> None:
+    end = cluster.time + seconds
+    while cluster.time < end:
+        cluster.advance(min(step, end - cluster.time))
+
+
+def start_dry(words: str = FULL, ending: str = "", **spec: Any) -> SimulatedCluster:
+    """An attempt whose pods were made and find no room."""
+    cluster = SimulatedCluster()
+    cluster.edit(**spec)
+    cluster.settle()
+    cluster.bind_claim()
+    cluster.start_rayjob()
+    cluster.end_rayjob("Initializing", "")
+    unplace(cluster, ending, words)
+    cluster.settle()
+    return cluster
+
+
+def summary(cluster: SimulatedCluster) -> tuple[str, str]:
+    condition = cluster.status.find_condition(ConditionType.SUCCEEDED)
+    assert condition is not None
+    return condition.reason, condition.message
+
+
+def newest(cluster: SimulatedCluster) -> Any:
+    return cluster.attempts[max(cluster.attempts)][1]
+
+
+def play_dry(cluster: SimulatedCluster, seconds: float) -> None:
+    """KubeRay makes the pods of each attempt that comes, and none of them finds room."""
+    end = cluster.time + seconds
+    while cluster.time < end:
+        cluster.advance(60.0)
+        cluster.sweep()
+        cluster.settle()
+        if any("status" not in rayjob for rayjob in cluster.list_of(Resource.RAYJOB)):
+            cluster.start_rayjob()
+            cluster.end_rayjob("Initializing", "")
+            unplace(cluster, "")
+            cluster.settle()
+
+
+def test_two_hours_and_eighteen_minutes_without_room_end_nothing() -> None:
+    cluster = start_dry()
+    play_dry(cluster, 2 * HOUR + 18 * 60)
+    assert cluster.status.phase is PipelinePhase.PENDING
+    assert list(cluster.attempts) == ["corpus-1"]
+    assert newest(cluster).end_time is None
+    reason, message = summary(cluster)
+    assert reason == Reason.NO_ROOM
+    assert "3 Insufficient cpu" in message
+    assert cluster.status.retries is not None
+    assert cluster.status.retries.retries == 0
+
+
+def test_the_wait_is_told_with_since_when_what_was_asked_and_whose_words() -> None:
+    cluster = start_dry()
+    since = format_time(cluster.time)
+    for pod in cluster.list_of(Resource.POD):
+        pod["spec"]["containers"] = [{"resources": {"requests": {"cpu": 4, "memory": "8Gi"}}}]
+        pod["spec"]["nodeSelector"] = {"cloud.google.com/gke-spot": "true"}
+    cluster.warn("Pod", "corpus-1-head", "NotTriggerScaleUp", BACKOFF)
+    cluster.notices[-1]["reportingComponent"] = "cluster-autoscaler"
+    wait(cluster, 600.0)
+    reason, message = summary(cluster)
+    asked = "4 CPU, 8Gi of memory, a node with cloud.google.com/gke-spot=true"
+    words = f"head pod corpus-1-head asks for {asked}, since {since}; cluster-autoscaler: {BACKOFF}"
+    assert reason == Reason.NO_ROOM
+    assert words in message
+    assert cluster.status.state == f"attempt 1: {words}"
+    (event,) = [event for event in cluster.events if event.reason == "Blocked"]
+    assert words in event.message
+    assert newest(cluster).no_room_since.keys() == {"head", "cpu"}
+
+
+def test_a_pod_that_waits_for_a_moment_is_no_news() -> None:
+    cluster = start_dry()
+    cluster.advance(30.0)
+    assert summary(cluster)[0] == Reason.UNSCHEDULABLE
+    assert [event for event in cluster.events if event.reason == "Blocked"] == []
+
+
+def test_the_first_hours_without_room_leave_the_start_its_whole_time() -> None:
+    cluster = start_dry()
+    wait(cluster, 3 * HOUR)
+    place(cluster, "")
+    wait(cluster, 1500.0)
+    assert newest(cluster).end_time is None
+    assert newest(cluster).no_room_since == {}
+    wait(cluster, 900.0)
+    assert newest(cluster).cause is Cause.SCHEDULING_TIMEOUT
+
+
+def test_a_bound_that_somebody_set_holds_for_the_wait_too() -> None:
+    cluster = start_dry(deadlines={"preRunning": "1h"})
+    wait(cluster, HOUR - 600)
+    assert newest(cluster).end_time is None
+    wait(cluster, 900.0)
+    assert newest(cluster).cause is Cause.SCHEDULING_TIMEOUT
+    assert "3 Insufficient cpu" in newest(cluster).message
+
+
+def test_room_that_comes_late_gives_no_more_time_than_somebody_set() -> None:
+    cluster = start_dry(deadlines={"preRunning": "1h"})
+    wait(cluster, HOUR - 600)
+    place(cluster, "")
+    wait(cluster, 900.0)
+    assert newest(cluster).cause is Cause.SCHEDULING_TIMEOUT
+
+
+def test_a_run_s_deadline_does_not_count_what_was_without_room() -> None:
+    cluster = start_dry(deadlines={"run": "2h"})
+    wait(cluster, 5 * HOUR)
+    assert newest(cluster).end_time is None
+    place(cluster, "")
+    cluster.end_rayjob("Running", "RUNNING")
+    wait(cluster, HOUR)
+    assert newest(cluster).end_time is None
+    wait(cluster, 1.5 * HOUR)
+    assert newest(cluster).cause is Cause.DEADLINE_EXCEEDED
+
+
+def test_a_node_that_is_on_its_way_is_told_and_waited_for() -> None:
+    cluster = start_dry(NO_SUCH_NODE)
+    cluster.advance(90.0)
+    cluster.warn(
+        "Pod", "corpus-1-head", "TriggeredScaleUp", "pod triggered scale-up: [{spot 0->1}]"
+    )
+    cluster.warn("Pod", "corpus-1-cpu", "TriggeredScaleUp", "pod triggered scale-up: [{spot 0->1}]")
+    cluster.advance(90.0)
+    reason, message = summary(cluster)
+    assert reason == Reason.NODE_ON_ITS_WAY
+    assert "spot 0->1" in message
+
+
+@pytest.mark.parametrize(("words", "sizes"), [(FULL, SIZES), (NO_SUCH_NODE, None)])
+def test_what_can_never_fit_ends_soon_in_its_own_words(words: str, sizes: Any) -> None:
+    cluster = start_dry(words)
+    cluster.sizes = sizes
+    for pod in cluster.list_of(Resource.POD):
+        pod["spec"]["containers"] = [{"resources": {"requests": {"cpu": 64}}}]
+    cluster.warn("Pod", "corpus-1-head", "NotTriggerScaleUp", NEVER)
+    cluster.settle()
+    assert summary(cluster)[0] == Reason.UNSCHEDULABLE
+    wait(cluster, 360.0, step=60.0)
+    assert newest(cluster).cause is Cause.SCHEDULING_TIMEOUT
+    assert newest(cluster).message.startswith(
+        "pod corpus-1-head asks for 64 CPU, and no node can hold it: "
+    )
+    assert NEVER in newest(cluster).message
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        NO_SUCH_NODE,
+        "0/2 nodes are available: 2 node(s) had untolerated taint {team: other}.",
+        "0/2 nodes are available: pod has unbound immediate PersistentVolumeClaims.",
+    ],
+)
+def test_what_no_autoscaler_speaks_of_ends_after_the_operator_s_own_time(words: str) -> None:
+    cluster = start_dry(words)
+    wait(cluster, 1500.0)
+    assert newest(cluster).end_time is None
+    wait(cluster, 600.0)
+    assert newest(cluster).cause is Cause.SCHEDULING_TIMEOUT
+    assert words.rstrip(".") in newest(cluster).message
+
+
+def test_a_priority_class_that_is_missing_is_no_lack_of_room() -> None:
+    cluster = start_dry()
+    for pod in cluster.list_of(Resource.POD):
+        del cluster.objects[Resource.POD, pod["metadata"]["name"]]
+    cluster.fail_replicas('pods "x" is forbidden: no PriorityClass with name low was found')
+    wait(cluster, 2700.0)
+    assert newest(cluster).cause is Cause.SCHEDULING_TIMEOUT
+    assert "no PriorityClass" in newest(cluster).message
+
+
+def test_one_pod_that_never_fits_is_not_hidden_by_one_that_waits() -> None:
+    cluster = start_dry(NO_SUCH_NODE, ending="head")
+    unplace(cluster, "cpu", FULL)
+    wait(cluster, 2100.0)
+    assert newest(cluster).cause is Cause.SCHEDULING_TIMEOUT
+
+
+def test_a_selector_of_a_pool_that_is_dry_waits_as_long_as_its_autoscaler_has_tried() -> None:
+    cluster = start_dry(NO_SUCH_NODE)
+    for _ in range(12):
+        for name in ("corpus-1-head", "corpus-1-cpu"):
+            cluster.warn("Pod", name, "FailedScaleUp", STOCK_OUT)
+        wait(cluster, 1200.0)
+    assert newest(cluster).end_time is None
+    assert "GCE out of resources" in summary(cluster)[1]
+
+
+def run_with_dry_workers(**spec: Any) -> SimulatedCluster:
+    """A driver that runs, whose elastic group has no worker yet."""
+    groups = [{"name": "cpu", "minReplicas": 0, "maxReplicas": 4}]
+    cluster = SimulatedCluster()
+    cluster.edit(ray={"workerGroups": groups}, **spec)
+    cluster.settle()
+    cluster.bind_claim()
+    cluster.start_rayjob()
+    cluster.settle()
+    unplace(cluster, "cpu")
+    cluster.settle()
+    return cluster
+
+
+def test_workers_that_find_no_room_end_no_attempt_whose_driver_runs() -> None:
+    cluster = run_with_dry_workers()
+    wait(cluster, 3 * HOUR)
+    assert cluster.status.phase is PipelinePhase.RUNNING
+    assert newest(cluster).end_time is None
+    assert (newest(cluster).incidents, cluster.status.incidents) == (0, 0)
+    assert summary(cluster)[0] == Reason.NO_ROOM
+    assert "worker pod corpus-1-cpu" in summary(cluster)[1]
+    cluster.set_pod("cpu", phase="Running", conditions=[])
+    cluster.advance(60.0)
+    assert summary(cluster)[0] == Reason.RUNNING
+
+
+def test_a_group_that_works_with_fewer_workers_than_it_wants_is_no_news() -> None:
+    cluster = run_with_dry_workers()
+    labels = cluster.objects[Resource.POD, "corpus-1-cpu"]["metadata"]["labels"]
+    cluster.add_pod("corpus-1-cpu-2", labels)
+    wait(cluster, HOUR)
+    assert summary(cluster)[0] == Reason.RUNNING
+
+
+def test_an_operator_that_was_away_goes_on_waiting() -> None:
+    cluster = start_dry()
+    wait(cluster, HOUR)
+    since = newest(cluster).no_room_since
+    cluster.restart(3 * HOUR)
+    cluster.settle()
+    assert newest(cluster).end_time is None
+    assert newest(cluster).no_room_since == since
+
+
+def test_kuberay_waits_at_least_as_long() -> None:
+    cluster = start_dry(deadlines={"attempt": "1h"})
+    (rayjob,) = cluster.list_of(Resource.RAYJOB)
+    assert rayjob["spec"]["preRunningDeadlineSeconds"] > 7 * 24 * HOUR
+    assert rayjob["spec"]["activeDeadlineSeconds"] > 7 * 24 * HOUR
+    bounded = start_dry(deadlines={"preRunning": "1h"})
+    (rayjob,) = bounded.list_of(Resource.RAYJOB)
+    assert HOUR < rayjob["spec"]["preRunningDeadlineSeconds"] < 2 * HOUR
