@@ -40,11 +40,11 @@ REQUEST = re.compile(
 )
 # Asked for only in the story that stands beside it.
 RARE = {
-    ("get", "nodes"): "pods of a node that does not answer",
     ("get", "curationattempts"): "an attempt's name is taken already",
     ("get", "rayjobs"): "a RayJob's name is taken already",
     ("patch", "persistentvolumeclaims"): "somebody asks for a larger claim",
     ("get", "networkpolicies"): "the operator was killed after it had made one",
+    ("get", "poddisruptionbudgets"): "the operator was killed after it had made one",
     ("update", "curationpipelines/finalizers"): "the cluster checks who may own objects",
     ("update", "curationattempts/finalizers"): "the cluster checks who may own objects",
 }
@@ -67,7 +67,10 @@ def make_pipeline(namespace: str) -> Json:
             "sink": {"use": "jsonl"},
             "retry": {"jitter": "none", "delay": "1s"},
             "attemptHistoryLimit": 1,
-            "ray": {"workerGroups": [{"name": "cpu", "resources": {"memory": "8Gi"}}]},
+            "ray": {
+                "workerGroups": [{"name": "cpu", "resources": {"memory": "8Gi"}}],
+                "voluntaryDisruptions": {"podDisruptionBudget": True},
+            },
         },
     }
 

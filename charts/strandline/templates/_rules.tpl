@@ -41,6 +41,12 @@
   resources: [jobs]
   verbs: [get, create, delete]
 {{- end }}
+{{- if .Values.attemptDisruptionBudgets.enabled }}
+# A budget stands as long as its attempt, and is made where a pipeline asks for one.
+- apiGroups: [policy]
+  resources: [poddisruptionbudgets]
+  verbs: [get, create]
+{{- end }}
 {{- if .Values.attemptNetworkPolicy.enabled }}
 # A policy stands as long as its attempt, so none is ever changed, and garbage collection removes it.
 - apiGroups: [networking.k8s.io]

@@ -1,0 +1,211 @@
+"""Off spot nodes for the rest of a run: after losses, or without room, at no cost; then back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from simulated_cluster import SimulatedCluster
+from strandline_api.outcome.causes import Cause
+from strandline_api.status.enums import Trigger
+from strandline_operator.model.plan import Resource
+from test_droughts import HOUR, newest, place, play_dry, run_with_dry_workers, unplace, wait
+from test_render import pods_of
+
+LABEL = "cloud.google.com/gke-spot"
+
+
+def spot(**fallback: Any) -> dict[str, Any]:
+    return {"preset": "gke", "fallback": fallback}
+
+
+def start(
+    head: dict[str, Any] | None = None, cpu: dict[str, Any] | None = None
+) -> SimulatedCluster:
+    """A pipeline whose first attempt runs."""
+    cluster = SimulatedCluster()
+    group = {"name": "cpu"} | ({"spot": cpu} if cpu else {})
+    cluster.edit(ray={"head": {"spot": head} if head else {}, "workerGroups": [group]})
+    cluster.settle()
+    cluster.bind_claim()
+    cluster.start_rayjob()
+    cluster.settle()
+    return cluster
+
+
+def preempt(cluster: SimulatedCluster, ending: str) -> None:
+    """A cloud takes the node of a pod, and with it the attempt where that was the head's."""
+    target = {"type": "DisruptionTarget", "status": "True", "reason": "DeletionByTaintManager"}
+    cluster.set_pod(ending, phase="Failed", conditions=[target])
+    cluster.settle()
+    if ending == "head":
+        cluster.end_rayjob("Failed", "FAILED", reason="AppFailed", message="lost")
+        cluster.finish_teardown()
+
+
+def is_on_spot(cluster: SimulatedCluster, pod: str = "head") -> bool:
+    rayjob = cluster.list_of(Resource.RAYJOB)[-1]
+    return LABEL in pods_of(rayjob)[pod]["spec"].get("nodeSelector", {})
+
+
+def test_a_head_that_lost_two_spot_nodes_gets_one_on_demand() -> None:
+    cluster = start(head=spot(afterDisruptions=2))
+    preempt(cluster, "head")
+    cluster.run_next()
+    assert is_on_spot(cluster)
+    preempt(cluster, "head")
+    cluster.run_next()
+    assert not is_on_spot(cluster)
+    assert newest_spec(cluster)["onDemand"] == ["head"]
+    (group,) = cluster.status.spot
+    assert (group.name, group.disruptions, group.reason) == ("head", 2, "lost its node 2 times")
+    assert group.on_demand_since is not None
+    (event,) = [event for event in cluster.events if event.reason == "SpotFallback"]
+    words = "head uses nodes on demand for the rest of the run: lost its node 2 times"
+    assert event.message == words
+
+
+def newest_spec(cluster: SimulatedCluster) -> dict[str, Any]:
+    spec: dict[str, Any] = cluster.attempts[max(cluster.attempts)][0]["spec"]
+    return spec
+
+
+def test_the_next_run_is_on_spot_nodes_again() -> None:
+    cluster = start(head=spot(afterDisruptions=1))
+    preempt(cluster, "head")
+    cluster.run_next()
+    assert not is_on_spot(cluster)
+    cluster.finish()
+    cluster.edit(runId="second")
+    cluster.settle()
+    assert cluster.status.spot == ()
+    assert is_on_spot(cluster)
+
+
+def test_a_loss_on_demand_or_of_somebody_else_is_no_loss_of_a_spot_node() -> None:
+    cluster = start(cpu=spot(afterDisruptions=1))
+    preempt(cluster, "head")
+    cluster.run_next()
+    assert cluster.status.spot == ()
+    # The rest goes on without a worker: that has ended nothing.
+    preempt(cluster, "cpu")
+    assert cluster.status.spot == ()
+    assert is_on_spot(cluster, "cpu")
+
+
+def test_an_attempt_that_is_made_anew_for_a_worker_counts_for_its_group() -> None:
+    cluster = start(cpu=spot(afterDisruptions=1))
+    cluster.edit(onWorkerLoss={"disruption": "Recreate"})
+    preempt(cluster, "cpu")
+    cluster.finish_teardown()
+    cluster.run_next()
+    assert not is_on_spot(cluster, "cpu")
+    assert [group.name for group in cluster.status.spot] == ["cpu"]
+
+
+def dry(head: dict[str, Any] | None = None, cpu: dict[str, Any] | None = None) -> SimulatedCluster:
+    """A pipeline whose first attempt finds no room."""
+    cluster = start(head, cpu)
+    cluster.edit(runId="second")
+    cluster.finish()
+    cluster.settle()
+    cluster.start_rayjob()
+    cluster.end_rayjob("Initializing", "")
+    unplace(cluster, "")
+    cluster.settle()
+    return cluster
+
+
+def test_without_room_for_long_enough_the_next_attempt_is_on_demand_and_free() -> None:
+    cluster = dry(head=spot(afterNoRoom="20m"), cpu=spot(afterNoRoom="20m"))
+    before = cluster.status.retries
+    wait(cluster, 1140.0, step=60.0)
+    assert newest(cluster).end_time is None
+    cluster.advance(120.0)
+    assert newest(cluster).end_time is not None
+    cluster.finish_teardown()
+    cluster.settle()
+    assert not is_on_spot(cluster)
+    assert not is_on_spot(cluster, "cpu")
+    assert newest_spec(cluster)["trigger"] == Trigger.RESUME
+    assert {group.name: group.reason for group in cluster.status.spot} == {
+        "head": "no room for 20m",
+        "cpu": "no room for 20m",
+    }
+    after = cluster.status.retries
+    assert before is not None
+    assert after is not None
+    assert (after.retries, after.disruptions) == (before.retries, before.disruptions)
+    # Where there is no room on demand either, that is waited for as ever.
+    play_dry(cluster, 3 * HOUR)
+    assert len(cluster.attempts) == 3
+
+
+def test_a_group_that_has_room_stays_on_spot_nodes() -> None:
+    cluster = dry(head=spot(afterNoRoom="20m"), cpu=spot(afterNoRoom="20m"))
+    place(cluster, "head")
+    wait(cluster, 1500.0)
+    cluster.finish_teardown()
+    cluster.settle()
+    assert is_on_spot(cluster)
+    assert not is_on_spot(cluster, "cpu")
+
+
+def test_without_that_condition_spot_nodes_are_waited_for() -> None:
+    cluster = dry(head=spot(afterDisruptions=1), cpu=spot(afterDisruptions=1))
+    wait(cluster, 3 * HOUR)
+    assert newest(cluster).end_time is None
+
+
+def test_a_node_on_its_way_is_not_left_behind() -> None:
+    cluster = dry(head=spot(afterNoRoom="20m"))
+    place(cluster, "cpu")
+    wait(cluster, 1140.0, step=60.0)
+    name = next(
+        pod["metadata"]["name"]
+        for pod in cluster.list_of(Resource.POD)
+        if "head" in pod["metadata"]["name"]
+    )
+    cluster.warn("Pod", name, "TriggeredScaleUp", "pod triggered scale-up: [{spot 0->1}]")
+    wait(cluster, 600.0, step=60.0)
+    assert newest(cluster).end_time is None
+    # It did not come.
+    wait(cluster, 900.0, step=60.0)
+    assert newest(cluster).end_time is not None
+
+
+def test_workers_that_never_come_while_the_driver_runs_fall_back_too() -> None:
+    cluster = run_with_dry_workers()
+    wait(cluster, 1500.0)
+    assert newest(cluster).end_time is None
+    ray = dict(cluster.spec["ray"])
+    ray["workerGroups"] = [ray["workerGroups"][0] | {"spot": spot(afterNoRoom="20m")}]
+    cluster.edit(ray=ray)
+    cluster.settle()
+    assert newest(cluster).end_time is not None
+    assert newest(cluster).evidence[0].source == "no-room"
+
+
+@pytest.mark.parametrize("cut_at", range(1, 30))
+def test_an_operator_that_is_killed_anywhere_decides_the_same(cut_at: int) -> None:
+    cluster = dry(head=spot(afterNoRoom="20m"), cpu=spot(afterNoRoom="20m"))
+    wait(cluster, 1140.0, step=60.0)
+    cluster.cut_at = cluster.calls + cut_at
+    cluster.advance(120.0)
+    cluster.finish_teardown()
+    cluster.settle()
+    assert newest_spec(cluster)["onDemand"] == ["head", "cpu"]
+    assert newest_spec(cluster)["number"] == 3
+    assert not is_on_spot(cluster)
+    assert newest(cluster).cause is None
+
+
+def test_the_cause_of_an_attempt_that_left_for_other_nodes_is_no_failure() -> None:
+    cluster = dry(head=spot(afterNoRoom="20m"))
+    place(cluster, "cpu")
+    wait(cluster, 1500.0)
+    assert newest(cluster).cause is Cause.INTERRUPTED
+    assert newest(cluster).message == (
+        "head had no room for 20m, so the next attempt uses nodes on demand there"
+    )

@@ -1,0 +1,197 @@
+"""Those who take nodes away wait for a head, and for workers and by a budget where asked."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from fake_api import Call, FakeApi
+from fake_store import FakeStore
+from simulated_cluster import SimulatedCluster
+from strandline_api.status.reasons import ConditionType, Reason
+from strandline_operator.cluster.errors import Forbidden
+from strandline_operator.model.plan import Create, Resource
+from strandline_operator.model.view import NodeDrain
+from strandline_operator.reconcile.caches.drains import DrainMemory, read_drain
+from test_render import pods_of, render
+
+KARPENTER = "karpenter.sh/do-not-disrupt"
+AUTOSCALER = "cluster-autoscaler.kubernetes.io/safe-to-evict"
+WAITS = {KARPENTER: "true", AUTOSCALER: "false"}
+GROUPS = [{"name": "cpu", "minReplicas": 1, "maxReplicas": 4}, {"name": "gpu", "minReplicas": 2}]
+
+
+def list_annotations(**ray: Any) -> dict[str, dict[str, str]]:
+    pods = pods_of(render(ray={"workerGroups": [{"name": "cpu"}], **ray}))
+    return {name: pod["metadata"].get("annotations", {}) for name, pod in pods.items()}
+
+
+def budgets(**ray: Any) -> list[dict[str, Any]]:
+    cluster = SimulatedCluster()
+    cluster.edit(ray={"workerGroups": GROUPS, **ray})
+    cluster.settle()
+    return cluster.list_of(Resource.DISRUPTION_BUDGET)
+
+
+def test_a_head_is_waited_for_and_no_other_pod() -> None:
+    assert list_annotations() == {"head": WAITS, "cpu": {}, "submitter": {}}
+
+
+@pytest.mark.parametrize(
+    ("wanted", "head", "worker"),
+    [
+        ({"workers": "Wait"}, WAITS, WAITS),
+        ({"head": "Allow"}, {}, {}),
+        ({"head": "Allow", "workers": "Wait"}, {}, WAITS),
+    ],
+)
+def test_who_is_waited_for_can_be_chosen(wanted: Any, head: Any, worker: Any) -> None:
+    shown = list_annotations(voluntaryDisruptions=wanted)
+    assert (shown["head"], shown["cpu"]) == (head, worker)
+
+
+def test_a_user_s_template_says_otherwise() -> None:
+    template = {"metadata": {"annotations": {AUTOSCALER: "true", "team": "web"}}}
+    shown = list_annotations(head={"podTemplate": template})["head"]
+    assert shown == {KARPENTER: "true", AUTOSCALER: "true", "team": "web"}
+
+
+def test_no_budget_is_made_unless_it_is_asked_for() -> None:
+    assert budgets() == []
+    assert budgets(voluntaryDisruptions={"workers": "Wait"}) == []
+    assert budgets(voluntaryDisruptions={"head": "Allow", "podDisruptionBudget": True}) == []
+
+
+def test_a_budget_lets_no_head_go() -> None:
+    (budget,) = budgets(voluntaryDisruptions={"podDisruptionBudget": True})
+    metadata, spec = budget["metadata"], budget["spec"]
+    assert metadata["name"] == "corpus-1"
+    assert [owner["name"] for owner in metadata["ownerReferences"]] == ["corpus-1"]
+    assert spec["minAvailable"] == 1
+    labels = pods_of(render())["head"]["metadata"]["labels"]
+    assert spec["selector"]["matchLabels"].items() <= labels.items()
+    (chosen,) = spec["selector"]["matchExpressions"]
+    assert chosen == {"key": "strandline.dev/role", "operator": "In", "values": ["head"]}
+    # One that never got ready holds up nobody's drain.
+    assert spec["unhealthyPodEvictionPolicy"] == "AlwaysAllow"
+
+
+def test_a_budget_lets_no_worker_go_however_many_there_are() -> None:
+    wanted = {"workers": "Wait", "podDisruptionBudget": True}
+    (budget,) = budgets(voluntaryDisruptions=wanted)
+    assert budget["spec"]["minAvailable"] == 1 + 4 + 2
+
+
+def test_the_budget_stands_before_there_are_pods() -> None:
+    cluster = SimulatedCluster()
+    cluster.edit(ray={"voluntaryDisruptions": {"podDisruptionBudget": True}})
+    cluster.settle()
+    kinds = [
+        action.resource
+        for plan in cluster.plans
+        for action in plan.actions
+        if isinstance(action, Create) and action.manifest["metadata"]["name"] == "corpus-1"
+    ]
+    assert kinds.index(Resource.DISRUPTION_BUDGET) < kinds.index(Resource.RAYJOB)
+
+
+BUDGET = {"podDisruptionBudget": True}
+CORDONED = {"node-1": NodeDrain("is cordoned")}
+DELETED = {"node-1": NodeDrain("is being deleted", heeds_annotations=True)}
+
+
+def run(drains: dict[str, NodeDrain], **wanted: Any) -> SimulatedCluster:
+    """A running attempt with its head on node-1, as whoever drains nodes has left them."""
+    cluster = SimulatedCluster(drains=drains)
+    cluster.edit(ray={"workerGroups": [{"name": "cpu"}], "voluntaryDisruptions": wanted})
+    cluster.settle()
+    cluster.start_rayjob()
+    pods = pods_of(cluster.list_of(Resource.RAYJOB)[0])
+    for name, node in (("head", "node-1"), ("cpu", "node-2")):
+        body = cluster.objects[Resource.POD, f"corpus-1-{name}"]
+        body["spec"] = {"nodeName": node}
+        body["metadata"]["annotations"] = pods[name]["metadata"].get("annotations", {})
+    cluster.settle()
+    return cluster
+
+
+def told(cluster: SimulatedCluster) -> tuple[str, str]:
+    summary = cluster.status.find_condition(ConditionType.SUCCEEDED)
+    assert summary is not None
+    return summary.reason, summary.message
+
+
+def test_an_admin_s_drain_that_a_budget_holds_up_is_told() -> None:
+    cluster = run(CORDONED, **BUDGET)
+    reason, message = told(cluster)
+    assert reason == Reason.DRAIN_HELD_BACK
+    assert "node node-1 is cordoned, and PodDisruptionBudget of the head pod" in message
+    assert "Suspend the pipeline" in message
+    (event,) = [event for event in cluster.events if event.reason == "Blocked"]
+    assert "node-1" in event.message
+    cluster.drains = {}
+    cluster.settle()
+    assert told(cluster)[0] == Reason.RUNNING
+
+
+def test_a_node_that_karpenter_is_to_remove_waits_for_annotations() -> None:
+    assert told(run(DELETED))[0] == Reason.DRAIN_HELD_BACK
+
+
+@pytest.mark.parametrize(
+    ("drains", "wanted"),
+    [
+        # `kubectl drain` takes no notice of annotations.
+        (CORDONED, {}),
+        (DELETED, {"head": "Allow"}),
+        (CORDONED, {"head": "Allow", **BUDGET}),
+        ({"node-2": DELETED["node-1"]}, BUDGET),
+    ],
+)
+def test_a_drain_that_nothing_of_ours_holds_up_is_no_news(drains: Any, wanted: Any) -> None:
+    assert told(run(drains, **wanted))[0] == Reason.RUNNING
+
+
+def test_workers_that_are_waited_for_hold_up_drains_too() -> None:
+    cluster = run({"node-2": DELETED["node-1"]}, workers="Wait")
+    assert "worker pod corpus-1-cpu" in told(cluster)[1]
+
+
+@pytest.mark.parametrize(
+    ("spec", "metadata", "expected"),
+    [
+        ({}, {}, None),
+        ({"unschedulable": True}, {}, "is cordoned"),
+        ({"unschedulable": "yes"}, {}, None),
+        ({"taints": [{"key": "karpenter.sh/disrupted"}]}, {}, "is being taken down by Karpenter"),
+        ({"taints": [{"key": "karpenter.sh/disruption"}]}, {}, "is being taken down by Karpenter"),
+        ({}, {"deletionTimestamp": "2026-01-01T00:00:00Z"}, "is being deleted"),
+        (
+            {"unschedulable": True, "taints": [{"key": "ToBeDeletedByClusterAutoscaler"}]},
+            {},
+            "is being taken down by the cluster autoscaler",
+        ),
+        ({"taints": "odd"}, "odd", None),
+    ],
+)
+def test_a_drain_is_read_from_the_node(spec: Any, metadata: Any, expected: str | None) -> None:
+    drain = read_drain({"spec": spec, "metadata": metadata})
+    assert (drain and drain.words) == expected
+
+
+def test_a_node_is_looked_at_once_in_a_while_and_never_without_the_right() -> None:
+    api, memory = FakeApi(FakeStore()), DrainMemory()
+
+    async def look(now: float) -> int:
+        await memory.look(api, ["node-1"], now)
+        return len(api.calls)
+
+    assert [asyncio.run(look(now)) for now in (0.0, 30.0, 61.0)] == [1, 1, 2]
+
+    def refuse(call: Call) -> None:
+        raise Forbidden(403, "", call.name)
+
+    api.before.append(refuse)
+    assert [asyncio.run(look(now)) for now in (200.0, 300.0, 3000.0)] == [3, 3, 3]
