@@ -17,6 +17,7 @@ from importlib.metadata import version
 import kopf
 
 from strandline_api.outcome.exit_codes import ExitCode
+from strandline_operator import manifests
 from strandline_operator.cluster.client import KubernetesApi
 from strandline_operator.cluster.connection import (
     Credentials,
@@ -46,18 +47,24 @@ from strandline_operator.uninstall.request import UninstallRequest, read_request
 
 PROGRAM = "strandline-operator"
 UNINSTALL = "uninstall"
+RENDER = "render"
 _LOGGER = logging.getLogger(__name__)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the operator until it is asked to stop, or prepare its removal: `uninstall`."""
-    words = sys.argv[1:] if arguments is None else list(arguments)
+    """Run the operator until it is asked to stop, render a file, or prepare its removal."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    if words[:1] == [RENDER]:
+        sys.exit(manifests.main(words[1:], program=f"{PROGRAM} {RENDER}"))
     if words[:1] == [UNINSTALL]:
         sys.exit(_uninstall(read_request(words[1:])))
     parser = FlagParser(
         prog=PROGRAM,
         description="Runs CurationPipelines: one attempt after another, each as a RayJob.",
-        epilog=f"Example: {PROGRAM} --namespaces corpora --log-format text",
+        epilog=(
+            f"Example: {PROGRAM} --namespaces corpora --log-format text. "
+            f"{PROGRAM} {RENDER} FILE prints what an attempt of a pipeline would be made of."
+        ),
         allow_abbrev=False,
     )
     parser.add_argument("--version", action="version", version=f"{PROGRAM} {_own_version()}")

@@ -27,7 +27,7 @@ from strandline_operator.decide.obstacles.preflight import check, is_checked
 from strandline_operator.decide.scene import Pass, Scene, find_first
 from strandline_operator.decide.verdict import PassState, Verdict, add_event, warn
 from strandline_operator.model.objects import Meta
-from strandline_operator.model.plan import Action, Count, Create, Resource
+from strandline_operator.model.plan import Action, Count, Create, Manifest, Resource
 from strandline_operator.model.view import AttemptObject
 from strandline_operator.render.attempt import render_attempt
 from strandline_operator.render.order import Order
@@ -203,22 +203,24 @@ def _list_objects(given: Pass, scene: Scene) -> tuple[Action, ...]:
 
     The policy stands before there is a pod, so no port is open for a moment.
     """
-    order = _make_order(given, scene.attempt)
-    rayjob = render_rayjob(order)
-    objects = (
+    # A KubeRay that does not know an option would run the attempt with open doors.
+    return tuple(
+        Create(kind, manifest, is_strict=kind is Resource.RAYJOB and has_options(manifest))
+        for kind, manifest in list_manifests(given, scene.attempt)
+    )
+
+
+def list_manifests(given: Pass, attempt: AttemptObject) -> list[tuple[Resource, Manifest]]:
+    """Return what an attempt is made of, with its kinds, in the order in which it is made."""
+    order = _make_order(given, attempt)
+    rendered = (
         (Resource.CONFIG_MAP, render_config(order)),
         (Resource.CONFIG_MAP, render_code_map(order)),
         (Resource.NETWORK_POLICY, render_network_policy(order)),
         (Resource.DISRUPTION_BUDGET, render_disruption_budget(order)),
-        (Resource.RAYJOB, rayjob),
+        (Resource.RAYJOB, render_rayjob(order)),
     )
-    # A KubeRay that does not know an option would run the attempt with open doors.
-    is_strict = has_options(rayjob)
-    return tuple(
-        Create(kind, manifest, is_strict=is_strict and kind is Resource.RAYJOB)
-        for kind, manifest in objects
-        if manifest is not None
-    )
+    return [(kind, manifest) for kind, manifest in rendered if manifest is not None]
 
 
 def _make_order(given: Pass, attempt: AttemptObject) -> Order:

@@ -22,6 +22,7 @@ _ROOMS = {
     "validate": "pipelines.manifest:validate",
     "plan": "pipelines.manifest:plan",
     "describe": "pipelines.manifest:describe",
+    "render": "pipelines.render:render",
     "stages": "pipelines.stages:stages",
     "ledger": "data.ledger:ledger",
     "report": "runs.report:report",
