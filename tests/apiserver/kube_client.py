@@ -49,6 +49,7 @@ RESOURCES: Mapping[str, tuple[str, str]] = MappingProxyType(
         "PersistentVolume": ("api/v1", "persistentvolumes"),
         "PersistentVolumeClaim": ("api/v1", "persistentvolumeclaims"),
         "Pod": ("api/v1", "pods"),
+        "PodDisruptionBudget": ("apis/policy/v1", "poddisruptionbudgets"),
         "PriorityClass": ("apis/scheduling.k8s.io/v1", "priorityclasses"),
         "RayCluster": ("apis/ray.io/v1", "rayclusters"),
         "RayJob": ("apis/ray.io/v1", "rayjobs"),

@@ -157,6 +157,19 @@ NEW: dict[str, tuple[str, Edit]] = {
         "'volumeMounts' may name only",
         put("spec", "ray", "volumeMounts", to=[{"name": "keys", "mountPath": "/keys"}]),
     ),
+    "spot nodes of no kind": (
+        "'spot' needs a 'preset'",
+        put("spec", "ray", "head", to={"spot": {"nodeSelector": {}}}),
+    ),
+    "a fallback at no time": (
+        "'fallback' needs 'afterDisruptions'",
+        put(
+            "spec",
+            "ray",
+            "workerGroups",
+            to=[{"name": "a", "spot": {"preset": "gke", "fallback": {}}}],
+        ),
+    ),
     "wheels of no package": (
         "'index' and 'wheels' say where",
         put("spec", "code", to={"wheels": "s3://corpus/wheels"}),
