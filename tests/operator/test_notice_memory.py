@@ -112,6 +112,42 @@ def test_a_pod_that_waits_for_its_node_or_leaves_is_not_stuck() -> None:
     assert list_stuck(rayjob, clusters, [unplaced], NOW) == ()
 
 
+UNPLACED = {
+    "phase": "Pending",
+    "conditions": [{"type": "PodScheduled", "status": "False", "message": "0/3 nodes"}],
+}
+
+
+def leave_unplaced(*names: str, **rayjob: Any) -> tuple[RayJob, list[RayClusterState], list[Pod]]:
+    """Pods without a node; a worker is of the group that its name says."""
+    job, clusters, _ = make_parts({}, 100, **rayjob)
+    bodies = [
+        {
+            "metadata": {
+                "name": name,
+                "labels": {
+                    "strandline.dev/attempt": "1",
+                    "strandline.dev/role": "head" if name.startswith("head") else "worker",
+                    "strandline.dev/group": name.partition("-")[0],
+                },
+            },
+            "status": UNPLACED,
+        }
+        for name in names
+    ]
+    return job, clusters, [Pod.read(body) for body in bodies]
+
+
+def test_of_pods_without_a_node_one_of_each_kind_is_asked_about_a_head_first() -> None:
+    parts = leave_unplaced("gpu-1", "gpu-2", "cpu-1", "head-1")
+    assert list_stuck(*parts, NOW) == ("head-1", "cpu-1", "gpu-1")
+
+
+def test_workers_without_a_node_are_asked_about_while_the_driver_runs() -> None:
+    parts = leave_unplaced("cpu-1", "cpu-2", jobDeploymentStatus="Running")
+    assert list_stuck(*parts, NOW) == ("cpu-1",)
+
+
 def test_no_more_than_some_objects_are_asked_about() -> None:
     pods = {f"worker-{number}": CREATING for number in range(20)}
     assert len(list_stuck(*make_parts(pods), NOW)) == MOST_OBJECTS
@@ -207,9 +243,8 @@ async def _tell(story: Callable[[Stub, KubernetesApi], Awaitable[None]]) -> None
             await api.close()
 
 
-def test_a_mount_that_fails_is_told_by_the_pass_that_follows() -> None:
-    """From the object of the event to the condition of the pipeline."""
-    api = FakeApi(FakeStore(time=NOW))
+def start_head(api: FakeApi, **status: Any) -> Body:
+    """The head pod of an attempt that KubeRay has made and that does not run yet."""
     pipeline = make_pipeline(api.store)
     attempt = make_attempt(api.store, pipeline)
     make_rayjob(api.store, pipeline, attempt, {"jobDeploymentStatus": "Initializing"})
@@ -217,29 +252,74 @@ def test_a_mount_that_fails_is_told_by_the_pass_that_follows() -> None:
     body = {"apiVersion": "ray.io/v1", "kind": "RayCluster", "metadata": metadata}
     api.store.create(Resource.RAYCLUSTER, NAMESPACE, body)
     pod = make_pod(api.store, pipeline, "corpus-1-head", "head")
-    api.store.put_status(Resource.POD, NAMESPACE, "corpus-1-head", CREATING)
+    api.store.put_status(Resource.POD, NAMESPACE, "corpus-1-head", status)
+    return pod
+
+
+def tell_event(api: FakeApi, pod: Body, kind: str, reason: str, message: str) -> None:
+    about = {"kind": "Pod", "name": "corpus-1-head", "uid": pod["metadata"]["uid"]}
+    event = {
+        "apiVersion": "v1",
+        "kind": "Event",
+        "metadata": {"name": "corpus-1-head.1"},
+        "involvedObject": about,
+        "type": kind,
+        "reason": reason,
+        "message": message,
+        "source": {"component": "some-controller"},
+        "lastTimestamp": format_time(api.store.time),
+    }
+    api.store.create(Resource.EVENT, NAMESPACE, event)
+
+
+def read_summary(api: FakeApi) -> tuple[str, str]:
+    (found,) = api.store.list(Resource.PIPELINE)
+    (summary,) = (
+        condition for condition in found["status"]["conditions"] if condition["type"] == "Succeeded"
+    )
+    return summary["reason"], summary["message"]
+
+
+def test_a_mount_that_fails_is_told_by_the_pass_that_follows() -> None:
+    """From the object of the event to the condition of the pipeline."""
+    api = FakeApi(FakeStore(time=NOW))
+    pod = start_head(api, **CREATING)
     operator = Operator(api, Limits())
     asyncio.run(operator.passes.run(KEY))
     assert [call.name for call in api.calls if call.verb == "events"] == []
 
     api.store.time += 5
-    about = {"kind": "Pod", "name": "corpus-1-head", "uid": pod["metadata"]["uid"]}
-    warning = {
-        "apiVersion": "v1",
-        "kind": "Event",
-        "metadata": {"name": "corpus-1-head.1"},
-        "involvedObject": about,
-        "type": "Warning",
-        "reason": "FailedMount",
-        "message": 'secret "s3" not found',
-        "lastTimestamp": format_time(api.store.time),
-    }
-    api.store.create(Resource.EVENT, NAMESPACE, warning)
+    tell_event(api, pod, "Warning", "FailedMount", 'secret "s3" not found')
     asyncio.run(operator.passes.run(KEY))
     assert [call.name for call in api.calls if call.verb == "events"] == ["corpus-1-head"]
-    (found,) = api.store.list(Resource.PIPELINE)
-    (summary,) = (
-        condition for condition in found["status"]["conditions"] if condition["type"] == "Succeeded"
+    reason, message = read_summary(api)
+    assert reason == "VolumeNotMounted"
+    assert 'head pod corpus-1-head: secret "s3" not found' in message
+
+
+def test_what_an_autoscaler_says_is_weighed_with_the_nodes_that_there_are() -> None:
+    """An event that warns of nothing, and a list of nodes, by which a full one is told."""
+    api = FakeApi(FakeStore(time=NOW))
+    placed = start_head(api)
+    api.store.remove(Resource.POD, NAMESPACE, "corpus-1-head")
+    words = "0/1 nodes are available: 1 Insufficient cpu."
+    condition = {"type": "PodScheduled", "status": "False", "message": words}
+    status = {"phase": "Pending", "conditions": [condition]}
+    metadata = {name: placed["metadata"][name] for name in ("name", "labels")}
+    body = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "status": status}
+    pod = api.store.create(Resource.POD, NAMESPACE, body)
+    allocatable = {"cpu": "4", "memory": "8Gi"}
+    api.nodes = {"a": {"metadata": {"name": "a"}, "status": {"allocatable": allocatable}}}
+    never = (
+        "pod didn't trigger scale-up (it wouldn't fit if a new node is added): 1 Insufficient cpu"
     )
-    assert summary["reason"] == "VolumeNotMounted"
-    assert 'head pod corpus-1-head: secret "s3" not found' in summary["message"]
+    tell_event(api, pod, "Normal", "NotTriggerScaleUp", never)
+    operator = Operator(api, Limits())
+    for _ in range(10):
+        api.store.time += 10
+        asyncio.run(operator.passes.run(KEY))
+    assert {call.name for call in api.calls if call.verb == "events"} == {"corpus-1-head"}
+    assert [call.verb for call in api.calls if call.resource is Resource.NODE] == ["list"]
+    reason, message = read_summary(api)
+    assert reason == "NoRoom"
+    assert "the scheduler: 0/1 nodes are available: 1 Insufficient cpu" in message

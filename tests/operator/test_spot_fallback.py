@@ -209,3 +209,19 @@ def test_the_cause_of_an_attempt_that_left_for_other_nodes_is_no_failure() -> No
     assert newest(cluster).message == (
         "head had no room for 20m, so the next attempt uses nodes on demand there"
     )
+
+
+def test_a_head_that_is_lost_on_demand_has_lost_no_spot_node() -> None:
+    cluster = start(head=spot(afterDisruptions=1))
+    preempt(cluster, "head")
+    cluster.run_next()
+    preempt(cluster, "head")
+    assert [group.disruptions for group in cluster.status.spot] == [1]
+
+
+def test_workers_that_went_with_the_head_have_ended_nothing() -> None:
+    cluster = start(head=spot(afterDisruptions=2), cpu=spot(afterDisruptions=1))
+    target = {"type": "DisruptionTarget", "status": "True", "reason": "DeletionByTaintManager"}
+    cluster.set_pod("cpu", phase="Failed", conditions=[target])
+    preempt(cluster, "head")
+    assert [(group.name, group.disruptions) for group in cluster.status.spot] == [("head", 1)]
