@@ -12,15 +12,15 @@ from functools import partial
 from typing import Any
 
 from strandline_operator.cluster.api import Api
-from strandline_operator.cluster.errors import ApiError
+from strandline_operator.cluster.errors import ApiError, Forbidden
 from strandline_operator.model.objects import read_list, read_mapping
 from strandline_operator.model.plan import Resource
 from strandline_operator.model.view import NodeDrain
 from strandline_operator.reconcile.caches.ttl_cache import TtlCache
 
 KEEP_SECONDS = 60.0
-# A right that is missing is missing on purpose.
-UNREAD_SECONDS = 3600.0
+# A right that is missing is missing on purpose, for all nodes.
+FORBIDDEN_SECONDS = 86_400.0
 _KARPENTER = ("karpenter.sh/disrupted", "karpenter.sh/disruption")
 _AUTOSCALER = "ToBeDeletedByClusterAutoscaler"
 
@@ -30,6 +30,7 @@ class DrainMemory:
     """Drains of nodes, as they were read last."""
 
     _kept: TtlCache[str, NodeDrain | None] = field(default_factory=lambda: TtlCache(KEEP_SECONDS))
+    _forbidden: TtlCache[None, bool] = field(default_factory=lambda: TtlCache(FORBIDDEN_SECONDS))
 
     async def look(self, api: Api, names: Iterable[str], now: float) -> dict[str, NodeDrain]:
         """Return those that are being drained, by name of the node."""
@@ -37,10 +38,15 @@ class DrainMemory:
         return {name: drain for name, drain in found.items() if drain is not None}
 
     async def _read(self, api: Api, name: str, now: float) -> NodeDrain | None:
+        if self._forbidden.find(None, now) is not None:
+            return None
         try:
             return await self._kept.read(name, now, partial(_ask, api, name))
+        except Forbidden:
+            self._forbidden.keep(None, value=True, now=now)
+            return None
         except ApiError:
-            return self._kept.keep(name, None, now, UNREAD_SECONDS)
+            return self._kept.keep(name, None, now)
 
 
 async def _ask(api: Api, name: str) -> NodeDrain | None:
