@@ -242,6 +242,20 @@ def test_a_selector_of_a_pool_that_is_dry_waits_as_long_as_its_autoscaler_has_tr
     assert "GCE out of resources" in summary(cluster)[1]
 
 
+def test_pods_of_a_group_are_alike_so_what_is_said_of_one_holds_for_all() -> None:
+    """Events are read of one of them alone."""
+    cluster = start_dry(NO_SUCH_NODE)
+    labels = cluster.objects[Resource.POD, "corpus-1-cpu"]["metadata"]["labels"]
+    for number in range(2, 5):
+        cluster.add_pod(f"corpus-1-cpu-{number}", labels)
+    unplace(cluster, "", NO_SUCH_NODE)
+    for name in ("corpus-1-head", "corpus-1-cpu"):
+        cluster.warn("Pod", name, "NotTriggerScaleUp", BACKOFF)
+    wait(cluster, 2 * HOUR)
+    assert newest(cluster).end_time is None
+    assert summary(cluster)[0] == Reason.NO_ROOM
+
+
 def run_with_dry_workers(**spec: Any) -> SimulatedCluster:
     """A driver that runs, whose elastic group has no worker yet."""
     groups = [{"name": "cpu", "minReplicas": 0, "maxReplicas": 4}]

@@ -143,8 +143,8 @@ _TEXTS = {
     ),
     Cause.SCHEDULING_TIMEOUT: (
         (
-            "The driver did not run within `deadlines.preRunning`, mostly for want of room for "
-            "pods; or a local Ray did not start on a machine that is busy or full."
+            "The driver did not run within `deadlines.preRunning`, mostly since no node can hold a "
+            "pod; or a local Ray did not start on a machine that is busy or full."
         ),
         "Add nodes, ask for less, or correct node selectors and tolerations in the pod templates.",
     ),

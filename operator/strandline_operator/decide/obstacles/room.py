@@ -32,6 +32,7 @@ TRIED_SECONDS = 1800.0
 # Of a node's cores and memory, daemons that nobody counts take their share.
 _SHARE_FOR_PODS = 0.9
 _SCHEDULER = "the scheduler"
+_MOST_ASKED = 16
 # Nearly every pod waits for a moment, and that is no news.
 REPORTED_AFTER_SECONDS = 60.0
 
@@ -344,14 +345,24 @@ def describe_misfit(pod: Pod, finding: RoomFinding) -> str:
 
 def list_shortages(scene: Scene) -> list[tuple[Pod, RoomFinding | None]]:
     """Return the pods without a node that hold an attempt up, a head first, and how they stand."""
-    pods = sorted(
-        filter(is_unplaced, scene.pods), key=lambda pod: (not is_head(pod), pod.meta.name)
-    )
+    pods = list_unplaced(scene.pods)
     # Once the driver runs, it goes on with the workers that it has.
     if scene.status.running_time is not None:
         has_worker = any(role_of(pod) == "worker" and pod.phase == "Running" for pod in scene.pods)
         pods = [pod for pod in pods if role_of(pod) == "worker" and not has_worker]
     return [(pod, find_room(pod, scene.notices, scene.sizes, scene.now)) for pod in pods]
+
+
+def list_unplaced(pods: Iterable[Pod]) -> list[Pod]:
+    """Return pods without a node, one of the head and of each group, whose pods are alike.
+
+    What others say of them is asked for, so there are no more than some.
+    """
+    groups: dict[str, Pod] = {}
+    unplaced = filter(is_unplaced, pods)
+    for pod in sorted(unplaced, key=lambda pod: (not is_head(pod), pod.meta.name)):
+        groups.setdefault(find_group(pod), pod)
+    return list(groups.values())[:_MOST_ASKED]
 
 
 def find_group(pod: Pod) -> str:

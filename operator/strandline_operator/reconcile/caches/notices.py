@@ -19,9 +19,8 @@ from strandline_operator.cluster.api import Api
 from strandline_operator.cluster.errors import ApiError
 from strandline_operator.decide.disruptions import is_unexplained
 from strandline_operator.decide.obstacles.delays import is_unmade
+from strandline_operator.decide.obstacles.room import list_unplaced
 from strandline_operator.model.nodes import NodeMarks
-from strandline_operator.decide.obstacles.room import find_group, is_unplaced
-from strandline_operator.decide.scene import is_head
 from strandline_operator.model.notices import Notice
 from strandline_operator.model.objects import Meta, Pod, RayClusterState, RayJob
 from strandline_operator.reconcile.caches.ttl_cache import TtlCache
@@ -49,14 +48,15 @@ def list_stuck(
     is_early = now - rayjob.meta.created < STUCK_SECONDS
     # A driver that runs may still have no worker, since there is no room for any.
     if rayjob.deployment == "Running":
-        return tuple(_list_unplaced(mine))[:MOST_OBJECTS]
+        return tuple(pod.meta.name for pod in list_unplaced(mine))
     if is_early or rayjob.deployment not in {"", "Initializing"}:
         return ()
     cluster = next(
         (candidate for candidate in clusters if _number(candidate.meta) == _number(rayjob.meta)),
         None,
     )
-    return tuple(_list_names(rayjob, cluster, mine, now))[:MOST_OBJECTS]
+    stuck = tuple(_list_names(rayjob, cluster, mine, now))[:MOST_OBJECTS]
+    return (*stuck, *(pod.meta.name for pod in list_unplaced(mine)))
 
 
 def _is_about(event: Notice, pod: Pod) -> bool:
@@ -81,15 +81,6 @@ def _list_names(
     stuck = [pod for pod in pods if _is_stuck(pod, now)]
     stuck.sort(key=lambda pod: (pod.meta.labels.get(ROLE_LABEL) != Role.HEAD, pod.meta.created))
     yield from (pod.meta.name for pod in stuck)
-    yield from _list_unplaced(pods)
-
-
-def _list_unplaced(pods: Iterable[Pod]) -> Iterator[str]:
-    """Yield names of pods without a node, one of the head and of each group: the rest are alike."""
-    groups: dict[str, str] = {}
-    for pod in sorted(filter(is_unplaced, pods), key=lambda pod: (not is_head(pod), pod.meta.name)):
-        groups.setdefault(find_group(pod), pod.meta.name)
-    yield from groups.values()
 
 
 def _is_stuck(pod: Pod, now: float) -> bool:
