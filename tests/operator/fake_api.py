@@ -131,11 +131,6 @@ class FakeApi:
     async def list_events(self, namespace: str, name: str) -> list[Body]:
         async with self._call("events", Resource.EVENT, name):
             events = self.store.list(Resource.EVENT, namespace)
-            return [event for event in events if _is_about(event, name)]
-
-    async def list_events(self, namespace: str, name: str) -> list[Body]:
-        async with self._call("events", Resource.EVENT, name):
-            events = self.store.list(Resource.EVENT, namespace)
             return [event for event in events if event["involvedObject"]["name"] == name]
 
     async def push(self, url: str, body: Body, token: str) -> int:
@@ -250,10 +245,6 @@ class FakeApi:
         await _run(self.before, call)
         yield
         await _run(self.after, call)
-
-
-def _is_about(event: Body, name: str) -> bool:
-    return bool(event["involvedObject"]["name"] == name)
 
 
 def spell_node(name: str, ready: str = "True", taint: str = "", since: str = "") -> Body:

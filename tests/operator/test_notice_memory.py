@@ -196,6 +196,41 @@ def test_what_was_read_before_stands_while_events_can_not_be_read() -> None:
     assert asyncio.run(look(10.0)) == []
 
 
+def nominate(api: FakeApi) -> None:
+    about = {"kind": "Pod", "name": "a"}
+    words = "Pod should schedule on: nodeclaim/default-x"
+    pod = {**WARNING, "involvedObject": about, "reason": "Nominated", "message": words}
+    api.store.create(Resource.EVENT, NAMESPACE, pod)
+    claim = {"kind": "NodeClaim", "name": "default-x"}
+    body = {**WARNING, "involvedObject": claim, "reason": "InsufficientCapacityError"}
+    api.store.create(Resource.EVENT, "default", body)
+
+
+def test_of_a_pod_s_node_claim_the_events_are_read_too() -> None:
+    api = FakeApi(FakeStore())
+    nominate(api)
+    found = asyncio.run(NoticeMemory().look(api, NAMESPACE, ["a"], 0.0))
+    assert [notice.reason for notice in found] == ["Nominated", "InsufficientCapacityError"]
+
+
+def test_where_node_claims_can_not_be_read_that_is_asked_once_a_day() -> None:
+    api, memory = FakeApi(FakeStore()), NoticeMemory()
+    nominate(api)
+
+    def refuse(call: Call) -> None:
+        if call.name == "default-x":
+            raise Forbidden(403, "", "no")
+
+    api.before.append(refuse)
+
+    async def look(now: float) -> int:
+        found = await memory.look(api, NAMESPACE, ["a"], now)
+        assert [notice.reason for notice in found] == ["Nominated"]
+        return [call.name for call in api.calls].count("default-x")
+
+    assert [asyncio.run(look(now)) for now in (0.0, 100.0, 90_000.0)] == [1, 1, 2]
+
+
 def test_the_newest_warning_counts_however_its_time_is_spelled() -> None:
     bodies: list[Body] = [
         {

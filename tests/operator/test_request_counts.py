@@ -45,8 +45,6 @@ def test_an_attempt_that_ends_well_makes_just_these_requests() -> None:
         "log pods": 1,
         # Its workers wait for a node.
         "events events": 1,
-        # The head's: a drain of it would wait for the attempt.
-        "get nodes": 1,
         "delete rayjobs.ray.io": 1,
     }
 

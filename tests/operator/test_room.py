@@ -314,6 +314,27 @@ def test_only_who_knows_all_nodes_is_certain() -> None:
     assert (unread.is_certain, read.is_certain) == (False, True)
 
 
+def make_claim_notice(name: str, ago: float) -> Notice:
+    words = "NodeClaim default-a event: creating instance, insufficient capacity"
+    at = NOW - ago
+    return Notice("NodeClaim", name, "", "InsufficientCapacityError", words, at, at, "karpenter")
+
+
+def test_a_node_claim_that_no_cloud_has_room_for_is_told_of_its_pod() -> None:
+    words = "Pod should schedule on: nodeclaim/default-a"
+    nominated = make_notice("Nominated", words, "karpenter", ago=60)
+    assert find(make_pod(NOWHERE), nominated) == RoomKind.ON_ITS_WAY
+    assert (
+        find(make_pod(NOWHERE), nominated, make_claim_notice("default-a", 30)) == RoomKind.NO_ROOM
+    )
+    # It was for somebody else, or another one was tried since.
+    other = make_claim_notice("default-b", 30)
+    assert find(make_pod(NOWHERE), nominated, other) == RoomKind.ON_ITS_WAY
+    again = make_notice("Nominated", "Pod should schedule on: nodeclaim/default-c", "karpenter", 9)
+    tried = (nominated, make_claim_notice("default-a", 30), again)
+    assert find(make_pod(NOWHERE), *tried) == RoomKind.ON_ITS_WAY
+
+
 def test_a_node_that_does_not_come_is_on_its_way_no_longer() -> None:
     words = "pod triggered scale-up: [{spot-pool 0->1 (max: 7)}]"
     assert find(make_pod(), make_notice("TriggeredScaleUp", words, ago=600)) == RoomKind.ON_ITS_WAY

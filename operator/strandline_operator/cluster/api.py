@@ -99,9 +99,6 @@ class Api(Protocol):
     async def list_events(self, namespace: str, name: str) -> list[Body]:
         """Return events about objects of a name, of any kind: a page of them at most."""
 
-    async def list_events(self, namespace: str, name: str) -> list[Body]:
-        """Return all events about objects of a name, not only what they warn of: a page at most."""
-
     async def push(self, url: str, body: Body, token: str) -> int:
         """Send a driver something as JSON; return the status of its answer.
 

@@ -66,6 +66,7 @@ _NOT_TRIGGERED = frozenset({"NotTriggerScaleUp"})
 _NO_CAPACITY = frozenset({"InsufficientCapacity", "InsufficientCapacityError"})
 _NOT_PROVISIONED = frozenset({"FailedScheduling", "FailedProvisioning"})
 _KARPENTER_WORDS = re.compile(r"^(failed to schedule pod|failed to provision)", re.IGNORECASE)
+_NODE_CLAIM = re.compile(r"\bnodeclaim/([\w.-]+)")
 # Clouds' own words for having nothing left, or not for this customer.
 _STOCK_OUT = re.compile(
     r"out of resources|RESOURCE_POOL_EXHAUSTED|stock-?out|insufficient ?(instance)? ?capacity"
@@ -137,7 +138,7 @@ def find_room(
     """
     if not is_unplaced(pod):
         return None
-    own = [notice for notice in notices if _is_about(notice, pod)]
+    own = _list_own(notices, pod)
     growth = _read_growth(own, now)
     # Whoever makes nodes knows better than the scheduler, which sees those that are there.
     if growth is not None and growth.kind is not RoomKind.NEVER_FITS:
@@ -156,6 +157,24 @@ def find_room(
 def is_unplaced(pod: Pod) -> bool:
     """Return whether a pod waits for a node, and has been looked at."""
     return bool(pod.unschedulable) and not pod.node and not pod.meta.is_deleting
+
+
+def list_claims(notices: Iterable[Notice]) -> tuple[str, ...]:
+    """Return names of Karpenter's NodeClaims that pods were nominated for, the newest first."""
+    nominated = [
+        (notice.time, match[1])
+        for notice in notices
+        if notice.reason in _NOMINATED and (match := _NODE_CLAIM.search(notice.message))
+    ]
+    return tuple(dict.fromkeys(name for _, name in sorted(nominated, reverse=True)))
+
+
+def _list_own(notices: Iterable[Notice], pod: Pod) -> list[Notice]:
+    """Return what is said of a pod, and of the NodeClaims that were to be its node."""
+    listed = list(notices)
+    own = [notice for notice in listed if _is_about(notice, pod)]
+    claims = set(list_claims(own))
+    return own + [each for each in listed if each.kind == "NodeClaim" and each.name in claims]
 
 
 def _is_about(notice: Notice, pod: Pod) -> bool:

@@ -16,10 +16,10 @@ from typing import NamedTuple
 
 from strandline_api.names import ATTEMPT_LABEL, ROLE_LABEL
 from strandline_operator.cluster.api import Api
-from strandline_operator.cluster.errors import ApiError
+from strandline_operator.cluster.errors import ApiError, Forbidden
 from strandline_operator.decide.disruptions import is_unexplained
 from strandline_operator.decide.obstacles.delays import is_unmade
-from strandline_operator.decide.obstacles.room import list_unplaced
+from strandline_operator.decide.obstacles.room import list_claims, list_unplaced
 from strandline_operator.model.nodes import NodeMarks
 from strandline_operator.model.notices import Notice
 from strandline_operator.model.objects import Meta, Pod, RayClusterState, RayJob
@@ -28,8 +28,12 @@ from strandline_operator.render.order import Role
 
 KEEP_SECONDS = 4.0
 MOST_OBJECTS = 3
-OF_NODES = "default"  # the namespace of events about what is in none
+MOST_CLAIMS = 2
 MOST_REASONS = 1_000  # pods of which is kept why they were taken
+# A right that is missing is missing on purpose.
+FORBIDDEN_SECONDS = 86_400.0
+# Where a server keeps events about objects that are in no namespace.
+OF_NO_NAMESPACE = "default"
 # What is well has come further by then; a pod that runs gets more, since Ray takes its time.
 STUCK_SECONDS = 3.0
 UNREADY_SECONDS = 45.0
@@ -109,6 +113,7 @@ class NoticeMemory:
         default_factory=lambda: TtlCache(KEEP_SECONDS)
     )
     _reasons: OrderedDict[str, tuple[Notice, ...]] = field(default_factory=OrderedDict)
+    _forbidden: TtlCache[None, bool] = field(default_factory=lambda: TtlCache(FORBIDDEN_SECONDS))
 
     async def look(
         self, api: Api, namespace: str, names: Iterable[str], now: float
@@ -117,7 +122,8 @@ class NoticeMemory:
 
         What is not read is only not told: nothing is given up for the absence of an event.
         """
-        return await self._look(api, [_Key(namespace, name) for name in names], now)
+        notices = await self._look(api, [_Key(namespace, name) for name in names], now)
+        return (*notices, *await self._look_at_claims(api, list_claims(notices), now))
 
     async def read_reasons(
         self, api: Api, pods: Iterable[Pod], marks: Mapping[str, NodeMarks], now: float
@@ -129,7 +135,7 @@ class NoticeMemory:
         unexplained = list_unexplained(pods, marks)
         due = [pod for pod in unexplained if not (pod.is_gone and pod.meta.uid in self._reasons)]
         for pod in due[:MOST_OBJECTS]:
-            keys = [_Key(pod.meta.namespace, pod.meta.name), _Key(OF_NODES, pod.node)]
+            keys = [_Key(pod.meta.namespace, pod.meta.name), _Key(OF_NO_NAMESPACE, pod.node)]
             events = await self._look(api, keys, now)
             about = tuple(event for event in events if _is_about(event, pod))
             if about or pod.is_gone:
@@ -143,10 +149,31 @@ class NoticeMemory:
         found = [await self._kept.read(key, now, partial(self._ask, api, key)) for key in keys]
         return tuple(notice for notices in found for notice in notices)
 
+    async def _look_at_claims(
+        self, api: Api, names: Iterable[str], now: float
+    ) -> tuple[Notice, ...]:
+        """Return events about NodeClaims, which are in no namespace, where they may be read."""
+        found: list[Notice] = []
+        for name in tuple(names)[:MOST_CLAIMS]:
+            if self._forbidden.find(None, now) is not None:
+                break
+            key = _Key(OF_NO_NAMESPACE, name)
+            try:
+                found += await self._kept.read(key, now, partial(_read, api, key))
+            except Forbidden:
+                self._forbidden.keep(None, value=True, now=now)
+            except ApiError:
+                break
+        return tuple(found)
+
     async def _ask(self, api: Api, key: _Key) -> tuple[Notice, ...]:
         try:
-            return tuple(map(Notice.read, await api.list_events(key.namespace, key.name)))
+            return await _read(api, key)
         except ApiError:
             # What was read before stands while nobody answers: it says itself how old it is.
             kept = self._kept.find_any(key)
             return () if kept is None else kept.value
+
+
+async def _read(api: Api, key: tuple[str, str]) -> tuple[Notice, ...]:
+    return tuple(map(Notice.read, await api.list_events(*key)))
