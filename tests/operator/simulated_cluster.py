@@ -42,7 +42,6 @@ from strandline_operator.model.preflight import PreflightJob
 from strandline_operator.model.view import (
     AttemptObject,
     DriverView,
-    NodeDrain,
     PipelineView,
     Refusal,
     Silence,
@@ -91,7 +90,6 @@ class SimulatedCluster:
     marks: dict[str, NodeMarks] = field(default_factory=dict)
     seen: dict[str, Pod] = field(default_factory=dict)
     sizes: tuple[NodeSize, ...] | None = None
-    drains: dict[str, NodeDrain] = field(default_factory=dict)
     namesakes: tuple[str, ...] = ()
     notices: list[Body] = field(default_factory=list)
     unread: tuple[Refusal, ...] = ()
@@ -158,7 +156,6 @@ class SimulatedCluster:
             marks=self._mark_pods(),
             code=self._read_code(),
             sizes=self.sizes,
-            drains=self.drains,
             namesakes=self.namesakes,
             notices=tuple(map(Notice.read, self.notices)),
             others=self._read_others(),

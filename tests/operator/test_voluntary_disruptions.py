@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 import pytest
 
-from fake_api import Call, FakeApi
-from fake_store import FakeStore
 from simulated_cluster import SimulatedCluster
 from strandline_api.status.reasons import ConditionType, Reason
-from strandline_operator.cluster.errors import Forbidden
+from strandline_operator.decide.attempts.drains import read_drain
+from strandline_operator.model.nodes import NodeMarks, read_marks
 from strandline_operator.model.plan import Create, Resource
-from strandline_operator.model.view import NodeDrain
-from strandline_operator.reconcile.caches.drains import DrainMemory, read_drain
 from test_render import pods_of, render
 
 KARPENTER = "karpenter.sh/do-not-disrupt"
@@ -98,13 +94,13 @@ def test_the_budget_stands_before_there_are_pods() -> None:
 
 
 BUDGET = {"podDisruptionBudget": True}
-CORDONED = {"node-1": NodeDrain("is cordoned")}
-DELETED = {"node-1": NodeDrain("is being deleted", heeds_annotations=True)}
+CORDONED = {"node-1": NodeMarks("node-1", is_cordoned=True)}
+DELETED = {"node-1": NodeMarks("node-1", is_deleting=True)}
 
 
-def run(drains: dict[str, NodeDrain], **wanted: Any) -> SimulatedCluster:
+def run(marks: dict[str, NodeMarks], **wanted: Any) -> SimulatedCluster:
     """A running attempt with its head on node-1, as whoever drains nodes has left them."""
-    cluster = SimulatedCluster(drains=drains)
+    cluster = SimulatedCluster(marks=marks)
     cluster.edit(ray={"workerGroups": [{"name": "cpu"}], "voluntaryDisruptions": wanted})
     cluster.settle()
     cluster.start_rayjob()
@@ -131,7 +127,7 @@ def test_an_admin_s_drain_that_a_budget_holds_up_is_told() -> None:
     assert "Suspend the pipeline" in message
     (event,) = [event for event in cluster.events if event.reason == "Blocked"]
     assert "node-1" in event.message
-    cluster.drains = {}
+    cluster.marks = {}
     cluster.settle()
     assert told(cluster)[0] == Reason.RUNNING
 
@@ -141,21 +137,21 @@ def test_a_node_that_karpenter_is_to_remove_waits_for_annotations() -> None:
 
 
 @pytest.mark.parametrize(
-    ("drains", "wanted"),
+    ("marks", "wanted"),
     [
         # `kubectl drain` takes no notice of annotations.
         (CORDONED, {}),
         (DELETED, {"head": "Allow"}),
         (CORDONED, {"head": "Allow", **BUDGET}),
-        ({"node-2": DELETED["node-1"]}, BUDGET),
+        ({"node-2": NodeMarks("node-2", is_deleting=True)}, BUDGET),
     ],
 )
-def test_a_drain_that_nothing_of_ours_holds_up_is_no_news(drains: Any, wanted: Any) -> None:
-    assert told(run(drains, **wanted))[0] == Reason.RUNNING
+def test_a_drain_that_nothing_of_ours_holds_up_is_no_news(marks: Any, wanted: Any) -> None:
+    assert told(run(marks, **wanted))[0] == Reason.RUNNING
 
 
 def test_workers_that_are_waited_for_hold_up_drains_too() -> None:
-    cluster = run({"node-2": DELETED["node-1"]}, workers="Wait")
+    cluster = run({"node-2": NodeMarks("node-2", is_deleting=True)}, workers="Wait")
     assert "worker pod corpus-1-cpu" in told(cluster)[1]
 
 
@@ -177,21 +173,5 @@ def test_workers_that_are_waited_for_hold_up_drains_too() -> None:
     ],
 )
 def test_a_drain_is_read_from_the_node(spec: Any, metadata: Any, expected: str | None) -> None:
-    drain = read_drain({"spec": spec, "metadata": metadata})
+    drain = read_drain(read_marks({"spec": spec, "metadata": metadata}))
     assert (drain and drain.words) == expected
-
-
-def test_a_node_is_looked_at_once_in_a_while_and_never_without_the_right() -> None:
-    api, memory = FakeApi(FakeStore()), DrainMemory()
-
-    async def look(now: float) -> int:
-        await memory.look(api, ["node-1"], now)
-        return len(api.calls)
-
-    assert [asyncio.run(look(now)) for now in (0.0, 30.0, 61.0)] == [1, 1, 2]
-
-    def refuse(call: Call) -> None:
-        raise Forbidden(403, "", call.name)
-
-    api.before.append(refuse)
-    assert [asyncio.run(look(now)) for now in (200.0, 300.0, 80_000.0, 90_000.0)] == [3, 3, 3, 4]

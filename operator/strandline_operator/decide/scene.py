@@ -19,7 +19,7 @@ from strandline_operator.model.limits import Limits
 from strandline_operator.model.nodes import NodeMarks, NodeState, NodeView
 from strandline_operator.model.notices import Notice
 from strandline_operator.model.objects import Meta, Pod, RayClusterState, RayJob
-from strandline_operator.model.view import AttemptObject, DriverView, NodeDrain, View
+from strandline_operator.model.view import AttemptObject, DriverView, View
 from strandline_operator.render.order import Role
 
 Nodes = Mapping[str, NodeView]
@@ -139,7 +139,6 @@ class Scene:
         former_node: where the head of the attempt before it was; empty: nobody knows.
         notices: what others say of any of it, in no order.
         sizes: of all nodes; None where they were not read.
-        drains: nodes that are being drained, by name.
     """
 
     attempt: AttemptObject
@@ -160,7 +159,6 @@ class Scene:
     marks: Marks = field(default_factory=dict)
     former_node: str = ""
     sizes: tuple[NodeSize, ...] | None = None
-    drains: Mapping[str, NodeDrain] = field(default_factory=dict)
 
     @classmethod
     def of(cls, given: Pass, attempt: AttemptObject) -> Scene:
@@ -191,7 +189,6 @@ class Scene:
             marks=view.marks,
             former_node=_find_former_node(view, number),
             sizes=view.sizes,
-            drains=view.drains,
         )
 
     def having(self, **changes: object) -> Scene:

@@ -146,19 +146,6 @@ class Turn:
 
 
 @dataclass(frozen=True, slots=True)
-class NodeDrain:
-    """That a node is being drained.
-
-    Attributes:
-        words: what becomes of it, after its name in a sentence.
-        heeds_annotations: whoever drains it lets pods stay whose annotations ask for that.
-    """
-
-    words: str
-    heeds_annotations: bool = False
-
-
-@dataclass(frozen=True, slots=True)
 class View:
     """The world as one pass sees it.
 
@@ -175,7 +162,6 @@ class View:
         unread: what could not be read for want of rights; what depends on it is not known.
         nodes: those whose pods are overdue, by name.
         marks: of the nodes of pods, by uid of the pod: as they are, or were when the pod went.
-        drains: those that are being drained and have pods that are waited for, by name.
         code: what the ConfigMap holds that the next attempt brings; None where there is none, or
             this pass can't make an attempt.
         namesakes: what may still run of a former pipeline of this name, by kind and name; looked
@@ -205,7 +191,6 @@ class View:
     unread: tuple[Refusal, ...] = ()
     nodes: Mapping[str, NodeView] = field(default_factory=dict)
     marks: Mapping[str, NodeMarks] = field(default_factory=dict)
-    drains: Mapping[str, NodeDrain] = field(default_factory=dict)
     code: CodeFiles | None = None
     namesakes: tuple[str, ...] = ()
     sizes: tuple[NodeSize, ...] | None = None

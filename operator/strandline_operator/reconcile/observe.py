@@ -16,7 +16,6 @@ from strandline_api.law.retry import merge_policies
 from strandline_api.names import name_claim, name_rayjob, select_namesakes, select_pipeline
 from strandline_api.spec.policy import RetryPolicy
 from strandline_operator.cluster.api import Api, Body
-from strandline_operator.decide.attempts.drains import list_held_nodes
 from strandline_operator.decide.obstacles.namesakes import list_living, may_launch
 from strandline_operator.decide.obstacles.predecessors import is_beginning, needs_others
 from strandline_operator.decide.obstacles.preflight import needs_preflight
@@ -30,7 +29,6 @@ from strandline_operator.model.plan import Resource
 from strandline_operator.model.view import (
     AttemptObject,
     DriverView,
-    NodeDrain,
     PipelineView,
     Refusal,
     Turn,
@@ -47,7 +45,6 @@ from strandline_operator.reconcile.caches.cluster_cache import (
     find_siblings,
 )
 from strandline_operator.reconcile.caches.defaults import NamespaceDefaults
-from strandline_operator.reconcile.caches.drains import DrainMemory
 from strandline_operator.reconcile.caches.nodes import NodeMemory, list_suspects
 from strandline_operator.reconcile.caches.notices import NoticeMemory, list_stuck
 from strandline_operator.reconcile.caches.own_kinds import read_attempt, read_pipeline
@@ -81,7 +78,6 @@ class PassInputs:
     nodes: NodeMemory = field(default_factory=NodeMemory)
     notices: NoticeMemory = field(default_factory=NoticeMemory)
     blind: Callable[[str], tuple[Refusal, ...]] = lambda _: ()
-    drains: DrainMemory = field(default_factory=DrainMemory)
     claims: ClaimMemory = field(default_factory=ClaimMemory)
     departures: DepartureReports = field(default_factory=DepartureReports)
     capacity: CapacityMemory = field(default_factory=CapacityMemory)
@@ -186,7 +182,6 @@ async def observe(
         nodes=environment.nodes,
         marks=environment.marks,
         notices=environment.notices,
-        drains=await _read_drains(api, filled, current, children, inputs.drains, now),
         defaults=defaults,
     )
     if needs_others(pipeline, current):
@@ -299,22 +294,6 @@ async def _read_driver(
     rayjob = _find_rayjob(pipeline, current, children)
     limit = pipeline.spec.deadlines.stall_seconds if pipeline.spec else None
     return await drivers.listen(api, uid, current, rayjob, children.pods, now, limit)
-
-
-async def _read_drains(
-    api: Api,
-    pipeline: PipelineView,
-    current: AttemptObject | None,
-    children: _Children,
-    drains: DrainMemory,
-    now: float,
-) -> dict[str, NodeDrain]:
-    """Return drains of nodes that wait for pods of an attempt which is at work."""
-    if pipeline.spec is None or current is None or current.status.running_time is None:
-        return {}
-    if current.status.end_time is not None:
-        return {}
-    return await drains.look(api, list_held_nodes(pipeline.spec.ray, children.pods), now)
 
 
 async def _find_namesakes(

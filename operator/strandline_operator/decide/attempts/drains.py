@@ -5,32 +5,50 @@ This room must not know how an attempt has others wait.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from typing import NamedTuple
 
 from strandline_api.spec.ray_cluster import RayCluster
 from strandline_api.status.reasons import Reason
 from strandline_operator.decide.obstacles.obstacles import Block
 from strandline_operator.decide.scene import Scene, is_head, role_of
+from strandline_operator.model.nodes import NodeMarks
 from strandline_operator.model.objects import Pod
 from strandline_operator.render.disruptions import WAIT_ANNOTATIONS, has_budget, list_waited
 
-# A head, and some workers: who drains one node after another meets each of them.
-_MOST_NODES = 4
+_KARPENTER = frozenset({"karpenter.sh/disrupted", "karpenter.sh/disruption"})
+_AUTOSCALER = "ToBeDeletedByClusterAutoscaler"
 
 
-def list_held_nodes(ray: RayCluster, pods: Iterable[Pod]) -> tuple[str, ...]:
-    """Return nodes whose drain would be held up by one of these pods, a head's first."""
-    held = sorted(
-        (pod for pod in pods if _is_budgeted(ray, pod) or _is_annotated(pod)),
-        key=lambda pod: (not is_head(pod), pod.meta.name),
-    )
-    return tuple(dict.fromkeys(pod.node for pod in held if _is_at_work(pod)))[:_MOST_NODES]
+class NodeDrain(NamedTuple):
+    """A node that is being drained.
+
+    Attributes:
+        words: how that shows, after the node's name.
+        heeds_annotations: whoever drains it lets pods stay whose annotations ask for that.
+    """
+
+    words: str
+    heeds_annotations: bool = False
+
+
+def read_drain(marks: NodeMarks) -> NodeDrain | None:
+    """Return what a node's marks say of a drain; None where there is none."""
+    taints = {key for key, _ in marks.taints}
+    # Karpenter drains a node that somebody deletes, and each pod as its annotations let it.
+    if not taints.isdisjoint(_KARPENTER):
+        return NodeDrain("is being taken down by Karpenter", heeds_annotations=True)
+    if marks.is_deleting:
+        return NodeDrain("is being deleted", heeds_annotations=True)
+    if _AUTOSCALER in taints:
+        return NodeDrain("is being taken down by the cluster autoscaler", heeds_annotations=True)
+    return NodeDrain("is cordoned") if marks.is_cordoned else None
 
 
 def find_held_drain(scene: Scene) -> Block | None:
     """Return a node that is being drained and can't be while the attempt goes on."""
     for pod in sorted(scene.pods, key=lambda pod: not is_head(pod)):
-        drain = scene.drains.get(pod.node)
+        marks = scene.marks.get(pod.meta.uid)
+        drain = None if marks is None else read_drain(marks)
         if drain is None or not _is_at_work(pod):
             continue
         # `kubectl drain` heeds a budget alone.
