@@ -279,6 +279,11 @@ ROWS = {
         ),
         spell_node(labels=GKE_SPOT), "pods of higher priority took the pod's place on node node-1",
     ),
+    "preempted by the scheduler, as before 1.26": Row(
+        D.POD_PREEMPTED,
+        spell_status("Running", target=spell_target("PreemptionByKubeScheduler")),
+        spell_node(), "pods of higher priority took the pod's place on node node-1",
+    ),
     "preempted by the kubelet": Row(
         D.POD_PREEMPTED,
         spell_status(

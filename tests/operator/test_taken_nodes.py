@@ -44,6 +44,8 @@ ECHOES: list[Json] = [
     {"reason": "JobStatusCheckTimeoutExceeded", "message": "no answer", "job": "RUNNING"},
     {"reason": "SubmissionFailed", "message": "the submitter gave up", "job": ""},
     {"reason": "SomethingNew", "message": "", "job": ""},
+    {"reason": "AppFailed", "message": "Job entrypoint command failed with exit code 1"},
+    {"reason": "AppFailed", "message": "Job entrypoint command failed with exit code 137"},
 ]
 
 
@@ -125,6 +127,19 @@ def test_a_head_that_vanishes_with_its_node_was_taken_with_it(
     cluster.marks["node-h"] = GONE
     if delay:
         cluster.lose_pod("head")
+    cluster.settle()
+    cluster.finish_teardown()
+    check_end(cluster, Disruption.SPOT_RECLAIMED, "spot node node-h was taken back")
+
+
+def test_a_kill_is_explained_by_a_node_that_turns_out_to_be_gone(cluster: SimulatedCluster) -> None:
+    put_status(cluster, "head", spell_status("Failed", state=spell_end(137)))
+    cluster.end_rayjob("Failed", "FAILED", **ECHOES[0])
+    cluster.settle()
+    assert status_of(cluster).cause is Cause.KILLED
+    cluster.advance(10)
+    assert status_of(cluster).cause is Cause.KILLED
+    cluster.marks["node-h"] = GONE
     cluster.settle()
     cluster.finish_teardown()
     check_end(cluster, Disruption.SPOT_RECLAIMED, "spot node node-h was taken back")

@@ -74,7 +74,8 @@ REJECTIONS = frozenset(
     }
 )
 _OUT_OF = "OutOf"
-_BY_SCHEDULER, _BY_API = "PreemptionByScheduler", "EvictionByEvictionAPI"
+_BY_API = "EvictionByEvictionAPI"
+_BY_SCHEDULER = "Preemption"  # `PreemptionByScheduler`, and `PreemptionByKubeScheduler` before
 _BY_TAINT, _BY_GC, _BY_KUBELET = (
     "DeletionByTaintManager",
     "DeletionByPodGC",
@@ -221,7 +222,7 @@ def _find_shortage(case: _Case) -> Taking | None:
 
 def _find_preemption(case: _Case) -> Taking | None:
     pod = case.pod
-    is_preempted = pod.disruption == _BY_SCHEDULER or pod.reason == "Preempting"
+    is_preempted = pod.disruption.startswith(_BY_SCHEDULER) or pod.reason == "Preempting"
     if is_preempted or _CRITICAL.search(case.text):
         return case.take(Disruption.POD_PREEMPTED)
     return None

@@ -253,8 +253,8 @@ def explain_by_head(scene: Scene) -> Evidence | None:
     if status.outcome is not None or status.end_time is None:
         return None
     named = [record for record in status.evidence if record.cause not in _VAGUE]
-    # Whoever has named a cause knows better than the absence of a pod, but for KubeRay, which only
-    # says that the driver is not heard of any more.
+    # Whoever has named a cause knows better than the absence of a pod, but for those who only say
+    # that the driver is not there any more.
     if not all(map(_is_echo, named)):
         return None
     found = _find_silent_node(scene, status.end_time) or _find_vanished_node(scene)
@@ -262,9 +262,12 @@ def explain_by_head(scene: Scene) -> Evidence | None:
 
 
 def _is_echo(record: EvidenceRecord) -> bool:
-    """Return whether evidence is KubeRay's word for a driver that is lost, without an exit code."""
+    """Return whether evidence is what others made of a driver's end: KubeRay, or a kubelet.
+
+    A driver that is killed with its node leaves an exit code too.
+    """
     is_vague = record.cause in {Cause.APPLICATION_ERROR, Cause.KILLED}
-    return is_vague and record.source == "rayjob" and "exitCode" not in record.details
+    return is_vague and record.source in {"rayjob", "pod"}
 
 
 def _find_vanished_node(scene: Scene) -> Evidence | None:
