@@ -291,6 +291,15 @@ def test_a_group_that_works_with_fewer_workers_than_it_wants_is_no_news() -> Non
     assert summary(cluster)[0] == Reason.RUNNING
 
 
+def test_a_group_without_any_worker_is_told_though_another_one_works() -> None:
+    cluster = run_with_dry_workers()
+    labels = cluster.objects[Resource.POD, "corpus-1-cpu"]["metadata"]["labels"]
+    cluster.add_pod("corpus-1-gpu", labels | {"strandline.dev/group": "gpu"})
+    wait(cluster, HOUR)
+    assert summary(cluster)[0] == Reason.NO_ROOM
+    assert newest(cluster).no_room_since.keys() == {"cpu"}
+
+
 def test_an_operator_that_was_away_goes_on_waiting() -> None:
     cluster = start_dry()
     wait(cluster, HOUR)

@@ -225,3 +225,21 @@ def test_workers_that_went_with_the_head_have_ended_nothing() -> None:
     cluster.set_pod("cpu", phase="Failed", conditions=[target])
     preempt(cluster, "head")
     assert [(group.name, group.disruptions) for group in cluster.status.spot] == [("head", 1)]
+
+
+def test_a_driver_that_could_say_that_it_was_told_to_go_has_lost_its_node_too() -> None:
+    cluster = start(head=spot(afterDisruptions=1))
+    target = {"type": "DisruptionTarget", "status": "True", "reason": "TerminationByKubelet"}
+    cluster.set_pod("head", phase="Failed", conditions=[target])
+    cluster.finish(75)
+    assert [(group.name, group.disruptions) for group in cluster.status.spot] == [("head", 1)]
+
+
+def test_a_run_that_was_suspended_has_lost_nothing() -> None:
+    cluster = start(head=spot(afterDisruptions=1))
+    cluster.edit(suspend=True)
+    cluster.finish_teardown()
+    cluster.edit(suspend=False)
+    cluster.settle()
+    assert cluster.status.spot == ()
+    assert is_on_spot(cluster)

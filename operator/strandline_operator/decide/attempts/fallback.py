@@ -94,9 +94,10 @@ def _leave(group: SpotGroup, reason: str, now: float) -> SpotGroup:
 
 def _find_taken(attempt: AttemptSpec, ended: AttemptStatus) -> str:
     """Return whose pod was taken from its spot node, so that the attempt ended; empty: nobody's."""
-    if ended.cause not in _TAKEN:
+    records = [record for record in ended.evidence if record.cause in _TAKEN]
+    # A driver that had the time to say that it was told to go says no more than that.
+    if ended.cause not in _TAKEN and not (ended.cause is Cause.INTERRUPTED and records):
         return ""
-    records = [record for record in ended.evidence if record.cause is ended.cause]
     named = [_name_group(record.details) for record in records]
     # Workers that went with the head did not end it; and who names nothing means the head.
     group = HEAD if HEAD in named or not any(named) else next(filter(None, named))

@@ -338,7 +338,7 @@ def find_shortage(scene: Scene) -> Block | None:
 
 
 def find_worker_shortage(scene: Scene) -> Block | None:
-    """Return that a driver runs and none of its workers has a node."""
+    """Return that a driver runs, and a group of which no worker has a node."""
     return find_shortage(scene) if scene.status.running_time is not None else None
 
 
@@ -365,10 +365,10 @@ def describe_misfit(pod: Pod, finding: RoomFinding) -> str:
 def list_shortages(scene: Scene) -> list[tuple[Pod, RoomFinding | None]]:
     """Return the pods without a node that hold an attempt up, a head first, and how they stand."""
     pods = list_unplaced(scene.pods)
-    # Once the driver runs, it goes on with the workers that it has.
+    # Once the driver runs, each group goes on with the workers that it has.
     if scene.status.running_time is not None:
-        has_worker = any(role_of(pod) == "worker" and pod.phase == "Running" for pod in scene.pods)
-        pods = [pod for pod in pods if role_of(pod) == "worker" and not has_worker]
+        at_work = {find_group(pod) for pod in scene.pods if pod.phase == "Running"}
+        pods = [pod for pod in pods if role_of(pod) == "worker" and find_group(pod) not in at_work]
     return [(pod, find_room(pod, scene.notices, scene.sizes, scene.now)) for pod in pods]
 
 
