@@ -148,3 +148,24 @@ def test_each_stage_knows_its_workers() -> None:
     begin(deaths, 2)
 
     assert deaths.look(2) == [StageDeaths(2, 1, 1), StageDeaths(0, 0, 0)]
+
+
+def test_law_a_worker_whose_node_died_counts_against_no_work_and_no_stage() -> None:
+    gone: set[str] = set()
+    deaths = Deaths(gone.__contains__)
+    for number in range(2 * max(DEATHS_PER_TASK, DEATHS_PER_POOL)):
+        node = f"node{number}"
+        verdict = deaths.begin("a", 7, 0, b"w", is_one=True, node=node)
+        assert verdict is WorkPermission.BEGIN
+        gone.add(node)
+    assert deaths.look(1)[0].in_a_row == 0
+    assert count_lost(deaths) == 2 * max(DEATHS_PER_TASK, DEATHS_PER_POOL) - 1
+
+
+def test_a_worker_that_dies_on_a_node_that_stays_counts_wherever_it_comes_back() -> None:
+    deaths = Deaths(lambda _: False)
+    verdicts = [
+        deaths.begin("a", 7, 0, b"w", is_one=True, node=f"node{number}")
+        for number in range(DEATHS_PER_TASK + 1)
+    ]
+    assert verdicts == [WorkPermission.BEGIN] * DEATHS_PER_TASK + [WorkPermission.FAIL]

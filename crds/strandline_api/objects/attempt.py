@@ -163,6 +163,19 @@ class EvidenceRecord(Record):
         return Evidence(self.cause, self.message, self.source, dict(self.details))
 
 
+_Seconds = Annotated[float, Field(ge=0)]
+
+
+class LostWork(Record):
+    """Seconds of work that are done again, by what they were lost to."""
+
+    node: _Seconds = Field(default=0.0, description="Lost with nodes.")
+    memory: _Seconds = Field(default=0.0, description="Lost with workers killed for memory.")
+    kill: _Seconds = Field(default=0.0, description="Lost with workers that died otherwise.")
+    timeout: _Seconds = Field(default=0.0, description="Lost with workers that took too long.")
+    stop: _Seconds = Field(default=0.0, description="Not finished when the attempt was ended.")
+
+
 class AttemptOutcome(Record):
     """What the driver said of its own end."""
 
@@ -184,6 +197,12 @@ class AttemptOutcome(Record):
     remaining: Count | None = Field(
         default=None,
         description="Number of unfinished sources when the attempt began. Absent if unknown.",
+    )
+    work_seconds: _Seconds | None = Field(
+        default=None, description="Seconds that its workers worked. Absent if unknown."
+    )
+    work_lost: LostWork | None = Field(
+        default=None, description="Seconds of these that are done again. Absent if unknown."
     )
     lineage: bool | None = Field(
         default=None,

@@ -13,6 +13,7 @@ from functools import partial
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, make_wsgi_app
 
 from strandline_api.outcome.causes import Cause
+from strandline_api.outcome.work_lost import WorkLost
 from strandline_api.status.pipeline_status import Progress
 from strandline_api.status.reasons import Reason
 from strandline_operator.metrics.listening import Page
@@ -31,6 +32,7 @@ _COUNTERS = {
     "retry_exhausted": "Runs that ended since no retry was left, by the last cause.",
     "retry_succeeded": "Retries that completed, by the cause of the attempt before.",
     "workers_lost": "Workers that were lost while their attempt went on, by cause.",
+    "work_lost_seconds": "Seconds of work that were done again, by what they were lost to.",
 }
 _HISTOGRAMS = {
     "attempt_seconds": ("From an attempt's start to its end, by cause.", _DURATIONS),
@@ -96,7 +98,8 @@ class Numbers:
 
     def note(self, count: Count) -> None:
         """Count what a plan says; a name that is not known is said in the log."""
-        cause = count.cause if count.cause in _CAUSES else ""
+        known = WorkLost.model_fields if count.name == "work_lost_seconds" else _CAUSES
+        cause = count.cause if count.cause in known else ""
         if count.name in _COUNTERS:
             self._counters[count.name].labels(cause).inc(count.value)
         elif count.name in self._plain:

@@ -15,6 +15,7 @@ from strandline_api.objects.attempt import (
     AttemptOutcome,
     AttemptStatus,
     EvidenceRecord,
+    LostWork,
     PipelineReference,
 )
 from strandline_api.outcome.driver_outcome import DriverOutcome, find_outcome_line
@@ -252,6 +253,8 @@ def _convert_outcome(outcome: DriverOutcome) -> AttemptOutcome:
         message=outcome.message,
         sources=ProgressCounts.parse(outcome.sources.model_dump(by_alias=True)),
         remaining=outcome.remaining,
+        work_seconds=outcome.work_seconds or None,
+        work_lost=LostWork(**outcome.work_lost.to_json()) if outcome.work_seconds else None,
         lineage=outcome.lineage or None,
     )
 

@@ -307,6 +307,9 @@ def _measure(attempt: AttemptObject, before: RetryCounts) -> tuple[Count, ...]:
     counts = [Count("attempts", cause)]
     if status.start_time is not None and status.end_time is not None:
         counts.append(Count("attempt_seconds", cause, status.end_time - status.start_time))
+    lost = status.outcome.work_lost if status.outcome else None
+    for name, seconds in lost.model_dump().items() if lost else ():
+        counts += [Count("work_lost_seconds", name, seconds)] if seconds else []
     # A success after a start by hand is not the retries'.
     if status.cause is None and before.cause is not None and trigger is Trigger.RETRY:
         counts.append(Count("retry_succeeded", before.cause.value))

@@ -155,14 +155,17 @@ class _RayDataDriver(Driver):
         self._control.incidents.append(
             f"a window of Ray Data was lost, {len(rest)} sources are tried again: {why}"
         )
-        poisoned = self._flow.requeue(0, rest, len(rest), holds=True, most_deaths=DEATHS_PER_TASK)
+        # Of a window that went with a node no source is to blame, and no stage.
+        is_of_node = self._losses.has_lost_node()
+        exposed = 0 if is_of_node else len(rest)
+        poisoned = self._flow.requeue(0, rest, exposed, holds=True, most_deaths=DEATHS_PER_TASK)
         message = f"Ray Data lost {DEATHS_PER_TASK} windows over it; the last: {why}"
         failures = [
             Failure(slot.source, slot.key, slot.token, self._first, message) for slot in poisoned
         ]
         self._flow.fail(failures)
         self._ledger.forward((), failures)
-        is_over = window.has_finished or bool(poisoned)
+        is_over = window.has_finished or bool(poisoned) or is_of_node
         self._lost_in_a_row = 0 if is_over else self._lost_in_a_row + 1
         if self._lost_in_a_row >= WINDOWS_LOST:
             msg = f"Ray Data lost {WINDOWS_LOST} windows in a row; the last: {why}"

@@ -15,6 +15,8 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from strandline.engine.core.pools import PoolState
 from strandline.engine.core.ports import Control
+from strandline.engine.preemption.nodes import NodeMarks
+from strandline.engine.ray.scaler import list_nodes
 from strandline.plan.receipt import Failure
 from strandline_api.outcome.causes import Cause
 
@@ -157,6 +159,12 @@ class WorkerLosses:
         self._control = control
         self._pools = [PoolState() for _ in names]
         self._short_of_memory: set[str] = set()
+        self._marks = NodeMarks()
+        self.has_lost_node()
+
+    def has_lost_node(self) -> bool:
+        """Return whether a node has died since it was asked last."""
+        return bool(self._marks.learn(list_nodes()[1]))
 
     def ask(self) -> Any:  # noqa: ANN401 - an object reference
         """Return the reference of what `note` takes."""

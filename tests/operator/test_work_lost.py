@@ -1,0 +1,62 @@
+"""Work that is done again, as the driver tells it at its end: in the status, and counted once."""
+
+from __future__ import annotations
+
+import pytest
+
+from simulated_cluster import SimulatedCluster
+from strandline_api.outcome.driver_outcome import DriverOutcome
+from strandline_api.outcome.work_lost import WorkLost
+from strandline_operator.metrics.numbers import Numbers
+from strandline_operator.model.plan import Count
+
+
+@pytest.fixture
+def cluster() -> SimulatedCluster:
+    """A pipeline whose first attempt runs."""
+    return SimulatedCluster.running()
+
+
+def end(cluster: SimulatedCluster, outcome: DriverOutcome) -> list[Count]:
+    """Let the driver end so; what is counted of its work."""
+    cluster.outcome = outcome
+    cluster.settle()
+    cluster.finish_teardown()
+    cluster.settle()
+    return [count for count in cluster.counts if count.name == "work_lost_seconds"]
+
+
+def test_it_is_kept_with_the_attempt_and_counted_by_what_it_was_lost_to(
+    cluster: SimulatedCluster,
+) -> None:
+    lost = WorkLost(node=12.5, stop=3.0)
+    outcome = DriverOutcome(exit_code=1, work_seconds=100.0, work_lost=lost)
+    assert end(cluster, outcome) == [
+        Count("work_lost_seconds", "node", 12.5),
+        Count("work_lost_seconds", "stop", 3.0),
+    ]
+    status = next(status for _, status in cluster.attempts.values())
+    assert status.outcome is not None
+    assert status.outcome.work_lost is not None
+    assert (status.outcome.work_seconds, status.outcome.work_lost.node) == (100.0, 12.5)
+
+
+def test_of_a_driver_that_does_not_say_nothing_is_known(cluster: SimulatedCluster) -> None:
+    assert end(cluster, DriverOutcome(exit_code=1)) == []
+    status = next(status for _, status in cluster.attempts.values())
+    assert status.outcome is not None
+    assert (status.outcome.work_seconds, status.outcome.work_lost) == (None, None)
+
+
+def test_no_label_comes_from_outside() -> None:
+    numbers = Numbers()
+    numbers.note(Count("work_lost_seconds", "node", 2.0))
+    numbers.note(Count("work_lost_seconds", "corpus-3", 2.0))
+    found = {
+        sample.labels["cause"]
+        for family in numbers.registry.collect()
+        if family.name == "strandline_work_lost_seconds"
+        for sample in family.samples
+        if sample.name.endswith("_total")
+    }
+    assert found == {"node", ""}
