@@ -9,7 +9,7 @@ import logging
 import os
 import random
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -154,14 +154,23 @@ def _run_plain(folder: Path, nodes: _Nodes, seconds: float, count: int) -> float
     while waiting:
         _, waiting = ray.wait(waiting, num_returns=len(waiting), timeout=0.2)
         nodes.turn(0.0)
+    return _read_lost(log.read_text(), dict(nodes.lost)) * 100
+
+
+def _read_lost(log: str, ends: Mapping[str, float]) -> float:
+    """Return the share of work that was in vain: all tries of a task but the last.
+
+    Args:
+        ends: when each node was lost.
+    """
     begun: dict[tuple[str, str], float] = {}
-    lost = worked = 0.0
-    ends = dict(nodes.lost)
-    for what, number, node, at in map(str.split, log.read_text().splitlines()):
+    tries: dict[str, list[float]] = {}
+    for what, number, node, at in map(str.split, log.splitlines()):
         if what == "begin":
             begun[number, node] = float(at)
         else:
-            worked += float(at) - begun.pop((number, node))
-    for (_, node), since in begun.items():
-        lost += max(0.0, ends.get(node, since) - since)
-    return 100 * lost / (worked + lost)
+            tries.setdefault(number, []).append(float(at) - begun.pop((number, node)))
+    for (number, node), since in begun.items():
+        tries.setdefault(number, []).insert(0, max(0.0, ends.get(node, since) - since))
+    worked = sum(map(sum, tries.values()))
+    return sum(sum(each[:-1]) for each in tries.values()) / worked
