@@ -13,7 +13,12 @@ from strandline.engine.core.flow import Flow
 from strandline.engine.core.ports import DepartureNotice
 from strandline.engine.core.suspects import SuspectBatch
 from strandline.engine.core.worker_pool import Call, Worker
-from strandline.engine.preemption.departures import COPIES, Departures, Evacuation
+from strandline.engine.preemption.departures import (
+    COPIES,
+    SETTLE_SECONDS,
+    Departures,
+    Evacuation,
+)
 from strandline.engine.preemption.nodes import STAY_SECONDS, NodeMarks
 from test_flow import make_flow, make_slots
 
@@ -194,3 +199,13 @@ def test_a_node_that_stays_is_trusted_again() -> None:
     assert not marks.is_going("a")
     assert take(departures, notice) == []
     assert take(departures, DepartureNotice("10.0.0.1", 500.0)) != []
+
+
+def test_law_a_node_is_left_only_once_nothing_was_there_for_a_moment() -> None:
+    marks = NodeMarks("here")
+    departures = Departures(marks)
+    take(departures, DepartureNotice("10.0.0.1", 100.0))
+    assert departures.settle({}, 0.0) == {"a": 1}
+    assert departures.settle({"a": 3}, 0.5) == {"a": 3}
+    assert departures.settle({"a": 0}, 0.5 + SETTLE_SECONDS / 2) == {"a": 1}
+    assert departures.settle({}, 0.5 + SETTLE_SECONDS) == {}

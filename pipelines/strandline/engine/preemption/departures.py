@@ -17,6 +17,7 @@ from strandline.engine.core.ports import DepartureNotice
 from strandline.engine.core.worker_pool import Call
 from strandline.engine.preemption.nodes import NodeMarks
 
+SETTLE_SECONDS = 1.0
 COPIES = 64  # that are made at a time
 
 
@@ -40,6 +41,7 @@ class Departures:
         self._marks = marks
         self._taken: dict[str, DepartureNotice] = {}
         self._nodes: dict[str, frozenset[str]] = {}
+        self._busy_at: dict[str, float] = {}
 
     def take(
         self,
@@ -68,6 +70,19 @@ class Departures:
                 known = self._marks.leaving.get(node, math.inf)
                 self._marks.leaving[node] = min(known, notice.goes_at)
         return sentences
+
+    def settle(self, pending: Mapping[str, int], now: float) -> dict[str, int]:
+        """Return what nodes still have, by their ids: nothing only once that has been so a moment.
+
+        Where an answer lies is known a moment after it is there.
+        """
+        settled = dict(pending)
+        for node in self._marks.leaving:
+            if settled.get(node):
+                self._busy_at[node] = now
+            elif now - self._busy_at.setdefault(node, now) < SETTLE_SECONDS:
+                settled[node] = 1
+        return settled
 
     def sum_up(self, pending: Mapping[str, int]) -> dict[str, int]:
         """Return what nodes still have, by the names in the notices.

@@ -270,7 +270,7 @@ class _RayDriver(Driver):
                 pending[worker.node] += self._leave_worker(worker, goes_at, now)
         if not self._flow.is_stopped:  # else nobody needs what is there
             pending += self._evacuation.look({*self._marks.leaving, *self._marks.gone})
-        self._pending = pending
+        self._pending = self._departures.settle(pending, now)
 
     def _leave_worker(self, worker: Worker, goes_at: float, now: float) -> int:
         """Give a worker of a node that is going nothing more; return its calls that will end."""
