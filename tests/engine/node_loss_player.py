@@ -176,6 +176,20 @@ class NodeLossPlayer:
         events = (Event(slot.source, (slot.token,), tuple(names)),) if whole else ()
         return Receipt(events, (), made, counts)
 
+    def leave(self, choice: int, size: int) -> None:
+        """Tell a node that it is going, let end what it has, and lose it; its data has left it."""
+        node = self.nodes[choice % len(self.nodes)]
+        self.marks.leaving[node] = self.clock + 30.0
+        while calls := [call for worker in self.pools.workers for call in worker.calls.values()]:
+            own = [place for place, call in enumerate(calls) if call.worker.node == node]
+            if not own:
+                break
+            self.answer(own[0], size)
+            self.turn()
+        for worker in [each for each in self.pools.workers if each.node == node]:
+            self.pools.remove(worker)  # a drained one ends with its last call
+        self.lose(self.nodes.index(node), "worker", is_known=False, keeps_data=True)
+
     def lose(self, choice: int, word: str, *, is_known: bool, keeps_data: bool = False) -> None:
         """Lose a node; its workers are missed by that word.
 

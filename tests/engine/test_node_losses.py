@@ -56,6 +56,29 @@ def test_law_no_sequence_of_lost_nodes_fails_a_source_or_breaks_a_pool(
         assert set(player.reached[source]) == set(range(children))
 
 
+@given(
+    sources=st.integers(1, 3),
+    children=st.integers(1, 6),
+    story=st.lists(st.tuples(numbers, st.integers(1, 4), st.booleans()), max_size=20),
+)
+def test_law_nodes_that_are_left_in_time_cost_nothing(
+    sources: int, children: int, story: list[tuple[int, int, bool]]
+) -> None:
+    player = NodeLossPlayer(sources, children)
+    player.join()
+    for choice, size, goes in story:
+        player.join()
+        player.turn()
+        player.answer(choice, size)
+        if goes:
+            player.leave(choice, size)
+    player.finish()
+    assert not player.losses.anything_died
+    assert player.finished == player.sources
+    for source in player.sources:
+        assert dict(player.reached[source]) == dict.fromkeys(range(children), 1)
+
+
 @pytest.mark.parametrize("is_known", [True, False])
 @pytest.mark.parametrize("word", sorted(DEATHS))
 def test_law_a_source_may_lose_its_data_with_any_number_of_nodes(word: str, is_known: bool) -> None:
