@@ -112,7 +112,7 @@ def _clustered() -> Iterator[_Nodes]:
 def _run_ours(folder: Path, nodes: _Nodes, seconds: float, count: int, notice: float) -> float:
     folder.mkdir(parents=True)
     case = build_skewed(count, folder, _NODES * _CPUS)
-    case = replace(case, works=(Recorded(Nap(seconds), folder),))
+    case = replace(case, works=(Recorded(Nap(seconds), folder),), batch=1)
     plan = plan_case(case, folder / "output")
     file = NoticeFile(PipelineFolder.of(folder / "volume", plan.namespace, plan.name).notices)
 

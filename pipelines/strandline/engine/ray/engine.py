@@ -18,14 +18,14 @@ from strandline.engine.core.call_size import FileFilling
 from strandline.engine.core.chains import Chain, cut_chains
 from strandline.engine.core.pools import PoolState
 from strandline.engine.core.ports import Ending, Leave, WorkCost
-from strandline.engine.core.worker_pool import Worker
+from strandline.engine.core.worker_pool import Call, Worker
 from strandline.engine.preemption.departures import Departures, Evacuation
 from strandline.engine.preemption.fitting import fits, fits_next, is_hopeless, predict_ends
 from strandline.engine.preemption.nodes import NodeMarks
 from strandline.engine.ray.connection import first_line, unwrap
 from strandline.engine.ray.demand import Demand, read_full_size
 from strandline.engine.ray.driver import POLL_SECONDS, DrivenEngine, Driver, DriverInputs
-from strandline.engine.ray.losses import LOSSES, Losses, OverdueError, is_of_node
+from strandline.engine.ray.losses import DEATHS_PER_TASK, LOSSES, Losses, OverdueError, is_of_node
 from strandline.engine.ray.pool import RayData, RayPools
 from strandline.engine.ray.scaler import Scaler, find_nodes, list_nodes
 
@@ -276,6 +276,11 @@ class _RayDriver(Driver):
         """Give a worker of a node that is going nothing more; return its calls that will end."""
         if not worker.is_draining:
             self._pools.drain(worker)
+            for reference in self._pools.find_answered(worker):
+                self._take_receipt(reference)
+        # To move what is not begun costs nothing; begun, it may be lost.
+        for call in list(worker.calls.values())[1:]:
+            self._take_back(call)
         ends = predict_ends(worker, self._pools.find_cost, now)
         fitting = sum(fits(end, Leave(goes_at, goes_at), now) for end in ends)
         paused = sum(call.is_paused for call in worker.calls.values())
@@ -284,6 +289,13 @@ class _RayDriver(Driver):
             self._lose(worker, NodeDiedError("its node is going"))
             return 0
         return fitting + paused
+
+    def _take_back(self, call: Call) -> None:
+        """Queue a call's work again that its worker has not begun."""
+        reference = next(key for key, each in call.worker.calls.items() if each is call)
+        self._pools.skip_call(reference)
+        batch = self._losses.keep_current(call)
+        self._flow.requeue(call.stage, batch, 0, holds=False, most_deaths=DEATHS_PER_TASK)
 
     def _learn_nodes(self) -> None:
         """Learn which nodes have died: nobody is to blame for the workers that they took along."""

@@ -199,7 +199,7 @@ class Losses:
         # one call is worked on while the input of the next is read, and the answer of the one
         # before is spelled. So both are tried apart, with nothing else beside them.
         for call in reversed(calls):
-            batch = self._keep_current(call)
+            batch = self.keep_current(call)
             if batch:  # else all of it waits to begin anew, and would be worked on twice
                 self._requeue(call, self._recount(batch), death, worker, error)
         sure_at = self._find_sure_at(worker, error)
@@ -263,7 +263,7 @@ class Losses:
         self._pass_blame_on(call, receipt)
         if not self.replays:
             return call.batch, receipt
-        return self._keep_current(call), self.replays.filter(receipt)
+        return self.keep_current(call), self.replays.filter(receipt)
 
     def _pass_blame_on(self, call: Call, receipt: Receipt) -> None:
         """Blame what has come of a suspect, within its chain, as the suspect is."""
@@ -278,7 +278,7 @@ class Losses:
         """Replay the sources of what a call needs and is lost; those that often have fail."""
         stage, blocks = call.stage, {id(slot.block) for slot in call.batch}
         is_group = self._flow.queues[stage].grouping is not None and not call.entry[0]
-        batch = self._keep_current(call)
+        batch = self.keep_current(call)
         if not is_group and len(blocks) > 1:
             self._flow.take_apart(stage, batch)  # which of them it is will be seen
             return
@@ -294,7 +294,8 @@ class Losses:
         if _DATA_LOST not in self._control.notes:  # once: a node holds data of thousands of tasks
             self._control.notes.append(_DATA_LOST)
 
-    def _keep_current(self, call: Call) -> list[Slot]:
+    def keep_current(self, call: Call) -> list[Slot]:
+        """Return a lost call's slots, but for those of sources that wait to begin anew."""
         batch = self.replays.keep_current(call.batch)
         self._flow.queues[call.stage].running -= len(call.batch) - len(batch)
         return batch
