@@ -41,7 +41,7 @@ MERGE = "application/merge-patch+json"
 STRATEGIC = "application/strategic-merge-patch+json"
 PAUSE, GRACE, LONGEST = 0.3, 2.0, 240.0
 # What says nothing and would be the larger part of each object.
-NOISE = ("managedFields", "uid", "resourceVersion", "generation")
+NOISE = ("managedFields", "resourceVersion", "generation")
 
 
 @dataclass

@@ -226,8 +226,11 @@ def _read_karpenter(speaker: str, words: str) -> RoomFinding | None:
         return RoomFinding(RoomKind.ON_ITS_WAY, speaker, words)
     if any(_is_full(pool) for pool in pools):
         return RoomFinding(RoomKind.NO_ROOM, speaker, words)
-    never = any(_POOL_NEVER.search(pool) for pool in pools)
-    return RoomFinding(RoomKind.NEVER_FITS, speaker, words, is_certain=True) if never else None
+    if not any(_POOL_NEVER.search(pool) for pool in pools):
+        return None
+    # A pool near its limits is offered smaller types alone, and told in the same words.
+    is_certain = not any(_TOO_SMALL.search(pool) for pool in pools)
+    return RoomFinding(RoomKind.NEVER_FITS, speaker, words, is_certain=is_certain)
 
 
 def _is_full(pool: str) -> bool:
