@@ -18,7 +18,7 @@ PURE := $(addprefix tests/,api engine laws ledger operator plan stages statistic
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run quick room test programs check laws coverage browser crds reference bench rivals agreement picture kills crash fuzz mutants soak soak-operator cluster dns s3 policies node e2e e2e-all karpenter helm chart readers gitops workflow scanner scan images docs release-dry changelog constraints upgrade clean
+.PHONY: help run quick room test programs check laws coverage browser crds reference bench rivals agreement picture kills crash fuzz mutants soak soak-operator cluster dns s3 policies node e2e e2e-all e2e-spot karpenter helm chart readers gitops workflow scanner scan images docs release-dry changelog constraints upgrade clean
 
 help: ## List the targets
 	@sed -nE 's/^([a-z0-9-]+):[^#]*## (.*)$$/  make \1\t\2/p' Makefile | expand -t 22
@@ -152,6 +152,9 @@ workflow: ## Check what GitHub would run, without running it; Go, a minute once
 	@program=$$($(call build_go,actionlint,actionlint,1.24,a minute)) || exit 1; \
 	echo "actionlint" && "$$program" .github/workflows/*.yaml
 
+e2e-spot: $(STAMP) ## Play what befalls spot nodes, the same ways
+	@$(call play,spot)
+
 karpenter: $(STAMP) ## Record anew what Karpenter writes, on a real API server; Go, five minutes; STORIES=a,b picks some
 	@program=$$($(call build_go,karpenter,karpenter,1.21,three minutes)) || exit 1; \
 	module=$$(GOTOOLCHAIN=auto go -C e2e/karpenter list -m -f '{{.Dir}}' sigs.k8s.io/karpenter) && \
@@ -222,13 +225,13 @@ define play
 	STRANDLINE_HELM=$$($(MAKE) --silent --no-print-directory helm) || exit 1; \
 	export STRANDLINE_HELM; \
 	$(MAKE) --silent --no-print-directory s3 > /dev/null || exit 1; \
-	[ "$(1)" = "not extended" ] || $(MAKE) --silent --no-print-directory policies > /dev/null || exit 1; \
+	[ "$(1)" != "extended or not extended" ] || $(MAKE) --silent --no-print-directory policies > /dev/null || exit 1; \
 	set -- $(BIN)/python -m pytest e2e/scenarios -p no:cacheprovider -m "$(1)" $(ARGS); \
 	if [ -z "$$KUBECONFIG" ]; then \
 		export STRANDLINE_IMAGE_BASE="$(or $(BASE),local)"; \
 		echo "images on $$STRANDLINE_IMAGE_BASE" && \
 			$(BIN)/python -m images build --base "$$STRANDLINE_IMAGE_BASE" || exit 1; \
-		[ "$(1)" = "not extended" ] || { \
+		[ "$(1)" != "extended or not extended" ] || { \
 			$(BIN)/python -m images build --last-release --base "$$STRANDLINE_IMAGE_BASE" \
 				|| [ -z "$$CI" ] || exit 1; }; \
 		set -- $(BIN)/python -m real_node up \
