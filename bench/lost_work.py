@@ -1,7 +1,7 @@
 """Work that is done again where nodes are taken away, beside what a plain retry of tasks loses.
 
-A cluster of 64 workers is simulated on a clock of its own, its work counted as the engine does;
-eight real ones are in `lost_work_nodes`.
+A cluster of 64 workers is simulated on a clock of its own, and its work counted as the engine's is.
+What real nodes lose is seen in `tests/runtime/test_node_notices.py`.
 """
 
 from __future__ import annotations
@@ -11,8 +11,7 @@ import random
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from bench_scale import Scale, run_apart
-from lost_work_nodes import SPEED, run_nodes
+from bench_scale import Scale
 from strandline.engine.call.slots import Slot
 from strandline.engine.core.worker_pool import Call, Worker
 from strandline.engine.preemption.lost_work import NODE, WorkMeter
@@ -34,14 +33,6 @@ def measure_lost_work(scale: Scale) -> list[Row]:
         for notice in NOTICES:
             what = f"64 simulated workers, tasks of {task:g} s, {notice:g} s of notice"
             rows += _compare(what, task * _SPREAD[1] <= notice, *_simulate(task, notice, minutes))
-    for task in TASKS[:1] if scale.is_quick else TASKS:
-        for notice in NOTICES[1:2] if scale.is_quick else NOTICES:
-            folder = scale.folder / f"lost-{task:g}-{notice:g}"
-            ours, plain = run_apart(run_nodes, folder, task, notice)
-            what = (
-                f"8 processes, {SPEED:g} times as fast, tasks of {task:g} s, {notice:g} s of notice"
-            )
-            rows += _compare(what, task <= notice, ours, plain)
     return rows
 
 

@@ -39,16 +39,18 @@ class Leaving:
         return pending
 
 
-@pytest.mark.parametrize(("seconds", "pending"), [(25.0, 1), (15.0, 1), (5.0, 0)])
-def test_what_it_has_not_begun_is_taken_back(
-    seconds: float, pending: int, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("seconds", "pending", "skipped"), [(25.0, 2, []), (15.0, 1, [1]), (5.0, 0, [1])]
+)
+def test_what_it_has_not_begun_and_does_not_fit_is_taken_back(
+    seconds: float, pending: int, skipped: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     leaving = Leaving(2, monkeypatch)
     assert leaving.leave(seconds) == pending
-    assert leaving.skipped == [1]
+    assert leaving.skipped == skipped
     assert leaving.worker.is_draining
-    assert [slot.key for slot in leaving.flow.queues[0].waiting] == ["k1"]
-    assert leaving.flow.queues[0].running == 1
+    assert [slot.key for slot in leaving.flow.queues[0].waiting] == ["k1"] * len(skipped)
+    assert leaving.flow.queues[0].running == 2 - len(skipped)
     assert not leaving.killed
 
 

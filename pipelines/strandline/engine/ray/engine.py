@@ -278,11 +278,13 @@ class _RayDriver(Driver):
             self._pools.drain(worker)
             for reference in self._pools.find_answered(worker):
                 self._take_receipt(reference)
-        # To move what is not begun costs nothing; begun, it may be lost.
-        for call in list(worker.calls.values())[1:]:
-            self._take_back(call)
+        leave = Leave(goes_at, goes_at)
+        for end in predict_ends(worker, self._pools.find_cost, now)[1:]:
+            # Else it would be begun and lost. What fits stays: it may be begun by now.
+            if not fits(end, leave, now):
+                self._take_back(end.call)
         ends = predict_ends(worker, self._pools.find_cost, now)
-        fitting = sum(fits(end, Leave(goes_at, goes_at), now) for end in ends)
+        fitting = sum(fits(end, leave, now) for end in ends)
         paused = sum(call.is_paused for call in worker.calls.values())
         if worker.calls and (now >= goes_at or (paused and not fits_next(worker, goes_at, now))):
             # Its node is missed only later, and what it had would wait until then.
