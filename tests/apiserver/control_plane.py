@@ -15,7 +15,7 @@ import socket
 import subprocess
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,6 +25,7 @@ from recordings import Json
 PATIENCE = 90  # seconds; a machine that runs other tests is slow
 PAUSE = 0.05
 LOOPBACK = "127.0.0.1"
+FIRST_PORT, LAST_PORT = 20_000, 32_000
 LAST_LINES = 15
 # They may take memory, of which there is much, rather than time.
 GOGC = "400"
@@ -209,12 +210,20 @@ def describe_cluster(folder: Path, port: int) -> Json:
 
 
 def find_free_ports(count: int) -> list[int]:
-    """Find ports of loopback that nobody listens on."""
+    """Find ports of loopback that nobody listens on.
+
+    The kernel takes those of clients from a range of its own: one from there may be a client's
+    before whoever it is for listens on it.
+    """
     with ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for each in sockets:
-            each.bind((LOOPBACK, 0))
-        return [each.getsockname()[1] for each in sockets]
+        found: list[int] = []
+        while len(found) < count:
+            listener = stack.enter_context(socket.socket())
+            port = FIRST_PORT + secrets.randbelow(LAST_PORT - FIRST_PORT)
+            with suppress(OSError):
+                listener.bind((LOOPBACK, port))
+                found.append(port)
+        return found
 
 
 def wait_for_file(program: Program, path: Path) -> None:

@@ -11,7 +11,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -20,6 +19,7 @@ from contextlib import contextmanager
 from http.client import HTTPConnection
 from pathlib import Path
 
+from control_plane import find_free_ports
 from recordings import Json
 
 PATIENCE = 180.0
@@ -43,7 +43,7 @@ class OperatorProcess:
     def __init__(self, arguments: Sequence[str], variables: Mapping[str, str], log: Path) -> None:
         self.log = log
         self.starts = 0
-        self.ports = {"metrics": find_port(), "healthz": find_port()}
+        self.ports = dict(zip(("metrics", "healthz"), find_free_ports(2), strict=True))
         self._command = [sys.executable, "-m", "strandline_operator", *arguments]
         ports = {
             "STRANDLINE_METRICS_PORT": str(self.ports["metrics"]),
@@ -138,11 +138,3 @@ def run_operator(
         yield operator
     finally:
         operator.kill()
-
-
-def find_port() -> int:
-    """A port of loopback that nobody has."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port

@@ -20,6 +20,11 @@ def of_kind(manifests: Iterable[Json], *kinds: str) -> list[Json]:
     return [manifest for manifest in manifests if manifest["kind"] in kinds]
 
 
+def is_hook(manifest: Json) -> bool:
+    """Whether it is made when the chart is removed, and gone again after that."""
+    return bool(manifest["metadata"].get("annotations", {}).get("helm.sh/hook") == "pre-delete")
+
+
 def name_of(manifest: Json) -> str:
     """Kind and name."""
     return f"{manifest['kind']}/{manifest['metadata']['name']}"

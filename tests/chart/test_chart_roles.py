@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from helm_program import RELEASE, Helm
-from manifests import judge_pod, list_pods, name_of, of_kind
+from manifests import is_hook, judge_pod, list_pods, name_of, of_kind
 from renderings import NAMESPACED, cases, read_case, render
 
 RIGHTS = ("Role", "ClusterRole")
@@ -14,8 +14,10 @@ WRITES = {"create", "update", "patch", "delete", "deletecollection"}
 
 @cases
 def test_every_pod_keeps_within_the_restricted_profile(helm: Helm, case: Path) -> None:
-    pods = list(list_pods(render(helm, case)))
-    assert len(pods) == 2
+    manifests = render(helm, case)
+    pods = list(list_pods(manifests))
+    # The operator's, that of the test, and that of the removal where there is one.
+    assert len(pods) == 2 + len(of_kind(manifests, "Job"))
     for pod in pods:
         assert judge_pod(pod) == []
 
@@ -31,8 +33,10 @@ def test_no_role_has_a_right_to_everything(helm: Helm, case: Path) -> None:
 
 
 @cases
-def test_only_the_operator_has_a_token(helm: Helm, case: Path) -> None:
+def test_only_the_operator_and_its_removal_have_a_token(helm: Helm, case: Path) -> None:
     manifests = render(helm, case)
+    for job in of_kind(manifests, "Job"):
+        assert is_hook(job)
     for account in of_kind(manifests, "ServiceAccount"):
         assert account["automountServiceAccountToken"] is False
     (deployment,) = of_kind(manifests, "Deployment")
@@ -44,8 +48,12 @@ def test_only_the_operator_has_a_token(helm: Helm, case: Path) -> None:
 @cases
 def test_an_operator_of_some_namespaces_has_rights_nowhere_else(helm: Helm, case: Path) -> None:
     manifests, namespaces = render(helm, case), read_case(case).get("watchNamespaces", [])
-    bindings = of_kind(manifests, "RoleBinding", "ClusterRoleBinding")
     (account,) = of_kind(manifests, "ServiceAccount")
+    home = account["metadata"]["namespace"]
+    found = of_kind(manifests, "RoleBinding", "ClusterRoleBinding")
+    # The removal stops the operator, where that is.
+    assert {each["metadata"]["namespace"] for each in found if is_hook(each)} <= {home}
+    bindings = [each for each in found if not is_hook(each)]
     if namespaces:
         assert [binding["metadata"]["namespace"] for binding in bindings] == namespaces
         assert {binding["roleRef"]["kind"] for binding in bindings} == {"Role"}

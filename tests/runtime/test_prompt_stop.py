@@ -13,6 +13,7 @@ from typing import Any
 
 import yaml
 
+from control_plane import find_free_ports
 from jobs import Job
 from strandline.cli.commands.runs.leave import post
 from strandline.run.history.records import read_chain
@@ -59,16 +60,9 @@ def stop_in_the_middle(job: Job, volume: Path) -> tuple[int, float]:
         return process.wait(PATIENCE), time.monotonic() - asked
 
 
-def find_port() -> int:
-    """A free port."""
-    with socket.socket() as listening:
-        listening.bind(("127.0.0.1", 0))
-        return int(listening.getsockname()[1])
-
-
 def test_a_head_that_is_told_of_its_nodes_end_saves_its_work_and_ends(tmp_path: Path) -> None:
     manifest = make_manifest(tmp_path / "stopped.yaml", {"gracePeriod": "20m"})
-    job, volume, port = Job(manifest), tmp_path / "volume", find_port()
+    job, volume, port = Job(manifest), tmp_path / "volume", find_free_ports(1)[0]
     token = derive_notice_token("a-uid")
     options = ["--workers", "2", "--serve", str(port)]
     with job.started(volume, {NOTICE_VARIABLE: digest_token(token)}, options=options) as process:

@@ -18,6 +18,8 @@ from pathlib import Path
 import pytest
 import s3fs
 
+from control_plane import find_free_ports
+
 ROOT = Path(__file__).parents[2]
 NEEDED = "STRANDLINE_NEEDS_S3"
 ADVICE = (
@@ -60,7 +62,7 @@ def serve(program: Path, folder: Path) -> Iterator[Store]:
     """Run a server over an empty folder until it is no longer needed."""
     data = folder / "data"
     data.mkdir(parents=True)
-    port = _find_port()
+    (port,) = find_free_ports(1)
     address = f"127.0.0.1:{port}"
     words = [str(program), "--port", address, "--access", KEY, "--secret", SECRET, "--quiet"]
     with (folder / "log").open("wb") as log:
@@ -104,11 +106,6 @@ def require_server() -> Path:
         if os.environ.get(NEEDED):
             pytest.fail(str(error), pytrace=False)
         pytest.skip(str(error))
-
-
-def _find_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return int(server.getsockname()[1])
 
 
 def _await_port(port: int, process: subprocess.Popen[bytes]) -> None:
