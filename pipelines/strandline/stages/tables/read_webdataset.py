@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import tarfile
 from collections.abc import Iterator
-from itertools import groupby
+from typing import BinaryIO
 
 import pyarrow as pa
 from pydantic import Field
@@ -14,8 +13,29 @@ from strandline.plan.registry import register
 from strandline.plan.stage import Stage
 from strandline.plan.task import Task
 from strandline.stages.sources.file_references import FileReference, list_references
-from strandline.stages.sources.opening import READ_ERRORS, explain_error, open_decompressed
+from strandline.stages.sources.opening import (
+    READ_ERRORS,
+    UnreadableFileError,
+    explain_error,
+    open_decompressed,
+)
 from strandline.stages.tables.batching import cut_batches
+from strandline.stages.tables.contents.first_bytes import describe_contents, explain_misread
+from strandline.stages.tables.contents.samples import (
+    SampleError,
+    SampleFile,
+    ShardSample,
+    collect_samples,
+    find_reason,
+    split_name,
+)
+from strandline.stages.tables.contents.tar_members import (
+    NoTarError,
+    TarDamageError,
+    list_members,
+)
+
+_NAMED = 8  # extensions, where none of them was wanted
 
 
 @register("read-webdataset")
@@ -52,7 +72,8 @@ class ReadWebdataset(Stage):
         """Yield tasks of samples, in the order of the shard; .gz, .zst and others are unpacked.
 
         Raises:
-            UnreadableFileError: a shard can't be read or is no tar.
+            UnreadableFileError: a shard can't be read, is no whole tar, or its members don't make
+                samples that are each in one place.
         """
         params = self.params
         samples = (row for file in list_references(task) for row in self._read(file))
@@ -61,19 +82,52 @@ class ReadWebdataset(Stage):
 
     def _read(self, file: FileReference) -> Iterator[dict[str, bytes | str]]:
         try:
-            for name, members in groupby(self._list_members(file.path), key=lambda each: each[0]):
-                yield {"key": f"{file.key}#{name}"} | {kind: data for _, kind, data in members}
-        except (*READ_ERRORS, tarfile.TarError) as error:
+            yield from self._list_rows(file)
+        except NoTarError as error:
+            msg = f"{file.key}: {error}; {describe_contents(file.path)}"
+            raise UnreadableFileError(msg) from error
+        except (TarDamageError, SampleError) as error:
             raise explain_error(file.key, error) from error
+        except READ_ERRORS as error:
+            raise explain_misread(file, error) from error
 
-    def _list_members(self, path: str) -> Iterator[tuple[str, str, bytes]]:
-        """Yield sample, extension and bytes of each file; folders and links are none."""
-        with open_decompressed(path) as stream, tarfile.open(fileobj=stream, mode="r|") as shard:
-            for member in shard:
-                sample, kind = split_name(member.name)
-                opened = shard.extractfile(member) if member.isfile() else None
-                if opened is not None and kind and self._is_wanted(kind):
-                    yield sample, kind, opened.read()
+    def _list_rows(self, file: FileReference) -> Iterator[dict[str, bytes | str]]:
+        kinds: set[str] = set()
+        number = 0
+        with open_decompressed(file.path) as stream:
+            for sample in collect_samples(self._list_files(stream, kinds)):
+                if row := self._choose(sample):
+                    number += 1
+                    yield {"key": f"{file.key}#{sample.name}"} | row
+        # All was passed over: another archive, or another extension, than was meant.
+        if kinds and not number:
+            there = ", ".join(sorted(map(repr, kinds))[:_NAMED])
+            raise SampleError(f"none of its files is of a wanted sample; extensions are: {there}")
+
+    def _list_files(self, stream: BinaryIO, kinds: set[str]) -> Iterator[SampleFile]:
+        """Yield the files that are of samples; others are counted, but for folders."""
+        for member in list_members(stream, self._reads_content):
+            if member.is_folder:
+                continue
+            sample, kind = split_name(member.name)
+            kinds.add(kind)
+            if reason := find_reason(member, sample, kind):
+                self.count(f"dropped: {reason}")
+            else:
+                yield SampleFile(sample, kind, member)
+
+    def _reads_content(self, name: str) -> bool:
+        return self._is_wanted(split_name(name)[1])
+
+    def _choose(self, sample: ShardSample) -> dict[str, bytes]:
+        """Return the columns of a sample; none, which is counted, where it has none of them."""
+        row = {kind: data for kind, data in sample.parts.items() if self._is_wanted(kind)}
+        if not row:
+            self.count("dropped: none of the extensions")
+        elif "key" in row:
+            msg = f"the sample {sample.name!r} has a file 'key', as the column of keys is called"
+            raise SampleError(f"{msg}; name the `extensions` that you want")
+        return row
 
     def _is_wanted(self, kind: str) -> bool:
         return self.params.extensions is None or kind in self.params.extensions
@@ -88,10 +142,3 @@ class ReadWebdataset(Stage):
 
 def _measure(row: dict[str, bytes | str]) -> int:
     return sum(map(len, row.values()))
-
-
-def split_name(name: str) -> tuple[str, str]:
-    """Return sample and extension: what is before and after the first dot of the last part."""
-    folder, slash, last = name.rpartition("/")
-    sample, _, kind = last.partition(".")
-    return folder + slash + sample, kind.lower()

@@ -1,0 +1,249 @@
+"""The members of a tar, with every byte of it accounted for.
+
+Python's tarfile ends at the first block that it can't read, without a word, so damage is taken for
+the end. Here a block is a head whose checksum holds, a member's content, or the zeros of the end;
+anything else is an error with its place. It must not know what members are for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import BinaryIO, NamedTuple
+
+_BLOCK = 512
+_CHUNK = 1 << 20
+# The zeros that end an archive: two blocks, and what fills a record of the usual 20.
+_MOST_ZEROS = 2 * _BLOCK + 20 * _BLOCK
+_MOST_HEADER_BYTES = 1 << 20  # of an extended header; a path has some thousand
+_CHECKSUM = slice(148, 156)
+_BASE_256 = 0x80
+_NEGATIVE = 0x40
+
+_FILES = b"0\x007"
+_FOLDER = b"5"
+_NO_FILES = b"12346"  # links, devices, pipes
+_LABEL = b"V"
+_LONG_NAME, _LONG_LINK = b"L", b"K"
+_EXTENDED, _GLOBAL = b"xX", b"g"
+
+
+class TarDamageError(ValueError):
+    """Bytes that are no part of a whole tar; the message says where, and what to do."""
+
+
+class NoTarError(TarDamageError):
+    """A file that does not begin as a tar does."""
+
+
+class TarMember(NamedTuple):
+    """A member of an archive.
+
+    Attributes:
+        offset: where its head begins, in bytes from the begin of the unpacked archive.
+        content: its bytes; none where nobody wants them, or it is no file.
+    """
+
+    name: str
+    offset: int
+    is_file: bool
+    is_folder: bool
+    content: bytes
+
+
+@dataclass
+class _Extended:
+    """What extended headers say of the next member."""
+
+    name: str | None = None
+    size: int | None = None
+
+
+@dataclass
+class _TarStream:
+    """The bytes of an archive, and how far they were read."""
+
+    file: BinaryIO
+    offset: int = 0
+    last: str = field(default="", init=False)
+
+    def read(self, size: int) -> bytes:
+        """Read as many bytes, fewer at the end of the file alone."""
+        pieces = []
+        while size and (piece := self.file.read(min(size, _CHUNK))):
+            pieces.append(piece)
+            size -= len(piece)
+            self.offset += len(piece)
+        return b"".join(pieces)
+
+    def read_content(self, name: str, size: int, *, is_wanted: bool) -> bytes:
+        """Read a member's content and what fills its last block.
+
+        Raises:
+            TarDamageError: the file ends before.
+        """
+        begin, left, pieces = self.offset, size, []
+        while left and (piece := self.read(min(left, _CHUNK))):
+            left -= len(piece)
+            if is_wanted:
+                pieces.append(piece)
+        if left:
+            there = size - left
+            what = f"the archive is cut: {name!r} has {size:,} bytes, of which {there:,} are there"
+            raise self.explain(begin, what)
+        self.read(-size % _BLOCK)
+        return b"".join(pieces)
+
+    def explain(self, offset: int, what: str) -> TarDamageError:
+        """Explain damage by where it is."""
+        after = f", after {self.last!r}" if self.last else ""
+        return TarDamageError(f"byte {offset:,}{after}: {what}")
+
+
+def list_members(file: BinaryIO, is_wanted: Callable[[str], bool]) -> Iterator[TarMember]:
+    """Yield the members of an archive, to its last byte.
+
+    Args:
+        is_wanted: returns whether the content of a member of this name is to be read.
+
+    Raises:
+        TarDamageError: something is there that is no tar, or something is missing.
+    """
+    stream, extended, shared = _TarStream(file), _Extended(), _Extended()
+    while any(head := _read_head(stream)):
+        offset = stream.offset - _BLOCK
+        kind, size = head[156:157], _parse_number(head[124:136])
+        if size is None or size < 0:
+            raise stream.explain(offset, "a head without a size")
+        if kind in _EXTENDED or kind in (_GLOBAL, _LONG_NAME, _LONG_LINK):
+            target = shared if kind == _GLOBAL else extended
+            _read_extended(stream, offset, kind, size, target)
+            continue
+        name = extended.name or shared.name or _parse_name(head)
+        size = next(each for each in (extended.size, shared.size, size) if each is not None)
+        is_file, is_folder = _classify_kind(stream, offset, kind, name)
+        # Heads of links and folders may have a size that no content follows.
+        content = stream.read_content(name, size, is_wanted=is_wanted(name)) if is_file else b""
+        yield TarMember(name, offset, is_file, is_folder, content)
+        extended, stream.last = _Extended(), name
+    if extended != _Extended():
+        raise stream.explain(stream.offset - _BLOCK, "an extended header that no member follows")
+    _check_end(stream)
+
+
+def _classify_kind(stream: _TarStream, offset: int, kind: bytes, name: str) -> tuple[bool, bool]:
+    if kind in _FILES:
+        is_folder = name.endswith("/")  # as tars before 1988 wrote folders
+        return not is_folder, is_folder
+    if kind in (_FOLDER, _LABEL) or kind in _NO_FILES:
+        return False, kind in (_FOLDER, _LABEL)
+    what = f"{name!r} is of the kind {kind.decode('latin-1')!r}, which is not read"
+    raise stream.explain(offset, f"{what}; pack plain files alone, as `tar --format=ustar` does")
+
+
+def _read_head(stream: _TarStream) -> bytes:
+    """Read the next head, or the first block of the zeros that end an archive.
+
+    Raises:
+        TarDamageError: it is neither.
+    """
+    offset = stream.offset
+    block = stream.read(_BLOCK)
+    if not block and not offset:
+        raise NoTarError("not a tar")
+    if not offset and any(block) and not (len(block) == _BLOCK and _has_checksum(block)):
+        raise NoTarError("not a tar, or its first bytes are damaged")
+    if len(block) < _BLOCK:
+        what = "the archive is cut: it ends without the blocks of zeros that end a tar"
+        raise stream.explain(offset, f"{what}; fetch or pack it again")
+    if any(block) and not _has_checksum(block):
+        what = "no head of a member: bytes are damaged, missing, or of another file"
+        raise stream.explain(offset, f"{what}; fetch or pack it again")
+    return block
+
+
+def _has_checksum(block: bytes) -> bool:
+    written = _parse_number(block[_CHECKSUM])
+    others = block[: _CHECKSUM.start] + b" " * 8 + block[_CHECKSUM.stop :]
+    signed = sum(byte - 256 if byte > 127 else byte for byte in others)  # noqa: PLR2004 - of a byte
+    return written in (sum(others), signed)  # some old programs added signed bytes
+
+
+def _parse_number(text: bytes) -> int | None:
+    if text[:1] and text[0] & _BASE_256:  # large ones are binary
+        first = text[0] & (_NEGATIVE - 1)
+        value = int.from_bytes(bytes([first]) + text[1:])
+        return value if not text[0] & _NEGATIVE else -1
+    digits = text.partition(b"\0")[0].strip()
+    try:
+        return int(digits, 8) if digits else 0
+    except ValueError:
+        return None
+
+
+def _parse_name(head: bytes) -> str:
+    name = _decode(head[:100].partition(b"\0")[0])
+    # GNU's own format has times where the standard has the begin of a long name.
+    prefix = head[345:500].partition(b"\0")[0] if head[257:263] == b"ustar\0" else b""
+    return f"{_decode(prefix)}/{name}" if prefix else name
+
+
+def _decode(name: bytes) -> str:
+    # No name is lost or taken for another because its characters are of another time.
+    return name.decode("utf-8", "backslashreplace")
+
+
+def _read_extended(
+    stream: _TarStream, offset: int, kind: bytes, size: int, target: _Extended
+) -> None:
+    if size > _MOST_HEADER_BYTES:
+        raise stream.explain(offset, f"an extended header of {size:,} bytes")
+    content = stream.read_content("an extended header", size, is_wanted=True)
+    if kind == _LONG_NAME:
+        target.name = _decode(content.partition(b"\0")[0])
+    if kind in (_LONG_NAME, _LONG_LINK):
+        return
+    for name, value in _parse_records(stream, offset, content):
+        if name.startswith("GNU.sparse."):
+            raise stream.explain(offset, "a sparse file; pack it without `tar --sparse`")
+        if name == "path":
+            target.name = value
+        elif name == "size":
+            if not value.isdecimal():
+                raise stream.explain(offset, f"an extended header with the size {value!r}")
+            target.size = int(value)
+
+
+def _parse_records(stream: _TarStream, offset: int, content: bytes) -> Iterator[tuple[str, str]]:
+    """Yield the records of an extended header, `LENGTH NAME=VALUE` with a line's end each."""
+    while content.strip(b"\0"):
+        length, space, _ = content.partition(b" ")
+        end = int(length) if length.isdigit() and len(length) < 9 else 0  # noqa: PLR2004 - digits
+        record = content[len(length) + 1 : end]
+        name, equals, value = record[:-1].partition(b"=")
+        if not (space and equals and record.endswith(b"\n")):
+            raise stream.explain(offset, "an extended header that can't be read")
+        yield _decode(name), _decode(value)
+        content = content[end:]
+
+
+def _check_end(stream: _TarStream) -> None:
+    """Read to the end of the file.
+
+    Raises:
+        TarDamageError: more follows than the zeros of an archive's end.
+    """
+    begin = stream.offset - _BLOCK
+    while piece := stream.read(_BLOCK):
+        if any(piece):
+            offset = stream.offset - len(piece)
+            if len(piece) == _BLOCK and _has_checksum(piece):
+                what = (
+                    f"a member after the archive's end at byte {begin:,}: a hole, or two archives"
+                )
+                raise stream.explain(offset, f"{what} in one file; give each a file of its own")
+            raise stream.explain(offset, f"bytes after the archive's end at byte {begin:,}")
+    zeros = stream.offset - begin
+    if zeros > _MOST_ZEROS:
+        what = f"{zeros:,} bytes of zeros, more than a tar ends with: a hole"
+        raise stream.explain(begin, f"{what}, or a wider record; pack it again if it is whole")
