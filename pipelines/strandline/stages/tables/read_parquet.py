@@ -14,7 +14,18 @@ from strandline.plan.stage import Stage
 from strandline.plan.task import Task
 from strandline.stages.columns import MissingColumnError, find_column
 from strandline.stages.sources.file_references import FileReference, list_references
-from strandline.stages.sources.opening import explain_error, open_binary
+from strandline.stages.sources.opening import (
+    UnreadableFileError,
+    explain_error,
+    open_binary,
+)
+from strandline.stages.tables.contents.first_bytes import describe_contents
+from strandline.stages.tables.contents.row_groups import (
+    NoParquetError,
+    ParquetDamageError,
+    open_parquet,
+    read_group,
+)
 
 
 @register("read-parquet")
@@ -57,8 +68,11 @@ class ReadParquet(Stage):
     def _read(self, file: FileReference, group: int) -> Iterator[pa.Table]:
         try:
             with open_binary(file.path) as stream:
-                table = self._read_group(pq.ParquetFile(stream), group)
-        except (OSError, pa.ArrowException) as error:
+                table = self._read_group(open_parquet(stream), group)
+        except NoParquetError as error:
+            msg = f"{file.key}: {error}; {describe_contents(file.path)}"
+            raise UnreadableFileError(msg) from error
+        except (OSError, ParquetDamageError, pa.ArrowException, OverflowError) as error:
             raise explain_error(file.key, error) from error
         for start in range(0, table.num_rows, self.params.max_rows):
             yield table.slice(start, self.params.max_rows)
@@ -70,4 +84,4 @@ class ReadParquet(Stage):
             if name not in names:
                 msg = f"there is no column {name!r}; there are: {', '.join(names)}"
                 raise MissingColumnError(msg)
-        return parquet.read_row_group(group, columns=list(columns) if columns else None)
+        return read_group(parquet, group, columns)
