@@ -120,7 +120,7 @@ def test_a_truncated_or_garbled_archive_is_named(
 def test_a_column_of_mixed_types_is_named(run: type[StageRun], tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     path.write_bytes(lines({"n": 1}, {"n": "one"}))
-    with pytest.raises(UnreadableFileError, match=r"a.jsonl#L1: fields of different types"):
+    with pytest.raises(UnreadableFileError, match=r"a\.jsonl#L2: the column 'n' has text, where"):
         run("read-jsonl").tables(reference(path))
 
 

@@ -7,9 +7,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 from enum import StrEnum
 from itertools import islice
-from typing import Any
+from typing import Any, NamedTuple
 
-import pyarrow as pa
 from pydantic import Field
 
 from strandline.plan.columns import Columns
@@ -20,13 +19,21 @@ from strandline.stages.sources.file_references import FileReference, list_refere
 from strandline.stages.sources.opening import (
     READ_ERRORS,
     UnreadableFileError,
-    explain_error,
     open_decompressed,
 )
+from strandline.stages.tables.contents.first_bytes import (
+    describe_contents,
+    describe_misnamed,
+    explain_misread,
+)
+from strandline.stages.tables.contents.json_rows import RowMisfit, build_table
+
+_MOST_DIGITS = 4000  # of which Python makes a number
+_BEYOND = 10**_MOST_DIGITS  # stands for any larger one
 
 
 class BadLines(StrEnum):
-    """What becomes of a line that is no JSON object."""
+    """What becomes of a line that is no JSON object, or whose values don't fit into a table."""
 
     FAIL = "fail"
     DROP = "drop"
@@ -42,8 +49,9 @@ class ReadJsonl(Stage):
         max_rows: int = Field(default=10_000, ge=1, description="Most rows of a task.")
         bad_lines: BadLines = Field(
             default=BadLines.FAIL,
-            description="Lines that are no JSON object: `fail` the source, naming file and line, "
-            "or `drop` and count them.",
+            description="Lines that are no JSON object, or have a value that doesn't fit into its "
+            "column: `fail` the source, naming file, line and column, or `drop` and count them. "
+            "A file of which no line is left fails.",
         )
 
     params: Params
@@ -61,42 +69,112 @@ class ReadJsonl(Stage):
         """Return tasks of at most `maxRows` rows; .gz, .zst, .bz2 and .lz4 are decompressed.
 
         Raises:
-            UnreadableFileError: a file can't be read, or a line is bad and `badLines` is `fail`.
+            UnreadableFileError: a file can't be read, no row came of one that has lines, or a line
+                is bad and `badLines` is `fail`.
         """
-        rows = (row for file in list_references(task) for row in self._read(file))
-        tasks = []
-        while chunk := list(islice(rows, self.params.max_rows)):
-            tasks.append(task.replace(_build_table(chunk)))
+        files = list_references(task)
+        lines = (line for file in files for line in self._read(file))
+        tasks, read = [], set()
+        while chunk := list(islice(lines, self.params.max_rows)):
+            table, misfits = build_table([line.row for line in chunk])
+            for at, misfit in sorted(misfits.items()):
+                self._refuse(chunk[at], misfit)
+            read |= {line.file.key for at, line in enumerate(chunk) if at not in misfits}
+            if table is not None:
+                tasks.append(task.replace(table))
+        for file in files:
+            if file.key not in read:
+                self._check_empty(file)
         return tasks or None
 
-    def _read(self, file: FileReference) -> Iterator[dict[str, Any]]:
+    def _read(self, file: FileReference) -> Iterator[_Line]:
+        is_first = True
         try:
             with open_decompressed(file.path) as lines:
                 for number, line in enumerate(lines, 1):
-                    yield from self._parse(f"{file.key}#L{number}", line)
+                    if not (text := line.strip()):
+                        continue
+                    row = _parse(line)
+                    if row is not None:
+                        key = f"{file.key}#L{number}"
+                        yield _Line(file, number, {"key": key} | row)
+                    else:
+                        self._refuse_line(file, number, text, is_first=is_first)
+                    is_first = False
         except READ_ERRORS as error:
-            raise explain_error(file.key, error) from error
+            raise explain_misread(file, error) from error
 
-    def _parse(self, key: str, line: bytes) -> Iterator[dict[str, Any]]:
-        if not line.strip():
-            return
-        try:
-            row = json.loads(line)
-        except (ValueError, RecursionError):
-            row = None
-        if isinstance(row, dict):
-            yield {"key": key} | row
-        elif self.params.bad_lines is BadLines.FAIL:
-            msg = f"{key}: not a JSON object"
+    def _refuse_line(
+        self, file: FileReference, number: int, text: bytes, *, is_first: bool
+    ) -> None:
+        # Lines of an array are its items at best, and the last of them looks like a row.
+        is_array = is_first and _begins_array(text)
+        if is_array or self.params.bad_lines is BadLines.FAIL:
+            what = f"{file.key}#L{number}: not a JSON object"
+            raise UnreadableFileError(
+                f"{what}; {describe_contents(file.path)}" if is_first else what
+            )
+        self.count("dropped: not a JSON object")
+
+    def _refuse(self, line: _Line, misfit: RowMisfit) -> None:
+        if self.params.bad_lines is BadLines.FAIL:
+            column = f"the column {misfit.column!r} has " if misfit.column else ""
+            msg = f"{line.file.key}#L{line.number}: {column}{misfit.details}"
             raise UnreadableFileError(msg)
-        else:
-            self.count("dropped: not a JSON object")
+        self.count(f"dropped: {misfit.reason}")
+
+    def _check_empty(self, file: FileReference) -> None:
+        """Raise for a file that gave no row, but where there is nothing in it by its own format.
+
+        Raises:
+            UnreadableFileError: it has lines, or is not packed as its name says.
+        """
+        with open_decompressed(file.path) as lines:
+            number = sum(1 for line in lines if line.strip())
+        if number:
+            what = f"none of its {number:,} lines is a row" if number > 1 else "no line is a row"
+            raise UnreadableFileError(f"{file.key}: {what}; {describe_contents(file.path)}")
+        if misnamed := describe_misnamed(file.path):
+            raise UnreadableFileError(f"{file.key}: {misnamed}")
 
 
-def _build_table(rows: list[dict[str, Any]]) -> pa.Table:
-    names = dict.fromkeys(name for row in rows for name in row)
+class _Line(NamedTuple):
+    """A row, and where it is from."""
+
+    file: FileReference
+    number: int
+    row: dict[str, Any]
+
+
+def _parse(line: bytes) -> dict[str, Any] | None:
+    """Return the object of a line; None where it is none."""
     try:
-        return pa.table({name: pa.array([row.get(name) for row in rows]) for name in names})
-    except (pa.ArrowInvalid, pa.ArrowTypeError, UnicodeEncodeError) as error:
-        msg = f"{rows[0]['key']}: fields of different types in one column ({error})"
-        raise UnreadableFileError(msg) from error
+        # Not as bytes: of a file in UTF-16, whose lines end within a character, Python takes some.
+        text = line.decode("utf-8-sig")
+        row = json.loads(text)
+    except UnicodeDecodeError:
+        return None
+    except (ValueError, RecursionError):
+        row = _parse_long_numbers(text)
+    return row if isinstance(row, dict) else None
+
+
+def _parse_long_numbers(line: str) -> object:
+    """Parse a line that has whole numbers of more digits than Python converts."""
+    try:
+        return json.loads(line, parse_int=_parse_digits)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _parse_digits(digits: str) -> int:
+    return int(digits) if len(digits) < _MOST_DIGITS else _BEYOND
+
+
+def _begins_array(text: bytes) -> bool:
+    text = text.removeprefix(b"\xef\xbb\xbf")
+    try:
+        json.loads(text)
+    except (ValueError, RecursionError):
+        return text.startswith(b"[")
+    return False

@@ -1,0 +1,186 @@
+"""Rows of JSON as a table, and which of them don't fit into one.
+
+A column has one type; where a row's value is of another, or of none that Arrow has, the row is
+found, so that it costs itself and not its file. It must not know files, nor what becomes of rows.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+Row = Mapping[str, Any]
+
+_LARGEST = 2**63 - 1
+_LARGEST_EXACT = 2**53  # that a fraction's type holds
+_ARROW_ERRORS = (pa.ArrowException, OverflowError, UnicodeEncodeError, ValueError, TypeError)
+_NAMES = {
+    bool: "a boolean",
+    int: "a number",
+    float: "a number",
+    str: "text",
+    dict: "an object",
+    list: "a list",
+}
+
+
+class RowMisfit(NamedTuple):
+    """Why a row can't be in a table with the others.
+
+    Attributes:
+        column: its name; `a.b` is the field `b` in the objects of `a`, `a[]` an item of its lists.
+        reason: the same for all rows of a kind, so that they can be counted.
+        details: what is there and what is in the others; for a person.
+    """
+
+    column: str
+    reason: str
+    details: str
+
+
+def build_table(rows: Sequence[Row]) -> tuple[pa.Table | None, dict[int, RowMisfit]]:
+    """Return the rows that fit as a table, and the others by their position.
+
+    Most rows fit, so nothing is looked at before Arrow refuses them.
+    """
+    try:
+        return _convert(rows), {}
+    except _ARROW_ERRORS:
+        misfits = find_misfits(rows)
+    kept = [at for at in range(len(rows)) if at not in misfits]
+    while kept:
+        try:
+            return _convert([rows[at] for at in kept]), misfits
+        except _ARROW_ERRORS as error:
+            at = _find_first(rows, kept)
+            misfits[at] = RowMisfit("", "value that Arrow has no form for", str(error))
+            kept.remove(at)
+    return None, misfits
+
+
+def _convert(rows: Sequence[Row]) -> pa.Table:
+    names = dict.fromkeys(name for row in rows for name in row)
+    return pa.table({name: pa.array([row.get(name) for row in rows]) for name in names})
+
+
+def _find_first(rows: Sequence[Row], kept: Sequence[int]) -> int:
+    """Return the first row that doesn't fit to those before it."""
+    low, high = 0, len(kept)  # rows of which `low` fit and `high` don't
+    while high - low > 1:
+        middle = (low + high) // 2
+        try:
+            _convert([rows[at] for at in kept[:middle]])
+            low = middle
+        except _ARROW_ERRORS:
+            high = middle
+    return kept[high - 1]
+
+
+def find_misfits(rows: Sequence[Row]) -> dict[int, RowMisfit]:
+    """Return the rows with a value that has no type, or another one than most in its column.
+
+    Of types that are equally frequent the one that comes first is the column's.
+    """
+    misfits: dict[int, RowMisfit] = {}
+    kinds: defaultdict[str, dict[int, str]] = defaultdict(dict)
+    fractions: defaultdict[str, set[int]] = defaultdict(set)
+    large: defaultdict[str, set[int]] = defaultdict(set)
+    for at, row in enumerate(rows):
+        values = list(_list_values(row))
+        misfit = next((found for each in values if (found := _find_untyped(*each))), None)
+        if misfit is not None:
+            misfits[at] = misfit
+            continue
+        misfit = _note_kinds(at, values, kinds)
+        if misfit is not None:
+            misfits[at] = misfit
+            continue
+        for path, value in values:
+            if isinstance(value, float):
+                fractions[path].add(at)
+            elif isinstance(value, int) and abs(value) > _LARGEST_EXACT:
+                large[path].add(at)
+    misfits |= _find_rare_kinds(kinds, misfits)
+    return misfits | _find_inexact(fractions, large, misfits)
+
+
+def _note_kinds(
+    at: int, values: Iterable[tuple[str, Any]], kinds: Mapping[str, dict[int, str]]
+) -> RowMisfit | None:
+    """Note which kind a row has in each column; return why it is none, where it has two."""
+    own: dict[str, str] = {}
+    for path, value in values:
+        kind = _NAMES.get(type(value))
+        if kind and own.setdefault(path, kind) != kind:
+            return RowMisfit(path, "values of two types in a list", f"{own[path]} and {kind}")
+    for path, kind in own.items():
+        kinds[path][at] = kind
+    return None
+
+
+def _list_values(row: Row) -> Iterator[tuple[str, Any]]:
+    """Yield what is in a row, with its column; a stack, since a row may be nested deeply."""
+    stack: list[tuple[str, Any]] = [(name, value) for name, value in reversed(list(row.items()))]
+    while stack:
+        path, value = stack.pop()
+        yield path, value
+        if isinstance(value, dict):
+            stack += [(f"{path}.{name}", inner) for name, inner in reversed(value.items())]
+        elif isinstance(value, list):
+            stack += [(f"{path}[]", inner) for inner in reversed(value)]
+
+
+def _find_untyped(path: str, value: object) -> RowMisfit | None:
+    if isinstance(value, int) and not -_LARGEST - 1 <= value <= _LARGEST:
+        return RowMisfit(path, "whole number beyond 63 bits", _describe_number(value))
+    if _has_surrogate(path) or (isinstance(value, str) and _has_surrogate(value)):
+        return RowMisfit(path, "half a surrogate", "a half of a surrogate pair, which no UTF-8 has")
+    return None
+
+
+def _describe_number(value: int) -> str:
+    return f"a whole number of {value.bit_length()} bits, more than the 63 there are"
+
+
+def _has_surrogate(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return True
+    return False
+
+
+def _find_rare_kinds(
+    kinds: Mapping[str, Mapping[int, str]], misfits: Mapping[int, RowMisfit]
+) -> dict[int, RowMisfit]:
+    """Return rows with another kind of value in a column than most have."""
+    found: dict[int, RowMisfit] = {}
+    for path, by_row in kinds.items():
+        others = {at: kind for at, kind in by_row.items() if at not in misfits and at not in found}
+        usual = next((kind for kind, _ in Counter(others.values()).most_common(1)), "")
+        reason = "value of another type than its column"
+        for at, kind in others.items():
+            if kind != usual:
+                found[at] = RowMisfit(path, reason, f"{kind}, where most rows have {usual}")
+    return found
+
+
+def _find_inexact(
+    fractions: Mapping[str, set[int]],
+    large: Mapping[str, set[int]],
+    misfits: Mapping[int, RowMisfit],
+) -> dict[int, RowMisfit]:
+    """Return rows whose large whole numbers, or whose fractions, would lose digits in a column."""
+    found: dict[int, RowMisfit] = {}
+    for path in fractions.keys() & large.keys():
+        gone = misfits.keys() | found.keys()
+        broken, whole = fractions[path] - gone, large[path] - gone
+        if not (broken and whole):
+            continue
+        details = "a whole number beyond 53 bits and a fraction are in one column"
+        for at in min((whole, broken), key=len):
+            found[at] = RowMisfit(path, "number that would lose digits", details)
+    return found
