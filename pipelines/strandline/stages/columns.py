@@ -16,6 +16,26 @@ class MissingColumnError(ValueError):
     """A column that a stage needs and its input does not have."""
 
 
+def check_names(schema: pa.Schema) -> None:
+    """Check that each column, and each field of an object, has a name of its own.
+
+    Raises:
+        ValueError: two have the same name, of which one would be lost.
+    """
+    _check_fields(list(schema), "column")
+
+
+def _check_fields(fields: Sequence[pa.Field], what: str) -> None:
+    names = [field.name for field in fields]
+    for field in fields:
+        if names.count(field.name) > 1:
+            msg = f"two {what}s are called {field.name!r}; give each a name of its own"
+            raise ValueError(msg)
+        if pa.types.is_nested(field.type):
+            inner = [field.type.field(at) for at in range(field.type.num_fields)]
+            _check_fields(inner, "field")
+
+
 def find_column(table: pa.Table, name: str) -> pa.ChunkedArray:
     """Return the column called `name`.
 

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import base64
 import gzip
 import io
-import json
-import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from datetime import date, datetime, time
 from enum import StrEnum
 from itertools import islice
 from typing import Any, BinaryIO, ClassVar, cast
@@ -20,6 +16,7 @@ from pydantic import BaseModel, Field
 from strandline.plan.registry import register
 from strandline.plan.stage import SharingSink, Stage
 from strandline.plan.task import Task
+from strandline.stages.sinks.json_values import format_json, list_rows
 
 
 class SinkParams(Stage.Params):
@@ -48,7 +45,6 @@ class SharingParams(SinkParams):
     )
 
 
-_BATCH_ROWS = 1024
 _LEVEL = 6
 
 
@@ -87,7 +83,8 @@ class JsonlSink(SharingSink):
         """Write the rows in order; bytes become base64, times ISO 8601, NaN and infinities null.
 
         Raises:
-            TypeError: the task carries no table, or a value that JSON has no form for.
+            TypeError: the task carries no table.
+            ValueError: two columns have one name.
         """
         with self._compress(file) as out:
             for line in _format_lines(task.table):
@@ -144,32 +141,5 @@ class _LeftOpen:
 
 
 def _format_lines(table: pa.Table) -> Iterator[bytes]:
-    for batch in table.to_batches(max_chunksize=_BATCH_ROWS):
-        for row in batch.to_pylist():
-            yield _format_row(row)
-
-
-def _format_row(row: dict[str, Any]) -> bytes:
-    try:
-        text = json.dumps(
-            row, ensure_ascii=False, separators=(",", ":"), default=_format_value, allow_nan=False
-        )
-    except ValueError:
-        return _format_row(_replace_nan(row))
-    return text.encode() + b"\n"
-
-
-def _format_value(value: object) -> object:
-    if isinstance(value, bytes):
-        return base64.b64encode(value).decode()
-    if isinstance(value, datetime | date | time):
-        return value.isoformat()
-    return str(value)
-
-
-def _replace_nan(value: Any) -> Any:  # noqa: ANN401 - JSON
-    if isinstance(value, dict):
-        return {name: _replace_nan(inner) for name, inner in value.items()}
-    if isinstance(value, list):
-        return [_replace_nan(inner) for inner in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+    for row in list_rows(table):
+        yield format_json(row, separators=(",", ":")).encode() + b"\n"

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import io
-import json
 import re
 import tarfile
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from hashlib import blake2b, sha256
 from typing import Any, BinaryIO, ClassVar
@@ -17,16 +17,11 @@ from pydantic import Field
 from strandline.plan.registry import register
 from strandline.plan.stage import SharingSink
 from strandline.plan.task import Task
-from strandline.stages.columns import find_column, list_texts
+from strandline.stages.columns import check_names, find_column, list_texts
+from strandline.stages.sinks.content_kinds import find_extension
+from strandline.stages.sinks.json_values import format_json, list_rows
 from strandline.stages.sinks.jsonl_sink import SharingParams
 
-# How contents begin, and what their files are called.
-_KINDS = (
-    (0, b"\x1aE\xdf\xa3", "mkv"),
-    (4, b"ftyp", "mp4"),
-    (0, b"\xff\xd8\xff", "jpg"),
-    (0, b"\x89PNG", "png"),
-)
 _NO_KEY = re.compile(r"[^A-Za-z0-9_-]+")  # a dot would begin the extension
 # What it adds to what is known of a sample.
 _OWN = {"sample": pa.string(), "bytes": pa.int64(), "sha256": pa.string()}
@@ -65,11 +60,12 @@ class WebdatasetSink(SharingSink):
         Raises:
             TypeError: the task carries no table.
             MissingColumnError: there is no column of names or of contents.
+            ValueError: two rows have one name, or two columns.
         """
         with _open_shard(file) as shard:
             for row, data in self._list_samples(task.table):
-                text = json.dumps(row, ensure_ascii=False, default=str, sort_keys=True)
-                for name, part in ((_find_kind(data), data), ("json", text.encode())):
+                text = format_json(row, sort_keys=True)
+                for name, part in ((find_extension(data), data), ("json", text.encode())):
                     member = tarfile.TarInfo(f"{row['sample']}.{name}")
                     member.size = len(part)
                     shard.addfile(member, io.BytesIO(part))
@@ -112,6 +108,7 @@ class WebdatasetSink(SharingSink):
 
     def _select(self, table: pa.Table) -> pa.Table:
         """Return the columns that say something of a sample and are none of its pixels."""
+        check_names(table.schema)
         fields = [field for field in table.schema if field.name not in _OWN]
         return table.select([field.name for field in fields if not _has_bytes(field.type)])
 
@@ -119,7 +116,12 @@ class WebdatasetSink(SharingSink):
         """Yield what is known of each row, with its name and digest, and its content."""
         contents = find_column(table, self.params.content)
         names = list_texts(table, self.params.key)
-        rows = self._select(table).to_pylist()
+        if twice := next((name for name, number in Counter(names).items() if number > 1), None):
+            msg = (
+                f"{self.params.key!r} has {twice!r} twice, which readers would take for one sample"
+            )
+            raise ValueError(msg)
+        rows = list_rows(self._select(table))
         for row, name, content in zip(rows, names, contents, strict=True):
             data = content.as_py() or b""
             facts = {"bytes": len(data), "sha256": sha256(data).hexdigest()}
@@ -139,10 +141,6 @@ def _format_name(key: str) -> str:
     digest = blake2b(key.encode(), digest_size=6).hexdigest()
     name = _NO_KEY.sub("_", key.rpartition("/")[2])[-_LONGEST:]
     return f"{name}-{digest}"
-
-
-def _find_kind(data: bytes) -> str:
-    return next((kind for at, mark, kind in _KINDS if data[at : at + len(mark)] == mark), "bin")
 
 
 def _has_bytes(kind: pa.DataType) -> bool:

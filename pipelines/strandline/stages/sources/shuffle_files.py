@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from strandline.stages.columns import find_column
+from strandline.stages.columns import check_names, find_column
 from strandline.stages.sources.file_references import FileReference
 from strandline.stages.sources.opening import UnreadableFileError, explain_error, open_binary
 
@@ -38,7 +38,9 @@ def write_partitions(table: pa.Table, by: str, count: int, file: BinaryIO) -> No
     Raises:
         MissingColumnError: there is no such column.
         TypeError: it holds no digests.
+        ValueError: two columns have one name.
     """
+    check_names(table.schema)
     partitions = _find_partitions(table, by, count)
     order = np.argsort(partitions, kind="stable")
     numbers, starts = np.unique(partitions[order], return_index=True)

@@ -1,0 +1,199 @@
+"""Rows of tables as JSON has them, the same in every sink and with every set of libraries.
+
+What Arrow makes of times depends on whether pandas is installed, and ends in errors beyond the year
+9999, so times are read as counts and written here. It must not know files.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import math
+from collections.abc import Callable, Iterator
+from datetime import UTC, date, datetime, timedelta, tzinfo
+from functools import partial
+from typing import Any
+
+import pyarrow as pa
+
+from strandline.stages.columns import check_names
+
+_BATCH_ROWS = 1024
+_PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_EPOCH_DAY = date(1970, 1, 1).toordinal()
+_DAY = 86_400
+_CYCLE_DAYS, _CYCLE_YEARS = 146_097, 400  # after which the calendar is the same
+_LAST_YEAR = 9999
+
+Format = Callable[[Any], Any]
+
+
+def list_rows(table: pa.Table) -> Iterator[dict[str, Any]]:
+    """Yield the rows with values that `format_json` takes: times as text of ISO 8601.
+
+    Years beyond 9999 have a sign and six digits. Fractions of seconds have no digits, six or nine.
+
+    Raises:
+        ValueError: two columns, or two fields of one, have the same name.
+    """
+    check_names(table.schema)
+    formats = {field.name: _find_format(field.type) for field in table.schema}
+    timed = {name: change for name, change in formats.items() if change is not None}
+    fields = [
+        pa.field(field.name, _count_type(field.type)) if field.name in timed else field
+        for field in table.schema
+    ]
+    for batch in table.cast(pa.schema(fields)).to_batches(max_chunksize=_BATCH_ROWS):
+        for row in batch.to_pylist():
+            for name, change in timed.items():
+                row[name] = change(row[name])
+            yield row
+
+
+def format_json(row: dict[str, Any], **layout: Any) -> str:  # noqa: ANN401 - of `json.dumps`
+    """Format a row as JSON: bytes as base64, NaN and infinities as null."""
+    options: dict[str, Any] = {
+        "ensure_ascii": False,
+        "default": _format_value,
+        "allow_nan": False,
+    } | layout
+    try:
+        return json.dumps(row, **options)
+    except ValueError:  # of NaN alone: nothing here holds itself
+        return json.dumps(_replace_nan(row), **options)
+
+
+def _format_value(value: object) -> object:
+    return base64.b64encode(value).decode() if isinstance(value, bytes) else str(value)
+
+
+def _replace_nan(value: Any) -> Any:  # noqa: ANN401 - JSON
+    if isinstance(value, dict):
+        return {name: _replace_nan(inner) for name, inner in value.items()}
+    if isinstance(value, list | tuple):  # the entries of a map are tuples
+        return [_replace_nan(inner) for inner in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _is_list(kind: pa.DataType) -> bool:
+    types = pa.types
+    return bool(types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind))
+
+
+def _count_type(kind: pa.DataType) -> pa.DataType:
+    """Return the type with whole numbers for times."""
+    types = pa.types
+    if types.is_dictionary(kind):
+        return _count_type(kind.value_type)
+    if types.is_map(kind):
+        return pa.map_(_count_type(kind.key_type), _count_type(kind.item_type))
+    if types.is_struct(kind):
+        inner = [kind.field(at) for at in range(kind.num_fields)]
+        return pa.struct([pa.field(each.name, _count_type(each.type)) for each in inner])
+    if _is_list(kind):
+        return _build_list(kind, _count_type(kind.value_type))
+    if _is_time(kind):
+        return pa.int32() if types.is_date32(kind) or types.is_time32(kind) else pa.int64()
+    return kind
+
+
+def _build_list(kind: pa.DataType, inner: pa.DataType) -> pa.DataType:
+    if pa.types.is_fixed_size_list(kind):
+        return pa.list_(inner, kind.list_size)
+    return pa.large_list(inner) if pa.types.is_large_list(kind) else pa.list_(inner)
+
+
+def _is_time(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_temporal(kind) and not pa.types.is_interval(kind))
+
+
+def _find_format(kind: pa.DataType) -> Format | None:
+    """Return what makes text of the times in a value, None where there are none in its type."""
+    types = pa.types
+    if types.is_dictionary(kind):
+        return _find_format(kind.value_type)
+    if types.is_map(kind):
+        return _format_map(_find_format(kind.key_type), _find_format(kind.item_type))
+    if types.is_struct(kind):
+        fields = [kind.field(at) for at in range(kind.num_fields)]
+        return _format_struct({each.name: _find_format(each.type) for each in fields})
+    if _is_list(kind):
+        inner = _find_format(kind.value_type)
+        return inner and (lambda values: None if values is None else [inner(v) for v in values])
+    return _find_time_format(kind) if _is_time(kind) else None
+
+
+def _format_map(key: Format | None, item: Format | None) -> Format | None:
+    if key is None and item is None:
+        return None
+    key, item = key or _leave, item or _leave
+    return lambda pairs: pairs and [(key(one), item(other)) for one, other in pairs]
+
+
+def _format_struct(fields: dict[str, Format | None]) -> Format | None:
+    timed = {name: change for name, change in fields.items() if change is not None}
+    if not timed:
+        return None
+    return lambda row: row and row | {name: change(row[name]) for name, change in timed.items()}
+
+
+def _leave(value: Any) -> Any:  # noqa: ANN401 - JSON
+    return value
+
+
+def _find_time_format(kind: pa.DataType) -> Format:
+    if pa.types.is_date32(kind):
+        change: Format = _format_day
+    elif pa.types.is_date64(kind):
+        change = _format_milliseconds
+    elif pa.types.is_timestamp(kind):
+        zone = pa.lib.string_to_tzinfo(kind.tz) if kind.tz else None
+        change = partial(_format_timestamp, size=_PER_SECOND[kind.unit], zone=zone)
+    else:
+        write = _format_duration if pa.types.is_duration(kind) else _format_clock
+        change = partial(write, size=_PER_SECOND[kind.unit])
+    return lambda count: None if count is None else change(count)
+
+
+def _format_milliseconds(count: int) -> str:
+    return _format_day(count // (_DAY * 1000))
+
+
+def _format_day(days: int) -> str:
+    cycles, rest = divmod(days + _EPOCH_DAY - 1, _CYCLE_DAYS)
+    day = date.fromordinal(rest + 1)
+    year = day.year + cycles * _CYCLE_YEARS
+    text = f"{year:04}" if 0 <= year <= _LAST_YEAR else f"{year:+07}"
+    return f"{text}-{day.month:02}-{day.day:02}"
+
+
+def _format_timestamp(count: int, size: int, zone: tzinfo | None) -> str:
+    offset = ""
+    if zone is not None:
+        try:
+            there = (_EPOCH + timedelta(seconds=count // size)).astimezone(zone)
+        except (OverflowError, ValueError):  # no zone knows that year, so it is told in UTC
+            offset = "+00:00"
+        else:
+            offset = there.isoformat()[len("1970-01-01T00:00:00") :]
+            count += (there.utcoffset() or timedelta()) // timedelta(seconds=1) * size
+    days, count = divmod(count, _DAY * size)
+    return f"{_format_day(days)}T{_format_clock(count, size)}{offset}"
+
+
+def _format_duration(count: int, size: int) -> str:
+    days, count = divmod(count, _DAY * size)
+    clock = _format_clock(count, size).removeprefix("0")  # as Python writes durations
+    return f"{days} day{'' if abs(days) == 1 else 's'}, {clock}" if days else clock
+
+
+def _format_clock(count: int, size: int) -> str:
+    seconds, rest = divmod(count, size)
+    minutes, seconds = divmod(seconds, 60)
+    hours, minutes = divmod(minutes, 60)
+    nanoseconds = rest * (_PER_SECOND["ns"] // size)
+    fraction = f".{nanoseconds:09}" if rest else ""
+    # Six digits where they are enough, as Python writes times.
+    shown = fraction if nanoseconds % 1000 else fraction[: -len("000")]
+    return f"{hours:02}:{minutes:02}:{seconds:02}{shown}"

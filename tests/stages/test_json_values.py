@@ -1,0 +1,142 @@
+"""What JSON has no form for is written the same by every sink that writes JSON."""
+
+from __future__ import annotations
+
+import datetime as dt
+import io
+import json
+import subprocess
+import sys
+import tarfile
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stage_runs import StageRun
+
+NAN, INF = float("nan"), float("inf")
+SINKS = ["jsonl", "webdataset"]
+
+
+def write(sink: str, value: pa.Array) -> Any:
+    """The first value of a column as it is read back."""
+    table = pa.table({"clip": ["a"], "content": [b"x"], "v": value})
+    if sink == "jsonl":
+        return json.loads(StageRun(sink).written(table), parse_constant=_refuse)["v"]
+    content = StageRun(sink).written(table)
+    with tarfile.open(fileobj=io.BytesIO(content)) as shard:
+        member = shard.extractfile(next(each for each in shard if each.name.endswith(".json")))
+        assert member is not None
+        return json.loads(member.read(), parse_constant=_refuse)["v"]
+
+
+def _refuse(name: str) -> None:
+    raise AssertionError(f"{name} is no JSON")
+
+
+MAP = pa.map_(pa.string(), pa.float64())
+NANOS = pa.timestamp("ns")
+VALUES: list[tuple[pa.Array, Any]] = [
+    (pa.array([NAN]), None),
+    (pa.array([[NAN, -INF, 1.5]]), [None, None, 1.5]),
+    (pa.array([[("a", NAN), ("b", 1.0)]], MAP), [["a", None], ["b", 1.0]]),
+    (pa.array([{"m": [[("a", INF)]]}], pa.struct([("m", pa.list_(MAP))])), {"m": [[["a", None]]]}),
+    (pa.array([10**7], pa.date32()), "+029349-01-26"),
+    (pa.array([-(10**6)], pa.date32()), "-000768-02-04"),
+    (pa.array([10**18], pa.timestamp("us")), "+033658-09-27T01:46:40"),
+    (pa.array([10**18], pa.timestamp("us", "Europe/Berlin")), "+033658-09-27T01:46:40+00:00"),
+    (pa.array([1_700_000_000], pa.timestamp("s", "Europe/Berlin")), "2023-11-14T23:13:20+01:00"),
+    (pa.array([1], NANOS), "1970-01-01T00:00:00.000000001"),
+    (pa.array([1000], NANOS), "1970-01-01T00:00:00.000001"),
+    (pa.array([-1], NANOS), "1969-12-31T23:59:59.999999999"),
+    (pa.array([[1, None]], pa.list_(NANOS)), ["1970-01-01T00:00:00.000000001", None]),
+    (pa.array([[("a", 1)]], pa.map_(pa.string(), pa.date32())), [["a", "1970-01-02"]]),
+    (pa.array([{"a": 1, "b": 2}], pa.struct([("a", pa.date32()), ("b", pa.int8())])),
+     {"a": "1970-01-02", "b": 2}),
+    (pa.array([1], pa.int64()).cast(pa.timestamp("s")).dictionary_encode(), "1970-01-01T00:00:01"),
+    (pa.array([86_400_000], pa.date64()), "1970-01-02"),
+    (pa.array([1], pa.time64("ns")), "00:00:00.000000001"),
+    (pa.array([1], pa.duration("ns")), "0:00:00.000000001"),
+    (pa.array([10**15], pa.duration("s")), "11574074074 days, 1:46:40"),
+    (pa.array([None], NANOS), None),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("sink", SINKS)
+@pytest.mark.parametrize(("value", "expected"), VALUES, ids=range(len(VALUES)))
+def test_every_sink_writes_what_json_has_no_form_for_in_the_same_way(
+    sink: str, value: pa.Array, expected: Any
+) -> None:
+    assert expected == write(sink, value)
+
+
+def test_what_is_written_does_not_depend_on_pandas() -> None:
+    script = """
+import sys
+class Absent:
+    def find_spec(self, name, *others):
+        if name == "pandas":
+            raise ImportError(name)
+if sys.argv[1] == "without":
+    sys.meta_path.insert(0, Absent())
+import pyarrow as pa
+from strandline.stages.sinks.json_values import format_json, list_rows
+kinds = {"a": pa.timestamp("ns"), "b": pa.duration("ns")}
+table = pa.table({name: pa.array([1, 1000], kind) for name, kind in kinds.items()})
+print([format_json(row) for row in list_rows(table)])
+"""
+    answers = {
+        subprocess.run(
+            [sys.executable, "-c", script, which], capture_output=True, check=True, text=True
+        ).stdout
+        for which in ("with", "without")
+    }
+    assert 1 == len(answers)
+    assert "00.000000001" in answers.pop()
+
+
+EARLIEST = dt.datetime.fromisoformat("0001-01-03")
+LATEST = dt.datetime.fromisoformat("9999-12-29")
+ZONES = st.sampled_from([None, "UTC", "Europe/Berlin", "+05:30", "America/New_York"])
+
+
+@given(
+    moment=st.datetimes(EARLIEST, LATEST),
+    zone=ZONES,
+    span=st.timedeltas(),
+)
+def test_times_that_python_has_are_written_as_python_does(
+    moment: dt.datetime, zone: str | None, span: dt.timedelta
+) -> None:
+    column = pa.array([moment], pa.timestamp("us", zone))
+    assert column[0].as_py().isoformat() == write("jsonl", column)
+    assert moment.date().isoformat() == write("jsonl", pa.array([moment.date()]))
+    assert moment.time().isoformat() == write("jsonl", pa.array([moment.time()]))
+    small = max(min(span, dt.timedelta(10**8)), dt.timedelta(-(10**8)))
+    assert str(small) == write("jsonl", pa.array([small]))
+
+
+@pytest.mark.parametrize("sink", [*SINKS, "shuffle"])
+@pytest.mark.parametrize("nested", [False, True])
+def test_two_columns_of_one_name_are_refused(sink: str, *, nested: bool) -> None:
+    parts = [pa.array([1]), pa.array([2])]
+    twice = ["n", "n"]
+    own = {"clip": pa.array(["a"]), "content": pa.array([b"x"]), "bucket": pa.array([b"12345678"])}
+    more = (
+        {"s": pa.StructArray.from_arrays(parts, twice)}
+        if nested
+        else dict(zip(["n", "m"], parts, strict=True))
+    )
+    names = [*own, *(more if nested else twice)]
+    table = pa.Table.from_arrays([*own.values(), *more.values()], names)
+    with pytest.raises(ValueError, match=r"two (columns|fields) are called 'n'"):
+        StageRun(sink).written(table)
+
+
+def test_two_samples_of_one_name_are_refused() -> None:
+    table = pa.table({"clip": ["a", "b", "a"], "content": [b"1", b"2", b"3"]})
+    with pytest.raises(ValueError, match="'clip' has 'a' twice"):
+        StageRun("webdataset").written(table)
