@@ -21,6 +21,7 @@ from strandline.plan.stage import Stage
 from strandline.plan.task import Task
 from strandline.stages.columns import find_column, list_strings
 from strandline.stages.images.pictures import PICTURE, load_pillow, to_picture
+from strandline.stages.images.repairs import repair_file
 from strandline.stages.sources.opening import UnreadableFileError
 
 IMAGE_SCHEMA = pa.schema(
@@ -57,7 +58,7 @@ class DecodeImages(Stage):
             "`fail` the source.",
         )
 
-    version = "3"
+    version = "4"
     params: Params
     packages: ClassVar[tuple[str, ...]] = ("PIL",)
     keeps_columns = False
@@ -100,8 +101,7 @@ class DecodeImages(Stage):
 
     def _decode(self, key: str, content: bytes) -> dict[str, Any] | None:
         try:
-            image = self._images.open(io.BytesIO(content))
-            picture = to_picture(image)
+            kind, picture = self._read(content)
         except MemoryError:  # it says nothing of the file
             raise
         except self._images.DecompressionBombError:
@@ -114,4 +114,22 @@ class DecodeImages(Stage):
             self.count("dropped: not an image")
             return None
         size = {"width": picture["width"], "height": picture["height"]}
-        return {"key": key, "format": image.format.lower(), **size, "picture": picture}
+        return {"key": key, "format": kind, **size, "picture": picture}
+
+    def _read(self, content: bytes) -> tuple[str, dict[str, Any]]:
+        """Return format and picture, of a file without its end or with long texts too."""
+        try:
+            return self._open(content)
+        except (MemoryError, self._images.DecompressionBombError):
+            raise
+        except Exception:  # a decoder may raise anything over a damaged file
+            repaired = repair_file(content)
+            if repaired is None:
+                raise
+            answer = self._open(repaired)
+        self.count("repaired")
+        return answer
+
+    def _open(self, content: bytes) -> tuple[str, dict[str, Any]]:
+        image = self._images.open(io.BytesIO(content))
+        return image.format.lower(), to_picture(image)

@@ -71,10 +71,12 @@ _SVG = re.compile(
 
 def find_extension(data: bytes) -> str:
     """Return the extension of a file with this content, in small letters and without a dot."""
+    if kind := _find_box(data):  # first: the size of a box may look like another mark
+        return kind
     for at, mark, kind in _MARKS:
         if data.startswith(mark, at):
             return kind
-    for find in (_find_riff, _find_box, _find_matroska, _find_stream, _find_picture):
+    for find in (_find_riff, _find_matroska, _find_stream, _find_picture):
         if kind := find(data):
             return kind
     return UNKNOWN

@@ -1,0 +1,104 @@
+"""Pictures that have all of their pixels, or nearly, though their files are not as Pillow wants."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+import pytest
+from PIL import Image, ImageChops, ImageStat
+from PIL.PngImagePlugin import PngInfo
+
+from stage_runs import StageRun
+
+
+def draw() -> Image.Image:
+    return Image.effect_mandelbrot((320, 200), (-2.2, -1.2, 0.8, 0.9), 60).convert("RGB")
+
+
+def encode(kind: str, **options: Any) -> bytes:
+    file = io.BytesIO()
+    draw().save(file, kind, **options)
+    return file.getvalue()
+
+
+def decode(content: bytes) -> tuple[Image.Image | None, dict[str, int]]:
+    run = StageRun("decode-images")
+    tables = run.tables([{"key": "a", "content": content}])
+    if not tables:
+        return None, run.counters
+    (row,) = tables[0].to_pylist()
+    picture = row["picture"]
+    image = Image.frombytes("RGB", (picture["width"], picture["height"]), picture["rgb"])
+    return image, run.counters
+
+
+def note(kind: str) -> PngInfo:
+    info, text = PngInfo(), "x" * 3_000_000
+    if kind == "tEXt":
+        info.add_text("Comment", "x" * 70_000_000)
+    elif kind == "zTXt":
+        info.add_text("Comment", text, zip=True)
+    else:
+        info.add_itxt("Comment", text, zip=True)
+    return info
+
+
+@pytest.mark.parametrize("kind", ["tEXt", "zTXt", "iTXt", "iCCP"])
+def test_a_png_with_a_long_text_or_profile_keeps_its_pixels(kind: str) -> None:
+    more: dict[str, Any] = (
+        {"icc_profile": b"x" * 3_000_000} if kind == "iCCP" else {"pnginfo": note(kind)}
+    )
+    image, counters = decode(encode("PNG", **more))
+    assert image is not None
+    assert image.tobytes() == draw().tobytes()
+    assert {"repaired": 1} == counters
+
+
+JPEGS: list[dict[str, Any]] = [
+    {},
+    {"progressive": True},
+    {"subsampling": 0},
+    {"quality": 95, "optimize": True},
+    {"restart_marker_rows": 1},
+]
+
+
+@pytest.mark.parametrize("options", JPEGS, ids=range(len(JPEGS)))
+@pytest.mark.parametrize("missing", [1, 2, 5, 12])
+def test_a_jpeg_that_lacks_its_last_bytes_is_a_picture(
+    options: dict[str, Any], missing: int
+) -> None:
+    whole = encode("JPEG", **options)
+    image, counters = decode(whole[:-missing])
+    assert {"repaired": 1} == counters
+    assert image is not None
+    expected = Image.open(io.BytesIO(whole)).crop((0, 0, 320, 160))
+    difference = ImageChops.difference(image.crop((0, 0, 320, 160)), expected)
+    assert max(ImageStat.Stat(difference).mean) < 1
+    if missing <= 2:  # the mark of the end alone
+        assert image.tobytes() == Image.open(io.BytesIO(whole)).tobytes()
+
+
+@pytest.mark.parametrize("options", JPEGS, ids=range(len(JPEGS)))
+@pytest.mark.parametrize("share", [0.1, 0.3, 0.5, 0.6, 0.7])
+def test_a_jpeg_of_which_rows_are_missing_is_none(options: dict[str, Any], share: float) -> None:
+    whole = encode("JPEG", **options)
+    there = whole[: int(len(whole) * share)]
+    assert (None, {"dropped: not an image": 1}) == decode(there + bytes(len(whole) - len(there)))
+    image, counters = decode(there)
+    assert image is None
+    assert {"dropped: not an image": 1} == counters
+
+
+@pytest.mark.parametrize(
+    "content", [b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff\xda", b""]
+)
+def test_the_head_of_a_picture_is_none(content: bytes) -> None:
+    assert (None, {"dropped: not an image": 1}) == decode(content)
+
+
+def test_a_repaired_picture_is_bounded_too() -> None:
+    run = StageRun("decode-images", maxPixels=100)
+    assert [] == run.tables([{"key": "a", "content": encode("PNG", pnginfo=note("zTXt"))}])
+    assert {"dropped: too large": 1} == run.counters
