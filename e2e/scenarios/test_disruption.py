@@ -52,6 +52,7 @@ def _begin(ground: Ground, role: str) -> Story:
     return story
 
 
+@pytest.mark.spot
 @pytest.mark.usefixtures("slot")
 def test_a_preempted_worker(ground: Ground, figures: Figures, records: Records) -> None:
     story = _begin(ground, "worker")
@@ -65,6 +66,7 @@ def test_a_preempted_worker(ground: Ground, figures: Figures, records: Records) 
     figures.note_absorbed("a worker pod is preempted", ground)
 
 
+@pytest.mark.spot
 @pytest.mark.usefixtures("slot")
 def test_a_preempted_head(ground: Ground, figures: Figures, records: Records) -> None:
     story = _begin(ground, "head")
