@@ -17,7 +17,6 @@ EXTRAS = {
     "s3fs": "stores",
     "PIL": "images",
     "fasttext": "text",
-    "fastwarc": "text",
     "ftfy": "text",
     "resiliparse": "text",
     "tokenizers": "text",

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
-from typing import ClassVar
 
 import pyarrow as pa
 from pydantic import Field
@@ -22,9 +22,10 @@ from strandline.stages.sources.opening import (
 )
 from strandline.stages.tables.batching import cut_batches
 from strandline.stages.web.record_chunks import BORDER, Chunk, read_members, read_records
-from strandline.stages.web.warc_records import RecordType, WebRecord, parse_chunk
+from strandline.stages.web.warc_records import RecordType, WebRecord, parse_record
 
 _FACTS = ("key", "id", "url", "date", "content_type")
+_GZIP, _MARK = b"\x1f\x8b", b"WARC/"
 _PACKED = (".zst", ".bz2", ".lz4")
 
 
@@ -58,7 +59,6 @@ class ReadWarc(Stage):
         )
 
     params: Params
-    packages: ClassVar[tuple[str, ...]] = ("fastwarc",)
     keeps_columns = False
     adds_columns = _FACTS
 
@@ -93,12 +93,21 @@ class ReadWarc(Stage):
     def _read(
         self, file: FileReference, start: int, stop: int | None
     ) -> Iterator[tuple[str, WebRecord]]:
+        params = self.params
+        numbers: Counter[int] = Counter()
         try:
             for chunk in self._cut(file.path, start, stop):
-                for number, record in enumerate(self._parse(chunk)):
-                    key = f"{file.key}#{chunk.offset}"
-                    if self._is_kept(record):
-                        yield (f"{key}.{number}" if number else key), record
+                record = WebRecord(problem=chunk.problem)
+                if not chunk.problem:
+                    record = parse_record(chunk.data, params.records, params.max_record_bytes)
+                if record.other:
+                    self.count(f"passed over: {record.other} record")
+                    continue
+                key = f"{file.key}#{chunk.offset}"
+                number = numbers[chunk.offset]
+                numbers = Counter({chunk.offset: number + 1})  # offsets never come again
+                if self._is_kept(record):
+                    yield (f"{key}.{number}" if number else key), record
         except READ_ERRORS as error:
             raise explain_error(file.key, error) from error
 
@@ -108,16 +117,14 @@ class ReadWarc(Stage):
             with open_decompressed(path) as stream:
                 yield from read_records(stream, 0, None, most)
             return
-        is_packed = path.lower().endswith(".gz")
         with open_binary(path) as file:
-            if start:
-                file.seek(start if is_packed else max(start - BORDER, 0))
+            # Servers and people unpack files, or pack them, and leave the name as it is.
+            begin = file.read(len(_MARK))
+            is_packed = begin.startswith(_GZIP)
+            if not is_packed and begin != _MARK:
+                is_packed = path.lower().endswith(".gz")
+            file.seek(start if is_packed else max(start - BORDER, 0))
             yield from (read_members if is_packed else read_records)(file, start, stop, most)
-
-    def _parse(self, chunk: Chunk) -> Iterator[WebRecord]:
-        if chunk.problem:
-            return iter([WebRecord(problem=chunk.problem)])
-        return parse_chunk(chunk.data, self.params.records)
 
     def _is_kept(self, record: WebRecord) -> bool:
         reason = self._find_reason(record)
@@ -131,7 +138,8 @@ class ReadWarc(Stage):
             return f"broken record, {record.problem}"
         if params.records is RecordType.CONVERSION:
             return ""
-        if params.statuses and record.status not in params.statuses:
+        is_http = record.status is not None
+        if params.statuses and is_http and record.status not in params.statuses:
             return "other status"
         if params.content_types and record.content_type not in params.content_types:
             return "other content type"

@@ -1,8 +1,8 @@
-"""Files of records cut where records begin, so that a broken one costs itself.
+"""Files of records cut into records, so that a broken one costs itself.
 
-A chunk is what a gzip member unpacks to, or the bytes of one record that is not packed. Where one
-is broken, the next is looked for by how it begins. It knows bytes and offsets, not what a record
-means.
+Records are found by where gzip members begin, and within them, or where nothing is packed, by
+their lengths. Where one is broken, the next is looked for by how it begins. It knows bytes and
+offsets, not what a record means.
 """
 
 from __future__ import annotations
@@ -10,27 +10,35 @@ from __future__ import annotations
 import re
 import zlib
 from collections.abc import Iterator
-from typing import BinaryIO, NamedTuple
+from typing import BinaryIO, NamedTuple, Protocol
 
 _READ = 1 << 18
-_PIECE = 1 << 14  # what follows a member in a piece is copied once more
+_PIECE = 1 << 14
 _UNPACKED = 1 << 20
 _GZIP = 31  # zlib's word for a gzip header
 _MEMBER = re.compile(rb"\x1f\x8b\x08[\x00-\x1f]")
-_RECORD = re.compile(rb"(?<=\r\n\r\n)WARC/[0-9.]+\r\n[A-Za-z-]+:")
+_MEMBER_HEAD = 4
+# Old writers end lines by a line feed alone.
+_RECORD = re.compile(rb"(?:(?<=\r\n\r\n)|(?<=\n\n))WARC/[0-9.]+\r?\n[A-Za-z-]+:")
 _MARK = b"WARC/"
 _OVERLAP = 64  # of two reads, so that what is looked for is not cut
-_HEAD_END = b"\r\n\r\n"
-BORDER = len(_HEAD_END)  # bytes before a record by which it is known
+_HEAD_END = re.compile(rb"\r?\n\r?\n")
+_TRAILER = re.compile(rb"[\r\n]{0,8}")
+_TRAILER_LINES = 2
+BORDER = 4  # bytes before a record by which it is known
+_AFTER = 8 + len(_MARK)  # bytes after a record that tell whether it ends there
 _MOST_HEAD = 1 << 16
-_LENGTH = re.compile(rb"^Content-Length:[ \t]*([0-9]{1,15})[ \t]*\r$", re.MULTILINE | re.IGNORECASE)
+_LENGTH = re.compile(
+    rb"^Content-Length:[ \t]*([0-9]{1,15})[ \t]*\r?$", re.MULTILINE | re.IGNORECASE
+)
+_DAMAGED = "damaged compression"
 
 
 class Chunk(NamedTuple):
-    """Bytes that hold whole records, or why they are not to be had.
+    """Bytes of a record, or why they are not to be had.
 
     Attributes:
-        offset: where in the file the chunk begins, packed as it is.
+        offset: where in the file it begins, or the gzip member that it lies in.
         data: unpacked; empty where there is a problem.
         problem: a few words; empty where there is none.
     """
@@ -38,6 +46,10 @@ class Chunk(NamedTuple):
     offset: int
     data: bytes
     problem: str = ""
+
+
+class _Readable(Protocol):
+    def read(self, size: int, /) -> bytes: ...
 
 
 class _Piece(NamedTuple):
@@ -51,7 +63,7 @@ class _Piece(NamedTuple):
 class _Window:
     """The bytes of a file from an offset on, as far as they were read."""
 
-    def __init__(self, file: BinaryIO, offset: int) -> None:
+    def __init__(self, file: _Readable, offset: int) -> None:
         self.offset = offset
         self.data = bytearray()
         self._file = file
@@ -84,14 +96,85 @@ class _Window:
             self.drop(looked_at)
 
 
+class _Members:
+    """What the gzip members at a window's begin unpack to, up to the next that begins a record.
+
+    Most have a record each, some writers put a whole file into one, and others cut where it
+    suits them. The packed bytes stay in the window, as far as `most` allows: where something is
+    damaged, the next member is looked for among them.
+
+    Attributes:
+        problem: why it ended too early; empty while it did not.
+        verified: bytes whose check sum was right.
+    """
+
+    def __init__(self, window: _Window, most: int) -> None:
+        self.problem = ""
+        self.verified = 0
+        self._window = window
+        self._most = most
+        self._size = 0
+        self._fed = 0
+        self._begin = 0
+        self._inflater = zlib.decompressobj(_GZIP)
+
+    def read(self, _: int) -> bytes:
+        """Return the next bytes, some at least; none at the end, or where there is a problem."""
+        while not self.problem:
+            if self._inflater.eof and not self._begin_next():
+                return b""
+            try:
+                data = self._inflate()
+            except zlib.error:
+                self.problem = _DAMAGED
+                return b""
+            if data:
+                return data
+        return b""
+
+    def drop(self) -> None:
+        """Move the window behind what was read, or into the member that has a problem."""
+        self._window.drop(self._begin + 1 if self.problem else self._fed)
+
+    def _inflate(self) -> bytes:
+        piece = self._inflater.unconsumed_tail or self._take()
+        if not piece:
+            self.problem = "truncated"
+        data = self._inflater.decompress(piece, _UNPACKED)
+        self._size += len(data)
+        if self._inflater.eof:
+            self._fed -= len(self._inflater.unused_data)
+            self.verified = self._size
+        return data
+
+    def _take(self) -> bytes:
+        if self._fed > self._most:
+            self._window.drop(self._fed)
+            self._fed = self._begin = 0
+        if not self._window.reach(self._fed + 1):
+            return b""
+        piece = bytes(self._window.data[self._fed : self._fed + _PIECE])
+        self._fed += len(piece)
+        return piece
+
+    def _begin_next(self) -> bool:
+        """Return whether a member follows that goes on with the records of this one."""
+        begin = _peek(self._window, self._fed)
+        if begin is None or begin.startswith(_MARK):
+            return False
+        self._begin = self._fed
+        self._inflater = zlib.decompressobj(_GZIP)
+        return True
+
+
 def read_members(file: BinaryIO, start: int, stop: int | None, most: int) -> Iterator[Chunk]:
-    """Yield the gzip members that begin in a range of a file, unpacked, and those that are broken.
+    """Yield the records of gzip members that begin in a range of a file, and the broken ones.
 
     Args:
         file: at `start`.
         start: where the range begins, which may be within a member of the range before.
         stop: where the next range begins; None: at the end of the file.
-        most: bytes that a member may have, packed and unpacked.
+        most: bytes that a record may have.
 
     Raises:
         OSError: the file can't be read.
@@ -101,11 +184,13 @@ def read_members(file: BinaryIO, start: int, stop: int | None, most: int) -> Ite
     while is_known or window.find(_MEMBER, 0):
         if not window.reach(1) or (stop is not None and window.offset >= stop):
             return
-        piece = _unpack(window, most)
-        if is_known or piece.data.startswith(_MARK):
-            yield Chunk(window.offset, b"" if piece.problem else piece.data, piece.problem)
-        is_known = not piece.problem and (is_known or piece.data.startswith(_MARK))
-        window.drop(piece.length if is_known else 1)
+        if not is_known and not (_peek(window, 0) or b"").startswith(_MARK):
+            window.drop(1)
+            continue
+        members = _Members(window, most)
+        yield from _read_unpacked(members, window.offset, most)
+        is_known = not members.problem
+        members.drop()
 
 
 def read_records(file: BinaryIO, start: int, stop: int | None, most: int) -> Iterator[Chunk]:
@@ -129,36 +214,52 @@ def read_records(file: BinaryIO, start: int, stop: int | None, most: int) -> Ite
         window.drop(piece.length)
 
 
-def _unpack(window: _Window, most: int) -> _Piece:
-    inflater = zlib.decompressobj(_GZIP)
-    unpacked = bytearray()
-    fed = 0
-    while not inflater.eof and len(unpacked) <= most and fed <= most:
-        if not inflater.unconsumed_tail and not window.reach(fed + 1):
-            return _Piece(bytes(unpacked), "truncated", 0)
-        piece = inflater.unconsumed_tail or bytes(window.data[fed : fed + _PIECE])
-        fed += 0 if inflater.unconsumed_tail else len(piece)
-        try:
-            unpacked += inflater.decompress(piece, _UNPACKED)
-        except zlib.error:
-            return _Piece(bytes(unpacked), "damaged compression", 0)
-    if len(unpacked) > most or not inflater.eof:
-        return _Piece(bytes(unpacked), "too large", 0)
-    return _Piece(bytes(unpacked), "", fed - len(inflater.unused_data))
+def _peek(window: _Window, at: int) -> bytes | None:
+    """Return the first bytes of the gzip member at a position; None: none is there."""
+    window.reach(at + _PIECE)
+    if not _MEMBER.match(window.data, at):
+        return None
+    try:
+        piece = bytes(window.data[at : at + _PIECE])
+        return zlib.decompressobj(_GZIP).decompress(piece, len(_MARK))
+    except zlib.error:
+        return None
+
+
+def _read_unpacked(members: _Members, offset: int, most: int) -> Iterator[Chunk]:
+    window = _Window(members, 0)
+    problem = ""
+    is_known = True
+    while is_known or window.find(_RECORD, 1):
+        if not window.reach(1):
+            break
+        piece = _cut(window, most)
+        window.drop(piece.length)
+        # What nothing follows is whole only if the check sum after it is right.
+        is_suspect = not window.reach(1) and window.offset > members.verified
+        problem = (members.problem if is_suspect or not piece.data else "") or piece.problem
+        yield Chunk(offset, b"" if problem else piece.data, problem)
+        is_known = not piece.problem
+    if members.problem and not problem:
+        yield Chunk(offset, b"", members.problem)
 
 
 def _cut(window: _Window, most: int) -> _Piece:
     window.reach(_MOST_HEAD)
-    head = window.data.find(_HEAD_END, 0, _MOST_HEAD)
-    length = _LENGTH.search(window.data, 0, head + 2) if head >= 0 else None
-    if length is None or not window.data.startswith(_MARK):
+    head = _HEAD_END.search(window.data, 0, _MOST_HEAD)
+    length = _LENGTH.search(window.data, 0, head.start() + 1) if head else None
+    if head is None or length is None or not window.data.startswith(_MARK):
         return _Piece(b"", "no WARC header", 0)
-    end = head + BORDER + int(length[1])
+    end = head.end() + int(length[1])
     if end > most:
         return _Piece(b"", "too large", 0)
     if not window.reach(end):
         return _Piece(b"", "truncated", 0)
-    window.reach(end + BORDER)
-    if not _HEAD_END.startswith(window.data[end : end + BORDER]):
+    window.reach(end + _AFTER)
+    after = _TRAILER.match(window.data, end)
+    trailer = after[0] if after else b""
+    following = bytes(window.data[end + len(trailer) : end + _AFTER])
+    # Writers differ in the lines after a record; the last one may have none.
+    if following and trailer.count(b"\n") < _TRAILER_LINES and not following.startswith(_MARK):
         return _Piece(b"", "wrong length", 0)
-    return _Piece(bytes(window.data[:end]), "", end + BORDER)
+    return _Piece(bytes(window.data[:end]), "", end + len(trailer))

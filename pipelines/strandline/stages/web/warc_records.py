@@ -1,21 +1,20 @@
-"""WARC records read from chunks of a file: what each is of, and its content, decoded.
+"""WARC records read from their bytes: what each is of, and its content, decoded.
 
-It needs fastwarc, which is loaded where records are read. It knows no files and no columns.
+It knows no files and no columns.
 """
 
 from __future__ import annotations
 
-import io
-from collections.abc import Iterator
+import re
 from enum import StrEnum
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-if TYPE_CHECKING:
-    from fastwarc.warc import WarcRecord
+from strandline.stages.web.http_bodies import parse_content_type, parse_fields, parse_response
 
 _SNIFFED = 1024
 _HTML = (b"<!doctype html", b"<html", b"<head", b"<body")
-_HEAD_END = b"\r\n\r\n"
+_HEAD_END = re.compile(rb"\r?\n\r?\n")
+_HTTP = b"HTTP/"
 
 
 class RecordType(StrEnum):
@@ -25,6 +24,10 @@ class RecordType(StrEnum):
     CONVERSION = "conversion"
 
 
+# A resource is a page that was fetched without HTTP, or stored without its head.
+_TYPES = {RecordType.RESPONSE: {"response", "resource"}, RecordType.CONVERSION: {"conversion"}}
+
+
 class WebRecord(NamedTuple):
     """A record of a WARC file.
 
@@ -32,59 +35,66 @@ class WebRecord(NamedTuple):
         id: the record's own, as it stands; empty where it has none.
         url: of what was fetched.
         date: when, ISO 8601 as it stands.
-        status: of the HTTP response; 0 where there is none.
+        status: of the HTTP response; 0 where it has none, None where no HTTP is stored.
         content_type: lower case, without parameters; empty where it is not told.
         charset: as the HTTP header tells; empty where it does not.
         content: bytes, without what they were sent in.
         problem: why it can't be read; empty where it can.
+        other: its type, where it is of none that is wanted.
     """
 
     id: str = ""
     url: str = ""
     date: str = ""
-    status: int = 0
+    status: int | None = 0
     content_type: str = ""
     charset: str = ""
     content: bytes = b""
     problem: str = ""
+    other: str = ""
 
 
-def parse_chunk(data: bytes, wanted: RecordType) -> Iterator[WebRecord]:
-    """Yield the records of a type, and an empty one with its problem where one is broken."""
-    from fastwarc.warc import ArchiveIterator, WarcRecordType  # noqa: PLC0415 - an extra's
+def parse_record(data: bytes, wanted: RecordType, most: int) -> WebRecord:
+    """Return the record that bytes hold.
 
-    mask = getattr(WarcRecordType, wanted.value)
-    try:
-        for record in ArchiveIterator(
-            io.BytesIO(data), record_types=mask, parse_http=False, stream_detect=False
-        ):
-            found = _read(record, data)
-            yield found
-            if found.problem:  # where the next one begins is not known
-                return
-    except OSError:
-        yield WebRecord(problem="no WARC header")
+    Args:
+        data: its head and its block.
+        wanted: of another type only the type is read.
+        most: bytes that its content may have.
+    """
+    end = _HEAD_END.search(data)
+    if end is None:
+        return WebRecord(problem="no WARC header")
+    fields = parse_fields(data[: end.start()])
+    kind = fields.get("warc-type", "").lower()
+    if kind not in _TYPES[wanted]:
+        return WebRecord(other=kind or "unknown")
+    facts = WebRecord(
+        id=fields.get("warc-record-id", ""),
+        url=fields.get("warc-target-uri", "").strip("<>"),
+        date=fields.get("warc-date", ""),
+    )
+    block = data[end.end() :]
+    # The field that says so is optional, so the block itself is asked.
+    if kind == "response" and block.startswith(_HTTP):
+        return _read_response(facts, block, most)
+    content_type, charset = parse_content_type(fields.get("content-type", ""))
+    return facts._replace(
+        status=None if kind == "resource" else 0,
+        content_type=content_type or _sniff(block),
+        charset=charset,
+        content=block,
+    )
 
 
-def _read(record: WarcRecord, data: bytes) -> WebRecord:
-    head = data.find(_HEAD_END, record.stream_pos)
-    if head + len(_HEAD_END) + record.content_length > len(data):
-        return WebRecord(problem="truncated")
-    try:
-        if record.is_http:
-            record.parse_http(auto_decode="all")
-        content = record.reader.read()
-    except (OSError, ValueError):
-        return WebRecord(problem="content that can't be decoded")
-    kind = record.http_content_type if record.is_http else record.headers.get("Content-Type")
-    return WebRecord(
-        id=record.headers.get("WARC-Record-ID") or "",
-        url=(record.headers.get("WARC-Target-URI") or "").strip("<>"),
-        date=record.headers.get("WARC-Date") or "",
-        status=(record.http_headers.status_code or 0) if record.is_http else 0,
-        content_type=(kind or "").partition(";")[0].strip().lower() or _sniff(content),
-        charset=(record.http_charset or "") if record.is_http else "",
-        content=content,
+def _read_response(facts: WebRecord, block: bytes, most: int) -> WebRecord:
+    response = parse_response(block, most)
+    return facts._replace(
+        status=response.status,
+        content_type=response.content_type or _sniff(response.content),
+        charset=response.charset,
+        content=response.content,
+        problem=response.problem,
     )
 
 

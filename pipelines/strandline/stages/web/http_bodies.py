@@ -1,0 +1,247 @@
+"""Bodies of HTTP responses, taken for what they are, whatever their heads say of them.
+
+Crawlers store bodies as they were sent, or unpacked with the heads left as they came, as Common
+Crawl did until August 2018. Browsers and readers of archives look at the bytes, and so does this.
+It knows bytes, no records and no columns.
+"""
+
+from __future__ import annotations
+
+import re
+import zlib
+from typing import NamedTuple
+
+import pyarrow as pa
+
+CUT = "content that was cut"
+BROKEN = "content that can't be decoded"
+TOO_LARGE = "too large"
+
+_GZIP = b"\x1f\x8b\x08"
+_ZSTD = b"\x28\xb5\x2f\xfd"
+_ROUNDS = 3  # of gzip within gzip, which servers behind servers send
+_PEEKED = 1024
+_PACKING = {"gzip", "x-gzip", "deflate", "x-deflate", "br", "zstd", "x-zstd", "compress"}
+_TEXT = re.compile(r"text/|.*(html|xml|json|javascript)")
+_MARKS = (b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff")
+# Tabs, line ends and the escapes of ISO-2022 are the only control characters of text.
+_CONTROL = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f]")
+_SIZE = re.compile(rb"([0-9a-fA-F]{1,12})[ \t]*(?:;[^\r\n]*)?(\r?\n)")
+_LINE_END = re.compile(rb"\r?\n")
+_HEAD_END = re.compile(rb"\r?\n\r?\n")
+_STATUS = re.compile(rb"HTTP/[0-9.]+[ \t]+([0-9]{3})([^\r\n]*)")
+_FOLD = re.compile(r"\r?\n[ \t]+")
+_OK = 200  # statuses below only announce another
+
+
+class _DecodingError(Exception):
+    """A body that is not what it begins as; the message is why."""
+
+
+class HttpResponse(NamedTuple):
+    """What a server answered.
+
+    Attributes:
+        status: 0 where there is none.
+        content_type: lower case, without parameters; empty where it is not told.
+        charset: as the head tells; empty where it does not.
+        content: what the body is once it is unpacked.
+        problem: why there is none; empty where there is.
+    """
+
+    status: int = 0
+    content_type: str = ""
+    charset: str = ""
+    content: bytes = b""
+    problem: str = ""
+
+
+def parse_response(block: bytes, most: int) -> HttpResponse:
+    """Return the response that a block holds, after those that only announce it.
+
+    Args:
+        block: heads and body as they were stored.
+        most: bytes that an unpacked body may have.
+    """
+    status, head, body = _split_head(block)
+    fields = parse_fields(head)
+    content_type, charset = parse_content_type(fields.get("content-type", ""))
+    try:
+        content = _decode_body(body, fields, content_type, most)
+    except _DecodingError as error:
+        return HttpResponse(status, content_type, charset, problem=str(error))
+    return HttpResponse(status, content_type, charset, content)
+
+
+def parse_fields(head: bytes) -> dict[str, str]:
+    """Return the fields of a head by their name in lower case; repeated ones are joined."""
+    fields: dict[str, str] = {}
+    for line in _FOLD.sub(" ", head.decode("latin-1")).splitlines()[1:]:
+        name, colon, value = line.partition(":")
+        key = name.strip().lower()
+        if not colon or not key:
+            continue
+        # Of two types or lengths the first counts, and what packs a body may be told in parts.
+        if key in fields and key.endswith("-encoding"):
+            fields[key] += f", {value.strip()}"
+        else:
+            fields.setdefault(key, value.strip())
+    return fields
+
+
+def parse_content_type(value: str) -> tuple[str, str]:
+    """Return a type in lower case without parameters, and its charset; empty: there is none."""
+    kind, _, parameters = value.partition(";")
+    charset = re.search(r"charset\s*=\s*[\"']?\s*([^\s\"';,]+)", parameters, re.IGNORECASE)
+    return kind.partition(",")[0].strip().lower(), charset[1] if charset else ""
+
+
+def _split_head(block: bytes) -> tuple[int, bytes, bytes]:
+    """Return the status, head and body of the last response of a block."""
+    while True:
+        end = _HEAD_END.search(block)
+        head, body = (block[: end.start()], block[end.end() :]) if end else (block, b"")
+        line = _STATUS.match(head)
+        status = int(line[1]) if line else 0
+        is_tunnel = status == _OK and line is not None and b"onnection " in line[2]
+        # `100 Continue`, hints, and a proxy's word that it is connected come before the answer.
+        if not (0 < status < _OK or is_tunnel) or not body.startswith(b"HTTP/"):
+            return status, head, body
+        block = body
+
+
+def _decode_body(body: bytes, fields: dict[str, str], content_type: str, most: int) -> bytes:
+    sent = _list_codings(fields, "transfer-encoding")
+    body = _join_chunks(body, is_declared="chunked" in sent)
+    packing = [
+        coding
+        for coding in (*_list_codings(fields, "content-encoding"), *sent)
+        if coding in _PACKING  # `UTF-8`, `none` and `identity` pack nothing
+    ]
+    is_text = not content_type or _TEXT.match(content_type) is not None
+    for coding in reversed(packing):
+        body = _unpack_declared(body, coding, most, is_text=is_text)
+    # Servers also send packed files of pages without a word of it, or packed twice.
+    for _ in range(_ROUNDS if is_text else 0):
+        if not body.startswith(_GZIP):
+            break
+        body = _inflate(body, zlib.MAX_WBITS | 16, most)
+    if len(body) > most:
+        raise _DecodingError(TOO_LARGE)
+    return body
+
+
+def _list_codings(fields: dict[str, str], name: str) -> list[str]:
+    return [coding.strip().lower() for coding in fields.get(name, "").split(",")]
+
+
+def _unpack_declared(body: bytes, coding: str, most: int, *, is_text: bool) -> bytes:
+    """Return a body without what it is packed in: by its first bytes, and by its head after them.
+
+    Raises:
+        _DecodingError: it is packed and was cut or damaged, or it is neither packed nor plain.
+    """
+    if body.startswith(_GZIP):
+        return _inflate(body, zlib.MAX_WBITS | 16, most)
+    if body.startswith(_ZSTD):
+        return _decompress(body, "zstd", most)
+    try:
+        if coding in {"deflate", "x-deflate"}:
+            return _inflate_raw_or_not(body, most)
+        if coding == "br" and body:
+            return _decompress(body, "brotli", most)
+    except _DecodingError as error:
+        # What is no such thing is plain, as it is where a crawler has unpacked it.
+        if str(error) == TOO_LARGE or (is_text and not _is_plain(body)):
+            raise
+        return body
+    if is_text and not _is_plain(body):
+        raise _DecodingError(BROKEN)
+    return body
+
+
+def _inflate_raw_or_not(body: bytes, most: int) -> bytes:
+    """Return what zlib packed, with its header as the standard has it, or without as servers do."""
+    try:
+        return _inflate(body, zlib.MAX_WBITS, most)
+    except _DecodingError as error:
+        if str(error) != BROKEN:
+            raise
+        return _inflate(body, -zlib.MAX_WBITS, most)
+
+
+def _inflate(body: bytes, window: int, most: int) -> bytes:
+    """Return what zlib unpacks, gzip members after the first included.
+
+    Raises:
+        _DecodingError: it is damaged, was cut, or comes to more than `most` bytes.
+    """
+    unpacked, rest = b"", body
+    while rest and (not unpacked or rest.startswith(_GZIP)):
+        inflater = zlib.decompressobj(window)
+        try:
+            unpacked += inflater.decompress(rest, most + 1 - len(unpacked))
+        except zlib.error as error:
+            raise _DecodingError(BROKEN) from error
+        if len(unpacked) > most:
+            raise _DecodingError(TOO_LARGE)
+        if not inflater.eof:
+            raise _DecodingError(CUT)
+        if len(inflater.unused_data) == len(rest):
+            break
+        rest = inflater.unused_data
+    return unpacked
+
+
+def _decompress(body: bytes, codec: str, most: int) -> bytes:
+    try:
+        with pa.CompressedInputStream(pa.BufferReader(body), codec) as stream:
+            unpacked: bytes = stream.read(most + 1)
+    except (OSError, pa.ArrowException) as error:
+        raise _DecodingError(CUT if "runcated" in str(error) else BROKEN) from error
+    if len(unpacked) > most:
+        raise _DecodingError(TOO_LARGE)
+    return unpacked
+
+
+def _join_chunks(body: bytes, *, is_declared: bool) -> bytes:
+    """Return the chunks of a body joined; the body itself where it is not in chunks.
+
+    Raises:
+        _DecodingError: it begins in chunks as its head says, and was cut or damaged.
+    """
+    parts: list[bytes] = []
+    position = 0
+    while size := _SIZE.match(body, position):
+        length = int(size[1], 16)
+        if length == 0:
+            return b"".join(parts)
+        end = size.end() + length
+        if end > len(body):
+            # A line of digits may begin plain text too; only what was in chunks before, or
+            # ends its lines as the standard asks, was cut.
+            if is_declared and (parts or size[2] == b"\r\n"):
+                raise _DecodingError(CUT)
+            return body
+        after = _LINE_END.match(body, end)
+        if after is None and end < len(body):
+            break
+        parts.append(body[size.end() : end])
+        position = after.end() if after else end
+    # Without the last, empty chunk only the head tells that there were any.
+    if parts and is_declared:
+        if position >= len(body):
+            return b"".join(parts)
+        raise _DecodingError(BROKEN)
+    return body
+
+
+def _is_plain(body: bytes) -> bool:
+    """Return whether bytes may be text of some encoding: no control characters but its own."""
+    begin = body[:_PEEKED]
+    if begin.startswith(_MARKS) or not _CONTROL.search(begin):
+        return True
+    # UTF-16 without a mark has its zeros on one side.
+    return any(
+        not any(begin[side::2]) and not _CONTROL.search(begin[1 - side :: 2]) for side in (0, 1)
+    )
