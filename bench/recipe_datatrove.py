@@ -43,7 +43,7 @@ from strandline.plan.registry import find_stage
 from strandline.plan.stage import Stage
 from strandline.plan.task import Task
 from strandline.stages.text.filters.splitting import RuleSplitter
-from strandline.stages.web.extraction import decode_page
+from strandline.stages.web.page_charsets import decode_page
 
 PAGES, KEPT = "pages", "kept"
 BUCKETS, ROWS, WORDS = 14, 8, 5

@@ -11,7 +11,6 @@ import pytest
 
 from stage_runs import StageRun
 from strandline.stages.web import extractor_process
-from strandline.stages.web.extraction import decode_page
 from strandline.stages.web.extractor_process import ExtractorDiedError
 from web_archive import SENTENCES, write_pages
 
@@ -79,20 +78,46 @@ def test_a_text_follows_from_its_page_alone_also_where_blocks_are_deduplicated()
     assert 1 == len(set(texts))
 
 
-@pytest.mark.parametrize(
-    ("content", "charset", "text"),
-    [
-        ("Grüße".encode("latin-1"), "iso-8859-1", "Grüße"),
-        ("Grüße".encode(), "", "Grüße"),
-        ("\ufeffGrüße".encode("utf-16-le"), "iso-8859-1", "Grüße"),
-        ("<meta charset=shift_jis>灯台".encode("shift_jis"), "", "<meta charset=shift_jis>灯台"),
-        ("<meta charset=utf-8>Łódź".encode("iso-8859-2"), "iso-8859-2", "<meta charset=utf-8>Łódź"),
-        ("Grüße".encode(), "no-such-charset", "Grüße"),
-        (b"a\xffb", "utf-8", "a\ufffdb"),
-    ],
-)
-def test_pages_are_decoded_as_browsers_do(content: bytes, charset: str, text: str) -> None:
-    assert text == decode_page(content, charset)
+def test_replaced_characters_are_counted_and_bounded() -> None:
+    damaged = make_page("ja").replace("灯".encode(), b"\xe7\x81")
+    noise = b"<html><body><p>" + b"\x81\x8d\x8f\x90\xff\xfe " * 60 + make_page("ja")
+    rows = make_rows(damaged, noise, make_page("ja"))
+    stage = StageRun("extract-text")
+    kept = stage.rows(rows)
+    assert ["0", "2"] == [row["key"] for row in kept]
+    assert stage.counters == {
+        "dropped: too many replaced characters": 1,
+        "replaced characters": kept[0]["text"].count("\ufffd"),
+    }
+    strict = StageRun("extract-text", maxReplaced=0)
+    assert ["2"] == [row["key"] for row in strict.rows(rows)]
+
+
+GREEDY = {
+    "colspan": b"<table>" + b"<tr><td colspan=99999999>a<td>b" * 9 + b"</table>",
+    "rowspan": b"<table>" + b"<tr><td rowspan=65534 colspan=1000>a<td>b" * 99 + b"</table>",
+    "paragraphs": b"<p>word word word word" * 400_000,
+    "nested": b"<div>" * 30_000 + b"text",
+    "nested tables": b"<table><tr><td>" * 3_000 + b"text",
+    "attributes": b"<p " + b" ".join(b"a%d=b" % n for n in range(200_000)) + b">text</p>",
+    "memory": b"<b>a</b><i>b</i>" * 1_000_000,
+}
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("kind", GREEDY)
+def test_a_greedy_page_costs_itself(engine: str, kind: str) -> None:
+    stage = StageRun(
+        "extract-text",
+        engine=engine,
+        timeoutSeconds=1,
+        maxMemoryBytes=256 << 20,
+        maxPageBytes=64 << 20,
+    )
+    pages = make_rows(make_page("en"), GREEDY[kind], make_page("de"))
+    keys = [row["key"] for row in stage.rows(pages)]
+    assert ["0", "2"] == [key for key in keys if key != "1"]
+    assert 3 == len(keys) + sum(stage.counters.values())
 
 
 @pytest.mark.parametrize("engine", ENGINES)
@@ -146,6 +171,23 @@ def test_a_page_that_crashes_the_parser_is_dropped_alone(monkeypatch: pytest.Mon
     with pytest.raises(ExtractorDiedError, match="ended with -9; was memory short"):
         stage.rows(make_rows(b"%d" % signal.SIGKILL))
     assert ["0"] == [row["key"] for row in stage.rows(make_rows(b"0"))]
+
+
+def test_a_page_that_takes_too_much_memory_is_dropped_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(
+        extractor_process,
+        "_PROGRAM",
+        "from strandline.stages.web import extractor_process as child\n"
+        "child.create_extractor = lambda settings: (\n"
+        "    lambda content, charset: str(len(bytearray(int(content)))))\n"
+        "child.serve()\n",
+    )
+    stage = StageRun("extract-text", maxMemoryBytes=100 << 20)
+    rows = make_rows(b"1", b"%d" % (200 << 20), b"1")
+    assert ["0", "2"] == [row["key"] for row in stage.rows(rows)]
+    assert {"dropped: extraction took too much memory": 1} == stage.counters
 
 
 def test_the_child_ends_with_its_stage() -> None:

@@ -15,6 +15,8 @@ from strandline.stages.columns import find_column, keep_rows, list_strings, set_
 from strandline.stages.web.extraction import ExtractionEngine, ExtractionSettings, Favour
 from strandline.stages.web.extractor_process import Extraction, ExtractorProcess
 
+_REPLACED = "\ufffd"
+
 
 @register("extract-text")
 class ExtractText(Stage):
@@ -55,9 +57,24 @@ class ExtractText(Stage):
         max_page_bytes: int = Field(
             default=8 << 20, ge=1, description="Drop larger pages; they are counted."
         )
+        max_memory_bytes: int = Field(
+            default=512 << 20,
+            ge=1 << 26,
+            description="Memory that a page may take while it is extracted; one that takes more "
+            "is dropped.",
+        )
+        max_replaced: float = Field(
+            default=0.05,
+            ge=0,
+            le=1,
+            description="Most of a text's characters that may be U+FFFD, which stands for bytes "
+            "that are in no encoding; as a share. They are counted.",
+        )
         keep_content: bool = Field(default=False, description="Keep the column with the page.")
 
+    version = "2"
     params: Params
+    added_params: ClassVar[frozenset[str]] = frozenset({"max_memory_bytes", "max_replaced"})
     packages: ClassVar[tuple[str, ...]] = ("resiliparse", "trafilatura")
     keeps_columns = True
     adds_columns = ("text",)
@@ -84,7 +101,7 @@ class ExtractText(Stage):
             params.links,
             params.deduplicate,
         )
-        self._process = ExtractorProcess(settings, params.timeout_seconds)
+        self._process = ExtractorProcess(settings, params.timeout_seconds, params.max_memory_bytes)
 
     def process(self, task: Task) -> Task | None:
         """Extract every row's page.
@@ -115,6 +132,15 @@ class ExtractText(Stage):
         else:
             declared = "utf-8" if isinstance(page, str) else charset
             found = self._process.extract(content, declared)
+            found = self._check_replaced(found)
         if found.problem:
             self.count(f"dropped: {found.problem}")
+        return found
+
+    def _check_replaced(self, found: Extraction) -> Extraction:
+        replaced = found.text.count(_REPLACED)
+        if replaced > self.params.max_replaced * len(found.text):
+            return Extraction(problem="too many replaced characters")
+        if replaced:
+            self.count("replaced characters", replaced)
         return found

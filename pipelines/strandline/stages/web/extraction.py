@@ -6,16 +6,11 @@ there. It knows pages and text, no tables.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from enum import StrEnum
 from typing import NamedTuple
 
-_META_BYTES = 4096
-_META = re.compile(
-    rb"<meta[^>]{0,200}?charset\s*=\s*[\"']?\s*([A-Za-z0-9_:.-]{2,40})", re.IGNORECASE
-)
-_MARKS = ((b"\xef\xbb\xbf", "utf-8"), (b"\xff\xfe", "utf-16-le"), (b"\xfe\xff", "utf-16-be"))
+from strandline.stages.web.page_charsets import decode_page
 
 
 class ExtractionEngine(StrEnum):
@@ -49,33 +44,6 @@ class ExtractionSettings(NamedTuple):
     comments: bool = False
     links: bool = False
     deduplicate: bool = False
-
-
-def decode_page(content: bytes, charset: str) -> str:
-    """Return a page's text as browsers decode it.
-
-    What counts is a byte order mark, then HTTP's charset, then the page's own, then a guess. Bytes
-    that are in no such encoding become U+FFFD.
-
-    Args:
-        content: all of the page's bytes.
-        charset: as HTTP told it; empty where it did not.
-    """
-    from resiliparse.parse.encoding import (  # noqa: PLC0415 - an extra's
-        bytes_to_str,
-        detect_encoding,
-        map_encoding_to_html5,
-    )
-
-    marked = next((name for mark, name in _MARKS if content.startswith(mark)), None)
-    meta = _META.search(content, 0, _META_BYTES)
-    declared = (marked, charset, meta[1].decode("ascii") if meta else "")
-    for name in filter(None, declared):
-        known = map_encoding_to_html5(name, fallback_utf8=False)
-        if known:
-            return bytes_to_str(content, known, "replace", ())
-    guess = detect_encoding(content) or "utf-8"
-    return bytes_to_str(content, guess, "replace", ("utf-8", "cp1252"))
 
 
 def create_extractor(settings: ExtractionSettings) -> Callable[[bytes, str], str]:

@@ -10,12 +10,14 @@ from __future__ import annotations
 import logging
 import os
 import pickle
+import resource
 import signal
 import struct
 import subprocess
 import sys
 import weakref
 from collections.abc import Callable
+from pathlib import Path
 from typing import BinaryIO, NamedTuple, cast
 
 from strandline.stages.web.extraction import ExtractionSettings, create_extractor
@@ -23,6 +25,8 @@ from strandline.stages.web.extraction import ExtractionSettings, create_extracto
 _LENGTH = struct.Struct(">Q")
 _SLOWNESS = 20  # how much longer the clock on the wall may take
 _GRACE = 60.0
+_MEMORY = 512 << 20
+_HAS_PROC = Path("/proc/self/statm").exists()
 _PROGRAM = "from strandline.stages.web.extractor_process import serve; serve()"
 _OVERRUN = {-signal.SIGPROF, -signal.SIGALRM}
 _CRASHES = {-signal.SIGSEGV, -signal.SIGBUS, -signal.SIGABRT, -signal.SIGFPE, -signal.SIGILL}
@@ -50,13 +54,14 @@ class ExtractorProcess:
     Args:
         settings: how text is extracted.
         seconds: of the processor's time that a page may take.
+        memory: bytes that a page may take.
 
     Raises:
         ExtractorDiedError: the child could not begin.
     """
 
-    def __init__(self, settings: ExtractionSettings, seconds: float) -> None:
-        self._greeting = (settings, seconds)
+    def __init__(self, settings: ExtractionSettings, seconds: float, memory: int = _MEMORY) -> None:
+        self._greeting = (settings, seconds, memory)
         self._begin()
 
     def extract(self, content: bytes, charset: str) -> Extraction:
@@ -117,12 +122,14 @@ def serve() -> None:
     for number in (signal.SIGPROF, signal.SIGALRM):
         signal.signal(number, signal.SIG_DFL)
     logging.disable()  # libraries log what pages have wrong with them
-    settings, seconds = cast("tuple[ExtractionSettings, float]", _receive(requests))
+    greeting = cast("tuple[ExtractionSettings, float, int]", _receive(requests))
+    settings, seconds, memory = greeting
     try:
         extract = create_extractor(settings)
     except Exception as error:  # noqa: BLE001 - the parent tells it
         _send(answers, f"{type(error).__name__}: {error}")
         return
+    _bound_memory(memory)
     _send(answers, "")
     _answer_pages(extract, seconds, requests, answers)
 
@@ -144,11 +151,23 @@ def _answer_pages(
 def _extract(extract: Callable[[bytes, str], str], content: bytes, charset: str) -> Extraction:
     try:
         text = extract(content, charset)
+    except MemoryError:
+        return Extraction(problem="extraction took too much memory")
     except Exception:  # noqa: BLE001 - whatever a page does to a library
         return Extraction(problem="extraction failed")
     if not text:
         return Extraction(problem="no text")
     return Extraction(text.encode("utf-8", "replace").decode())
+
+
+def _bound_memory(memory: int) -> None:
+    """Let the kernel refuse more, so that it ends no process for what a page asks for."""
+    pages = int(Path("/proc/self/statm").read_text().split()[0]) if _HAS_PROC else 0
+    _, hard = resource.getrlimit(resource.RLIMIT_AS)
+    limit = pages * resource.getpagesize() + memory
+    resource.setrlimit(
+        resource.RLIMIT_AS, (limit if hard == resource.RLIM_INFINITY else min(limit, hard), hard)
+    )
 
 
 def _take_streams() -> tuple[BinaryIO, BinaryIO]:

@@ -58,6 +58,7 @@ class ReadWarc(Stage):
             default=16 << 20, ge=1, description="Bytes of content after which a task goes on."
         )
 
+    version = "2"
     params: Params
     keeps_columns = False
     adds_columns = _FACTS

@@ -1,0 +1,213 @@
+"""Which encoding a page is in, by the rules of WHATWG and by what its bytes allow.
+
+A browser must show something; a corpus wants the characters that were meant. So what is declared
+counts in the order of browsers, but only where the bytes are such text. It knows bytes and text.
+"""
+
+from __future__ import annotations
+
+import re
+
+_MARKS = ((b"\xef\xbb\xbf", "utf-8"), (b"\xff\xfe", "utf-16-le"), (b"\xfe\xff", "utf-16-be"))
+_TAG = re.compile(
+    rb"<(?:(?P<comment>!--)|(?P<raw>script|style|title|textarea|xmp)\b|(?P<meta>meta)[\s/])",
+    re.IGNORECASE,
+)
+_MOST_META = 2048
+_ATTRIBUTE = re.compile(rb"([^\s=>\"'/]+)\s*(?:=\s*(?:\"([^\"]*)\"|'([^']*)'|([^\s\"'>][^\s>]*)))?")
+_CHARSET = re.compile(rb"charset\s*=\s*[\"']?\s*([^\s\"';,]+)", re.IGNORECASE)
+_XML = re.compile(rb"\s*<\?xml[^>]{0,200}?\bencoding\s*=\s*[\"']([A-Za-z0-9._:-]{2,40})[\"']")
+_SAMPLE = 4096
+_UTF16 = ("utf-16-le", "utf-16-be")
+_FEWEST_ZEROS = 0.05  # of the bytes on a side; the markup alone of a page has more
+_TIMES_MORE = 3
+_ASCII = {"ascii", "us-ascii"}
+_MULTIBYTE = re.compile(
+    rb"[\xc2-\xdf][\x80-\xbf]|[\xe0-\xef][\x80-\xbf]{2}|[\xf0-\xf4][\x80-\xbf]{3}"
+)
+_SURE = 4  # sequences of UTF-8 that are no coincidence in an encoding of two bytes
+_REPLACED = "\ufffd"
+# The codecs of Python that have what WHATWG's encodings of these names have.
+_CODECS = {
+    "shift_jis": "cp932",
+    "gbk": "gb18030",
+    "gb2312": "gb18030",
+    "euc_kr": "cp949",
+    "big5": "big5hkscs",
+    "iso8859-11": "cp874",
+    "x-mac-cyrillic": "mac_cyrillic",
+    # Browsers refuse these two; their text is text all the same.
+    "hz-gb-2312": "hz",
+    "iso-2022-kr": "iso2022_kr",
+}
+# First bytes of the characters that nearly all text of an encoding is made of.
+_COMMON = {
+    "gb18030": range(0xA1, 0xD8),
+    "big5hkscs": range(0xA1, 0xC7),
+    "cp932": range(0x81, 0x98),
+    "cp949": range(0xA1, 0xC9),
+    "euc_jp": range(0xA1, 0xD0),
+}
+_FEWEST_COMMON = 0.7
+_MOST_ISOLATED = 0.5
+_MOST_DRAWN = 2000
+_ENOUGH = 8
+_WIDES = "[\u2e80-\uffdc\U00020000-\U0003ffff]"
+_WIDE = re.compile(_WIDES)
+_ISOLATED = re.compile(f"(?<=[A-Za-z]){_WIDES}(?!{_WIDES})")
+
+
+def decode_page(content: bytes, charset: str) -> str:
+    """Return a page's text.
+
+    What counts is a byte order mark, then HTTP's charset, the page's own, and a guess, the first
+    of which the bytes are text of. Where they are of none, U+FFFD stands for what is not.
+
+    Args:
+        content: all of the page's bytes.
+        charset: as HTTP told it; empty where it did not.
+    """
+    for mark, name in _MARKS:
+        if content.startswith(mark):
+            return content[len(mark) :].decode(name, "replace")
+    text = _decode_wide(content)
+    if text is not None:
+        return text
+    declared = _list_declared(content, charset)
+    text = _decode_strictly(content, "utf-8")
+    if text is not None and _is_utf8(content, declared):
+        return text
+    if text is None and _is_mostly_utf8(content):
+        return content.decode("utf-8", "replace")
+    return _decode_legacy(content, declared)
+
+
+def find_meta_charset(content: bytes) -> str:
+    """Return the codec that a page names for itself, wherever; empty: none that is known."""
+    at = 0
+    while tag := _TAG.search(content, at):
+        if tag["comment"]:
+            end = content.find(b"-->", tag.start() + 2)
+        elif tag["raw"]:
+            closing = re.compile(rb"</" + tag["raw"], re.IGNORECASE).search(content, tag.end())
+            end = closing.start() if closing else -1
+        else:
+            end = content.find(b">", tag.end())
+            name = _read_meta(content[tag.end() : min(end, tag.end() + _MOST_META)])
+            if name:
+                return name
+        if end < 0:  # the rest is of this element
+            break
+        at = end
+    declared = _XML.match(content)
+    return _find_own_codec(declared[1]) if declared else ""
+
+
+def _read_meta(text: bytes) -> str:
+    """Return the codec that a tag `meta` names; only these two kinds of it count."""
+    attributes: dict[bytes, bytes] = {}
+    for found in _ATTRIBUTE.finditer(text):
+        attributes.setdefault(found[1].lower(), found[2] or found[3] or found[4] or b"")
+    if b"charset" in attributes:
+        return _find_own_codec(attributes[b"charset"])
+    if attributes.get(b"http-equiv", b"").strip().lower() == b"content-type":
+        told = _CHARSET.search(attributes.get(b"content", b""))
+        return _find_own_codec(told[1]) if told else ""
+    return ""
+
+
+def _find_own_codec(label: bytes) -> str:
+    name = label.decode("latin-1").strip().lower()
+    # A page that could be read so far is in no UTF-16; and what users define is no encoding.
+    codec = "cp1252" if name == "x-user-defined" else _find_codec(name)
+    return "utf-8" if codec in _UTF16 else codec
+
+
+def _find_codec(label: str) -> str:
+    """Return the codec of a label as browsers know it; empty: none."""
+    from resiliparse.parse.encoding import map_encoding_to_html5  # noqa: PLC0415 - an extra's
+
+    name = label.strip("\"' \t").lower()
+    known = map_encoding_to_html5(name, fallback_utf8=False) or (name if name in _CODECS else "")
+    return _CODECS.get(known, known)
+
+
+def _list_declared(content: bytes, charset: str) -> list[str]:
+    # What is called ASCII and is not is in an encoding that nobody has told.
+    is_told = bool(charset) and charset.strip().lower() not in _ASCII
+    told = _find_codec(charset) if is_told else ""
+    own = find_meta_charset(content)
+    names = [name for name in (told, own) if name and name not in _UTF16]
+    if len(set(names)) > 1 and _guess(content) == own:
+        names.reverse()  # a server's default for all its pages, against a page and its bytes
+    return names
+
+
+def _guess(content: bytes) -> str:
+    from resiliparse.parse.encoding import detect_encoding  # noqa: PLC0415 - an extra's
+
+    return _find_codec(detect_encoding(content) or "")
+
+
+def _decode_wide(content: bytes) -> str | None:
+    """Return the text of UTF-16 without a mark; its markup has zeros on one side, others none."""
+    begin = content[:_SAMPLE]
+    half = max(len(begin) // 2, 1)
+    shares = (begin[1::2].count(0) / half, begin[::2].count(0) / half)
+    for name, share, other in zip(_UTF16, shares, reversed(shares), strict=True):
+        # Hangul and marks of other scripts have some on the other side too.
+        if share >= max(_FEWEST_ZEROS, other * _TIMES_MORE):
+            return content.decode(name, "replace")
+    return None
+
+
+def _is_utf8(content: bytes, declared: list[str]) -> bool:
+    """Return whether what decodes as UTF-8 is it, against another encoding that is declared."""
+    others = [name for name in declared if name != "utf-8"]
+    if not others or content.isascii():
+        # Escapes of ISO-2022 and HZ are ASCII.
+        return not others or not others[0].startswith(("iso2022", "hz"))
+    if not any(name in _COMMON for name in others):
+        return True
+    return sum(1 for _ in zip(range(_SURE), _MULTIBYTE.finditer(content), strict=False)) == _SURE
+
+
+def _is_mostly_utf8(content: bytes) -> bool:
+    """Return whether most of what is not ASCII is UTF-8: a few bytes of it are damaged."""
+    whole = sum(len(found[0]) for found in _MULTIBYTE.finditer(content))
+    others = len(content) - len(content.translate(None, bytes(range(0x80, 0x100))))
+    return whole * 2 > others + 2
+
+
+def _decode_legacy(content: bytes, declared: list[str]) -> str:
+    candidates = list(dict.fromkeys((*declared, _guess(content) or "utf-8", "cp1252")))
+    for name in candidates:
+        text = _decode_strictly(content, name)
+        fewest = _ENOUGH if name in declared else 1
+        if text is not None and not _is_noise(text, name, fewest):
+            return text
+    texts = (content.decode(name, "replace") for name in candidates)
+    return min(texts, key=lambda text: text.count(_REPLACED))
+
+
+def _decode_strictly(content: bytes, name: str) -> str | None:
+    try:
+        return content.decode(name)
+    except (UnicodeError, LookupError):
+        return None
+
+
+def _is_noise(text: str, name: str, fewest: int) -> bool:
+    """Return whether text of an encoding of two bytes is another's bytes joined by pairs.
+
+    Such characters stand alone within words of ASCII, or are rare ones. Fewer than `fewest` of
+    them tell nothing.
+    """
+    common = _COMMON.get(name)
+    drawn = _WIDE.findall(text)[:_MOST_DRAWN] if common else []
+    if not common or len(drawn) < fewest:
+        return False
+    isolated = len(_ISOLATED.findall(text)) / max(len(_WIDE.findall(text)), 1)
+    firsts = [each.encode(name, "replace")[0] for each in drawn]
+    share = sum(first in common for first in firsts) / len(firsts)
+    return isolated > _MOST_ISOLATED or share < _FEWEST_COMMON
