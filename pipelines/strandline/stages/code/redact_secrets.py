@@ -43,6 +43,7 @@ class RedactSecrets(RedactingStage):
             default=4.3, ge=0, le=8, description="Bits per character that make it a secret."
         )
 
+    version = "2"
     params: Params
 
     def list_kinds(self) -> Iterator[RedactionRule]:

@@ -46,11 +46,16 @@ def is_account_number(text: str) -> bool:
     return int(numbers) % _ACCOUNT_MODULUS == 1
 
 
+_OCTET = r"(?:25[0-5]|2[0-4][0-9]|[01]?[0-9]?[0-9])"
+_NUMBERS = rf"{_OCTET}(?:\.{_OCTET}){{3}}"
 EMAIL = RedactionRule(
     "email",
     re.compile(
-        r"(?<![A-Za-z0-9._%+-])[A-Za-z0-9._%+-]{1,64}@"
+        r"(?<![A-Za-z0-9._%+-])[A-Za-z0-9._%+-]{1,64}@(?:"
         r"(?:[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?\.){1,8}[A-Za-z]{2,24}(?![A-Za-z0-9-])"
+        # A name tells of a person whatever the host is called, and in private networks too.
+        rf"|{_NUMBERS}(?![A-Za-z0-9-]|\.[A-Za-z0-9])"
+        rf"|\[(?:{_NUMBERS}|(?i:IPv6:)?[0-9A-Fa-f:]{{2,39}}(?::{_NUMBERS})?)\])"
     ),
     "<EMAIL>",
     hints=("@",),

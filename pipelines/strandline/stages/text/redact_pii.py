@@ -85,6 +85,7 @@ class RedactPii(RedactingStage):
                     raise ValueError(msg)
             return self
 
+    version = "2"
     params: Params
     added_params: ClassVar[frozenset[str]] = frozenset({"private_ips", "replacements"})
 
