@@ -20,6 +20,7 @@ from PIL import Image, ImageDraw, ImageEnhance, ImageFilter
 from PIL.PngImagePlugin import PngImageFile
 
 from stage_runs import StageRun
+from strandline.stages.columns import MissingColumnError
 from strandline.stages.images.pictures import (
     hash_differences,
     measure,
@@ -71,6 +72,34 @@ def test_each_image_is_a_task_and_what_is_none_is_dropped(run: type[StageRun]) -
     assert [] == stage.tables(rows[1:4])
     with pytest.raises(UnreadableFileError, match="cut: no image that can be decoded"):
         run("decode-images", badImages="fail").tables(rows)
+
+
+@pytest.mark.parametrize("column", ["image", "image.bytes", "sample.image", "sample.image.bytes"])
+def test_images_lie_in_fields_of_columns_as_the_hub_has_them(
+    run: type[StageRun], column: str
+) -> None:
+    images = [{"bytes": encode(draw(8, 8)), "path": "a.png"}, {"bytes": None, "path": "b"}, None]
+    rows = [
+        {"key": str(number), "image": image, "sample": {"image": image}}
+        for number, image in enumerate(images)
+    ]
+    stage = run("decode-images", column=column)
+    assert ["0"] == [table["key"][0].as_py() for table in stage.tables(rows)]
+    assert {"dropped: not an image": 2} == stage.counters
+
+
+@pytest.mark.parametrize(
+    ("column", "message"),
+    [
+        ("image.byte", "the column 'image' has no field 'byte'; it has: bytes, path"),
+        ("key.bytes", "the column 'key' has no field 'bytes'; it has: none"),
+        ("picture.bytes", "there is no column 'picture'"),
+    ],
+)
+def test_a_field_that_is_missing_is_named(run: type[StageRun], column: str, message: str) -> None:
+    rows = [{"key": "a", "image": {"bytes": b"", "path": ""}}]
+    with pytest.raises(MissingColumnError, match=message):
+        run("decode-images", column=column).tables(rows)
 
 
 def test_what_can_be_looked_through_is_on_white_and_turned_images_are_upright() -> None:

@@ -83,6 +83,22 @@ def test_who_came_first_does_not_decide_the_bytes(
     assert sink.written(chunked) == sink.written(build(rows))
 
 
+def test_reasons_make_row_groups_of_what_was_dropped() -> None:
+    """A filter that keeps rows aside gives null for those that it would have kept."""
+    filtered = StageRun("gopher-quality", reasonColumn="why", minDocWords=3).table(
+        [
+            {"key": str(n), "text": "a b" if n % 2 else "the cat and that dog be with"}
+            for n in range(4)
+        ]
+    )
+    content = StageRun("parquet-partitions", by=".", member="why").written(filtered)
+    groups = pq.ParquetFile(io.BytesIO(content))
+    reasons = [
+        groups.read_row_group(number)["why"].to_pylist() for number in range(groups.num_row_groups)
+    ]
+    assert [["gopher_short_doc"] * 2, [None] * 2] == reasons
+
+
 @pytest.mark.slow
 def test_a_large_member_is_one_row_group_still() -> None:
     rows = [("a", n) for n in range(2_000_000)]

@@ -150,6 +150,31 @@ def test_row_groups_are_sources(run: type[StageRun], tmp_path: Path) -> None:
     assert ["square"] == tables[0][0].column_names
 
 
+@pytest.mark.parametrize("columns", [None, ["key"], ["n", "key"]])
+def test_rows_of_parquet_have_keys_of_their_own(
+    run: type[StageRun], tmp_path: Path, columns: list[str] | None
+) -> None:
+    path = tmp_path / "a.parquet"
+    write_parquet(path, 5, 3)
+    reader = run("read-parquet", columns=columns, maxRows=2)
+    keys = [
+        key
+        for source in run("parquet-row-groups", paths=[str(path)]).sources()
+        for table in reader.tables(source.data.to_pylist())
+        for key in table["key"].to_pylist()
+    ]
+    rows = ["rg=0.0", "rg=0.1", "rg=0.2", "rg=1.0", "rg=1.1"]
+    assert [f"{path}#{row}" for row in rows] == keys
+
+
+def test_an_own_key_of_parquet_is_kept(run: type[StageRun], tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"n": [1, 2], "key": ["a", "b"]}), path)
+    (table,) = run("read-parquet").tables(reference(path, row_group=0))
+    assert ["n", "key"] == table.column_names
+    assert ["a", "b"] == table["key"].to_pylist()
+
+
 def test_a_broken_parquet_file_fails_alone(run: type[StageRun], tmp_path: Path) -> None:
     write_parquet(tmp_path / "a.parquet", 3, 3)
     (tmp_path / "b.parquet").write_bytes(b"PAR1 nothing of the kind")

@@ -28,7 +28,8 @@ PERSONAL = (EMAIL, ACCOUNT, CARD, IPV4, IPV6, PHONE)
 RANDOM = base64.b64encode(random.Random(7).randbytes(30)).decode()
 TOKEN = "gh" + "p_" + "a1B2" * 9
 PIECES = st.sampled_from(
-    ["a@b.example.com", "8.8.8.8", "[", "]", "jo@10.0.0.1", "jo@[::1]", "2a00:1450:4001::8a", "4111 1111 1111 1111", "://u:pw1@h", TOKEN,
+    ["a@b.example.com", "8.8.8.8", "[", "]", "jo@10.0.0.1", "jo@[::1]",
+     "2a00:1450:4001::8a", "4111 1111 1111 1111", "://u:pw1@h", TOKEN,
      "GB82 WEST 1234 5698 7654 32", "+49 30 5550 1234", "555-555-0199", "password = 'hunter22'",
      f"'{RANDOM}'", "-----BEGIN RSA PRIVATE KEY-----", "-----END RSA PRIVATE KEY-----", "AKIA",
      "<SECRET>", "<EMAIL>", "1", "@", ".", ":", " ", "'", "a", "-", "\n", "é"]
@@ -61,7 +62,10 @@ def test_nothing_is_counted_where_nothing_changes(text: str) -> None:
         ("to first.last@123.123.123.123.", "to <EMAIL>."),
         ("<jo@10.0.0.7>, jo@192.168.1.1:25", "<<EMAIL>>, <EMAIL>:25"),
         ("jo+x@[123.123.123.123], jo@[127.0.0.1]", "<EMAIL>, <EMAIL>"),
-        ("jo@[IPv6:2001:db8::1] jo@[2a00:1450::8a] jo@[ipv6:::ffff:8.8.8.8]", " ".join(["<EMAIL>"] * 3)),  # noqa: E501 - a row of a table
+        (
+            "jo@[IPv6:2001:db8::1] jo@[2a00:1450::8a] jo@[ipv6:::ffff:8.8.8.8]",
+            " ".join(["<EMAIL>"] * 3),
+        ),
         ("pkg@1.2.3, a@1.2.3.4.5, x@999.1.1.1, a@[b], list@[1]", None),
         ("@decorator.name and a @ b.c", None),
         ("key = AKIA" + "ABCDEFGHIJKLMNOP", "key = <SECRET>"),

@@ -37,6 +37,10 @@ RULES = UrlRules(
         ("https://good.example/bad.example", ""),
         ("http://good.example/page?id=1", "listed URL"),
         ("https://good.example/page?id=12", ""),
+        ("HTTPS://Good.EXAMPLE/page?id=1/", "listed URL"),
+        ("https://good.example/Page?id=1", ""),
+        ("https://good.example/page?ID=1", ""),
+        ("good.example/page?id=1", "listed URL"),
         ("https://good.example/The-Casino.html", "listed word in the URL"),
         ("https://good.example/casinos", ""),
         ("https://good.example/free-spins", "listed part of a word in the URL"),
@@ -63,6 +67,15 @@ def test_lists_come_inline_and_from_files_and_reasons_are_counted(tmp_path: Path
             "https://a.example/win", "https://a.example/b"]  # fmt: skip
     assert [urls[0], urls[4]] == stage.column("url", urls)
     assert {"dropped: listed domain": 2, "dropped: soft words in the URL": 1} == stage.counters
+
+
+def test_a_listed_url_is_one_page_by_the_case_of_its_path() -> None:
+    stage = StageRun("filter-urls", urls={"items": ["https://A.example/a/b/", "a.example/X?q=Y"]})
+    urls = ["https://a.example/A/b", "http://a.example/a/b", "https://a.example/a/b/",
+            "https://a.example/x?q=Y", "https://A.EXAMPLE/X?q=Y", "https://a.example/X?q=y",
+            "https://b.example/?u=https://a.example/a/b"]  # fmt: skip
+    assert [urls[0], urls[3], urls[5], urls[6]] == stage.column("url", urls)
+    assert {"dropped: listed URL": 3} == stage.counters
 
 
 def create(name: str, **values: Any) -> Any:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from strandline.plan.task import Task
 
@@ -46,6 +47,29 @@ def find_column(table: pa.Table, name: str) -> pa.ChunkedArray:
         msg = f"there is no column {name!r}; there are: {', '.join(table.column_names) or 'none'}"
         raise MissingColumnError(msg)
     return table.column(name)
+
+
+def find_field(table: pa.Table, path: str) -> pa.ChunkedArray:
+    """Return the column at a path such as `image.bytes`, of a column of maps one of their fields.
+
+    Raises:
+        MissingColumnError: there is none; the message lists those there are.
+    """
+    if path in table.column_names:
+        return table.column(path)
+    name, *fields = path.split(".")
+    column = find_column(table, name)
+    for field in fields:
+        kind = column.type
+        names = [each.name for each in kind] if pa.types.is_struct(kind) else []
+        if field not in names:
+            msg = (
+                f"the column {name!r} has no field {field!r}; it has: {', '.join(names) or 'none'}"
+            )
+            raise MissingColumnError(msg)
+        column = pc.struct_field(column, field)
+        name = f"{name}.{field}"
+    return column
 
 
 def list_strings(table: pa.Table, name: str) -> list[str]:

@@ -19,7 +19,7 @@ from pydantic import Field
 from strandline.plan.registry import register
 from strandline.plan.stage import Stage
 from strandline.plan.task import Task
-from strandline.stages.columns import find_column, list_strings
+from strandline.stages.columns import find_field, list_strings
 from strandline.stages.images.pictures import PICTURE, load_pillow, to_picture
 from strandline.stages.images.repairs import repair_file
 from strandline.stages.sources.opening import UnreadableFileError
@@ -44,11 +44,16 @@ class BadImages(StrEnum):
 
 @register("decode-images")
 class DecodeImages(Stage):
-    """Decodes `content` into tasks of one row: key, format, width, height and `picture`."""
+    """Decodes files into tasks of one row: key, format, width, height and `picture`."""
 
     class Params(Stage.Params):
         """Which images."""
 
+        column: str = Field(
+            default="content",
+            description="Column with the files. `image.bytes` is the field `bytes` of the column "
+            "`image`, as the hub's data sets have them; `image` alone finds it too.",
+        )
         max_pixels: int = Field(
             default=50_000_000, ge=1, description="Images of more pixels are dropped and counted."
         )
@@ -60,12 +65,13 @@ class DecodeImages(Stage):
 
     version = "4"
     params: Params
+    added_params: ClassVar[frozenset[str]] = frozenset({"column"})
     packages: ClassVar[tuple[str, ...]] = ("PIL",)
     keeps_columns = False
     adds_columns = tuple(IMAGE_SCHEMA.names)
 
     def list_needed_columns(self) -> tuple[str, ...]:
-        return ("key", "content")
+        return ("key", self.params.column.partition(".")[0])
 
     def setup(self) -> None:
         """Load the library."""
@@ -78,7 +84,9 @@ class DecodeImages(Stage):
             UnreadableFileError: an image can't be decoded and `badImages` is `fail`.
         """
         keys = list_strings(task.table, "key")
-        contents = find_column(task.table, "content")
+        contents = find_field(task.table, self.params.column)
+        if pa.types.is_struct(contents.type):
+            contents = find_field(task.table, f"{self.params.column}.bytes")
         tasks = []
         with self._bound():
             for key, content in zip(keys, contents, strict=True):
@@ -99,9 +107,9 @@ class DecodeImages(Stage):
         finally:
             self._images.MAX_IMAGE_PIXELS = before
 
-    def _decode(self, key: str, content: bytes) -> dict[str, Any] | None:
+    def _decode(self, key: str, content: bytes | None) -> dict[str, Any] | None:
         try:
-            kind, picture = self._read(content)
+            kind, picture = self._read(content or b"")
         except MemoryError:  # it says nothing of the file
             raise
         except self._images.DecompressionBombError:

@@ -27,19 +27,25 @@ from strandline.stages.tables.contents.row_groups import (
     read_group,
 )
 
+_KEY = "key"
+
 
 @register("read-parquet")
 class ReadParquet(Stage):
-    """Reads the row groups that a table names, whole or some columns of them."""
+    """Reads row groups, whole or some columns of them; a row without an own `key` gets one."""
 
     class Params(Stage.Params):
         """What is read."""
 
         columns: tuple[str, ...] | None = Field(
-            default=None, min_length=1, description="Columns to read; all of them when unset."
+            default=None,
+            min_length=1,
+            description="Columns to read; all of them when unset. `key` is the file's, or made of "
+            "where the row stands, such as `a.parquet#rg=0.17`.",
         )
         max_rows: int = Field(default=10_000, ge=1, description="Most rows of a task.")
 
+    version = "2"
     params: Params
 
     def list_needed_columns(self) -> tuple[str, ...]:
@@ -48,7 +54,8 @@ class ReadParquet(Stage):
     def change_columns(self, columns: Columns) -> Columns:
         del columns
         # Which columns a file has is not known before it is opened.
-        return Columns(self.params.columns or (), is_open=self.params.columns is None)
+        chosen = self.params.columns
+        return Columns((_KEY,), is_open=True) if chosen is None else Columns(chosen)
 
     def process(self, task: Task) -> list[Task] | None:
         """Return tasks of at most `maxRows` rows.
@@ -74,14 +81,24 @@ class ReadParquet(Stage):
             raise UnreadableFileError(msg) from error
         except (OSError, ParquetDamageError, pa.ArrowException, OverflowError) as error:
             raise explain_error(file.key, error) from error
+        table = self._add_key(table, f"{file.key}#rg={group}")
         for start in range(0, table.num_rows, self.params.max_rows):
             yield table.slice(start, self.params.max_rows)
+
+    def _add_key(self, table: pa.Table, source: str) -> pa.Table:
+        """Return the table with a key for each row, where it has none and none was left out."""
+        is_wanted = self.params.columns is None or _KEY in self.params.columns
+        if not is_wanted or _KEY in table.column_names:
+            return table
+        keys = pa.array((f"{source}.{row}" for row in range(table.num_rows)), pa.string())
+        return table.add_column(0, pa.field(_KEY, pa.string()), keys)
 
     def _read_group(self, parquet: pq.ParquetFile, group: int) -> pa.Table:
         columns = self.params.columns
         names = parquet.schema_arrow.names
         for name in columns or ():
-            if name not in names:
+            if name not in names and name != _KEY:
                 msg = f"there is no column {name!r}; there are: {', '.join(names)}"
                 raise MissingColumnError(msg)
-        return read_group(parquet, group, columns)
+        stored = None if columns is None else [name for name in columns if name in names]
+        return read_group(parquet, group, stored)

@@ -11,7 +11,7 @@ from strandline.plan.stage import Stage
 from strandline.plan.task import Task
 from strandline.stages.columns import keep_rows, list_strings
 from strandline.stages.web.item_lists import ItemList, ListedParams
-from strandline.stages.web.url_rules import UrlRules, find_fault, strip_scheme
+from strandline.stages.web.url_rules import UrlRules, find_fault, normalise_url
 
 _LISTS = ("domains", "urls", "words", "subwords", "soft_words")
 
@@ -28,7 +28,9 @@ class FilterUrls(Stage):
             default=ItemList(), description="Hosts; what is below them is dropped too."
         )
         urls: ItemList = Field(
-            default=ItemList(), description="Whole URLs, whatever their scheme and last slash."
+            default=ItemList(),
+            description="Whole URLs, whatever their scheme and last slash; case counts in what "
+            "follows the host.",
         )
         words: ItemList = Field(
             default=ItemList(),
@@ -50,9 +52,11 @@ class FilterUrls(Stage):
 
         def normalise(self, name: str, items: Iterable[str]) -> frozenset[str]:
             """Return the items of a list as they are compared; URLs without scheme, last slash."""
-            lowered = super().normalise(name, items)
-            return frozenset(map(strip_scheme, lowered)) if name == "urls" else lowered
+            if name == "urls":
+                return frozenset(map(normalise_url, items))
+            return super().normalise(name, items)
 
+    version = "2"
     params: Params
     keeps_columns = True
 

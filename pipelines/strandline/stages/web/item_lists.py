@@ -26,7 +26,9 @@ from strandline.stages.sources.opening import (
 class ItemList(Stage.Params):
     """Items that stand in the pipeline, or in files of one item a line."""
 
-    items: tuple[str, ...] = Field(default=(), description="Items, in any case.")
+    items: tuple[str, ...] = Field(
+        default=(), description="Items; their case counts where the list says so."
+    )
     paths: tuple[str, ...] = Field(
         default=(),
         description="Files or URLs of items, one a line; lines that begin with `#` are passed "

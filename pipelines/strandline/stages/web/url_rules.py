@@ -11,14 +11,15 @@ from typing import NamedTuple
 from urllib.parse import urlsplit
 
 _BREAKS = re.compile(r"[^0-9a-z]+")
+_HOST = re.compile(r"[^/?#]*")
 
 
 class UrlRules(NamedTuple):
-    """What makes a URL unwanted. All of it is in lower case.
+    """What makes a URL unwanted. All of it is in lower case, but paths and queries of `urls`.
 
     Attributes:
         domains: hosts, with all that is below them.
-        urls: whole addresses, without scheme and without a slash at the end.
+        urls: whole addresses, as `normalise_url` gives them.
         words: what stands between two characters that are no letters or digits.
         subwords: what stands anywhere, once such characters are taken out.
         soft_words: words of which `most_soft_words` are borne.
@@ -41,7 +42,7 @@ def find_fault(url: str, rules: UrlRules) -> str:
         return "no URL"
     if not rules.domains.isdisjoint(_list_parents(host)):
         return "listed domain"
-    if rules.urls and strip_scheme(lowered) in rules.urls:
+    if rules.urls and normalise_url(url) in rules.urls:
         return "listed URL"
     words = set(_BREAKS.split(lowered))
     if not rules.words.isdisjoint(words):
@@ -72,6 +73,15 @@ def _list_parents(host: str) -> Iterator[str]:
         host = host.partition(".")[2]
 
 
-def strip_scheme(url: str) -> str:
-    """Return a URL without its scheme and the slash at its end."""
-    return url.partition("://")[2].rstrip("/") if "://" in url else url.rstrip("/")
+def normalise_url(url: str) -> str:
+    """Return a URL without its scheme and the slash at its end; its host is in lower case.
+
+    The case of a path and of a query counts: on most servers they are other pages.
+    """
+    rest = url.strip()
+    scheme, found, after = rest.partition("://")
+    # A URL within a query is no scheme.
+    rest = after if found and scheme.isalnum() else rest
+    host = _HOST.match(rest)
+    end = host.end() if host else 0
+    return (rest[:end].lower() + rest[end:]).rstrip("/")
