@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from make_crawl import format_record, pack
 
 from stage_runs import StageRun
+from strandline.stages.sources.opening import UnreadableFileError
 from web_archive import Page, format_page
 
 HEAD = "HTTP/1.1 200 OK\r\nContent-Type: text/html"
@@ -138,6 +139,30 @@ def test_a_member_of_many_records_that_was_cut_keeps_what_came_before(
     rows, stage = read(path)
     assert [page.url for page in PAGES[:-1]] == [row["url"] for row in rows]
     assert {"dropped: broken record, truncated": 1} == stage.counters
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "problem"),
+    [
+        ("a.warc", b"<html>Please log in</html>", "no WARC header"),
+        ("a.warc.gz", b"<html>Please log in</html>", "damaged compression"),
+        ("a.warc.gz", pack(b"<html>Please log in</html>"), "no WARC header"),
+        ("a.warc.gz", pack(RECORDS[1])[:40], "truncated"),
+        ("a.warc", b"\xfd7zXZ\0\0" + bytes(99), "no WARC header"),
+    ],
+)
+def test_a_file_without_any_record_fails_its_source(
+    tmp_path: Path, name: str, content: bytes, problem: str
+) -> None:
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(UnreadableFileError, match=rf"{name}: no record .* \({problem}\)"):
+        read(tmp_path / name)
+
+
+@pytest.mark.parametrize("name", ["a.warc", "a.warc.gz"])
+def test_an_empty_file_has_no_rows(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_bytes(b"")
+    assert [] == read(tmp_path / name)[0]
 
 
 OTHERS = ("request", "metadata", "warcinfo", "revisit", "continuation")

@@ -111,8 +111,8 @@ def _read_meta(text: bytes) -> str:
     if b"charset" in attributes:
         return _find_own_codec(attributes[b"charset"])
     if attributes.get(b"http-equiv", b"").strip().lower() == b"content-type":
-        told = _CHARSET.search(attributes.get(b"content", b""))
-        return _find_own_codec(told[1]) if told else ""
+        parameter = _CHARSET.search(attributes.get(b"content", b""))
+        return _find_own_codec(parameter[1]) if parameter else ""
     return ""
 
 
@@ -134,10 +134,10 @@ def _find_codec(label: str) -> str:
 
 def _list_declared(content: bytes, charset: str) -> list[str]:
     # What is called ASCII and is not is in an encoding that nobody has told.
-    is_told = bool(charset) and charset.strip().lower() not in _ASCII
-    told = _find_codec(charset) if is_told else ""
+    is_declared = bool(charset) and charset.strip().lower() not in _ASCII
+    header = _find_codec(charset) if is_declared else ""
     own = find_meta_charset(content)
-    names = [name for name in (told, own) if name and name not in _UTF16]
+    names = [name for name in (header, own) if name and name not in _UTF16]
     if len(set(names)) > 1 and _guess(content) == own:
         names.reverse()  # a server's default for all its pages, against a page and its bytes
     return names

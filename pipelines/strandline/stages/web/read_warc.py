@@ -16,6 +16,7 @@ from strandline.stages.columns import find_column
 from strandline.stages.sources.file_references import FileReference, list_references
 from strandline.stages.sources.opening import (
     READ_ERRORS,
+    UnreadableFileError,
     explain_error,
     open_binary,
     open_decompressed,
@@ -73,7 +74,7 @@ class ReadWarc(Stage):
         """Yield tasks of pages, in the order of the file; broken records are counted.
 
         Raises:
-            UnreadableFileError: a file can't be read.
+            UnreadableFileError: a file can't be read, or no record is in it.
         """
         starts = find_column(task.table, "start").to_pylist()
         stops = find_column(task.table, "stop").to_pylist()
@@ -96,8 +97,13 @@ class ReadWarc(Stage):
     ) -> Iterator[tuple[str, WebRecord]]:
         params = self.params
         numbers: Counter[int] = Counter()
+        # Of a range nothing follows: all of its records may begin in others.
+        is_understood = start > 0 or stop is not None
+        problem = ""
         try:
             for chunk in self._cut(file.path, start, stop):
+                is_understood = is_understood or not chunk.problem
+                problem = problem or chunk.problem
                 record = WebRecord(problem=chunk.problem)
                 if not chunk.problem:
                     record = parse_record(chunk.data, params.records, params.max_record_bytes)
@@ -111,6 +117,12 @@ class ReadWarc(Stage):
                     yield (f"{key}.{number}" if number else key), record
         except READ_ERRORS as error:
             raise explain_error(file.key, error) from error
+        if problem and not is_understood:
+            msg = (
+                f"{file.key}: no record of a WARC file is in it ({problem}); take it out of "
+                "`paths`, or fetch it again"
+            )
+            raise UnreadableFileError(msg)
 
     def _cut(self, path: str, start: int, stop: int | None) -> Iterator[Chunk]:
         most = self.params.max_record_bytes
