@@ -49,6 +49,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
+LONGEST_ID = 16
+
+
+def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
+    """Name bytes by their parameter: gzip has the time in it, and processes would differ in it."""
+    return argname if isinstance(val, bytes) and len(val) > LONGEST_ID else None
+
+
 class FileScheduling(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no types
     """Keeps the tests of a file in one process, for the fixtures that they share."""
 
