@@ -9,8 +9,8 @@ from __future__ import annotations
 import base64
 import json
 import math
-from collections.abc import Callable, Iterator
-from datetime import UTC, date, datetime, timedelta, tzinfo
+from collections.abc import Callable, Collection, Iterator
+from datetime import UTC, date, datetime, time, timedelta, tzinfo
 from functools import partial
 from typing import Any
 
@@ -40,15 +40,20 @@ def list_rows(table: pa.Table) -> Iterator[dict[str, Any]]:
     check_names(table.schema)
     formats = {field.name: _find_format(field.type) for field in table.schema}
     timed = {name: change for name, change in formats.items() if change is not None}
-    fields = [
-        pa.field(field.name, _count_type(field.type)) if field.name in timed else field
-        for field in table.schema
-    ]
-    for batch in table.cast(pa.schema(fields)).to_batches(max_chunksize=_BATCH_ROWS):
+    for batch in _count_times(table, timed.keys()).to_batches(max_chunksize=_BATCH_ROWS):
         for row in batch.to_pylist():
             for name, change in timed.items():
                 row[name] = change(row[name])
             yield row
+
+
+def _count_times(table: pa.Table, names: Collection[str]) -> pa.Table:
+    """Return the table with whole numbers for the times in some columns."""
+    fields = [
+        pa.field(field.name, _count_type(field.type)) if field.name in names else field
+        for field in table.schema
+    ]
+    return table.cast(pa.schema(fields)) if names else table
 
 
 def format_json(row: dict[str, Any], **layout: Any) -> str:  # noqa: ANN401 - of `json.dumps`
@@ -65,7 +70,10 @@ def format_json(row: dict[str, Any], **layout: Any) -> str:  # noqa: ANN401 - of
 
 
 def _format_value(value: object) -> object:
-    return base64.b64encode(value).decode() if isinstance(value, bytes) else str(value)
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode()
+    # Times in types that are not looked into, such as views of lists.
+    return value.isoformat() if isinstance(value, date | time) else str(value)
 
 
 def _replace_nan(value: Any) -> Any:  # noqa: ANN401 - JSON
@@ -128,7 +136,7 @@ def _format_map(key: Format | None, item: Format | None) -> Format | None:
     if key is None and item is None:
         return None
     key, item = key or _leave, item or _leave
-    return lambda pairs: pairs and [(key(one), item(other)) for one, other in pairs]
+    return lambda pairs: pairs and [(key(name), item(value)) for name, value in pairs]
 
 
 def _format_struct(fields: dict[str, Format | None]) -> Format | None:

@@ -44,7 +44,7 @@ _MARKS = (
     (0, b"\xff\xd8\xff", "a JPEG picture", "list it by files"),
     (0, b"WARC/", "WARC", "list it by warc-files"),
     (257, b"ustar", "tar", "read it by read-webdataset"),
-    (0, b"version https://git-lfs", "a pointer of Git LFS", "fetch the file itself (git lfs pull)"),
+    (0, b"version https:", "a pointer of Git LFS", "fetch the file itself (git lfs pull)"),
     (0, b"\xff\xfe", "UTF-16", _CONVERT_TEXT),
     (0, b"\xfe\xff", "UTF-16", _CONVERT_TEXT),
 )
