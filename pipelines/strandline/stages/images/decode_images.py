@@ -131,10 +131,10 @@ class DecodeImages(Stage):
         except (MemoryError, self._images.DecompressionBombError):
             raise
         except Exception:  # a decoder may raise anything over a damaged file
-            repaired = repair_file(content)
-            if repaired is None:
+            substitute = repair_file(content)
+            if substitute is None:
                 raise
-            answer = self._open(repaired)
+            answer = self._open(substitute)
         self.count("repaired")
         return answer
 

@@ -38,8 +38,8 @@ def _drop_notes(content: bytes) -> bytes | None:
         if content[at + 4 : at + 8] not in _NOTES:
             pieces.append(content[at : at + size])
         at += size
-    repaired = b"".join(pieces)
-    return repaired if len(repaired) < len(content) else None
+    shorter = b"".join(pieces)
+    return shorter if len(shorter) < len(content) else None
 
 
 def _append_end(content: bytes) -> bytes | None:
@@ -49,15 +49,15 @@ def _append_end(content: bytes) -> bytes | None:
     the two pictures differ, pixels are missing.
     """
     content = content.rstrip(b"\xff\0")  # half of a mark, or a hole
-    completed = content + _JPEG_END
-    image, other = _decode(completed), _decode(content + _FILL + _JPEG_END)
+    with_end = content + _JPEG_END
+    image, other = _decode(with_end), _decode(content + _FILL + _JPEG_END)
     if image.info.get("progressive") and not _is_last_scan(content):
         return None
     differing = load_pillow("ImageChops").difference(image.convert("RGB"), other.convert("RGB"))
     box = differing.getbbox()
     missing = image.height - box[1] if box else 0
     is_whole = missing <= min(_MOST_ROWS, image.height // _MOST_SHARE)
-    return completed if is_whole else None
+    return with_end if is_whole else None
 
 
 def _decode(content: bytes) -> Any:  # noqa: ANN401 - Pillow's image

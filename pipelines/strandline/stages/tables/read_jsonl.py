@@ -74,16 +74,16 @@ class ReadJsonl(Stage):
         """
         files = list_references(task)
         lines = (line for file in files for line in self._read(file))
-        tasks, read = [], set()
+        tasks, with_rows = [], set()
         while chunk := list(islice(lines, self.params.max_rows)):
             table, misfits = build_table([line.row for line in chunk])
             for at, misfit in sorted(misfits.items()):
                 self._refuse(chunk[at], misfit)
-            read |= {line.file.key for at, line in enumerate(chunk) if at not in misfits}
+            with_rows |= {line.file.key for at, line in enumerate(chunk) if at not in misfits}
             if table is not None:
                 tasks.append(task.replace(table))
         for file in files:
-            if file.key not in read:
+            if file.key not in with_rows:
                 self._check_empty(file)
         return tasks or None
 

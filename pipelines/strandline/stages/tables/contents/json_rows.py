@@ -50,14 +50,14 @@ def build_table(rows: Sequence[Row]) -> tuple[pa.Table | None, dict[int, RowMisf
         return _convert(rows), {}
     except _ARROW_ERRORS:
         misfits = find_misfits(rows)
-    kept = [at for at in range(len(rows)) if at not in misfits]
-    while kept:
+    fitting = [at for at in range(len(rows)) if at not in misfits]
+    while fitting:
         try:
-            return _convert([rows[at] for at in kept]), misfits
+            return _convert([rows[at] for at in fitting]), misfits
         except _ARROW_ERRORS as error:
-            at = _find_first(rows, kept)
+            at = _find_first(rows, fitting)
             misfits[at] = RowMisfit("", "value that Arrow has no form for", str(error))
-            kept.remove(at)
+            fitting.remove(at)
     return None, misfits
 
 
@@ -66,17 +66,17 @@ def _convert(rows: Sequence[Row]) -> pa.Table:
     return pa.table({name: pa.array([row.get(name) for row in rows]) for name in names})
 
 
-def _find_first(rows: Sequence[Row], kept: Sequence[int]) -> int:
+def _find_first(rows: Sequence[Row], fitting: Sequence[int]) -> int:
     """Return the first row that doesn't fit to those before it."""
-    low, high = 0, len(kept)  # rows of which `low` fit and `high` don't
+    low, high = 0, len(fitting)  # rows of which `low` fit and `high` don't
     while high - low > 1:
         middle = (low + high) // 2
         try:
-            _convert([rows[at] for at in kept[:middle]])
+            _convert([rows[at] for at in fitting[:middle]])
             low = middle
         except _ARROW_ERRORS:
             high = middle
-    return kept[high - 1]
+    return fitting[high - 1]
 
 
 def find_misfits(rows: Sequence[Row]) -> dict[int, RowMisfit]:

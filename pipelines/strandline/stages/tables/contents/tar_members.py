@@ -109,18 +109,18 @@ def list_members(file: BinaryIO, is_wanted: Callable[[str], bool]) -> Iterator[T
     Raises:
         TarDamageError: something is there that is no tar, or something is missing.
     """
-    stream, extended, shared = _TarStream(file), _Extended(), _Extended()
+    stream, extended, defaults = _TarStream(file), _Extended(), _Extended()
     while any(head := _read_head(stream)):
         offset = stream.offset - _BLOCK
         kind, size = head[156:157], _parse_number(head[124:136])
         if size is None or size < 0:
             raise stream.explain(offset, "a head without a size")
         if kind in _EXTENDED or kind in (_GLOBAL, _LONG_NAME, _LONG_LINK):
-            target = shared if kind == _GLOBAL else extended
+            target = defaults if kind == _GLOBAL else extended
             _read_extended(stream, offset, kind, size, target)
             continue
-        name = extended.name or shared.name or _parse_name(head)
-        size = next(each for each in (extended.size, shared.size, size) if each is not None)
+        name = extended.name or defaults.name or _parse_name(head)
+        size = next(each for each in (extended.size, defaults.size, size) if each is not None)
         is_file, is_folder = _classify_kind(stream, offset, kind, name)
         # Heads of links and folders may have a size that no content follows.
         content = stream.read_content(name, size, is_wanted=is_wanted(name)) if is_file else b""
