@@ -88,7 +88,7 @@ def test_a_node_whose_end_is_announced(ground: Ground, figures: Figures, spot_no
     figures.note("the end of the head's spot node is announced", story, past)
 
 
-def test_a_drain_of_the_head_s_node_that_a_budget_holds_up_is_told(ground: Ground) -> None:
+def test_a_drain_that_a_budget_holds_up_is_reported(ground: Ground) -> None:
     ray = ground.render("x")["spec"]["ray"]
     ray["voluntaryDisruptions"] = {"podDisruptionBudget": True}
     story = ground.begin("corpus", count=COUNT, stages=[WORK], finished=EARLY, spec={"ray": ray})

@@ -17,7 +17,7 @@ from ray.exceptions import ActorDiedError, ActorUnavailableError, NodeDiedError
 from strandline.engine.call.slots import Slot, split_opened
 from strandline.engine.core.ports import Control
 from strandline.engine.core.worker_pool import Call, ChainStreak, Worker
-from strandline.engine.preemption.nodes import NodeMarks
+from strandline.engine.preemption.nodes import LostNodes
 from strandline.engine.ray.losses import Losses
 from strandline.ledger.tally import Tally
 from strandline.plan.receipt import Emitted, Event, Failure, Receipt, StageCounts
@@ -76,7 +76,7 @@ class NodeLossPlayer:
 
     def __init__(self, sources: int, children: int) -> None:
         self.flow = make_flow(*[1] * STAGES)
-        self.marks = NodeMarks("head")
+        self.marks = LostNodes("head")
         self.children = children
         self.clock = 0.0
         self.failures: list[Failure] = []

@@ -19,7 +19,7 @@ from strandline.engine.preemption.departures import (
     Departures,
     Evacuation,
 )
-from strandline.engine.preemption.nodes import STAY_SECONDS, NodeMarks
+from strandline.engine.preemption.nodes import STAY_SECONDS, LostNodes
 from test_flow import make_flow, make_slots
 
 
@@ -152,7 +152,7 @@ def take(departures: Departures, *notices: DepartureNotice, now: float = 0.0) ->
 
 
 def test_a_notice_marks_its_node_and_is_told_once() -> None:
-    marks = NodeMarks("here")
+    marks = LostNodes("here")
     departures = Departures(marks)
     notice = DepartureNotice("10.0.0.1", 30.0, "spot node x is taken back")
     assert take(departures, notice) == ["node 10.0.0.1 goes in 30 s: spot node x is taken back"]
@@ -163,7 +163,7 @@ def test_a_notice_marks_its_node_and_is_told_once() -> None:
 
 @given(ends=st.lists(st.floats(0.0, 1e4), min_size=1, max_size=5))
 def test_law_of_several_notices_the_earliest_end_counts(ends: list[float]) -> None:
-    marks = NodeMarks("here")
+    marks = LostNodes("here")
     departures = Departures(marks)
     for end in ends:
         take(departures, DepartureNotice("10.0.0.1", end))
@@ -171,7 +171,7 @@ def test_law_of_several_notices_the_earliest_end_counts(ends: list[float]) -> No
 
 
 def test_a_node_that_nobody_knows_and_the_drivers_own_have_nothing_to_leave() -> None:
-    marks = NodeMarks("here")
+    marks = LostNodes("here")
     departures = Departures(marks)
     assert (
         take(departures, DepartureNotice("10.9.9.9", 1.0), DepartureNotice("10.0.0.9", 1.0)) == []
@@ -181,7 +181,7 @@ def test_a_node_that_nobody_knows_and_the_drivers_own_have_nothing_to_leave() ->
 
 
 def test_a_node_that_is_gone_has_nothing_left() -> None:
-    marks = NodeMarks("here")
+    marks = LostNodes("here")
     departures = Departures(marks)
     take(departures, DepartureNotice("10.0.0.1", 1.0))
     marks.learn(["a"])
@@ -189,7 +189,7 @@ def test_a_node_that_is_gone_has_nothing_left() -> None:
 
 
 def test_a_node_that_stays_is_trusted_again() -> None:
-    marks = NodeMarks("here")
+    marks = LostNodes("here")
     departures = Departures(marks)
     notice = DepartureNotice("10.0.0.1", 10.0)
     take(departures, notice)
@@ -202,7 +202,7 @@ def test_a_node_that_stays_is_trusted_again() -> None:
 
 
 def test_law_a_node_is_left_only_once_nothing_was_there_for_a_moment() -> None:
-    marks = NodeMarks("here")
+    marks = LostNodes("here")
     departures = Departures(marks)
     take(departures, DepartureNotice("10.0.0.1", 100.0))
     assert departures.settle({}, 0.0) == {"a": 1}

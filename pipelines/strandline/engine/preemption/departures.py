@@ -15,7 +15,7 @@ from strandline.engine.call.slots import Slot
 from strandline.engine.core.flow import Flow
 from strandline.engine.core.ports import DepartureNotice
 from strandline.engine.core.worker_pool import Call
-from strandline.engine.preemption.nodes import NodeMarks
+from strandline.engine.preemption.nodes import LostNodes
 
 SETTLE_SECONDS = 1.0
 COPIES = 64  # that are made at a time
@@ -37,7 +37,7 @@ class DataPort(Protocol):
 class Departures:
     """Notices that were taken in, by the name of the node in each."""
 
-    def __init__(self, marks: NodeMarks) -> None:
+    def __init__(self, marks: LostNodes) -> None:
         self._marks = marks
         self._taken: dict[str, DepartureNotice] = {}
         self._nodes: dict[str, frozenset[str]] = {}

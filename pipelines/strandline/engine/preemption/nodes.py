@@ -19,7 +19,7 @@ STAY_SECONDS = 120.0
 
 
 @dataclass(slots=True)
-class NodeMarks:
+class LostNodes:
     """What is known of nodes, by their ids.
 
     Attributes:

@@ -21,7 +21,7 @@ from strandline.engine.core.ports import Ending, Leave, WorkCost
 from strandline.engine.core.worker_pool import Call, Worker
 from strandline.engine.preemption.departures import Departures, Evacuation
 from strandline.engine.preemption.fitting import fits, fits_next, is_hopeless, predict_ends
-from strandline.engine.preemption.nodes import NodeMarks
+from strandline.engine.preemption.nodes import LostNodes
 from strandline.engine.ray.connection import first_line, unwrap
 from strandline.engine.ray.demand import Demand, read_full_size
 from strandline.engine.ray.driver import POLL_SECONDS, DrivenEngine, Driver, DriverInputs
@@ -46,7 +46,7 @@ class _RayDriver(Driver):
         self._pools = RayPools(name, chains, outputs, control.inflight, now=control.now)
         plans = [chain.plan for chain in chains]
         self._here = str(ray.get_runtime_context().get_node_id())
-        self._marks = NodeMarks(self._here)
+        self._marks = LostNodes(self._here)
         self._scaler = Scaler(plans, self._pools, outputs, control.notes, control.now, self._marks)
         self._first_workers = FirstWorkers(given.wait)
         self._demand = Demand(read_full_size(os.environ), control.now)

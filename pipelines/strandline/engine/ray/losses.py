@@ -26,7 +26,7 @@ from strandline.engine.core.ports import Control
 from strandline.engine.core.worker_pool import Call, Worker
 from strandline.engine.preemption.blame import Blame, WorkerDeath
 from strandline.engine.preemption.lost_work import WorkMeter, name_loss
-from strandline.engine.preemption.nodes import DEATH_SECONDS, SILENCE_SECONDS, NodeMarks
+from strandline.engine.preemption.nodes import DEATH_SECONDS, SILENCE_SECONDS, LostNodes
 from strandline.engine.preemption.replays import REPLAYS_PER_SOURCE, Replays
 from strandline.engine.ray.connection import first_line
 from strandline.engine.ray.ledger_actor import RayLedger
@@ -104,13 +104,13 @@ class Losses:
         pools: RayPools,
         ledger: RayLedger,
         control: Control,
-        marks: NodeMarks | None = None,
+        marks: LostNodes | None = None,
     ) -> None:
         self._flow = flow
         self._pools = pools
         self._ledger = ledger
         self._control = control
-        self._marks = NodeMarks() if marks is None else marks
+        self._marks = LostNodes() if marks is None else marks
         self.replays = Replays(flow)
         self.anything_died = False
         self.work = WorkMeter()

@@ -22,7 +22,7 @@ from strandline.engine.autoscaler.model import (
 from strandline.engine.autoscaler.planner import plan
 from strandline.engine.core.flow import StageQueue
 from strandline.engine.core.worker_pool import Worker
-from strandline.engine.preemption.nodes import NodeMarks
+from strandline.engine.preemption.nodes import LostNodes
 from strandline.engine.ray.pool import RayPools
 from strandline.plan.pipeline import StagePlan
 from strandline.storage.outputs.outputs import OutputLocation
@@ -55,9 +55,9 @@ class Scaler:
         outputs: OutputLocation,
         notes: list[str],
         now: Callable[[], float],
-        marks: NodeMarks | None = None,
+        marks: LostNodes | None = None,
     ) -> None:
-        self._marks = marks or NodeMarks(str(ray.get_runtime_context().get_node_id()))
+        self._marks = marks or LostNodes(str(ray.get_runtime_context().get_node_id()))
         self._here = self._marks.here
         self._stages = stages
         self._pools = pools

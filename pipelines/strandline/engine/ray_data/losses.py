@@ -15,7 +15,7 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from strandline.engine.core.pools import PoolState
 from strandline.engine.core.ports import Control
-from strandline.engine.preemption.nodes import NodeMarks
+from strandline.engine.preemption.nodes import LostNodes
 from strandline.engine.ray.scaler import list_nodes
 from strandline.plan.receipt import Failure
 from strandline_api.outcome.causes import Cause
@@ -159,7 +159,7 @@ class WorkerLosses:
         self._control = control
         self._pools = [PoolState() for _ in names]
         self._short_of_memory: set[str] = set()
-        self._marks = NodeMarks()
+        self._marks = LostNodes()
         self.has_lost_node()
 
     def has_lost_node(self) -> bool:
