@@ -16,6 +16,7 @@ from last_release import ROOT, LastRelease, reading
 from pipeline_documents import SMALLEST, pipelines
 from status_documents import ATTEMPT_STATUS, PIPELINE_STATUS, like
 from stored_documents import plant_unknown, prune, schema_of, store
+from strandline.plan.registry import find_stage
 from strandline.run.manifest.manifest import read_manifest
 from strandline_api.documents.documents import parse_pipeline
 from strandline_api.documents.stored import (
@@ -35,6 +36,17 @@ TODAY = pipeline_definition()
 # Those that can be planned before anything has run.
 EXAMPLES = sorted((ROOT / "pipelines" / "examples").glob("*[!2].yaml"))
 # Of stages that it has not.
+# Stages whose results were wrong under the last release, with their versions of then: a ledger that
+# was begun with one says so, and goes on when it is told to (`onChange`). All others just go on.
+MENDED = {
+    "decode-images": "3",
+    "extract-text": "1",
+    "filter-urls": "1",
+    "read-parquet": "1",
+    "read-warc": "1",
+    "redact-pii": "1",
+    "redact-secrets": "1",
+}
 NEW_EXAMPLES = {"fineweb", "video", "web-pages"}
 Json = dict[str, Any]
 
@@ -117,6 +129,10 @@ def test_its_driver_goes_on_with_the_same_ledger(
     document = next(yaml.safe_load_all(path.read_text(encoding="utf-8")))  # the first of its passes
     document["metadata"]["namespace"] = "team"
     monkeypatch.syspath_prepend(str(path.parent))
+    for name, version in MENDED.items():
+        stage = find_stage(name)
+        assert stage.version != version
+        monkeypatch.setattr(stage, "version", version)
     full = store(document, TODAY)
     handed = render_document(forward_document(full, parse_pipeline(full).spec))
     if path.stem in NEW_EXAMPLES:

@@ -63,12 +63,12 @@ def read_group(
     number = parquet.metadata.num_row_groups
     if group >= number:
         raise ParquetDamageError(f"there is no row group {group}; there are {number:,}")
-    names = Counter(columns or parquet.schema_arrow.names)
+    names = Counter(parquet.schema_arrow.names if columns is None else columns)
     twice = [name for name in names if parquet.schema_arrow.names.count(name) > 1]
     if twice:
         what = f"several columns are called {twice[0]!r}"
         raise ParquetDamageError(f"{what}; write the file with a name for each")
-    table = parquet.read_row_group(group, columns=list(columns) if columns else None)
+    table = parquet.read_row_group(group, columns=None if columns is None else list(columns))
     for name, column in zip(table.column_names, table.columns, strict=True):
         try:
             column.validate(full=True)
