@@ -15,7 +15,7 @@ import yaml
 
 from api_server import ApiServer
 from kube_client import KubeClient, ServerStage
-from kuberay_player import Troupe
+from kuberay_player import NODE, Troupe
 from recordings import Json
 from strandline_api.names import CANCEL_ANNOTATION
 
@@ -103,6 +103,15 @@ def apply_pipeline(client: KubeClient, namespace: str) -> Json:
     return client.apply(text, "CurationPipeline", NAME, namespace, fieldManager="somebody")
 
 
+def make_node(client: KubeClient) -> None:
+    """Make the node of all pods, where there is none: pods of a node that is gone were lost."""
+    if client.get("Node", NODE) is None:
+        ready = {"type": "Ready", "status": "True", "reason": "KubeletReady"}
+        node: Json = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": NODE}}
+        client.create(node, "")
+        client.put_status("Node", NODE, {"conditions": [ready]}, "")
+
+
 def describe(spec: Json) -> Json:
     """What two tellings of a story have in common in an attempt's spec."""
     return {
@@ -132,6 +141,7 @@ class Performance:
     def open(cls, server: ApiServer, client: KubeClient, story: Story) -> Performance:
         """Apply the pipeline in a new namespace."""
         namespace = server.make_namespace("run", client)
+        make_node(client)
         pipeline = apply_pipeline(client, namespace)
         begin = datetime.now(UTC)
         troupe = Troupe(ServerStage(client), namespace, story.programme, begin=begin)

@@ -182,6 +182,22 @@ def test_a_kill_for_memory_is_told_beside_a_shutdown() -> None:
     assert found == {Cause.NODE_LOST, Cause.OOM_KILLED}
 
 
+@pytest.mark.parametrize(
+    "marks",
+    [
+        NodeMarks("node-1", is_gone=True),
+        NodeMarks("node-1", is_deleting=True),
+        NodeMarks("node-1", is_silent=True),
+    ],
+)
+def test_a_kill_for_memory_is_not_explained_by_a_node_that_went_later(marks: NodeMarks) -> None:
+    """An autoscaler removes a node that has become empty."""
+    pod = Pod.read(spell_pod(spell_status("Failed", state=spell_end(137, "OOMKilled"))))
+    assert [seen.cause for seen in find_pod_evidence(pod, marks)] == [Cause.OOM_KILLED]
+    killed = Pod.read(spell_pod(spell_status("Failed", state=spell_end(137, "Error"))))
+    assert next(find_pod_evidence(killed, marks)).cause is Cause.NODE_LOST
+
+
 def test_law_only_a_shortage_and_a_limit_advise_to_raise_anything() -> None:
     asking = {
         kind for kind in Disruption if "aise" in kind.advice and "`consolidate" not in kind.advice

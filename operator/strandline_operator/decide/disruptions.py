@@ -85,6 +85,8 @@ _BY_TAINT, _BY_GC, _BY_KUBELET = (
 LOST_CONTAINER = "ContainerStatusUnknown"
 _LOST_BY_RUNTIME, _LOST_CODE = "Unknown", 255
 _AGAIN = "Failed, then again Pending"
+# That a node is not there, or not heard of; nobody says that it was taken.
+_ABSENCES = frozenset({GONE.name, DELETION.name, DIED.name})
 # Karpenter's words for why, in events about a pod that it evicts or a node that it ends.
 _KARPENTER_WHY = (
     (re.compile(r"underutilized|empty|consolidat", re.IGNORECASE), Disruption.NODE_CONSOLIDATED),
@@ -164,7 +166,14 @@ def find_taking(
     taking = next(filter(None, (read(case) for read in _READERS)), None)
     if taking is None and _is_going(pod):
         taking = _name_taker(case) or _find_death(case)
+        # A node that goes later has not ended what the kernel had killed for memory before.
+        if taking is not None and taking.mark in _ABSENCES and _was_killed_for_memory(pod):
+            taking = None
     return None if taking is None else replace(taking, is_spot=case.is_spot)
+
+
+def _was_killed_for_memory(pod: Pod) -> bool:
+    return any(end.reason == "OOMKilled" for container in pod.containers for end in container.ends)
 
 
 def find_mark(pod: Pod, marks: NodeMarks | None, notices: Iterable[Notice] = ()) -> Taking | None:
