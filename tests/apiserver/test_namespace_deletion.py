@@ -49,6 +49,12 @@ def wait_for(is_so: Callable[[], object], performance: Performance) -> None:
         time.sleep(PAUSE)
 
 
+def is_deleting(performance: Performance) -> bool:
+    performance.look()
+    pipeline = performance.pipeline
+    return pipeline is not None and "deletionTimestamp" in pipeline["metadata"]
+
+
 def is_gone(performance: Performance) -> bool:
     return performance.client.get("Namespace", performance.namespace) is None
 
@@ -102,6 +108,8 @@ def test_where_the_operator_is_gone_the_removal_s_command_lets_the_namespace_go(
 
 def hold_still(performance: Performance) -> None:
     """See that the finalizer holds the namespace as long as no operator is there."""
+    # The namespace's controller comes to the pipeline when it does.
+    wait_for(lambda: is_deleting(performance), performance)
     end = time.monotonic() + STILL
     while time.monotonic() < end:
         asyncio.run(performance.troupe.tick())
