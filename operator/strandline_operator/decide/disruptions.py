@@ -27,7 +27,7 @@ from strandline_operator.decide.taker_marks import (
 )
 from strandline_operator.model.nodes import NodeMarks
 from strandline_operator.model.notices import Notice
-from strandline_operator.model.objects import Pod
+from strandline_operator.model.objects import OOM_KILLED, Pod
 
 _OVER_LIMIT = re.compile(
     r"ephemeral local storage usage exceeds|exceeded its local ephemeral storage limit"
@@ -173,7 +173,7 @@ def find_taking(
 
 
 def _was_killed_for_memory(pod: Pod) -> bool:
-    return any(end.reason == "OOMKilled" for container in pod.containers for end in container.ends)
+    return any(end.reason == OOM_KILLED for container in pod.containers for end in container.ends)
 
 
 def find_mark(pod: Pod, marks: NodeMarks | None, notices: Iterable[Notice] = ()) -> Taking | None:

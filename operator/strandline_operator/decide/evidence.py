@@ -20,10 +20,9 @@ from strandline_api.spec.pod_paths import AUTOSCALER_CONTAINER
 from strandline_operator.decide.disruptions import Taking, find_taking, is_reserved
 from strandline_operator.model.nodes import NodeMarks
 from strandline_operator.model.notices import Notice
-from strandline_operator.model.objects import Container, Pod, RayJob, Termination
+from strandline_operator.model.objects import OOM_KILLED, Container, Pod, RayJob, Termination
 from strandline_operator.render.order import Role
 
-OOM_KILLED = "OOMKilled"
 SIGKILLED = 137
 IMAGE_REASONS = frozenset(
     {"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull"}

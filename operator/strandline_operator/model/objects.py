@@ -17,6 +17,8 @@ from strandline_operator.model.pod_requests import PodRequest
 
 Json = Mapping[str, Any]
 _GRACE = 30.0  # seconds that Kubernetes gives a pod that does not say
+# A container's reason where the kernel has ended it for want of memory.
+OOM_KILLED = "OOMKilled"
 # In a pod of its own, or beside Ray in the head pod, as the submission mode has it.
 SUBMITTER = SUBMITTER_CONTAINER
 

@@ -9,13 +9,13 @@ from typing import NamedTuple
 
 from strandline_api.spec.ray_cluster import RayCluster
 from strandline_api.status.reasons import Reason
+from strandline_operator.decide.disruptions import is_unexplained
 from strandline_operator.decide.obstacles.obstacles import Block
 from strandline_operator.decide.scene import Scene, is_head, role_of
 from strandline_operator.model.nodes import NodeMarks
 from strandline_operator.model.objects import Pod
 from strandline_operator.render.disruptions import WAIT_ANNOTATIONS, has_budget, list_waited
 
-_KARPENTER = frozenset({"karpenter.sh/disrupted", "karpenter.sh/disruption"})
 _AUTOSCALER = "ToBeDeletedByClusterAutoscaler"
 
 
@@ -35,7 +35,7 @@ def read_drain(marks: NodeMarks) -> NodeDrain | None:
     """Return what a node's marks say of a drain; None where there is none."""
     taints = {key for key, _ in marks.taints}
     # Karpenter drains a node that somebody deletes, and each pod as its annotations let it.
-    if not taints.isdisjoint(_KARPENTER):
+    if is_unexplained(marks):
         return NodeDrain("is being taken down by Karpenter", heeds_annotations=True)
     if marks.is_deleting:
         return NodeDrain("is being deleted", heeds_annotations=True)

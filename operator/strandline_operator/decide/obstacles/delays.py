@@ -15,7 +15,6 @@ from strandline_api.status.reasons import Reason
 from strandline_api.times import format_time
 from strandline_operator.decide.evidence import (
     IMAGE_REASONS,
-    OOM_KILLED,
     SIGKILLED,
     find_image_problem,
     find_last_line,
@@ -25,7 +24,13 @@ from strandline_operator.decide.obstacles.obstacles import QUOTA, Block
 from strandline_operator.decide.obstacles.room import find_shortage
 from strandline_operator.decide.scene import Scene, find_first, is_head, role_of
 from strandline_operator.model.notices import Notice, find_newest
-from strandline_operator.model.objects import Container, Pod, RayClusterState, Termination
+from strandline_operator.model.objects import (
+    OOM_KILLED,
+    Container,
+    Pod,
+    RayClusterState,
+    Termination,
+)
 from strandline_operator.render.pods import RAY_CONTAINERS
 
 SILENCE = 60.0  # seconds; KubeRay looks at a new RayJob at once
