@@ -159,6 +159,40 @@ def test_the_wait_has_time_for_the_grace_period_and_the_end(
     assert [(STRANGER.pid, signal.SIGTERM)] * 3 == asked
 
 
+def test_a_hook_that_runs_twice_asks_once(
+    project: Project, call: Call, started: list[subprocess.Popen[str]]
+) -> None:
+    """Kubernetes promises to run a hook at least once."""
+    run = start(project, "run")
+    started.append(run)
+    assert drain(call) == drain(call)
+    read_until(run, "stopping: letting work in flight finish")
+    drain(call)
+    (project.path / "go").touch()
+    assert 75 == run.wait(timeout=300)
+
+
+@pytest.mark.parametrize("command", ["run", "drive"])
+def test_a_run_can_be_stopped_at_once(
+    project: Project, call: Call, started: list[subprocess.Popen[str]], command: str
+) -> None:
+    run = start(project, command)
+    started.append(run)
+    assert f"process {run.pid} was asked to stop at once\n" == drain(call, "--now")
+    assert run.wait(timeout=300) in {130, 143}
+
+
+def test_a_run_that_stops_can_still_be_stopped_at_once(
+    project: Project, call: Call, started: list[subprocess.Popen[str]]
+) -> None:
+    run = start(project, "run")
+    started.append(run)
+    drain(call)
+    read_until(run, "stopping: letting work in flight finish")
+    drain(call, "--now", "--wait")
+    assert 130 == run.wait(timeout=300)
+
+
 @pytest.mark.usefixtures("project")
 def test_who_stops_already_is_not_asked_again(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(drain_command, "choose", lambda *_: Drain(None, (STRANGER,)))

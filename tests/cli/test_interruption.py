@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import signal
 
+import pytest
+
 from strandline.cli.app.signals import SENTENCE, Interruption
 
 
@@ -13,16 +15,26 @@ def make() -> tuple[Interruption, list[str], list[int]]:
     return Interruption(said.append, leave=left.append), said, left
 
 
-def test_the_first_signal_asks_and_the_second_ends_at_once() -> None:
+@pytest.mark.parametrize(
+    ("signals", "codes"),
+    [
+        ("I", []),
+        ("T", []),
+        ("TTT", []),
+        ("II", [130]),
+        ("TI", [130]),
+        ("IT", [143]),
+        ("TTI", [130]),
+    ],
+)
+def test_the_first_signal_asks_and_the_second_ends_at_once(signals: str, codes: list[int]) -> None:
+    """What programs repeat is one request."""
     interruption, said, left = make()
     assert not interruption.is_asked()
-    interruption.receive(signal.SIGINT, None)
-    assert interruption.is_asked()
-    assert (said, left) == ([SENTENCE], [])
-    interruption.receive(signal.SIGTERM, None)
-    assert (said, left) == ([SENTENCE], [143])
-    interruption.receive(signal.SIGINT, None)
-    assert left == [143, 130]
+    for letter in signals:
+        interruption.receive({"T": signal.SIGTERM, "I": signal.SIGINT}[letter], None)
+        assert interruption.is_asked()
+    assert (said, left) == ([SENTENCE], codes)
 
 
 def test_what_follows_the_first_request_follows_it_once_and_without_a_word() -> None:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+import psutil
 import pytest
 
 from cli_project import Project
@@ -244,6 +245,25 @@ def test_a_request_to_stop_lets_work_in_flight_finish(
     assert out.startswith("interrupted; the next attempt goes on with what is left")
     assert 1 == len(list_triggers(project))
     assert run(project).returncode == 0
+
+
+def test_a_request_that_all_processes_get_is_one_request(
+    project: Project, started: list[subprocess.Popen[str]]
+) -> None:
+    """Ray's `job stop` and systemd send SIGTERM to the parent and to its driver as well."""
+    make(project, WORK)
+    process = project.start("run", "--engine", "inline")
+    started.append(process)
+    project.wait_for("working")
+    family = psutil.Process(process.pid)
+    for each in (family, *family.children(recursive=True)):
+        each.send_signal(signal.SIGTERM)
+    read_until(process, "stopping: letting work in flight finish")
+    time.sleep(0.5)  # what the parent passes on has come, too
+    (project.path / "go").touch()
+    out, _ = process.communicate(timeout=300)
+    assert process.returncode == 75
+    assert out.startswith("interrupted; the next attempt goes on with what is left")
 
 
 def test_a_stage_that_does_not_end_is_left_when_the_grace_period_is_over(

@@ -69,8 +69,10 @@ def end(code, **words):
 LISTEN = """
 def receive(number, frame):
     note("heard", "x")
+    note(signal.Signals(number).name)
     on_request()
 signal.signal(signal.SIGTERM, receive)
+signal.signal(signal.SIGINT, receive)
 note("ready")
 """
 
@@ -217,16 +219,16 @@ def test_a_request_to_stop_is_passed_on_once(parent: Parent) -> None:
     assert 1 == parent.received()
 
 
-def test_a_second_request_is_passed_on_too(parent: Parent) -> None:
-    stop = StopAsSeen(parent.here, "ready", "first")
+def test_a_second_request_is_passed_on_too_as_a_key(parent: Parent) -> None:
+    """A driver takes SIGTERM for the same request however often it comes."""
+    stop = StopAsSeen(parent.here, "ready", "SIGTERM")
     twice = """
 def on_request():
-    if (here / "first").exists():
-        os._exit(143)
-    note("first")
+    if (here / "SIGINT").exists():
+        os._exit(130)
 """
     ended = parent.run(BEGIN, twice, LISTEN, "linger()", stop=stop)
-    assert (143, Cause.INTERRUPTED, 2) == (
+    assert (130, Cause.INTERRUPTED, 2) == (
         ended.outcome.exit_code,
         cause_of(ended),
         parent.received(),
@@ -451,7 +453,21 @@ def test_a_machine_that_slept_waits_no_longer(monkeypatch: pytest.MonkeyPatch) -
 def test_a_request_counts_what_the_driver_has_heard() -> None:
     stop = Stop()
     assert not stop.is_asked()
-    stop.ask(signal.SIGTERM, is_received=True)
-    stop.ask(signal.SIGINT)
+    stop.ask(signal.SIGINT, is_received=True)
+    stop.ask(signal.SIGTERM)
     assert (2, 1, True) == (stop.times, stop.received, stop.is_asked())
-    assert stop.signal == signal.SIGTERM  # the first is why it ends
+    assert stop.signal == signal.SIGINT  # the first is why it ends
+
+
+@pytest.mark.parametrize(
+    ("signals", "times"),
+    [("TTT", 1), ("TI", 2), ("IT", 2), ("II", 2), ("ITT", 2), ("TIT", 2), ("TTII", 3)],
+)
+def test_what_programs_repeat_is_one_request_and_each_key_is_another(
+    signals: str, times: int
+) -> None:
+    """In either order: of two signals that are pending at once the lower number comes first."""
+    stop = Stop()
+    for letter in signals:
+        stop.ask({"T": signal.SIGTERM, "I": signal.SIGINT}[letter])
+    assert times == stop.times

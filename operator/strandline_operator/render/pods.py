@@ -121,8 +121,8 @@ def _dump(items: Iterable[BaseModel]) -> list[dict[str, Any]]:
 LINGER_SECONDS = 8
 EXTRA_GRACE_SECONDS = 15
 POD_GRACE_SECONDS = 30  # of a pod that names none
-# Ray kills a job's driver so long after it has asked it to stop: more than a drain's last steps.
-STOP_WAIT_SECONDS = 8
+# Ray kills a job so long after its grace period: force is used first, and its end put down.
+EXTRA_STOP_SECONDS = 8
 # A user that the cluster chooses has no entry in the image, and libraries ask for its name.
 USER_NAME = "strandline"
 # Others look for them by name.
@@ -228,13 +228,14 @@ def _container(name: str, order: Order, node: RayNode, group: str) -> dict[str, 
     resources: dict[str, Any] = {"cpu": f"{node.resources.cpu:g}", "memory": memory}
     if node.resources.gpu:
         resources["nvidia.com/gpu"] = str(node.resources.gpu)
+    stop_wait = int(order.spec.checkpoint.grace_period_seconds) + EXTRA_STOP_SECONDS
     return {
         "name": name,
         "image": _image(order),
         "env": [
             # A task that runs out of memory must fail, or Ray tries it again without end.
             {"name": "RAY_task_oom_retries", "value": "0"},
-            {"name": "RAY_JOB_STOP_WAIT_TIME_S", "value": str(STOP_WAIT_SECONDS)},
+            {"name": "RAY_JOB_STOP_WAIT_TIME_S", "value": str(stop_wait)},
             {"name": ATTEMPT_VARIABLE, "value": str(order.number)},
             {"name": "USER", "value": USER_NAME},
             {"name": "LOGNAME", "value": USER_NAME},

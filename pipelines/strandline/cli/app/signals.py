@@ -26,6 +26,9 @@ class StoppedAtOnceError(Exception):
 class Interruption:
     """Turns the first signal into a flag and the second into the end of the process.
 
+    All SIGTERM are one request, since programs repeat it: Ray's `job stop` and systemd send it to
+    each process of a run, and whoever started this one passes it on.
+
     Args:
         announce: shows a sentence.
         then: is called once, when it is first asked.
@@ -42,6 +45,7 @@ class Interruption:
         self._then = then
         self._leave = leave
         self._is_asked = False
+        self._is_by_program = False
 
     def is_asked(self) -> bool:
         """Return whether a signal has come."""
@@ -66,6 +70,9 @@ class Interruption:
 
     def receive(self, number: int, _frame: FrameType | None) -> None:
         """Take a signal."""
+        if number == signal.SIGTERM and self._is_by_program:
+            return
+        self._is_by_program |= number == signal.SIGTERM
         if self._is_asked:
             for stream in (sys.stdout, sys.stderr):
                 stream.flush()

@@ -66,7 +66,8 @@ class Stop:
     """A request to stop that comes from outside.
 
     Attributes:
-        times: how often it came; the second one means at once.
+        times: how often it came; the second one means at once. All SIGTERM are the same request,
+            since programs repeat it: Ray's `job stop`, systemd, a kubelet's hooks.
         received: how often of these the driver has received it as well.
         signal: by which it came first; None: by none.
     """
@@ -74,9 +75,13 @@ class Stop:
     times: int = 0
     received: int = 0
     signal: int | None = None
+    _is_by_program: bool = field(default=False, init=False)
 
     def ask(self, number: int | None = None, *, is_received: bool = False) -> None:
         """Ask once more, by the signal of that number."""
+        if number == signal.SIGTERM and self._is_by_program:
+            return
+        self._is_by_program |= number == signal.SIGTERM
         self.signal = number if not self.times else self.signal
         self.times += 1
         self.received += is_received
@@ -195,7 +200,9 @@ class DriverProcess:
             if self._asked is not None and asked_before < max(1, self.stop.times):
                 asked_before += 1
                 if asked_before > self.stop.received:
-                    driver.process.send_signal(signal.SIGTERM)
+                    # The driver takes one key after a request for the wish to end at once.
+                    again = signal.SIGTERM if asked_before == 1 else signal.SIGINT
+                    driver.process.send_signal(again)
                 grace = self.limits.grace if asked_before == 1 else 0.0
                 force_at = min(force_at, now + grace + FORCE_SECONDS)
             if now > force_at:

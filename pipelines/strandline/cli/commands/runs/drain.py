@@ -37,34 +37,48 @@ SPARE_SECONDS = 10.0
     metavar="SECONDS",
     help="Longest wait.  [default: the pipeline's gracePeriod and 10 s]",
 )
+@click.option(
+    "--now", "is_now", is_flag=True, help="Stop at once, as a second Ctrl-C does; more is redone."
+)
 def drain(
-    file: Path, settings: tuple[str, ...], volume: Path, waits: bool, timeout: float | None
+    file: Path,
+    settings: tuple[str, ...],
+    volume: Path,
+    waits: bool,
+    timeout: float | None,
+    is_now: bool,
 ) -> None:
     """Ask the run of FILE on this machine to stop.
 
-    As after Ctrl-C, work in flight is finished and kept, and no further attempt follows. Asked a
-    second time, it stops at once. Where nothing runs there is nothing to do: the exit code is 0.
+    As after Ctrl-C, work in flight is finished and kept, and no further attempt follows. It may be
+    asked any number of times. Where nothing runs there is nothing to do: the exit code is 0.
     """
     pipeline = read_pipeline(file, settings).pipeline
     metadata = pipeline.metadata
     folder = PipelineFolder.of(volume, metadata.namespace, metadata.name)
     found = choose(look(folder), read_boot_id(), time.time(), find_process)
-    if found is None or (found.ask is not None and not _ask(found.ask)):
+    if found is None or (found.ask is not None and not _ask(found.ask, is_now=is_now)):
         click.echo(f"nothing to drain: {metadata.namespace}/{metadata.name} is not running")
         return
     grace = pipeline.spec.checkpoint.grace_period_seconds
     if found.ask is None:
         click.echo(f"process {found.awaited[0].pid} is stopping already")
+        if is_now:
+            _ask(found.awaited[0], is_now=True)
+    elif is_now:
+        click.echo(f"process {found.ask.pid} was asked to stop at once")
     else:
         click.echo(f"process {found.ask.pid} was asked to stop; it has {grace:g} s for that")
     if waits:
         _wait(found.awaited, grace + SPARE_SECONDS if timeout is None else timeout)
 
 
-def _ask(process: Process) -> bool:
+def _ask(process: Process, *, is_now: bool) -> bool:
     """Send the signal; False where the process is gone meanwhile."""
     try:
         os.kill(process.pid, signal.SIGTERM)
+        if is_now:  # together they are more than one request
+            os.kill(process.pid, signal.SIGINT)
     except ProcessLookupError:
         return False
     except PermissionError as error:
