@@ -7,6 +7,7 @@ import pytest
 from simulated_cluster import SimulatedCluster
 from strandline_api.outcome.driver_outcome import DriverOutcome
 from strandline_api.outcome.work_lost import WorkLost
+from strandline_api.status.work import LostWork
 from strandline_operator.metrics.numbers import Numbers
 from strandline_operator.model.plan import Count
 
@@ -41,11 +42,25 @@ def test_it_is_kept_with_the_attempt_and_counted_by_what_it_was_lost_to(
     assert (status.outcome.work_seconds, status.outcome.work_lost.node) == (100.0, 12.5)
 
 
+def test_the_pipeline_sums_up_the_attempts_of_its_run(cluster: SimulatedCluster) -> None:
+    first = DriverOutcome(exit_code=1, work_seconds=100.0, work_lost=WorkLost(node=12.5))
+    end(cluster, first)
+    assert cluster.status.work is not None
+    assert cluster.status.work.to_json() == {
+        "seconds": 100.0,
+        "lost": {"node": 12.5, "memory": 0.0, "kill": 0.0, "timeout": 0.0, "stop": 0.0},
+    }
+    work = cluster.status.work.add(None, None).add(7.5, LostWork(node=2.5, stop=1.0))
+    assert work.lost is not None
+    assert (work.seconds, work.lost.node, work.lost.stop) == (107.5, 15.0, 1.0)
+
+
 def test_of_a_driver_that_does_not_say_nothing_is_known(cluster: SimulatedCluster) -> None:
     assert end(cluster, DriverOutcome(exit_code=1)) == []
     status = next(status for _, status in cluster.attempts.values())
     assert status.outcome is not None
     assert (status.outcome.work_seconds, status.outcome.work_lost) == (None, None)
+    assert cluster.status.work is None
 
 
 def test_no_label_comes_from_outside() -> None:

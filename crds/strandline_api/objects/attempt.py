@@ -44,6 +44,7 @@ from strandline_api.status.records import (
     keep_first,
     keep_last,
 )
+from strandline_api.status.work import LostWork, Seconds
 from strandline_api.texts import fitting
 from strandline_api.times import Time
 
@@ -163,19 +164,6 @@ class EvidenceRecord(Record):
         return Evidence(self.cause, self.message, self.source, dict(self.details))
 
 
-_Seconds = Annotated[float, Field(ge=0)]
-
-
-class LostWork(Record):
-    """Seconds of work that are done again, by what they were lost to."""
-
-    node: _Seconds = Field(default=0.0, description="Lost with nodes.")
-    memory: _Seconds = Field(default=0.0, description="Lost with workers killed for memory.")
-    kill: _Seconds = Field(default=0.0, description="Lost with workers that died otherwise.")
-    timeout: _Seconds = Field(default=0.0, description="Lost with workers that took too long.")
-    stop: _Seconds = Field(default=0.0, description="Not finished when the attempt was ended.")
-
-
 class AttemptOutcome(Record):
     """What the driver said of its own end."""
 
@@ -198,7 +186,7 @@ class AttemptOutcome(Record):
         default=None,
         description="Number of unfinished sources when the attempt began. Absent if unknown.",
     )
-    work_seconds: _Seconds | None = Field(
+    work_seconds: Seconds | None = Field(
         default=None, description="Seconds that its workers worked. Absent if unknown."
     )
     work_lost: LostWork | None = Field(

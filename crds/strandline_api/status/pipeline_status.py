@@ -34,6 +34,7 @@ from strandline_api.status.records import (
     keep_last,
 )
 from strandline_api.status.run_clock import RunClock
+from strandline_api.status.work import RunWork
 from strandline_api.texts import repair
 from strandline_api.times import Time
 
@@ -352,6 +353,9 @@ class PipelineStatus(Record):
     incidents: Count = Field(
         default=0,
         description="Number of workers that were lost in this run without ending an attempt.",
+    )
+    work: RunWork | None = Field(
+        default=None, description="Work of the run's ended attempts. Absent if unknown."
     )
     next_attempt_time: Time | None = Field(
         default=None, description="Time at which the next attempt is due. Absent if none is."

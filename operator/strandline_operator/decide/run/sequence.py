@@ -24,6 +24,7 @@ from strandline_api.status.enums import Trigger
 from strandline_api.status.event_reasons import EventReason
 from strandline_api.status.pipeline_status import PastAttemptRecord, PipelineStatus, RetryCounts
 from strandline_api.status.run_clock import RunClock
+from strandline_api.status.work import RunWork
 from strandline_api.times import format_time
 from strandline_operator.decide.attempts.ending import NO_ROOM
 from strandline_operator.decide.attempts.fallback import describe_fallback, note_spot
@@ -62,6 +63,7 @@ def begin_run(given: Pass, standing: PassState, run: str) -> Verdict:
         "run_clock": RunClock(paused_since=given.now) if given.spec.suspend else None,
         "retries": RetryCounts(through=_find_through(standing)),
         "incidents": 0,
+        "work": None,
         "spot": (),
         "next_attempt_time": given.now,
         "retry_cause": None,
@@ -90,7 +92,8 @@ def count_attempt(given: Pass, standing: PassState) -> Verdict:
     booked = _book(given, standing.status, past, _record(attempt, past))
     spot = note_spot(given.spec.ray, booked.spot, attempt.spec, ended, given.now)
     fallbacks = describe_fallback(booked.spot, spot)
-    changes = {"incidents": booked.incidents + ended.incidents, "spot": spot}
+    incidents = booked.incidents + ended.incidents
+    changes = {"incidents": incidents, "spot": spot, "work": _add_work(booked.work, ended)}
     booked = booked.model_copy(update=changes)
     left = tuple(add_event(EventReason.SPOT_FALLBACK, words) for words in fallbacks)
     counted = Verdict(booked, counts=_measure(attempt, before), events=left)
@@ -103,6 +106,14 @@ def count_attempt(given: Pass, standing: PassState) -> Verdict:
     if ended.cause is None:
         return counted.then(_report_success(booked, attempt))
     return counted.then(_follow_failure(given, booked, attempt, past, before.spent))
+
+
+def _add_work(known: RunWork | None, ended: AttemptStatus) -> RunWork | None:
+    """Return the run's work with an attempt's; one that was killed has told none."""
+    outcome = ended.outcome
+    if outcome is None or outcome.work_seconds is None:
+        return known
+    return (known or RunWork()).add(outcome.work_seconds, outcome.work_lost)
 
 
 def _report_success(status: PipelineStatus, attempt: AttemptObject) -> Verdict:

@@ -1,0 +1,38 @@
+"""What work an attempt or a run has cost, as an operator writes it.
+
+It must not know who measured it, nor why work is lost.
+"""
+
+from typing import Annotated
+
+from pydantic import Field
+
+from strandline_api.status.records import Record
+
+Seconds = Annotated[float, Field(ge=0)]
+
+
+class LostWork(Record):
+    """Seconds of work that are done again, by what they were lost to."""
+
+    node: Seconds = Field(default=0.0, description="Lost with nodes.")
+    memory: Seconds = Field(default=0.0, description="Lost with workers killed for memory.")
+    kill: Seconds = Field(default=0.0, description="Lost with workers that died otherwise.")
+    timeout: Seconds = Field(default=0.0, description="Lost with workers that took too long.")
+    stop: Seconds = Field(default=0.0, description="Not finished when the attempt was ended.")
+
+
+class RunWork(Record):
+    """Work of a run's ended attempts, of those that have told it."""
+
+    seconds: Seconds = Field(default=0.0, description="Seconds that workers worked.")
+    lost: LostWork | None = Field(
+        default=None, description="Seconds of these that were done again."
+    )
+
+    def add(self, seconds: float | None, lost: LostWork | None) -> "RunWork":
+        """Return it with that of another attempt, where that is known."""
+        more = (lost or LostWork()).model_dump()
+        before = (self.lost or LostWork()).model_dump()
+        total = {name: round(each + more[name], 3) for name, each in before.items()}
+        return RunWork(seconds=round(self.seconds + (seconds or 0.0), 3), lost=LostWork(**total))
