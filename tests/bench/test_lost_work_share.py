@@ -1,0 +1,41 @@
+"""What of a bench's marks counts as done again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from test_bench_smoke import load_bench
+
+MARKS = {
+    "nothing is lost": ("1 a 0 10\n1 a 1 20\n2 b 0 10\n2 b 1 20\n", 0.0),
+    # Six seconds of a task, and its whole length of ten elsewhere.
+    "a node is taken": ("1 a 0 10\n1 a 1 20\n2 gone 0 10\n2 b 0 20\n2 b 1 30\n", 6 / 26),
+    # The answer was lost with the node, though the task had ended there.
+    "an answer is lost": (
+        "1 gone 0 5\n1 gone 1 15\n1 a 0 20\n1 a 1 30\n2 b 0 0\n2 b 1 9\n",
+        10 / 29,
+    ),
+}
+
+
+@pytest.mark.parametrize("case", MARKS)
+def test_law_the_share_is_what_was_begun_in_vain_or_ended_twice(
+    case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench = load_bench("lost_nodes", monkeypatch)
+    text, share = MARKS[case]
+    (tmp_path / "marks-1").write_text(text)
+    losses = [bench.Loss("gone", 16.0)]
+    found = bench._find_share(bench._read_marks(tmp_path), losses, 2)
+    assert share * 100 == pytest.approx(found)
+
+
+def test_a_task_that_never_ended_is_no_result(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench = load_bench("lost_nodes", monkeypatch)
+    (tmp_path / "marks-1").write_text("1 a 0 10\n")
+    with pytest.raises(RuntimeError, match="0 of 1 tasks ended"):
+        bench._find_share(bench._read_marks(tmp_path), [], 1)
