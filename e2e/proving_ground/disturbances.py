@@ -5,7 +5,7 @@ This room must not know what the pods do.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from proving_ground.commands import CONFINED
@@ -19,16 +19,29 @@ PREEMPTOR = "rival"
 
 
 @contextmanager
-def offer_slot(kube: Kube) -> Iterator[None]:
-    """Let the first node offer one slot, which only one pod can have; and make two priorities."""
+def offer_slots(kube: Kube) -> Iterator[Callable[[int], None]]:
+    """Let the first node offer as many slots as the function that is handed out is called with."""
     node = kube.list_all("nodes")[0]["metadata"]["name"]
-    _set_slots(kube, node, "1")
-    kube.apply(*(_render_class(name, value) for name, value in ((LOW, 10), (HIGH, 1000))))
+
+    def offer(number: int) -> None:
+        _set_slots(kube, node, str(number))
+        wait_for(f"the node offers {number} slots", lambda: _has_slots(kube, node, number), 30)
+
     try:
-        wait_for("the node offers a slot", lambda: _has_slot(kube, node), 30)
-        yield
+        yield offer
     finally:
         _set_slots(kube, node, None)
+
+
+@contextmanager
+def offer_slot(kube: Kube) -> Iterator[None]:
+    """Let the first node offer one slot, which only one pod can have; and make two priorities."""
+    kube.apply(*(_render_class(name, value) for name, value in ((LOW, 10), (HIGH, 1000))))
+    try:
+        with offer_slots(kube) as offer:
+            offer(1)
+            yield
+    finally:
         for name in (LOW, HIGH):
             kube.delete("priorityclass", name)
 
@@ -73,9 +86,9 @@ def _set_slots(kube: Kube, node: str, number: str | None) -> None:
     kube.patch("node", node, capacity, "--subresource=status")
 
 
-def _has_slot(kube: Kube, node: str) -> bool:
+def _has_slots(kube: Kube, node: str, number: int) -> bool:
     found = kube.find("node", node)
-    return found is not None and found["status"]["allocatable"].get(SLOT) == "1"
+    return found is not None and found["status"]["allocatable"].get(SLOT) == str(number)
 
 
 def _render_class(name: str, value: int) -> Json:

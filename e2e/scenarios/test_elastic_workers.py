@@ -1,9 +1,12 @@
-"""A group of workers grows while work waits, and the run goes on all the while."""
+"""A group of workers grows while work waits, dries out and is filled again; the run goes on."""
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
+from proving_ground.disturbances import ask_for_slot, evict, offer_slots
 from proving_ground.figures import Figures
 from proving_ground.ground import Ground
 from proving_ground.kube import Json
@@ -11,7 +14,8 @@ from proving_ground.story import Story
 
 pytestmark = pytest.mark.extended
 
-COUNT, MOST = 240, 3
+COUNT, MOST, EARLY = 240, 3, 8
+DRY_SECONDS = 60.0
 GROWN_SECONDS = 180.0
 TOKEN = "/var/run/secrets/kubernetes.io/serviceaccount"  # noqa: S105 - where it is mounted
 WORK: Json = {"use": "tide:Work", "with": {"seconds": 1.0}}
@@ -42,3 +46,36 @@ def test_a_group_grows_while_work_waits(ground: Ground, figures: Figures) -> Non
     assert story.wait_for_end()["status"] == "True", story.describe()
     assert [attempt["spec"]["number"] for attempt in story.attempts] == [1]
     figures.note_end("a worker group grows while work waits", "Succeeded")
+
+
+@pytest.mark.spot
+def test_a_group_that_dries_out_is_filled_again(ground: Ground, figures: Figures) -> None:
+    """Its nodes are taken, for a minute there are none, and the same attempt goes on."""
+    ray = ground.render("x")["spec"]["ray"]
+    group = ray["workerGroups"][0]
+    group |= {"minReplicas": 0, "maxReplicas": MOST}
+    container = group["podTemplate"]["spec"]["containers"][0]
+    slot = ask_for_slot(container["name"])["spec"]["containers"][0]["resources"]
+    container["resources"] = {
+        kind: container["resources"].get(kind, {}) | slot[kind] for kind in ("requests", "limits")
+    }
+    with offer_slots(ground.kube) as offer:
+        offer(MOST)
+        story = ground.begin(
+            "corpus", count=COUNT, stages=[WORK], finished=EARLY, spec={"ray": ray}
+        )
+        story.wait_until("all workers", lambda: _count_workers(story) == MOST, GROWN_SECONDS)
+        offer(0)
+        for pod in story.pods("worker", 1):
+            evict(ground.kube, pod["metadata"]["name"])
+        story.wait_until("no worker", lambda: not _count_workers(story), GROWN_SECONDS)
+        time.sleep(DRY_SECONDS)
+        assert [attempt["spec"]["number"] for attempt in story.attempts] == [1]
+        assert story.condition("Succeeded")["status"] == "Unknown", story.describe()
+        offer(MOST)
+        story.wait_until("workers again", lambda: _count_workers(story) > 0, GROWN_SECONDS)
+        assert story.wait_for_end()["status"] == "True", story.describe()
+    assert [attempt["spec"]["number"] for attempt in story.attempts] == [1]
+    assert story.status["progress"]["text"] == f"{COUNT}/{COUNT}"
+    assert story.status["retries"]["retries"] == 0
+    figures.note_end("an elastic group dries out and is filled again", "Succeeded")

@@ -65,6 +65,10 @@ FULL: dict[str, Any] = {
     "state": "attempt 2 of 4, retry at 10:31:05 after OOMKilled",
     "retries": {"attempts": 7, "retries": 1, "disruptions": 3, "cause": "OOMKilled", "through": 7},
     "incidents": 2,
+    "work": {
+        "seconds": 120.5,
+        "lost": {"node": 12.5, "memory": 0.0, "kill": 0.0, "timeout": 0.0, "stop": 1.0},
+    },
     "nextAttemptTime": "2026-11-21T10:31:05.250Z",
     "retryCause": "OOMKilled",
     "retryTrigger": "Retry",

@@ -15,7 +15,6 @@ from strandline_api.objects.attempt import (
     AttemptOutcome,
     AttemptStatus,
     EvidenceRecord,
-    LostWork,
     PipelineReference,
 )
 from strandline_api.outcome.driver_outcome import DriverOutcome, find_outcome_line
