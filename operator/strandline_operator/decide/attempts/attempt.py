@@ -22,6 +22,7 @@ from strandline_api.outcome.evidence import Evidence
 from strandline_api.status.enums import AttemptPhase
 from strandline_api.status.pipeline_status import ProgressCounts
 from strandline_api.status.reasons import Reason
+from strandline_api.status.work import LostWork
 from strandline_api.times import format_time
 from strandline_operator.decide.attempts.drains import find_held_drain
 from strandline_operator.decide.attempts.ending import (
