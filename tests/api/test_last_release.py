@@ -39,6 +39,7 @@ EXAMPLES = sorted((ROOT / "pipelines" / "examples").glob("*[!2].yaml"))
 # Stages whose results were wrong under the last release, with their versions of then: a ledger that
 # was begun with one says so, and goes on when it is told to (`onChange`). All others just go on.
 MENDED = {
+    "decode-frames": "1",
     "decode-images": "3",
     "extract-text": "1",
     "filter-urls": "1",
@@ -46,6 +47,8 @@ MENDED = {
     "read-warc": "1",
     "redact-pii": "1",
     "redact-secrets": "1",
+    "split-video": "1",
+    "transcode-clip": "1",
 }
 NEW_EXAMPLES = {"fineweb", "video", "web-pages"}
 Json = dict[str, Any]

@@ -21,8 +21,8 @@ from stage_runs import ForwardFile, StageRun
 from strandline.plan.task import Task
 from strandline.stages.sinks.webdataset_sink import WebdatasetSink
 from strandline.stages.sources.opening import UnreadableFileError
-from strandline.stages.video.clips import decode_clip
-from strandline.stages.video.containers import load_av, open_content
+from strandline.stages.video.files.clips import decode_clip
+from strandline.stages.video.files.containers import load_av, open_content
 
 # They encode, decode or run models.
 pytestmark = pytest.mark.slow

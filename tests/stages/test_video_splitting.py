@@ -29,12 +29,13 @@ from make_videos import (
     write_video,
 )
 
-import strandline.stages.video.containers
 from stage_runs import Rows, StageRun
 from strandline.plan.task import Task
 from strandline.stages.sources.opening import UnreadableFileError, open_binary
-from strandline.stages.video.clips import decode_clip
 from strandline.stages.video.cuts import CutFinder, Lengths
+from strandline.stages.video.files import containers
+from strandline.stages.video.files.clips import decode_clip
+from strandline.stages.video.files.containers import load_av, open_content
 
 # They encode, decode or run models.
 pytestmark = pytest.mark.slow
@@ -125,7 +126,7 @@ def test_a_clip_begins_with_the_key_frame_that_it_needs_and_no_earlier(videos: P
 
 def test_sound_goes_with_its_clip(videos: Path) -> None:
     for row in split(videos / "audible.mp4", by="length", maxSeconds=2):
-        with strandline.stages.video.containers.open_content(row["content"], "x") as container:
+        with open_content(row["content"], "x") as container:
             sound = container.streams.audio[0]
             frames = [frame for packet in container.demux(sound) for frame in packet.decode()]
         heard = sum(frame.samples for frame in frames) / frames[0].sample_rate
@@ -198,7 +199,7 @@ def test_clips_come_while_the_rest_of_the_video_is_unread(
         opened.append(WatchedFile(open_binary(name)))
         return opened[-1]  # type: ignore[return-value]
 
-    monkeypatch.setattr(strandline.stages.video.containers, "open_binary", watch)
+    monkeypatch.setattr(containers, "open_binary", watch)
     stage = StageRun("split-video", by="length", maxSeconds=1, clipsPerTask=1).stage
     answer = stage.process(Task(pa.table({"key": ["a"], "path": [str(path)]})))
     assert isinstance(answer, Iterator)
@@ -256,7 +257,7 @@ def test_what_is_broken_is_told_in_one_sentence_or_dropped_and_counted(
 
 
 def write_sound(path: Path) -> None:
-    av = strandline.stages.video.containers.load_av()
+    av = load_av()
     with av.open(str(path), "w") as file:
         track = file.add_stream("aac", rate=48_000, layout="mono")
         chunk = av.AudioFrame.from_ndarray(np.zeros((1, 4800), "int16"), "s16", "mono")

@@ -14,8 +14,8 @@ from strandline.plan.task import Task
 from strandline.stages.columns import find_column
 from strandline.stages.images.pictures import PICTURE, Picture
 from strandline.stages.sources.opening import UnreadableFileError
-from strandline.stages.video.clips import NEEDED, decode_clip
-from strandline.stages.video.containers import BadVideos, FrameScaler, load_av
+from strandline.stages.video.files.clips import NEEDED, decode_clip
+from strandline.stages.video.files.containers import BadVideos, FrameScaler, load_av
 
 FRAMES = pa.list_(PICTURE)
 TIMES = pa.list_(pa.float64())
@@ -46,6 +46,7 @@ class DecodeFrames(Stage):
         )
 
     params: Params
+    version = "2"
     packages: ClassVar[tuple[str, ...]] = ("av", "numpy")
     keeps_columns = True
     adds_columns = ("frames", "frame_times")

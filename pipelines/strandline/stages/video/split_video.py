@@ -20,22 +20,22 @@ from strandline.plan.task import Task
 from strandline.stages.sources.file_references import FileReference, list_references
 from strandline.stages.sources.opening import UnreadableFileError
 from strandline.stages.tables.batching import cut_batches
-from strandline.stages.video.clips import CLIP_SCHEMA, decode_packet
-from strandline.stages.video.containers import (
+from strandline.stages.video.cuts import SMALL, CutFinder, Lengths
+from strandline.stages.video.files.clips import CLIP_SCHEMA, decode_packet
+from strandline.stages.video.files.containers import (
     BadVideos,
     FrameScaler,
     PacketCopy,
-    copy_packet,
     find_pictures,
     find_sound,
     load_av,
     open_video,
 )
-from strandline.stages.video.cuts import SMALL, CutFinder, Lengths
-from strandline.stages.video.windows import PacketWindow
+from strandline.stages.video.files.reading import PictureTrack, VideoReading
+from strandline.stages.video.files.sounds import SoundTrack
+from strandline.stages.video.files.windows import PacketWindow
 
-_MISSING = Fraction(2, 100)  # of the length that a file tells: less may be how it was rounded
-_SHORTER = 1  # and so many seconds
+_ANY_RATE = 25  # of a video that tells none
 
 
 class SplitBy(StrEnum):
@@ -99,6 +99,7 @@ class SplitVideo(Stage):
 
     params: Params
     packages: ClassVar[tuple[str, ...]] = ("av", "numpy")
+    version = "2"
     keeps_columns = False
     adds_columns = tuple(CLIP_SCHEMA.names)
 
@@ -135,45 +136,47 @@ class SplitVideo(Stage):
     def _split(self, file: FileReference) -> Iterator[dict[str, Any]]:
         with open_video(file.path) as container:
             pictures = find_pictures(container, file.path)
-            sound = find_sound(container) if self.params.keep_audio else None
-            window = PacketWindow((pictures, sound), file.path, self.params.max_clip_bytes)
-            about = _describe(pictures, sound)
+            stream = find_sound(container) if self.params.keep_audio else None
+            sound = None if stream is None else SoundTrack(stream, file.path)
+            window = PacketWindow(
+                (PictureTrack(pictures, file.path), sound),
+                Fraction(pictures.average_rate or _ANY_RATE),
+                file.path,
+                self.params.max_clip_bytes,
+            )
+            reading = VideoReading(container, pictures, sound, window)
             number = 0
-            for begin, end in self._cut(container, pictures, sound, window):
+            for begin, end in self._cut(reading):
                 cut = window.cut(begin, end)
                 if cut is None:
                     continue  # no frame is shown in it
+                about = reading.describe()
                 row = {"key": file.key, "clip": f"{file.key}#{number:05}", **about, **cut}
                 number += 1
                 if end - begin < Fraction(str(self.params.min_seconds)):
                     self.count("dropped: too short")
                     continue
                 yield row
-            _check_end(container, pictures, window, file.path)
+            reading.check_end()
 
-    def _cut(
-        self, container: Any, pictures: Any, sound: Any | None, window: PacketWindow
-    ) -> Iterator[tuple[Fraction, Fraction]]:
+    def _cut(self, reading: VideoReading) -> Iterator[tuple[Fraction, Fraction]]:
         """Yield the bounds of clips, each when the window has all of it."""
+        window, pictures = reading.window, reading.pictures
         finder, scaler = CutFinder(self.params.threshold), FrameScaler()
         lengths: Lengths | None = None
         last, ends = Fraction(0), list[Fraction]()
-        for packet in container.demux([each for each in (pictures, sound) if each is not None]):
-            if packet.size == 0:  # it only says that a stream has ended
-                continue
-            piece = copy_packet(packet, window.path)
-            if packet.stream is not pictures:
-                window.add_sound(piece)
-                continue
-            window.add_picture(piece)
-            if lengths is None:
-                last = piece.time
+        for packet, piece in reading.read():
+            frames = self._decode(reading, packet)
+            if lengths is None and not piece.is_hidden:
+                last = window.zero = reading.find_begin(piece)
                 lengths = Lengths(
                     last,
                     Fraction(str(self.params.min_seconds)),
                     Fraction(str(self.params.max_seconds)),
                 )
-            for cut in self._find_cuts((finder, scaler), packet, piece):
+            if lengths is None:
+                continue  # an edit leaves out how it begins
+            for cut in self._find_cuts((finder, scaler), packet, frames, piece):
                 lengths.add(cut)
             horizon = finder.horizon if self.params.by is SplitBy.SCENES else window.order
             ends += lengths.choose(horizon if horizon is not None else last)
@@ -189,13 +192,25 @@ class SplitVideo(Stage):
             yield last, end
             last = end
 
+    def _decode(self, reading: VideoReading, packet: Any) -> list[Any]:
+        """Return frames, as long as somebody looks at them."""
+        if self.params.by is not SplitBy.SCENES and reading.orientation is not None:
+            return []
+        frames = decode_packet(packet)
+        reading.look_at(frames)
+        return frames
+
     def _find_cuts(
-        self, tools: tuple[CutFinder, FrameScaler], packet: Any, piece: PacketCopy
+        self,
+        tools: tuple[CutFinder, FrameScaler],
+        packet: Any,
+        frames: Iterable[Any],
+        piece: PacketCopy,
     ) -> Iterator[Fraction]:
-        if self.params.by is SplitBy.KEY_FRAMES and piece.is_key:
+        if self.params.by is SplitBy.KEY_FRAMES and piece.is_key and not piece.is_hidden:
             yield piece.time
         if self.params.by is SplitBy.SCENES:
-            for frame in decode_packet(packet):
+            for frame in frames:
                 yield from _look_at(frame, packet.time_base, *tools)
 
     def _flush(self, tools: tuple[CutFinder, FrameScaler], pictures: Any) -> Iterator[Fraction]:
@@ -215,31 +230,3 @@ def _look_at(
 ) -> Iterator[Fraction]:
     if frame.pts is not None:
         yield from finder.add(frame.pts * base, scaler.scale(frame, SMALL))
-
-
-def _describe(pictures: Any, sound: Any | None) -> dict[str, Any]:
-    return {
-        "width": pictures.codec_context.width,
-        "height": pictures.codec_context.height,
-        "rate": float(pictures.average_rate or 0),
-        "codec": pictures.codec_context.codec.canonical_name,
-        "has_audio": sound is not None,
-    }
-
-
-def _check_end(container: Any, pictures: Any, window: PacketWindow, path: str) -> None:
-    """Compare what was read with the length that the file tells.
-
-    Raises:
-        UnreadableFileError: much less was read.
-    """
-    stated = Fraction(container.duration or 0, load_av().time_base)
-    if pictures.duration:
-        stated = pictures.duration * pictures.time_base
-    read = window.read - window.first
-    if stated - read > max(Fraction(_SHORTER), stated * _MISSING):
-        msg = (
-            f"{path}: it ends after {float(read):.1f} of {float(stated):.1f} seconds; "
-            "it may have been copied or written in part"
-        )
-        raise UnreadableFileError(msg)

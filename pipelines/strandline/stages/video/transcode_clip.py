@@ -21,14 +21,15 @@ from strandline.plan.stage import Stage
 from strandline.plan.task import Task
 from strandline.stages.columns import find_column, set_column
 from strandline.stages.sources.opening import UnreadableFileError
-from strandline.stages.video.clips import NEEDED, ClipFrame, decode_clip, decode_packet
-from strandline.stages.video.containers import (
+from strandline.stages.video.files.clips import NEEDED, ClipFrame, decode_clip, decode_packet
+from strandline.stages.video.files.containers import (
     EXACT,
     explaining,
     find_sound,
     load_av,
     open_content,
 )
+from strandline.stages.video.files.sounds import find_layout
 
 _MILLISECOND = Fraction(1, 1000)  # times of a clip's content are whole ones
 _SOUND_RATE = 48_000
@@ -92,6 +93,7 @@ class TranscodeClip(Stage):
         keep_audio: bool = Field(default=True, description="Keep the sound, as AAC.")
 
     params: Params
+    version = "2"
     packages: ClassVar[tuple[str, ...]] = ("av", "numpy")
     keeps_columns = True
     adds_columns = tuple(name for name in _KINDS if name not in NEEDED)
@@ -141,8 +143,12 @@ class TranscodeClip(Stage):
                 count += 1
             file.mux(pictures.encode(None))
             if track:
-                for chunk in _read_sound(container, sound, row["lead"]):
-                    file.mux(track.encode(chunk))
+                fitting = load_av().AudioResampler(
+                    format=track.format.name, layout=track.layout.name, rate=_SOUND_RATE
+                )
+                for chunk in chain(_read_sound(container, sound, row["lead"]), [None]):
+                    for samples in fitting.resample(chunk):
+                        file.mux(track.encode(samples))
                 file.mux(track.encode(None))
         return {
             "content": target.getvalue(),
@@ -201,7 +207,7 @@ def _fit(frame: Any, stream: Any, time: int) -> Any:
 
 
 def _add_sound(file: Any, sound: Any) -> Any:
-    track = file.add_stream("aac", rate=_SOUND_RATE, layout=sound.layout.name)
+    track = file.add_stream("aac", rate=_SOUND_RATE, layout=find_layout(sound.codec_context))
     track.codec_context.flags |= load_av().codec.context.Flags.bitexact
     return track
 

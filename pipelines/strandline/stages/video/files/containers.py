@@ -16,7 +16,7 @@ from fractions import Fraction
 from importlib import import_module
 from itertools import accumulate
 from operator import itemgetter
-from typing import Any
+from typing import Any, Protocol
 
 from strandline.stages.sources.opening import UnreadableFileError, explain_error, open_binary
 
@@ -94,21 +94,30 @@ def explaining(path: str) -> Iterator[None]:
 
 
 def find_pictures(container: Any, name: str) -> Any:
-    """Return the first stream of pictures.
+    """Return the stream of pictures: of several the one that ffmpeg would show, never a cover.
 
     Raises:
         UnreadableFileError: there is none, or nothing here decodes it.
     """
-    if not container.streams.video:
-        msg = f"{name}: no video, since there is no stream of pictures in it"
+    moving = [each for each in container.streams.video if not _is_still(each)]
+    if not moving:
+        what = "only a cover" if container.streams.video else "no stream of pictures"
+        msg = f"{name}: no video, since there is {what} in it"
         raise UnreadableFileError(msg)
-    stream = container.streams.video[0]
+    best = container.streams.best("video")
+    stream = next((each for each in moving if best and each.index == best.index), moving[0])
     if stream.codec_context is None:
         msg = f"{name}: no video that can be read, since nothing here decodes its pictures"
         raise UnreadableFileError(msg)
     # One thread: the engine has a worker a core, and what is decoded must not depend on timing.
     stream.thread_type, stream.codec_context.thread_count = "NONE", 1
     return stream
+
+
+def _is_still(stream: Any) -> bool:
+    """Return whether a stream is a picture that is attached, as an album's cover is."""
+    still = load_av().stream.Disposition
+    return bool(stream.disposition & (still.attached_pic | still.timed_thumbnails))
 
 
 def find_sound(container: Any) -> Any | None:
@@ -143,6 +152,7 @@ class PacketCopy:
     Attributes:
         time: when it is shown.
         order: when it is decoded, where the container tells: nothing after it is shown earlier.
+        is_hidden: others need it, but it is never shown: an edit left it out.
     """
 
     data: bytes
@@ -150,6 +160,7 @@ class PacketCopy:
     order: Fraction | None
     duration: Fraction
     is_key: bool
+    is_hidden: bool = False
 
 
 def copy_packet(packet: Any, path: str) -> PacketCopy:
@@ -165,31 +176,49 @@ def copy_packet(packet: Any, path: str) -> PacketCopy:
     base = packet.time_base
     order = None if packet.dts is None else packet.dts * base
     return PacketCopy(
-        bytes(packet), time * base, order, (packet.duration or 0) * base, packet.is_keyframe
+        bytes(packet),
+        time * base,
+        order,
+        (packet.duration or 0) * base,
+        packet.is_keyframe,
+        packet.is_discard,
     )
+
+
+class Track(Protocol):
+    """What packets are of."""
+
+    @property
+    def time_base(self) -> Fraction:
+        """The unit of their times."""
+
+    def add_to(self, container: Any) -> Any:
+        """Add a stream for them to a container, and return it."""
 
 
 def pack_pieces(
     pictures: Sequence[PacketCopy],
     sounds: Sequence[PacketCopy],
-    templates: Sequence[Any],
+    templates: Sequence[Track | None],
     begin: Fraction,
 ) -> bytes:
     """Write packets as they are into a container in memory; the same packets give the same bytes.
 
     Args:
         pictures, sounds: in the order in which they are decoded.
-        templates: the streams that they are of.
+        templates: add the streams that they are of; None: there is none.
         begin: the time, in seconds, that becomes 0; none is before it.
     """
     av = load_av()
     target = io.BytesIO()
     with av.open(target, "w", format=CLIP_FORMAT, options=EXACT) as container:
-        streams = [each and container.add_stream_from_template(each) for each in templates]
+        streams = [each and each.add_to(container) for each in templates]
         tracks = [(*each, 0) for each in _order(pictures)] + [(*each, 1) for each in _order(sounds)]
         for order, piece, track in sorted(tracks, key=itemgetter(0)):  # of equal ones, as they came
             packet = av.Packet(piece.data)
-            packet.stream, packet.time_base = streams[track], templates[track].time_base
+            template = templates[track]
+            assert template is not None  # there are no packets of it
+            packet.stream, packet.time_base = streams[track], template.time_base
             packet.pts, packet.dts, packet.duration = (
                 round(time / packet.time_base)
                 for time in (piece.time - begin, order - begin, piece.duration)

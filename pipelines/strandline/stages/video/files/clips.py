@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from strandline.stages.video.containers import find_pictures, load_av, open_content
+from strandline.stages.video.files.containers import find_pictures, load_av, open_content
+from strandline.stages.video.files.orientation import FrameTurner
 
 CLIP_SCHEMA = pa.schema(
     [
@@ -45,7 +46,7 @@ class ClipFrame(NamedTuple):
 def decode_clip(row: Mapping[str, Any]) -> Iterator[ClipFrame]:
     """Yield the frames of a clip: the first one that is shown in it, and as many as it has.
 
-    A packet that can't be decoded is left out.
+    They stand upright. A packet that can't be decoded is left out.
 
     Raises:
         UnreadableFileError: the content is no video.
@@ -53,17 +54,23 @@ def decode_clip(row: Mapping[str, Any]) -> Iterator[ClipFrame]:
     with open_content(row["content"], row["clip"]) as container:
         stream = find_pictures(container, row["clip"])
         lead, last, base, count = row["lead"], row["frame_count"], float(stream.time_base), 0
+        turner = FrameTurner()
         for packet in container.demux(stream):
             for frame in decode_packet(packet):
                 time = frame.pts * base - lead
                 if time >= -_ROUNDED and count < last:
                     count += 1
-                    yield ClipFrame(max(0.0, round(time, 3)), frame)
+                    yield ClipFrame(max(0.0, round(time, 3)), turner.turn(frame))
 
 
-def decode_packet(packet: Any) -> list[Any]:
-    """Return the frames that a packet gives; none of one that is damaged."""
+def decode_packet(packet: Any, decoder: Any = None) -> list[Any]:
+    """Return the frames that a packet gives; none of one that is damaged.
+
+    Args:
+        decoder: that is to do it; None: that of the packet's stream.
+    """
     try:
-        return [frame for frame in packet.decode() if frame.pts is not None]
+        frames = packet.decode() if decoder is None else decoder.decode(packet)
+        return [frame for frame in frames if frame.pts is not None]
     except (load_av().error.InvalidDataError, load_av().error.EOFError):
         return []
