@@ -18,7 +18,7 @@ PURE := $(addprefix tests/,api engine laws ledger operator plan stages statistic
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run quick room test programs check laws coverage browser crds reference bench rivals agreement picture kills crash fuzz mutants soak soak-operator cluster dns s3 policies node e2e e2e-all e2e-spot karpenter helm chart readers gitops workflow scanner scan images docs release-dry changelog constraints upgrade clean
+.PHONY: help run quick room test programs check laws coverage browser crds reference bench rivals agreement real-data picture kills crash fuzz mutants soak soak-operator cluster dns s3 policies node e2e e2e-all e2e-spot karpenter helm chart readers gitops workflow scanner scan images docs release-dry changelog constraints upgrade clean
 
 help: ## List the targets
 	@sed -nE 's/^([a-z0-9-]+):[^#]*## (.*)$$/  make \1\t\2/p' Makefile | expand -t 22
@@ -83,6 +83,9 @@ bench: $(STAMP) ## Measure, and print the table of docs/benchmarks.md
 
 rivals: $(STAMP) ## Install the engines that `make bench` compares with
 	@$(BIN)/pip install --quiet --constraint constraints.txt --group bench
+
+real-data: $(STAMP) ## Print what is made of inputs as other people's programs leave them; ARGS=lines picks a family
+	@PYTHONPATH=tests/stages:pipelines/examples $(BIN)/python tests/real_data/run_real_data.py $(ARGS)
 
 agreement: $(STAMP) ## Compare filters and FineWeb's recipe with datatrove's; ARGS=--write puts the table into the document
 	@$(BIN)/python bench/agreement.py $(ARGS)

@@ -22,6 +22,7 @@ from strandline.stages.sources.opening import (
     open_decompressed,
 )
 from strandline.stages.tables.batching import cut_batches
+from strandline.stages.tables.contents.first_bytes import describe_contents
 from strandline.stages.web.record_chunks import BORDER, Chunk, read_members, read_records
 from strandline.stages.web.warc_records import RecordType, WebRecord, parse_record
 
@@ -119,8 +120,8 @@ class ReadWarc(Stage):
             raise explain_error(file.key, error) from error
         if problem and not is_understood:
             msg = (
-                f"{file.key}: no record of a WARC file is in it ({problem}); take it out of "
-                "`paths`, or fetch it again"
+                f"{file.key}: no record of a WARC file is in it ({problem}); "
+                f"{describe_contents(file.path)}"
             )
             raise UnreadableFileError(msg)
 

@@ -1,0 +1,21 @@
+"""What other people's programs leave is read, or told in a sentence; nothing goes uncounted."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from material import Case
+from run_real_data import CASES
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.family}: {case.words}")
+def test_an_input_is_read_or_named(case: Case, tmp_path: Path) -> None:
+    sight = case.play(tmp_path)
+    assert case.is_met(sight), f"expected {case.expected}\nseen {sight}"
+
+
+def test_words_tell_cases_apart() -> None:
+    names = [(case.family, case.words) for case in CASES]
+    assert len(set(names)) == len(names)
