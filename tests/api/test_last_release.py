@@ -39,14 +39,27 @@ EXAMPLES = sorted((ROOT / "pipelines" / "examples").glob("*[!2].yaml"))
 # Stages whose results were wrong under the last release, with their versions of then: a ledger that
 # was begun with one says so, and goes on when it is told to (`onChange`). All others just go on.
 MENDED = {
+    "c4-quality": "1",
+    "count-tokens": "1",
     "decode-frames": "1",
     "decode-images": "3",
+    "digest-sentences": "1",
+    "drop-contaminated": "1",
+    "drop-listed-sentences": "1",
+    "drop-listed-words": "1",
     "extract-text": "1",
+    "filter-text-quality": "1",
     "filter-urls": "1",
+    "fineweb-quality": "1",
+    "gopher-quality": "1",
+    "gopher-repetition": "1",
+    "identify-language": "1",
     "read-parquet": "1",
     "read-warc": "1",
     "redact-pii": "1",
     "redact-secrets": "1",
+    "sign-texts": "1",
+    "sketch-texts": "1",
     "split-video": "1",
     "transcode-clip": "1",
 }

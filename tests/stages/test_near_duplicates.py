@@ -37,7 +37,7 @@ from strandline.stages.dedup.near_duplicates import (
 )
 from strandline.stages.dedup.sketch_texts import read_signatures
 from strandline.stages.sources.opening import ChangedListError, UnreadableFileError
-from strandline.stages.text.text_quality import list_words
+from strandline.stages.text.filters.words.word_rules import list_words
 
 SIGNER = Signer(words=2)
 THRESHOLD = 0.7

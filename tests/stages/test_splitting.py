@@ -9,14 +9,14 @@ from hypothesis import strategies as st
 from stage_runs import StageRun
 from strandline.plan.packages import advise
 from strandline.stages.text.filters import splitting as splitting_module
-from strandline.stages.text.filters.punctuation import LISTED_MARKS, TERMINAL_MARKS
 from strandline.stages.text.filters.splitting import (
     SpacySplitter,
     Splitting,
     UnknownLanguageError,
     load_splitter,
 )
-from strandline.stages.text.filters.word_rules import find_sentences, split_words
+from strandline.stages.text.filters.words.punctuation import LISTED_MARKS, TERMINAL_MARKS
+from strandline.stages.text.filters.words.word_rules import find_sentences, split_words
 
 
 @pytest.mark.parametrize(

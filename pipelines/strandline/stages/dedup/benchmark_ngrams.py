@@ -23,7 +23,7 @@ from strandline.stages.sources.opening import (
     open_binary,
     open_decompressed,
 )
-from strandline.stages.text.filters.word_rules import split_words
+from strandline.stages.text.filters.words.word_rules import fold, is_mark, split_words
 
 _JSON_LINES = (".jsonl", ".ndjson")
 
@@ -82,7 +82,7 @@ class NgramIndex:
 
 def normalise_words(text: str) -> list[str]:
     """Return the words of a text as they are compared."""
-    return [word for word in split_words(text.casefold()) if any(map(str.isalnum, word))]
+    return [word for word in split_words(fold(text)) if not is_mark(word)]
 
 
 def read_texts(path: str, columns: Sequence[str]) -> Iterator[str]:

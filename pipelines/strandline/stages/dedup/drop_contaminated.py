@@ -60,6 +60,7 @@ class DropContaminated(Stage):
         def list_places(self) -> Iterable[tuple[str, str]]:
             return ((f"benchmarks[{at}]", path) for at, path in enumerate(self.benchmarks))
 
+    version = "2"
     params: Params
     keeps_columns = True
 

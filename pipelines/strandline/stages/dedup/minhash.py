@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from strandline.stages.dedup.key_lists import digest_bytes
-from strandline.stages.text.text_quality import list_words
+from strandline.stages.text.filters.words.word_rules import fold, list_words
 
 PERMUTATIONS = 128
 VALUE_BYTES = 4
@@ -103,7 +103,7 @@ class Signer:
 
     def sign(self, text: str) -> bytes | None:
         """Return the signature of a text, case ignored; None for one without words."""
-        words = list_words(text.casefold())
+        words = list_words(fold(text))
         if not words:
             return None
         minhash = self._create(

@@ -36,6 +36,7 @@ class SketchTexts(StatefulFilter):
     class Params(WordRunParams):
         """Which texts, and what they are compared by."""
 
+    version = "2"
     params: Params
     packages: ClassVar[tuple[str, ...]] = ("datasketch",)
     keeps_columns = True

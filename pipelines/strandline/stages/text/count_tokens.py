@@ -27,7 +27,7 @@ from strandline.stages.tables.summaries import (
     read_rows,
     write_rows,
 )
-from strandline.stages.text.text_quality import list_words
+from strandline.stages.text.filters.words.word_rules import compose, list_words
 from strandline.statistics.volume import TextVolume
 
 NAME = "token-counts"
@@ -70,6 +70,7 @@ class CountTokens(StatefulFilter):
             description="Column whose values are counted apart, such as `language`.",
         )
 
+    version = "2"
     params: Params
     keeps_columns = True
 
@@ -93,7 +94,8 @@ class CountTokens(StatefulFilter):
         split = _SPLIT[self.params.tokens]
         counted: dict[str, list[tuple[int, int]]] = {}
         for group, text in zip(groups, texts, strict=True):
-            counted.setdefault(group, []).append((len(text), len(split(text))))
+            shown = compose(text)
+            counted.setdefault(group, []).append((len(shown), len(split(shown))))
         for group, pairs in counted.items():
             gather(self._gathered, group, TextVolume.of(*zip(*pairs, strict=True)))
         return task

@@ -67,6 +67,7 @@ class FilterTextQuality(Stage):
             default=False, description="Keep texts with `{` or `}`, which are mostly code."
         )
 
+    version = "2"
     params: Params
     keeps_columns = True
 

@@ -5,29 +5,21 @@ The measures follow the published rules of the Gopher and C4 corpora. Pure: text
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from typing import NamedTuple
 
-# letters of scripts that are written without blanks count as words by themselves
-_UNSPACED = r"\u0e00-\u0eff\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
-_WORD = re.compile(rf"[{_UNSPACED}]|[^\W{_UNSPACED}]+(?:['’-][^\W{_UNSPACED}]+)*")
-_ASCII_WORD = re.compile(r"\w+(?:['-]\w+)*", re.ASCII)
-_UNSPACED_LETTER = re.compile(rf"[{_UNSPACED}]")
+from strandline.stages.text.filters.words.stop_words import STOP_WORDS
+from strandline.stages.text.filters.words.word_rules import (
+    compose,
+    has_letter,
+    is_unspaced,
+    list_words,
+)
+
 _MOST = 0.5
 _BULLETS = ("-", "*", "•", "‣", "◦", "·", "–", "+")
 _ELLIPSES = ("...", "…")
 _ENDS = (".", "!", "?", '"', "”", "’", "»", "…", "。", "！", "？", ":", "؟", "।", ")")
-
-STOP_WORDS: dict[str, tuple[str, ...]] = {
-    "de": ("der", "die", "das", "und", "ist", "nicht", "ein", "eine", "zu", "mit", "von", "in"),
-    "en": ("the", "be", "to", "of", "and", "that", "have", "with"),
-    "es": ("el", "la", "de", "que", "y", "en", "los", "se", "un", "una", "con", "para"),
-    "fr": ("le", "la", "les", "de", "des", "et", "est", "que", "un", "une", "dans", "pour"),
-    "it": ("il", "la", "di", "che", "e", "un", "una", "per", "con", "non", "sono", "in"),
-    "nl": ("de", "het", "een", "en", "van", "is", "dat", "niet", "op", "met", "in", "te"),
-    "pt": ("o", "a", "de", "que", "e", "do", "da", "em", "um", "uma", "para", "com"),
-}
 
 
 class TextMeasures(NamedTuple):
@@ -55,14 +47,9 @@ class TextMeasures(NamedTuple):
     repeated_lines: float
 
 
-def list_words(text: str) -> list[str]:
-    """Return the words of a text, in order; letters of scripts without blanks are words."""
-    # The same words of a text that has no other letters, found a fifth faster.
-    return (_ASCII_WORD if text.isascii() else _WORD).findall(text)
-
-
 def measure_text(text: str) -> TextMeasures:
     """Compute the measures of a text; shares of an empty text are 0."""
+    text = compose(text)
     words = list_words(text)
     lines = [line.strip() for line in text.split("\n") if line.strip()]
     number, total = len(words), len(lines)
@@ -71,9 +58,9 @@ def measure_text(text: str) -> TextMeasures:
     return TextMeasures(
         words=number,
         mean_word_length=_share(sum(map(len, words)), number),
-        is_unspaced=_share(len(_UNSPACED_LETTER.findall(text)), number) > _MOST,
+        is_unspaced=_share(sum(map(is_unspaced, words)), number) > _MOST,
         symbol_ratio=_share(symbols, number),
-        letter_words=_share(sum(any(map(str.isalpha, word)) for word in words), number),
+        letter_words=_share(sum(map(has_letter, words)), number),
         bullet_lines=_share(sum(line.startswith(_BULLETS) for line in lines), total),
         ellipsis_lines=_share(sum(line.endswith(_ELLIPSES) for line in lines), total),
         ended_lines=_share(sum(line.endswith(_ENDS) for line in lines), total),
@@ -88,7 +75,7 @@ def count_stop_words(text: str, language: str) -> int | None:
     """
     if language not in STOP_WORDS:
         return None
-    words = {word.lower() for word in list_words(text)}
+    words = {word.lower() for word in list_words(compose(text))}
     return sum(word in words for word in STOP_WORDS[language])
 
 

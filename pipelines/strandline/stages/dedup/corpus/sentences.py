@@ -66,6 +66,7 @@ class DigestSentences(Stage):
             "blank. `case`: upper and lower case are the same too.",
         )
 
+    version = "2"
     params: Params
 
     @property
@@ -119,7 +120,7 @@ class DropListedSentences(DropListed):
             default=50, ge=0, description="Fewest words and marks that are left of a text."
         )
 
-    version = "1"
+    version = "2"
     params: Params
 
     @property

@@ -39,6 +39,7 @@ class SignTexts(Stage):
             "closer likeness.",
         )
 
+    version = "2"
     params: Params
     packages: ClassVar[tuple[str, ...]] = ("datasketch",)
 

@@ -75,6 +75,7 @@ class C4Quality(SplittingFilter):
             default=True, description="Drop lines about cookies, privacy and terms of use."
         )
 
+    version = "2"
     params: Params
     keeps_columns = True
     changes_text = True
@@ -121,7 +122,7 @@ class C4Quality(SplittingFilter):
         line = part.strip()
         words = line.split()
         most = params.max_word_length
-        if most is not None and len(line) > most and max(map(len, words)) > most:
+        if most is not None and len(line) > most and self._measure_longest(words) > most:
             return self._drop_line("too_long_word")
         if params.remove_citations and "[" in line:
             line = _CITATION.sub("", line)
@@ -134,6 +135,9 @@ class C4Quality(SplittingFilter):
         if params.min_words_per_line is not None and len(words) < params.min_words_per_line:
             return self._drop_line("too_few_words")
         return self._look_for_phrases(line, line.lower())
+
+    def _measure_longest(self, words: list[str]) -> int:
+        return max(len(self._prepare(word)) for word in words)
 
     def _look_for_phrases(self, line: str, lowered: str) -> str | None:
         params = self.params

@@ -22,6 +22,7 @@ from strandline.stages.text.filters.splitting import (
     Splitting,
     load_splitter,
 )
+from strandline.stages.text.filters.words.word_rules import compose
 
 
 class FilterAnswer(NamedTuple):
@@ -63,7 +64,11 @@ class DocumentFilter(Stage):
 
     def judge(self, text: str) -> FilterAnswer:
         """Judge one text; by default it goes on as it is."""
-        return FilterAnswer(self._find_reason(text), text)
+        return FilterAnswer(self._find_reason(self._prepare(text)), text)
+
+    def _prepare(self, text: str) -> str:
+        """Return a text as it is looked at; by default as it is."""
+        return text
 
     def _find_reason(self, text: str) -> str | None:
         """Return why a text is dropped; None where it is kept."""
@@ -130,6 +135,10 @@ class SplittingFilter(DocumentFilter):
     def setup(self) -> None:
         """Load what splits texts."""
         self._splitter: Splitter = load_splitter(self.params.splitting, self.params.language)
+
+    def _prepare(self, text: str) -> str:
+        """Return the text as it is counted; datatrove counts accents of their own as characters."""
+        return text if self.params.compatible else compose(text)
 
     def _read_limit(self, limit: float | None) -> float | None:
         """Return a rule's limit; None where the rule is off.

@@ -83,6 +83,7 @@ class DropListedWords(DocumentFilter):
             """Return the items of a list as they are compared."""
             return super().normalise(name, items) - {""}  # it would be found in every text
 
+    version = "2"
     params: Params
 
     def list_needed_columns(self) -> tuple[str, ...]:

@@ -8,8 +8,8 @@ from pydantic import Field
 
 from strandline.plan.registry import register
 from strandline.stages.text.filters.document_filter import SplittingFilter
-from strandline.stages.text.filters.punctuation import TERMINAL_MARKS
 from strandline.stages.text.filters.repetition import count_repeats
+from strandline.stages.text.filters.words.punctuation import TERMINAL_MARKS
 
 
 @register("fineweb-quality")
@@ -43,6 +43,7 @@ class FinewebQuality(SplittingFilter):
             default=0.3, ge=0, description="Most line ends per word or mark."
         )
 
+    version = "2"
     params: Params
 
     def setup(self) -> None:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from pydantic import Field
 
 from strandline.plan.registry import register
 from strandline.stages.text.filters.document_filter import SplittingFilter
-from strandline.stages.text.filters.punctuation import LISTED_MARKS
-from strandline.stages.text.text_quality import STOP_WORDS
+from strandline.stages.text.filters.words.punctuation import LISTED_MARKS
+from strandline.stages.text.filters.words.stop_words import STOP_WORDS
+from strandline.stages.text.filters.words.word_rules import compose, has_letter, is_mark
 
 _BULLETS = ("•", "-")
 _ELLIPSES = ("...", "…")
@@ -72,15 +73,15 @@ class GopherQuality(SplittingFilter):
             "has no list.",
         )
 
+    version = "2"
     params: Params
 
     def setup(self) -> None:
         """Load what splits texts, and the stop words."""
         super().setup()
         words = self.params.stop_words
-        self._stop_words = frozenset(
-            STOP_WORDS.get(self.params.language, ()) if words is None else words
-        )
+        words = STOP_WORDS.get(self.params.language, ()) if words is None else words
+        self._stop_words = frozenset(words if self.params.compatible else map(compose, words))
 
     def _find_reason(self, text: str) -> str | None:
         """Return the first rule that a text breaks."""
@@ -128,7 +129,7 @@ def measure_words(words: Counter[str], *, compatible: bool = False) -> WordMeasu
         compatible: as datatrove tells marks, by a list that has no bullets and arrows; else what
             has neither letter nor digit is one.
     """
-    is_mark = LISTED_MARKS.issuperset if compatible else _is_mark
+    is_listed = LISTED_MARKS.issuperset if compatible else is_mark
     number = size = lettered = 0
     for word, count in words.items():
         if word.isalpha():  # most of them
@@ -136,13 +137,9 @@ def measure_words(words: Counter[str], *, compatible: bool = False) -> WordMeasu
             size += count * len(word)
             lettered += count
             continue
-        if not is_mark(word):
+        if not is_listed(word):
             number += count
             size += count * len(word)
-        if any(map(str.isalpha, word)):
+        if has_letter(word):
             lettered += count
     return WordMeasures(words.total(), number, size / number if number else 0.0, lettered)
-
-
-def _is_mark(word: Iterable[str]) -> bool:
-    return not any(map(str.isalnum, word))

@@ -48,6 +48,7 @@ class GopherRepetition(SplittingFilter):
             description="By number of words: highest share of characters in repeated n-grams.",
         )
 
+    version = "2"
     params: Params
 
     def _find_reason(self, text: str) -> str | None:

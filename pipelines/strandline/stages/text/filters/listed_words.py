@@ -5,11 +5,16 @@ Pure: text in, an answer out. It knows neither where lists come from nor what fo
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Iterable
 
-_RUN = re.compile(r"\w+")
+import regex
+
+from strandline.stages.text.filters.words.word_rules import (
+    LETTER,
+    compose,
+    list_runs,
+)
 
 
 class WordFinder:
@@ -23,32 +28,33 @@ class WordFinder:
     """
 
     def __init__(self, items: Iterable[str], *, anywhere: bool = False) -> None:
+        items = {compose(item) for item in items} - {""}
         self._parts: list[str] = sorted(items) if anywhere else []
         self._words: set[str] = set()
         # Regular expressions of hundreds of items are slow, so one is asked for where its first
         # run of letters is a word of the text.
-        self._phrases: dict[str, list[re.Pattern[str]]] = defaultdict(list)
-        self._marks: list[re.Pattern[str]] = []
+        self._phrases: dict[str, list[regex.Pattern[str]]] = defaultdict(list)
+        self._marks: list[regex.Pattern[str]] = []
         for item in () if anywhere else sorted(items):
             self._add(item)
 
     def _add(self, item: str) -> None:
-        if _RUN.fullmatch(item):
+        runs = list_runs(item)
+        if runs == [item]:
             self._words.add(item)
             return
-        pattern = re.compile(rf"(?<!\w){re.escape(item)}(?!\w)")
-        first = _RUN.search(item)
-        if first is None:
+        pattern = regex.compile(rf"(?<!{LETTER}){regex.escape(item)}(?!{LETTER})")
+        if not runs:
             self._marks.append(pattern)
         else:
-            self._phrases[first[0]].append(pattern)
+            self._phrases[runs[0]].append(pattern)
 
     def is_found(self, text: str) -> bool:
         """Return whether a text has one of the items."""
-        lowered = text.lower()
+        lowered = compose(text.lower())
         if self._parts:
             return any(part in lowered for part in self._parts)
-        runs = set(_RUN.findall(lowered))
+        runs = set(list_runs(lowered))
         return (
             not self._words.isdisjoint(runs)
             or any(

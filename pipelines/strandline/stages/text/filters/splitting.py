@@ -12,7 +12,7 @@ from enum import StrEnum
 from importlib.util import find_spec
 from typing import Any, Protocol
 
-from strandline.stages.text.filters.word_rules import find_sentences, split_words
+from strandline.stages.text.filters.words.word_rules import find_sentences, split_words
 
 _MOST_CHARACTERS = 50_000_000
 

@@ -20,6 +20,7 @@ from strandline.stages.columns import keep_rows, list_strings, set_column
 from strandline.stages.models.model_files import find_model
 from strandline.stages.sources.globs import expand_placeholder
 from strandline.stages.sources.opening import digest_input
+from strandline.stages.text.filters.words.word_rules import compose
 from strandline.stages.text.scoring.fasttext_models import FastTextModel
 
 _CODE = re.compile("[a-z]{2}")
@@ -82,6 +83,7 @@ class IdentifyLanguage(Stage):
             """Of the model that is given; empty where none is."""
             return self._digest
 
+    version = "2"
     params: Params
     added_params: ClassVar[frozenset[str]] = frozenset({"min_probabilities", "model"})
     keeps_columns = True
@@ -117,7 +119,7 @@ class IdentifyLanguage(Stage):
         """Label every row; drop and count those that are not wanted."""
         size = self.params.max_characters
         texts = list_strings(task.table, self.params.column)
-        found = [self._classify(text[:size]) for text in texts]
+        found = [self._classify(compose(text)[:size]) for text in texts]
         table = set_column(task.table, "language", [code for code, _ in found], pa.string())
         shares = [round(share, 6) for _, share in found]
         table = set_column(table, "language_probability", shares, pa.float64())

@@ -1,0 +1,1 @@
+"""What words, sentences and marks are, in all scripts."""
