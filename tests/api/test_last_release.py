@@ -61,6 +61,7 @@ MENDED = {
     "sign-texts": "1",
     "sketch-texts": "1",
     "split-video": "1",
+    "tokenise-text": "1",
     "transcode-clip": "1",
 }
 NEW_EXAMPLES = {"fineweb", "video", "web-pages"}

@@ -101,6 +101,7 @@ def check_plan(
         problems.append(Problem("spec.sink", "required: a pipeline ends in a sink"))
     problems += [] if problems else _find_partition_faults(source, stages)
     problems += [] if problems else _find_missing_columns(named)
+    problems += [] if problems else _find_conflicts(named)
     if problems:
         raise SpecError(tuple(problems))
     parts = {plan.name: (plan.use, plan.stage, plan.group) for plan in (source, *stages)}
@@ -194,6 +195,14 @@ def _find_missing_columns(named: Sequence[tuple[str, StagePlan]]) -> Iterator[Pr
     found = find_missing(trace_columns((plan.name, plan.stage) for _, plan in named), makers)
     if found is not None:
         yield Problem(named[found.position][0], found.message, found.hint)
+
+
+def _find_conflicts(named: Sequence[tuple[str, StagePlan]]) -> Iterator[Problem]:
+    stages = [plan.stage for _, plan in named]
+    for position, (at, plan) in enumerate(named):
+        message = plan.stage.find_conflict(stages[:position])
+        if message is not None:
+            yield Problem(at, f"stage {plan.name!r}: {message}")
 
 
 def _find_partition_faults(source: StagePlan, stages: Sequence[StagePlan]) -> Iterator[Problem]:

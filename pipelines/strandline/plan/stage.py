@@ -128,6 +128,17 @@ class Stage:
             return Columns(is_open=True)
         return (columns if self.keeps_columns else Columns()).having(self.adds_columns)
 
+    def find_conflict(self, before: Sequence[Stage]) -> str | None:
+        """Return what can't be done with what stages before give, in one sentence; by default None.
+
+        Asked where the pipeline is planned, before any `setup`.
+
+        Args:
+            before: the stages before this one, in order, the source first.
+        """
+        del before
+        return None
+
     def setup_on_node(self) -> None:
         """Prepare a node, once in each attempt and before `setup` there: fetch, unpack.
 

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from pydantic import Field
 
 from strandline.plan.registry import register
-from strandline.plan.stage import SharingSink
+from strandline.plan.stage import SharingSink, Stage
 from strandline.plan.task import Task
 from strandline.stages.columns import find_column
 from strandline.stages.sinks.jsonl_sink import SharingParams
@@ -61,6 +61,23 @@ class TokenShards(SharingSink):
 
     def list_needed_columns(self) -> tuple[str, ...]:
         return (self.params.column,)
+
+    def find_conflict(self, before: Sequence[Stage]) -> str | None:
+        """Return which vocabulary of a stage before has tokens that do not fit."""
+        most = (1 << 8 * TokenBytes.TWO) - 1
+        if self.params.token_bytes is not TokenBytes.TWO:
+            return None
+        for stage in reversed(before):
+            find_largest: Callable[[], int | None] = getattr(
+                stage, "find_largest_token", lambda: None
+            )
+            largest = find_largest() if self.params.column in stage.adds_columns else None
+            if largest is not None and largest > most:
+                return (
+                    f"`tokenBytes: 2` has room for tokens up to {most:,}, and the tokenizer's go "
+                    f"up to {largest:,}; write `tokenBytes: 4`"
+                )
+        return None
 
     def write(self, task: Task, file: BinaryIO) -> None:
         """Write the tokens of all rows, little-endian.
