@@ -222,3 +222,10 @@ def test_the_summary_as_a_whole() -> None:
         "incident: a worker of read died",
         "output: /data/out (1 file, 2.0 kB)",
     ]
+
+
+def test_a_rule_that_took_everything_is_told_at_the_end() -> None:
+    counts = {"quality": StageCounts(1, 1, 0, 0, 12, 0, 0.1, {"dropped: short words": 12})}
+    outcome = AttemptResult(ExitCode.COMPLETE, "complete", 1, counts=counts)
+    told = "hint: one rule of quality took all 12 rows: short words; is it meant for these rows?"
+    assert told in describe_outcome(outcome, Details())

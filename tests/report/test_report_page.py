@@ -15,6 +15,7 @@ from report_builders import (
     ended,
     facts_of,
     failures_of,
+    funnel_of,
     harmful,
     troubled,
 )
@@ -203,3 +204,9 @@ def test_the_frame_of_a_panel_holds_the_panel_as_it_came() -> None:
     found = re.search(r'srcdoc="([^"]*)"', render_page(facts))
     assert found is not None
     assert unescape(found[1]).endswith(panel)
+
+
+def test_a_rule_that_took_everything_is_told() -> None:
+    told = "one rule of filter took all 10 rows: short words"
+    assert told in read(facts_of(funnel=funnel_of(10, "short words"))).text
+    assert "one rule of" not in read(facts_of(funnel=funnel_of(20, "short words"))).text

@@ -24,6 +24,7 @@ from strandline.ledger.entries import Quarantined, Row
 from strandline.plan.receipt import StageCounts
 from strandline.run.attempt.failures import FailureGroup
 from strandline.run.attempt.outcome import AttemptResult
+from strandline.run.history.funnel import find_sweeping_rules
 
 FAILURES_RENDERED = 20
 _MANY_FILES, _TINY_BYTES = 1000, 100_000
@@ -70,6 +71,7 @@ def describe_outcome(
         f"output: {outcome.output}{_describe_written(details.written)}",
         *_advise(details),
         *_explain_empty(outcome),
+        *_describe_sweeping(outcome),
     ]
 
 
@@ -182,6 +184,11 @@ def _explain_empty(outcome: AttemptResult) -> Iterator[str]:
             f"hint: nothing was written; {max(dropping)[1]} dropped most of it, and what it has "
             "counted above says why"
         )
+
+
+def _describe_sweeping(outcome: AttemptResult) -> Iterator[str]:
+    for rule in find_sweeping_rules(outcome.counts):
+        yield f"hint: {escape_text(str(rule))}; is it meant for these rows?"
 
 
 def describe_failure(row: Row) -> str:

@@ -13,6 +13,7 @@ from strandline.plan.receipt import StageCounts
 
 DROPPED = "dropped: "  # how stages begin the names of counters that say why a row went
 
+_SWEEPING, _FEWEST_ROWS = 0.99, 10
 
 RETELLING = (
     "What an interruption made necessary a second time is counted a second time, and a kill takes "
@@ -31,6 +32,26 @@ class StageFunnel(NamedTuple):
     name: str
     counts: StageCounts
     dropped: tuple[tuple[str, int], ...]
+
+
+class SweepingRule(NamedTuple):
+    """A rule that took nearly all rows of a stage, as one does that does not fit the data.
+
+    Attributes:
+        stage: its name.
+        reason: as the stage counts it.
+        rows: that it took.
+        of: rows that came.
+    """
+
+    stage: str
+    reason: str
+    rows: int
+    of: int
+
+    def __str__(self) -> str:
+        rows = "all" if self.rows >= self.of else f"{self.rows:,} of"
+        return f"one rule of {self.stage} took {rows} {self.of:,} rows: {self.reason}"
 
 
 class Cost(NamedTuple):
@@ -75,6 +96,17 @@ def add_up(attempts: Iterable[Mapping[str, StageCounts]]) -> tuple[StageFunnel, 
     return tuple(
         StageFunnel(name, counts, _find_reasons(counts)) for name, counts in totals.items()
     )
+
+
+def find_sweeping_rules(counts: Mapping[str, StageCounts]) -> list[SweepingRule]:
+    """Find the rules that took nearly all of what came, by the counts of each stage."""
+    return [
+        SweepingRule(name, reason, number, each.rows_in)
+        for name, each in counts.items()
+        for reason, number in _find_reasons(each)
+        # Of a few rows, all may be wrong; and what takes 99 of 100 is hardly meant to.
+        if each.rows_in >= _FEWEST_ROWS and number >= _SWEEPING * each.rows_in
+    ]
 
 
 def _find_reasons(counts: StageCounts) -> tuple[tuple[str, int], ...]:

@@ -10,6 +10,8 @@ from strandline.plan.registry import register
 from strandline.plan.stage import Stage
 from strandline.plan.task import Task
 from strandline.stages.columns import keep_rows, list_strings
+from strandline.stages.text.filters.words.scripts import ProseMeasure, has_meaning
+from strandline.stages.text.filters.words.stop_words import STOP_WORDS
 from strandline.stages.text.text_quality import TextMeasures, count_stop_words, measure_text
 
 
@@ -29,10 +31,14 @@ class FilterTextQuality(Stage):
         min_words: int = Field(default=50, ge=0, description="Fewest words.")
         max_words: int = Field(default=100_000, ge=1, description="Most words.")
         min_mean_word_length: float = Field(
-            default=3.0, ge=0, description="Lowest mean word length; not for unspaced scripts."
+            default=3.0,
+            ge=0,
+            description="Lowest mean word length; not where letters are syllables.",
         )
         max_mean_word_length: float = Field(
-            default=10.0, gt=0, description="Highest mean word length; not for unspaced scripts."
+            default=10.0,
+            gt=0,
+            description="Highest mean word length; not where letters are syllables.",
         )
         max_symbol_ratio: float = Field(
             default=0.1, ge=0, description="Most `#` and ellipses per word."
@@ -94,6 +100,8 @@ class FilterTextQuality(Stage):
         yield from self._judge_words(measures)
         yield from self._judge_lines(measures)
         stop_words = count_stop_words(text, language)
+        if stop_words is None and language in STOP_WORDS:
+            self.count(f"no rule in {measures.script or 'texts without letters'}: stop words")
         if stop_words is not None and stop_words < self.params.min_stop_words:
             yield "few stop words"
         lowered = text.lower()
@@ -102,16 +110,24 @@ class FilterTextQuality(Stage):
         if not self.params.curly_brackets and ("{" in text or "}" in text):
             yield "curly brackets"
 
+    def _applies(self, measure: ProseMeasure, script: str) -> bool:
+        """Return whether a rule is asked in a script; one that is not is counted."""
+        if has_meaning(measure, script):
+            return True
+        self.count(f"no rule in {script}: {measure}")
+        return False
+
     def _judge_words(self, measures: TextMeasures) -> Iterator[str]:
         bounds = self.params
         if measures.words < bounds.min_words:
             yield "too few words"
         if measures.words > bounds.max_words:
             yield "too many words"
-        if not measures.is_unspaced and measures.mean_word_length < bounds.min_mean_word_length:
-            yield "short words"
-        if not measures.is_unspaced and measures.mean_word_length > bounds.max_mean_word_length:
-            yield "long words"
+        if self._applies(ProseMeasure.WORD_LENGTH, measures.script):
+            if measures.mean_word_length < bounds.min_mean_word_length:
+                yield "short words"
+            if measures.mean_word_length > bounds.max_mean_word_length:
+                yield "long words"
         if measures.symbol_ratio > bounds.max_symbol_ratio:
             yield "many symbols"
         if measures.letter_words < bounds.min_letter_words:
@@ -123,7 +139,8 @@ class FilterTextQuality(Stage):
             yield "mostly bullets"
         if measures.ellipsis_lines > bounds.max_ellipsis_lines:
             yield "many ellipses"
-        if measures.ended_lines < bounds.min_ended_lines:
+        has_stops = self._applies(ProseMeasure.STOPS, measures.script)
+        if has_stops and measures.ended_lines < bounds.min_ended_lines:
             yield "lines without punctuation"
         if measures.repeated_lines > bounds.max_repeated_lines:
             yield "repeated lines"

@@ -8,18 +8,18 @@ from __future__ import annotations
 from collections import Counter
 from typing import NamedTuple
 
+from strandline.stages.text.filters.words.punctuation import TERMINAL_MARKS
+from strandline.stages.text.filters.words.scripts import LATIN, find_script
 from strandline.stages.text.filters.words.stop_words import STOP_WORDS
 from strandline.stages.text.filters.words.word_rules import (
     compose,
     has_letter,
-    is_unspaced,
     list_words,
 )
 
-_MOST = 0.5
 _BULLETS = ("-", "*", "•", "‣", "◦", "·", "–", "+")
 _ELLIPSES = ("...", "…")
-_ENDS = (".", "!", "?", '"', "”", "’", "»", "…", "。", "！", "？", ":", "؟", "।", ")")
+_ENDS = ('"', "”", "’", "»", "…", ":", ")", "」", "』", *TERMINAL_MARKS)
 
 
 class TextMeasures(NamedTuple):
@@ -28,7 +28,7 @@ class TextMeasures(NamedTuple):
     Attributes:
         words: number of words; letters of scripts without blanks are words.
         mean_word_length: characters; 0 without words.
-        is_unspaced: most words are letters of a script without blanks.
+        script: that of most letters.
         symbol_ratio: `#` and ellipses per word.
         letter_words: share of words that have a letter.
         bullet_lines, ellipsis_lines, ended_lines: share of lines that start with a bullet, end
@@ -38,7 +38,7 @@ class TextMeasures(NamedTuple):
 
     words: int
     mean_word_length: float
-    is_unspaced: bool
+    script: str
     symbol_ratio: float
     letter_words: float
     bullet_lines: float
@@ -58,7 +58,7 @@ def measure_text(text: str) -> TextMeasures:
     return TextMeasures(
         words=number,
         mean_word_length=_share(sum(map(len, words)), number),
-        is_unspaced=_share(sum(map(is_unspaced, words)), number) > _MOST,
+        script=find_script(text),
         symbol_ratio=_share(symbols, number),
         letter_words=_share(sum(map(has_letter, words)), number),
         bullet_lines=_share(sum(line.startswith(_BULLETS) for line in lines), total),
@@ -71,9 +71,9 @@ def measure_text(text: str) -> TextMeasures:
 def count_stop_words(text: str, language: str) -> int | None:
     """Return how many different stop words of a language occur.
 
-    None where the language has no list.
+    None where the language has no list, or the text is in a script that none of them is in.
     """
-    if language not in STOP_WORDS:
+    if language not in STOP_WORDS or find_script(text) != LATIN:
         return None
     words = {word.lower() for word in list_words(compose(text))}
     return sum(word in words for word in STOP_WORDS[language])

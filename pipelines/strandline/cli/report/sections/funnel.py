@@ -7,7 +7,7 @@ from strandline.cli.report.facts import RunFacts
 from strandline.cli.report.markup import Markup, element
 from strandline.cli.report.tables import Cell, make_note, make_section, make_table
 from strandline.cli.views.format import format_amount, format_count
-from strandline.run.history.funnel import RETELLING, StageFunnel
+from strandline.run.history.funnel import RETELLING, StageFunnel, find_sweeping_rules
 
 REASONS = 12  # of one stage
 _COLUMNS = (
@@ -40,8 +40,15 @@ def make_funnel(facts: RunFacts) -> Markup:
         "Kept and dropped",
         element("p", sources),
         make_table("Rows and tasks by stage, over all attempts", _COLUMNS, rows),
+        *_warn(facts),
         make_note(_describe(facts)),
     )
+
+
+def _warn(facts: RunFacts) -> list[Markup]:
+    """Return a paragraph for each rule that took nearly all that there was."""
+    rules = find_sweeping_rules({stage.name: stage.counts for stage in facts.funnel})
+    return [element("p", f"Look here: {rule}. Is it meant for these rows?") for rule in rules]
 
 
 def _describe(facts: RunFacts) -> str:

@@ -15,9 +15,13 @@ from strandline.plan.registry import register
 from strandline.plan.task import Task
 from strandline.stages.text.filters.document_filter import FilterAnswer, SplittingFilter
 from strandline.stages.text.filters.splitting import cut_sentences
+from strandline.stages.text.filters.words.punctuation import TERMINAL_MARKS
+from strandline.stages.text.filters.words.scripts import ProseMeasure
 
 _CITATION = re.compile(r"\[(?:\d*|edit|citation needed)\]")
 _ENDS = (".", "?", "!", '"', "'")
+# What ends a sentence where ASCII's marks do not, and what closes a quotation behind it.
+_OTHER_ENDS = ("」", "』", *(mark for mark in sorted(TERMINAL_MARKS) if not mark.isascii()))
 _ELLIPSIS = "..."
 _POLICIES = (
     "terms of use", "privacy policy", "cookie policy", "uses cookies", "use of cookies",
@@ -96,6 +100,9 @@ class C4Quality(SplittingFilter):
     def judge(self, text: str) -> FilterAnswer:
         """Judge a text by its lines; what goes on are those that are left."""
         by_lines = self.params.unit is Unit.LINES
+        script = self._find_script(text)
+        self._has_stops = self._applies(ProseMeasure.STOPS, script)
+        self._has_blanks = self._applies(ProseMeasure.WORDS_OF_A_LINE, script)
         try:
             kept = [line for part in self._split(text) if (line := self._clean(part)) is not None]
         except DroppedText as answer:
@@ -128,13 +135,17 @@ class C4Quality(SplittingFilter):
             line = _CITATION.sub("", line)
             # Else "It was built in 1823. [1]" would end in a blank, as it does for datatrove.
             line = line if params.compatible else line.rstrip()
-        if params.filter_no_terminal_punct and (
-            not line.endswith(_ENDS) or line.endswith(_ELLIPSIS)
-        ):
+        if params.filter_no_terminal_punct and self._has_stops and not self._is_ended(line):
             return self._drop_line("no_terminal_punc")
-        if params.min_words_per_line is not None and len(words) < params.min_words_per_line:
+        least = params.min_words_per_line
+        if least is not None and self._has_blanks and len(words) < least:
             return self._drop_line("too_few_words")
         return self._look_for_phrases(line, line.lower())
+
+    def _is_ended(self, line: str) -> bool:
+        if line.endswith(_ELLIPSIS):
+            return False
+        return line.endswith(_ENDS) or (not self.params.compatible and line.endswith(_OTHER_ENDS))
 
     def _measure_longest(self, words: list[str]) -> int:
         return max(len(self._prepare(word)) for word in words)
@@ -159,6 +170,8 @@ class C4Quality(SplittingFilter):
         """Return whether there are enough; none is looked for once there are."""
         least = self.params.min_num_sentences or 0
         found = len(lines)
+        if not self._has_stops:
+            return found >= min(least, 1)
         if self.params.unit is Unit.SENTENCES or found >= least:
             return found >= least
         found = 0

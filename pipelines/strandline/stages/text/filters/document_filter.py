@@ -5,12 +5,12 @@ A subclass says why a text is dropped, with a name that users of datatrove know.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from itertools import repeat
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import pyarrow as pa
-from pydantic import Field
+from pydantic import BaseModel, Field, model_validator
 
 from strandline.plan.columns import Columns
 from strandline.plan.stage import Stage
@@ -21,6 +21,12 @@ from strandline.stages.text.filters.splitting import (
     Splitter,
     Splitting,
     load_splitter,
+)
+from strandline.stages.text.filters.words.scripts import (
+    LATIN,
+    ProseMeasure,
+    find_script,
+    has_meaning,
 )
 from strandline.stages.text.filters.words.word_rules import compose
 
@@ -105,6 +111,34 @@ class DocumentFilter(Stage):
         return [value or None for value in list_strings(table, name)]
 
 
+class PresetParams(BaseModel):
+    """Limits by language, of which those that are written win."""
+
+    preset: str | None = Field(
+        default=None,
+        description="Limits that FineWeb-2 has for a language, by its name there, such as "
+        "`jpn_Jpan` or `deu_Latn`. What else is written here wins.",
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _fill(cls, values: object) -> object:
+        name = values.get("preset") if isinstance(values, Mapping) else None
+        if not (isinstance(values, Mapping) and isinstance(name, str)):
+            return values
+        limits = cls._find_limits(name)
+        for field in tuple(limits):
+            alias = cls.model_fields[field].alias or field
+            if alias in values or field in values:
+                del limits[field]
+        return {**limits, **values}
+
+    @classmethod
+    def _find_limits(cls, name: str) -> dict[str, Any]:
+        """Return the limits of a preset, by the names of parameters."""
+        raise NotImplementedError
+
+
 class SplittingFilter(DocumentFilter):
     """A filter that looks at words or sentences."""
 
@@ -139,6 +173,17 @@ class SplittingFilter(DocumentFilter):
     def _prepare(self, text: str) -> str:
         """Return the text as it is counted; datatrove counts accents of their own as characters."""
         return text if self.params.compatible else compose(text)
+
+    def _find_script(self, text: str) -> str:
+        """Return the script whose rules apply; for datatrove all rules apply to all."""
+        return LATIN if self.params.compatible else find_script(text)
+
+    def _applies(self, measure: ProseMeasure, script: str) -> bool:
+        """Return whether a rule is asked in a script; one that is not is counted."""
+        if has_meaning(measure, script):
+            return True
+        self.count(f"no rule in {script}: {measure}")
+        return False
 
     def _read_limit(self, limit: float | None) -> float | None:
         """Return a rule's limit; None where the rule is off.

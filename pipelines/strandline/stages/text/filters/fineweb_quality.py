@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any, ClassVar
 
 from pydantic import Field
 
 from strandline.plan.registry import register
-from strandline.stages.text.filters.document_filter import SplittingFilter
+from strandline.stages.text.filters.document_filter import PresetParams, SplittingFilter
+from strandline.stages.text.filters.presets.fineweb_2 import find_line_limits
 from strandline.stages.text.filters.repetition import count_repeats
 from strandline.stages.text.filters.words.punctuation import TERMINAL_MARKS
+from strandline.stages.text.filters.words.scripts import ProseMeasure
 
 
 @register("fineweb-quality")
 class FinewebQuality(SplittingFilter):
     """Drops texts by FineWeb's rules on lines: punctuation, length, repeats, words per line."""
 
-    class Params(SplittingFilter.Params):
+    class Params(PresetParams, SplittingFilter.Params):
         """Bounds, by the names that datatrove has."""
 
         line_punct_thr: float = Field(
@@ -43,7 +46,12 @@ class FinewebQuality(SplittingFilter):
             default=0.3, ge=0, description="Most line ends per word or mark."
         )
 
+        @classmethod
+        def _find_limits(cls, name: str) -> dict[str, Any]:
+            return find_line_limits(name)
+
     version = "2"
+    added_params: ClassVar[frozenset[str]] = frozenset({"preset"})
     params: Params
 
     def setup(self) -> None:
@@ -62,10 +70,18 @@ class FinewebQuality(SplittingFilter):
     def _find_reasons(self, text: str, lines: list[str]) -> Iterator[str]:
         params, total = self.params, len(lines)
         ratio = self._count_ended(lines) / total
-        if ratio < params.line_punct_thr and not (ratio == 0 and params.line_punct_exclude_zero):
+        script = self._find_script(text)
+        if (
+            self._applies(ProseMeasure.STOPS, script)
+            and ratio < params.line_punct_thr
+            and not (ratio == 0 and params.line_punct_exclude_zero)
+        ):
             yield "line_punct_ratio"
         short = sum(len(line) <= params.short_line_length for line in lines)
-        if short / total > params.short_line_thr:
+        if (
+            self._applies(ProseMeasure.LINE_LENGTH, script)
+            and short / total > params.short_line_thr
+        ):
             yield "short_line_ratio"
         ends = text.count("\n")
         again = count_repeats(lines).characters

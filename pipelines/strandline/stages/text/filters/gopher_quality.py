@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from pydantic import Field
 
 from strandline.plan.registry import register
-from strandline.stages.text.filters.document_filter import SplittingFilter
+from strandline.stages.text.filters.document_filter import PresetParams, SplittingFilter
+from strandline.stages.text.filters.presets.fineweb_2 import find_quality_limits
 from strandline.stages.text.filters.words.punctuation import LISTED_MARKS
+from strandline.stages.text.filters.words.scripts import ProseMeasure, find_script
 from strandline.stages.text.filters.words.stop_words import STOP_WORDS
 from strandline.stages.text.filters.words.word_rules import compose, has_letter, is_mark
 
@@ -38,7 +40,7 @@ class WordMeasures(NamedTuple):
 class GopherQuality(SplittingFilter):
     """Drops texts by Gopher's rules of quality: length, words, symbols, bullets, stop words."""
 
-    class Params(SplittingFilter.Params):
+    class Params(PresetParams, SplittingFilter.Params):
         """Bounds; without one the rule is off."""
 
         min_doc_words: int | None = Field(default=50, ge=0, description="Fewest words.")
@@ -73,7 +75,12 @@ class GopherQuality(SplittingFilter):
             "has no list.",
         )
 
+        @classmethod
+        def _find_limits(cls, name: str) -> dict[str, Any]:
+            return find_quality_limits(name)
+
     version = "2"
+    added_params: ClassVar[frozenset[str]] = frozenset({"preset"})
     params: Params
 
     def setup(self) -> None:
@@ -82,6 +89,7 @@ class GopherQuality(SplittingFilter):
         words = self.params.stop_words
         words = STOP_WORDS.get(self.params.language, ()) if words is None else words
         self._stop_words = frozenset(words if self.params.compatible else map(compose, words))
+        self._scripts = frozenset(map(find_script, self._stop_words))
 
     def _find_reason(self, text: str) -> str | None:
         """Return the first rule that a text breaks."""
@@ -94,10 +102,12 @@ class GopherQuality(SplittingFilter):
             yield "gopher_short_doc"
         if self._exceeds(found.words, params.max_doc_words):
             yield "gopher_long_doc"
-        if self._falls_below(found.mean_length, params.min_avg_word_length):
-            yield "gopher_below_avg_threshold"
-        if self._exceeds(found.mean_length, params.max_avg_word_length):
-            yield "gopher_above_avg_threshold"
+        script = self._find_script(text)
+        if self._applies(ProseMeasure.WORD_LENGTH, script):
+            if self._falls_below(found.mean_length, params.min_avg_word_length):
+                yield "gopher_below_avg_threshold"
+            if self._exceeds(found.mean_length, params.max_avg_word_length):
+                yield "gopher_above_avg_threshold"
         total = found.total or 1
         if self._exceeds(text.count("#") / total, params.max_symbol_word_ratio):
             yield "gopher_too_many_hashes"
@@ -107,8 +117,16 @@ class GopherQuality(SplittingFilter):
         yield from self._find_line_reasons(text.splitlines())
         if self._falls_below(found.lettered / total, params.min_alpha_words_ratio):
             yield "gopher_below_alpha_threshold"
+        yield from self._find_stop_word_reason(words, script)
+
+    def _find_stop_word_reason(self, words: Counter[str], script: str) -> Iterator[str]:
         stop_words = self._stop_words
-        if stop_words and self._falls_below(len(stop_words & words.keys()), params.min_stop_words):
+        if not stop_words:
+            return
+        if not (self.params.compatible or script in self._scripts):
+            # None of them can stand in such a text: English ones do not in a Russian one.
+            self.count(f"no rule in {script or 'texts without letters'}: {ProseMeasure.STOP_WORDS}")
+        elif self._falls_below(len(stop_words & words.keys()), self.params.min_stop_words):
             yield "gopher_enough_stop_words"
 
     def _find_line_reasons(self, lines: list[str]) -> Iterator[str]:
@@ -122,7 +140,7 @@ class GopherQuality(SplittingFilter):
 
 
 def measure_words(words: Counter[str], *, compatible: bool = False) -> WordMeasures:
-    """Measure words and marks, given with how often each occurs.
+    """ProseMeasure words and marks, given with how often each occurs.
 
     Args:
         words: of a text.

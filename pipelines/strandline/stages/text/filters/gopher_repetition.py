@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from typing import Any, ClassVar
 
 from pydantic import Field
 
 from strandline.plan.registry import register
-from strandline.stages.text.filters.document_filter import SplittingFilter
+from strandline.stages.text.filters.document_filter import PresetParams, SplittingFilter
+from strandline.stages.text.filters.presets.fineweb_2 import find_repetition_limits
 from strandline.stages.text.filters.repetition import (
     NgramRules,
     count_repeats,
@@ -23,7 +25,7 @@ _LINES = re.compile(r"\n+")
 class GopherRepetition(SplittingFilter):
     """Drops texts with repeated lines, paragraphs or n-grams, by the rules of Gopher's table A1."""
 
-    class Params(SplittingFilter.Params):
+    class Params(PresetParams, SplittingFilter.Params):
         """Highest shares; without one the rule is off."""
 
         dup_line_frac: float | None = Field(
@@ -48,7 +50,12 @@ class GopherRepetition(SplittingFilter):
             description="By number of words: highest share of characters in repeated n-grams.",
         )
 
+        @classmethod
+        def _find_limits(cls, name: str) -> dict[str, Any]:
+            return find_repetition_limits(name)
+
     version = "2"
+    added_params: ClassVar[frozenset[str]] = frozenset({"preset"})
     params: Params
 
     def _find_reason(self, text: str) -> str | None:

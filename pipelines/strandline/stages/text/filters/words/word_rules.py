@@ -33,7 +33,6 @@ _WORD = (
 )
 _COUNTED = r"{letter}+(?:['’-]{letter}+)*"
 
-_FIND_UNSPACED = regex.compile(f"[{UNSPACED}]")
 # Texts without such letters, and without numbers such as ½ and ², are most, and faster to cut.
 _FIND_OTHERS = regex.compile(rf"[{UNSPACED}\p{{No}}]")
 _SPLIT = regex.compile(_WORD.format(letter=r"\w", blank=_BLANK, signs=_SIGNS))
@@ -110,11 +109,6 @@ def has_letter(word: str) -> bool:
 def is_mark(word: str) -> bool:
     """Return whether a word has neither letter nor number."""
     return _HAS_LETTER_OR_NUMBER.search(word) is None
-
-
-def is_unspaced(word: str) -> bool:
-    """Return whether a word is a letter of a script without blanks."""
-    return _FIND_UNSPACED.match(word) is not None
 
 
 def find_sentences(text: str) -> Iterator[tuple[int, int]]:

@@ -1,0 +1,1 @@
+"""Limits of filters by language, as they were published."""
