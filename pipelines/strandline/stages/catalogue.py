@@ -51,6 +51,7 @@ from strandline.stages.tables import (
     read_webdataset,
     select_columns,
 )
+from strandline.stages.tables.rows import keep_rows
 from strandline.stages.text import (
     count_tokens,
     filter_text_quality,
@@ -119,6 +120,7 @@ __all__ = [
     "jsonl_sink",
     "jsonl_source",
     "keep_documented",
+    "keep_rows",
     "link_duplicates",
     "measure_fields",
     "measure_images",
