@@ -163,10 +163,10 @@ def test_a_beat_that_ray_can_not_send_is_no_error(
 
 @pytest.mark.parametrize("is_whole", [True, False])
 def test_the_ledger_hears_whether_the_listing_had_a_gap(ray: FakeRay, is_whole: bool) -> None:
-    listing = Listing(iter(()), lambda: is_whole)
+    listing = Listing(iter(()), lambda: is_whole, lambda: ("x",))
     listing.draw()
     RayLedger(LOCATION).conclude(listing, 0, anything_died=False)
-    assert ray.actor.named["end_listing"] == {"is_whole": is_whole}
+    assert ray.actor.named["end_listing"] == {"is_whole": is_whole, "gaps": ("x",)}
 
 
 def test_law_all_that_was_told_is_sent_once_and_in_order(ray: FakeRay) -> None:

@@ -3,10 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from ledger_builders import Desk, counts, failed, finish_of, listed, output_of, written
+from ledger_builders import (
+    Clock,
+    Desk,
+    RecordingOutputs,
+    RecordingStore,
+    counts,
+    failed,
+    finish_of,
+    listed,
+    output_of,
+    written,
+)
 from strandline.ledger.entries import (
     QUARANTINED,
     RELEASED,
@@ -15,7 +29,9 @@ from strandline.ledger.entries import (
     Listed,
     Mark,
     Quarantined,
+    RemovalPolicy,
 )
+from strandline.ledger.keeper import Keeper
 from strandline.ledger.quarantine import Crash, accuse
 from strandline.ledger.store.store import Store
 from strandline.ledger.store.vanished import Seen, find_vanished
@@ -173,3 +189,93 @@ def test_what_vanished_is_neither_known_nor_seen_nor_this_attempts(
 
 def digests(keys: str) -> Collection[bytes]:
     return [listed(key).source for key in keys]
+
+
+def attempt_on_parts(desk: Desk, number: int, keys: list[str], **end: Any) -> Keeper:
+    """Finish all that is listed, by an attempt that knows `#N` for the end of a part's key."""
+    keeper = desk.next_attempt(number)
+    keeper.set_removal(RemovalPolicy(part_suffix=r"#\d+"))
+    sources = [listed(key) for key in keys]
+    verdicts = keeper.admit(sources)
+    fresh = [each for each, verdict in zip(sources, verdicts, strict=True) if verdict >= RELEASED]
+    keeper.apply(1, [written(each) for each in fresh])
+    keeper.commit()
+    keeper.end_listing(len(keys), **end)
+    return keeper
+
+
+def list_finished(desk: Desk) -> set[str]:
+    return {record.key for _, _, record in desk.store.list_records()}
+
+
+BOTH = ["a#0", "a#1", "a#2", "b#0", "b#1", "c"]
+
+
+@pytest.mark.parametrize(
+    ("keys", "end", "left"),
+    [
+        (["a#0"], {}, {"a#0", "b#0", "b#1", "c"}),
+        (["a"], {}, {"a", "b#0", "b#1", "c"}),
+        (["c#0"], {}, {"a#0", "a#1", "a#2", "b#0", "b#1", "c#0"}),
+        (["a#0", "b#0"], {"is_whole": False}, {"a#0", "b#0", "c"}),
+        (["a#0", "b#0"], {"gaps": ("a",)}, {"a#0", "a#1", "a#2", "b#0", "c"}),
+        (["a#0", "b#0"], {"gaps": ("", "b#")}, {"a#0", "b#0", "c"}),
+        (["d"], {}, {*BOTH, "d"}),
+    ],
+)
+def test_parts_go_that_a_listed_file_no_longer_has(
+    desk: Desk, keys: list[str], end: dict[str, Any], left: set[str]
+) -> None:
+    attempt_on_parts(desk, 2, BOTH)
+    attempt_on_parts(desk, 3, keys, **end)
+    assert list_finished(desk) == left
+
+
+def test_what_was_about_to_be_removed_goes_whatever_was_looked_at(desk: Desk) -> None:
+    attempt_on_parts(desk, 2, BOTH)
+    desk.outputs.is_broken = True
+    with pytest.raises(VolumeError):
+        attempt_on_parts(desk, 3, ["a#0"])
+    desk.outputs.is_broken = False
+    assert 2 == desk.store.count()["inflight"]
+    attempt_on_parts(desk, 4, ["b#0", "b#1"], is_whole=False)
+    assert counts(finished=4) == desk.store.count()
+
+
+@given(
+    before=st.sets(st.sampled_from("abcdefgh"), min_size=1),
+    after=st.sets(st.sampled_from("abcdefgh"), min_size=1),
+    changed=st.sets(st.sampled_from("abcdefgh")),
+    unfinished=st.sets(st.sampled_from("abcdefgh")),
+)
+def test_law_no_record_is_left_unread_where_one_is_to_go(
+    tmp_path_factory: pytest.TempPathFactory,
+    before: set[str],
+    after: set[str],
+    changed: set[str],
+    unfinished: set[str],
+) -> None:
+    """Records are not read where as many are finished as were listed so."""
+    log: list[Any] = []
+    store = RecordingStore(tmp_path_factory.mktemp("ledger") / "ledger", log)
+    desk = Desk(
+        store, RecordingOutputs(log), Clock(), Keeper(store, RecordingOutputs(), 1, Clock()), log
+    )
+    keeper = desk.next_attempt(2, deletes_vanished=True)
+    keeper.admit([listed(key) for key in sorted(before)])
+    keeper.apply(1, [written(listed(key)) for key in sorted(before)])
+    keeper.commit()
+    keeper.end_listing(len(before))
+    keeper = desk.next_attempt(3, deletes_vanished=True)
+    sources = [listed(key, "2" if key in changed else "1") for key in sorted(after)]
+    verdicts = keeper.admit(sources)
+    released = [
+        each for each, verdict in zip(sources, verdicts, strict=True) if verdict >= RELEASED
+    ]
+    done = [each for each in released if each.key not in unfinished]
+    keeper.apply(1, [written(each) for each in done])
+    keeper.commit()
+    keeper.end_listing(len(after))
+    stay = {*after} - ({each.key for each in released} - {each.key for each in done})
+    assert list_finished(desk) == stay
+    store.close()

@@ -112,8 +112,8 @@ class KeeperLedger:
         self._forwarded += 1
         self._keeper.apply(self._forwarded, events, failures)
 
-    def end_listing(self, total: int, *, is_whole: bool) -> None:
-        self._keeper.end_listing(total, is_whole=is_whole)
+    def end_listing(self, total: int, *, is_whole: bool, gaps: Sequence[str]) -> None:
+        self._keeper.end_listing(total, is_whole=is_whole, gaps=gaps)
 
     def drain(self, *, anything_died: bool) -> Standing:
         return self._keeper.drain(self._forwarded, anything_died=anything_died)
@@ -139,7 +139,7 @@ class NoLedger:
     def forward(self, events: Sequence[Event], failures: Sequence[Failure]) -> None:  # noqa: ARG002
         self._failed.update(failure.source for failure in failures)
 
-    def end_listing(self, total: int, *, is_whole: bool) -> None:
+    def end_listing(self, total: int, *, is_whole: bool, gaps: Sequence[str]) -> None:
         pass
 
     def drain(self, *, anything_died: bool) -> Standing:  # noqa: ARG002
@@ -222,7 +222,8 @@ class _Run:
             if not self._run_stage(len(self._stages) - 1):
                 break
         if self._listing.is_ended:
-            self._ledger.end_listing(self._listing.listed, is_whole=self._listing.is_whole)
+            listing = self._listing
+            self._ledger.end_listing(listing.listed, is_whole=listing.is_whole, gaps=listing.gaps)
         # Of the children of a call that was left it may be known only what became of them.
         standing = self._ledger.drain(anything_died=self._is_cut)
         return conclude(standing, self._flow, self._listing, self._control, self._list_pools())

@@ -50,6 +50,21 @@ class Standing(NamedTuple):
     quarantined: int = 0
 
 
+class RemovalPolicy(NamedTuple):
+    """Which finished sources go that a listing does not name.
+
+    Attributes:
+        everywhere: all of them.
+        within: those whose keys lie in these folders, as keys begin.
+        part_suffix: regular expression of what a key ends in that names a part of a file; those of
+            files that are listed.
+    """
+
+    everywhere: bool = False
+    within: tuple[str, ...] = ()
+    part_suffix: str = ""
+
+
 class SourceRecord(NamedTuple):
     """A finished source.
 

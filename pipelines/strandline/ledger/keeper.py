@@ -25,6 +25,7 @@ from strandline.ledger.entries import (
     Listed,
     Mark,
     Quarantined,
+    RemovalPolicy,
     SourceRecord,
     Standing,
 )
@@ -33,7 +34,12 @@ from strandline.ledger.gather.pieces import PieceStore, split
 from strandline.ledger.location import LedgerLocation
 from strandline.ledger.output_root import name_kept
 from strandline.ledger.store.store import Store
-from strandline.ledger.store.vanished import Seen, clean_away, find_vanished
+from strandline.ledger.store.vanished import (
+    ListingScope,
+    Seen,
+    clean_away,
+    find_vanished,
+)
 from strandline.ledger.tally import Tally
 from strandline.plan.receipt import Event, Failure, Left
 from strandline.plan.token import derive_root
@@ -91,7 +97,7 @@ class Keeper:
         self._tidy: list[bytes] = []
         self._after = quarantine_after
         self._tally = Tally(self._is_over)
-        self._seen = Seen() if deletes_vanished else None
+        self.set_removal(RemovalPolicy(deletes_vanished))
         self._applied = 0
         self._waiting_since = 0.0
         self._listed: int | None = None
@@ -102,6 +108,11 @@ class Keeper:
     def finished(self) -> int:
         """Sources that this attempt has made durable so far."""
         return self._finished_count
+
+    def set_removal(self, policy: RemovalPolicy) -> None:
+        """Say which finished sources go that are not listed, before anything is."""
+        self._policy = policy
+        self._seen = Seen(policy.part_suffix) if any(policy) else None
 
     @naming_volume("the ledger")
     def admit(self, batch: Sequence[Listed], passed: int = 0) -> list[int]:
@@ -120,7 +131,7 @@ class Keeper:
             VolumeError: the marks can't be written; none is released.
         """
         if self._seen is not None:
-            self._seen.add([listed.source for listed in batch])
+            self._seen.add_listed(batch)
         fresh = self._store.find_unfinished(batch, self._attempt)
         verdicts = [SKIPPED] * len(batch)
         self._skipped += len(batch) - len(fresh) + passed
@@ -205,19 +216,21 @@ class Keeper:
         self._waiting.clear()
         self._failed.clear()
 
-    def end_listing(self, total: int, *, is_whole: bool = True) -> None:
+    def end_listing(self, total: int, *, is_whole: bool = True, gaps: Sequence[str] = ()) -> None:
         """Note that the listing is at its end, and clean away what it no longer names.
 
         Unfinished sources of earlier attempts go with whatever they left; finished ones only where
-        `deletes_vanished` was asked for.
+        they are asked to, or are parts that a listed file no longer has.
 
         Args:
-            is_whole: all that is there was listed; otherwise nothing is known to be gone.
+            is_whole: all that is there was listed; otherwise only of parts of listed files is it
+                known that they are gone.
+            gaps: files and folders, as keys begin, that were not looked at.
         """
-        if is_whole:
-            known = self._live.keys() | self._quarantined
-            vanished = find_vanished(self._store, self._attempt, known, self._seen)
-            self._removed += clean_away(self._store, self._outputs, vanished, self.note_progress)
+        known = self._live.keys() | self._quarantined
+        scope = ListingScope(is_whole, frozenset(gaps), len(known) + self._failed_count)
+        vanished = find_vanished(self._store, self._attempt, known, self._seen, self._policy, scope)
+        self._removed += clean_away(self._store, self._outputs, vanished, self.note_progress)
         self._listed = total
         progress = self._describe_progress(self._finished_count)
         self._store.write(Change(meta={"listed": total, "progress": progress}))
@@ -392,7 +405,7 @@ def opened_keeper(
             location.attempt,
             now,
             quarantine_after=location.quarantine_after,
-            deletes_vanished=location.deletes_vanished,
             pieces=pieces,
         )
+        keeper.set_removal(location.removal)
         yield store, keeper

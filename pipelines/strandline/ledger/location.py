@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from strandline.ledger.entries import RemovalPolicy
 from strandline.storage.outputs.outputs import OutputLocation
 
 
@@ -16,7 +17,8 @@ class LedgerLocation:
         path: folder of the environment.
         attempt, uid: of the lease.
         outputs: where the sinks write.
-        deletes_vanished, quarantine_after: see `Keeper`.
+        deletes_vanished, deletes_within, part_suffix: see `RemovalPolicy`.
+        quarantine_after: see `Keeper`.
         shards: folder for what stages gather; None: none of them does.
     """
 
@@ -27,3 +29,10 @@ class LedgerLocation:
     deletes_vanished: bool
     quarantine_after: int
     shards: Path | None = None
+    deletes_within: tuple[str, ...] = ()
+    part_suffix: str = ""
+
+    @property
+    def removal(self) -> RemovalPolicy:
+        """Which finished sources go that a listing does not name."""
+        return RemovalPolicy(self.deletes_vanished, self.deletes_within, self.part_suffix)

@@ -301,6 +301,8 @@ class SourceStage(EndStage):
     Attributes:
         adding: names of parameters, as in Python, that are lists of which each further item only
             adds sources: a ledger takes what was added at their end.
+        part_suffix: regular expression of what a key ends in where its source is a part of a file.
+            Files are listed whole: parts that a listed file no longer has are removed.
     """
 
     class Params(Stage.Params):
@@ -320,8 +322,9 @@ class SourceStage(EndStage):
     # Which sources there are is no part of what becomes of each of them.
     not_fingerprinted: ClassVar[frozenset[str]] = frozenset({"on_removed", "limit", "max_group"})
     adding: ClassVar[frozenset[str]] = frozenset()
+    part_suffix: ClassVar[str] = ""
     params: BaseModel
-    _gap: str | None = None
+    _gaps: tuple[tuple[str, str], ...] = ()
 
     @property
     def deletes_removed(self) -> bool:
@@ -335,15 +338,23 @@ class SourceStage(EndStage):
         What such a listing does not name is not removed, so nothing of it is deleted.
         """
         limit = getattr(self.params, "limit", None)
-        return self._gap if limit is None else f"limit is {limit}"
+        first = self._gaps[0][0] if self._gaps else None
+        return first if limit is None else f"limit is {limit}"
 
-    def note_gap(self, why: str) -> None:
-        """Say, while listing, that something could not be looked at, so that nothing is removed.
+    @property
+    def gap_paths(self) -> tuple[str, ...]:
+        """The paths that were not looked at, as keys have them; an empty one is all there is."""
+        beyond = ("",) if getattr(self.params, "limit", None) is not None else ()
+        return (*beyond, *(path for _, path in self._gaps))
+
+    def note_gap(self, why: str, within: str = "") -> None:
+        """Say, while listing, that something was not looked at, so that nothing in it is removed.
 
         Args:
-            why: for the run's summary; of several the first is kept.
+            why: for the run's summary; of several the first is shown.
+            within: the file or folder, as keys begin; empty: whatever is not listed stays.
         """
-        self._gap = self._gap or why
+        self._gaps = (*self._gaps, (why, within))
 
     @abstractmethod
     def list_sources(self) -> Iterator[Source]:

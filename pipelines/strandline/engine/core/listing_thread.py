@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from strandline.engine.core.ports import ADMIT_BATCH, Admitted, Listing
 
@@ -46,6 +46,11 @@ class ListingThread:
     def is_whole(self) -> bool:
         """See `Drawn`."""
         return self._listing.is_whole
+
+    @property
+    def gaps(self) -> Sequence[str]:
+        """See `Drawn`."""
+        return self._listing.gaps
 
     def take(self, limit: float = 0.0, most: int = ADMIT_BATCH) -> Admitted | None:
         """Return the next batch, None where there is none yet.

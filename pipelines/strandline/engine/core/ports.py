@@ -174,6 +174,10 @@ class Drawn(Protocol):
     def is_whole(self) -> bool:
         """Return whether what an ended listing has not named is not there; False says nothing."""
 
+    @property
+    def gaps(self) -> Sequence[str]:
+        """Files and folders, as keys begin, that an ended listing has not looked at."""
+
 
 def conclude(
     standing: Standing,
@@ -224,6 +228,7 @@ class Listing:
     Args:
         sources: what the source stage lists; drawn no faster than asked for.
         is_whole: asked at the end: whether all that is there was listed.
+        find_gaps: asked at the end: what was not looked at, see `Drawn`.
 
     Attributes:
         listed: sources so far.
@@ -232,10 +237,14 @@ class Listing:
     """
 
     def __init__(
-        self, sources: Iterator[Source], is_whole: Callable[[], bool] = lambda: True
+        self,
+        sources: Iterator[Source],
+        is_whole: Callable[[], bool] = lambda: True,
+        find_gaps: Callable[[], Sequence[str]] = tuple,
     ) -> None:
         self._sources = sources
         self._is_whole = is_whole
+        self._find_gaps = find_gaps
         self.listed = self.passed = 0
         self.is_ended = False
 
@@ -243,6 +252,11 @@ class Listing:
     def is_whole(self) -> bool:
         """See `Drawn`."""
         return self._is_whole()
+
+    @property
+    def gaps(self) -> Sequence[str]:
+        """See `Drawn`."""
+        return self._find_gaps()
 
     def draw(self, size: int = ADMIT_BATCH) -> Admitted:
         """Return the next batch, an empty one where all were passed over or there are no more."""

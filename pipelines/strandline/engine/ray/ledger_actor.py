@@ -78,10 +78,10 @@ class LedgerActor:
         except Exception as error:  # noqa: BLE001 - nobody waits for this call: the watch tells
             self._fail(error)
 
-    def end_listing(self, total: int, *, is_whole: bool) -> None:
+    def end_listing(self, total: int, *, is_whole: bool, gaps: Sequence[str] = ()) -> None:
         """See `Keeper.end_listing`."""
         with self._working():
-            self._keeper.end_listing(total, is_whole=is_whole)
+            self._keeper.end_listing(total, is_whole=is_whole, gaps=gaps)
 
     def drain(self, number: int, *, anything_died: bool) -> Standing:
         """See `Keeper.drain`."""
@@ -226,12 +226,19 @@ class RayLedger:
             size += len(parts[-1])
         return parts
 
-    def drain(self, total: int | None, *, anything_died: bool, is_whole: bool = True) -> Standing:
+    def drain(
+        self,
+        total: int | None,
+        *,
+        anything_died: bool,
+        is_whole: bool = True,
+        gaps: Sequence[str] = (),
+    ) -> Standing:
         """Wait until all that was told is counted and durable.
 
         Args:
             total: sources listed, None where the listing did not end.
-            is_whole: see `Keeper.end_listing`.
+            is_whole, gaps: see `Keeper.end_listing`.
 
         Raises:
             LedgerLostError: its process died.
@@ -240,7 +247,7 @@ class RayLedger:
             self.flush()
             self._check(timeout=0.01)
         if total is not None:
-            self._get(self._actor.end_listing.remote(total, is_whole=is_whole))
+            self._get(self._actor.end_listing.remote(total, is_whole=is_whole, gaps=gaps))
         standing: Standing = self._get(
             self._actor.drain.remote(self._sent, anything_died=anything_died)
         )
@@ -273,7 +280,8 @@ class RayLedger:
         if not self.is_tracked:
             return Standing(listing.listed - failed, 0, failed, 0, 0)
         total = listing.listed if listing.is_ended else None
-        return self.drain(total, anything_died=anything_died, is_whole=listing.is_whole)
+        is_whole, gaps = listing.is_whole, listing.gaps
+        return self.drain(total, anything_died=anything_died, is_whole=is_whole, gaps=gaps)
 
     def explain(self) -> Exception:
         """Explain why the watch has ended."""

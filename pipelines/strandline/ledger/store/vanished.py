@@ -1,33 +1,97 @@
 """What the ledger holds and a listing does not name any more: found, and removed with its outputs.
 
-It must not know when that is done, nor whether a pipeline asks for it.
+A finished source that is not listed stays, unless its pipeline asks for another rule; but parts of
+a file belong to it, so those that a listed file no longer has go. In what a listing has not looked
+at nothing is gone. It must not know when that is done, nor which stage has listed.
 """
 
 from __future__ import annotations
 
+import re
 import sqlite3
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from itertools import chain, islice
+from typing import NamedTuple
 
-from strandline.ledger.entries import Change, FailureRecord, Mark, Quarantined
+from strandline.ledger.entries import (
+    Change,
+    FailureRecord,
+    Listed,
+    Mark,
+    Quarantined,
+    RemovalPolicy,
+)
 from strandline.ledger.store.store import Store
+from strandline.plan.token import digest_key
 from strandline.storage.outputs.outputs import OutputStore
+
+_BORDERS = re.compile("[/#]")
+_REMOVAL = 0  # the attempt in the marks of what is about to be removed
+
+
+class ListingScope(NamedTuple):
+    """What a listing has looked at.
+
+    Attributes:
+        is_whole: all that it does not name is not there, but for the gaps.
+        gaps: files and folders, as keys begin, that it has not looked at.
+        unfinished: sources that it names and that are not finished; None: nobody has counted.
+    """
+
+    is_whole: bool = True
+    gaps: frozenset[str] = frozenset()
+    unfinished: int | None = None
+
+
+DELETE_ALL = RemovalPolicy(everywhere=True)
+ALL = ListingScope()
 
 
 class Seen:
-    """A set of source digests that may be larger than memory; gone when closed."""
+    """A set of source digests that may be larger than memory; gone when closed.
 
-    def __init__(self) -> None:
+    Args:
+        part_suffix: see `RemovalPolicy`; of which files parts were listed is kept too.
+    """
+
+    def __init__(self, part_suffix: str = "") -> None:
+        self._suffix = re.compile(f"(?:{part_suffix})\\Z") if part_suffix else None
         # An empty name is a private database that sqlite spills to a temporary file.
         self._database = sqlite3.connect("", isolation_level=None, check_same_thread=False)
-        self._database.execute("CREATE TABLE seen (source BLOB PRIMARY KEY) WITHOUT ROWID")
+        for table in ("seen", "files"):
+            sql = f"CREATE TABLE {table} (source BLOB PRIMARY KEY) WITHOUT ROWID"
+            self._database.execute(sql)
 
-    def add(self, sources: Iterable[bytes]) -> None:
-        """Note that these were listed."""
+    def add(self, sources: Iterable[bytes], files: Iterable[bytes] = ()) -> None:
+        """Note that these were listed, and parts of these files."""
         self._database.execute("BEGIN")
-        rows = ((source,) for source in sources)
-        self._database.executemany("INSERT OR IGNORE INTO seen VALUES (?)", rows)
+        for table, digests in (("seen", sources), ("files", files)):
+            rows = ((digest,) for digest in digests)
+            self._database.executemany(f"INSERT OR IGNORE INTO {table} VALUES (?)", rows)  # noqa: S608 - its own tables
         self._database.execute("COMMIT")
+
+    def add_listed(self, batch: Sequence[Listed]) -> None:
+        """Note that the sources of a batch were listed."""
+        files = dict.fromkeys(filter(None, (self._find_file(listed.key) for listed in batch)))
+        self.add([listed.source for listed in batch], map(digest_key, files))
+
+    def count(self) -> int:
+        """Return how many sources were listed."""
+        (number,) = self._database.execute("SELECT count(*) FROM seen").fetchone()
+        return int(number)
+
+    def names_file(self, key: str) -> bool:
+        """Return whether the file that a source is, or is a part of, was listed, whole or cut."""
+        if self._suffix is None:
+            return False
+        file = digest_key(self._find_file(key) or key)
+        query = "SELECT 1 FROM files WHERE source = ? UNION SELECT 1 FROM seen WHERE source = ?"
+        return self._database.execute(query, (file, file)).fetchone() is not None
+
+    def _find_file(self, key: str) -> str | None:
+        """Return the file of which a key names a part."""
+        found = self._suffix.search(key) if self._suffix else None
+        return key[: found.start()] if found else None
 
     def find_missing(self, sources: Sequence[bytes]) -> list[bytes]:
         """Return those of `sources` that were not listed."""
@@ -37,25 +101,64 @@ class Seen:
 
 
 def find_vanished(
-    store: Store, attempt: int, known: Collection[bytes], seen: Seen | None
+    store: Store,
+    attempt: int,
+    known: Collection[bytes],
+    seen: Seen | None,
+    policy: RemovalPolicy = DELETE_ALL,
+    scope: ListingScope = ALL,
 ) -> Iterator[tuple[bytes, str]]:
     """Yield digest and key of what the ledger holds and the listing of `attempt` does not name.
 
     Args:
         known: sources of the listing that are not finished.
         seen: all sources of the listing; None: finished ones stay, whatever is listed.
+        policy: which finished ones go.
+        scope: what was looked at.
     """
     unfinished: Iterator[tuple[bytes, Mark | FailureRecord | Quarantined]]
     unfinished = chain(store.list_marks(), store.list_failures(), store.list_quarantined())
     for source, entry in unfinished:
-        if entry.attempt != attempt and source not in known:
+        if entry.attempt == attempt or source in known:
+            continue
+        # What an attempt was about to remove has no record any more, so it goes in any case.
+        if entry.attempt == _REMOVAL or _is_gone(entry.key, DELETE_ALL, scope, seen):
             yield source, entry.key
-    if seen is None:
+    # Most listings name all that is finished: then no record need be read.
+    if seen is None or _has_all(store, seen, scope):
         return
     finished = ((source, record.key) for source, _, record in store.list_records())
     while group := dict(islice(finished, 10_000)):
         for source in seen.find_missing(list(group)):
-            yield source, group[source]
+            if _is_gone(group[source], policy, scope, seen):
+                yield source, group[source]
+
+
+def _has_all(store: Store, seen: Seen, scope: ListingScope) -> bool:
+    """Return whether so many sources are finished as are listed and finished."""
+    if scope.unfinished is None:
+        return False
+    return store.count()["finished"] == seen.count() - scope.unfinished
+
+
+def _is_gone(key: str, policy: RemovalPolicy, scope: ListingScope, seen: Seen | None) -> bool:
+    """Return whether a source goes that a listing does not name."""
+    # What was not looked at may be there, whatever else was found.
+    if scope.gaps and _lies_within(key, scope.gaps):
+        return False
+    # A file is listed with all of its parts, also where other files are not listed.
+    if seen is not None and seen.names_file(key):
+        return True
+    if not scope.is_whole:
+        return False
+    return policy.everywhere or _lies_within(key, policy.within)
+
+
+def _lies_within(key: str, paths: Collection[str]) -> bool:
+    """Return whether a key is one of `paths`, lies in such a folder, or names a part of it."""
+    if not paths:
+        return False
+    return key in paths or any(key[: at.start()] in paths for at in _BORDERS.finditer(key))
 
 
 def clean_away(
@@ -74,7 +177,7 @@ def clean_away(
     removed = 0
     while group := list(islice(left, 1000)):
         # Marked first: were we killed between, a record would speak of files that are gone.
-        marks = [(source, Mark(key, b"", 0, 0, is_stale=True)) for source, key in group]
+        marks = [(source, Mark(key, b"", _REMOVAL, 0, is_stale=True)) for source, key in group]
         store.write(Change(mark=marks))
         for source, _ in group:
             store.require_lease()  # or a successor may have written it

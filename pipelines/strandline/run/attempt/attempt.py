@@ -377,6 +377,7 @@ def _run_engine(
         plan.deletes_removed,
         config.quarantine.after,
         folder.shards if plan.gathering else None,
+        part_suffix=plan.part_suffix,
     )
     with _renewed(held, gatherer, control.heartbeat) as store:
         cores, finished = len(os.sched_getaffinity(0)), store.count()["finished"]

@@ -46,7 +46,7 @@ def pass_over(
         now: seconds from any fixed point.
     """
     # To know what is no longer listed, the keeper has to see all that is.
-    if finished < MANY_FINISHED or cores < 2 or ledger.deletes_vanished:  # noqa: PLR2004 - one is here
+    if finished < MANY_FINISHED or cores < 2 or any(ledger.removal):  # noqa: PLR2004 - one is here
         return listing
     count = min(cores, MOST_READERS)
     return PassingListing(listing, lambda: LookUps(ledger.path, ledger.attempt, count), now)
@@ -107,7 +107,7 @@ class PassingListing(Listing):
     def __init__(
         self, listing: Listing, start: Callable[[], LookUps[Source]], now: Callable[[], float]
     ) -> None:
-        super().__init__(iter(()), lambda: listing.is_whole)
+        super().__init__(iter(()), lambda: listing.is_whole, lambda: listing.gaps)
         self._all = listing
         self._start = start
         self._now = now
@@ -171,7 +171,7 @@ class _DrawnListing(Listing):
     """A listing of which the first sources were drawn before."""
 
     def __init__(self, drawn: Sources, ahead: ListingThread) -> None:
-        super().__init__(iter(()), lambda: ahead.is_whole)
+        super().__init__(iter(()), lambda: ahead.is_whole, lambda: ahead.gaps)
         self._drawn = drawn
         self._ahead = ahead
 

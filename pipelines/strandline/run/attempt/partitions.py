@@ -253,10 +253,14 @@ def open_source(plan: PipelinePlan) -> tuple[SourceStage, Listing]:
     """
     stage = set_up_stage(plan.source).stage
     assert isinstance(stage, SourceStage)  # checked when the plan was built
-    sources = _list_sources(plan.source.name, stage)
+    sources = _list_sources(plan, stage)
     if plan.partitioned_by:
         sources = group_sources(plan, sources, stage.join)
-    return stage, Listing(sources, lambda: stage.gap is None)
+        # Where a group lies is not told by its key.
+        return stage, Listing(sources, lambda: not stage.gap_paths)
+    return stage, Listing(
+        sources, lambda: "" not in stage.gap_paths, lambda: tuple(filter(None, stage.gap_paths))
+    )
 
 
 def find_chaining(plan: PipelinePlan, now: Callable[[], float]) -> Chaining | None:
@@ -348,7 +352,7 @@ def _name_field(end: EndStage) -> str:
     return type(end.params).model_fields[end.chunked_by].alias or end.chunked_by
 
 
-def _list_sources(name: str, stage: SourceStage) -> Iterator[Source]:
+def _list_sources(plan: PipelinePlan, stage: SourceStage) -> Iterator[Source]:
     """Yield the stage's sources, with what goes wrong put into a sentence."""
     is_empty = True
     try:
@@ -361,9 +365,9 @@ def _list_sources(name: str, stage: SourceStage) -> Iterator[Source]:
         failed = kind(msg)
         failed.is_lasting = isinstance(error, StoreRefusesError) or not may_pass(error)
         raise failed from error
-    if stage.gap is not None and stage.deletes_removed:
+    if stage.gap is not None and plan.deletes_removed:
         stage.count(f"removed sources keep their output: {stage.gap}")
     if is_empty:
         # An output may be deleted because its source vanished: never because a mount is missing.
-        problem = Problem("spec.source", f"{name!r} lists no sources; check its paths")
+        problem = Problem("spec.source", f"{plan.source.name!r} lists no sources; check its paths")
         raise SpecError((problem,))

@@ -19,7 +19,7 @@ from strandline.plan.stage import Source, SourceStage
 from strandline.stages.sources.file_references import build_reference
 from strandline.stages.sources.listing import FileListParams, ListedFile, list_files
 from strandline.stages.sources.opening import open_binary
-from strandline.stages.sources.parquet_source import count_groups
+from strandline.stages.sources.parquet_source import GROUP_SUFFIX, list_groups
 
 _CARD = re.compile(r"\A---\r?\n(.*?)^---\s*$", re.DOTALL | re.MULTILINE)
 _DATA = (".parquet", ".jsonl", ".ndjson", ".jsonl.gz", ".jsonl.zst", ".json.gz", ".json.zst")
@@ -67,6 +67,7 @@ class DatasetFolder(SourceStage):
     params: Params
     keeps_columns = False
     adds_columns = ("key", "path", "split", "row_group")
+    part_suffix = GROUP_SUFFIX
 
     def list_sources(self) -> Iterator[Source]:
         """Yield every row group of Parquet files and every file of JSON Lines.
@@ -86,12 +87,20 @@ class DatasetFolder(SourceStage):
                     continue
                 found.add(split)
                 if not self.params.splits or split in self.params.splits:
-                    yield from _list_groups(entry, split)
+                    yield from self._list_parts(entry, split)
         missing = sorted(set(self.params.splits) - found)
         if missing or not found:
             there = ", ".join(sorted(found)) or "no data file of Parquet or JSON Lines"
             msg = f"{root}: there is no split {', '.join(missing) or 'at all'}; there is: {there}"
             raise DatasetError(msg)
+
+    def _list_parts(self, entry: ListedFile, split: str) -> Iterator[Source]:
+        reference = build_reference(entry).append_column("split", pa.array([split]))
+        if entry.key.lower().endswith(".parquet"):
+            yield from list_groups(entry, reference, self)
+            return
+        data = reference.append_column("row_group", pa.array([0], pa.int32()))
+        yield Source(entry.key, entry.version, data)
 
 
 def find_files(card: dict[str, Any], config: str | None) -> list[SplitFiles]:
@@ -165,11 +174,3 @@ def _read_card(root: str) -> dict[str, Any]:
         msg = f"{root}/README.md: its head is no YAML"
         raise DatasetError(msg) from error
     return card if isinstance(card, dict) else {}
-
-
-def _list_groups(entry: ListedFile, split: str) -> Iterator[Source]:
-    is_parquet = entry.key.lower().endswith(".parquet")
-    for group in range(count_groups(entry.path) if is_parquet else 1):
-        table = build_reference(entry).append_column("split", pa.array([split]))
-        data = table.append_column("row_group", pa.array([group], pa.int32()))
-        yield Source(f"{entry.key}#rg={group}" if is_parquet else entry.key, entry.version, data)

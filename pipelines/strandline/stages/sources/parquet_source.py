@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -10,8 +11,11 @@ import pyarrow.parquet as pq
 from strandline.plan.registry import register
 from strandline.plan.stage import Source, SourceStage
 from strandline.stages.sources.file_references import build_reference
-from strandline.stages.sources.listing import FileListParams, list_files
+from strandline.stages.sources.listing import FileListParams, ListedFile, list_files
 from strandline.stages.sources.opening import open_binary
+
+GROUP_SUFFIX = r"#rg=\d+"
+_TRIES = 2  # a store that does not answer once may do so at once
 
 
 @register("parquet-row-groups")
@@ -25,27 +29,43 @@ class ParquetRowGroups(SourceStage):
     adding = frozenset({"paths"})  # the first pattern that covers a file gives it its key
     keeps_columns = False
     adds_columns = ("key", "path", "row_group")
+    part_suffix = GROUP_SUFFIX
 
     def list_sources(self) -> Iterator[Source]:
         """Yield every row group, under `path#rg=3`.
-
-        A file whose footer can't be read is listed as one group, which fails when it is read, so
-        that it does not keep the others from being worked on.
 
         Raises:
             OSError: a folder is missing or can't be read.
         """
         for entry in list_files(self.params, self.count, self.note_gap):
-            reference = build_reference(entry)
-            for group in range(count_groups(entry.path)):
-                data = reference.append_column("row_group", pa.array([group], pa.int32()))
-                yield Source(f"{entry.key}#rg={group}", entry.version, data)
+            yield from list_groups(entry, build_reference(entry), self)
 
 
-def count_groups(path: str) -> int:
-    """Return the row groups of a Parquet file; 1 where its footer can't be read."""
-    try:
-        with open_binary(path) as file:
+def list_groups(entry: ListedFile, reference: pa.Table, stage: SourceStage) -> Iterator[Source]:
+    """Yield the row groups of a Parquet file, one of a file that has none, so that it is listed.
+
+    A file whose footer can't be read is listed as its first group, which fails when it is read, so
+    that it does not keep the others from being worked on. How many groups it has is not known then,
+    so none of those that were read before is gone.
+
+    Args:
+        reference: the file as a row, to which the number of the group is added; null: it is not
+            known whether there are others.
+        stage: counts what can't be looked at, and notes it as a gap.
+    """
+    number = count_groups(entry.path)
+    if number is None:
+        stage.count("not looked at: footer of a Parquet file that can't be read")
+        stage.note_gap(f"the footer of {entry.key!r} can't be read", entry.key)
+    groups = [None] if number is None else range(max(number, 1))
+    for group in groups:
+        data = reference.append_column("row_group", pa.array([group], pa.int32()))
+        yield Source(f"{entry.key}#rg={group or 0}", entry.version, data)
+
+
+def count_groups(path: str) -> int | None:
+    """Return the row groups of a Parquet file; None where its footer can't be read."""
+    for _ in range(_TRIES):
+        with suppress(Exception), open_binary(path) as file:  # each store has errors of its own
             return int(pq.read_metadata(file).num_row_groups)
-    except (OSError, pa.ArrowException):
-        return 1
+    return None

@@ -36,6 +36,7 @@ class WarcFiles(SourceStage):
     adding = frozenset({"paths"})  # the first pattern that covers a file gives it its key
     keeps_columns = False
     adds_columns = ("key", "path", "start", "stop")
+    part_suffix = r"#bytes=\d+-\d+"
 
     def list_sources(self) -> Iterator[Source]:
         """Yield every file, or every range under `path#bytes=0-1048575`; no file is opened.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import BinaryIO
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -72,10 +73,11 @@ class ReadParquet(Stage):
         ]
         return tasks or None
 
-    def _read(self, file: FileReference, group: int) -> Iterator[pa.Table]:
+    def _read(self, file: FileReference, listed: int | None) -> Iterator[pa.Table]:
+        group = listed or 0
         try:
             with open_binary(file.path) as stream:
-                table = self._read_group(open_parquet(stream), group)
+                table = self._read_group(_open_listed(stream, listed), group)
         except NoParquetError as error:
             msg = f"{file.key}: {error}; {describe_contents(file.path)}"
             raise UnreadableFileError(msg) from error
@@ -102,3 +104,14 @@ class ReadParquet(Stage):
                 raise MissingColumnError(msg)
         stored = None if columns is None else [name for name in columns if name in names]
         return read_group(parquet, group, stored)
+
+
+def _open_listed(stream: BinaryIO, listed: int | None) -> pq.ParquetFile:
+    """Open a file of which a group was listed, or None: the file, its groups not known then."""
+    parquet = open_parquet(stream)
+    number = parquet.metadata.num_row_groups
+    if listed is None and number > 1:
+        # Else the first group would stand for all, and nothing would say that others are left.
+        what = f"its footer could not be read when it was listed; it has {number:,} row groups"
+        raise ParquetDamageError(f"{what}, which the next run reads")
+    return parquet

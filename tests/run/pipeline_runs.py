@@ -1,0 +1,82 @@
+"""Pipelines of a file, run one after the other on one volume, and the rows that they have out."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import yaml
+
+from strandline.ledger.lease import OnChange
+from strandline.ledger.store.store import Store
+from strandline.ledger.verification import verify
+from strandline.run.attempt.attempt import run_attempt
+from strandline.run.attempt.config import AttemptConfig
+from strandline.run.attempt.outcome import AttemptResult
+from strandline.run.manifest.manifest import read_manifest
+from strandline.storage.layout import PipelineFolder
+from strandline.storage.outputs.remote import open_outputs
+
+
+class Passes:
+    """Pipelines that run with one volume.
+
+    Args:
+        folder: an empty one, for manifests and the volume.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.volume = folder / "volume"
+
+    def run(self, name: str, on_change: str = "Fail", **spec: Any) -> AttemptResult:
+        """Run a pipeline in this process; the fields are those of a manifest's `spec`."""
+        document = {
+            "apiVersion": "strandline.dev/v1alpha1",
+            "kind": "CurationPipeline",
+            "metadata": {"name": name},
+            "spec": spec,
+        }
+        path = self.folder / f"{name}.yaml"
+        path.write_text(yaml.safe_dump(document))
+        plan = read_manifest(path, volume=self.volume).plan
+        config = AttemptConfig(plan, self.volume, engine="inline", on_change=OnChange(on_change))
+        return run_attempt(config)
+
+    def find_output(self, name: str) -> Path:
+        """The pipeline's own folder of outputs."""
+        return self._of(name).output
+
+    def read_rows(self, name: str, column: str) -> Counter[Any]:
+        """What a column has in all files of a pipeline's own folder, as any reader would see it."""
+        return Counter(row[column] for row in _read_folder(self.find_output(name)))
+
+    def find_problems(self, name: str, output: str | None = None) -> list[str]:
+        """What `verify` would say."""
+        with self.opened(name) as store:
+            return verify(store, open_outputs(output or str(self.find_output(name)))).problems
+
+    @contextmanager
+    def opened(self, name: str) -> Iterator[Store]:
+        """The ledger of a pipeline, to be looked at."""
+        store = Store(self._of(name).ledger, readonly=True)
+        try:
+            yield store
+        finally:
+            store.close()
+
+    def _of(self, name: str) -> PipelineFolder:
+        return PipelineFolder.of(self.volume, "default", name)
+
+
+def _read_folder(folder: Path) -> Iterator[dict[str, Any]]:
+    for path in sorted(folder.rglob("*")):
+        if path.suffix == ".parquet":
+            yield from pq.read_table(path).to_pylist()
+        elif path.suffix == ".jsonl":
+            yield from map(json.loads, path.read_text().splitlines())
