@@ -1,5 +1,6 @@
 """Which files are listed, under which keys and versions."""
 
+import errno
 import os
 from pathlib import Path
 from typing import Any
@@ -138,22 +139,89 @@ def test_missing_places_are_named(run: type[StageRun], tree: Tree) -> None:
         run("files", paths=[f"{root}/b"]).sources()
 
 
-def test_an_unreadable_folder_is_named(
-    run: type[StageRun], tree: Tree, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    root = tree("b/a.txt")
+def refuse(monkeypatch: pytest.MonkeyPatch, end: str, number: int) -> None:
+    """Have folders whose names end so raise an error where they are read."""
     scan = os.scandir
 
-    def refuse(folder: str) -> object:
-        if str(folder).endswith("b"):
-            raise PermissionError(13, "Permission denied", folder)
+    def look(folder: str) -> object:
+        if str(folder).endswith(end):
+            raise OSError(number, "no answer", folder)
         return scan(folder)
 
-    monkeypatch.setattr(os, "scandir", refuse)
-    with pytest.raises(
-        PermissionError, match=r"^the folder '.*/b' can't be read: Permission denied$"
-    ):
+    monkeypatch.setattr(os, "scandir", look)
+
+
+@pytest.mark.parametrize(("end", "number"), [("tree", errno.EACCES), ("b", errno.EIO)])
+def test_a_place_that_does_not_answer_is_named(
+    run: type[StageRun],
+    tree: Tree,
+    monkeypatch: pytest.MonkeyPatch,
+    end: str,
+    number: int,
+) -> None:
+    root = tree("tree/b/a.txt") / "tree"
+    refuse(monkeypatch, end, number)
+    with pytest.raises(OSError, match=rf"^the folder '.*{end}' can't be read: no answer$"):
         run("files", paths=[f"{root}/**/*.txt"]).sources()
+
+
+def test_a_folder_that_may_not_be_read_is_counted_and_a_gap(
+    run: type[StageRun], tree: Tree, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = tree("a.txt", "b/c.txt", "d/e.txt", ".b/f.txt")
+    refuse(monkeypatch, "b", errno.EACCES)
+    files = run("files", paths=[f"{root}/**/*.txt"])
+    assert {f"{root}/a.txt", f"{root}/d/e.txt"} == files.keys()
+    assert {"not looked at: a folder that can't be read": 1} == files.counters
+    assert (f"{root}/b",) == files.stage.gap_paths
+
+
+def test_links_that_were_not_followed_are_counted_and_gaps(run: type[StageRun], tree: Tree) -> None:
+    root = tree("a.txt", "b/c.txt", "out/d.txt")
+    for name, target in {
+        "folder": "out",
+        "file.txt": "out/d.txt",
+        "dead": "gone",
+        "dead.txt": "gone",
+        "circle": "circle",
+        ".#lock.txt": "gone",
+        "b/dead.md": "gone",
+    }.items():
+        (root / name).symlink_to(root / target)
+    files = run("files", paths=[f"{root}/**/*.txt"], exclude=["**/out/**"])
+    assert {f"{root}/{name}" for name in ("a.txt", "b/c.txt", "file.txt")} == files.keys()
+    dead, behind = (
+        "not looked at: a link that leads nowhere",
+        "not looked at: a folder behind a link",
+    )
+    assert {dead: 4, behind: 1} == files.counters
+    gaps = {f"{root}/{name}" for name in ("folder", "dead", "dead.txt", "circle", "b/dead.md")}
+    assert gaps == set(files.stage.gap_paths)
+    followed = run("files", paths=[f"{root}/**/*.txt"], followSymlinks=True)
+    assert {f"{root}/folder/d.txt"} < followed.keys()
+    assert {dead: 4} == followed.counters
+    flat = run("files", paths=[f"{root}/*.txt"])
+    assert {f"{root}/a.txt", f"{root}/file.txt"} == flat.keys()
+    assert {dead: 1} == flat.counters
+    left_out = run("files", paths=[f"{root}/*.txt"], exclude=["**/dead*"])
+    left_out.sources()
+    assert {} == left_out.counters
+
+
+def test_buckets_have_gaps_of_which_no_path_tells(run: type[StageRun], tree: Tree) -> None:
+    root = tree("a.txt")
+    (root / "dead.txt").symlink_to(root / "gone")
+    files = run("files", paths=[f"{root}/*.txt"], buckets=2)
+    assert 1 == len(files.sources())
+    assert ("",) == files.stage.gap_paths
+
+
+def test_a_pipe_is_counted(run: type[StageRun], tree: Tree) -> None:
+    root = tree("a.txt")
+    os.mkfifo(root / "b.txt")
+    files = run("files", paths=[f"{root}/*.txt"])
+    assert {f"{root}/a.txt"} == files.keys()
+    assert {"left out: neither a file nor a folder": 1} == files.counters
 
 
 def test_a_pattern_without_files_is_counted_and_lists_nothing(

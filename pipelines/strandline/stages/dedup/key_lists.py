@@ -110,7 +110,7 @@ def digest_bytes(raw: bytes) -> bytes:
     return blake2b(raw, digest_size=DIGEST_BYTES).digest()
 
 
-def _ignore(_what: str) -> None:
+def _ignore(why: str, within: str = "") -> None:
     """Leave it to whoever reads the list that a pattern names nothing."""
 
 

@@ -9,7 +9,7 @@ from pydantic import Field
 from strandline.plan.registry import register
 from strandline.plan.stage import Source, SourceStage
 from strandline.stages.sources.buckets import FILE_SCHEMA, build_file_table, pack_buckets
-from strandline.stages.sources.listing import FileListParams, list_files
+from strandline.stages.sources.listing import FileListParams, list_files, note_everywhere
 
 
 @register("files")
@@ -37,9 +37,11 @@ class Files(SourceStage):
         Raises:
             OSError: a folder is missing or can't be read.
         """
-        entries = list_files(self.params, self.count, self.note_gap)
         if self.params.buckets is not None:
+            # In which bucket a file that was not looked at would be, no path tells.
+            entries = list_files(self.params, self.count, note_everywhere(self.note_gap))
             yield from pack_buckets(entries, self.params.buckets)
             return
+        entries = list_files(self.params, self.count, self.note_gap)
         for entry in entries:
             yield Source(entry.key, entry.version, build_file_table([entry]))

@@ -88,6 +88,11 @@ class PathPattern:
         return not _MAGIC.search(self.rest)
 
     @cached_property
+    def spells_dots(self) -> bool:
+        """Return whether a name that starts with a dot may match; wildcards stand for none."""
+        return "/." in f"/{self.rest}"
+
+    @cached_property
     def leading(self) -> list[re.Pattern[str]]:
         """Return what folders' names below `base` must match, level by level, up to a `**`."""
         folders = self.rest.split("/")[:-1]

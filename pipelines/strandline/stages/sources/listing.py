@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import heapq
 import os
+import stat as stat_module
 from collections.abc import Callable, Iterable, Iterator
 from enum import StrEnum
 from hashlib import blake2b
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import fsspec
 from pydantic import Field, field_validator
@@ -31,6 +32,13 @@ from strandline.storage.protocols import (
 )
 
 _MARKS = ("ETag", "etag", "md5Hash", "mtime", "LastModified", "last_modified", "updated", "created")
+
+
+class NoteGap(Protocol):
+    """Is told what was not looked at; see `SourceStage.note_gap`."""
+
+    def __call__(self, why: str, within: str = "") -> None:
+        """Note a gap."""
 
 
 class VersionFrom(StrEnum):
@@ -65,7 +73,9 @@ class FileListParams(SourceStage.Params):
         default=None, ge=0, description="Leave out larger files; they are counted."
     )
     follow_symlinks: bool = Field(
-        default=False, description="Descend into folders behind symbolic links; loops are not."
+        default=False,
+        description="Descend into folders behind symbolic links; loops are not. Else such folders "
+        "are counted, and what was listed in them before is not taken for removed.",
     )
 
     _check_paths = field_validator("paths")(lambda paths: tuple(map(check_pattern, paths)))
@@ -94,15 +104,16 @@ class ListedFile(NamedTuple):
 
 
 def list_files(
-    params: FileListParams, count: Callable[[str], None], note_gap: Callable[[str], None]
+    params: FileListParams, count: Callable[[str], None], note_gap: NoteGap
 ) -> Iterator[ListedFile]:
     """Return every file that the patterns name, each once, in no particular order.
 
     Args:
         params: patterns and bounds.
-        count: called with a counter's name for each file that is left out, and for each
-            pattern that names no file.
-        note_gap: called with a reason where files may be there that are not listed.
+        count: called with a counter's name for each file that is left out, for whatever was not
+            looked at, and for each pattern that names no file.
+        note_gap: called with a reason where files may be there that are not listed, and with the
+            path that was not looked at, as keys begin.
 
     Raises:
         OSError: a folder is missing or can't be read.
@@ -113,12 +124,17 @@ def list_files(
     return iter(heapq.nsmallest(params.limit, entries, key=lambda entry: _digest(entry.key)))
 
 
+def note_everywhere(note_gap: NoteGap) -> NoteGap:
+    """Return what notes gaps for sources of many files each, whose keys are no paths."""
+    return lambda why, within="": note_gap(why)  # noqa: ARG005 - where it is says nothing there
+
+
 def _digest(key: str) -> bytes:
     return blake2b(key.encode(), digest_size=16).digest()
 
 
 def _list_all(
-    params: FileListParams, count: Callable[[str], None], note_gap: Callable[[str], None]
+    params: FileListParams, count: Callable[[str], None], note_gap: NoteGap
 ) -> Iterator[ListedFile]:
     exclusion = Exclusion(params.exclude)
     patterns = [parse_pattern(pattern) for pattern in params.paths]
@@ -126,7 +142,8 @@ def _list_all(
         if is_url(pattern.base):
             walk = _walk_url(pattern, exclusion)
         else:
-            walk = _walk_folder(pattern, exclusion, note_gap, follow=params.follow_symlinks)
+            follow = params.follow_symlinks
+            walk = _walk_folder(pattern, exclusion, count, note_gap, follow=follow)
         found = False
         for entry in walk:
             found = True
@@ -170,7 +187,8 @@ def _is_utf8(name: str) -> bool:
 def _walk_folder(
     pattern: PathPattern,
     exclusion: Exclusion,
-    note_gap: Callable[[str], None],
+    count: Callable[[str], None],
+    note_gap: NoteGap,
     *,
     follow: bool,
 ) -> Iterator[ListedFile]:
@@ -182,7 +200,7 @@ def _walk_folder(
     if not os.path.isdir(pattern.base):
         msg = f"the folder {pattern.prefix or '.'!r} of the pattern does not exist"
         raise FileNotFoundError(msg)
-    walk = _FolderWalk(pattern, exclusion, note_gap, follow=follow)
+    walk = _FolderWalk(pattern, exclusion, count, note_gap, follow=follow)
     yield from walk.walk(pattern.base, "", 0, ())
 
 
@@ -210,12 +228,14 @@ class _FolderWalk:
         self,
         pattern: PathPattern,
         exclusion: Exclusion,
-        note_gap: Callable[[str], None],
+        count: Callable[[str], None],
+        note_gap: NoteGap,
         *,
         follow: bool,
     ) -> None:
         self._pattern = pattern
         self._exclusion = exclusion
+        self._count = count
         self._note_gap = note_gap
         self._follow = follow
 
@@ -224,17 +244,45 @@ class _FolderWalk:
     ) -> Iterator[ListedFile]:
         """Yield the matches in `folder`; `above` names the folders the walk came through."""
         if self._follow:
-            stat = os.stat(folder)
+            try:
+                stat = os.stat(folder)
+            except FileNotFoundError:
+                self._lose(folder, below)
+                return
             if (stat.st_dev, stat.st_ino) in above:
                 return
             above = (*above, (stat.st_dev, stat.st_ino))
-        for item in _scan(folder, self._note_gap):
+        for item in self._scan(folder, below, depth):
             name = below + item.name
+            if item.is_symlink() and not self._leads_on(item, name, depth):
+                continue
             if item.is_dir(follow_symlinks=self._follow):
                 if self._may_enter(item.name, name, depth):
                     yield from self.walk(item.path, name + "/", depth + 1, above)
             elif self._pattern.regex.match(name):
-                yield from self._stat(item, self._pattern.format_key(name))
+                yield from self._stat(item, name)
+
+    def _leads_on(self, item: os.DirEntry[str], name: str, depth: int) -> bool:
+        """Return whether a link leads to a file, or to a folder that is entered; else note it."""
+        try:
+            mode = os.stat(item.path).st_mode
+        except OSError:  # it leads nowhere, in a circle, or to where nothing may be read
+            # What it led to may have been either, and may be there again tomorrow.
+            if self._pattern.regex.match(name) or self._may_enter(item.name, name, depth):
+                self._pass_over("a link that leads nowhere", name)
+            return False
+        if not stat_module.S_ISDIR(mode) or self._follow:
+            return True
+        if self._may_enter(item.name, name, depth):
+            self._pass_over("a folder behind a link", name)
+        return False
+
+    def _pass_over(self, what: str, name: str) -> None:
+        """Count what matches may lie in and was not looked at, and note it as a gap."""
+        key = self._pattern.format_key(name.rstrip("/"))
+        if not self._exclusion.holds(key):
+            self._count(f"not looked at: {what}")
+            self._note_gap(f"{key!r} is {what}", key)
 
     def _may_enter(self, name: str, below: str, depth: int) -> bool:
         pattern = self._pattern
@@ -242,27 +290,45 @@ class _FolderWalk:
             return False
         if depth < len(pattern.leading) and not pattern.leading[depth].match(name):
             return False
+        if name.startswith(".") and not pattern.spells_dots:
+            return False
         return not self._exclusion.holds_folder(pattern.format_key(below))
 
-    def _stat(self, item: os.DirEntry[str], key: str) -> Iterator[ListedFile]:
+    def _stat(self, item: os.DirEntry[str], name: str) -> Iterator[ListedFile]:
+        key = self._pattern.format_key(name)
         if self._exclusion.holds(key):
             return
         try:
             if item.is_file():
                 yield _entry_of(key, item.path, item.stat())
+            else:
+                self._count("left out: neither a file nor a folder")
         except FileNotFoundError:  # removed since the folder was read: it is not there now
             return
+        except PermissionError:
+            self._pass_over("a file that may not be looked at", name)
+
+    def _scan(self, folder: str, below: str, depth: int) -> Iterator[os.DirEntry[str]]:
+        try:
+            with os.scandir(folder) as items:
+                yield from items
+        except FileNotFoundError:  # removed since its parent was read, or moved where we have been
+            self._lose(folder, below)
+        except PermissionError as error:
+            # Where nothing at all may be read, the listing can't begin.
+            if not depth:
+                raise _name_folder(folder, error) from error
+            self._pass_over("a folder that can't be read", below)
+        except OSError as error:
+            raise _name_folder(folder, error) from error
+
+    def _lose(self, folder: str, below: str) -> None:
+        why = f"the folder {folder!r} went away while it was listed"
+        self._note_gap(why, self._pattern.format_key(below.rstrip("/")))
 
 
-def _scan(folder: str, note_gap: Callable[[str], None]) -> Iterator[os.DirEntry[str]]:
-    try:
-        with os.scandir(folder) as items:
-            yield from items
-    except FileNotFoundError:  # removed since its parent was read, or moved to where we have been
-        note_gap(f"the folder {folder!r} went away while it was listed")
-    except OSError as error:
-        msg = f"the folder {folder!r} can't be read: {error.strerror}"
-        raise type(error)(msg) from error
+def _name_folder(folder: str, error: OSError) -> OSError:
+    return type(error)(f"the folder {folder!r} can't be read: {error.strerror}")
 
 
 def _walk_url(pattern: PathPattern, exclusion: Exclusion) -> Iterator[ListedFile]:

@@ -9,7 +9,7 @@ import pyarrow as pa
 from strandline.plan.registry import register
 from strandline.plan.stage import Source, SourceStage
 from strandline.stages.sources.buckets import build_file_table, digest_members
-from strandline.stages.sources.listing import FileListParams, list_files
+from strandline.stages.sources.listing import FileListParams, list_files, note_everywhere
 from strandline.stages.sources.opening import UnreadableFileError
 from strandline.stages.sources.shuffle_files import count_partitions
 
@@ -31,7 +31,9 @@ class ShufflePartitions(SourceStage):
         Raises:
             OSError: a folder is missing or can't be read, or a file is none of the sink's.
         """
-        entries = sorted(list_files(self.params, self.count, self.note_gap))
+        # A partition is of all files: no path tells of which a file would be.
+        note_gap = note_everywhere(self.note_gap)
+        entries = sorted(list_files(self.params, self.count, note_gap))
         if not entries:
             return
         try:
