@@ -34,6 +34,7 @@ PROMETHEUS = "Only the operator's metrics know Prometheus"
 API = "The API knows pydantic and nothing of ours"
 CRON = "Only one module knows cron"
 LMDB = "Only the store knows lmdb"
+STORES = "Stores behind URLs are opened in one place, which keeps no listing"
 RAY = "Only the engine's two Ray rooms know Ray"
 LINEAGE = "Only lineage knows OpenLineage"
 KUBERNETES = "The runtime does not know Kubernetes"
@@ -138,6 +139,7 @@ FAULTS = [
     (API, "strandline_api/names.py", "import strandline.plan.token"),
     (API, "strandline_api/names.py", "import strandline_operator.model.plan"),
     (API, "strandline_api/names.py", "import yaml"),
+    (STORES, "strandline/stages/sources/listing.py", "import fsspec"),
     (LMDB, "strandline/ledger/store/index.py", "import lmdb"),
     (RAY, "strandline/engine/core/flow.py", "import ray"),
     (RAY, "strandline/run/attempt/attempt.py", "from ray.exceptions import RayError"),

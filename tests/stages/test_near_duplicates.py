@@ -306,7 +306,7 @@ def test_a_url_that_nothing_here_can_open_is_told(
     def refuse(*_: Any, **__: Any) -> None:
         raise error
 
-    monkeypatch.setattr("fsspec.open", refuse)
+    monkeypatch.setattr("fsspec.core.url_to_fs", refuse)
     with pytest.raises(ValueError, match=f"odd://b/x: {error}"):
         StageRun("drop-listed", path="odd://b/x")
     with pytest.raises(UnreadableFileError, match=f"odd://b/x: {error}"):

@@ -15,11 +15,10 @@ from http.client import HTTPResponse
 from pathlib import Path
 from typing import BinaryIO, cast
 
-import fsspec
-
 from strandline.plan.errors import StrandlineError
 from strandline.storage.errors import naming_volume
 from strandline.storage.protocols import describe_store_error
+from strandline.storage.stores import open_store, open_url
 from strandline_api.outcome.exit_codes import ExitCode
 
 MOST_BYTES = 1 << 30
@@ -67,7 +66,7 @@ def copy_matching(url: str, ending: str, folder: Path) -> int:
         UnreachableError, NothingThereError: as `download`.
     """
     with _explaining(url):
-        filesystem, root = fsspec.core.url_to_fs(url)
+        filesystem, root = open_store(url)
         found = [str(path) for path in filesystem.ls(root, detail=False)]
         chosen = [path for path in found if path.endswith(ending)]
         for path in chosen:
@@ -102,7 +101,7 @@ def _open(url: str) -> BinaryIO:
     if url.startswith(("https://", "http://")):
         # The schemes are checked, and whoever wrote the URL has its code run anyway.
         return cast("BinaryIO", urllib.request.urlopen(url, timeout=_SECONDS))  # noqa: S310
-    return cast("BinaryIO", fsspec.open(url, "rb").open())
+    return open_url(url)
 
 
 @contextmanager

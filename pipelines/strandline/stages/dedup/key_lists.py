@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 from hashlib import blake2b
 from pathlib import Path
 
-import fsspec
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -21,6 +20,7 @@ from strandline.stages.columns import MissingColumnError, find_column
 from strandline.stages.sources.globs import parse_pattern
 from strandline.stages.sources.listing import FileListParams, list_files
 from strandline.stages.sources.opening import UnreadableFileError, explain_error, open_binary
+from strandline.storage.stores import open_url
 
 KEY, STAYS = "key", "stays"
 DIGEST_BYTES = 16  # so that in no corpus two that differ are taken for one
@@ -60,7 +60,7 @@ def write_key_list(path: str, found: Mapping[str, str]) -> None:
     """
     columns = {KEY: list(found), STAYS: list(found.values())}
     table = pa.table({name: pa.array(keys, pa.string()) for name, keys in columns.items()})
-    with fsspec.open(path, "wb") as file:
+    with open_url(path, "wb") as file:
         pq.write_table(table, file)
 
 

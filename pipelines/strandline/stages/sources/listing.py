@@ -13,7 +13,6 @@ from enum import StrEnum
 from hashlib import blake2b
 from typing import Any, NamedTuple, Protocol
 
-import fsspec
 from pydantic import Field, field_validator
 
 from strandline.plan.stage import SourceStage
@@ -30,6 +29,7 @@ from strandline.storage.protocols import (
     describe_store_error,
     is_refusal,
 )
+from strandline.storage.stores import open_store
 
 _MARKS = ("ETag", "etag", "md5Hash", "mtime", "LastModified", "last_modified", "updated", "created")
 
@@ -338,7 +338,7 @@ def _walk_url(pattern: PathPattern, exclusion: Exclusion) -> Iterator[ListedFile
             yield from _walk_url_folder(pattern, exclusion)
         elif not exclusion.holds(pattern.format_key(pattern.rest)):
             url = f"{pattern.base.rstrip('/')}/{pattern.rest}"
-            files, root = fsspec.core.url_to_fs(url)
+            files, root = open_store(url)
             yield _entry_of_url(pattern.format_key(pattern.rest), url, files.info(root))
     except FileNotFoundError as error:
         msg = f"{pattern.format_key(pattern.rest)!r}: there is no such file or folder"
@@ -350,7 +350,7 @@ def _walk_url(pattern: PathPattern, exclusion: Exclusion) -> Iterator[ListedFile
 
 
 def _walk_url_folder(pattern: PathPattern, exclusion: Exclusion) -> Iterator[ListedFile]:
-    files, root = fsspec.core.url_to_fs(pattern.base)
+    files, root = open_store(pattern.base)
     start = root.rstrip("/") + "/"
     for folder, folders, names in files.walk(root, detail=True, on_error="raise"):
         below = (folder.rstrip("/") + "/").removeprefix(start)

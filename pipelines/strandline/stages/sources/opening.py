@@ -13,10 +13,10 @@ from contextlib import contextmanager
 from hashlib import blake2b
 from typing import BinaryIO, cast
 
-import fsspec
 import pyarrow as pa
 
 from strandline.stages.sources.globs import is_url
+from strandline.storage.stores import open_url
 
 # What reading a file may raise: its place, or what it is packed in.
 READ_ERRORS = (OSError, EOFError, zlib.error, pa.ArrowException)
@@ -39,7 +39,7 @@ def open_binary(path: str) -> BinaryIO:
         OSError: it can't be opened.
     """
     if is_url(path):
-        return cast("BinaryIO", fsspec.open(path, "rb").open())
+        return open_url(path)
     return open(path, "rb")
 
 

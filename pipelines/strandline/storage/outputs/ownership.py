@@ -13,13 +13,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, Protocol
 
-import fsspec
-
 from strandline.plan.errors import StrandlineError
 from strandline.storage.errors import VolumeError, naming_volume
 from strandline.storage.layout import make_durable, make_folder, sync_folder
 from strandline.storage.outputs.outputs import OWNER, TEMPORARY
 from strandline.storage.protocols import describe_store_error
+from strandline.storage.stores import open_store, refresh
 from strandline_api.outcome.exit_codes import ExitCode
 
 SHORT = 12  # characters of an id that are shown, and that temporary names begin with
@@ -206,13 +205,13 @@ class _LocalRoot:
 class _RemoteRoot:
     def __init__(self, url: str) -> None:
         self._url = url
-        filesystem, root = fsspec.core.url_to_fs(url)
+        filesystem, root = open_store(url)
         self._filesystem: Any = filesystem
-        self._path = f"{str(root).rstrip('/')}/{OWNER}"
+        self._path = f"{root.rstrip('/')}/{OWNER}"
 
     def read(self) -> bytes | None:
         try:
-            return bytes(self._filesystem.cat_file(self._path))
+            return bytes(refresh(self._filesystem).cat_file(self._path))
         except FileNotFoundError:
             return None
         except Exception as error:
@@ -247,7 +246,7 @@ class _RemoteRoot:
         Stores say why to who lists, not to who reads.
         """
         try:
-            self._filesystem.ls(self._path.rpartition("/")[0])
+            refresh(self._filesystem).ls(self._path.rpartition("/")[0])
         except FileNotFoundError:
             pass
         except Exception as cause:  # noqa: BLE001 - each store's library has errors of its own

@@ -9,8 +9,6 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
-import fsspec
-
 from strandline.storage import faults
 from strandline.storage.errors import VolumeError
 from strandline.storage.filesystems import is_synced_whole, read_mounts
@@ -26,6 +24,7 @@ from strandline.storage.outputs.outputs import (
     name_source_folder,
 )
 from strandline.storage.protocols import describe_store_error
+from strandline.storage.stores import open_store, refresh
 
 
 class RemoteOutputs:
@@ -33,9 +32,9 @@ class RemoteOutputs:
 
     def __init__(self, url: str) -> None:
         self._url = url
-        filesystem, root = fsspec.core.url_to_fs(url)
+        filesystem, root = open_store(url)
         self._filesystem: Any = filesystem
-        self._root = str(root).rstrip("/")
+        self._root = root.rstrip("/")
 
     @contextmanager
     def grouped(self) -> Iterator[RemoteOutputs]:
@@ -66,7 +65,7 @@ class RemoteOutputs:
         folder = f"{self._root}/{name_source_folder(source)}"
         with self._naming():
             try:
-                found = [str(path) for path in self._filesystem.find(folder)]
+                found = [str(path) for path in refresh(self._filesystem).find(folder)]
             except FileNotFoundError:
                 return 0
             others = [path for path in found if path.rpartition("/")[2] not in keep]
@@ -75,20 +74,20 @@ class RemoteOutputs:
         return len(others)
 
     def list_names(self) -> Iterator[tuple[str, int]]:
-        found = self._filesystem.find(self._root, detail=True)
+        found = refresh(self._filesystem).find(self._root, detail=True)
         for path, info in found.items():
             name = str(path)[len(self._root) + 1 :]
             if name not in NO_OUTPUTS:
                 yield name, int(info["size"])
 
     def digest(self, name: str) -> bytes:
-        with self._filesystem.open(f"{self._root}/{name}", "rb") as file:
+        with refresh(self._filesystem).open(f"{self._root}/{name}", "rb") as file:
             return digest_file(file)
 
     def list_shared(self) -> list[str]:
         with self._naming():
             try:
-                found = self._filesystem.find(f"{self._root}/{SHARED}")
+                found = refresh(self._filesystem).find(f"{self._root}/{SHARED}")
             except FileNotFoundError:
                 return []
         return [str(path)[len(self._root) + 1 :] for path in found]
@@ -100,7 +99,7 @@ class RemoteOutputs:
     @contextmanager
     def open_shared(self, name: str) -> Iterator[BinaryIO]:
         with self._naming():
-            opened = self._filesystem.open(f"{self._root}/{name}", "rb")
+            opened = refresh(self._filesystem).open(f"{self._root}/{name}", "rb")
         with opened as file:
             yield file
 
@@ -123,7 +122,7 @@ def put_files(location: str, files: Mapping[str, Path]) -> None:
         VolumeError: the place can't be written to.
     """
     try:
-        filesystem, root = fsspec.core.url_to_fs(location)
+        filesystem, root = open_store(location)
         filesystem.makedirs(root, exist_ok=True)
         for name, path in files.items():
             filesystem.put_file(str(path), f"{root}/{name}")
