@@ -52,6 +52,7 @@ class StagePlan:
         is_metered: what it does is told source by source, too.
         streams: what it yields travels on before its answer has ended.
         isolate: no other stage runs in its workers.
+        stores: how the stores of the pipeline's source are asked; see `Params.list_stores`.
     """
 
     name: str
@@ -72,6 +73,7 @@ class StagePlan:
     is_metered: bool = False
     streams: bool = False
     isolate: bool = False
+    stores: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def shape(self) -> Shape:

@@ -20,7 +20,7 @@ from strandline.plan.registry import (
     find_stage,
     list_registered,
 )
-from strandline.plan.stage import Shape, SinkStage, SourceStage, Stage
+from strandline.plan.stage import Params, Shape, SinkStage, SourceStage, Stage
 from strandline_api.documents.problems import Problem, SpecError, problems_of
 from strandline_api.objects.pipeline import CurationPipeline
 from strandline_api.spec.work import SinkWork, SourceWork, StageWork
@@ -107,8 +107,16 @@ def check_plan(
     parts = {plan.name: (plan.use, plan.stage, plan.group) for plan in (source, *stages)}
     output = getattr(stages[-1].stage.params, "path", None)
     fingerprint = compute_fingerprint(parts, code)
-    streamed = tuple(mark_streaming(stages))
-    return PipelinePlan(namespace, name, source, streamed, fingerprint, run_id, output)
+    # Stages open what the source lists, so they ask for it in the same way.
+    stores = _list_stores(source)
+    streamed = tuple(replace(plan, stores=stores) for plan in mark_streaming(stages))
+    asked = replace(source, stores=stores)
+    return PipelinePlan(namespace, name, asked, streamed, fingerprint, run_id, output)
+
+
+def _list_stores(source: StagePlan) -> Mapping[str, Any]:
+    params = source.stage.params  # a stage's own may be any model
+    return params.list_stores() if isinstance(params, Params) else {}
 
 
 def mark_streaming(stages: Sequence[StagePlan]) -> Iterator[StagePlan]:

@@ -44,6 +44,15 @@ class Params(BaseModel):
         """
         return ()
 
+    def list_stores(self) -> Mapping[str, Any]:
+        """Return how stores are asked that a source lists; by default as the environment says.
+
+        Returns:
+            By the beginning of URLs, what `strandline.storage` understands. All stages of the
+            pipeline ask for files below them in that way.
+        """
+        return {}
+
 
 class Shape(StrEnum):
     """How a stage's answer stands to its input."""
@@ -319,8 +328,10 @@ class SourceStage(EndStage):
             description="Most sources that may be worked on as one because they share storage.",
         )
 
-    # Which sources there are is no part of what becomes of each of them.
-    not_fingerprinted: ClassVar[frozenset[str]] = frozenset({"on_removed", "limit", "max_group"})
+    # Which sources there are, and as whom they are asked for, is no part of what becomes of them.
+    not_fingerprinted: ClassVar[frozenset[str]] = frozenset(
+        {"on_removed", "limit", "max_group", "storage_options"}
+    )
     adding: ClassVar[frozenset[str]] = frozenset()
     part_suffix: ClassVar[str] = ""
     params: BaseModel

@@ -2,17 +2,33 @@
 
 A listing and a look at a file always ask the store. Libraries keep both for as long as a process
 lives, and a driver outlives what others write and remove meanwhile. What may be kept is the
-connection. It must not know what is read or written.
+connection. As whom stores are asked is set for a whole process, which works for one pipeline at a
+time. It must not know what is read or written.
 """
 
 from __future__ import annotations
 
+import os
+from collections.abc import Mapping
 from typing import Any, BinaryIO, cast
 
 import fsspec
 from fsspec.core import split_protocol
 
+from strandline.storage.store_access import StoreAccess, build_arguments
+
 _CHAIN = "::"
+_ACCESS: dict[str, StoreAccess] = {}
+
+
+def use_access(access: Mapping[str, StoreAccess]) -> None:
+    """Have stores asked from now on as a pipeline says; what another said before is forgotten.
+
+    Args:
+        access: by the beginning of the URLs that it is for: a folder, or a file.
+    """
+    _ACCESS.clear()
+    _ACCESS.update(access)
 
 
 def open_store(url: str) -> tuple[Any, str]:
@@ -20,10 +36,11 @@ def open_store(url: str) -> tuple[Any, str]:
 
     Raises:
         ValueError, ImportError: nothing here opens the URL; see `protocols.find_lack`.
+        PermissionError: a variable that is to have a secret is not set here.
     """
     # What stands before `::` keeps files, listings or an archive of what stands behind.
     is_chain = _CHAIN in url
-    options = {_find_protocol(part): _keep_nothing() for part in url.split(_CHAIN)}
+    options = dict(map(_choose_options, url.split(_CHAIN)))
     try:
         found = fsspec.core.url_to_fs(url, skip_instance_cache=is_chain, **options)
     except TypeError:  # a file system that hands its options to another library
@@ -51,11 +68,16 @@ def refresh(filesystem: Any) -> Any:  # noqa: ANN401 - fsspec has no types
     return filesystem
 
 
-def _find_protocol(part: str) -> str:
-    """Return the protocol of a part of a URL; `simplecache` is one, and a path is a file's."""
+def _choose_options(part: str) -> tuple[str, dict[str, Any]]:
+    """Return the protocol of a part of a URL, and what its library is given."""
+    # `simplecache` is a protocol, and a path is a file's.
     found = split_protocol(part)[0]
-    return str(found or (part if part.isalpha() else "file"))
+    protocol = str(found or (part if part.isalpha() else "file"))
+    access = _find_access(part)
+    chosen = {} if access is None else build_arguments(protocol, access, os.environ)
+    return protocol, {"use_listings_cache": False, **chosen}
 
 
-def _keep_nothing() -> dict[str, Any]:
-    return {"use_listings_cache": False}
+def _find_access(url: str) -> StoreAccess | None:
+    fitting = [at for at in _ACCESS if url == at or url.startswith(at.rstrip("/") + "/")]
+    return _ACCESS[max(fitting, key=len)] if fitting else None

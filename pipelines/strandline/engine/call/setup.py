@@ -25,6 +25,7 @@ from strandline.plan.stage import Shape
 from strandline.storage.outputs.outputs import OutputLocation, OutputStore
 from strandline.storage.outputs.remote import open_outputs
 from strandline.storage.outputs.temporary import hold_folder, sweep_folder
+from strandline.storage.stores import use_access
 from strandline.storage.volume.locks import hold_shared
 from strandline_api.outcome.exit_codes import ExitCode
 
@@ -76,6 +77,7 @@ def set_up_stage(stage: StagePlan) -> StagePlan:
         StageSetupError: its own `setup` raised; a `PackageMissingError` where that is why.
     """
     own = replace(stage, stage=copy.deepcopy(stage.stage))
+    use_access(stage.stores)
     try:
         own.stage.setup()
     except Exception as error:

@@ -6,18 +6,25 @@ No hub is asked: the folder is on a disk or in a store.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import PurePosixPath
 from typing import Any, NamedTuple
 
 import pyarrow as pa
 import yaml
-from pydantic import Field
+from pydantic import Field, ValidationInfo, field_validator
 
 from strandline.plan.registry import register
 from strandline.plan.stage import Source, SourceStage
 from strandline.stages.sources.file_references import build_reference
-from strandline.stages.sources.listing import FileListParams, ListedFile, list_files
+from strandline.stages.sources.listing import (
+    FileListParams,
+    ListedFile,
+    StorageOptions,
+    check_access,
+    list_access,
+    list_files,
+)
 from strandline.stages.sources.opening import open_binary
 from strandline.stages.sources.parquet_source import GROUP_SUFFIX, list_groups
 
@@ -59,6 +66,23 @@ class DatasetFolder(SourceStage):
         splits: tuple[str, ...] = Field(
             default=(), description="Splits to list, such as `train`; empty lists all."
         )
+
+        storage_options: StorageOptions | None = Field(
+            default=None,
+            description="As whom the store in `path` is asked, and where it stands; by default as "
+            "the environment says. Readers ask for the listed files in the same way.",
+        )
+
+        @field_validator("storage_options")
+        @classmethod
+        def _check_options(
+            cls, options: StorageOptions | None, info: ValidationInfo
+        ) -> StorageOptions | None:
+            return check_access([f"{info.data.get('path', '')}/"], options)
+
+        def list_stores(self) -> Mapping[str, Any]:
+            """Return how the dataset's store is asked."""
+            return list_access([f"{self.path}/"], self.storage_options)
 
         def list_places(self) -> Iterable[tuple[str, str]]:
             """Return the folder."""

@@ -8,12 +8,13 @@ from __future__ import annotations
 import heapq
 import os
 import stat as stat_module
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from enum import StrEnum
 from hashlib import blake2b
 from typing import Any, NamedTuple, Protocol
 
-from pydantic import Field, field_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
+from pydantic.alias_generators import to_camel
 
 from strandline.plan.stage import SourceStage
 from strandline.stages.sources.globs import (
@@ -29,6 +30,7 @@ from strandline.storage.protocols import (
     describe_store_error,
     is_refusal,
 )
+from strandline.storage.store_access import StoreAccess, find_faults
 from strandline.storage.stores import open_store
 
 _MARKS = ("ETag", "etag", "md5Hash", "mtime", "LastModified", "last_modified", "updated", "created")
@@ -39,6 +41,53 @@ class NoteGap(Protocol):
 
     def __call__(self, why: str, within: str = "") -> None:
         """Note a gap."""
+
+
+class StorageOptions(BaseModel):
+    """As whom the stores are asked that a source lists, and where they stand."""
+
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, alias_generator=to_camel, populate_by_name=True
+    )
+
+    anonymous: bool = Field(default=False, description="Ask without any credentials.")
+    requester_pays: bool = Field(
+        default=False, description="Pay for what is sent, where a bucket wants that."
+    )
+    endpoint: str | None = Field(
+        default=None, description="URL of a server that speaks S3 or Google's protocol."
+    )
+    credentials: dict[str, str] = Field(
+        default_factory=dict,
+        description="Parts of the credentials, such as `accessKeyId`, each with the name of the "
+        "environment variable that has it; a secret itself is refused.",
+    )
+
+    def build_access(self) -> StoreAccess:
+        """Return what the room of stores understands."""
+        return StoreAccess(
+            self.anonymous, self.requester_pays, self.endpoint, dict(self.credentials)
+        )
+
+
+def list_access(patterns: Iterable[str], options: StorageOptions | None) -> dict[str, StoreAccess]:
+    """Return how stores are asked below the plain part of each pattern."""
+    if options is None:
+        return {}
+    parsed = [parse_pattern(pattern) for pattern in patterns]
+    return {pattern.base: options.build_access() for pattern in parsed if is_url(pattern.base)}
+
+
+def check_access(patterns: Iterable[str], options: StorageOptions | None) -> StorageOptions | None:
+    """Return the options themselves.
+
+    Raises:
+        ValueError: a store can't do what they say, or a secret stands where a name should.
+    """
+    for url, access in list_access(patterns, options).items():
+        for fault in find_faults(url.partition("://")[0], access):
+            raise ValueError(fault)
+    return options
 
 
 class VersionFrom(StrEnum):
@@ -78,7 +127,24 @@ class FileListParams(SourceStage.Params):
         "are counted, and what was listed in them before is not taken for removed.",
     )
 
+    storage_options: StorageOptions | None = Field(
+        default=None,
+        description="As whom the stores in `paths` are asked, and where they stand; by default as "
+        "the environment says. Readers ask for the listed files in the same way.",
+    )
+
     _check_paths = field_validator("paths")(lambda paths: tuple(map(check_pattern, paths)))
+
+    @field_validator("storage_options")
+    @classmethod
+    def _check_options(
+        cls, options: StorageOptions | None, info: ValidationInfo
+    ) -> StorageOptions | None:
+        return check_access(info.data.get("paths", ()), options)
+
+    def list_stores(self) -> Mapping[str, Any]:
+        """Return how the stores of the patterns are asked."""
+        return list_access(self.paths, self.storage_options)
 
     def list_places(self) -> Iterable[tuple[str, str]]:
         """Return the patterns."""
@@ -360,7 +426,8 @@ def _walk_url_folder(pattern: PathPattern, exclusion: Exclusion) -> Iterator[Lis
         for name, info in names.items():
             key = pattern.format_key(below + name)
             if name and pattern.regex.match(below + name) and not exclusion.holds(key):
-                yield _entry_of_url(key, files.unstrip_protocol(info["name"]), info)
+                # As the pattern spells it: some libraries lose the account or the protocol.
+                yield _entry_of_url(key, f"{pattern.base.rstrip('/')}/{below}{name}", info)
 
 
 def _entry_of_url(key: str, url: str, info: dict[str, Any]) -> ListedFile:

@@ -1,0 +1,136 @@
+"""Options of stores: what each store can do, and that no secret is ever written down."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from strandline.plan.pipeline import StagePlan
+from strandline.plan.planning import check_plan
+from strandline.stages.sinks.jsonl_sink import JsonlSink
+from strandline.stages.sources.dataset_folder import DatasetFolder
+from strandline.stages.sources.files import Files
+from strandline.stages.tables.read_files import ReadFiles
+from strandline.storage import stores
+from strandline.storage.store_access import StoreAccess, build_arguments, find_faults
+
+LITERAL = "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY"
+NAMED = {"A": "one", "B": "two"}
+
+
+@pytest.mark.parametrize(
+    ("protocol", "access", "arguments"),
+    [
+        ("s3", StoreAccess(anonymous=True), {"anon": True}),
+        ("s3a", StoreAccess(requester_pays=True), {"requester_pays": True}),
+        ("s3", StoreAccess(endpoint="http://h"), {"endpoint_url": "http://h"}),
+        (
+            "s3",
+            StoreAccess(credentials={"accessKeyId": "A", "secretAccessKey": "B"}),
+            {"key": "one", "secret": "two"},
+        ),
+        ("gs", StoreAccess(anonymous=True), {"token": "anon"}),
+        ("gcs", StoreAccess(requester_pays=True), {"requester_pays": True}),
+        ("gs", StoreAccess(endpoint="http://h"), {"endpoint_url": "http://h"}),
+        ("gs", StoreAccess(credentials={"keyFile": "A"}), {"token": "one"}),
+        ("abfs", StoreAccess(anonymous=True), {"anon": True}),
+        (
+            "az",
+            StoreAccess(credentials={"connectionString": "A"}),
+            {"connection_string": "one"},
+        ),
+    ],
+)
+def test_a_store_is_asked_as_its_library_calls_it(
+    protocol: str, access: StoreAccess, arguments: dict[str, Any]
+) -> None:
+    assert list(find_faults(protocol, access)) == []
+    assert build_arguments(protocol, access, NAMED) == arguments
+
+
+@pytest.mark.parametrize(
+    ("url", "options", "sentence"),
+    [
+        ("abfs://c/*", {"requesterPays": True}, "abfs:// has no requesterPays"),
+        ("az://c/*", {"endpoint": "http://h"}, "az:// takes no endpoint"),
+        ("http://h/*", {"anonymous": True}, "http:// takes no storageOptions"),
+        ("memory://h/*", {}, "memory:// takes no storageOptions"),
+        (
+            "s3://b/*",
+            {"anonymous": True, "credentials": {"accessKeyId": "A"}},
+            "anonymous and credentials exclude each other",
+        ),
+        ("gs://b/*", {"credentials": {"accessKeyId": "A"}}, "gs:// has no credentials.accessKeyId"),
+        ("s3://b/*", {"credentials": {"secretAccessKey": LITERAL}}, "never the secret itself"),
+        ("s3://b/*", {"credentials": {"accessKeyId": "AKIAIOSFODNN7EXAMPLE"}}, "never the secret"),
+        ("s3://b/*", {"credentials": {"secretAccessKey": ""}}, "never the secret itself"),
+        ("s3://b/*", {"key": "x"}, "Extra inputs are not permitted"),
+    ],
+)
+def test_what_a_store_cannot_do_is_refused_by_name(
+    url: str, options: dict[str, Any], sentence: str
+) -> None:
+    with pytest.raises(ValidationError) as caught:
+        Files.Params.model_validate({"paths": [url], "storageOptions": options})
+    (problem,) = caught.value.errors()
+    assert sentence in problem["msg"]
+    assert LITERAL not in problem["msg"]
+    assert "AKIAIOSFODNN7EXAMPLE" not in problem["msg"]
+
+
+@pytest.mark.parametrize("literal", [LITERAL, "AKIAIOSFODNN7EXAMPLE", "two words"])
+def test_a_secret_that_is_refused_is_not_told(literal: str) -> None:
+    options = {"credentials": {"secretAccessKey": literal}}
+    with pytest.raises(ValueError, match="never the secret itself") as caught:
+        Files(paths=["s3://b/*"], storage_options=options)
+    assert literal not in str(caught.value)
+
+
+def test_a_variable_that_is_not_set_is_named() -> None:
+    access = StoreAccess(credentials={"accessKeyId": "READER_KEY"})
+    with pytest.raises(PermissionError, match="the environment variable READER_KEY is not set"):
+        build_arguments("s3", access, {"READER_KEY": ""})
+
+
+def test_every_stage_asks_for_what_the_source_lists_as_the_source_does() -> None:
+    source = Files(paths=["s3://b/in/*", "local/*"], storage_options={"anonymous": True})
+    names = ("files", source), ("read", ReadFiles()), ("jsonl", JsonlSink())
+    first, *others = (StagePlan(name, name, stage) for name, stage in names)
+    plan = check_plan("default", "asked", first, others)
+    for each in (plan.source, *plan.stages):
+        stage = pickle.loads(pickle.dumps(each))  # noqa: S301 - as it travels to a worker
+        assert stage.stores == {"s3://b/in": StoreAccess(anonymous=True)}
+    bare = StagePlan("files", "files", Files(paths=["s3://b/in/*"]))
+    plain = check_plan("default", "asked", bare, others)
+    assert plain.source.stores == {}
+    changed = plan.fingerprint.parts.keys() ^ plain.fingerprint.parts.keys()
+    assert not changed  # as whom one asks changes no output
+
+
+def test_a_datasets_store_is_asked_as_it_says() -> None:
+    stage = DatasetFolder(path="gs://b/set", storage_options={"requester_pays": True})
+    assert stage.params.list_stores() == {"gs://b/set": StoreAccess(requester_pays=True)}
+    with pytest.raises(ValueError, match="abfs:// has no requesterPays"):
+        DatasetFolder(path="abfs://b/set", storage_options={"requester_pays": True})
+
+
+def test_only_what_lies_below_is_asked_so_and_the_nearest_wins() -> None:
+    pytest.importorskip("s3fs")
+    stores.use_access(
+        {
+            "s3://b/in": StoreAccess(anonymous=True),
+            "s3://b/in/own": StoreAccess(endpoint="http://h"),
+        }
+    )
+    try:
+        asked = {url: stores.open_store(url)[0] for url in (
+            "s3://b/in", "s3://b/in/x", "s3://b/in/own/x", "s3://b/inner", "s3://b",
+        )}  # fmt: skip
+    finally:
+        stores.use_access({})
+    assert [files.anon for files in asked.values()] == [True, True, False, False, False]
+    assert [files.endpoint_url for files in asked.values()] == [None, None, "http://h", None, None]
+    assert not stores.open_store("s3://b/in")[0].anon
