@@ -18,7 +18,7 @@ PURE := $(addprefix tests/,api engine laws ledger operator plan stages statistic
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run quick room test programs check laws coverage browser crds reference bench rivals agreement real-data picture kills crash fuzz mutants soak soak-operator cluster dns s3 policies node e2e e2e-all e2e-spot karpenter helm chart readers gitops workflow scanner scan images docs release-dry changelog constraints upgrade clean
+.PHONY: help run quick room test programs check laws coverage browser crds reference bench rivals agreement real-data picture kills crash fuzz mutants soak soak-operator cluster dns s3 gcs azure policies node e2e e2e-all e2e-spot karpenter helm chart readers gitops workflow scanner scan images docs release-dry changelog constraints upgrade clean
 
 help: ## List the targets
 	@sed -nE 's/^([a-z0-9-]+):[^#]*## (.*)$$/  make \1\t\2/p' Makefile | expand -t 22
@@ -45,7 +45,7 @@ test: check programs ## Everything that must pass: check, then all tests; WORKER
 
 # What can't be built is not tested, and the last line of the tests says so. CI's lanes build by themselves.
 programs: ## Build what tests need beside Python, where there is Go: ten minutes, once
-	@[ -n "$$CI" ] || ! command -v go > /dev/null || for name in cluster s3 helm readers; do \
+	@[ -n "$$CI" ] || ! command -v go > /dev/null || for name in cluster s3 gcs azure helm readers; do \
 		$(MAKE) --silent --no-print-directory $$name > /dev/null || true; done
 
 check: $(STAMP) ## Lint, format, types, import contracts, generated files, spelling
@@ -119,6 +119,24 @@ dns: ## Build the DNS server and the pause program of a node for tests, once: Go
 
 s3: ## Build the S3 server for tests, once: Go and three minutes; prints where it is
 	@$(call build_go,s3,versitygw,1.25,three minutes)
+
+gcs: ## Build the server for tests that plays Google's stores, once: Go and three minutes; prints where it is
+	@$(call build_go,gcs,fake-gcs-server,1.26,three minutes)
+
+azure: ## Install the server for tests that plays Azure's stores, once: npm and a minute; prints where it is
+	@name=azure-$$(cat e2e/azure/package.json e2e/azure/package-lock.json | sha256sum | cut -c 1-16); \
+	folder="$${XDG_CACHE_HOME:-$$HOME/.cache}/strandline/$$name"; \
+	binary="$$folder/server/node_modules/.bin/azurite-blob"; \
+	test -x "$$binary" || { \
+		command -v npm > /dev/null || { \
+			echo "strandline: there is no npm; install Node.js 20 or newer" >&2; exit 1; }; \
+		mkdir -p "$$folder" && exec 9> "$$folder/lock" && flock 9 && { test -x "$$binary" || { \
+			echo "installing $$name; this takes a minute the first time" >&2; \
+			rm -rf "$$folder/new" && mkdir "$$folder/new" && cp e2e/azure/package*.json "$$folder/new" && \
+			npm ci --prefix "$$folder/new" --silent --omit=dev --ignore-scripts --no-audit --no-fund >&2 && \
+			rm -rf "$$folder/server" && mv "$$folder/new" "$$folder/server"; }; }; \
+	} || exit 1; \
+	echo "$$binary"
 
 policies: ## Build what enforces NetworkPolicies on a node for tests, once: Go and two minutes; prints where it is
 	@$(call build_go,policies,kube-router,1.26,two minutes)
@@ -326,6 +344,11 @@ endef
 define compile_s3
 	CGO_ENABLED=0 nice -n 10 go build -C e2e/s3 -trimpath -buildvcs=false -ldflags "-s -w" \
 		-o "$$binary.new" github.com/versity/versitygw/cmd/versitygw
+endef
+
+define compile_gcs
+	CGO_ENABLED=0 nice -n 10 go build -C e2e/gcs -trimpath -buildvcs=false -ldflags "-s -w" \
+		-o "$$binary.new" github.com/fsouza/fake-gcs-server
 endef
 
 define compile_policies

@@ -1,4 +1,4 @@
-"""Runs of a small pipeline from `s3://` to `s3://`, each a process with the store's variables."""
+"""Runs of a small pipeline from a store to the same, each a process with the store's variables."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
-import s3fs
 import yaml
 
 from store_server import Store as Server
@@ -24,6 +24,7 @@ STAGES = '''
 import os
 import time
 from pathlib import Path
+from typing import Any
 
 from strandline import Stage
 
@@ -45,8 +46,9 @@ class StoreRuns:
     """
 
     def __init__(self, store: Server, bucket: str, folder: Path) -> None:
-        self.files: s3fs.S3FileSystem = store.open()
+        self.files: Any = store.open()
         self.bucket = bucket
+        self.url = f"{store.protocol}://{bucket}"
         self._store = store
         self._folder = folder
         self.files.mkdir(bucket)
@@ -103,11 +105,11 @@ class StoreRuns:
             "spec": {
                 "source": {
                     "use": "jsonl-files",
-                    "with": {"paths": [f"s3://{self.bucket}/in/*.jsonl"]},
+                    "with": {"paths": [f"{self.url}/in/*.jsonl"]},
                 },
                 "stages": [{"use": "noting:Note"}, {"use": "read-jsonl"}],
                 "sink": {"use": "jsonl"},
-                "storage": {"output": {"url": f"s3://{self.bucket}/{output}"}},
+                "storage": {"output": {"url": f"{self.url}/{output}"}},
             },
         }
         path = self._folder / f"{output}.yaml"

@@ -1,6 +1,7 @@
-"""A real S3-compatible server on loopback, with keys that it checks; ended with the test session.
+"""A server that speaks S3, on loopback, and what all servers of stores share.
 
-It is built from its Go module, once. This room must not know what is kept in it.
+It checks keys, and ends with the tests. It is built from its Go module, once. This room must not
+know what is kept in it.
 """
 
 from __future__ import annotations
@@ -10,10 +11,11 @@ import shutil
 import socket
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, ClassVar
 
 import pytest
 import s3fs
@@ -36,9 +38,22 @@ class NoServerError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Store:
-    """A server that runs."""
+    """A server that runs, of S3 unless a subclass says otherwise."""
 
     url: str
+    protocol: ClassVar[str] = "s3"
+    # Variables that spoil what a process has as credentials, each with what is then said.
+    spoilt: ClassVar[Mapping[str, tuple[Mapping[str, str], str]]] = {
+        "wrong secret": ({"AWS_SECRET_ACCESS_KEY": "another"}, "signature"),
+        "unknown key": (
+            {"AWS_ACCESS_KEY_ID": "nobody"},
+            "No user exists with the provided access key ID",
+        ),
+        "none": (
+            {"AWS_ACCESS_KEY_ID": "", "AWS_SECRET_ACCESS_KEY": "", "HOME": "/nowhere"},
+            "Unable to locate credentials",
+        ),
+    }
 
     @property
     def variables(self) -> dict[str, str]:
@@ -50,7 +65,7 @@ class Store:
             "AWS_DEFAULT_REGION": "us-east-1",
         }
 
-    def open(self) -> s3fs.S3FileSystem:
+    def open(self) -> Any:
         """The store, as its owner sees it."""
         return s3fs.S3FileSystem(
             key=KEY, secret=SECRET, endpoint_url=self.url, skip_instance_cache=True
@@ -65,17 +80,20 @@ def serve(program: Path, folder: Path) -> Iterator[Store]:
     (port,) = find_free_ports(1)
     address = f"127.0.0.1:{port}"
     words = [str(program), "--port", address, "--access", KEY, "--secret", SECRET, "--quiet"]
+    with keep_running([*words, "posix", str(data)], port, folder, {"HOME": str(folder)}):
+        yield Store(f"http://{address}")
+
+
+@contextmanager
+def keep_running(
+    words: Sequence[str], port: int, folder: Path, variables: Mapping[str, str]
+) -> Iterator[None]:
+    """Run a server that listens on a port; its log lies in the folder."""
     with (folder / "log").open("wb") as log:
-        process = subprocess.Popen(
-            [*words, "posix", str(data)],
-            stdout=log,
-            stderr=log,
-            cwd=folder,
-            env={"HOME": str(folder)},
-        )
+        process = subprocess.Popen(words, stdout=log, stderr=log, cwd=folder, env=variables)
         try:
             _await_port(port, process)
-            yield Store(f"http://{address}")
+            yield
         finally:
             process.terminate()
             process.wait(PATIENCE)
@@ -87,23 +105,40 @@ def find_server() -> Path:
     Raises:
         NoServerError: it is not there, or cannot be built.
     """
+    return find_program("s3", "versitygw", NEEDED, ADVICE)
+
+
+def find_program(target: str, below: str, needed: str, advice: str) -> Path:
+    """Find what a target of make builds, or build it where a variable asks for that.
+
+    Args:
+        below: where it lies in the target's folder of the cache.
+
+    Raises:
+        NoServerError: it is not there, or cannot be built; with the advice.
+    """
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    is_built = any(cache.glob("strandline/s3-*/versitygw"))
-    if shutil.which("make") is None or not (is_built or os.environ.get(NEEDED)):
-        raise NoServerError(ADVICE)
-    command = ["make", "--silent", "--no-print-directory", "s3"]
+    is_built = any(cache.glob(f"strandline/{target}-*/{below}"))
+    if shutil.which("make") is None or not (is_built or os.environ.get(needed)):
+        raise NoServerError(advice)
+    command = ["make", "--silent", "--no-print-directory", target]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     if done.returncode:
-        raise NoServerError(f"{ADVICE} ({done.stderr.strip()[-500:]})")
+        raise NoServerError(f"{advice} ({done.stderr.strip()[-500:]})")
     return Path(done.stdout.splitlines()[-1])
 
 
 def require_server() -> Path:
     """Find the server's program; a test without one is skipped, or fails where it must not be."""
+    return require(find_server, NEEDED)
+
+
+def require(find: Callable[[], Path], needed: str) -> Path:
+    """Find a program; a test without it is skipped, or fails where a variable says it is needed."""
     try:
-        return find_server()
+        return find()
     except NoServerError as error:
-        if os.environ.get(NEEDED):
+        if os.environ.get(needed):
             pytest.fail(str(error), pytrace=False)
         pytest.skip(str(error))
 

@@ -9,25 +9,23 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import s3fs
 
 from store_server import Store
 from strandline import ExitCode, Outcome, Pipeline
 from strandline.stages import JsonlFiles, JsonlSink, ReadJsonl
 
-BUCKET = "today"
-
 
 @pytest.fixture
 def bucket(
-    store: Store, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+    cloud: Store, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[str]:
-    """A folder of its own for each test, as `bucket/folder`; this process has the store's keys."""
-    for name, value in store.variables.items():
+    """A folder of a bucket for each test, `bucket/folder`; this process has the store's keys."""
+    for name, value in cloud.variables.items():
         monkeypatch.setenv(name, value)
-    store.open().makedirs(BUCKET, exist_ok=True)
-    yield f"{BUCKET}/{blake2b(request.node.name.encode()).hexdigest()[:12]}"  # it has brackets
-    s3fs.S3FileSystem.clear_instance_cache()
+    name = f"today-{blake2b(request.node.name.encode()).hexdigest()[:12]}"  # it has brackets
+    cloud.open().mkdir(name)
+    yield f"{name}/below"
+    type(cloud.open()).clear_instance_cache()
 
 
 def put(store: Store, path: str, *numbers: int) -> None:
@@ -40,12 +38,14 @@ def read(store: Store, folder: str) -> list[int]:
     return sorted(json.loads(line)["n"] for name in names for line in files.cat(name).splitlines())
 
 
-def run(bucket: str, volume: Path, name: str, of: str, to: str, **sink: Any) -> Outcome:
+def run(
+    store: Store, bucket: str, volume: Path, name: str, of: str, to: str, **sink: Any
+) -> Outcome:
     pipeline = Pipeline(
         name,
-        source=JsonlFiles(paths=[f"s3://{bucket}/{of}/**"], on_removed="Delete"),
+        source=JsonlFiles(paths=[f"{store.protocol}://{bucket}/{of}/**"], on_removed="Delete"),
         stages=[ReadJsonl()],
-        sink=JsonlSink(path=f"s3://{bucket}/{to}", **sink),
+        sink=JsonlSink(path=f"{store.protocol}://{bucket}/{to}", **sink),
     )
     outcome = pipeline.run(volume, engine="inline")
     assert outcome.code is ExitCode.COMPLETE, outcome
@@ -53,34 +53,34 @@ def run(bucket: str, volume: Path, name: str, of: str, to: str, **sink: Any) -> 
 
 
 def test_a_second_run_of_the_process_sees_what_came_changed_and_went(
-    store: Store, bucket: str, tmp_path: Path
+    cloud: Store, bucket: str, tmp_path: Path
 ) -> None:
     for number in range(3):
-        put(store, f"{bucket}/in/{number}.jsonl", number)
-    run(bucket, tmp_path, "lines", "in", "out")
-    assert read(store, f"{bucket}/out") == [0, 1, 2]
+        put(cloud, f"{bucket}/in/{number}.jsonl", number)
+    run(cloud, bucket, tmp_path, "lines", "in", "out")
+    assert read(cloud, f"{bucket}/out") == [0, 1, 2]
 
-    put(store, f"{bucket}/in/1.jsonl", 10, 11)
-    put(store, f"{bucket}/in/more/3.jsonl", 3)
-    store.open().rm_file(f"{bucket}/in/2.jsonl")
-    run(bucket, tmp_path, "lines", "in", "out")
+    put(cloud, f"{bucket}/in/1.jsonl", 10, 11)
+    put(cloud, f"{bucket}/in/more/3.jsonl", 3)
+    cloud.open().rm_file(f"{bucket}/in/2.jsonl")
+    run(cloud, bucket, tmp_path, "lines", "in", "out")
 
-    assert read(store, f"{bucket}/out") == [0, 3, 10, 11]
+    assert read(cloud, f"{bucket}/out") == [0, 3, 10, 11]
 
 
 @pytest.mark.parametrize("target_bytes", [None, 100_000], ids=["a file each", "shared files"])
 def test_a_second_pass_of_the_process_sees_what_the_first_has_written(
-    store: Store, bucket: str, tmp_path: Path, target_bytes: int | None
+    cloud: Store, bucket: str, tmp_path: Path, target_bytes: int | None
 ) -> None:
     sink = {} if target_bytes is None else {"target_bytes": target_bytes}
-    put(store, f"{bucket}/in/0.jsonl", 0)
+    put(cloud, f"{bucket}/in/0.jsonl", 0)
     for passes in ([0], [0, 1, 2], [1, 2]):
         for number in passes:
-            put(store, f"{bucket}/in/{number}.jsonl", number)
+            put(cloud, f"{bucket}/in/{number}.jsonl", number)
         if 0 not in passes:
-            store.open().rm_file(f"{bucket}/in/0.jsonl")
-        run(bucket, tmp_path, "first", "in", "between", **sink)
-        run(bucket, tmp_path, "second", "between", "out")
+            cloud.open().rm_file(f"{bucket}/in/0.jsonl")
+        run(cloud, bucket, tmp_path, "first", "in", "between", **sink)
+        run(cloud, bucket, tmp_path, "second", "between", "out")
 
-        assert read(store, f"{bucket}/between") == passes
-        assert read(store, f"{bucket}/out") == passes
+        assert read(cloud, f"{bucket}/between") == passes
+        assert read(cloud, f"{bucket}/out") == passes

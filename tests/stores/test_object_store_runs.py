@@ -1,4 +1,4 @@
-"""Runs that read from and write to a real S3-compatible server, and are killed on the way."""
+"""Runs that read from and write to a server of each cloud, and are killed on the way."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ KILLED = -9
 
 
 @pytest.fixture(scope="session")
-def runs(store: Store, tmp_path_factory: pytest.TempPathFactory) -> StoreRuns:
-    return StoreRuns(store, "corpus", tmp_path_factory.mktemp("runs"))
+def runs(cloud: Store, tmp_path_factory: pytest.TempPathFactory) -> StoreRuns:
+    return StoreRuns(cloud, "corpus", tmp_path_factory.mktemp("runs"))
 
 
 @pytest.fixture(scope="session")
@@ -71,41 +71,32 @@ def test_a_killed_run_goes_on_where_it_was(
     assert verified.returncode == 0, verified.stdout
 
 
-@pytest.mark.parametrize(
-    ("extra", "why"),
-    [
-        ({"AWS_SECRET_ACCESS_KEY": "another"}, "signature"),
-        ({"AWS_ACCESS_KEY_ID": "nobody"}, "No user exists with the provided access key ID"),
-        (
-            {"AWS_ACCESS_KEY_ID": "", "AWS_SECRET_ACCESS_KEY": "", "HOME": "/nowhere"},
-            "Unable to locate credentials",
-        ),
-    ],
-    ids=["wrong secret", "unknown key", "none"],
-)
-def test_wrong_keys_end_with_one_sentence(
-    runs: StoreRuns, tmp_path: Path, extra: dict[str, str], why: str
-) -> None:
+def test_wrong_keys_end_with_one_sentence(cloud: Store, runs: StoreRuns, tmp_path: Path) -> None:
+    for name, (extra, why) in cloud.spoilt.items():
+        words = ("run", "--no-supervise", "--engine", "inline", "--volume", str(tmp_path / name))
+        spoilt = {"AWS_EC2_METADATA_DISABLED": "true", **extra}
+
+        done = runs.run(*words, output="wrong", extra=spoilt)
+
+        assert done.returncode == ExitCode.APPLICATION_ERROR, name
+        said = [line for line in done.stderr.splitlines() if line.startswith("strandline: error")]
+        assert len(said) == 1, done.stderr
+        assert f"{runs.url}/wrong: can't be read (" in said[0]
+        assert why in said[0]
+        assert "Traceback" not in done.stderr
+
+
+def test_a_bucket_that_cannot_be_is_named(runs: StoreRuns, tmp_path: Path) -> None:
+    if runs.url.startswith("gs://"):
+        pytest.skip("the server that plays Google's stores takes any name")
     words = ("run", "--no-supervise", "--engine", "inline", "--volume", str(tmp_path))
-
-    done = runs.run(*words, output="wrong", extra={"AWS_EC2_METADATA_DISABLED": "true", **extra})
-
-    assert done.returncode == ExitCode.APPLICATION_ERROR
-    said = [line for line in done.stderr.splitlines() if line.startswith("strandline: error")]
-    assert len(said) == 1, done.stderr
-    assert "s3://corpus/wrong: can't be read (" in said[0]
-    assert why in said[0]
-    assert "Traceback" not in done.stderr
-
-
-def test_a_bucket_that_is_not_there_is_named(runs: StoreRuns, tmp_path: Path) -> None:
-    words = ("run", "--no-supervise", "--engine", "inline", "--volume", str(tmp_path))
-    sink = ("--set", "spec.storage.output.url=s3://No-Such-Bucket/out")
+    place = f"{runs.url.partition('://')[0]}://No-Such-Bucket/out"
+    sink = ("--set", f"spec.storage.output.url={place}")
 
     done = runs.run(*words, *sink, output="wrong")
 
     assert done.returncode == ExitCode.APPLICATION_ERROR, done.stderr
-    assert "s3://No-Such-Bucket/out: can't be read (" in done.stderr
+    assert f"{place}: can't be read (" in done.stderr
 
 
 def test_sources_share_a_file_and_one_that_goes_takes_its_rows_along(
@@ -114,7 +105,7 @@ def test_sources_share_a_file_and_one_that_goes_takes_its_rows_along(
     words = ("--volume", str(tmp_path), "--set", "spec.sink.with.targetBytes=100000")
     fewer = (
         *("--set", "spec.source.with.onRemoved=Delete", "--set", "spec.onChange=Continue"),
-        *("--set", f'spec.source.with.paths=["s3://{runs.bucket}/in/0*.jsonl"]'),
+        *("--set", f'spec.source.with.paths=["{runs.url}/in/0*.jsonl"]'),
     )
     for more, count in (((), COUNT), (fewer, 10)):
         done = runs.run("run", "--engine", "inline", *words, *more, output="shared")

@@ -205,7 +205,13 @@ class _LocalRoot:
 class _RemoteRoot:
     def __init__(self, url: str) -> None:
         self._url = url
-        filesystem, root = open_store(url)
+        try:
+            filesystem, root = open_store(url)
+        except ImportError:
+            raise
+        except Exception as error:  # credentials that a library can't read, each its own way
+            msg = f"{url}: can't be read ({describe_store_error(error)})"
+            raise UnreadablePlaceError(msg) from error
         self._filesystem: Any = filesystem
         self._path = f"{root.rstrip('/')}/{OWNER}"
 

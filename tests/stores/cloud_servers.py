@@ -1,0 +1,129 @@
+"""Servers that play Google's and Azure's stores on loopback; they end with the test session.
+
+The one for Google checks no credentials, the one for Azure does. This room must not know what is
+kept in them.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+from base64 import b64encode
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any, ClassVar
+
+import adlfs
+
+from control_plane import find_free_ports
+from store_server import Store, find_program, keep_running, require
+
+# Else Google's library asks another service for the kind of each bucket, a minute long.
+_KINDS = {"GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT": "false"}
+os.environ.update(_KINDS)
+gcsfs: Any = importlib.import_module("gcsfs")  # it reads that once, here
+_NONE = "NO SERVER FOR {}, so its stores were not tested: install {} and run `make {}`, once"
+NEEDED = {"gs": "STRANDLINE_NEEDS_GCS", "abfs": "STRANDLINE_NEEDS_AZURE"}
+find_google = partial(
+    find_program,
+    "gcs",
+    "fake-gcs-server",
+    NEEDED["gs"],
+    _NONE.format("gs://", "Go 1.26 or newer", "gcs"),
+)
+find_azure = partial(
+    find_program,
+    "azure",
+    "server/node_modules/.bin/azurite-blob",
+    NEEDED["abfs"],
+    _NONE.format("abfs://", "Node.js 20 or newer", "azure"),
+)
+ACCOUNT = "reader"
+ACCOUNT_KEY = b64encode(b"known-to-tests").decode()
+
+
+class GoogleStore(Store):
+    """A server of `gs://`, which lets everybody in."""
+
+    protocol: ClassVar[str] = "gs"
+    spoilt: ClassVar[Mapping[str, tuple[Mapping[str, str], str]]] = {}
+
+    @property
+    def variables(self) -> dict[str, str]:
+        """What a process needs in its environment."""
+        return {"STORAGE_EMULATOR_HOST": self.url, **_KINDS}
+
+    def open(self) -> Any:
+        """The store, as its owner sees it."""
+        return gcsfs.GCSFileSystem(
+            token="anon",  # noqa: S106 - which says that there is none
+            endpoint_url=self.url,
+            use_listings_cache=False,
+            skip_instance_cache=True,
+        )
+
+
+class AzureStore(Store):
+    """A server of `abfs://`, with an account whose key it checks."""
+
+    protocol: ClassVar[str] = "abfs"
+
+    @property
+    def variables(self) -> dict[str, str]:
+        """What a process needs in its environment, as a Secret has it."""
+        return {"AZURE_STORAGE_CONNECTION_STRING": self.connect(ACCOUNT_KEY)}
+
+    def connect(self, key: str) -> str:
+        """The connection string of whoever has a key."""
+        return (
+            f"DefaultEndpointsProtocol=http;AccountName={ACCOUNT};AccountKey={key};"
+            f"BlobEndpoint={self.url}/{ACCOUNT};"
+        )
+
+    @property
+    def spoilt(self) -> dict[str, tuple[dict[str, str], str]]:  # type: ignore[override]
+        """Variables that spoil what a process has as credentials, each with what is then said."""
+        wrong = self.connect(b64encode(b"another").decode())
+        name = "AZURE_STORAGE_CONNECTION_STRING"
+        return {
+            "wrong key": ({name: wrong}, "authenticate the request"),
+            "none": ({name: ""}, "unable to connect to account"),
+        }
+
+    def open(self) -> Any:
+        """The store, as its owner sees it."""
+        return adlfs.AzureBlobFileSystem(
+            connection_string=self.connect(ACCOUNT_KEY),
+            use_listings_cache=False,
+            skip_instance_cache=True,
+        )
+
+
+@contextmanager
+def serve_google(folder: Path) -> Iterator[Store]:
+    """Run a server over empty memory until it is no longer needed, where there is its program."""
+    program = require(find_google, NEEDED["gs"])
+    (port,) = find_free_ports(1)
+    address = f"127.0.0.1:{port}"
+    words = [str(program), "-scheme", "http", "-host", "127.0.0.1", "-port", str(port)]
+    words += ["-public-host", address, "-backend", "memory", "-log-level", "error"]
+    with keep_running(words, port, folder, {"HOME": str(folder)}):
+        yield GoogleStore(f"http://{address}")
+
+
+@contextmanager
+def serve_azure(folder: Path) -> Iterator[Store]:
+    """Run a server over empty memory until it is no longer needed, where there is its program."""
+    program = require(find_azure, NEEDED["abfs"])
+    (port,) = find_free_ports(1)
+    words = [str(program), "--blobHost", "127.0.0.1", "--blobPort", str(port), "--silent"]
+    words += ["--inMemoryPersistence", "--skipApiVersionCheck", "--disableTelemetry"]
+    variables = {
+        "AZURITE_ACCOUNTS": f"{ACCOUNT}:{ACCOUNT_KEY}",
+        "HOME": str(folder),
+        "PATH": os.environ["PATH"],
+    }
+    with keep_running(words, port, folder, variables):
+        yield AzureStore(f"http://127.0.0.1:{port}")
