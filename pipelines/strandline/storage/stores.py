@@ -9,15 +9,19 @@ time. It must not know what is read or written.
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Mapping
 from typing import Any, BinaryIO, cast
 
 import fsspec
 from fsspec.core import split_protocol
 
+from strandline.storage.protocols import describe_store_error
 from strandline.storage.store_access import StoreAccess, build_arguments
 
 _CHAIN = "::"
+_WEB = ("http://", "https://")
+_PIECE = 1 << 20
 _ACCESS: dict[str, StoreAccess] = {}
 
 
@@ -52,11 +56,48 @@ def open_store(url: str) -> tuple[Any, str]:
 def open_url(url: str, mode: str = "rb") -> BinaryIO:
     """Return the bytes at a URL, as they are now; with `wb` what writes them.
 
+    What can be read is seekable. A web server that tells no length, or gives no parts, is read
+    once, whole, into a file on this machine's disk.
+
     Raises:
         OSError: it can't be opened; and whatever the library of its store raises.
     """
     filesystem, root = open_store(url)
-    return cast("BinaryIO", filesystem.open(root, mode))
+    opened = filesystem.open(root, mode)
+    if mode != "rb" or _gives_parts(opened, url):
+        return cast("BinaryIO", opened)
+    size = opened.size
+    opened.close()
+    return _copy_whole(filesystem.open(root, mode, block_size=0), url, size)
+
+
+def _gives_parts(file: Any, url: str) -> bool:  # noqa: ANN401 - fsspec has no types
+    size = getattr(file, "size", 0)
+    if not size or not url.startswith(_WEB):
+        return size is not None
+    try:
+        file._fetch_range(size - 1, size)  # noqa: SLF001 - asking is the only way to know
+    except ValueError:  # it sends all of it, whatever part is asked for
+        return False
+    return True
+
+
+def _copy_whole(stream: Any, url: str, size: int | None) -> BinaryIO:  # noqa: ANN401 - as above
+    """Return a stream's bytes as a file that goes when it is closed."""
+    copied = tempfile.TemporaryFile()  # noqa: SIM115 - the caller closes it
+    try:
+        with stream:
+            while piece := stream.read(_PIECE):
+                copied.write(piece)
+        if size is not None and copied.tell() != size:
+            msg = f"it has {size:,} bytes, and {copied.tell():,} came"
+            raise ConnectionError(msg)  # noqa: TRY301 - it gets the URL below
+    except Exception as error:  # the web's library has errors of its own
+        copied.close()
+        msg = f"{url}: can't be read to its end ({describe_store_error(error)})"
+        raise OSError(msg) from error
+    copied.seek(0)
+    return cast("BinaryIO", copied)
 
 
 def refresh(filesystem: Any) -> Any:  # noqa: ANN401 - fsspec has no types

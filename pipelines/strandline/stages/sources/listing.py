@@ -33,7 +33,15 @@ from strandline.storage.protocols import (
 from strandline.storage.store_access import StoreAccess, find_faults
 from strandline.storage.stores import open_store
 
-_MARKS = ("ETag", "etag", "md5Hash", "mtime", "LastModified", "last_modified", "updated", "created")
+_MARKS = (
+    *("ETag", "etag", "md5Hash", "mtime", "LastModified", "last_modified", "updated", "created"),
+    *("Content-MD5", "Digest", "Last-Modified"),  # of web servers that tell no ETag
+)
+_NO_MARK = "+"  # a size, and nothing after it
+_NO_VERSION = (
+    "can't tell versions there: the server tells no ETag and no time, so that only another size "
+    "counts as a change; `version: content` reads each file"
+)
 
 
 class NoteGap(Protocol):
@@ -239,6 +247,8 @@ def _admit(
     elif params.version is VersionFrom.CONTENT:
         yield entry._replace(version=digest_content(entry.path))
     else:
+        if entry.version.endswith(_NO_MARK):
+            count(_NO_VERSION)
         yield entry
 
 
