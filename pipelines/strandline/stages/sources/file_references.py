@@ -2,25 +2,65 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import pyarrow as pa
 
+from strandline.plan.stage import Source
 from strandline.plan.task import Task
 from strandline.stages.columns import list_strings
+from strandline.stages.sources.globs import is_url
 from strandline.stages.sources.listing import ListedFile
+
+LARGE_BYTES = 1 << 30
+LARGE_SOURCE = (
+    "files of more than 1 GiB that are one source each: a kill does all of one again; `rangeBytes` "
+    "cuts what is not compressed as a whole"
+)
 
 
 class FileReference(NamedTuple):
-    """A file by its key and by what opens it."""
+    """A file by its key and by what opens it.
+
+    Attributes:
+        start, stop: the range of its bytes that is meant; all of it where `stop` is None.
+    """
 
     key: str
     path: str
+    start: int = 0
+    stop: int | None = None
+
+    @property
+    def is_range(self) -> bool:
+        """Return whether it is one range of several, maybe, and not the file."""
+        return self.stop is not None
 
 
 def build_reference(entry: ListedFile) -> pa.Table:
     """Return one row: key and path."""
     return pa.table({"key": [entry.key], "path": [entry.path]})
+
+
+def build_range(entry: ListedFile, start: int, stop: int | None) -> pa.Table:
+    """Return one row: key, path, and the range of bytes."""
+    table = build_reference(entry).append_column("start", pa.array([start], pa.int64()))
+    return table.append_column("stop", pa.array([stop], pa.int64()))
+
+
+def cut_file(entry: ListedFile, length: int) -> Iterator[Source]:
+    """Yield ranges of a file's bytes, each a source under `path#bytes=0-1048575`."""
+    for start in range(0, max(entry.size, 1), length):
+        stop = start + length
+        key = f"{entry.key}#bytes={start}-{stop - 1}"
+        # What was appended to the file since it was listed is of the next listing's version.
+        yield Source(key, entry.version, build_range(entry, start, stop))
+
+
+def can_cut(entry: ListedFile) -> bool:
+    """Return whether it is known where a file ends; a web server may not tell."""
+    return entry.size > 0 or not is_url(entry.path)
 
 
 def list_references(task: Task) -> list[FileReference]:
@@ -30,4 +70,7 @@ def list_references(task: Task) -> list[FileReference]:
         MissingColumnError: the table has no `key` or no `path`.
     """
     keys, paths = list_strings(task.table, "key"), list_strings(task.table, "path")
-    return [FileReference(key, path) for key, path in zip(keys, paths, strict=True)]
+    if not {"start", "stop"}.issubset(task.table.column_names):
+        return [FileReference(key, path) for key, path in zip(keys, paths, strict=True)]
+    ranges = (task.table.column(name).to_pylist() for name in ("start", "stop"))
+    return [FileReference(*fields) for fields in zip(keys, paths, *ranges, strict=True)]

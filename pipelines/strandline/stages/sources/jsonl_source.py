@@ -3,11 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import ClassVar
+
+from pydantic import Field
 
 from strandline.plan.registry import register
 from strandline.plan.stage import Source, SourceStage
-from strandline.stages.sources.file_references import build_reference
-from strandline.stages.sources.listing import FileListParams, list_files
+from strandline.stages.sources.file_references import (
+    LARGE_BYTES,
+    LARGE_SOURCE,
+    build_reference,
+    can_cut,
+    cut_file,
+)
+from strandline.stages.sources.listing import FileListParams, ListedFile, list_files
+from strandline.stages.sources.opening import PACKED
 
 
 @register("jsonl-files")
@@ -15,18 +25,38 @@ class JsonlFiles(SourceStage):
     """Lists JSON Lines files, each a source; `read-jsonl` turns them into rows."""
 
     class Params(FileListParams):
-        """Which files."""
+        """Which files, and whether they are cut."""
+
+        range_bytes: int | None = Field(
+            default=None,
+            ge=1,
+            description="Cut each file into ranges of so many bytes, each a source: the lines that "
+            "begin in it. So a run that was killed does less again, and several workers read one "
+            "file. A row's `key` has the byte of its line then, as in `a.jsonl#B1024`. Files that "
+            "end in .gz, .zst, .bz2 or .lz4 stay whole. Without it each file is a source.",
+        )
 
     params: Params
+    added_params: ClassVar[frozenset[str]] = frozenset({"range_bytes"})
     adding = frozenset({"paths"})  # the first pattern that covers a file gives it its key
     keeps_columns = False
     adds_columns = ("key", "path")
 
     def list_sources(self) -> Iterator[Source]:
-        """Yield every file that the patterns name.
+        """Yield every file that the patterns name, or every range of it; no file is opened.
 
         Raises:
             OSError: a folder is missing or can't be read.
         """
         for entry in list_files(self.params, self.count, self.note_gap):
-            yield Source(entry.key, entry.version, build_reference(entry))
+            yield from self._cut(entry)
+
+    def _cut(self, entry: ListedFile) -> Iterator[Source]:
+        length = self.params.range_bytes
+        is_packed = entry.key.lower().endswith(PACKED)
+        if length is not None and not is_packed and can_cut(entry):
+            yield from cut_file(entry, length)
+            return
+        if entry.size > LARGE_BYTES:
+            self.count(LARGE_SOURCE)
+        yield Source(entry.key, entry.version, build_reference(entry))

@@ -22,6 +22,7 @@ from strandline.storage.stores import open_url
 READ_ERRORS = (OSError, EOFError, zlib.error, pa.ArrowException)
 _CHUNK = 1 << 20
 _CODECS = {".zst": "zstd", ".bz2": "bz2", ".lz4": "lz4"}
+PACKED = (".gz", *_CODECS)
 
 
 class UnreadableFileError(Exception):

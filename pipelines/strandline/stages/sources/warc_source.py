@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import pyarrow as pa
 from pydantic import Field
 
 from strandline.plan.registry import register
 from strandline.plan.stage import Source, SourceStage
-from strandline.stages.sources.file_references import build_reference
+from strandline.stages.sources.file_references import (
+    LARGE_BYTES,
+    LARGE_SOURCE,
+    build_range,
+    can_cut,
+    cut_file,
+)
 from strandline.stages.sources.listing import FileListParams, ListedFile, list_files
 
 # Others can't be opened in the middle.
@@ -49,16 +54,9 @@ class WarcFiles(SourceStage):
 
     def _cut(self, entry: ListedFile) -> Iterator[Source]:
         length = self.params.range_bytes
-        if length is None or not entry.key.lower().endswith(_CUT):
-            yield Source(entry.key, entry.version, _build_range(entry, 0, None))
+        if length is not None and entry.key.lower().endswith(_CUT) and can_cut(entry):
+            yield from cut_file(entry, length)
             return
-        for start in range(0, max(entry.size, 1), length):
-            stop = start + length
-            key = f"{entry.key}#bytes={start}-{stop - 1}"
-            # What was appended to the file since it was listed is of the next listing's version.
-            yield Source(key, entry.version, _build_range(entry, start, stop))
-
-
-def _build_range(entry: ListedFile, start: int, stop: int | None) -> pa.Table:
-    table = build_reference(entry).append_column("start", pa.array([start], pa.int64()))
-    return table.append_column("stop", pa.array([stop], pa.int64()))
+        if entry.size > LARGE_BYTES:
+            self.count(LARGE_SOURCE)
+        yield Source(entry.key, entry.version, build_range(entry, 0, None))

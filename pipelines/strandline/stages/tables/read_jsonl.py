@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from enum import StrEnum
-from itertools import islice
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from pydantic import Field
 
@@ -27,6 +26,12 @@ from strandline.stages.tables.contents.first_bytes import (
     explain_misread,
 )
 from strandline.stages.tables.contents.json_rows import RowMisfit, build_table
+from strandline.stages.tables.contents.partition_columns import (
+    PartitionColumnError,
+    Partitioning,
+    parse_folders,
+)
+from strandline.stages.tables.contents.stream_lines import list_lines
 
 _MOST_DIGITS = 4000  # of which Python makes a number
 _BEYOND = 10**_MOST_DIGITS  # stands for any larger one
@@ -47,6 +52,21 @@ class ReadJsonl(Stage):
         """How rows are read."""
 
         max_rows: int = Field(default=10_000, ge=1, description="Most rows of a task.")
+        max_bytes: int = Field(
+            default=64 << 20,
+            ge=1,
+            description="Bytes of lines after which a task ends, whatever `maxRows` says.",
+        )
+        max_line_bytes: int = Field(
+            default=256 << 20,
+            ge=1,
+            description="Most bytes of a line. One that has more is never in memory; `badLines` "
+            "says what becomes of it.",
+        )
+        partitioning: Partitioning = Field(
+            default=Partitioning.NONE,
+            description="`hive`: folders such as `year=2024` above a file become columns of text.",
+        )
         bad_lines: BadLines = Field(
             default=BadLines.FAIL,
             description="Lines that are no JSON object, or have a value that doesn't fit into its "
@@ -55,6 +75,9 @@ class ReadJsonl(Stage):
         )
 
     params: Params
+    added_params: ClassVar[frozenset[str]] = frozenset(
+        {"max_bytes", "max_line_bytes", "partitioning"}
+    )
     keeps_columns = False
     adds_columns = ("key",)
 
@@ -65,52 +88,84 @@ class ReadJsonl(Stage):
         # The lines name their fields themselves.
         return replace(super().change_columns(columns), is_open=True)
 
-    def process(self, task: Task) -> list[Task] | None:
-        """Return tasks of at most `maxRows` rows; .gz, .zst, .bz2 and .lz4 are decompressed.
+    def process(self, task: Task) -> Iterator[Task]:
+        """Yield tasks of at most `maxRows` rows; .gz, .zst, .bz2 and .lz4 are decompressed.
 
         Raises:
             UnreadableFileError: a file can't be read, no row came of one that has lines, or a line
                 is bad and `badLines` is `fail`.
         """
         files = list_references(task)
-        lines = (line for file in files for line in self._read(file))
-        tasks, with_rows = [], set()
-        while chunk := list(islice(lines, self.params.max_rows)):
+        with_rows = set()
+        for chunk in self._gather(line for file in files for line in self._read(file)):
             table, misfits = build_table([line.row for line in chunk])
             for at, misfit in sorted(misfits.items()):
                 self._refuse(chunk[at], misfit)
             with_rows |= {line.file.key for at, line in enumerate(chunk) if at not in misfits}
             if table is not None:
-                tasks.append(task.replace(table))
+                yield task.replace(table)
         for file in files:
             if file.key not in with_rows:
                 self._check_empty(file)
-        return tasks or None
+
+    def _gather(self, lines: Iterable[_Line]) -> Iterator[list[_Line]]:
+        """Yield lines in chunks, each of so many rows and bytes that a task may have."""
+        chunk: list[_Line] = []
+        size = 0
+        for line in lines:
+            chunk.append(line)
+            size += line.size
+            if len(chunk) == self.params.max_rows or size >= self.params.max_bytes:
+                yield chunk
+                chunk, size = [], 0
+        if chunk:
+            yield chunk
 
     def _read(self, file: FileReference) -> Iterator[_Line]:
         is_first = True
         try:
-            with open_decompressed(file.path) as lines:
+            folders = self._parse_folders(file)
+            with open_decompressed(file.path) as stream:
+                lines = list_lines(stream, self.params.max_line_bytes, file.start, file.stop)
                 for number, line in enumerate(lines, 1):
-                    if not (text := line.strip()):
-                        continue
-                    row = _parse(line)
-                    if row is not None:
-                        key = f"{file.key}#L{number}"
-                        yield _Line(file, number, {"key": key} | row)
+                    # Lines before a range are not counted, so its rows are known by their byte.
+                    name = f"{file.key}#B{line.at}" if file.is_range else f"{file.key}#L{number}"
+                    if line.content is None:
+                        self._refuse_long(name, line.size)
+                    elif text := line.content.strip():
+                        row = _parse(line.content)
+                        if row is not None:
+                            _check_folders(name, row, folders)
+                            yield _Line(file, name, line.size, {"key": name} | row | folders)
+                        else:
+                            is_start = is_first and not file.start
+                            self._refuse_line(file, name, text, is_first=is_start)
                     else:
-                        self._refuse_line(file, number, text, is_first=is_first)
+                        continue
                     is_first = False
         except READ_ERRORS as error:
             raise explain_misread(file, error) from error
 
-    def _refuse_line(
-        self, file: FileReference, number: int, text: bytes, *, is_first: bool
-    ) -> None:
+    def _parse_folders(self, file: FileReference) -> dict[str, str | None]:
+        if self.params.partitioning is Partitioning.NONE:
+            return {}
+        try:
+            return parse_folders(file.key)
+        except PartitionColumnError as error:
+            raise UnreadableFileError(f"{file.key}: {error}") from error
+
+    def _refuse_long(self, name: str, size: int) -> None:
+        most = self.params.max_line_bytes
+        if self.params.bad_lines is BadLines.FAIL:
+            msg = f"{name}: the line has {size:,} bytes, more than maxLineBytes ({most:,})"
+            raise UnreadableFileError(msg)
+        self.count("dropped: line larger than maxLineBytes")
+
+    def _refuse_line(self, file: FileReference, name: str, text: bytes, *, is_first: bool) -> None:
         # Lines of an array are its items at best, and the last of them looks like a row.
         is_array = is_first and _begins_array(text)
         if is_array or self.params.bad_lines is BadLines.FAIL:
-            what = f"{file.key}#L{number}: not a JSON object"
+            what = f"{name}: not a JSON object"
             raise UnreadableFileError(
                 f"{what}; {describe_contents(file.path)}" if is_first else what
             )
@@ -119,7 +174,7 @@ class ReadJsonl(Stage):
     def _refuse(self, line: _Line, misfit: RowMisfit) -> None:
         if self.params.bad_lines is BadLines.FAIL:
             column = f"the column {misfit.column!r} has " if misfit.column else ""
-            msg = f"{line.file.key}#L{line.number}: {column}{misfit.details}"
+            msg = f"{line.name}: {column}{misfit.details}"
             raise UnreadableFileError(msg)
         self.count(f"dropped: {misfit.reason}")
 
@@ -129,12 +184,14 @@ class ReadJsonl(Stage):
         Raises:
             UnreadableFileError: it has lines, or is not packed as its name says.
         """
-        with open_decompressed(file.path) as lines:
-            number = sum(1 for line in lines if line.strip())
+        with open_decompressed(file.path) as stream:
+            lines = list_lines(stream, self.params.max_line_bytes, file.start, file.stop)
+            number = sum(1 for line in lines if line.content is None or line.content.strip())
         if number:
             what = f"none of its {number:,} lines is a row" if number > 1 else "no line is a row"
             raise UnreadableFileError(f"{file.key}: {what}; {describe_contents(file.path)}")
-        if misnamed := describe_misnamed(file.path):
+        # A range of a file may be the middle of a long line.
+        if not file.is_range and (misnamed := describe_misnamed(file.path)):
             raise UnreadableFileError(f"{file.key}: {misnamed}")
 
 
@@ -142,8 +199,16 @@ class _Line(NamedTuple):
     """A row, and where it is from."""
 
     file: FileReference
-    number: int
+    name: str
+    size: int
     row: dict[str, Any]
+
+
+def _check_folders(name: str, row: Mapping[str, Any], folders: Mapping[str, str | None]) -> None:
+    for column in folders:
+        if column in row:
+            msg = f"{name}: the column {column!r} is in the name of its folder as well"
+            raise UnreadableFileError(msg)
 
 
 def _parse(line: bytes) -> dict[str, Any] | None:

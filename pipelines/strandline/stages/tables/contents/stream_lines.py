@@ -1,0 +1,72 @@
+"""Lines of a stream that begin in a range of its bytes, none of them larger than a bound.
+
+A line that is larger is passed over, and told by where it begins; it is never in memory. It must
+not know what is written in lines.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from typing import BinaryIO, NamedTuple, cast
+
+_PIECE = 1 << 20
+_END = b"\n"
+
+
+class StreamLine(NamedTuple):
+    """A line with its end.
+
+    Attributes:
+        at: byte of the stream where it begins.
+        size: bytes.
+        content: None where it is larger than the bound.
+    """
+
+    at: int
+    size: int
+    content: bytes | None
+
+
+def list_lines(
+    stream: BinaryIO, most_bytes: int, start: int = 0, stop: int | None = None
+) -> Iterator[StreamLine]:
+    """Yield the lines that begin in a range, so that ranges side by side have each line once.
+
+    Args:
+        stream: at its beginning; seekable where `start` is not 0.
+        most_bytes: of a line that is yielded with its content.
+        start, stop: bytes; None: to the end.
+    """
+    lines = cast("BinaryIO", _buffer(stream))
+    at = start
+    if start:
+        # A line begins at `start` where another ends right before it.
+        lines.seek(start - 1)
+        at += _skip(lines) - 1
+    while stop is None or at < stop:
+        content = lines.readline(most_bytes + 1)
+        if not content:
+            return
+        size = len(content)
+        is_whole = size <= most_bytes
+        if not is_whole and not content.endswith(_END):
+            size += _skip(lines)
+        yield StreamLine(at, size, content if is_whole else None)
+        at += size
+
+
+def _skip(lines: BinaryIO) -> int:
+    """Read on behind the end of the line, or to the end; how many bytes that were."""
+    size = 0
+    while piece := lines.readline(_PIECE):
+        size += len(piece)
+        if piece.endswith(_END):
+            break
+    return size
+
+
+def _buffer(stream: BinaryIO) -> io.IOBase:
+    """Return a stream whose `readline` takes a bound; those of stores have one that does not."""
+    known = (io.BufferedIOBase, io.BytesIO)
+    return stream if isinstance(stream, known) else io.BufferedReader(stream, _PIECE)  # type: ignore[type-var]
