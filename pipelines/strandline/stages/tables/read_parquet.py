@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import BinaryIO
+from typing import BinaryIO, ClassVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -21,6 +21,12 @@ from strandline.stages.sources.opening import (
     open_binary,
 )
 from strandline.stages.tables.contents.first_bytes import describe_contents
+from strandline.stages.tables.contents.partition_columns import (
+    PartitionColumnError,
+    Partitioning,
+    append_columns,
+    parse_folders,
+)
 from strandline.stages.tables.contents.row_groups import (
     NoParquetError,
     ParquetDamageError,
@@ -45,9 +51,19 @@ class ReadParquet(Stage):
             "where the row stands, such as `a.parquet#rg=0.17`.",
         )
         max_rows: int = Field(default=10_000, ge=1, description="Most rows of a task.")
+        max_bytes: int = Field(
+            default=64 << 20,
+            ge=1,
+            description="Bytes of a task, about, whatever `maxRows` says; one row may have more.",
+        )
+        partitioning: Partitioning = Field(
+            default=Partitioning.NONE,
+            description="`hive`: folders such as `year=2024` above a file become columns of text.",
+        )
 
     version = "2"
     params: Params
+    added_params: ClassVar[frozenset[str]] = frozenset({"max_bytes", "partitioning"})
 
     def list_needed_columns(self) -> tuple[str, ...]:
         return ("key", "path", "row_group")
@@ -56,46 +72,50 @@ class ReadParquet(Stage):
         del columns
         # Which columns a file has is not known before it is opened.
         chosen = self.params.columns
-        return Columns((_KEY,), is_open=True) if chosen is None else Columns(chosen)
+        if chosen is None:
+            return Columns((_KEY,), is_open=True)
+        return Columns(chosen, is_open=self.params.partitioning is Partitioning.HIVE)
 
-    def process(self, task: Task) -> list[Task] | None:
-        """Return tasks of at most `maxRows` rows.
+    def process(self, task: Task) -> Iterator[Task]:
+        """Yield tasks of at most `maxRows` rows.
 
         Raises:
             UnreadableFileError: a file can't be read or is no Parquet.
             MissingColumnError: a wanted column is not in the file.
         """
         groups = find_column(task.table, "row_group").to_pylist()
-        tasks = [
-            task.replace(table)
-            for file, group in zip(list_references(task), groups, strict=True)
-            for table in self._read(file, group)
-        ]
-        return tasks or None
+        for file, group in zip(list_references(task), groups, strict=True):
+            for table in self._read(file, group):
+                yield task.replace(table)
 
     def _read(self, file: FileReference, listed: int | None) -> Iterator[pa.Table]:
-        group = listed or 0
+        is_hive = self.params.partitioning is Partitioning.HIVE
+        group, row = listed or 0, 0
         try:
+            folders = parse_folders(file.key) if is_hive else {}
             with open_binary(file.path) as stream:
-                table = self._read_group(_open_listed(stream, listed), group)
+                for table in self._read_group(_open_listed(stream, listed), group):
+                    keyed = self._add_key(table, f"{file.key}#rg={group}", row)
+                    yield append_columns(keyed, folders) if folders else keyed
+                    row += table.num_rows
         except NoParquetError as error:
             msg = f"{file.key}: {error}; {describe_contents(file.path)}"
             raise UnreadableFileError(msg) from error
+        except PartitionColumnError as error:
+            raise UnreadableFileError(f"{file.key}: {error}") from error
         except (OSError, ParquetDamageError, pa.ArrowException, OverflowError) as error:
             raise explain_error(file.key, error) from error
-        table = self._add_key(table, f"{file.key}#rg={group}")
-        for start in range(0, table.num_rows, self.params.max_rows):
-            yield table.slice(start, self.params.max_rows)
 
-    def _add_key(self, table: pa.Table, source: str) -> pa.Table:
+    def _add_key(self, table: pa.Table, source: str, first: int) -> pa.Table:
         """Return the table with a key for each row, where it has none and none was left out."""
         is_wanted = self.params.columns is None or _KEY in self.params.columns
         if not is_wanted or _KEY in table.column_names:
             return table
-        keys = pa.array((f"{source}.{row}" for row in range(table.num_rows)), pa.string())
+        rows = range(first, first + table.num_rows)
+        keys = pa.array((f"{source}.{row}" for row in rows), pa.string())
         return table.add_column(0, pa.field(_KEY, pa.string()), keys)
 
-    def _read_group(self, parquet: pq.ParquetFile, group: int) -> pa.Table:
+    def _read_group(self, parquet: pq.ParquetFile, group: int) -> Iterator[pa.Table]:
         columns = self.params.columns
         names = parquet.schema_arrow.names
         for name in columns or ():
@@ -103,7 +123,10 @@ class ReadParquet(Stage):
                 msg = f"there is no column {name!r}; there are: {', '.join(names)}"
                 raise MissingColumnError(msg)
         stored = None if columns is None else [name for name in columns if name in names]
-        return read_group(parquet, group, stored)
+        params = self.params
+        return read_group(
+            parquet, group, stored, most_rows=params.max_rows, most_bytes=params.max_bytes
+        )
 
 
 def _open_listed(stream: BinaryIO, listed: int | None) -> pq.ParquetFile:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import BinaryIO
 
 import pyarrow as pa
@@ -18,6 +18,8 @@ import pyarrow.parquet as pq
 _MAGIC = b"PAR1"
 _TAIL = 8  # bytes of the footer's length and of the last mark
 _CHUNK = 1 << 20
+_LARGE_GROUP = 256 << 20
+_BUFFER = 8 << 20  # of each column, so that a store is not asked for every page
 
 
 class ParquetDamageError(ValueError):
@@ -41,6 +43,14 @@ def open_parquet(stream: BinaryIO) -> pq.ParquetFile:
     footer = _find_footer(stream, size)
     stream.seek(0)
     parquet = pq.ParquetFile(stream, page_checksum_verification=True)
+    if _find_largest(parquet.metadata) > _LARGE_GROUP:
+        # Else all that is compressed in a group is read before its first row.
+        parquet = pq.ParquetFile(
+            stream,
+            metadata=parquet.metadata,
+            page_checksum_verification=True,
+            buffer_size=_BUFFER,
+        )
     end = _find_end(parquet.metadata)
     if end > footer:
         what = f"pages end at byte {end:,}, after the footer's begin at byte {footer:,}"
@@ -53,12 +63,21 @@ def open_parquet(stream: BinaryIO) -> pq.ParquetFile:
 
 
 def read_group(
-    parquet: pq.ParquetFile, group: int, columns: Sequence[str] | None = None
-) -> pa.Table:
-    """Read a row group, or some columns of it.
+    parquet: pq.ParquetFile,
+    group: int,
+    columns: Sequence[str] | None = None,
+    *,
+    most_rows: int,
+    most_bytes: int,
+) -> Iterator[pa.Table]:
+    """Read a row group, or some columns of it, in tables of at most so many rows and bytes, about.
+
+    A table of one row may be larger. The group is never in memory as a whole, but for what is
+    compressed in it.
 
     Raises:
-        ParquetDamageError: values are no values of their column, or two columns have one name.
+        ParquetDamageError: values are no values of their column, or are more than Arrow has room
+            for; or two columns have one name.
     """
     number = parquet.metadata.num_row_groups
     if not number and not group:  # a file without rows may have none
@@ -71,14 +90,44 @@ def read_group(
     if twice:
         what = f"several columns are called {twice[0]!r}"
         raise ParquetDamageError(f"{what}; write the file with a name for each")
-    table = parquet.read_row_group(group, columns=None if columns is None else list(columns))
+    facts = parquet.metadata.row_group(group)
+    # Rows of about one size; those that are not are cut below.
+    fitting = max(most_bytes * facts.num_rows // max(facts.total_byte_size, 1), 1)
+    batches = parquet.iter_batches(
+        batch_size=min(most_rows, fitting),
+        row_groups=[group],
+        columns=None if columns is None else list(columns),
+    )
+    at = 0
+    try:
+        for batch in batches:
+            table = pa.Table.from_batches([batch])
+            _check_values(table, group)
+            if table.num_rows:
+                yield from _cut(table, most_bytes)
+            at += table.num_rows
+    except pa.ArrowCapacityError as error:
+        what = f"row group {group}, from row {at:,}: a value is too large ({error})"
+        raise ParquetDamageError(what) from error
+
+
+def _cut(table: pa.Table, most_bytes: int) -> Iterator[pa.Table]:
+    """Yield a table in halves of halves, until each has so few bytes or one row."""
+    if table.num_rows <= 1 or table.nbytes <= most_bytes:
+        yield table
+        return
+    half = table.num_rows // 2
+    yield from _cut(table.slice(0, half), most_bytes)
+    yield from _cut(table.slice(half), most_bytes)
+
+
+def _check_values(table: pa.Table, group: int) -> None:
     for name, column in zip(table.column_names, table.columns, strict=True):
         try:
             column.validate(full=True)
         except pa.ArrowInvalid as error:
             what = f"row group {group}, the column {name!r}: {error}"
             raise ParquetDamageError(what) from error
-    return table
 
 
 def _find_footer(stream: BinaryIO, size: int) -> int:
@@ -103,6 +152,16 @@ def _find_end(metadata: pq.FileMetaData) -> int:
                 begin = min(begin, chunk.dictionary_page_offset)
             ends.append(begin + chunk.total_compressed_size)
     return max(ends)
+
+
+def _find_largest(metadata: pq.FileMetaData) -> int:
+    """Return the bytes of the row group that has most of them, as they are stored."""
+    groups = map(metadata.row_group, range(metadata.num_row_groups))
+    sizes = (
+        sum(group.column(at).total_compressed_size for at in range(group.num_columns))
+        for group in groups
+    )
+    return max(sizes, default=0)
 
 
 def _find_joint(stream: BinaryIO, begin: int, end: int) -> int | None:

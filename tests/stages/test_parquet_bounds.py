@@ -1,0 +1,123 @@
+"""Row groups in tasks of bounded size, and with columns from folders' names."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from example_counts import scale_examples
+from strandline.plan.task import Task
+from strandline.stages.sources.opening import UnreadableFileError
+from strandline.stages.sources.parquet_source import ParquetRowGroups
+from strandline.stages.tables.contents import row_groups
+from strandline.stages.tables.read_parquet import ReadParquet
+
+
+def list_tasks(path: Path | str, **params: Any) -> list[pa.Table]:
+    stage = ReadParquet(**params)
+    sources = ParquetRowGroups(paths=[str(path)]).list_sources()
+    return [task.table for source in sources for task in stage.process(Task(source.data))]
+
+
+@given(
+    sizes=st.lists(st.integers(0, 3000), max_size=30),
+    most_bytes=st.integers(1, 8000),
+    most_rows=st.integers(1, 40),
+    group=st.integers(1, 40),
+)
+@settings(max_examples=scale_examples(60))
+def test_law_tasks_are_bounded_and_have_each_row_once(
+    tmp_path_factory: pytest.TempPathFactory,
+    sizes: list[int],
+    most_bytes: int,
+    most_rows: int,
+    group: int,
+) -> None:
+    path = tmp_path_factory.mktemp("groups") / "a.parquet"
+    table = pa.table({"n": range(len(sizes)), "text": ["x" * size for size in sizes]})
+    pq.write_table(table, path, row_group_size=group)
+
+    tables = list_tasks(path, max_bytes=most_bytes, max_rows=most_rows)
+
+    rows = [row for each in tables for row in each.to_pylist()]
+    assert [(row["n"], len(row["text"])) for row in rows] == list(enumerate(sizes))
+    keys = [f"{path}#rg={n // group}.{n % group}" for n in range(len(sizes))]
+    assert [row["key"] for row in rows] == keys
+    assert all(0 < each.num_rows <= most_rows for each in tables)
+    for each in tables:
+        values = each.select(["n", "text"])
+        assert each.num_rows == 1 or values.nbytes <= most_bytes
+
+
+def test_small_rows_are_cut_as_before(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"n": range(25_000)}), tmp_path / "a.parquet")
+    assert [each.num_rows for each in list_tasks(tmp_path / "a.parquet")] == [10_000, 10_000, 5_000]
+
+
+@pytest.mark.parametrize("threshold", [0, 1 << 40], ids=["read in parts", "read at once"])
+def test_a_huge_row_group_is_never_in_memory_as_a_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, threshold: int
+) -> None:
+    monkeypatch.setattr(row_groups, "_LARGE_GROUP", threshold)
+    monkeypatch.setattr(row_groups, "_BUFFER", 1 << 16)
+    count, size = 4_000, 10_000
+    texts = pa.array([str(n) * (size // len(str(n))) for n in range(count)])
+    table = pa.table({"text": texts})
+    pq.write_table(table, tmp_path / "a.parquet", row_group_size=count, use_dictionary=False)
+    whole = table.nbytes
+    del table, texts
+    (source,) = ParquetRowGroups(paths=[f"{tmp_path}/*"]).list_sources()
+    before, most, rows = pa.total_allocated_bytes(), 0, 0
+
+    for task in ReadParquet(max_bytes=1 << 20).process(Task(source.data)):
+        rows += task.table.num_rows
+        most = max(most, pa.total_allocated_bytes() - before)
+        del task
+
+    assert rows == count
+    assert most < whole / 2
+
+
+def test_a_column_that_is_not_stored_gives_keys_alone(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"n": range(3)}), tmp_path / "a.parquet")
+    (table,) = list_tasks(tmp_path / "a.parquet", columns=["key"])
+    assert table.column_names == ["key"]
+    assert table.num_rows == 3
+
+
+def test_a_group_without_rows_gives_no_task(tmp_path: Path) -> None:
+    schema = pa.schema([("n", pa.int64())])
+    with pq.ParquetWriter(tmp_path / "a.parquet", schema) as writer:
+        writer.write_table(schema.empty_table())
+        writer.write_table(pa.table({"n": [1]}))
+    assert [each.num_rows for each in list_tasks(tmp_path / "a.parquet")] == [1]
+
+
+def test_folders_become_columns_where_that_is_asked_for(tmp_path: Path) -> None:
+    for name in ("year=2024", "year=__HIVE_DEFAULT_PARTITION__"):
+        (tmp_path / name).mkdir()
+        pq.write_table(pa.table({"n": [1]}), tmp_path / name / "part.parquet")
+    tables = list_tasks(f"{tmp_path}/**", partitioning="hive")
+    assert {each.schema.field("year").type for each in tables} == {pa.string()}
+    years = [year for each in tables for year in each.column("year").to_pylist()]
+    assert sorted(map(str, years)) == ["2024", "None"]
+    assert {len(each.column_names) for each in list_tasks(f"{tmp_path}/**")} == {2}
+    (chosen, *_) = list_tasks(f"{tmp_path}/**", partitioning="hive", columns=["n"])
+    assert chosen.column_names == ["n", "year"]
+
+
+@pytest.mark.parametrize(
+    ("folder", "why"),
+    [("n=1", "the column 'n' is in the file and"), ("a=1/a=2", "two folders name the column 'a'")],
+)
+def test_a_column_of_two_meanings_is_refused(tmp_path: Path, folder: str, why: str) -> None:
+    (tmp_path / folder).mkdir(parents=True)
+    pq.write_table(pa.table({"n": [1]}), tmp_path / folder / "part.parquet")
+    with pytest.raises(UnreadableFileError, match=rf"part\.parquet: {why}"):
+        list_tasks(f"{tmp_path}/**", partitioning="hive")
