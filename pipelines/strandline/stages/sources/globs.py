@@ -15,6 +15,9 @@ from functools import cached_property
 
 PLACEHOLDERS = {"{stdlib}": "stdlib", "{site-packages}": "purelib"}
 
+# What Spark, Hive and Hadoop leave beside data.
+_MARKERS = re.compile(r"_SUCCESS|_(common_)?metadata|_(committed|started)_[^/]*|.*\.crc")
+_LEFT_FOLDERS = frozenset({"_temporary", "_spark_metadata", "_delta_log"})
 _MAGIC = re.compile(r"[*?\[]")
 _BRACED = re.compile(r"\{[^/{}]*\}")
 _PROTOCOL = re.compile(r"^[a-z][a-z0-9+.-]*://|^[a-z][a-z0-9+.-]*::")
@@ -108,6 +111,21 @@ class PathPattern:
     def format_key(self, below: str) -> str:
         """Format the key of the file at `below`, a path relative to `base`."""
         return self.prefix + below
+
+    def is_marker(self, below: str) -> bool:
+        """Return whether the file there was left beside data, and is not asked for by its name.
+
+        A checksum's name begins with a dot; it counts where the file that it is of matches.
+        """
+        folder, _, name = below.rpartition("/")
+        if not _MARKERS.fullmatch(name) or name in self.rest:
+            return False
+        checked = name[1:].removesuffix(".crc") if name.startswith(".") else name
+        return bool(self.regex.match(f"{folder}/{checked}" if folder else checked))
+
+    def is_left_folder(self, name: str) -> bool:
+        """Return whether a folder of that name was left beside data, and is not asked for."""
+        return name in _LEFT_FOLDERS and name not in self.rest
 
     def find_below(self, path: str) -> str | None:
         """Return where below `base` an absolute path is, if it matches."""

@@ -37,6 +37,7 @@ _MARKS = (
     *("ETag", "etag", "md5Hash", "mtime", "LastModified", "last_modified", "updated", "created"),
     *("Content-MD5", "Digest", "Last-Modified"),  # of web servers that tell no ETag
 )
+_LEFT_FILE = "left out: a marker or checksum of Spark, Hive or Hadoop"
 _NO_MARK = "+"  # a size, and nothing after it
 _NO_VERSION = (
     "can't tell versions there: the server tells no ETag and no time, so that only another size "
@@ -214,10 +215,10 @@ def _list_all(
     patterns = [parse_pattern(pattern) for pattern in params.paths]
     for index, pattern in enumerate(patterns):
         if is_url(pattern.base):
-            walk = _walk_url(pattern, exclusion)
+            walk = _walk_url(pattern, exclusion, count)
         else:
-            follow = params.follow_symlinks
-            walk = _walk_folder(pattern, exclusion, count, note_gap, follow=follow)
+            report = _Report(count, note_gap)
+            walk = _walk_folder(pattern, exclusion, report, follow=params.follow_symlinks)
         found = False
         for entry in walk:
             found = True
@@ -260,11 +261,17 @@ def _is_utf8(name: str) -> bool:
     return True
 
 
+class _Report(NamedTuple):
+    """What a walk is told to."""
+
+    count: Callable[[str], None]
+    note_gap: NoteGap
+
+
 def _walk_folder(
     pattern: PathPattern,
     exclusion: Exclusion,
-    count: Callable[[str], None],
-    note_gap: NoteGap,
+    report: _Report,
     *,
     follow: bool,
 ) -> Iterator[ListedFile]:
@@ -276,7 +283,7 @@ def _walk_folder(
     if not os.path.isdir(pattern.base):
         msg = f"the folder {pattern.prefix or '.'!r} of the pattern does not exist"
         raise FileNotFoundError(msg)
-    walk = _FolderWalk(pattern, exclusion, count, note_gap, follow=follow)
+    walk = _FolderWalk(pattern, exclusion, report, follow=follow)
     yield from walk.walk(pattern.base, "", 0, ())
 
 
@@ -304,15 +311,13 @@ class _FolderWalk:
         self,
         pattern: PathPattern,
         exclusion: Exclusion,
-        count: Callable[[str], None],
-        note_gap: NoteGap,
+        report: _Report,
         *,
         follow: bool,
     ) -> None:
         self._pattern = pattern
         self._exclusion = exclusion
-        self._count = count
-        self._note_gap = note_gap
+        self._report = report
         self._follow = follow
 
     def walk(
@@ -335,6 +340,8 @@ class _FolderWalk:
             if item.is_dir(follow_symlinks=self._follow):
                 if self._may_enter(item.name, name, depth):
                     yield from self.walk(item.path, name + "/", depth + 1, above)
+            elif self._pattern.is_marker(name):
+                self._report.count(_LEFT_FILE)
             elif self._pattern.regex.match(name):
                 yield from self._stat(item, name)
 
@@ -357,8 +364,8 @@ class _FolderWalk:
         """Count what matches may lie in and was not looked at, and note it as a gap."""
         key = self._pattern.format_key(name.rstrip("/"))
         if not self._exclusion.holds(key):
-            self._count(f"not looked at: {what}")
-            self._note_gap(f"{key!r} is {what}", key)
+            self._report.count(f"not looked at: {what}")
+            self._report.note_gap(f"{key!r} is {what}", key)
 
     def _may_enter(self, name: str, below: str, depth: int) -> bool:
         pattern = self._pattern
@@ -366,7 +373,8 @@ class _FolderWalk:
             return False
         if depth < len(pattern.leading) and not pattern.leading[depth].match(name):
             return False
-        if name.startswith(".") and not pattern.spells_dots:
+        if pattern.is_left_folder(name):
+            self._report.count(_name_left(name))
             return False
         return not self._exclusion.holds_folder(pattern.format_key(below))
 
@@ -378,7 +386,7 @@ class _FolderWalk:
             if item.is_file():
                 yield _entry_of(key, item.path, item.stat())
             else:
-                self._count("left out: neither a file nor a folder")
+                self._report.count("left out: neither a file nor a folder")
         except FileNotFoundError:  # removed since the folder was read: it is not there now
             return
         except PermissionError:
@@ -400,18 +408,27 @@ class _FolderWalk:
 
     def _lose(self, folder: str, below: str) -> None:
         why = f"the folder {folder!r} went away while it was listed"
-        self._note_gap(why, self._pattern.format_key(below.rstrip("/")))
+        self._report.note_gap(why, self._pattern.format_key(below.rstrip("/")))
 
 
 def _name_folder(folder: str, error: OSError) -> OSError:
     return type(error)(f"the folder {folder!r} can't be read: {error.strerror}")
 
 
-def _walk_url(pattern: PathPattern, exclusion: Exclusion) -> Iterator[ListedFile]:
+def _name_left(folder: str) -> str:
+    """Return the counter of a folder that was left beside data."""
+    if folder == "_delta_log":
+        return "left out: the log of a Delta table; files that it has removed are listed, too"
+    return f"left out: a folder {folder}"
+
+
+def _walk_url(
+    pattern: PathPattern, exclusion: Exclusion, count: Callable[[str], None]
+) -> Iterator[ListedFile]:
     # Links are not asked for: stores that are reached by URL resolve them themselves.
     try:
         if not pattern.is_plain:
-            yield from _walk_url_folder(pattern, exclusion)
+            yield from _walk_url_folder(pattern, exclusion, count)
         elif not exclusion.holds(pattern.format_key(pattern.rest)):
             url = f"{pattern.base.rstrip('/')}/{pattern.rest}"
             files, root = open_store(url)
@@ -425,7 +442,9 @@ def _walk_url(pattern: PathPattern, exclusion: Exclusion) -> Iterator[ListedFile
         raise kind(msg) from error
 
 
-def _walk_url_folder(pattern: PathPattern, exclusion: Exclusion) -> Iterator[ListedFile]:
+def _walk_url_folder(
+    pattern: PathPattern, exclusion: Exclusion, count: Callable[[str], None]
+) -> Iterator[ListedFile]:
     files, root = open_store(pattern.base)
     start = root.rstrip("/") + "/"
     for folder, folders, names in files.walk(root, detail=True, on_error="raise"):
@@ -433,9 +452,15 @@ def _walk_url_folder(pattern: PathPattern, exclusion: Exclusion) -> Iterator[Lis
         for name in list(folders):
             if exclusion.holds_folder(pattern.format_key(below + name)):
                 del folders[name]
+            elif pattern.is_left_folder(name):
+                del folders[name]
+                if pattern.depth is None or below.count("/") < pattern.depth:
+                    count(_name_left(name))
         for name, info in names.items():
             key = pattern.format_key(below + name)
-            if name and pattern.regex.match(below + name) and not exclusion.holds(key):
+            if pattern.is_marker(below + name):
+                count(_LEFT_FILE)
+            elif name and pattern.regex.match(below + name) and not exclusion.holds(key):
                 # As the pattern spells it: some libraries lose the account or the protocol.
                 yield _entry_of_url(key, f"{pattern.base.rstrip('/')}/{below}{name}", info)
 
