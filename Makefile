@@ -87,7 +87,8 @@ rivals: $(STAMP) ## Install the engines that `make bench` compares with
 real-data: $(STAMP) ## Print what is made of inputs as other people's programs leave them; ARGS=lines picks a family
 	@PYTHONPATH=tests/stages:pipelines/examples $(BIN)/python tests/real_data/run_real_data.py $(ARGS)
 
-agreement: $(STAMP) ## Compare filters and FineWeb's recipe with datatrove's; ARGS=--write puts the table into the document
+agreement: $(STAMP) ## Compare reading, filters and FineWeb's recipe with datatrove's; ARGS=--write puts the tables into the documents
+	@PYTHONPATH=pipelines/examples $(BIN)/python bench/agreement_readers.py $(filter --write,$(ARGS))
 	@$(BIN)/python bench/agreement.py $(ARGS)
 
 picture: $(STAMP) ## Draw the README's picture: the report of a run that is killed twice; Chromium

@@ -373,6 +373,8 @@ class _FolderWalk:
             return False
         if depth < len(pattern.leading) and not pattern.leading[depth].match(name):
             return False
+        if name.startswith(".") and not pattern.spells_dots:
+            return False
         if pattern.is_left_folder(name):
             self._report.count(_name_left(name))
             return False
