@@ -54,6 +54,15 @@ def test_a_server_that_is_wrong_is_not_believed_where_the_bytes_are_no_such_text
     assert page == decode_page(page.encode(encoding), told)
 
 
+@pytest.mark.parametrize(("language", "encoding"), ENCODINGS)
+@pytest.mark.parametrize("told", ["iso-8859-1", "windows-1252", "us-ascii"])
+def test_a_page_knows_better_than_what_its_server_says_of_all_pages(
+    language: str, encoding: str, told: str
+) -> None:
+    page = make_page(language, f"<meta charset='{encoding}'>")
+    assert page == decode_page(page.encode(encoding), told)
+
+
 @pytest.mark.parametrize("told", ["iso-8859-1", "gbk", "shift_jis", "euc-kr", "windows-1251"])
 @pytest.mark.parametrize("language", WORDS)
 def test_utf_8_is_utf_8_whatever_else_it_is_called(language: str, told: str) -> None:

@@ -22,6 +22,7 @@ _UTF16 = ("utf-16-le", "utf-16-be")
 _FEWEST_ZEROS = 0.05  # of the bytes on a side; the markup alone of a page has more
 _TIMES_MORE = 3
 _ASCII = {"ascii", "us-ascii"}
+_DEFAULT = "cp1252"  # what servers say of all pages where nobody has told them another
 _MULTIBYTE = re.compile(
     rb"[\xc2-\xdf][\x80-\xbf]|[\xe0-\xef][\x80-\xbf]{2}|[\xf0-\xf4][\x80-\xbf]{3}"
 )
@@ -138,8 +139,9 @@ def _list_declared(content: bytes, charset: str) -> list[str]:
     header = _find_codec(charset) if is_declared else ""
     own = find_meta_charset(content)
     names = [name for name in (header, own) if name and name not in _UTF16]
-    if len(set(names)) > 1 and _guess(content) == own:
-        names.reverse()  # a server's default for all its pages, against a page and its bytes
+    # A server's default for all its pages, against a page that says another, or its bytes do.
+    if len(set(names)) > 1 and (header == _DEFAULT or _guess(content) == own):
+        names.reverse()
     return names
 
 
