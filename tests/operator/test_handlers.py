@@ -13,10 +13,12 @@ from kopf._core.intents.causes import Activity
 from strandline_api.names import FINALIZER
 from strandline_operator.cluster.connection import Credentials
 from strandline_operator.handlers.framework import Backoffs, configure
-from strandline_operator.handlers.registry import build_connection, build_registry
+from strandline_operator.handlers.registry import Session, build_connection, build_registry
 from strandline_operator.settings import Settings
 
 CREDENTIALS = Credentials("https://10.0.0.1:443", "Bearer word", "/ca", "/cert", "/key", False)
+
+BARE = Credentials("http://localhost", "", None, None, None, is_insecure=True)
 
 
 class FakeService:
@@ -39,7 +41,7 @@ class FakeService:
 
 
 async def login() -> Credentials:
-    return CREDENTIALS
+    return BARE
 
 
 @pytest.fixture
@@ -54,7 +56,11 @@ def registry(service: FakeService) -> kopf.OperatorRegistry:
 
 def call(handlers: Any, **arguments: Any) -> list[Any]:
     async def run() -> list[Any]:
-        return [await handler.fn(**arguments) for handler in handlers]
+        answers = [await handler.fn(**arguments) for handler in handlers]
+        for answer in answers:
+            if isinstance(answer, Session):
+                await answer.aiohttp_session.close()
+        return answers
 
     return asyncio.run(run())
 
@@ -84,7 +90,7 @@ def test_start_stop_and_sign_in_reach_us(
     call(activities.get_handlers(activity=Activity.CLEANUP), settings=None)
     assert service.reported == [("start", None), ("stop", None)]
     signed = call(activities.get_handlers(activity=Activity.AUTHENTICATION), settings=None)
-    assert signed == [build_connection(CREDENTIALS)]
+    assert [session.info for session in signed] == [build_connection(BARE)]
 
 
 def test_credentials_are_spelled_as_kopf_takes_them() -> None:
@@ -92,8 +98,7 @@ def test_credentials_are_spelled_as_kopf_takes_them() -> None:
     assert info.as_http_headers() == {"Authorization": "Bearer word"}
     assert (info.server, info.ca_path, info.insecure) == ("https://10.0.0.1:443", "/ca", False)
     assert (info.certificate_path, info.private_key_path) == ("/cert", "/key")
-    bare = build_connection(Credentials("http://localhost", "", None, None, None, is_insecure=True))
-    assert bare.as_http_headers() == {}
+    assert build_connection(BARE).as_http_headers() == {}
 
 
 def test_kopf_keeps_its_hands_off() -> None:

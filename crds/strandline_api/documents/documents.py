@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
+from strandline_api.documents.depth import check_depth
 from strandline_api.documents.problems import Problem, SpecError, did_you_mean, problems_of, show
 from strandline_api.names import API_VERSION, ATTEMPT, GROUP, PIPELINE, Kind
 from strandline_api.objects.attempt import CurationAttempt
@@ -56,6 +57,7 @@ def _parse(document: object, kind: Kind, model: type[Parsed]) -> Parsed:
     found = _find_unknown_kind(document, kind)
     if found:
         raise SpecError(found)
+    check_depth(document.get("spec"))
     try:
         return model.model_validate(dict(document), by_alias=True, by_name=False, context=FORGIVING)
     except ValidationError as error:

@@ -6,7 +6,6 @@ words of a newer version is no error. This room must not know what an object mea
 
 from __future__ import annotations
 
-import json
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from http import HTTPStatus
@@ -26,6 +25,7 @@ from strandline_operator.cluster.connection import (
     load_configuration,
     read_credentials,
 )
+from strandline_operator.cluster.documents import parse_document
 from strandline_operator.cluster.errors import (
     ApiError,
     NotFound,
@@ -199,7 +199,7 @@ class KubernetesApi:
         async with self._send("WATCH", scope.resource, path, None, query, _STREAM) as response:
             yield {"type": "OPEN"}
             async for line in response.content:
-                event = json.loads(line)
+                event = parse_document(line)
                 if event.get("type") == "ERROR":
                     raise _read_status(event.get("object"))
                 yield event
@@ -219,7 +219,7 @@ class KubernetesApi:
         query: Query | None = None,
     ) -> Body:
         async with self._send(verb, resource, path, body, query or []) as response:
-            answer = json.loads(await response.read())
+            answer = parse_document(await response.read())
             return answer if isinstance(answer, dict) else {}
 
     @asynccontextmanager
@@ -280,7 +280,7 @@ class KubernetesApi:
                 await load_configuration(self._client.configuration)
         text = (await response.read()).decode("utf-8", "replace")
         try:
-            status = json.loads(text)
+            status = parse_document(text)
         except ValueError:
             status = None
         if not isinstance(status, dict):
@@ -297,7 +297,7 @@ async def _read_json(response: aiohttp.ClientResponse) -> object:
         text += chunk
         if len(text) > _DRIVER_BYTES:
             raise ValueError("too long")
-    answer: object = json.loads(bytes(text))
+    answer: object = parse_document(bytes(text))
     return answer
 
 

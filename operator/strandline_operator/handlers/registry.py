@@ -7,12 +7,15 @@ annotations and no finalizers anywhere.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from typing import Any
 
+import aiohttp
 import kopf
 
 from strandline_api.names import ATTEMPT, GROUP, PIPELINE, VERSION
 from strandline_operator.cluster.connection import Credentials
+from strandline_operator.cluster.documents import CuttingResponse
 from strandline_operator.reconcile.service import Service
 
 Login = Callable[[], Awaitable[Credentials]]
@@ -27,8 +30,8 @@ def build_registry(service: Service, login: Login) -> kopf.OperatorRegistry:
     registry = kopf.OperatorRegistry()
 
     @kopf.on.login(registry=registry)
-    async def sign_in(**_: Any) -> kopf.ConnectionInfo:  # noqa: ANN401 - kopf's arguments
-        return build_connection(await login())
+    async def sign_in(**_: Any) -> Session:  # noqa: ANN401 - kopf's arguments
+        return open_session(build_connection(await login()))
 
     @kopf.on.startup(registry=registry)
     async def start(**_: Any) -> None:  # noqa: ANN401 - kopf's arguments
@@ -47,6 +50,34 @@ def build_registry(service: Service, login: Login) -> kopf.OperatorRegistry:
         service.see_attempt(dict(body))
 
     return registry
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Session(kopf.AiohttpSession):
+    """Connections of kopf's that read what is nested too deep; the same for the same credentials.
+
+    Attributes:
+        info: what it was opened with, by which kopf tells credentials that were refused.
+    """
+
+    info: kopf.ConnectionInfo
+
+    def __eq__(self, other: object) -> bool:
+        """Return whether the credentials are the same."""
+        return isinstance(other, Session) and self.info == other.info
+
+    def __hash__(self) -> int:
+        """Return a number by the server alone."""
+        return hash(self.server)
+
+
+def open_session(info: kopf.ConnectionInfo) -> Session:
+    """Open what kopf would of these credentials; an event loop must run."""
+    connector = aiohttp.TCPConnector(limit=0, ssl=info.as_ssl_context())
+    session = aiohttp.ClientSession(
+        connector=connector, headers=info.as_http_headers(), response_class=CuttingResponse
+    )
+    return Session(server=info.server, aiohttp_session=session, info=info)
 
 
 def build_connection(credentials: Credentials) -> kopf.ConnectionInfo:

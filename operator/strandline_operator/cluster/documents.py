@@ -1,0 +1,102 @@
+"""What a server sends, as JSON, whatever somebody wrote into one of its objects.
+
+Python's reader gives up on the whole of a list or a stream where one value in it is nested deep,
+and the API server takes ten thousand levels. Here such a value is cut at some depth, and all else
+is as it was. This room must not know which kinds of objects there are.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+import aiohttp
+
+# Below it anything is cut: deeper than any object has to be, and less than Python can read.
+MOST_LEVELS = 128
+CUT = "(cut: nested too deep)"
+# So few brackets are nested no deeper than Python can read.
+_HARMLESS = 900
+_TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*"|[\[\]{}]', re.DOTALL)
+_OPENING = frozenset({b"{", b"["})
+_BRACKETS = frozenset({b"{", b"[", b"}", b"]"})
+_CHUNK = 1 << 20
+
+
+def parse_document(text: bytes | str) -> Any:  # noqa: ANN401 - whatever it is
+    """Return what JSON says; a value below `MOST_LEVELS` levels is a text that says so.
+
+    Raises:
+        ValueError: it is no JSON.
+    """
+    try:
+        return json.loads(text)
+    except RecursionError:
+        content = text.encode() if isinstance(text, str) else text
+        return json.loads(cut_depth(content))
+
+
+def cut_depth(text: bytes) -> bytes:
+    """Return JSON in which what is nested deeper than `MOST_LEVELS` is a text in its place."""
+    return b"".join(_cut(text))
+
+
+def _cut(text: bytes) -> Iterator[bytes]:
+    depth, begin = 0, 0
+    for found in _TOKEN.finditer(text):
+        token = found[0]
+        if token not in _BRACKETS:
+            continue
+        if token in _OPENING:
+            depth += 1
+            if depth == MOST_LEVELS + 1:
+                yield text[begin : found.start()]
+        else:
+            if depth == MOST_LEVELS + 1:
+                yield json.dumps(CUT).encode()
+                begin = found.end()
+            depth -= 1
+    if depth <= MOST_LEVELS:  # else it was cut off, and is no JSON anyway
+        yield text[begin:]
+
+
+class CuttingResponse(aiohttp.ClientResponse):
+    """An answer whose JSON can be read by a library that knows nothing of depth."""
+
+    async def json(self, **_: Any) -> Any:  # noqa: ANN401 - as aiohttp has it
+        """Return what the whole answer says."""
+        return parse_document(await self.read())
+
+    async def start(self, connection: Any) -> CuttingResponse:  # noqa: ANN401 - the same
+        """Begin to receive; the content is read by lines that are cut."""
+        await super().start(connection)
+        self.content = _CuttingContent(self.content)  # type: ignore[assignment]
+        return self
+
+
+class _CuttingContent:
+    """A stream of lines, each a document; else it is what it was."""
+
+    def __init__(self, content: aiohttp.StreamReader) -> None:
+        self._content = content
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - whatever it has
+        return getattr(self._content, name)
+
+    async def iter_chunked(self, _: int) -> AsyncIterator[bytes]:
+        """Yield whole lines."""
+        rest = b""
+        async for data in self._content.iter_chunked(_CHUNK):
+            *lines, rest = (rest + data).split(b"\n")
+            for line in lines:
+                yield cut_line(line) + b"\n"
+        if rest:
+            yield cut_line(rest)
+
+
+def cut_line(line: bytes) -> bytes:
+    """Return a document in which nothing is nested too deep for Python."""
+    is_harmless = line.count(b"{") + line.count(b"[") < _HARMLESS
+    return line if is_harmless else cut_depth(line)

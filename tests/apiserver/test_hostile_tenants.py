@@ -1,0 +1,89 @@
+"""What a tenant writes stops the operator nowhere: it stays well, and other pipelines go on."""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from api_server import ApiServer
+from kube_client import KubeClient, spell_path
+from operator_process import OperatorProcess, run_operator
+from recordings import Json
+
+DEEP = (100, 900, 1500, 9000)
+METADATA = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
+TABLE = "application/json;as=Table;g=meta.k8s.io;v=v1"
+
+
+def make_pipeline(name: str, parameters: Json | None = None) -> Json:
+    return {
+        "apiVersion": "strandline.dev/v1alpha1",
+        "kind": "CurationPipeline",
+        "metadata": {"name": name},
+        "spec": {
+            "source": {"use": "files", "with": parameters or {}},
+            "sink": {"use": "jsonl"},
+            "ray": {"workerGroups": [{"name": "cpu"}]},
+        },
+    }
+
+
+def nest(levels: int) -> str:
+    """Return the text of an object of so many levels; most libraries can't write it."""
+    return '{"a":' * levels + "1" + "}" * levels
+
+
+def write(client: KubeClient, text: str, namespace: str) -> None:
+    """Make a pipeline of a text, without having its spec sent back."""
+    path = spell_path("CurationPipeline", namespace)
+    with suppress(RecursionError):  # it was made, and tells who has written which fields
+        client.ask("POST", path, text.encode(), accept=METADATA)
+
+
+def read_row(client: KubeClient, name: str, namespace: str) -> str:
+    """Return what `kubectl get` prints of a pipeline."""
+    path = spell_path("CurationPipeline", namespace, name)
+    table = client.ask("GET", path, accept=TABLE, query={"includeObject": "None"})
+    return " ".join(map(str, table["rows"][0]["cells"]))
+
+
+def is_well(operator: OperatorProcess) -> bool:
+    """Return whether it answers for its health."""
+    try:
+        return operator.ask("healthz")[0] == 200
+    except OSError:  # it does not listen yet
+        return False
+
+
+def is_dispatched(client: KubeClient, namespace: str) -> bool:
+    """Return whether the operator has made an attempt there."""
+    return bool(client.list("CurationAttempt", namespace))
+
+
+@pytest.mark.parametrize("levels", DEEP)
+@pytest.mark.parametrize("is_there_before", [True, False])
+def test_a_pipeline_that_is_nested_deep_is_its_own_namespaces_matter(
+    api_server: ApiServer,
+    client: KubeClient,
+    namespace: str,
+    tmp_path: Path,
+    levels: int,
+    is_there_before: bool,
+) -> None:
+    """It comes by a list where it was there before, else by a watch."""
+    text = json.dumps(make_pipeline("deep")).replace('"with": {}', f'"with": {nest(levels)}')
+    if is_there_before:
+        write(client, text, namespace)
+    with run_operator(api_server.kubeconfig, tmp_path) as operator:
+        if not is_there_before:
+            operator.wait_for(lambda: is_well(operator))
+            write(client, text, namespace)
+        client.create(make_pipeline("sound"), namespace)
+        operator.wait_for(lambda: is_dispatched(client, namespace))
+        operator.wait_for(lambda: "nested" in read_row(client, "deep", namespace))
+        assert operator.ask("healthz")[0] == 200
+        assert operator.stop() == 0
+    assert operator.faults == []
