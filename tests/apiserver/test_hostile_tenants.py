@@ -87,3 +87,49 @@ def test_a_pipeline_that_is_nested_deep_is_its_own_namespaces_matter(
         assert operator.ask("healthz")[0] == 200
         assert operator.stop() == 0
     assert operator.faults == []
+
+
+# Some hundred bytes that are a thousand million values where aliases are followed.
+_BOMB = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n" + "".join(
+    f"a{level}: &a{level} [{', '.join([f'*a{level - 1}'] * 10)}]\n" for level in range(1, 9)
+)
+TRICKS = {
+    "aliases": _BOMB,
+    "much": "\n".join(f"a{number}: {{}}" for number in range(60_000)),
+    "deep": "[" * 20_000,
+    "wrong": "queueName: 5",
+}
+
+
+@pytest.mark.parametrize("trick", TRICKS)
+def test_defaults_of_a_namespace_hold_back_its_own_attempts_alone(
+    api_server: ApiServer, client: KubeClient, namespace: str, tmp_path: Path, trick: str
+) -> None:
+    other = f"{namespace}-other"
+    client.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": other}})
+    config: Json = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": "strandline-defaults"},
+        "data": {"ray": TRICKS[trick]},
+    }
+    client.create(config, namespace)
+    with run_operator(api_server.kubeconfig, tmp_path) as operator:
+        client.create(make_pipeline("held"), namespace)
+        client.create(make_pipeline("sound"), other)
+        operator.wait_for(lambda: is_dispatched(client, other))
+        operator.wait_for(lambda: "ConfigMap" in read_message(client, "held", namespace))
+        assert not is_dispatched(client, namespace)
+        client.delete("ConfigMap", "strandline-defaults", namespace)
+        client.create({**config, "data": {"ray": "queueName: team-a"}}, namespace)
+        operator.wait_for(lambda: is_dispatched(client, namespace))
+        assert operator.ask("healthz")[0] == 200
+        assert operator.stop() == 0
+    assert operator.faults == []
+
+
+def read_message(client: KubeClient, name: str, namespace: str) -> str:
+    """Return what the operator says of a pipeline."""
+    pipeline = client.get("CurationPipeline", name, namespace) or {}
+    conditions = pipeline.get("status", {}).get("conditions", [])
+    return " ".join(condition["message"] for condition in conditions)

@@ -99,6 +99,7 @@ class SimulatedCluster:
     others: dict[str, SimulatedCluster] = field(default_factory=dict)
     policy: RetryPolicy | None = None
     defaults: SpecDefaults = field(default_factory=SpecDefaults)
+    defaults_problem: str = ""
     limits: Limits = field(default_factory=Limits)
     most_running: int = 0
     calls: int = 0
@@ -160,6 +161,7 @@ class SimulatedCluster:
             notices=tuple(map(Notice.read, self.notices)),
             others=self._read_others(),
             defaults=self.defaults,
+            defaults_problem=self.defaults_problem,
             preflight=self._read_preflight(),
         )
 

@@ -11,6 +11,7 @@ from fake_api import FakeApi
 from operator_bodies import NAMESPACE, make_pipeline
 from simulated_cluster import SimulatedCluster
 from strandline_api.spec.namespace_defaults import SpecDefaults
+from strandline_api.status.enums import AttemptPhase
 from strandline_api.status.reasons import ConditionType
 from strandline_operator.model.plan import Resource
 from test_observe import look
@@ -181,3 +182,30 @@ def test_labels_of_batch_schedulers_pass_through(labels: Body, passed: Body) -> 
         if not name.startswith(("strandline.dev/", "app.kubernetes.io/"))
     }
     assert found == passed
+
+
+def test_while_nobody_knows_them_no_attempt_is_made_and_none_is_launched() -> None:
+    """Else it had another image, other nodes, or wrote elsewhere."""
+    cluster = SimulatedCluster(defaults_problem="ConfigMap strandline-defaults: ray: no YAML")
+    cluster.settle()
+    condition = cluster.status.find_condition(ConditionType.SUCCEEDED)
+    assert condition is not None
+    assert (condition.reason, cluster.attempts) == ("DefaultsUnusable", {})
+    assert "ConfigMap strandline-defaults: ray: no YAML" in condition.message
+    cluster.defaults_problem = ""
+    while not cluster.attempts:
+        cluster.pass_once()
+    cluster.defaults_problem = "ConfigMap strandline-defaults: it was there and is gone"
+    cluster.settle()
+    assert cluster.list_of(Resource.RAYJOB) == []
+    cluster.defaults_problem = ""
+    cluster.settle()
+    assert len(cluster.list_of(Resource.RAYJOB)) == 1
+
+
+def test_a_run_under_way_goes_on_without_knowing_them() -> None:
+    cluster = SimulatedCluster.running()
+    cluster.defaults_problem = "ConfigMap strandline-defaults: ray: no YAML"
+    cluster.settle()
+    (status,) = [status for _, status in cluster.attempts.values()]
+    assert status.phase is AttemptPhase.RUNNING

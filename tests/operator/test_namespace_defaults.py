@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 
 import pytest
 
 from fake_api import FakeApi
 from strandline_api.spec.namespace_defaults import SpecDefaults
 from strandline_api.spec.policy import RetryPolicy
-from strandline_operator.cluster.errors import Forbidden, Unavailable
+from strandline_operator.cluster.errors import Forbidden, NotFound, Unavailable
 from strandline_operator.model.plan import Resource
 from strandline_operator.reconcile.caches.defaults import (
     KEEP_SECONDS,
@@ -47,30 +48,80 @@ def test_nothing_gives_nothing(body: dict[str, object]) -> None:
         ("maxRetries: many", "retry.maxRetries: must be a whole number, not 'many'"),
         ("[1, 2]", "retry: must be an object, not a list"),
         ("a: [", "retry: this is no YAML: "),
-        ("[" * 10_000, "retry: this is no YAML: "),
+        ("[" * 10_000, "retry: it is nested more than 32 levels deep"),
+        ("a: &a [x, x]\nb: [*a, *a]", "retry: line 2: aliases are not taken here; write it out"),
+        ("a: " + "x" * 70_000, "retry: it has 70,003 bytes, and 65,536 are read"),
         ("2026-13-45", "retry: this is no YAML: "),
     ],
 )
-def test_a_broken_one_is_said_and_the_layers_below_hold(text: str, said: str) -> None:
+def test_of_a_broken_one_is_said_that_nobody_knows_what_it_gives(text: str, said: str) -> None:
     api = FakeApi()
     put(api, text)
 
-    policy, (problem,), _ = asyncio.run(NamespaceDefaults(NAME).read(api, "team", 0.0))
+    policy, refusals, _, unusable = asyncio.run(NamespaceDefaults(NAME).read(api, "team", 0.0))
 
-    assert policy.model_fields_set == set()
-    assert problem.message.startswith(said)
-    assert "\n" not in problem.message
-    assert (problem.what, problem.name, problem.status) == ("configmaps", NAME, 422)
+    assert (policy.model_fields_set, refusals) == (set(), ())
+    assert unusable.startswith(said)
+    assert "\n" not in unusable
+
+
+def put_again(api: FakeApi, **data: str) -> None:
+    with suppress(NotFound):
+        api.store.delete(Resource.CONFIG_MAP, "team", NAME)
+    body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": NAME}, "data": data}
+    api.store.create(Resource.CONFIG_MAP, "team", body)
+
+
+def test_what_cant_be_read_is_told_as_what_nobody_knows() -> None:
+    async def run() -> None:
+        api, defaults = FakeApi(), NamespaceDefaults(NAME)
+        assert (await defaults.read(api, "team", 0.0)).unusable == ""
+        put_again(api, ray="queueName: 5")
+        found = await defaults.read(api, "team", 100.0)
+        assert found.unusable == "ray.queueName: must be text, not 5; put it in quotes"
+        put_again(api, ray="colour: red")  # a newer operator may know it
+        assert (await defaults.read(api, "team", 200.0)).unusable == ""
+
+    asyncio.run(run())
+
+
+def test_one_that_is_gone_is_waited_for_and_then_it_is_gone() -> None:
+    async def run() -> None:
+        api, defaults = FakeApi(), NamespaceDefaults(NAME)
+        put(api, ray="queueName: team-a")
+        assert (await defaults.read(api, "team", 0.0)).spec.ray.queue_name == "team-a"
+        api.store.delete(Resource.CONFIG_MAP, "team", NAME)
+        for now in (100.0, 300.0, 399.0):
+            found = await defaults.read(api, "team", now)
+            assert found.unusable.startswith("it was there and is gone; after 5 minutes")
+        put(api, ray="queueName: team-b")
+        found = await defaults.read(api, "team", 420.0)
+        assert (found.spec.ray.queue_name, found.unusable) == ("team-b", "")
+        api.store.delete(Resource.CONFIG_MAP, "team", NAME)
+        assert (await defaults.read(api, "team", 500.0)).unusable
+        assert not (await defaults.read(api, "team", 800.0)).unusable
+        assert not (await defaults.read(api, "team", 900.0)).unusable
+
+    asyncio.run(run())
+
+
+def test_of_many_slips_a_few_are_named() -> None:
+    api = FakeApi()
+    put(api, "".join(f"a{number}: 1\n" for number in range(500)))
+    _, (problem,), *_ = asyncio.run(NamespaceDefaults(NAME).read(api, "team", 0.0))
+    assert problem.message.endswith("; and 496 more; the rest holds")
+    assert len(problem.message) < 1024
 
 
 def test_the_rest_of_one_with_an_unknown_field_holds() -> None:
     api = FakeApi()
     put(api, "maxRetrys: 1\ndelay: 5s\ndisruptions: {later: true, maxRetries: 9}")
 
-    policy, (problem,), _ = asyncio.run(NamespaceDefaults(NAME).read(api, "team", 0.0))
+    policy, (problem,), *_ = asyncio.run(NamespaceDefaults(NAME).read(api, "team", 0.0))
 
     assert (policy.max_retries, policy.delay_seconds, policy.disruptions.max_retries) == (3, 5.0, 9)
     assert policy.model_fields_set == {"delay", "disruptions"}
+    assert (problem.what, problem.name, problem.status) == ("configmaps", NAME, 422)
     assert problem.message == (
         "retry.disruptions.later: unknown field 'later'; known here: maxRetries; "
         "retry.maxRetrys: unknown field 'maxRetrys'; did you mean 'maxRetries'?; the rest holds"
@@ -84,7 +135,7 @@ def test_missing_rights_are_said() -> None:
         raise Forbidden(403, "Forbidden", "you cannot get configmaps")
 
     api.before.append(refuse)
-    _, (problem,), _ = asyncio.run(NamespaceDefaults(NAME).read(api, "team", 0.0))
+    _, (problem,), *_ = asyncio.run(NamespaceDefaults(NAME).read(api, "team", 0.0))
     assert (problem.status, problem.message) == (403, "you cannot get configmaps")
 
 
@@ -157,7 +208,7 @@ def test_what_is_wrong_with_one_key_leaves_the_others(key: str, text: str, said:
     api = FakeApi()
     put(api, "maxRetries: 7", **{key: text})
     found = asyncio.run(NamespaceDefaults(NAME).read(api, "team", 0.0))
-    (problem,) = found.refusals
-    assert problem.message.startswith(said), problem.message
+    message = found.unusable or found.refusals[0].message
+    assert message.startswith(said), message
     assert found.policy.max_retries == 7
     assert found.spec == SpecDefaults()

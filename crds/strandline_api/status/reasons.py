@@ -65,6 +65,7 @@ class Reason(StrEnum):
     CLAIM_FULL = "ClaimFull"
 
     CODE_MISSING = "CodeMissing"
+    DEFAULTS_UNUSABLE = "DefaultsUnusable"
 
     WAITS_FOR_PIPELINES = "WaitsForPipelines"
     COMES_AFTER_ITSELF = "ComesAfterItself"
@@ -262,6 +263,10 @@ _REASONS = {
     Reason.CODE_MISSING: (
         "There is no ConfigMap with Python files of the name in `code.configMap`.",
         "Create it in the pipeline's namespace; the run goes on by itself.",
+    ),
+    Reason.DEFAULTS_UNUSABLE: (
+        "The namespace's defaults can't be read, and no attempt is made without them.",
+        "Correct the ConfigMap; the run goes on by itself.",
     ),
     Reason.WAITS_FOR_PIPELINES: (
         "The run begins when other pipelines have succeeded.",

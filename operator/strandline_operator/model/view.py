@@ -173,6 +173,7 @@ class View:
         preflight: the Job that checks it before it runs; None where there is none, or nothing is
             to be checked.
         defaults: what the namespace gives where the pipeline says nothing.
+        defaults_problem: why nobody knows what it gives; empty where that is known.
     """
 
     pipeline: PipelineView
@@ -197,4 +198,5 @@ class View:
     notices: tuple[Notice, ...] = ()
     others: Mapping[str, PipelineView | None] | None = None
     defaults: SpecDefaults = field(default_factory=SpecDefaults)
+    defaults_problem: str = ""
     preflight: PreflightJob | None = None

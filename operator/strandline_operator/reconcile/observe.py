@@ -156,7 +156,7 @@ async def observe(
     namesakes = await _find_namesakes(reader, kept, pipeline, current)
     if reader.refused:
         return Observed(View(pipeline, turn=turn or Turn(), unread=tuple(reader.refused)), None)
-    layer, problems, defaults = await inputs.defaults.read(api, namespace, now)
+    layer, problems, defaults, unusable = await inputs.defaults.read(api, namespace, now)
     filled = replace(pipeline, spec=fill_in(pipeline, defaults))
     rayjob = _find_rayjob(pipeline, current, children)
     driver, ask_at = await _read_driver(api, pipeline, current, children, inputs.drivers, now)
@@ -183,6 +183,7 @@ async def observe(
         marks=environment.marks,
         notices=environment.notices,
         defaults=defaults,
+        defaults_problem=unusable and f"ConfigMap {inputs.defaults.name}: {unusable}",
     )
     if needs_others(pipeline, current):
         others = await _read_others(reader, kept, pipeline)

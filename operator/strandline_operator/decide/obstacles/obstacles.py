@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from strandline_api.status.reasons import Reason
+from strandline_operator.decide.scene import Pass
 from strandline_operator.model.plan import Resource
 from strandline_operator.model.view import Refusal, View
 
@@ -46,6 +47,15 @@ def find_unread(view: View) -> Block | None:
         return None
     outcome = "; ".join(map(describe_refusal, unread))
     return Block(Reason.PERMISSION_DENIED, f"{outcome}. Until then nothing is decided.")
+
+
+def find_unusable_defaults(given: Pass) -> Block | None:
+    """Find that the namespace's defaults can't be read.
+
+    An attempt made without them has another image, other nodes, or writes elsewhere.
+    """
+    problem = given.view.defaults_problem
+    return Block(Reason.DEFAULTS_UNUSABLE, problem) if problem else None
 
 
 def describe_refusal(refusal: Refusal) -> str:

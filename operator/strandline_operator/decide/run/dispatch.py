@@ -16,7 +16,7 @@ from strandline_api.status.reasons import Reason
 from strandline_operator.decide.attempts.fallback import list_on_demand
 from strandline_operator.decide.obstacles.code import find_missing_code
 from strandline_operator.decide.obstacles.namesakes import find_namesakes
-from strandline_operator.decide.obstacles.obstacles import Block
+from strandline_operator.decide.obstacles.obstacles import Block, find_unusable_defaults
 from strandline_operator.decide.obstacles.output import examine_storage, find_unusable_storage
 from strandline_operator.decide.obstacles.predecessors import (
     find_absent_inputs,
@@ -44,12 +44,15 @@ from strandline_operator.render.rayjob import (
 Obstacle = Callable[[Pass], Block | None]
 # No attempt is made while one of these stands; the first is told.
 _BEFORE_ATTEMPT: tuple[Obstacle, ...] = (
+    find_unusable_defaults,
     find_unusable_storage,
     find_namesakes,
     find_missing_code,
     find_predecessors,
     find_absent_inputs,
 )
+# No watch tells that these have gone.
+_UNWATCHED = frozenset({Reason.NAMESAKE_RUNS, Reason.DEFAULTS_UNUSABLE})
 # An attempt that has become final leaves to the next look what others say of a new run.
 _NEXT_LOOK = 0.1
 
@@ -85,8 +88,7 @@ def dispatch(given: Pass, standing: PassState) -> Verdict:
         return Verdict()
     due, hindrance = standing.status.next_attempt_time, find_first(_BEFORE_ATTEMPT, given)
     if hindrance is not None:
-        is_unwatched = hindrance.reason is Reason.NAMESAKE_RUNS and due is not None
-        # No watch tells that those have gone.
+        is_unwatched = hindrance.reason in _UNWATCHED and due is not None
         wake = given.now + given.limits.pull_interval if is_unwatched else None
         return Verdict(block=hindrance, wakes=(wake,))
     # Without our finalizer the pipeline could be gone before what is made for it.
@@ -190,6 +192,7 @@ def _describe_remains(given: Pass, reason: Reason) -> Block | None:
 
 # No RayJob is made while one of these stands; the first is told.
 _BEFORE_LAUNCH: tuple[Obstacle, ...] = (
+    find_unusable_defaults,
     find_namesakes,
     find_missing_code,
     find_absent_inputs,

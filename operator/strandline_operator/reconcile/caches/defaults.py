@@ -1,25 +1,28 @@
 """Defaults that a namespace gives in a ConfigMap: of the retry policy, `ray` and the output.
 
-Read once in a while, since all pipelines of a namespace share them. A broken one is said, and the
-layer below holds; of one with a field that is not known, which a newer operator may know, the rest
-holds. This room must not know how layers are merged.
+Read once in a while, since all pipelines of a namespace share them, and parsed once a version, away
+from the event loop: it is whatever a tenant wrote. What can't be read is said, since an attempt
+made without it has another image, or writes elsewhere; of one with a field that is not known, which
+a newer operator may know, the rest holds. This room must not know how layers are merged.
 """
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeVar
 
-import yaml
 from pydantic import ValidationError
 
 from strandline_api.api_model import ApiModel
-from strandline_api.documents.problems import problems_of
+from strandline_api.documents.problems import Problem, problems_of
 from strandline_api.documents.stored import omit_unknown
 from strandline_api.spec.namespace_defaults import RayDefaults, SpecDefaults
 from strandline_api.spec.policy import RetryPolicy
 from strandline_api.spec.storage import OutputStorage
 from strandline_operator.cluster.api import Api, Body
+from strandline_operator.cluster.documents import read_plain_yaml
 from strandline_operator.cluster.errors import Forbidden
 from strandline_operator.model.plan import Resource
 from strandline_operator.model.view import Refusal
@@ -28,16 +31,25 @@ from strandline_operator.reconcile.caches.ttl_cache import TtlCache
 RETRY, RAY, OUTPUT = "retry", "ray", "output"
 KEEP_SECONDS = 15.0
 _INVALID = 422
+# A ConfigMap that is replaced by deletion is back within that time.
+_GONE_SECONDS = 300.0
+_SHOWN = 4  # problems of a key
 
 Part = TypeVar("Part", bound=ApiModel)
 
 
 class FoundDefaults(NamedTuple):
-    """What a namespace gives, and what is wrong with it."""
+    """What a namespace gives, and what is wrong with it.
+
+    Attributes:
+        refusals: what is wrong though the rest is known.
+        unusable: why nobody knows what it gives; empty where it is known.
+    """
 
     policy: RetryPolicy
     refusals: tuple[Refusal, ...] = ()
     spec: SpecDefaults = SpecDefaults()
+    unusable: str = ""
 
 
 def parse_part(config_map: Body, key: str, model: type[Part]) -> tuple[Part, str]:
@@ -51,15 +63,13 @@ def parse_part(config_map: Body, key: str, model: type[Part]) -> tuple[Part, str
     data = config_map.get("data")
     text = data.get(key, "") if isinstance(data, dict) else ""
     try:
-        written = yaml.safe_load(text)
+        written = read_plain_yaml(text)
         document, unknown = omit_unknown({} if written is None else written, model)
         part = model.model_validate(document, by_alias=True, by_name=False)
     except ValidationError as error:
-        problems = problems_of(error, model, key)
-        raise ValueError("; ".join(map(str, problems))) from None
-    except (yaml.YAMLError, RecursionError, ValueError) as error:
-        message = " ".join(str(error).split())
-        raise ValueError(f"{key}: this is no YAML: {message}") from None
+        raise ValueError(_join(problems_of(error, model, key))) from None
+    except ValueError as error:
+        raise ValueError(f"{key}: {error}") from None
     return part, _describe_slips(written, key, model) if unknown else ""
 
 
@@ -68,8 +78,27 @@ def _describe_slips(written: object, key: str, model: type[ApiModel]) -> str:
     try:
         model.model_validate(written, by_alias=True, by_name=False)
     except ValidationError as error:
-        return "; ".join(map(str, problems_of(error, model, key))) + "; the rest holds"
+        return f"{_join(problems_of(error, model, key))}; the rest holds"
     return ""
+
+
+def _join(problems: Sequence[Problem]) -> str:
+    shown = "; ".join(map(str, problems[:_SHOWN]))
+    return shown if len(problems) <= _SHOWN else f"{shown}; and {len(problems) - _SHOWN:,} more"
+
+
+@dataclass(slots=True)
+class _Version:
+    """What was read of a namespace last that had any.
+
+    Attributes:
+        version: the object's, by which it is known again.
+        gone_since: when it was first missed, in seconds since the epoch; None: it is there.
+    """
+
+    version: str
+    found: FoundDefaults
+    gone_since: float | None = None
 
 
 @dataclass(slots=True)
@@ -78,6 +107,7 @@ class NamespaceDefaults:
 
     name: str
     _kept: TtlCache[str, FoundDefaults] = field(default_factory=lambda: TtlCache(KEEP_SECONDS))
+    _versions: dict[str, _Version] = field(default_factory=dict)
 
     async def read(self, api: Api, namespace: str, now: float) -> FoundDefaults:
         """Return what a namespace gives, and what is wrong with it.
@@ -85,27 +115,59 @@ class NamespaceDefaults:
         Raises:
             ApiError: it could not be read, for a reason that may pass.
         """
-        return await self._kept.read(namespace, now, lambda: self._ask(api, namespace))
+        return await self._kept.read(namespace, now, lambda: self._ask(api, namespace, now))
 
-    async def _ask(self, api: Api, namespace: str) -> FoundDefaults:
+    async def _ask(self, api: Api, namespace: str, now: float) -> FoundDefaults:
         try:
             body = await api.get(Resource.CONFIG_MAP, namespace, self.name)
         except Forbidden as error:
             return FoundDefaults(RetryPolicy(), (self._refuse(error.status, error.message),))
         if body is None:
-            return FoundDefaults(RetryPolicy())
-        refusals: list[Refusal] = []
-        policy = self._read_part(body, RETRY, RetryPolicy, refusals)
-        ray = self._read_part(body, RAY, RayDefaults, refusals)
-        output = self._read_part(body, OUTPUT, OutputStorage, refusals)
-        return FoundDefaults(policy, tuple(refusals), SpecDefaults(ray=ray, output=output))
+            return self._miss(namespace, now)
+        version = str((body.get("metadata") or {}).get("resourceVersion", ""))
+        known = self._versions.get(namespace)
+        if known is None or not version or known.version != version:
+            found = await asyncio.to_thread(self._parse, body)
+            known = self._versions[namespace] = _Version(version, found)
+        known.gone_since = None
+        return known.found
 
-    def _read_part(self, body: Body, key: str, model: type[Part], refusals: list[Refusal]) -> Part:
+    def _miss(self, namespace: str, now: float) -> FoundDefaults:
+        """Return what holds where there is none: for a while, that nobody knows."""
+        known = self._versions.get(namespace)
+        if known is None:
+            return FoundDefaults(RetryPolicy())
+        known.gone_since = now if known.gone_since is None else min(known.gone_since, now)
+        if now - known.gone_since >= _GONE_SECONDS:
+            del self._versions[namespace]
+            return FoundDefaults(RetryPolicy())
+        minutes = _GONE_SECONDS / 60
+        message = f"it was there and is gone; after {minutes:.0f} minutes attempts go on without it"
+        return FoundDefaults(RetryPolicy(), unusable=message)
+
+    def _parse(self, body: Body) -> FoundDefaults:
+        refusals: list[Refusal] = []
+        unusable: list[str] = []
+        policy = self._read_part(body, RETRY, RetryPolicy, refusals, unusable)
+        ray = self._read_part(body, RAY, RayDefaults, refusals, unusable)
+        output = self._read_part(body, OUTPUT, OutputStorage, refusals, unusable)
+        spec = SpecDefaults(ray=ray, output=output)
+        return FoundDefaults(policy, tuple(refusals), spec, "; ".join(unusable))
+
+    def _read_part(
+        self,
+        body: Body,
+        key: str,
+        model: type[Part],
+        refusals: list[Refusal],
+        unusable: list[str],
+    ) -> Part:
         """Return what a key holds; what is wrong with one leaves the others as they are."""
         try:
             part, message = parse_part(body, key, model)
         except ValueError as error:
-            part, message = model(), str(error)
+            unusable.append(str(error))
+            return model()
         if message:
             refusals.append(self._refuse(_INVALID, message))
         return part
