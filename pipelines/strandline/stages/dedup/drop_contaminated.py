@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import PurePosixPath
-from typing import Self
+from typing import ClassVar, Self
 
 from pydantic import Field, PrivateAttr, model_validator
 
+from strandline.plan.columns import Columns
 from strandline.plan.registry import register
 from strandline.plan.stage import Stage
 from strandline.plan.task import Task
-from strandline.stages.columns import keep_rows, list_strings
+from strandline.stages.columns import ReasonParams, drop_rows, list_strings
 from strandline.stages.dedup.benchmark_ngrams import NgramIndex, read_texts
 from strandline.stages.sources.opening import ChangedListError, digest_content, digest_input
 
@@ -20,7 +21,7 @@ from strandline.stages.sources.opening import ChangedListError, digest_content, 
 class DropContaminated(Stage):
     """Drops texts that overlap with benchmark texts; these are in the fingerprint."""
 
-    class Params(Stage.Params):
+    class Params(ReasonParams):
         """Which benchmarks, and how much of them."""
 
         benchmarks: tuple[str, ...] = Field(
@@ -62,7 +63,11 @@ class DropContaminated(Stage):
 
     version = "2"
     params: Params
+    added_params: ClassVar[frozenset[str]] = frozenset({"reason_column"})
     keeps_columns = True
+
+    def change_columns(self, columns: Columns) -> Columns:
+        return self.params.add_reason(columns)
 
     def list_needed_columns(self) -> tuple[str, ...]:
         return (self.params.column,)
@@ -93,12 +98,10 @@ class DropContaminated(Stage):
             MissingColumnError: the rows have no such column.
         """
         texts = list_strings(task.table, self.params.column)
-        return keep_rows(task, task.table, [self._is_kept(text) for text in texts])
+        return drop_rows(self, task, task.table, [self._find_reason(text) for text in texts])
 
-    def _is_kept(self, text: str) -> bool:
+    def _find_reason(self, text: str) -> str | None:
         share, benchmark = self._index.measure(text)
         if benchmark is None or share <= self.params.max_ratio:
-            return True
-        name = PurePosixPath(self.params.benchmarks[benchmark]).name
-        self.count(f"dropped: contaminated by {name}")
-        return False
+            return None
+        return f"contaminated by {PurePosixPath(self.params.benchmarks[benchmark]).name}"

@@ -8,13 +8,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from enum import StrEnum
 from hashlib import blake2b
+from typing import ClassVar
 
 from pydantic import Field
 
+from strandline.plan.columns import Columns
 from strandline.plan.registry import register
 from strandline.plan.stage import Stage
 from strandline.plan.task import Task
-from strandline.stages.columns import keep_rows, list_strings
+from strandline.stages.columns import ReasonParams, drop_rows, list_reasons, list_strings
 
 
 class Normalisation(StrEnum):
@@ -29,7 +31,7 @@ class Normalisation(StrEnum):
 class DropDuplicates(Stage):
     """Keeps the first of the rows of a source's table that have the same text."""
 
-    class Params(Stage.Params):
+    class Params(ReasonParams):
         """What makes rows equal."""
 
         columns: tuple[str, ...] = Field(
@@ -42,7 +44,11 @@ class DropDuplicates(Stage):
         )
 
     params: Params
+    added_params: ClassVar[frozenset[str]] = frozenset({"reason_column"})
     keeps_columns = True
+
+    def change_columns(self, columns: Columns) -> Columns:
+        return self.params.add_reason(columns)
 
     def list_needed_columns(self) -> tuple[str, ...]:
         return self.params.columns
@@ -50,13 +56,14 @@ class DropDuplicates(Stage):
     def process(self, task: Task) -> Task | None:
         """Drop and count the later ones of equal rows."""
         seen: set[bytes] = set()
-        mask = []
-        for digest in self._digest_rows(task):
-            mask.append(digest not in seen)
-            seen.add(digest)
-        if not all(mask):
-            self.count("dropped: duplicate", mask.count(False))
-        return keep_rows(task, task.table, mask)
+        reasons = []
+        # What a stage before has marked is gone for this one, so that its copy is the first.
+        marked = list_reasons(task.table, self.params.reason_column)
+        for digest, is_gone in zip(self._digest_rows(task), marked, strict=True):
+            reasons.append("duplicate" if digest in seen else None)
+            if not is_gone:
+                seen.add(digest)
+        return drop_rows(self, task, task.table, reasons)
 
     def _digest_rows(self, task: Task) -> Iterator[bytes]:
         columns = [list_strings(task.table, name) for name in self.params.columns]

@@ -6,14 +6,15 @@ then each source can be worked on, and resumed, by itself.
 
 from __future__ import annotations
 
-from typing import Self
+from typing import ClassVar, Self
 
 from pydantic import Field, PrivateAttr, model_validator
 
+from strandline.plan.columns import Columns
 from strandline.plan.registry import register
 from strandline.plan.stage import Stage
 from strandline.plan.task import Task
-from strandline.stages.columns import keep_rows, list_texts
+from strandline.stages.columns import ReasonParams, drop_rows, list_texts
 from strandline.stages.dedup.key_lists import KEY, list_key_files, read_key_list
 from strandline.stages.sources.opening import ChangedListError, UnreadableFileError
 
@@ -22,7 +23,7 @@ from strandline.stages.sources.opening import ChangedListError, UnreadableFileEr
 class DropListed(Stage):
     """Drops the rows whose key is in a Parquet file; the keys in it are in the fingerprint."""
 
-    class Params(Stage.Params):
+    class Params(ReasonParams):
         """Which list, and which key."""
 
         path: str = Field(
@@ -50,7 +51,11 @@ class DropListed(Stage):
 
     version = "2"
     params: Params
+    added_params: ClassVar[frozenset[str]] = frozenset({"reason_column"})
     keeps_columns = True
+
+    def change_columns(self, columns: Columns) -> Columns:
+        return self.params.add_reason(columns)
 
     def list_needed_columns(self) -> tuple[str, ...]:
         return (self.params.column,)
@@ -83,7 +88,7 @@ class DropListed(Stage):
             TypeError: their keys can't be spelled.
         """
         keys = list_texts(task.table, self.params.column)
-        mask = [not is_listed for is_listed in self._listed.find(keys)]
-        if not all(mask):
-            self.count("dropped: listed", mask.count(False))
-        return keep_rows(task, task.table, mask)
+        listed = self._listed.find(keys)
+        return drop_rows(
+            self, task, task.table, ["listed" if is_listed else None for is_listed in listed]
+        )

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import ClassVar
 
 from pydantic import Field
 
+from strandline.plan.columns import Columns
 from strandline.plan.registry import register
 from strandline.plan.stage import Stage
 from strandline.plan.task import Task
-from strandline.stages.columns import keep_rows, list_strings
+from strandline.stages.columns import ReasonParams, drop_rows, list_strings
 from strandline.stages.text.filters.words.scripts import ProseMeasure, has_meaning
 from strandline.stages.text.filters.words.stop_words import STOP_WORDS
 from strandline.stages.text.text_quality import TextMeasures, count_stop_words, measure_text
@@ -19,7 +21,7 @@ from strandline.stages.text.text_quality import TextMeasures, count_stop_words, 
 class FilterTextQuality(Stage):
     """Keeps rows that read like prose. A row is counted under the first rule it breaks."""
 
-    class Params(Stage.Params):
+    class Params(ReasonParams):
         """The rules."""
 
         column: str = Field(default="text", description="Column with the text.")
@@ -75,7 +77,11 @@ class FilterTextQuality(Stage):
 
     version = "2"
     params: Params
+    added_params: ClassVar[frozenset[str]] = frozenset({"reason_column"})
     keeps_columns = True
+
+    def change_columns(self, columns: Columns) -> Columns:
+        return self.params.add_reason(columns)
 
     def list_needed_columns(self) -> tuple[str, ...]:
         return (self.params.column,)
@@ -86,14 +92,11 @@ class FilterTextQuality(Stage):
         texts = list_strings(table, params.column)
         has_language = params.language_column in table.column_names
         codes = list_strings(table, params.language_column) if has_language else ["en"] * len(texts)
-        mask = [self._is_kept(text, code) for text, code in zip(texts, codes, strict=True)]
-        return keep_rows(task, table, mask)
-
-    def _is_kept(self, text: str, language: str) -> bool:
-        reason = next(self._find_reasons(text, language), "")
-        if reason:
-            self.count(f"dropped: {reason}")
-        return not reason
+        reasons = [
+            next(self._find_reasons(text, code), None)
+            for text, code in zip(texts, codes, strict=True)
+        ]
+        return drop_rows(self, task, table, reasons)
 
     def _find_reasons(self, text: str, language: str) -> Iterator[str]:
         measures = measure_text(text)

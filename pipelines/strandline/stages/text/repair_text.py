@@ -11,10 +11,11 @@ from typing import ClassVar
 import pyarrow as pa
 from pydantic import Field
 
+from strandline.plan.columns import Columns
 from strandline.plan.registry import register
 from strandline.plan.stage import Stage
 from strandline.plan.task import Task
-from strandline.stages.columns import keep_rows, list_strings, set_column
+from strandline.stages.columns import ReasonParams, drop_rows, list_strings, set_column
 
 
 class Entities(StrEnum):
@@ -36,7 +37,7 @@ _UNESCAPE: dict[Entities, bool | str] = {
 class RepairText(Stage):
     """Repairs a column of text with ftfy: wrong encodings, entities, control characters."""
 
-    class Params(Stage.Params):
+    class Params(ReasonParams):
         """What is repaired. What changes how a sound text looks is off."""
 
         column: str = Field(default="text", description="Column to repair.")
@@ -59,8 +60,12 @@ class RepairText(Stage):
         line_breaks: bool = Field(default=False, description="Every line end into `\\n`.")
 
     params: Params
+    added_params: ClassVar[frozenset[str]] = frozenset({"reason_column"})
     packages: ClassVar[tuple[str, ...]] = ("ftfy",)
     keeps_columns = True
+
+    def change_columns(self, columns: Columns) -> Columns:
+        return self.params.add_reason(columns)
 
     def list_needed_columns(self) -> tuple[str, ...]:
         return (self.params.column,)
@@ -98,8 +103,5 @@ class RepairText(Stage):
         changed = sum(new != old for new, old in zip(repaired, texts, strict=True))
         if changed:
             self.count("repaired", changed)
-        mask = [bool(text) for text in repaired]
-        if not all(mask):
-            self.count("dropped: empty", mask.count(False))
         table = set_column(task.table, column, repaired, pa.string())
-        return keep_rows(task, table, mask)
+        return drop_rows(self, task, table, [None if text else "empty" for text in repaired])

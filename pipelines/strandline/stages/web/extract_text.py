@@ -11,7 +11,13 @@ from strandline.plan.columns import Columns
 from strandline.plan.registry import register
 from strandline.plan.stage import Stage
 from strandline.plan.task import Task
-from strandline.stages.columns import find_column, keep_rows, list_strings, set_column
+from strandline.stages.columns import (
+    ReasonParams,
+    drop_rows,
+    find_column,
+    list_strings,
+    set_column,
+)
 from strandline.stages.web.extraction import ExtractionEngine, ExtractionSettings, Favour
 from strandline.stages.web.extractor_process import Extraction, ExtractorProcess
 
@@ -22,7 +28,7 @@ _REPLACED = "\ufffd"
 class ExtractText(Stage):
     """Adds `text`, the main content of the page in `content`, which goes; drops and counts rest."""
 
-    class Params(Stage.Params):
+    class Params(ReasonParams):
         """Which engine, what it keeps, and how long a page may take."""
 
         column: str = Field(
@@ -74,7 +80,9 @@ class ExtractText(Stage):
 
     version = "2"
     params: Params
-    added_params: ClassVar[frozenset[str]] = frozenset({"max_memory_bytes", "max_replaced"})
+    added_params: ClassVar[frozenset[str]] = frozenset(
+        {"max_memory_bytes", "max_replaced", "reason_column"}
+    )
     packages: ClassVar[tuple[str, ...]] = ("resiliparse", "trafilatura")
     keeps_columns = True
     adds_columns = ("text",)
@@ -84,7 +92,7 @@ class ExtractText(Stage):
 
     def change_columns(self, columns: Columns) -> Columns:
         gone = () if self._is_kept else (self.params.column,)
-        return columns.without(gone).having(self.adds_columns)
+        return self.params.add_reason(columns.without(gone).having(self.adds_columns))
 
     def setup(self) -> None:
         """Begin the child process that extracts.
@@ -119,7 +127,7 @@ class ExtractText(Stage):
         ]
         kept = table if self._is_kept else table.drop_columns([params.column])
         kept = set_column(kept, "text", [each.text for each in found], pa.string())
-        return keep_rows(task, kept, [not each.problem for each in found])
+        return drop_rows(self, task, kept, [each.problem for each in found])
 
     @property
     def _is_kept(self) -> bool:
@@ -133,8 +141,6 @@ class ExtractText(Stage):
             declared = "utf-8" if isinstance(page, str) else charset
             found = self._process.extract(content, declared)
             found = self._check_replaced(found)
-        if found.problem:
-            self.count(f"dropped: {found.problem}")
         return found
 
     def _check_replaced(self, found: Extraction) -> Extraction:

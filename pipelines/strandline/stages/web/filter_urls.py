@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import ClassVar
 
 from pydantic import Field
 
+from strandline.plan.columns import Columns
 from strandline.plan.registry import register
 from strandline.plan.stage import Stage
 from strandline.plan.task import Task
-from strandline.stages.columns import keep_rows, list_strings
+from strandline.stages.columns import ReasonParams, drop_rows, list_strings
 from strandline.stages.web.item_lists import ItemList, ListedParams
 from strandline.stages.web.url_rules import UrlRules, find_fault, normalise_url
 
@@ -20,7 +22,7 @@ _LISTS = ("domains", "urls", "words", "subwords", "soft_words")
 class FilterUrls(Stage):
     """Keeps rows whose URL is on none of the lists; what is in them is in the fingerprint."""
 
-    class Params(ListedParams):
+    class Params(ReasonParams, ListedParams):
         """The lists. None comes along: what is unwanted is for those to say who curate."""
 
         column: str = Field(default="url", description="Column with the URL.")
@@ -58,7 +60,11 @@ class FilterUrls(Stage):
 
     version = "2"
     params: Params
+    added_params: ClassVar[frozenset[str]] = frozenset({"reason_column"})
     keeps_columns = True
+
+    def change_columns(self, columns: Columns) -> Columns:
+        return self.params.add_reason(columns)
 
     def list_needed_columns(self) -> tuple[str, ...]:
         return (self.params.column,)
@@ -89,6 +95,4 @@ class FilterUrls(Stage):
         faults = [
             find_fault(url, self._rules) for url in list_strings(task.table, self.params.column)
         ]
-        for fault in filter(None, faults):
-            self.count(f"dropped: {fault}")
-        return keep_rows(task, task.table, [not fault for fault in faults])
+        return drop_rows(self, task, task.table, faults)

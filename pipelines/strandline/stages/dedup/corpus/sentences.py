@@ -16,7 +16,7 @@ from strandline.plan.columns import Columns
 from strandline.plan.registry import register
 from strandline.plan.stage import Stage
 from strandline.plan.task import Task
-from strandline.stages.columns import keep_rows, list_strings, list_texts, set_column
+from strandline.stages.columns import drop_rows, list_strings, list_texts, set_column
 from strandline.stages.dedup.corpus.row_buckets import BUCKETS, build_buckets, columns_of
 from strandline.stages.dedup.drop_duplicates import Normalisation, digest_values
 from strandline.stages.dedup.drop_listed import DropListed
@@ -160,12 +160,19 @@ class DropListedSentences(DropListed):
             self._shorten(text, sentences, list(islice(listed, len(runs))))
             for text, sentences, runs in zip(texts, cut, names, strict=True)
         ]
+        reasons = [
+            None if after is before else self._find_fault(after)
+            for before, after in zip(texts, left, strict=True)
+        ]
         kind: Any = table.schema.field(params.column).type
-        table = set_column(table, params.column, [text or "" for text in left], kind)
-        return keep_rows(task, table, [text is not None for text in left])
+        kept = [
+            before if why else after
+            for before, after, why in zip(texts, left, reasons, strict=True)
+        ]
+        return drop_rows(self, task, set_column(table, params.column, kept, kind), reasons)
 
-    def _shorten(self, text: str, sentences: list[str], is_listed: list[bool]) -> str | None:
-        """Return what is left of a text; None where that is too little."""
+    def _shorten(self, text: str, sentences: list[str], is_listed: list[bool]) -> str:
+        """Return what is left of a text; the text itself where none of it is listed."""
         gone = {
             at + step
             for at, goes in enumerate(is_listed)
@@ -175,11 +182,7 @@ class DropListedSentences(DropListed):
         if not gone:
             return text
         self.count("sentences dropped", len(gone))
-        left = "".join(each for at, each in enumerate(sentences) if at not in gone).strip()
-        fault = self._find_fault(left)
-        if fault:
-            self.count(f"dropped: {fault}")
-        return None if fault else left
+        return "".join(each for at, each in enumerate(sentences) if at not in gone).strip()
 
     def _find_fault(self, left: str) -> str | None:
         if not left:

@@ -6,14 +6,15 @@ source, and a run that is killed keeps the same rows.
 
 from __future__ import annotations
 
-from typing import Self
+from typing import ClassVar, Self
 
 from pydantic import Field, PrivateAttr, model_validator
 
+from strandline.plan.columns import Columns
 from strandline.plan.registry import register
 from strandline.plan.stage import Stage
 from strandline.plan.task import Task
-from strandline.stages.columns import keep_rows
+from strandline.stages.columns import ReasonParams, drop_rows
 from strandline.stages.dedup.seen.filter_file import BloomFile, read_filter
 from strandline.stages.dedup.seen.seen_rows import digest_rows
 from strandline.stages.sources.opening import (
@@ -30,7 +31,7 @@ _ABSENT = "absent"
 class DropSeen(Stage):
     """Drops rows that were added to a Bloom filter, and by mistake a few that were not."""
 
-    class Params(Stage.Params):
+    class Params(ReasonParams):
         """Which filters, and what of a row is looked for in them."""
 
         paths: tuple[str, ...] = Field(
@@ -57,7 +58,11 @@ class DropSeen(Stage):
             return self._digests
 
     params: Params
+    added_params: ClassVar[frozenset[str]] = frozenset({"reason_column"})
     keeps_columns = True
+
+    def change_columns(self, columns: Columns) -> Columns:
+        return self.params.add_reason(columns)
 
     def list_needed_columns(self) -> tuple[str, ...]:
         return self.params.columns
@@ -90,9 +95,7 @@ class DropSeen(Stage):
             for at, is_some in enumerate(is_filled):
                 if is_some and next(is_found):
                     is_kept[at] = False
-        if not all(is_kept):
-            self.count("dropped: seen", is_kept.count(False))
-        return keep_rows(task, task.table, is_kept)
+        return drop_rows(self, task, task.table, [None if kept else "seen" for kept in is_kept])
 
     def _load(self, path: str, digest: str) -> BloomFile:
         found = read_filter(path)

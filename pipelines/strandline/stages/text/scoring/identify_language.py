@@ -13,10 +13,11 @@ import pyarrow as pa
 from py3langid.langid import MODEL_FILE, LanguageIdentifier
 from pydantic import Field, PrivateAttr, model_validator
 
+from strandline.plan.columns import Columns
 from strandline.plan.registry import register
 from strandline.plan.stage import Stage
 from strandline.plan.task import Task
-from strandline.stages.columns import keep_rows, list_strings, set_column
+from strandline.stages.columns import ReasonParams, drop_rows, list_strings, set_column
 from strandline.stages.models.model_files import find_model
 from strandline.stages.sources.globs import expand_placeholder
 from strandline.stages.sources.opening import digest_input
@@ -30,7 +31,7 @@ _CODE = re.compile("[a-z]{2}")
 class IdentifyLanguage(Stage):
     """Adds `language` (ISO 639-1) and `language_probability`; keeps the wanted and certain."""
 
-    class Params(Stage.Params):
+    class Params(ReasonParams):
         """What to keep."""
 
         column: str = Field(default="text", description="Column with the text.")
@@ -85,9 +86,14 @@ class IdentifyLanguage(Stage):
 
     version = "2"
     params: Params
-    added_params: ClassVar[frozenset[str]] = frozenset({"min_probabilities", "model"})
+    added_params: ClassVar[frozenset[str]] = frozenset(
+        {"min_probabilities", "model", "reason_column"}
+    )
     keeps_columns = True
     adds_columns = ("language", "language_probability")
+
+    def change_columns(self, columns: Columns) -> Columns:
+        return self.params.add_reason(super().change_columns(columns))
 
     def list_needed_columns(self) -> tuple[str, ...]:
         return (self.params.column,)
@@ -123,17 +129,13 @@ class IdentifyLanguage(Stage):
         table = set_column(task.table, "language", [code for code, _ in found], pa.string())
         shares = [round(share, 6) for _, share in found]
         table = set_column(table, "language_probability", shares, pa.float64())
-        mask = [self._is_kept(code, share) for code, share in found]
-        return keep_rows(task, table, mask)
+        return drop_rows(self, task, table, [self._find_reason(*each) for each in found])
 
-    def _is_kept(self, code: str, share: float) -> bool:
+    def _find_reason(self, code: str, share: float) -> str | None:
         if share < self.params.min_probabilities.get(code, self.params.min_probability):
-            self.count("dropped: uncertain language")
-            return False
-        if self.params.languages and code not in self.params.languages:
-            self.count("dropped: other language")
-            return False
-        return True
+            return "uncertain language"
+        is_other = self.params.languages and code not in self.params.languages
+        return "other language" if is_other else None
 
 
 def _load_model(path: str, digest: str) -> Callable[[str], tuple[str, float]]:
