@@ -242,3 +242,61 @@ def test_a_missing_library_is_told_with_what_to_install(monkeypatch: pytest.Monk
     monkeypatch.setattr(builtins, "__import__", refuse)
     with pytest.raises(ImportError, match=r"'zarr'\); install strandline\[fields\]$"):
         StageRun("zarr", chunk=10)
+
+
+PARQUET: list[tuple[str, dict[str, Any]]] = [
+    ("parquet", {}),
+    ("parquet-partitions", {"by": "x"}),
+]
+
+
+def write_all(use: str, values: dict[str, Any], table: pa.Table) -> list[bytes]:
+    """What a sink writes of a table, alone and, where it can, in a file that sources share."""
+    stage = StageRun(use, **values)
+    written = [stage.written(table)]
+    if use == "parquet":
+        shared = io.BytesIO()
+        stage.stage.write_shared([Task(table)], shared)
+        written.append(shared.getvalue())
+    return written
+
+
+@pytest.mark.parametrize(("use", "values"), PARQUET)
+@pytest.mark.parametrize(
+    ("kind", "what"),
+    [
+        (pa.struct([]), "objects without any field"),
+        (pa.list_(pa.struct([])), "objects without any field"),
+        (pa.struct([("a", pa.struct([]))]), "objects without any field"),
+        (pa.map_(pa.string(), pa.struct([])), "objects without any field"),
+        (pa.month_day_nano_interval(), "month_day_nano_interval"),
+    ],
+)
+def test_what_parquet_can_not_hold_is_told_by_its_column(
+    use: str, values: dict[str, Any], kind: pa.DataType, what: str
+) -> None:
+    table = pa.table({"key": ["a"], "odd": pa.nulls(1, kind)})
+    with pytest.raises(TypeError, match=rf"column 'odd' holds {what}, which Parquet can't hold"):
+        write_all(use, values, table)
+
+
+@pytest.mark.parametrize(("use", "values"), PARQUET)
+def test_two_columns_or_fields_of_one_name_are_refused(use: str, values: dict[str, Any]) -> None:
+    columns = [pa.array(["a"]), pa.array(["b"]), pa.array(["c"])]
+    table = pa.Table.from_arrays(columns, ["key", "text", "text"])
+    with pytest.raises(ValueError, match="two columns are called 'text'"):
+        write_all(use, values, table)
+    inner = pa.StructArray.from_arrays(columns[:2], names=["x", "x"])
+    with pytest.raises(ValueError, match="two fields are called 'x'"):
+        write_all(use, values, pa.table({"key": ["a"], "data": inner}))
+
+
+@pytest.mark.parametrize(("use", "values"), PARQUET)
+def test_far_times_and_nan_come_back_from_parquet(use: str, values: dict[str, Any]) -> None:
+    far = pa.array([2**50], pa.int64()).cast(pa.timestamp("s"))
+    maps = pa.array([[("a", float("nan"))]], pa.map_(pa.string(), pa.float64()))
+    table = pa.table({"key": ["a"], "far": far.cast(pa.timestamp("ms")), "maps": maps})
+    for content in write_all(use, values, table):
+        back = pq.read_table(io.BytesIO(content))
+        assert back["far"].cast(pa.int64()).to_pylist() == [2**50 * 1000]
+        assert str(back["maps"].to_pylist()) == "[[('a', nan)]]"

@@ -16,7 +16,7 @@ from pydantic import BaseModel, Field, field_validator
 from strandline.plan.registry import register
 from strandline.plan.stage import SharingSink, SinkStage, Source
 from strandline.plan.task import Task
-from strandline.stages.columns import find_column
+from strandline.stages.columns import check_names, find_column
 from strandline.stages.sinks.jsonl_sink import SharingParams, SinkParams
 
 
@@ -27,6 +27,41 @@ class ParquetCompression(StrEnum):
     SNAPPY = "snappy"
     GZIP = "gzip"
     NONE = "none"
+
+
+def check_schema(schema: pa.Schema) -> None:
+    """Check that Parquet can hold all columns.
+
+    Raises:
+        TypeError: it can't; the message names the column, and what to do.
+        ValueError: two columns have one name.
+    """
+    check_names(schema)
+    try:
+        pq.ParquetWriter(pa.BufferOutputStream(), schema).close()
+    except pa.ArrowException as error:
+        raise _explain_schema(schema, error) from error
+
+
+def _explain_schema(schema: pa.Schema, error: pa.ArrowException) -> TypeError:
+    for field in schema:
+        try:
+            pq.ParquetWriter(pa.BufferOutputStream(), pa.schema([field])).close()
+        except pa.ArrowException:
+            what = "objects without any field" if _has_empty(field.type) else str(field.type)
+            return TypeError(
+                f"the column {field.name!r} holds {what}, which Parquet can't hold; leave it out "
+                "with `select-columns`, or write `jsonl`"
+            )
+    return TypeError(f"Parquet can't hold these columns ({error})")
+
+
+def _has_empty(kind: pa.DataType) -> bool:
+    """Return whether there are objects without any field in a type."""
+    if not pa.types.is_nested(kind):
+        return False
+    inner = [kind.field(at).type for at in range(kind.num_fields)]
+    return not inner or any(map(_has_empty, inner))
 
 
 @register("parquet")
@@ -62,8 +97,10 @@ class ParquetSink(SharingSink):
         """Write the table front to back.
 
         Raises:
-            TypeError: the task carries no table.
+            TypeError: the task carries no table, or a column of what Parquet can't hold.
+            ValueError: two columns have one name.
         """
+        check_schema(task.table.schema)
         pq.write_table(
             task.table.combine_chunks(),  # pages are cut where chunks end
             pa.PythonFile(file, mode="w"),
@@ -83,6 +120,7 @@ class ParquetSink(SharingSink):
 
     def _write_groups(self, table: pa.Table, file: BinaryIO) -> None:
         """Write row groups one by one: only one of them is in memory twice."""
+        check_schema(table.schema)
         target, size = pa.PythonFile(file, mode="w"), self.params.row_group_rows
         compression = self.params.compression.value
         with pq.ParquetWriter(target, table.schema, compression=compression) as writer:
@@ -135,9 +173,11 @@ class ParquetPartitions(SinkStage):
         """Write the members one after another, each as a row group, its rows in their order.
 
         Raises:
-            TypeError: the task carries no table.
+            TypeError: the task carries no table, or a column of what Parquet can't hold.
             MissingColumnError: there is no column that names the members.
+            ValueError: two columns have one name.
         """
+        check_schema(task.table.schema)
         with pq.ParquetWriter(
             pa.PythonFile(file, mode="w"),
             task.table.schema,
