@@ -43,6 +43,7 @@ MENDED = {
     "count-tokens": "1",
     "decode-frames": "1",
     "decode-images": "3",
+    "digest-rows": "1",
     "digest-sentences": "1",
     "drop-contaminated": "1",
     "drop-listed-sentences": "1",

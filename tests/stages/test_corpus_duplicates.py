@@ -17,8 +17,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from corpus_passes import list_duplicates
-from stage_runs import StageRun, build
-from strandline.plan.task import Task
+from stage_runs import Rows, StageRun, build
+from strandline.plan.task import Lineage, Task
 from strandline.stages.columns import MissingColumnError
 from strandline.stages.dedup.corpus.clusters import DROPPED, LINKS, link_rows, list_dropped
 from strandline.stages.dedup.corpus.components import Components
@@ -334,3 +334,41 @@ def test_a_pattern_that_names_no_list_yet_is_planned_and_not_run(tmp_path: Path)
     for path in (f"{tmp_path}/*.parquet", f"{tmp_path}/later/**/*.parquet"):
         with pytest.raises(UnreadableFileError, match="there is no file of this name"):
             StageRun("drop-listed", path=path)
+
+
+def find_duplicates(rows: Rows, use: str, folder: Path, **values: Any) -> pa.Table:
+    """The links of a corpus whose rows are a source each."""
+    parts = []
+    for row in rows:
+        stage = StageRun(use, **values)
+        task = Task(pa.Table.from_pylist([row]), None, Lineage(b"", b"", row["file"]))
+        parts.append(stage.stage.process(task).table)
+    (folder / "buckets-1.parquet").write_bytes(
+        StageRun("shuffle", partitions=1).written(pa.concat_tables(parts))
+    )
+    (source,) = StageRun("shuffle-partitions", paths=[f"{folder}/buckets-*"]).sources()
+    links: pa.Table = StageRun("link-duplicates").table(StageRun("read-shuffle").table(source.data))
+    return links
+
+
+@pytest.mark.parametrize(
+    ("use", "values"),
+    [
+        ("sign-texts", {}),
+        ("digest-rows", {}),
+        ("digest-sentences", {"span": 1}),
+    ],
+)
+@pytest.mark.parametrize("text", ["Nothing of it is said elsewhere. Not at all.", ""])
+def test_a_key_of_two_texts_that_share_nothing_is_told_with_both_files(
+    use: str, values: dict[str, Any], text: str, tmp_path: Path
+) -> None:
+    rows = [
+        {"key": "a", "text": "The tide turned an hour ago. It comes back.", "file": "1.jsonl"},
+        {"key": "b", "text": "The tide turned an hour ago. It comes back.", "file": "1.jsonl"},
+        {"key": "b", "text": text, "file": "2.jsonl"},
+    ]
+    with pytest.raises(AmbiguousKeyError, match=r"key 'b', in 1\.jsonl and 2\.jsonl; keys must"):
+        find_duplicates(rows, use, tmp_path, **values)
+    links = find_duplicates(rows[:2], use, tmp_path, **values)
+    assert {key.partition("#")[0] for key in links["key"].to_pylist()} == {"a", "b"}

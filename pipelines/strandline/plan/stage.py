@@ -298,6 +298,13 @@ class EndStage(Stage):
         """
         return ()
 
+    def find_place(self, source: Source) -> str | None:  # noqa: ARG002 - for subclasses
+        """Return what no other source may have too, such as `time 5`; by default None.
+
+        Where two have, listing ends with their keys: of what they share only one could be written.
+        """
+        return None
+
     @property
     def is_partitioned(self) -> bool:
         """Return whether the class has a `partition_indices` of its own."""

@@ -53,11 +53,22 @@ class ZarrSink(SinkStage):
         Raises:
             TypeError: the source does not say where its place is.
         """
+        return [f"chunk {self._find_position(source) // self.params.chunk}"]
+
+    def find_place(self, source: Source) -> str:
+        """Return the source's place along the dimension, at which a store has one field.
+
+        Raises:
+            TypeError: the source does not say where its place is.
+        """
+        return f"{self.params.dimension} {self._find_position(source)}"
+
+    def _find_position(self, source: Source) -> int:
         position = (source.meta or {}).get(self.params.dimension)
         if not isinstance(position, int):
             msg = f"its meta has no whole number under {self.params.dimension!r}"
             raise TypeError(msg)
-        return [f"chunk {position // self.params.chunk}"]
+        return position
 
     def write(self, task: Task, file: BinaryIO) -> None:
         """Write the dataset as one store, its entries in order and without a time.

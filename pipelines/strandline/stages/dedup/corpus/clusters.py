@@ -39,12 +39,12 @@ def link_rows(table: pa.Table) -> pa.Table:
         TypeError: there are no digests in it.
         AmbiguousKeyError: a key is twice in a bucket, so that two rows have it.
     """
-    all_keys, *_ = (find_column(table, name) for name in BUCKETS.names)
+    all_keys, _, _, sources = (find_column(table, name) for name in BUCKETS.names)
     buckets, ids = read_digests(table, "bucket"), read_digests(table, "id")
     order = np.lexsort((ids, buckets))
     buckets, ids = buckets[order], ids[order]
     is_next = buckets[1:] == buckets[:-1]
-    _check_keys(all_keys, order, is_next & (ids[1:] == ids[:-1]))
+    _check_keys(all_keys, sources, order, is_next & (ids[1:] == ids[:-1]))
     nodes, positions, numbers = np.unique(ids, return_index=True, return_inverse=True)
     numbers = numbers.astype(np.int32)
     components = Components(len(nodes))
@@ -77,13 +77,23 @@ def list_dropped(read_links: ReadLinks) -> Iterator[pa.Table]:
 
 
 def _check_keys(
-    keys: pa.ChunkedArray, order: npt.NDArray[np.intp], is_again: npt.NDArray[np.bool_]
+    keys: pa.ChunkedArray,
+    sources: pa.ChunkedArray,
+    order: npt.NDArray[np.intp],
+    is_again: npt.NDArray[np.bool_],
 ) -> None:
     again = np.flatnonzero(is_again)
-    if len(again):
-        key = keys[int(order[again[0]])].as_py()
-        msg = f"two rows have the key {key!r}; keys must be unique in the corpus"
-        raise AmbiguousKeyError(msg)
+    if not len(again):
+        return
+    positions = order[[again[0], again[0] + 1]].tolist()
+    key = keys[positions[0]].as_py()
+    places = sorted({sources[at].as_py() for at in positions} - {None, ""})
+    where = f", in {' and '.join(places)}" if places else ""
+    msg = (
+        f"two rows have the key {key!r}{where}; keys must be unique in the corpus, since what is "
+        "dropped is listed by them"
+    )
+    raise AmbiguousKeyError(msg)
 
 
 def _to_array(digests: Digests) -> pa.FixedSizeBinaryArray:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pyarrow as pa
 from pydantic import Field
 
 from strandline.plan.columns import Columns
@@ -9,7 +10,12 @@ from strandline.plan.registry import register
 from strandline.plan.stage import Stage
 from strandline.plan.task import Task
 from strandline.stages.columns import list_strings, list_texts
-from strandline.stages.dedup.corpus.row_buckets import BUCKETS, build_buckets, columns_of
+from strandline.stages.dedup.corpus.row_buckets import (
+    BUCKETS,
+    build_buckets,
+    columns_of,
+    mark_keys,
+)
 from strandline.stages.dedup.drop_duplicates import Normalisation, digest_values
 
 
@@ -35,6 +41,7 @@ class DigestRows(Stage):
             "blank. `case`: upper and lower case are the same too.",
         )
 
+    version = "2"
     params: Params
 
     def list_needed_columns(self) -> tuple[str, ...]:
@@ -58,4 +65,6 @@ class DigestRows(Stage):
             [digest_values(row, self.params.normalise)] if any(map(str.strip, row)) else []
             for row in rows
         ]
-        return task.replace(build_buckets(keys, buckets))
+        return task.replace(
+            pa.concat_tables([build_buckets(keys, buckets), mark_keys(keys, task.key)])
+        )

@@ -16,13 +16,19 @@ from strandline.stages.columns import find_column
 from strandline.stages.dedup.key_lists import DIGEST_BYTES, digest_bytes
 
 DIGEST = pa.binary(DIGEST_BYTES)
-BUCKETS = pa.schema([("key", pa.string()), ("id", DIGEST), ("bucket", DIGEST)])
+# `source` is there in the rows alone that stand for a key, by which two of one key meet.
+BUCKETS = pa.schema(
+    [("key", pa.string()), ("id", DIGEST), ("bucket", DIGEST), ("source", pa.string())]
+)
+_OF_KEYS = b"key\0"
 
 Digests = npt.NDArray[np.bytes_]
 
 
 def build_buckets(keys: Sequence[str], buckets: Sequence[Sequence[bytes]]) -> pa.Table:
     """Return a row for each bucket that a key is in: `key`, `id` (its digest), `bucket`.
+
+    Its `source` is null; see `mark_keys`.
 
     Args:
         keys: of the rows.
@@ -32,8 +38,35 @@ def build_buckets(keys: Sequence[str], buckets: Sequence[Sequence[bytes]]) -> pa
     ids = pa.array([digest_bytes(key.encode()) for key in keys], DIGEST)
     flat = pa.array([bucket for found in buckets for bucket in found], DIGEST)
     return pa.Table.from_arrays(
-        [pa.array(keys, pa.string()).take(counts), ids.take(counts), flat], schema=BUCKETS
+        [
+            pa.array(keys, pa.string()).take(counts),
+            ids.take(counts),
+            flat,
+            pa.nulls(len(flat), pa.string()),
+        ],
+        schema=BUCKETS,
     )
+
+
+def mark_keys(keys: Sequence[str], source: str) -> pa.Table:
+    """Return a row for each key, in a bucket of its own: two rows of a corpus with one key meet.
+
+    Otherwise they would meet only where their texts are alike, and the list of what goes would drop
+    a text that is like no other.
+
+    Args:
+        keys: of the rows.
+        source: that they are from, for messages.
+    """
+    digests = [digest_bytes(key.encode()) for key in keys]
+    buckets = [digest_bytes(_OF_KEYS + digest) for digest in digests]
+    arrays = [
+        pa.array(keys, pa.string()),
+        pa.array(digests, DIGEST),
+        pa.array(buckets, DIGEST),
+        pa.array([source] * len(keys), pa.string()),
+    ]
+    return pa.Table.from_arrays(arrays, schema=BUCKETS)
 
 
 def read_digests(table: pa.Table, name: str) -> Digests:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from itertools import islice
 from typing import Any
 
+import pyarrow as pa
 from pydantic import Field
 
 from strandline.plan.columns import Columns
@@ -17,7 +18,12 @@ from strandline.plan.registry import register
 from strandline.plan.stage import Stage
 from strandline.plan.task import Task
 from strandline.stages.columns import drop_rows, list_strings, list_texts, set_column
-from strandline.stages.dedup.corpus.row_buckets import BUCKETS, build_buckets, columns_of
+from strandline.stages.dedup.corpus.row_buckets import (
+    BUCKETS,
+    build_buckets,
+    columns_of,
+    mark_keys,
+)
 from strandline.stages.dedup.drop_duplicates import Normalisation, digest_values
 from strandline.stages.dedup.drop_listed import DropListed
 from strandline.stages.dedup.keyed_texts import KeyedTextParams
@@ -100,7 +106,10 @@ class DigestSentences(Stage):
             for at, name in enumerate(self.params.name_runs(key, len(sentences))):
                 names.append(name)
                 buckets.append(self._digest("".join(sentences[at : at + self.params.span])))
-        return task.replace(build_buckets(names, buckets))
+        # The key of the document alone: of equal ones all runs would have equal names.
+        return task.replace(
+            pa.concat_tables([build_buckets(names, buckets), mark_keys(keys, task.key)])
+        )
 
     def _digest(self, run: str) -> list[bytes]:
         return [digest_values([run.strip()], self.params.normalise)] if run.strip() else []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+import pyarrow as pa
 from pydantic import Field
 
 from strandline.plan.columns import Columns
@@ -11,7 +12,12 @@ from strandline.plan.registry import register
 from strandline.plan.stage import Stage
 from strandline.plan.task import Task
 from strandline.stages.columns import list_strings, list_texts
-from strandline.stages.dedup.corpus.row_buckets import BUCKETS, build_buckets, columns_of
+from strandline.stages.dedup.corpus.row_buckets import (
+    BUCKETS,
+    build_buckets,
+    columns_of,
+    mark_keys,
+)
 from strandline.stages.dedup.key_lists import digest_bytes
 from strandline.stages.dedup.keyed_texts import WordRunParams
 from strandline.stages.dedup.minhash import VALUE_BYTES, RunHasher, Signer
@@ -63,7 +69,8 @@ class SignTexts(Stage):
         """
         keys = list_texts(task.table, self.params.key)
         texts = list_strings(task.table, self.params.column)
-        return task.replace(build_buckets(keys, [self._cut_bands(text) for text in texts]))
+        buckets = build_buckets(keys, [self._cut_bands(text) for text in texts])
+        return task.replace(pa.concat_tables([buckets, mark_keys(keys, task.key)]))
 
     def _cut_bands(self, text: str) -> list[bytes]:
         signature = self._signer.sign(text)
