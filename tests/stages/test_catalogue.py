@@ -121,6 +121,8 @@ def test_every_stage_declares_what_becomes_of_columns(name: str) -> None:
     stage = create(name)
     (step,) = trace_columns([(name, stage)])
     is_read = name in {
+        "read-arrow",
+        "read-csv",
         "read-jsonl",
         "read-parquet",
         "read-shuffle",
@@ -160,6 +162,8 @@ def test_readers_say_that_they_fan_out() -> None:
     readers = [
         "cluster-duplicates",
         "decode-images",
+        "read-arrow",
+        "read-csv",
         "read-jsonl",
         "read-parquet",
         "read-warc",

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from strandline.stages.models.embed_frames import EmbedFrames
     from strandline.stages.sinks.jsonl_sink import JsonlSink
     from strandline.stages.sinks.parquet_partitions import ParquetPartitions, ParquetSink
+    from strandline.stages.sinks.row_sinks import ArrowSink, CsvSink
     from strandline.stages.sinks.shuffle_sink import ShuffleSink
     from strandline.stages.sinks.token_shards import TokenShards
     from strandline.stages.sinks.webdataset_sink import WebdatasetSink
@@ -52,6 +53,8 @@ if TYPE_CHECKING:
     from strandline.stages.tables.read_shuffle import ReadShuffle
     from strandline.stages.tables.read_webdataset import ReadWebdataset
     from strandline.stages.tables.rows.keep_rows import KeepRows
+    from strandline.stages.tables.rows.read_arrow import ReadArrow
+    from strandline.stages.tables.rows.read_csv import ReadCsv
     from strandline.stages.tables.select_columns import SelectColumns
     from strandline.stages.text.count_tokens import CountTokens
     from strandline.stages.text.filter_text_quality import FilterTextQuality
@@ -81,12 +84,14 @@ if TYPE_CHECKING:
     from strandline.stages.web.read_warc import ReadWarc
 
 __all__ = [
+    "ArrowSink",
     "C4Quality",
     "CaptionFrames",
     "ClassifyText",
     "ClusterDuplicates",
     "CountLanguages",
     "CountTokens",
+    "CsvSink",
     "DatasetFolder",
     "DecodeFrames",
     "DecodeImages",
@@ -129,6 +134,8 @@ __all__ = [
     "ParquetRowGroups",
     "ParquetSink",
     "ParseDocuments",
+    "ReadArrow",
+    "ReadCsv",
     "ReadFiles",
     "ReadJsonl",
     "ReadParquet",
@@ -157,12 +164,14 @@ __all__ = [
 ]
 
 _ROOMS = {
+    "ArrowSink": "strandline.stages.sinks.row_sinks",
     "C4Quality": "strandline.stages.text.filters.c4_quality",
     "CaptionFrames": "strandline.stages.models.caption_frames",
     "ClassifyText": "strandline.stages.text.scoring.classify_text",
     "ClusterDuplicates": "strandline.stages.dedup.corpus.cluster_duplicates",
     "CountLanguages": "strandline.stages.code.count_languages",
     "CountTokens": "strandline.stages.text.count_tokens",
+    "CsvSink": "strandline.stages.sinks.row_sinks",
     "DatasetFolder": "strandline.stages.sources.dataset_folder",
     "DecodeFrames": "strandline.stages.video.decode_frames",
     "DecodeImages": "strandline.stages.images.decode_images",
@@ -205,6 +214,8 @@ _ROOMS = {
     "ParquetRowGroups": "strandline.stages.sources.parquet_source",
     "ParquetSink": "strandline.stages.sinks.parquet_partitions",
     "ParseDocuments": "strandline.stages.text.parse_documents",
+    "ReadArrow": "strandline.stages.tables.rows.read_arrow",
+    "ReadCsv": "strandline.stages.tables.rows.read_csv",
     "ReadFiles": "strandline.stages.tables.read_files",
     "ReadJsonl": "strandline.stages.tables.read_jsonl",
     "ReadParquet": "strandline.stages.tables.read_parquet",

@@ -29,6 +29,7 @@ from strandline.stages.models import caption_frames, embed_frames
 from strandline.stages.sinks import (
     jsonl_sink,
     parquet_partitions,
+    row_sinks,
     shuffle_sink,
     token_shards,
     webdataset_sink,
@@ -51,7 +52,7 @@ from strandline.stages.tables import (
     read_webdataset,
     select_columns,
 )
-from strandline.stages.tables.rows import keep_rows
+from strandline.stages.tables.rows import keep_rows, read_arrow, read_csv
 from strandline.stages.text import (
     count_tokens,
     filter_text_quality,
@@ -131,6 +132,8 @@ __all__ = [
     "parquet_partitions",
     "parquet_source",
     "parse_documents",
+    "read_arrow",
+    "read_csv",
     "read_files",
     "read_jsonl",
     "read_parquet",
@@ -141,6 +144,7 @@ __all__ = [
     "redact_secrets",
     "repair_text",
     "resize_images",
+    "row_sinks",
     "score_perplexity",
     "score_text",
     "select_columns",

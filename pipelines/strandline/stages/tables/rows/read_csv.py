@@ -1,0 +1,232 @@
+"""The stage `read-csv`: the rows of CSV files, whose types are declared and never guessed.
+
+What a column looks like in the first rows of a file is no promise for the others, nor for the next
+file: columns are text where nothing else is said, so that all files of a run have one schema.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterator
+from enum import StrEnum
+from itertools import islice
+from typing import NamedTuple, Self
+
+import pyarrow as pa
+from pydantic import Field, model_validator
+
+from strandline.plan.columns import Columns
+from strandline.plan.registry import register
+from strandline.plan.stage import Stage
+from strandline.plan.task import Task
+from strandline.stages.sources.file_references import FileReference, list_references
+from strandline.stages.sources.opening import READ_ERRORS, UnreadableFileError, open_decompressed
+from strandline.stages.tables.contents.first_bytes import (
+    describe_contents,
+    explain_misread,
+    find_kind,
+)
+from strandline.stages.tables.read_jsonl import BadLines
+
+_KEY = "key"
+_MOST_CHARACTERS = 1 << 30  # of a value; Python's own limit is 128 KiB
+_SNIFFED = 4096
+# A name of a column may begin as a file of another kind does: `ORCID`.
+_SURELY_ELSE = frozenset({"HTML", "a login page", "XML", "JSON Lines", "a pointer of Git LFS"})
+
+
+class CsvType(StrEnum):
+    """What the values of a column are."""
+
+    TEXT = "text"
+    INT = "int"
+    FLOAT = "float"
+    BOOL = "bool"
+    TIME = "time"
+
+
+_TYPES = {
+    CsvType.TEXT: pa.string(),
+    CsvType.INT: pa.int64(),
+    CsvType.FLOAT: pa.float64(),
+    CsvType.BOOL: pa.bool_(),
+    CsvType.TIME: pa.timestamp("us"),
+}
+
+
+class _Record(NamedTuple):
+    """A row, and the line that it begins in."""
+
+    line: int
+    values: list[str]
+
+
+@register("read-csv")
+class ReadCsv(Stage):
+    """Reads the files in `path`; each row gets a `key` of file and line, where it has none."""
+
+    class Params(Stage.Params):
+        """How rows are read."""
+
+        delimiter: str = Field(
+            default=",", min_length=1, max_length=1, description="What is between values."
+        )
+        header: tuple[str, ...] = Field(
+            default=(),
+            description="Names of the columns; by default those in the first row of each file.",
+        )
+        types: dict[str, CsvType] = Field(
+            default={},
+            description="Types of columns by name: `int`, `float`, `bool` (true and false), `time` "
+            "(ISO 8601); others are text. An empty value is null in them.",
+        )
+        max_rows: int = Field(default=10_000, ge=1, description="Most rows of a task.")
+        bad_lines: BadLines = Field(
+            default=BadLines.FAIL,
+            description="Rows with more or fewer values than columns, or with one that is not of "
+            "its type: `fail` the source, naming file, line and column, or `drop` and count them.",
+        )
+
+        @model_validator(mode="after")
+        def _check(self) -> Self:
+            if len(set(self.header)) < len(self.header):
+                msg = "two columns of `header` have one name"
+                raise ValueError(msg)
+            return self
+
+    params: Params
+    keeps_columns = False
+
+    def list_needed_columns(self) -> tuple[str, ...]:
+        return ("key", "path")
+
+    def change_columns(self, columns: Columns) -> Columns:
+        del columns
+        names = dict.fromkeys((_KEY, *self.params.header, *self.params.types))
+        return Columns(tuple(names), is_open=not self.params.header)
+
+    def setup(self) -> None:
+        """Let values be as long as they are."""
+        csv.field_size_limit(_MOST_CHARACTERS)
+
+    def process(self, task: Task) -> Iterator[Task]:
+        """Yield tasks of at most `maxRows` rows; .gz, .zst, .bz2 and .lz4 are decompressed.
+
+        Raises:
+            UnreadableFileError: a file can't be read, is no CSV, no row of it is left, or a row is
+                bad and `badLines` is `fail`.
+        """
+        for file in list_references(task):
+            try:
+                yield from map(task.replace, self._read(file))
+            except (*READ_ERRORS, UnicodeDecodeError, csv.Error) as error:
+                raise explain_misread(file, error) from error
+
+    def _read(self, file: FileReference) -> Iterator[pa.Table]:
+        with open_decompressed(file.path) as stream:
+            self._check_kind(file)
+            text = io.TextIOWrapper(stream, "utf-8-sig", newline="")
+            records = _list_records(csv.reader(text, delimiter=self.params.delimiter, strict=True))
+            names = self.params.header or self._read_header(file, records)
+            self._check_types(file, names)
+            seen = kept = 0
+            while chunk := list(islice(records, self.params.max_rows)):
+                table = self._build(file, names, chunk)
+                seen, kept = seen + len(chunk), kept + table.num_rows
+                if table.num_rows:
+                    yield table
+        if seen and not kept:
+            msg = f"{file.key}: none of its {seen:,} rows is one; {describe_contents(file.path)}"
+            raise UnreadableFileError(msg)
+
+    def _check_kind(self, file: FileReference) -> None:
+        """Refuse what is surely no CSV, though each line of it could be a row of one column."""
+        with open_decompressed(file.path) as stream:
+            first = stream.read(_SNIFFED)
+        kind, _ = find_kind(first)
+        if b"\0" in first or kind in _SURELY_ELSE:
+            raise UnreadableFileError(f"{file.key}: no CSV; {describe_contents(file.path)}")
+
+    def _read_header(self, file: FileReference, records: Iterator[_Record]) -> tuple[str, ...]:
+        first = next(records, None)
+        names = tuple(first.values) if first else ()
+        twice = next((name for at, name in enumerate(names) if name in names[:at]), None)
+        if twice is not None:
+            raise UnreadableFileError(f"{file.key}: two columns are called {twice!r}; name them "
+                                      "by `header`")  # fmt: skip
+        return names
+
+    def _check_types(self, file: FileReference, names: tuple[str, ...]) -> None:
+        missing = [name for name in self.params.types if names and name not in names]
+        if missing:
+            msg = f"{file.key}: there is no column {missing[0]!r}; there are: {', '.join(names)}"
+            raise UnreadableFileError(msg)
+
+    def _build(
+        self, file: FileReference, names: tuple[str, ...], records: list[_Record]
+    ) -> pa.Table:
+        """Return a table of the rows that are none of the bad ones."""
+        fit = [record for record in records if self._fits(file, names, record)]
+        columns = {name: [record.values[at] for record in fit] for at, name in enumerate(names)}
+        kinds = {name: self.params.types.get(name, CsvType.TEXT) for name in names}
+        bad: set[int] = set()
+        for name, kind in kinds.items():
+            misfits = set(_find_misfits(columns[name], kind))
+            for at in sorted(misfits - bad):  # a row is counted once, whatever is wrong in it
+                what = f"{columns[name][at]!r} in the column {name!r} is no {kind.value}"
+                self._refuse(file, fit[at].line, what, f"no {kind.value}")
+            bad |= misfits
+        chosen = [at for at in range(len(fit)) if at not in bad]
+        arrays = {
+            name: _convert([columns[name][at] for at in chosen], kind)
+            for name, kind in kinds.items()
+        }
+        if _KEY not in arrays:
+            keys = [f"{file.key}#L{fit[at].line}" for at in chosen]
+            arrays = {_KEY: pa.array(keys, pa.string()), **arrays}
+        return pa.table(arrays)
+
+    def _fits(self, file: FileReference, names: tuple[str, ...], record: _Record) -> bool:
+        if len(record.values) == len(names):
+            return True
+        what = f"{len(record.values)} values for {len(names)} columns"
+        self._refuse(file, record.line, what, "other number of values")
+        return False
+
+    def _refuse(self, file: FileReference, line: int, details: str, reason: str) -> None:
+        if self.params.bad_lines is BadLines.FAIL:
+            raise UnreadableFileError(f"{file.key}#L{line}: {details}")
+        self.count(f"dropped: {reason}")
+
+
+def _list_records(reader: Iterator[list[str]]) -> Iterator[_Record]:
+    """Yield the rows that are no blank lines, each with the line that it begins in."""
+    line = 1
+    for values in reader:
+        if values:
+            yield _Record(line, values)
+        line = reader.line_num + 1  # type: ignore[attr-defined]  # csv's reader has it
+
+
+def _find_misfits(values: list[str], kind: CsvType) -> list[int]:
+    """Find which values are not of a type."""
+    try:
+        _convert(values, kind)
+    except pa.ArrowInvalid:
+        return [at for at, value in enumerate(values) if not _is_convertible(value, kind)]
+    return []
+
+
+def _is_convertible(value: str, kind: CsvType) -> bool:
+    try:
+        _convert([value], kind)
+    except pa.ArrowInvalid:
+        return False
+    return True
+
+
+def _convert(values: list[str], kind: CsvType) -> pa.Array:
+    if kind is CsvType.TEXT:
+        return pa.array(values, pa.string())
+    return pa.array([value.strip() or None for value in values], pa.string()).cast(_TYPES[kind])
