@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
-from typing import Any
+from typing import Any, Literal
 
 import pyarrow as pa
 import pytest
@@ -48,12 +48,13 @@ LETTERS = {
     "Japanese": ("がデータ", ["が", "デ", "ー", "タ"]),
     "Chinese": ("葛\U000e0100城市", ["葛\U000e0100", "城", "市"]),
 }
-FORMS = ["NFC", "NFD"]
+Form = Literal["NFC", "NFD"]
+FORMS: tuple[Form, ...] = ("NFC", "NFD")
 
 
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("script", TEN_WORDS)
-def test_signs_and_accents_are_part_of_a_word(script: str, form: str) -> None:
+def test_signs_and_accents_are_part_of_a_word(script: str, form: Form) -> None:
     text = unicodedata.normalize(form, TEN_WORDS[script])
     assert len(list_words(text)) == 10, list_words(text)
     assert len([word for word in split_words(text) if not is_mark(word)]) == 10
@@ -64,7 +65,7 @@ def test_signs_and_accents_are_part_of_a_word(script: str, form: str) -> None:
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("script", LETTERS)
 def test_a_letter_of_a_script_without_blanks_is_a_word_with_its_signs(
-    script: str, form: str
+    script: str, form: Form
 ) -> None:
     text, words = LETTERS[script]
     text = unicodedata.normalize(form, text)
