@@ -334,8 +334,8 @@ def test_stores_of_a_zarr_sink_have_a_chunk_that_is_tried() -> None:
 def test_two_sources_of_one_step_are_refused_since_a_store_has_one_field_of_it() -> None:
     class Placed(Steps):
         def list_sources(self) -> Iterator[Source]:
-            places = {"a.nc": 3, "b.nc": 4, "c.nc": 3}
-            return (Source(key, "1", [], {"time": at}) for key, at in places.items())
+            positions = {"a.nc": 3, "b.nc": 4, "c.nc": 3}
+            return (Source(key, "1", [], {"time": at}) for key, at in positions.items())
 
     with pytest.raises(PartitionError, match=r"'a\.nc' and 'c\.nc' are both at time 3"):
         list_groups(replace_source(Placed(steps=[1]), ZarrSink(chunk=2)))

@@ -298,7 +298,7 @@ class EndStage(Stage):
         """
         return ()
 
-    def find_place(self, source: Source) -> str | None:  # noqa: ARG002 - for subclasses
+    def name_position(self, source: Source) -> str | None:  # noqa: ARG002 - for subclasses
         """Return what no other source may have too, such as `time 5`; by default None.
 
         Where two have, listing ends with their keys: of what they share only one could be written.

@@ -89,7 +89,7 @@ def _fill(
     kept: SpooledSources,
 ) -> Joining:
     spool.execute("CREATE TABLE shares (item INT, name)")
-    spool.execute("CREATE TABLE places (name UNIQUE, key)")
+    spool.execute("CREATE TABLE positions (name UNIQUE, key)")
     spool.execute("BEGIN")
     joining = Joining()
     for item, source in enumerate(sources):
@@ -100,7 +100,7 @@ def _fill(
             spool.execute("INSERT INTO sources VALUES (?, ?, ?)", row)
         except sqlite3.IntegrityError:
             raise _duplicate(spool, source.key, item) from None
-        _check_places(spool, ends, source)
+        _check_positions(spool, ends, source)
         rows = ((item, _encode(name)) for name in shares)
         spool.executemany("INSERT INTO shares VALUES (?, ?)", rows)
     spool.execute("COMMIT")
@@ -122,19 +122,19 @@ def _list_shares(ends: dict[str, EndStage], source: Source) -> Iterator[str]:
         yield from (f"group/{stage}/{name}" for name in names)
 
 
-def _check_places(spool: sqlite3.Connection, ends: dict[str, EndStage], source: Source) -> None:
+def _check_positions(spool: sqlite3.Connection, ends: dict[str, EndStage], source: Source) -> None:
     """Refuse a source whose place another one has."""
     for stage, end in ends.items():
-        place = end.find_place(source)
-        if place is None:
+        position = end.name_position(source)
+        if position is None:
             continue
-        row = (_encode(f"{stage}/{place}"), _encode(source.key))
+        row = (_encode(f"{stage}/{position}"), _encode(source.key))
         try:
-            spool.execute("INSERT INTO places VALUES (?, ?)", row)
+            spool.execute("INSERT INTO positions VALUES (?, ?)", row)
         except sqlite3.IntegrityError:
-            (other,) = spool.execute("SELECT key FROM places WHERE name = ?", row[:1]).fetchone()
+            (other,) = spool.execute("SELECT key FROM positions WHERE name = ?", row[:1]).fetchone()
             msg = (
-                f"the sources {_decode(other)!r} and {source.key!r} are both at {place}, where "
+                f"the sources {_decode(other)!r} and {source.key!r} are both at {position}, where "
                 f"stage {stage!r} writes only one"
             )
             raise PartitionError(msg) from None

@@ -55,7 +55,7 @@ class ZarrSink(SinkStage):
         """
         return [f"chunk {self._find_position(source) // self.params.chunk}"]
 
-    def find_place(self, source: Source) -> str:
+    def name_position(self, source: Source) -> str:
         """Return the source's place along the dimension, at which a store has one field.
 
         Raises:

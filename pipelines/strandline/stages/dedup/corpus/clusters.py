@@ -87,8 +87,8 @@ def _check_keys(
         return
     positions = order[[again[0], again[0] + 1]].tolist()
     key = keys[positions[0]].as_py()
-    places = sorted({sources[at].as_py() for at in positions} - {None, ""})
-    where = f", in {' and '.join(places)}" if places else ""
+    names = sorted({sources[at].as_py() for at in positions} - {None, ""})
+    where = f", in {' and '.join(names)}" if names else ""
     msg = (
         f"two rows have the key {key!r}{where}; keys must be unique in the corpus, since what is "
         "dropped is listed by them"

@@ -174,11 +174,11 @@ class DropListedSentences(DropListed):
             for before, after in zip(texts, left, strict=True)
         ]
         kind: Any = table.schema.field(params.column).type
-        kept = [
+        changed = [
             before if why else after
             for before, after, why in zip(texts, left, reasons, strict=True)
         ]
-        return drop_rows(self, task, set_column(table, params.column, kept, kind), reasons)
+        return drop_rows(self, task, set_column(table, params.column, changed, kind), reasons)
 
     def _shorten(self, text: str, sentences: list[str], is_listed: list[bool]) -> str:
         """Return what is left of a text; the text itself where none of it is listed."""

@@ -130,14 +130,14 @@ class ReadCsv(Stage):
             records = _list_records(csv.reader(text, delimiter=self.params.delimiter, strict=True))
             names = self.params.header or self._read_header(file, records)
             self._check_types(file, names)
-            seen = kept = 0
+            total = left = 0
             while chunk := list(islice(records, self.params.max_rows)):
                 table = self._build(file, names, chunk)
-                seen, kept = seen + len(chunk), kept + table.num_rows
+                total, left = total + len(chunk), left + table.num_rows
                 if table.num_rows:
                     yield table
-        if seen and not kept:
-            msg = f"{file.key}: none of its {seen:,} rows is one; {describe_contents(file.path)}"
+        if total and not left:
+            msg = f"{file.key}: none of its {total:,} rows is one; {describe_contents(file.path)}"
             raise UnreadableFileError(msg)
 
     def _check_kind(self, file: FileReference) -> None:

@@ -84,10 +84,10 @@ class RowExpression:
             ExpressionError: an operation does not fit the types of its columns.
             MissingColumnError: there is no such column.
         """
-        found = self._test(self._root, table)
-        if isinstance(found, pa.Scalar):
-            return pa.repeat(found, table.num_rows)
-        return found
+        result = self._test(self._root, table)
+        if isinstance(result, pa.Scalar):
+            return pa.repeat(result, table.num_rows)
+        return result
 
     def _check(self, node: ast.AST) -> None:
         if isinstance(node, ast.Constant) and not _is_constant(node.value):
@@ -138,11 +138,11 @@ class RowExpression:
         return f"{self._text!r}: {problem}"
 
     def _test(self, node: ast.expr, table: pa.Table) -> Values:
-        found = self._find(node, table)
-        if not pa.types.is_boolean(found.type):
-            msg = f"`{ast.unparse(node)}` is {found.type}, and no condition; compare it"
+        result = self._find(node, table)
+        if not pa.types.is_boolean(result.type):
+            msg = f"`{ast.unparse(node)}` is {result.type}, and no condition; compare it"
             raise ExpressionError(self._describe(msg))
-        return found
+        return result
 
     def _find(self, node: ast.expr, table: pa.Table) -> Values:
         """Return what a node stands for."""
@@ -160,10 +160,10 @@ class RowExpression:
 
     def _join(self, node: ast.BoolOp, table: pa.Table) -> Values:
         join = pc.and_kleene if isinstance(node.op, ast.And) else pc.or_kleene
-        found = self._test(node.values[0], table)
+        result = self._test(node.values[0], table)
         for value in node.values[1:]:
-            found = join(found, self._test(value, table))
-        return found
+            result = join(result, self._test(value, table))
+        return result
 
     def _calculate(self, node: ast.BinOp, table: pa.Table) -> Values:
         left, right = self._find(node.left, table), self._find(node.right, table)
@@ -172,12 +172,12 @@ class RowExpression:
         return self._call(_OPERATIONS[type(node.op)], node, left, right)
 
     def _compare(self, node: ast.Compare, table: pa.Table) -> Values:
-        left, found = node.left, None
+        left, result = node.left, None
         for operator, right in zip(node.ops, node.comparators, strict=True):
-            one = self._compare_two(node, left, operator, right, table)
-            found = one if found is None else pc.and_kleene(found, one)
+            holds = self._compare_two(node, left, operator, right, table)
+            result = holds if result is None else pc.and_kleene(result, holds)
             left = right
-        return found
+        return result
 
     def _compare_two(
         self, node: ast.expr, left: ast.expr, operator: ast.cmpop, right: ast.expr, table: pa.Table
@@ -188,16 +188,16 @@ class RowExpression:
         if isinstance(operator, ast.IsNot):
             return pc.is_valid(value)
         if isinstance(operator, ast.In | ast.NotIn):
-            found = self._find_in(node, value, right, table)
-            return pc.invert(found) if isinstance(operator, ast.NotIn) else found
+            result = self._find_in(node, value, right, table)
+            return pc.invert(result) if isinstance(operator, ast.NotIn) else result
         return self._call(_COMPARISONS[type(operator)], node, value, self._find(right, table))
 
     def _find_in(self, node: ast.expr, value: Values, right: ast.expr, table: pa.Table) -> Values:
         assert isinstance(right, _LISTS)
-        found: Values = pa.scalar(False)  # noqa: FBT003 - a value
+        result: Values = pa.scalar(False)  # noqa: FBT003 - a value
         for item in right.elts:
-            found = pc.or_kleene(found, self._call("equal", node, value, self._find(item, table)))
-        return found
+            result = pc.or_kleene(result, self._call("equal", node, value, self._find(item, table)))
+        return result
 
     def _apply(self, node: ast.Call, table: pa.Table) -> Values:
         assert isinstance(node.func, ast.Name)

@@ -90,5 +90,5 @@ def _find(name: str) -> Mapping[str, Any]:
 @cache
 def _read() -> dict[str, Mapping[str, Any]]:
     text = files(__package__).joinpath(_FILE).read_text("utf-8")
-    found: dict[str, Mapping[str, Any]] = json.loads(text)
-    return found
+    presets: dict[str, Mapping[str, Any]] = json.loads(text)
+    return presets
