@@ -145,13 +145,6 @@ class PipelinePlan:
         return stage.deletes_removed
 
     @property
-    def part_suffix(self) -> str:
-        """Return what keys of parts of a file end in; see `SourceStage`."""
-        stage = self.source.stage
-        assert isinstance(stage, SourceStage)  # checked when the plan was built
-        return stage.part_suffix
-
-    @property
     def is_packable(self) -> bool:
         """Return whether the source could pack small files into `buckets`, and does not."""
         return getattr(self.source.stage.params, "buckets", 0) is None

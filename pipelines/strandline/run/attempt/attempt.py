@@ -45,7 +45,7 @@ from strandline.run.attempt.outcome import (
     judge,
     to_driver_outcome,
 )
-from strandline.run.attempt.partitions import open_source
+from strandline.run.attempt.partitions import find_removed_folders, open_source
 from strandline.run.attempt.publishing import Publisher
 from strandline.run.attempt.takeover import TakenFolder, opened, take_over
 from strandline.run.code.requirements import check_requirements
@@ -174,7 +174,7 @@ def _run_untracked(config: AttemptConfig, control: Control) -> AttemptResult:
     control = replace(control, overrun=partial(_leave_call, None))
     refuse_other(location, read_owner(location), None)
     if plan.gathering:
-        ending = _run_aside(config, listing, control, location)
+        ending = _run_aside(config, (source, listing), control, location)
     else:
         ending = make_engine(config, OutputLocation(location)).run(plan, listing, None, control)
     outcome = _conclude(config, source, ending, control)
@@ -188,12 +188,14 @@ def _run_untracked(config: AttemptConfig, control: Control) -> AttemptResult:
     )
 
 
-def _run_aside(config: AttemptConfig, listing: Listing, control: Control, location: str) -> Ending:
+def _run_aside(
+    config: AttemptConfig, lists: tuple[SourceStage, Listing], control: Control, location: str
+) -> Ending:
     """Run with a ledger that is gone in the end, and leave the artifacts beside the output."""
     config = replace(config, quarantine=Quarantine())
     with take_aside(location) as held:
         gatherer = make_gatherer(config.plan, held, control.heartbeat, control.notes.append)
-        ending = _run_engine(config, listing, control, held, gatherer)
+        ending = _run_engine(config, lists, control, held, gatherer)
         gatherer.gather(is_whole=True)
         gatherer.put_beside(location)
         gatherer.check()
@@ -204,7 +206,7 @@ def _run_tracked(
     config: AttemptConfig, control: Control, kills: MemoryKills, begin: Begin
 ) -> AttemptResult:
     begun, killed = time.monotonic(), kills.count()
-    source, listing = open_source(config.plan)
+    source, listing = open_source(config.plan, config.volume)
     with (
         take_over(config, control.heartbeat) as held,
         control.heartbeat.showing(held.inflight.show_work),
@@ -223,7 +225,8 @@ def _run_tracked(
                 read_notices=partial(_read_notices, NoticeFile(held.folder.notices)),
             )
             with closing(gatherer):
-                ending = _run_engine(config, listing, watched, held, gatherer)
+                lists = source, listing
+                ending = _run_engine(config, lists, watched, held, gatherer)
             sampler.take(ending.standing.finished, ending.counts)
             outcome = _conclude(config, source, ending, control)
             with _renewed(held, gatherer, control.heartbeat) as store:
@@ -363,9 +366,13 @@ def _require_output(plan: PipelinePlan) -> str:
 
 
 def _run_engine(
-    config: AttemptConfig, listing: Listing, control: Control, held: TakenFolder, gatherer: Gatherer
+    config: AttemptConfig,
+    lists: tuple[SourceStage, Listing],
+    control: Control,
+    held: TakenFolder,
+    gatherer: Gatherer,
 ) -> Ending:
-    plan, folder = config.plan, held.folder
+    (source, listing), plan, folder = lists, config.plan, held.folder
     outputs = OutputLocation(
         held.location, held.writer, folder.writers_lock, is_on_driver=plan.output is None
     )
@@ -377,7 +384,8 @@ def _run_engine(
         plan.deletes_removed,
         config.quarantine.after,
         folder.shards if plan.gathering else None,
-        part_suffix=plan.part_suffix,
+        deletes_within=find_removed_folders(source),
+        part_suffix=source.part_suffix,
     )
     with _renewed(held, gatherer, control.heartbeat) as store:
         cores, finished = len(os.sched_getaffinity(0)), store.count()["finished"]

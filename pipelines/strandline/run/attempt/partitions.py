@@ -12,6 +12,7 @@ import sqlite3
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import groupby
+from pathlib import Path
 
 from pydantic import ValidationError
 
@@ -34,7 +35,9 @@ from strandline.plan.stage import EndStage, Source, SourceStage
 from strandline.plan.task import Lineage, Task
 from strandline.plan.token import digest_key
 from strandline.run.attempt.spooled_sources import SpooledSources
+from strandline.run.published_outputs import LedgerOutputs, find_published
 from strandline.stages.sources.buckets import digest_members
+from strandline.stages.sources.listing import FileSource
 from strandline.storage.outputs.temporary import spooling
 from strandline.storage.protocols import StoreRefusesError
 from strandline_api.documents.problems import Problem, SpecError
@@ -260,19 +263,24 @@ class SourcePathError(ListingError):
     exit_code = ExitCode.BAD_SPEC
 
 
-def open_listing(plan: PipelinePlan) -> Listing:
-    """Return the plan's sources as a stream of batches."""
-    return open_source(plan)[1]
+def open_listing(plan: PipelinePlan, volume: Path | None = None) -> Listing:
+    """Return the plan's sources as a stream of batches; see `open_source`."""
+    return open_source(plan, volume)[1]
 
 
-def open_source(plan: PipelinePlan) -> tuple[SourceStage, Listing]:
+def open_source(plan: PipelinePlan, volume: Path | None = None) -> tuple[SourceStage, Listing]:
     """Return the source stage, set up, and what it lists.
+
+    Args:
+        volume: where ledgers of other pipelines lie, whose outputs may be listed.
 
     Raises:
         StageSetupError: it can't be set up.
     """
     stage = set_up_stage(plan.source).stage
     assert isinstance(stage, SourceStage)  # checked when the plan was built
+    if volume is not None and isinstance(stage, FileSource):
+        stage.published = find_published(stage, volume, f"{plan.namespace}/{plan.name}")
     sources = _list_sources(plan, stage)
     if plan.partitioned_by:
         sources = group_sources(plan, sources, stage.join)
@@ -281,6 +289,17 @@ def open_source(plan: PipelinePlan) -> tuple[SourceStage, Listing]:
     return stage, Listing(
         sources, lambda: "" not in stage.gap_paths, lambda: tuple(filter(None, stage.gap_paths))
     )
+
+
+def find_removed_folders(stage: SourceStage) -> tuple[str, ...]:
+    """Return how keys begin of sources that go once they are not listed, whatever is asked for.
+
+    What another pipeline no longer has out is gone for good, and with it what was made of it.
+    """
+    if not isinstance(stage, FileSource):
+        return ()
+    found = [folder.within for folder in stage.published if isinstance(folder, LedgerOutputs)]
+    return tuple(filter(None, [*found, *([stage.packed_under] if found else [])]))
 
 
 def find_chaining(plan: PipelinePlan, now: Callable[[], float]) -> Chaining | None:
@@ -387,7 +406,11 @@ def _list_sources(plan: PipelinePlan, stage: SourceStage) -> Iterator[Source]:
         raise failed from error
     if stage.gap is not None and plan.deletes_removed:
         stage.count(f"removed sources keep their output: {stage.gap}")
-    if is_empty:
+    if is_empty and isinstance(stage, FileSource) and stage.may_list_nothing:
+        if stage.gap is not None:  # it is there, and may be read the next time
+            msg = f"nothing can be listed now: {stage.gap}"
+            raise ListingError(msg)
+    elif is_empty:
         # An output may be deleted because its source vanished: never because a mount is missing.
         problem = Problem("spec.source", f"{plan.source.name!r} lists no sources; check its paths")
         raise SpecError((problem,))

@@ -19,6 +19,7 @@ from strandline.plan.stage import Source, SourceStage
 from strandline.stages.sources.file_references import build_reference
 from strandline.stages.sources.listing import (
     FileListParams,
+    FileSource,
     ListedFile,
     StorageOptions,
     check_access,
@@ -49,7 +50,7 @@ class SplitFiles(NamedTuple):
 
 
 @register("dataset-folder")
-class DatasetFolder(SourceStage):
+class DatasetFolder(FileSource):
     """Lists a Hugging Face dataset's files; read them with `read-parquet` or `read-jsonl`."""
 
     class Params(SourceStage.Params):
@@ -104,7 +105,7 @@ class DatasetFolder(SourceStage):
         found: set[str] = set()
         for files in find_files(_read_card(root), self.params.config):
             listing = FileListParams(paths=(f"{root}/{files.pattern}",))
-            for entry in list_files(listing, self.count, self.note_gap):
+            for entry in list_files(listing, self.count, self.note_gap, self.published):
                 below = entry.key.removeprefix(f"{root}/")
                 split = files.split or guess_split(below)
                 if not below.lower().endswith(_DATA):

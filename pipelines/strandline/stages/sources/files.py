@@ -7,13 +7,22 @@ from collections.abc import Iterator
 from pydantic import Field
 
 from strandline.plan.registry import register
-from strandline.plan.stage import Source, SourceStage
-from strandline.stages.sources.buckets import FILE_SCHEMA, build_file_table, pack_buckets
-from strandline.stages.sources.listing import FileListParams, list_files, note_everywhere
+from strandline.plan.stage import Source
+from strandline.stages.sources.buckets import (
+    FILE_SCHEMA,
+    build_file_table,
+    note_everywhere,
+    pack_buckets,
+)
+from strandline.stages.sources.listing import (
+    FileListParams,
+    FileSource,
+    list_files,
+)
 
 
 @register("files")
-class Files(SourceStage):
+class Files(FileSource):
     """Lists files by glob or URL; rows of key, path, size and mtime_ns, without content."""
 
     class Params(FileListParams):
@@ -31,6 +40,10 @@ class Files(SourceStage):
     keeps_columns = False
     adds_columns = tuple(FILE_SCHEMA.names)
 
+    @property
+    def packed_under(self) -> str:
+        return "" if self.params.buckets is None else "bucket"
+
     def list_sources(self) -> Iterator[Source]:
         """Yield every file or every bucket that has files.
 
@@ -39,9 +52,11 @@ class Files(SourceStage):
         """
         if self.params.buckets is not None:
             # In which bucket a file that was not looked at would be, no path tells.
-            entries = list_files(self.params, self.count, note_everywhere(self.note_gap))
+            entries = list_files(
+                self.params, self.count, note_everywhere(self.note_gap), self.published
+            )
             yield from pack_buckets(entries, self.params.buckets)
             return
-        entries = list_files(self.params, self.count, self.note_gap)
+        entries = list_files(self.params, self.count, self.note_gap, self.published)
         for entry in entries:
             yield Source(entry.key, entry.version, build_file_table([entry]))

@@ -91,7 +91,7 @@ class PathPattern:
         return not _MAGIC.search(self.rest)
 
     @cached_property
-    def spells_dots(self) -> bool:
+    def matches_hidden(self) -> bool:
         """Return whether a name that starts with a dot may match; wildcards stand for none."""
         return "/." in f"/{self.rest}"
 

@@ -8,7 +8,7 @@ from typing import ClassVar
 from pydantic import Field
 
 from strandline.plan.registry import register
-from strandline.plan.stage import Source, SourceStage
+from strandline.plan.stage import Source
 from strandline.stages.sources.file_references import (
     LARGE_BYTES,
     LARGE_SOURCE,
@@ -16,12 +16,12 @@ from strandline.stages.sources.file_references import (
     can_cut,
     cut_file,
 )
-from strandline.stages.sources.listing import FileListParams, ListedFile, list_files
+from strandline.stages.sources.listing import FileListParams, FileSource, ListedFile, list_files
 from strandline.stages.sources.opening import PACKED
 
 
 @register("jsonl-files")
-class JsonlFiles(SourceStage):
+class JsonlFiles(FileSource):
     """Lists JSON Lines files, each a source; `read-jsonl` turns them into rows."""
 
     class Params(FileListParams):
@@ -48,7 +48,7 @@ class JsonlFiles(SourceStage):
         Raises:
             OSError: a folder is missing or can't be read.
         """
-        for entry in list_files(self.params, self.count, self.note_gap):
+        for entry in list_files(self.params, self.count, self.note_gap, self.published):
             yield from self._cut(entry)
 
     def _cut(self, entry: ListedFile) -> Iterator[Source]:

@@ -8,7 +8,8 @@ from __future__ import annotations
 import heapq
 import os
 import stat as stat_module
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, suppress
 from enum import StrEnum
 from hashlib import blake2b
 from typing import Any, NamedTuple, Protocol
@@ -25,6 +26,7 @@ from strandline.stages.sources.globs import (
     parse_pattern,
 )
 from strandline.stages.sources.opening import digest_content
+from strandline.storage.outputs.published_files import PublishedFolder, listing_names
 from strandline.storage.protocols import (
     StoreRefusesError,
     describe_store_error,
@@ -46,10 +48,10 @@ _NO_VERSION = (
 
 
 class NoteGap(Protocol):
-    """Is told what was not looked at; see `SourceStage.note_gap`."""
+    """Is told what was not looked at."""
 
     def __call__(self, why: str, within: str = "") -> None:
-        """Note a gap."""
+        """See `SourceStage.note_gap`."""
 
 
 class StorageOptions(BaseModel):
@@ -160,6 +162,29 @@ class FileListParams(SourceStage.Params):
         return [(f"paths[{index}]", path) for index, path in enumerate(self.paths)]
 
 
+class FileSource(SourceStage):
+    """Lists files by patterns.
+
+    Attributes:
+        published: folders of other pipelines: only what they have out is listed there.
+    """
+
+    params: SourceStage.Params
+    published: Sequence[PublishedFolder] = ()
+
+    @property
+    def packed_under(self) -> str:
+        """Return how keys begin where a source is made of many files; else empty."""
+        return ""
+
+    @property
+    def may_list_nothing(self) -> bool:
+        """Return whether ledgers tell what there is, be it nothing."""
+        paths = [parse_pattern(path) for _, path in self.params.list_places()]
+        folders = [_find_folder(path, self.published) for path in paths]
+        return all(folder and folder.has_ledger for folder in folders)
+
+
 class ListedFile(NamedTuple):
     """One file of a listing.
 
@@ -179,7 +204,10 @@ class ListedFile(NamedTuple):
 
 
 def list_files(
-    params: FileListParams, count: Callable[[str], None], note_gap: NoteGap
+    params: FileListParams,
+    count: Callable[[str], None],
+    note_gap: NoteGap,
+    published: Sequence[PublishedFolder] = (),
 ) -> Iterator[ListedFile]:
     """Return every file that the patterns name, each once, in no particular order.
 
@@ -187,21 +215,16 @@ def list_files(
         params: patterns and bounds.
         count: called with a counter's name for each file that is left out, for whatever was not
             looked at, and for each pattern that names no file.
-        note_gap: called with a reason where files may be there that are not listed, and with the
-            path that was not looked at, as keys begin.
+        note_gap: called with a reason, and with a path as keys begin, where nobody has looked.
+        published: folders of other pipelines: only what they have out is listed there.
 
     Raises:
         OSError: a folder is missing or can't be read.
     """
-    entries = _list_all(params, count, note_gap)
+    entries = _list_all(params, count, note_gap, published)
     if params.limit is None:
         return entries
     return iter(heapq.nsmallest(params.limit, entries, key=lambda entry: _digest(entry.key)))
-
-
-def note_everywhere(note_gap: NoteGap) -> NoteGap:
-    """Return what notes gaps for sources of many files each, whose keys are no paths."""
-    return lambda why, within="": note_gap(why)  # noqa: ARG005 - where it is says nothing there
 
 
 def _digest(key: str) -> bytes:
@@ -209,7 +232,10 @@ def _digest(key: str) -> bytes:
 
 
 def _list_all(
-    params: FileListParams, count: Callable[[str], None], note_gap: NoteGap
+    params: FileListParams,
+    count: Callable[[str], None],
+    note_gap: NoteGap,
+    published: Sequence[PublishedFolder],
 ) -> Iterator[ListedFile]:
     exclusion = Exclusion(params.exclude)
     patterns = [parse_pattern(pattern) for pattern in params.paths]
@@ -219,7 +245,11 @@ def _list_all(
         else:
             report = _Report(count, note_gap)
             walk = _walk_folder(pattern, exclusion, report, follow=params.follow_symlinks)
-        found = False
+        folder = _find_folder(pattern, published)
+        is_ruled = folder is not None and folder.has_ledger
+        if folder is not None and is_ruled:
+            walk = _walk_published(folder, pattern, exclusion, walk, (count, note_gap))
+        found = is_ruled  # where a ledger knows of no outputs, nothing is missing
         for entry in walk:
             found = True
             if not _is_covered(entry.path, patterns[:index], exclusion):
@@ -228,6 +258,55 @@ def _list_all(
             # An empty folder may be one that nothing is mounted on.
             count(f"no file matches {params.paths[index]}")
             note_gap(f"no file matches {params.paths[index]}")
+
+
+def _find_folder(
+    pattern: PathPattern, published: Sequence[PublishedFolder]
+) -> PublishedFolder | None:
+    """Return the folder of another pipeline in which all lies that a pattern can name."""
+    base = f"{pattern.base.rstrip('/')}/"
+    return next((each for each in published if base.startswith(f"{each.root.rstrip('/')}/")), None)
+
+
+def _walk_published(
+    folder: PublishedFolder,
+    pattern: PathPattern,
+    exclusion: Exclusion,
+    walk: Iterator[ListedFile],
+    notes: tuple[Callable[[str], None], NoteGap],
+) -> Iterator[ListedFile]:
+    """Yield what a pipeline has out of the files that lie there; what it lacks is a gap."""
+    count, note_gap = notes
+    whose = f"pipeline {folder.pipeline}"
+    start = pattern.base.rstrip("/").removeprefix(folder.root.rstrip("/")).lstrip("/")
+    start += "/" if start else ""
+
+    def find_key(name: str) -> str | None:
+        below = name.removeprefix(start)
+        key = pattern.format_key(below)
+        is_named = name.startswith(start) and pattern.regex.match(below)
+        return key if is_named and not exclusion.holds(key) else None
+
+    with ExitStack() as stack:
+        try:
+            names = stack.enter_context(listing_names(folder, find_key))
+        except OSError as error:
+            count(f"not looked at: what {whose} has out")
+            note_gap(f"what {whose} has out can't be told: {error}", pattern.prefix.rstrip("/"))
+            yield from walk
+            return
+        for key in names.partial:  # it is written anew by the next attempt over there
+            count(what := f"left out: holds rows that {whose} has no more")
+            note_gap(f"{what}: {key!r}", key)
+        with suppress(FileNotFoundError):  # without outputs there need be no folder
+            for entry in filter(lambda entry: entry.key not in names.partial, walk):
+                if names.take(entry.key):
+                    yield entry
+                else:
+                    count(f"left out: no output of {whose}")
+        for key in names.list_missing():
+            count(what := f"not looked at: an output of {whose} that is not there")
+            note_gap(f"{what}: {key!r}", key)
 
 
 def _is_covered(path: str, earlier: list[PathPattern], exclusion: Exclusion) -> bool:
@@ -373,7 +452,7 @@ class _FolderWalk:
             return False
         if depth < len(pattern.leading) and not pattern.leading[depth].match(name):
             return False
-        if name.startswith(".") and not pattern.spells_dots:
+        if name.startswith(".") and not pattern.matches_hidden:
             return False
         if pattern.is_left_folder(name):
             self._report.count(_name_left(name))

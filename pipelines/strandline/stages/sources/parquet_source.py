@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 from strandline.plan.registry import register
 from strandline.plan.stage import Source, SourceStage
 from strandline.stages.sources.file_references import build_reference
-from strandline.stages.sources.listing import FileListParams, ListedFile, list_files
+from strandline.stages.sources.listing import FileListParams, FileSource, ListedFile, list_files
 from strandline.stages.sources.opening import open_binary
 
 GROUP_SUFFIX = r"#rg=\d+"
@@ -19,7 +19,7 @@ _TRIES = 2  # a store that does not answer once may do so at once
 
 
 @register("parquet-row-groups")
-class ParquetRowGroups(SourceStage):
+class ParquetRowGroups(FileSource):
     """Lists the row groups of Parquet files, each a source; `read-parquet` reads them."""
 
     class Params(FileListParams):
@@ -37,7 +37,7 @@ class ParquetRowGroups(SourceStage):
         Raises:
             OSError: a folder is missing or can't be read.
         """
-        for entry in list_files(self.params, self.count, self.note_gap):
+        for entry in list_files(self.params, self.count, self.note_gap, self.published):
             yield from list_groups(entry, build_reference(entry), self)
 
 

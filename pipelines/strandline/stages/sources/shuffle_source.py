@@ -7,15 +7,19 @@ from collections.abc import Iterator
 import pyarrow as pa
 
 from strandline.plan.registry import register
-from strandline.plan.stage import Source, SourceStage
-from strandline.stages.sources.buckets import build_file_table, digest_members
-from strandline.stages.sources.listing import FileListParams, list_files, note_everywhere
+from strandline.plan.stage import Source
+from strandline.stages.sources.buckets import build_file_table, digest_members, note_everywhere
+from strandline.stages.sources.listing import (
+    FileListParams,
+    FileSource,
+    list_files,
+)
 from strandline.stages.sources.opening import UnreadableFileError
 from strandline.stages.sources.shuffle_files import count_partitions
 
 
 @register("shuffle-partitions")
-class ShufflePartitions(SourceStage):
+class ShufflePartitions(FileSource):
     """Lists the partitions in files of the sink `shuffle`, each a source for `read-shuffle`."""
 
     class Params(FileListParams):
@@ -25,6 +29,10 @@ class ShufflePartitions(SourceStage):
     keeps_columns = False
     adds_columns = ("key", "path", "partition", "partitions")
 
+    @property
+    def packed_under(self) -> str:
+        return "partition"
+
     def list_sources(self) -> Iterator[Source]:
         """Yield every partition, whose version changes with any of the files.
 
@@ -33,7 +41,7 @@ class ShufflePartitions(SourceStage):
         """
         # A partition is of all files: no path tells of which a file would be.
         note_gap = note_everywhere(self.note_gap)
-        entries = sorted(list_files(self.params, self.count, note_gap))
+        entries = sorted(list_files(self.params, self.count, note_gap, self.published))
         if not entries:
             return
         try:

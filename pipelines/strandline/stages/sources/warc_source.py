@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pydantic import Field
 
 from strandline.plan.registry import register
-from strandline.plan.stage import Source, SourceStage
+from strandline.plan.stage import Source
 from strandline.stages.sources.file_references import (
     LARGE_BYTES,
     LARGE_SOURCE,
@@ -15,14 +15,14 @@ from strandline.stages.sources.file_references import (
     can_cut,
     cut_file,
 )
-from strandline.stages.sources.listing import FileListParams, ListedFile, list_files
+from strandline.stages.sources.listing import FileListParams, FileSource, ListedFile, list_files
 
 # Others can't be opened in the middle.
 _CUT = (".gz", ".warc", ".wet", ".wat")
 
 
 @register("warc-files")
-class WarcFiles(SourceStage):
+class WarcFiles(FileSource):
     """Lists WARC and WET files, or ranges of their bytes, each a source for `read-warc`."""
 
     class Params(FileListParams):
@@ -49,7 +49,7 @@ class WarcFiles(SourceStage):
         Raises:
             OSError: a folder is missing or can't be read.
         """
-        for entry in list_files(self.params, self.count, self.note_gap):
+        for entry in list_files(self.params, self.count, self.note_gap, self.published):
             yield from self._cut(entry)
 
     def _cut(self, entry: ListedFile) -> Iterator[Source]:

@@ -1,0 +1,117 @@
+"""What other pipelines have out where a pipeline lists its sources, by the word of their ledgers.
+
+Whose an output folder is stands in its owner's file, so that it does not matter who has put a plain
+folder or URL in the location of `{pipeline: NAME}`. It must not know what is read there, nor when.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+
+from strandline.ledger.errors import LedgerError
+from strandline.ledger.store.store import Store
+from strandline.plan.errors import StrandlineError
+from strandline.stages.sources.globs import is_url, parse_pattern
+from strandline.stages.sources.listing import FileSource
+from strandline.storage.errors import VolumeError
+from strandline.storage.layout import PipelineFolder
+from strandline.storage.outputs.outputs import name_output, name_shared
+from strandline.storage.outputs.ownership import Owner, read_owner
+from strandline.storage.outputs.published_files import OutputFile
+
+# What answers here is a web server, which knows no output folders.
+_WEB = ("http://", "https://")
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerOutputs:
+    """The output folder of a pipeline; see `PublishedFolder`.
+
+    Attributes:
+        root: as patterns have it.
+        pipeline: `namespace/name`.
+        within: how keys of what is listed there begin.
+        ledger: its folder; None: it does not lie on this volume.
+    """
+
+    root: str
+    pipeline: str
+    within: str
+    ledger: Path | None
+
+    @property
+    def has_ledger(self) -> bool:
+        return self.ledger is not None
+
+    def list_files(self) -> Iterator[OutputFile]:
+        assert self.ledger is not None  # else nobody asks
+        try:
+            with closing(Store(self.ledger, readonly=True)) as store:
+                yield from _list_files(store)
+        except (LedgerError, VolumeError) as error:
+            raise OSError(str(error)) from error
+
+
+def find_published(source: FileSource, volume: Path, reader: str) -> tuple[LedgerOutputs, ...]:
+    """Return the outputs of other pipelines among what a source lists.
+
+    Args:
+        volume: where the ledgers of other pipelines are looked for.
+        reader: the pipeline that lists, `namespace/name`.
+    """
+    found: dict[str, LedgerOutputs] = {}
+    for _, path in source.params.list_places():
+        pattern = parse_pattern(path)
+        whole = f"{pattern.base.rstrip('/')}/{pattern.rest}"
+        locations = [(pattern.base, pattern.prefix), *([(whole, path)] if pattern.is_plain else [])]
+        for location, key in locations:
+            for root, owner in _find_owner(location):
+                if owner.pipeline != reader and location not in found:
+                    ledger = _find_ledger(volume, owner)
+                    found[location] = LedgerOutputs(root, owner.pipeline, key.rstrip("/"), ledger)
+    return tuple(found.values())
+
+
+def _find_owner(location: str) -> Iterator[tuple[str, Owner]]:
+    """Yield the output folder that a location is or lies in, with its owner."""
+    if location.startswith(_WEB):
+        return
+    # A store is asked over the network: only for the folder that a reference stands for.
+    roots = [location] if is_url(location) else [location, *map(str, Path(location).parents)]
+    for root in roots:
+        try:
+            owner = read_owner(root)
+        except (StrandlineError, OSError, ValueError, ImportError):
+            continue  # what can't be read is nobody's as far as we know; the listing says why
+        if owner is not None:
+            yield root, owner
+            return
+
+
+def _find_ledger(volume: Path, owner: Owner) -> Path | None:
+    """Return where the owner's ledger lies on the volume, if it does."""
+    namespace, _, name = owner.pipeline.partition("/")
+    if not namespace or not name or "/" in name or ".." in {namespace, name}:
+        return None
+    path = PipelineFolder.of(volume, namespace, name).ledger
+    try:
+        with closing(Store(path, readonly=True)) as store:
+            return path if store.read_meta("id") == owner.ledger else None
+    except LedgerError:  # it is not there, or of another version
+        return None
+    except VolumeError:
+        return path  # whoever lists says that it can't be read
+
+
+def _list_files(store: Store) -> Iterator[OutputFile]:
+    for source, _, record in store.list_records():
+        for output in record.outputs:
+            if output.part is None:
+                yield OutputFile(name_output(source, output))
+    for file, facts in store.list_shared():
+        is_whole = facts.live == facts.rows
+        for suffix, *_ in facts.list_files():
+            yield OutputFile(name_shared(file, suffix), is_whole)

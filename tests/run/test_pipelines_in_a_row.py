@@ -1,0 +1,302 @@
+"""What a pipeline no longer has out is gone for all that read it, whatever the sinks are."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import fsspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipeline_runs import Passes
+from strandline.run.attempt.outcome import AttemptResult
+from strandline.run.attempt.partitions import ListingError
+from strandline.storage.layout import PipelineFolder
+from strandline_api.outcome.exit_codes import ExitCode
+
+FIRST, SECOND = "first", "second"
+SHARED = {"targetBytes": 1 << 20}
+# The first one's sink, and how the second reads what it has written.
+HANDS: dict[str, tuple[Any, str, str, str]] = {
+    "jsonl": ({"use": "jsonl"}, "jsonl-files", "read-jsonl", "**/*.jsonl"),
+    "parquet": ({"use": "parquet"}, "parquet-row-groups", "read-parquet", "**/*.parquet"),
+    "shared jsonl": ({"use": "jsonl", "with": SHARED}, "jsonl-files", "read-jsonl", "**/*.jsonl"),
+    "shared parquet": (
+        {"use": "parquet", "with": SHARED},
+        "parquet-row-groups",
+        "read-parquet",
+        "shared/**/*.parquet",
+    ),
+}
+
+
+@pytest.fixture
+def passes(tmp_path: Path) -> Passes:
+    return Passes(tmp_path)
+
+
+def write(passes: Passes, **texts: str) -> None:
+    """Write files of a row for each letter; no letters: the file goes."""
+    folder = passes.folder / "in"
+    folder.mkdir(exist_ok=True)
+    for name, text in texts.items():
+        path = folder / f"{name}.jsonl"
+        if text:
+            path.write_text("\n".join(json.dumps({"letter": letter}) for letter in text))
+        else:
+            path.unlink(missing_ok=True)
+
+
+def run_first(
+    passes: Passes, sink: Any, *, on_removed: str = "Delete", **spec: Any
+) -> AttemptResult:
+    paths = [f"{passes.folder}/in/*.jsonl"]
+    source = {"use": "jsonl-files", "with": {"paths": paths, "onRemoved": on_removed}}
+    return passes.run(FIRST, source=source, stages=[{"use": "read-jsonl"}], sink=sink, **spec)
+
+
+def run_second(
+    passes: Passes, hand: str, *more: str, sink: Any = None, **source: Any
+) -> AttemptResult:
+    _, use, reader, files = HANDS[hand]
+    paths = [{"pipeline": FIRST, "files": files}, *more]
+    return passes.run(
+        SECOND,
+        source={"use": use, "with": {"paths": paths} | source},
+        stages=[{"use": reader}],
+        sink=sink or {"use": "jsonl"},
+    )
+
+
+def read(passes: Passes) -> str:
+    rows = passes.read_rows(SECOND, "letter")
+    assert passes.find_problems(SECOND) == []
+    return "".join(sorted(rows.elements()))
+
+
+@pytest.mark.parametrize("hand", HANDS)
+@pytest.mark.parametrize("on_removed", ["Keep", "Delete"])
+def test_a_source_that_changes_is_there_once(passes: Passes, hand: str, on_removed: str) -> None:
+    write(passes, one="abc", two="de")
+    run_first(passes, HANDS[hand][0])
+    run_second(passes, hand, onRemoved=on_removed)
+    assert read(passes) == "abcde"
+    write(passes, one="abX")
+    run_first(passes, HANDS[hand][0])
+    assert run_second(passes, hand, onRemoved=on_removed).code is ExitCode.COMPLETE
+    assert read(passes) == "Xabde"
+    write(passes, two="")
+    run_first(passes, HANDS[hand][0])
+    run_second(passes, hand, onRemoved=on_removed)
+    assert read(passes) == "Xab"
+
+
+@pytest.mark.parametrize(
+    "sink", [{"use": "parquet", "with": SHARED}, {"use": "jsonl", "with": SHARED}]
+)
+def test_files_that_the_second_shares_lose_what_is_gone(passes: Passes, sink: Any) -> None:
+    write(passes, one="abc", two="de", three="f")
+    run_first(passes, HANDS["jsonl"][0])
+    run_second(passes, "jsonl", sink=sink)
+    write(passes, one="X", two="")
+    run_first(passes, HANDS["jsonl"][0])
+    run_second(passes, "jsonl", sink=sink)
+    assert read(passes) == "Xf"
+
+
+@pytest.mark.parametrize("hand", HANDS)
+def test_the_last_output_that_goes_takes_all_along(passes: Passes, hand: str) -> None:
+    """That nothing is listed is mostly a mistake; here a ledger says that there is nothing."""
+    write(passes, one="abc")
+    run_first(passes, HANDS[hand][0])
+    run_second(passes, hand)
+    write(passes, one="")
+    (passes.folder / "in/empty.jsonl").write_text("")
+    run_first(passes, HANDS[hand][0])
+    second = run_second(passes, hand)
+    assert (second.code, second.standing.removed) == (ExitCode.COMPLETE, 1)
+    assert read(passes) == ""
+
+
+@given(
+    st.sampled_from(sorted(HANDS)),
+    st.lists(
+        st.dictionaries(st.sampled_from(["one", "two", "three"]), st.text("abcd", max_size=3)),
+        min_size=1,
+        max_size=4,
+    ),
+)
+def test_law_the_second_has_what_the_first_has(
+    tmp_path_factory: pytest.TempPathFactory, hand: str, edits: list[dict[str, str]]
+) -> None:
+    passes = Passes(tmp_path_factory.mktemp("passes"))
+    write(passes, always="z")
+    for edit in edits:
+        write(passes, **edit)
+        run_first(passes, HANDS[hand][0])
+        run_second(passes, hand)
+        assert passes.read_rows(SECOND, "letter") == passes.read_rows(FIRST, "letter")
+        assert passes.find_problems(SECOND) == []
+
+
+def test_files_of_ones_own_keep_what_was_asked_for(passes: Passes) -> None:
+    own = passes.folder / "own"
+    own.mkdir()
+    for name in "xy":
+        (own / f"{name}.jsonl").write_text(json.dumps({"letter": name}))
+    write(passes, one="a", two="b")
+    run_first(passes, HANDS["jsonl"][0])
+    run_second(passes, "jsonl", f"{own}/*.jsonl")
+    (own / "x.jsonl").unlink()
+    write(passes, one="")
+    run_first(passes, HANDS["jsonl"][0])
+    second = run_second(passes, "jsonl", f"{own}/*.jsonl")
+    assert second.standing.removed == 1
+    assert read(passes) == "bxy"
+
+
+def test_what_lies_there_beside_outputs_is_left_out_and_counted(passes: Passes) -> None:
+    write(passes, one="a")
+    run_first(passes, HANDS["jsonl"][0])
+    stray = passes.find_output(FIRST) / "abc/of-a-task-in-flight.jsonl"
+    stray.parent.mkdir()
+    stray.write_text(json.dumps({"letter": "z"}))
+    second = run_second(passes, "jsonl")
+    assert read(passes) == "a"
+    counters = second.counts["jsonl-files"].counters
+    assert counters == {"left out: no output of pipeline default/first": 1}
+
+
+def test_an_output_that_is_lost_is_not_gone(passes: Passes) -> None:
+    write(passes, one="a", two="b")
+    run_first(passes, HANDS["jsonl"][0])
+    run_second(passes, "jsonl")
+    lost = min(passes.find_output(FIRST).rglob("*.jsonl"))
+    lost.unlink()
+    second = run_second(passes, "jsonl")
+    assert second.standing.removed == 0
+    assert read(passes) == "ab"
+    name = "not looked at: an output of pipeline default/first that is not there"
+    assert second.counts["jsonl-files"].counters == {name: 1}
+
+
+def test_a_folder_that_is_not_mounted_deletes_nothing(passes: Passes) -> None:
+    write(passes, one="a")
+    run_first(passes, HANDS["jsonl"][0])
+    run_second(passes, "jsonl")
+    output = passes.find_output(FIRST)
+    output.rename(output.with_name("away"))
+    output.mkdir()
+    with pytest.raises(Exception, match="lists no sources"):
+        run_second(passes, "jsonl")
+    assert read(passes) == "a"
+
+
+def test_a_ledger_that_cant_be_read_deletes_nothing(
+    passes: Passes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(passes, one="a", two="b")
+    run_first(passes, HANDS["jsonl"][0])
+    run_second(passes, "jsonl")
+    write(passes, one="")
+    run_first(passes, HANDS["jsonl"][0])
+
+    def refuse(_: object) -> object:
+        msg = "no answer"
+        raise OSError(msg)
+
+    monkeypatch.setattr("strandline.run.published_outputs._list_files", refuse)
+    second = run_second(passes, "jsonl")
+    assert second.standing.removed == 0
+    name = "not looked at: what pipeline default/first has out"
+    assert second.counts["jsonl-files"].counters == {name: 1}
+
+
+def test_a_plain_folder_of_a_pipeline_is_read_as_its_name_is(passes: Passes) -> None:
+    """A cluster's operator puts folders in the place of names."""
+    write(passes, one="a", two="b")
+    run_first(passes, HANDS["jsonl"][0])
+    source = {"use": "jsonl-files", "with": {"paths": [f"{passes.find_output(FIRST)}/**/*.jsonl"]}}
+    stages, sink = [{"use": "read-jsonl"}], {"use": "jsonl"}
+    passes.run(SECOND, source=source, stages=stages, sink=sink)
+    write(passes, one="X")
+    run_first(passes, HANDS["jsonl"][0])
+    passes.run(SECOND, source=source, stages=stages, sink=sink)
+    assert read(passes) == "Xb"
+
+
+def test_outputs_in_a_store_are_read_by_the_ledgers_word(passes: Passes) -> None:
+    store = fsspec.filesystem("memory")
+    url = f"memory://in-a-row/{passes.folder.name}"
+    storage = {"output": {"url": url}}
+    write(passes, one="ab", two="c")
+    run_first(passes, HANDS["jsonl"][0], storage=storage)
+    run_second(passes, "jsonl")
+    assert read(passes) == "abc"
+    write(passes, one="X")
+    run_first(passes, HANDS["jsonl"][0], storage=storage)
+    store.pipe_file(f"{url}/abc/stray.jsonl", b'{"letter": "z"}')
+    run_second(passes, "jsonl")
+    assert read(passes) == "Xc"
+
+
+def test_buckets_of_what_is_gone_go(passes: Passes) -> None:
+    def run_packed() -> AttemptResult:
+        return passes.run(
+            SECOND,
+            source={
+                "use": "files",
+                "with": {"paths": [{"pipeline": FIRST, "files": "**/*.jsonl"}], "buckets": 5},
+            },
+            stages=[{"use": "read-jsonl"}],
+            sink={"use": "jsonl"},
+        )
+
+    write(passes, **{letter: letter for letter in "abcdefgh"})
+    run_first(passes, HANDS["jsonl"][0])
+    run_packed()
+    assert read(passes) == "abcdefgh"
+    write(passes, **dict.fromkeys("abcdefg", ""))
+    run_first(passes, HANDS["jsonl"][0])
+    assert run_packed().standing.removed > 0
+    assert read(passes) == "h"
+
+
+def test_a_shared_file_that_waits_to_be_written_anew_is_not_read(
+    passes: Passes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sink = HANDS["shared jsonl"][0]
+    write(passes, one="a", two="b")
+    run_first(passes, sink)
+    run_second(passes, "shared jsonl")
+    with monkeypatch.context() as patch:  # as a kill would
+        patch.setattr("strandline.run.attempt.attempt._tidy_shared", lambda *_: [])
+        write(passes, one="")
+        run_first(passes, sink)
+    with pytest.raises(ListingError, match="holds rows that pipeline default/first has no more"):
+        run_second(passes, "shared jsonl")
+    assert read(passes) == "ab"
+    run_first(passes, sink)
+    run_second(passes, "shared jsonl")
+    assert read(passes) == "b"
+
+
+def test_a_pipeline_of_another_volume_is_not_asked(passes: Passes) -> None:
+    write(passes, one="a", two="b")
+    run_first(passes, HANDS["jsonl"][0])
+    run_second(passes, "jsonl")
+    ledger = PipelineFolder.of(passes.volume, "default", FIRST).ledger
+    write(passes, one="")
+    run_first(passes, HANDS["jsonl"][0])
+    stray = passes.find_output(FIRST) / "abc/stray.jsonl"
+    stray.parent.mkdir()
+    stray.write_text(json.dumps({"letter": "z"}))
+    source = {"use": "jsonl-files", "with": {"paths": [f"{passes.find_output(FIRST)}/**/*.jsonl"]}}
+    ledger.rename(ledger.with_name("elsewhere"))
+    passes.run(SECOND, source=source, stages=[{"use": "read-jsonl"}], sink={"use": "jsonl"})
+    # Which files are outputs is not known, but those that are not there are gone.
+    assert passes.read_rows(SECOND, "letter") == Counter("bz")
