@@ -1,7 +1,7 @@
 """What other pipelines have out where a pipeline lists its sources, by the word of their ledgers.
 
 Whose an output folder is stands in its owner's file, so that it does not matter who has put a plain
-folder or URL in the location of `{pipeline: NAME}`. It must not know what is read there, nor when.
+folder or URL in the place of `{pipeline: NAME}`. It must not know what is read there, nor when.
 """
 
 from __future__ import annotations
