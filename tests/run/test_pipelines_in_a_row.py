@@ -229,18 +229,20 @@ def test_a_plain_folder_of_a_pipeline_is_read_as_its_name_is(passes: Passes) -> 
     assert read(passes) == "Xb"
 
 
-def test_outputs_in_a_store_are_read_by_the_ledgers_word(passes: Passes) -> None:
+@pytest.mark.parametrize("hand", ["jsonl", "shared parquet"])
+def test_outputs_in_a_store_are_read_by_the_ledgers_word(passes: Passes, hand: str) -> None:
     store = fsspec.filesystem("memory")
     url = f"memory://in-a-row/{passes.folder.name}"
     storage = {"output": {"url": url}}
     write(passes, one="ab", two="c")
-    run_first(passes, HANDS["jsonl"][0], storage=storage)
-    run_second(passes, "jsonl")
+    run_first(passes, HANDS[hand][0], storage=storage)
+    run_second(passes, hand)
     assert read(passes) == "abc"
     write(passes, one="X")
-    run_first(passes, HANDS["jsonl"][0], storage=storage)
-    store.pipe_file(f"{url}/abc/stray.jsonl", b'{"letter": "z"}')
-    run_second(passes, "jsonl")
+    run_first(passes, HANDS[hand][0], storage=storage)
+    for name in ("abc/stray.jsonl", "shared/abc/stray.parquet"):
+        store.pipe_file(f"{url}/{name}", b'{"letter": "z"}')
+    run_second(passes, hand)
     assert read(passes) == "Xc"
 
 

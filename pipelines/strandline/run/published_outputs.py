@@ -24,6 +24,8 @@ from strandline.storage.outputs.published_files import OutputFile
 
 # What answers here is a web server, which knows no output folders.
 _WEB = ("http://", "https://")
+_DEEPEST = 2  # folders below the root of outputs
+_SLASHES = 3  # of a URL that names a bucket and a folder in it
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +81,11 @@ def _find_owner(location: str) -> Iterator[tuple[str, Owner]]:
     """Yield the output folder that a location is or lies in, with its owner."""
     if location.startswith(_WEB):
         return
-    # A store is asked over the network: only for the folder that a reference stands for.
-    roots = [location] if is_url(location) else [location, *map(str, Path(location).parents)]
+    roots = [location, *map(str, Path(location).parents)]
+    if is_url(location):
+        # A store is asked over the network, so no more often than a pattern may lie below outputs.
+        depth = min(_DEEPEST, location.count("/") - _SLASHES)
+        roots = [location.rsplit("/", up)[0] for up in range(max(depth, 0) + 1)]
     for root in roots:
         try:
             owner = read_owner(root)
