@@ -108,6 +108,15 @@ def test_plan_counts_what_would_be_skipped(project: Project, run: Call, call: Ca
     assert "sources      4 listed, 2 to be skipped" in text
 
 
+def test_plan_says_what_it_has_not_looked_at(project: Project, call: Call) -> None:
+    (project.path / "in/gone.txt").symlink_to(project.path / "nowhere")
+    lines = call("plan", "pipeline.yaml", "--list").stdout.splitlines()
+    at = lines.index("sources      3 listed, 0 to be skipped")
+    assert lines[at + 1].strip() == "not looked at: a link that leads nowhere: 1"
+    plan = json.loads(call("plan", "pipeline.yaml", "--list", "--json").stdout)
+    assert plan["sources"]["counters"] == {"not looked at: a link that leads nowhere": 1}
+
+
 def test_plan_shows_groups_and_how_evenly_they_spread(project: Project, call: Call) -> None:
     for number in range(10, 15):
         (project.path / f"in/{number}.txt").write_text("more")

@@ -5,7 +5,8 @@ Pure: a plan and facts of its ledger in, text or plain data out.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from strandline.cli.views.format import align, format_amount, format_bytes, format_count
@@ -54,11 +55,13 @@ class ListingFacts(NamedTuple):
         sources: how many there are; a group is one.
         skipped: those of them that a run would skip.
         balance: how groups of sources that share storage spread; None where none are asked for.
+        counters: what the source has counted, such as what it has not looked at.
     """
 
     sources: int
     skipped: int
     balance: Balance | None = None
+    counters: Mapping[str, int] = MappingProxyType({})
 
 
 class PlanFacts(NamedTuple):
@@ -93,6 +96,8 @@ def describe_plan(facts: PlanFacts, width: int | None = None) -> list[str]:
     ]
     if facts.listing is not None:
         heads.append(("sources", _describe_listing(facts.listing)))
+        counters = sorted(facts.listing.counters.items())
+        heads += [("", f"{name}: {format_count(count)}") for name, count in counters]
     if plan.partitioned_by:
         heads += _describe_groups(plan, facts.listing)
     if facts.chaining is not None:
@@ -137,7 +142,7 @@ def render_plan(facts: PlanFacts) -> dict[str, Any]:
         "changes": ledger.changes if ledger else [],
         "onChange": facts.on_change.value,
         "refused": list(facts.unmet),
-        "sources": listing and {"total": listing.sources, "skipped": listing.skipped},
+        "sources": listing and _render_listing(listing),
         "groups": listing and listing.balance and _render_groups(listing.balance),
         "chained": facts.chaining and _render_chaining(facts.chaining),
     }
@@ -161,6 +166,11 @@ def _describe_ledger(ledger: LedgerPreview | None) -> str:
 
 def _describe_listing(listing: ListingFacts) -> str:
     return f"{format_count(listing.sources)} listed, {format_count(listing.skipped)} to be skipped"
+
+
+def _render_listing(listing: ListingFacts) -> dict[str, Any]:
+    counted = {"counters": dict(listing.counters)} if listing.counters else {}
+    return {"total": listing.sources, "skipped": listing.skipped} | counted
 
 
 def _describe_groups(plan: PipelinePlan, listing: ListingFacts | None) -> list[tuple[str, str]]:

@@ -38,7 +38,7 @@ from strandline.plan.partition import pack
 from strandline.plan.pipeline import PipelinePlan
 from strandline.run.attempt.engines import find_unmet_here
 from strandline.run.attempt.output_location import make_claim
-from strandline.run.attempt.partitions import find_chaining, open_listing
+from strandline.run.attempt.partitions import find_chaining, open_source
 from strandline.run.code.requirements import check_requirements
 from strandline.run.manifest.manifest import Manifest, read_manifest
 from strandline_api.documents.problems import SpecError
@@ -132,7 +132,8 @@ def plan(
 
 
 def _plan_one(manifest: Manifest, volume: Path, workers: int | None, *, lists: bool) -> PlanFacts:
-    count = partial(_count_listing, workers=workers or _count_workers(manifest.plan))
+    workers = workers or _count_workers(manifest.plan)
+    count = partial(_count_listing, workers=workers, volume=volume)
     facts = _gather_facts(manifest, volume, count if lists else None)
     unmet = find_unmet_here(manifest.plan, manifest.pipeline.spec.engine)
     chaining = find_chaining(manifest.plan, time.monotonic)
@@ -188,15 +189,18 @@ def _gather_facts(
     return PlanFacts(plan, on_change, output, ledger, listing)
 
 
-def _count_listing(plan: PipelinePlan, store: Store | None, workers: int) -> ListingFacts:
-    listing, skipped, sizes = open_listing(plan), 0, list[int]()
+def _count_listing(
+    plan: PipelinePlan, store: Store | None, workers: int, volume: Path
+) -> ListingFacts:
+    (source, listing), skipped, sizes = open_source(plan, volume), 0, list[int]()
     while not listing.is_ended:
         batch = listing.draw()
         if store:
             skipped += len(batch) - len(store.find_unfinished([listed for listed, _ in batch]))
         if plan.partitioned_by:
             sizes += [len((source.meta or {})["members"]) for _, source in batch]
-    return ListingFacts(listing.listed, skipped, pack(sizes, workers) if sizes else None)
+    balance = pack(sizes, workers) if sizes else None
+    return ListingFacts(listing.listed, skipped, balance, dict(source.counters))
 
 
 def _count_workers(plan: PipelinePlan) -> int:
