@@ -19,6 +19,7 @@ from strandline.storage.layout import PipelineFolder
 from strandline_api.outcome.exit_codes import ExitCode
 
 FIRST, SECOND = "first", "second"
+STRAY = f"abc/abc{0:029x}/of-a-task-in-flight.jsonl"
 SHARED = {"targetBytes": 1 << 20}
 # The first one's sink, and how the second reads what it has written.
 HANDS: dict[str, tuple[Any, str, str, str]] = {
@@ -162,13 +163,30 @@ def test_files_of_ones_own_keep_what_was_asked_for(passes: Passes) -> None:
 def test_what_lies_there_beside_outputs_is_left_out_and_counted(passes: Passes) -> None:
     write(passes, one="a")
     run_first(passes, HANDS["jsonl"][0])
-    stray = passes.find_output(FIRST) / "abc/of-a-task-in-flight.jsonl"
-    stray.parent.mkdir()
+    stray = passes.find_output(FIRST) / STRAY
+    stray.parent.mkdir(parents=True)
     stray.write_text(json.dumps({"letter": "z"}))
     second = run_second(passes, "jsonl")
     assert read(passes) == "a"
     counters = second.counts["jsonl-files"].counters
     assert counters == {"left out: no output of pipeline default/first": 1}
+
+
+def test_files_of_ones_own_may_lie_in_a_folder_that_another_pipeline_writes_to(
+    passes: Passes,
+) -> None:
+    write(passes, one="a", two="b")
+    sink = {"use": "parquet", "with": {"path": str(passes.folder)}}
+    run_first(passes, sink)
+    source = {"use": "jsonl-files", "with": {"paths": [f"{passes.folder}/in/*.jsonl"]}}
+    stages, to = [{"use": "read-jsonl"}], {"use": "jsonl"}
+    passes.run(SECOND, source=source, stages=stages, sink=to)
+    write(passes, one="")
+    second = passes.run(SECOND, source=source, stages=stages, sink=to)
+    assert (second.standing.removed, read(passes)) == (0, "ab")
+    all_there = {"use": "jsonl-files", "with": {"paths": [f"{passes.folder}/**/two.jsonl"]}}
+    passes.run("third", source=all_there, stages=stages, sink=to)
+    assert passes.read_rows("third", "letter") == Counter("b")
 
 
 def test_an_output_that_is_lost_is_not_gone(passes: Passes) -> None:
@@ -240,7 +258,7 @@ def test_outputs_in_a_store_are_read_by_the_ledgers_word(passes: Passes, hand: s
     assert read(passes) == "abc"
     write(passes, one="X")
     run_first(passes, HANDS[hand][0], storage=storage)
-    for name in ("abc/stray.jsonl", "shared/abc/stray.parquet"):
+    for name in (STRAY, "shared/abc/stray.parquet"):
         store.pipe_file(f"{url}/{name}", b'{"letter": "z"}')
     run_second(passes, hand)
     assert read(passes) == "Xc"
@@ -294,8 +312,8 @@ def test_a_pipeline_of_another_volume_is_not_asked(passes: Passes) -> None:
     ledger = PipelineFolder.of(passes.volume, "default", FIRST).ledger
     write(passes, one="")
     run_first(passes, HANDS["jsonl"][0])
-    stray = passes.find_output(FIRST) / "abc/stray.jsonl"
-    stray.parent.mkdir()
+    stray = passes.find_output(FIRST) / STRAY
+    stray.parent.mkdir(parents=True)
     stray.write_text(json.dumps({"letter": "z"}))
     source = {"use": "jsonl-files", "with": {"paths": [f"{passes.find_output(FIRST)}/**/*.jsonl"]}}
     ledger.rename(ledger.with_name("elsewhere"))

@@ -20,7 +20,7 @@ from strandline.storage.errors import VolumeError
 from strandline.storage.layout import PipelineFolder
 from strandline.storage.outputs.outputs import name_output, name_shared
 from strandline.storage.outputs.ownership import Owner, read_owner
-from strandline.storage.outputs.published_files import OutputFile
+from strandline.storage.outputs.published_files import OutputFile, may_hold_outputs
 
 # What answers here is a web server, which knows no output folders.
 _WEB = ("http://", "https://")
@@ -71,7 +71,9 @@ def find_published(source: FileSource, volume: Path, reader: str) -> tuple[Ledge
         locations = [(pattern.base, pattern.prefix), *([(whole, path)] if pattern.is_plain else [])]
         for location, key in locations:
             for root, owner in _find_owner(location):
-                if owner.pipeline != reader and location not in found:
+                below = location.rstrip("/").removeprefix(root.rstrip("/")).strip("/")
+                is_read = owner.pipeline != reader and may_hold_outputs(below)
+                if is_read and location not in found:
                     ledger = _find_ledger(volume, owner)
                     found[location] = LedgerOutputs(root, owner.pipeline, key.rstrip("/"), ledger)
     return tuple(found.values())

@@ -300,7 +300,7 @@ def _walk_published(
             note_gap(f"{what}: {key!r}", key)
         with suppress(FileNotFoundError):  # without outputs there need be no folder
             for entry in filter(lambda entry: entry.key not in names.partial, walk):
-                if names.take(entry.key):
+                if names.take(entry.key, start + entry.key.removeprefix(pattern.prefix)):
                     yield entry
                 else:
                     count(f"left out: no output of {whose}")

@@ -7,12 +7,31 @@ is asked is not known here, nor what a file is read for.
 
 from __future__ import annotations
 
+import re
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import NamedTuple, Protocol
 
+from strandline.storage.outputs.outputs import FAN_OUT, NO_OUTPUTS, SHARED
 from strandline.storage.outputs.temporary import spooling
+
+_FAN = f"[0-9a-f]{{{FAN_OUT}}}"
+_OUTPUT = re.compile(f"({_FAN}/[0-9a-f]{{32}}|{SHARED}/{_FAN})/[^/]+")
+_ABOVE = re.compile(f"|{_FAN}(/[0-9a-f]{{32}})?|{SHARED}(/{_FAN})?")
+
+
+def is_named_as_output(name: str) -> bool:
+    """Return whether a file below the root of outputs is called as outputs are, or describes them.
+
+    Whoever writes to a folder that holds other things has these beside its outputs.
+    """
+    return name in NO_OUTPUTS or _OUTPUT.fullmatch(name) is not None
+
+
+def may_hold_outputs(folder: str) -> bool:
+    """Return whether outputs may lie in a folder, by its name below their root."""
+    return _ABOVE.fullmatch(folder) is not None
 
 
 class OutputFile(NamedTuple):
@@ -64,8 +83,14 @@ class PublishedNames:
         else:
             self.partial.append(key)
 
-    def take(self, key: str) -> bool:
-        """Return whether a file that lies there is out."""
+    def take(self, key: str, name: str) -> bool:
+        """Return whether a file that lies there is out, or is none of those that are written there.
+
+        Args:
+            name: below the root of outputs.
+        """
+        if not is_named_as_output(name):
+            return True
         query = "UPDATE files SET is_seen = 1 WHERE key = ?"
         return self._spool.execute(query, (key,)).rowcount > 0
 
