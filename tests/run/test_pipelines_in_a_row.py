@@ -247,6 +247,19 @@ def test_a_plain_folder_of_a_pipeline_is_read_as_its_name_is(passes: Passes) -> 
     assert read(passes) == "Xb"
 
 
+def test_a_ledger_that_is_damaged_deletes_nothing(passes: Passes) -> None:
+    write(passes, one="a", two="b")
+    run_first(passes, HANDS["jsonl"][0])
+    output = passes.find_output(FIRST)
+    source = {"use": "jsonl-files", "with": {"paths": [f"{output}/**/*.jsonl"]}}
+    stages, sink = [{"use": "read-jsonl"}], {"use": "jsonl"}
+    passes.run(SECOND, source=source, stages=stages, sink=sink)
+    (output.parent / "ledger/data.mdb").write_bytes(b"no ledger" * 1000)
+    min(output.rglob("*.jsonl")).unlink()
+    second = passes.run(SECOND, source=source, stages=stages, sink=sink)
+    assert (second.standing.removed, read(passes)) == (0, "ab")
+
+
 @pytest.mark.parametrize("hand", ["jsonl", "shared parquet"])
 def test_outputs_in_a_store_are_read_by_the_ledgers_word(passes: Passes, hand: str) -> None:
     store = fsspec.filesystem("memory")

@@ -36,7 +36,7 @@ class LedgerOutputs:
         root: as patterns have it.
         pipeline: `namespace/name`.
         within: how keys of what is listed there begin.
-        ledger: its folder; None: it does not lie on this volume.
+        ledger: its folder, be it that it can't be read; None: it does not lie on this volume.
     """
 
     root: str
@@ -107,10 +107,9 @@ def _find_ledger(volume: Path, owner: Owner) -> Path | None:
     try:
         with closing(Store(path, readonly=True)) as store:
             return path if store.read_meta("id") == owner.ledger else None
-    except LedgerError:  # it is not there, or of another version
-        return None
-    except VolumeError:
-        return path  # whoever lists says that it can't be read
+    except (LedgerError, VolumeError):
+        # One that is there and can't be read now is no reason to go by what lies in the folder.
+        return path if (path / "data.mdb").exists() else None
 
 
 def _list_files(store: Store) -> Iterator[OutputFile]:
