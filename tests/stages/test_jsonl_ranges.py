@@ -85,7 +85,7 @@ def test_tasks_are_bounded_by_bytes_and_by_rows_and_come_one_by_one(tmp_path: Pa
     path.write_text("".join(json.dumps(row) + "\n" for row in rows) + "oops\n")
     (source,) = JsonlFiles(paths=[str(path)]).list_sources()
 
-    tasks = ReadJsonl(max_bytes=3000, max_rows=15).process(Task(source.data))
+    tasks = ReadJsonl(max_task_bytes=3000, max_rows=15).process(Task(source.data))
 
     first = next(tasks)  # what is bad further below is not read yet
     assert first.table.num_rows == 6

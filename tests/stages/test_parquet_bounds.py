@@ -43,7 +43,7 @@ def test_law_tasks_are_bounded_and_have_each_row_once(
     table = pa.table({"n": range(len(sizes)), "text": ["x" * size for size in sizes]})
     pq.write_table(table, path, row_group_size=group)
 
-    tables = list_tasks(path, max_bytes=most_bytes, max_rows=most_rows)
+    tables = list_tasks(path, max_task_bytes=most_bytes, max_rows=most_rows)
 
     rows = [row for each in tables for row in each.to_pylist()]
     assert [(row["n"], len(row["text"])) for row in rows] == list(enumerate(sizes))
@@ -75,7 +75,7 @@ def test_a_huge_row_group_is_never_in_memory_as_a_whole(
     (source,) = ParquetRowGroups(paths=[f"{tmp_path}/*"]).list_sources()
     before, most, rows = pa.total_allocated_bytes(), 0, 0
 
-    for task in ReadParquet(max_bytes=1 << 20).process(Task(source.data)):
+    for task in ReadParquet(max_task_bytes=1 << 20).process(Task(source.data)):
         rows += task.table.num_rows
         most = max(most, pa.total_allocated_bytes() - before)
         del task

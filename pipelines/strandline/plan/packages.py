@@ -16,6 +16,7 @@ EXTRAS = {
     "gcsfs": "stores",
     "s3fs": "stores",
     "PIL": "images",
+    "backports": "zstd",
     "fasttext": "text",
     "ftfy": "text",
     "resiliparse": "text",
@@ -36,6 +37,7 @@ EXTRAS = {
 # Packages that are not called what their module is.
 _NAMES = {
     "PIL": "pillow",
+    "backports": "backports.zstd",
     "data_juicer": "py-data-juicer",
     "fasttext": "fasttext-predict",
 }

@@ -343,7 +343,7 @@ def _is_utf8(name: str) -> bool:
 class _Report(NamedTuple):
     """What a walk is told to."""
 
-    count: Callable[[str], None]
+    note_left: Callable[[str], None]
     note_gap: NoteGap
 
 
@@ -420,7 +420,7 @@ class _FolderWalk:
                 if self._may_enter(item.name, name, depth):
                     yield from self.walk(item.path, name + "/", depth + 1, above)
             elif self._pattern.is_marker(name):
-                self._report.count(_LEFT_FILE)
+                self._report.note_left(_LEFT_FILE)
             elif self._pattern.regex.match(name):
                 yield from self._stat(item, name)
 
@@ -443,7 +443,7 @@ class _FolderWalk:
         """Count what matches may lie in and was not looked at, and note it as a gap."""
         key = self._pattern.format_key(name.rstrip("/"))
         if not self._exclusion.holds(key):
-            self._report.count(f"not looked at: {what}")
+            self._report.note_left(f"not looked at: {what}")
             self._report.note_gap(f"{key!r} is {what}", key)
 
     def _may_enter(self, name: str, below: str, depth: int) -> bool:
@@ -455,7 +455,7 @@ class _FolderWalk:
         if name.startswith(".") and not pattern.matches_hidden:
             return False
         if pattern.is_left_folder(name):
-            self._report.count(_name_left(name))
+            self._report.note_left(_name_left(name))
             return False
         return not self._exclusion.holds_folder(pattern.format_key(below))
 
@@ -467,7 +467,7 @@ class _FolderWalk:
             if item.is_file():
                 yield _entry_of(key, item.path, item.stat())
             else:
-                self._report.count("left out: neither a file nor a folder")
+                self._report.note_left("left out: neither a file nor a folder")
         except FileNotFoundError:  # removed since the folder was read: it is not there now
             return
         except PermissionError:

@@ -6,14 +6,17 @@ It knows paths and URLs, nothing of what is in the files.
 from __future__ import annotations
 
 import gzip
+import importlib
 import io
+import sys
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from hashlib import blake2b
-from typing import BinaryIO, cast
+from typing import Annotated, Any, BinaryIO, cast
 
 import pyarrow as pa
+from pydantic import Field
 
 from strandline.stages.sources.globs import is_url
 from strandline.storage.stores import open_url
@@ -23,10 +26,44 @@ READ_ERRORS = (OSError, EOFError, zlib.error, pa.ArrowException)
 _CHUNK = 1 << 20
 _CODECS = {".zst": "zstd", ".bz2": "bz2", ".lz4": "lz4"}
 PACKED = (".gz", *_CODECS)
+_ZSTD = "compression.zstd" if sys.version_info >= (3, 14) else "backports.zstd"
+_TOO_WIDE = "Frame requires too much memory"
+LEAST_WINDOW = 27  # what zstd and Arrow take unasked
+ZstdWindow = Annotated[
+    int,
+    Field(
+        ge=LEAST_WINDOW,
+        le=31,
+        description="Largest window of a .zst file as a power of two: `zstd --long=31` writes up "
+        "to 31. More than 27 takes as much memory, and the package backports.zstd.",
+    ),
+]
 
 
 class UnreadableFileError(Exception):
     """A file that can't be read or understood; the message names it."""
+
+
+class _WideZstd(io.RawIOBase):
+    """The bytes of a zstd file whose windows are larger than Arrow takes."""
+
+    def __init__(self, file: BinaryIO, window: int) -> None:
+        super().__init__()
+        zstd = importlib.import_module(_ZSTD)
+        self._error: type[Exception] = zstd.ZstdError
+        options = {zstd.DecompressionParameter.window_log_max: window}
+        self._unpacked = zstd.ZstdFile(file, options=options)
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:  # noqa: ANN401 - typeshed has no buffer of 3.11
+        try:
+            piece = self._unpacked.read1(len(buffer))
+        except self._error as error:
+            raise OSError(str(error)) from error
+        buffer[: len(piece)] = piece
+        return len(piece)
 
 
 class ChangedListError(Exception):
@@ -70,17 +107,24 @@ def digest_input(path: str) -> str:
 
 
 @contextmanager
-def open_decompressed(path: str) -> Iterator[BinaryIO]:
+def open_decompressed(path: str, zstd_window: int = LEAST_WINDOW) -> Iterator[BinaryIO]:
     """Open a file's lines or bytes, decompressed where its suffix is .gz, .zst, .bz2 or .lz4.
+
+    Args:
+        zstd_window: largest window of a .zst file, as a power of two.
 
     Raises:
         OSError: it can't be opened.
+        ImportError: the package is not installed that takes windows so large.
     """
     suffix = path[path.rfind(".") :].lower()
     with open_binary(path) as file:
         if suffix == ".gz":
             with gzip.GzipFile(fileobj=file, mode="rb") as unpacked:
                 yield cast("BinaryIO", unpacked)
+        elif suffix == ".zst" and zstd_window > LEAST_WINDOW:
+            with io.BufferedReader(_WideZstd(file, zstd_window)) as buffered:
+                yield cast("BinaryIO", buffered)
         elif suffix in _CODECS:
             with io.BufferedReader(pa.CompressedInputStream(file, _CODECS[suffix])) as buffered:
                 yield buffered
@@ -91,4 +135,8 @@ def open_decompressed(path: str) -> Iterator[BinaryIO]:
 def explain_error(path: str, error: BaseException) -> UnreadableFileError:
     """Explain an error that says which file and why, in one sentence."""
     why = getattr(error, "strerror", None) or str(error) or type(error).__name__
+    if _TOO_WIDE in why:
+        why += (
+            "; its zstd window is larger than was allowed: set the reader's `zstdWindow`, up to 31"
+        )
     return UnreadableFileError(f"{path}: {why}")

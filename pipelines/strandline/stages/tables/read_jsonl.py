@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from enum import StrEnum
 from typing import Any, ClassVar, NamedTuple
@@ -16,10 +16,13 @@ from strandline.plan.stage import Stage
 from strandline.plan.task import Task
 from strandline.stages.sources.file_references import FileReference, list_references
 from strandline.stages.sources.opening import (
+    LEAST_WINDOW,
     READ_ERRORS,
     UnreadableFileError,
+    ZstdWindow,
     open_decompressed,
 )
+from strandline.stages.tables.batching import cut_batches
 from strandline.stages.tables.contents.first_bytes import (
     describe_contents,
     describe_misnamed,
@@ -52,7 +55,7 @@ class ReadJsonl(Stage):
         """How rows are read."""
 
         max_rows: int = Field(default=10_000, ge=1, description="Most rows of a task.")
-        max_bytes: int = Field(
+        max_task_bytes: int = Field(
             default=64 << 20,
             ge=1,
             description="Bytes of lines after which a task ends, whatever `maxRows` says.",
@@ -67,6 +70,7 @@ class ReadJsonl(Stage):
             default=Partitioning.NONE,
             description="`hive`: folders such as `year=2024` above a file become columns of text.",
         )
+        zstd_window: ZstdWindow = LEAST_WINDOW
         bad_lines: BadLines = Field(
             default=BadLines.FAIL,
             description="Lines that are no JSON object, or have a value that doesn't fit into its "
@@ -76,7 +80,7 @@ class ReadJsonl(Stage):
 
     params: Params
     added_params: ClassVar[frozenset[str]] = frozenset(
-        {"max_bytes", "max_line_bytes", "partitioning"}
+        {"max_line_bytes", "max_task_bytes", "partitioning", "zstd_window"}
     )
     keeps_columns = False
     adds_columns = ("key",)
@@ -97,7 +101,9 @@ class ReadJsonl(Stage):
         """
         files = list_references(task)
         with_rows = set()
-        for chunk in self._gather(line for file in files for line in self._read(file)):
+        params = self.params
+        lines = (line for file in files for line in self._read(file))
+        for chunk in cut_batches(lines, _measure, params.max_rows, params.max_task_bytes):
             table, misfits = build_table([line.row for line in chunk])
             for at, misfit in sorted(misfits.items()):
                 self._refuse(chunk[at], misfit)
@@ -108,24 +114,11 @@ class ReadJsonl(Stage):
             if file.key not in with_rows:
                 self._check_empty(file)
 
-    def _gather(self, lines: Iterable[_Line]) -> Iterator[list[_Line]]:
-        """Yield lines in chunks, each of so many rows and bytes that a task may have."""
-        chunk: list[_Line] = []
-        size = 0
-        for line in lines:
-            chunk.append(line)
-            size += line.size
-            if len(chunk) == self.params.max_rows or size >= self.params.max_bytes:
-                yield chunk
-                chunk, size = [], 0
-        if chunk:
-            yield chunk
-
     def _read(self, file: FileReference) -> Iterator[_Line]:
         is_first = True
         try:
             folders = self._parse_folders(file)
-            with open_decompressed(file.path) as stream:
+            with open_decompressed(file.path, self.params.zstd_window) as stream:
                 lines = list_lines(stream, self.params.max_line_bytes, file.start, file.stop)
                 for number, line in enumerate(lines, 1):
                     # Lines before a range are not counted, so its rows are known by their byte.
@@ -184,7 +177,7 @@ class ReadJsonl(Stage):
         Raises:
             UnreadableFileError: it has lines, or is not packed as its name says.
         """
-        with open_decompressed(file.path) as stream:
+        with open_decompressed(file.path, self.params.zstd_window) as stream:
             lines = list_lines(stream, self.params.max_line_bytes, file.start, file.stop)
             number = sum(1 for line in lines if line.content is None or line.content.strip())
         if number:
@@ -202,6 +195,10 @@ class _Line(NamedTuple):
     name: str
     size: int
     row: dict[str, Any]
+
+
+def _measure(line: _Line) -> int:
+    return line.size
 
 
 def _check_folders(name: str, row: Mapping[str, Any], folders: Mapping[str, str | None]) -> None:

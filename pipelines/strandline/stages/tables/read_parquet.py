@@ -51,7 +51,7 @@ class ReadParquet(Stage):
             "where the row stands, such as `a.parquet#rg=0.17`.",
         )
         max_rows: int = Field(default=10_000, ge=1, description="Most rows of a task.")
-        max_bytes: int = Field(
+        max_task_bytes: int = Field(
             default=64 << 20,
             ge=1,
             description="Bytes of a task, about, whatever `maxRows` says; one row may have more.",
@@ -63,7 +63,7 @@ class ReadParquet(Stage):
 
     version = "2"
     params: Params
-    added_params: ClassVar[frozenset[str]] = frozenset({"max_bytes", "partitioning"})
+    added_params: ClassVar[frozenset[str]] = frozenset({"max_task_bytes", "partitioning"})
 
     def list_needed_columns(self) -> tuple[str, ...]:
         return ("key", "path", "row_group")
@@ -125,7 +125,7 @@ class ReadParquet(Stage):
         stored = None if columns is None else [name for name in columns if name in names]
         params = self.params
         return read_group(
-            parquet, group, stored, most_rows=params.max_rows, most_bytes=params.max_bytes
+            parquet, group, stored, most_rows=params.max_rows, most_bytes=params.max_task_bytes
         )
 
 

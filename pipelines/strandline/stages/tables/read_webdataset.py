@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import BinaryIO
+from typing import BinaryIO, ClassVar
 
 import pyarrow as pa
 from pydantic import Field
@@ -14,8 +14,10 @@ from strandline.plan.stage import Stage
 from strandline.plan.task import Task
 from strandline.stages.sources.file_references import FileReference, list_references
 from strandline.stages.sources.opening import (
+    LEAST_WINDOW,
     READ_ERRORS,
     UnreadableFileError,
+    ZstdWindow,
     explain_error,
     open_decompressed,
 )
@@ -55,8 +57,10 @@ class ReadWebdataset(Stage):
         max_task_bytes: int = Field(
             default=16 << 20, ge=1, description="Bytes after which a task goes on."
         )
+        zstd_window: ZstdWindow = LEAST_WINDOW
 
     params: Params
+    added_params: ClassVar[frozenset[str]] = frozenset({"zstd_window"})
     keeps_columns = False
     adds_columns = ("key",)
 
@@ -94,7 +98,7 @@ class ReadWebdataset(Stage):
     def _list_rows(self, file: FileReference) -> Iterator[dict[str, bytes | str]]:
         kinds: set[str] = set()
         number = 0
-        with open_decompressed(file.path) as stream:
+        with open_decompressed(file.path, self.params.zstd_window) as stream:
             for sample in collect_samples(self._list_files(stream, kinds)):
                 if row := self._choose(sample):
                     number += 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from typing import ClassVar
 
 import pyarrow as pa
 from pydantic import Field
@@ -15,8 +16,10 @@ from strandline.plan.task import Task
 from strandline.stages.columns import find_column
 from strandline.stages.sources.file_references import FileReference, list_references
 from strandline.stages.sources.opening import (
+    LEAST_WINDOW,
     READ_ERRORS,
     UnreadableFileError,
+    ZstdWindow,
     explain_error,
     open_binary,
     open_decompressed,
@@ -59,9 +62,11 @@ class ReadWarc(Stage):
         max_task_bytes: int = Field(
             default=16 << 20, ge=1, description="Bytes of content after which a task goes on."
         )
+        zstd_window: ZstdWindow = LEAST_WINDOW
 
     version = "2"
     params: Params
+    added_params: ClassVar[frozenset[str]] = frozenset({"zstd_window"})
     keeps_columns = False
     adds_columns = _FACTS
 
@@ -128,7 +133,7 @@ class ReadWarc(Stage):
     def _cut(self, path: str, start: int, stop: int | None) -> Iterator[Chunk]:
         most = self.params.max_record_bytes
         if path.lower().endswith(_PACKED):
-            with open_decompressed(path) as stream:
+            with open_decompressed(path, self.params.zstd_window) as stream:
                 yield from read_records(stream, 0, None, most)
             return
         with open_binary(path) as file:
