@@ -23,6 +23,18 @@ class NoCredentialsError(Exception):
     """As the library of S3 calls it."""
 
 
+class ClientAuthenticationError(Exception):
+    """As the library of Azure calls it."""
+
+
+class HttpError(Exception):
+    """As the library of Google's stores calls what has no name of its own."""
+
+    def __init__(self, text: str, code: int) -> None:
+        super().__init__(text)
+        self.code = code
+
+
 class Refusing(SourceStage):
     """Raises instead of listing."""
 
@@ -82,6 +94,9 @@ def test_a_server_that_does_not_answer_may_do_so_later(
     [
         (NoCredentialsError("Unable to locate credentials"), True),
         (PermissionError("Access Denied"), True),
+        (ClientAuthenticationError("Server failed to authenticate the request"), True),
+        (HttpError("Invalid Credentials", 401), True),
+        (HttpError("Backend Error", 503), False),
         (RuntimeError("SlowDown"), False),
     ],
 )

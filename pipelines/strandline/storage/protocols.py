@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import difflib
 import re
+from http import HTTPStatus
 from typing import NamedTuple
 
 import fsspec
@@ -64,13 +65,17 @@ def _find_module(protocol: str, error: ImportError) -> str:
 # How the libraries of S3, Google's and Azure's stores call it.
 _LACKS = frozenset(
     {
+        "ClientAuthenticationError",
         "CredentialRetrievalError",
         "DefaultCredentialsError",
         "NoCredentialsError",
         "PartialCredentialsError",
         "ProfileNotFound",
+        "RefreshError",
     }
 )
+# What an answer of HTTP says of who asks; some libraries have errors without a name for it.
+_REFUSED = frozenset({HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN})
 
 
 class StoreRefusesError(OSError):
@@ -80,7 +85,8 @@ class StoreRefusesError(OSError):
 def is_refusal(error: BaseException) -> bool:
     """Return whether a store's error is about who asks."""
     lacks = any(kind.__name__ in _LACKS for kind in type(error).__mro__)
-    return lacks or isinstance(error, PermissionError)
+    codes = [getattr(error, name, None) for name in ("code", "status", "status_code")]
+    return lacks or isinstance(error, PermissionError) or any(code in _REFUSED for code in codes)
 
 
 def describe_store_error(error: BaseException) -> str:

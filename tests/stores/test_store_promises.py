@@ -1,0 +1,156 @@
+"""What is built on in every store: versions, puts that lose to others, and who is asked as whom."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from cloud_servers import ACCOUNT, ACCOUNT_KEY, AzureStore
+from store_runs import COUNT, StoreRuns
+from store_server import KEY, SECRET, Store
+from strandline.stages.sources.files import Files
+from strandline.storage.outputs.ownership import Owner, PlaceTakenError, claim_location, read_owner
+from strandline.storage.store_access import StoreAccess
+from strandline.storage.stores import open_store, use_access
+
+BUCKET = "promises"
+
+
+@pytest.fixture(scope="session")
+def filled(cloud: Store) -> Store:
+    files = cloud.open()
+    files.mkdir(BUCKET)
+    files.pipe_file(f"{BUCKET}/in/a.txt", b"first")
+    return cloud
+
+
+@pytest.fixture(autouse=True)
+def _keys(filled: Store, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    for name, value in filled.variables.items():
+        monkeypatch.setenv(name, value)
+    yield
+    type(filled.open()).clear_instance_cache()
+
+
+def find_version(url: str) -> str:
+    (source,) = Files(paths=[url]).list_sources()
+    return source.version
+
+
+def test_a_version_is_the_same_by_name_and_by_pattern_and_changes_with_the_content(
+    filled: Store,
+) -> None:
+    base = f"{filled.protocol}://{BUCKET}/in"
+    first = find_version(f"{base}/a.txt")
+    assert find_version(f"{base}/*.txt") == find_version(f"{base}/**") == first
+    filled.open().pipe_file(f"{BUCKET}/in/a.txt", b"other")  # of the same size
+    assert find_version(f"{base}/a.txt") == find_version(f"{base}/*") != first
+    stage = Files(paths=[f"{base}/**"])
+    list(stage.list_sources())
+    assert stage.counters == {}  # versions can be told
+
+
+def test_of_two_who_come_at_once_one_has_the_place(filled: Store) -> None:
+    place = f"{filled.protocol}://{BUCKET}/out"
+    owners = [Owner(f"{number}" * 32, f"team/{number}") for number in range(4)]
+    refused: list[Owner] = []
+
+    def claim(owner: Owner) -> None:
+        try:
+            claim_location(place, owner)
+        except PlaceTakenError:
+            refused.append(owner)
+
+    threads = [threading.Thread(target=claim, args=(owner,)) for owner in owners]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert len(refused) == len(owners) - 1
+    assert read_owner(place) not in refused
+
+
+def test_a_put_that_is_to_create_never_replaces(filled: Store) -> None:
+    files, path = open_store(f"{filled.protocol}://{BUCKET}/once.txt")
+    files.pipe_file(path, b"first", mode="create")
+    with pytest.raises(FileExistsError):
+        files.pipe_file(path, b"second", mode="create")
+    assert files.cat_file(path) == b"first"
+
+
+def test_an_account_in_a_url_is_that_of_the_files_it_lists(
+    filled: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not isinstance(filled, AzureStore):
+        pytest.skip("only Azure's URLs have an account")
+    base = f"abfss://{BUCKET}@{ACCOUNT}.dfs.core.windows.net/in"
+    monkeypatch.setenv("READER", filled.connect(ACCOUNT_KEY))
+    use_access({base: StoreAccess(credentials={"connectionString": "READER"})})
+    try:
+        (source,) = Files(paths=[f"{base}/*.txt"]).list_sources()
+        (path,) = source.data.column("path").to_pylist()
+    finally:
+        use_access({})
+    assert path == f"{base}/a.txt"
+
+
+class Platform:
+    """Gives credentials as a platform does beside each pod; they expire within a minute."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+        platform = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                platform.asked += 1
+                end = datetime.now(UTC) + timedelta(seconds=50)
+                facts = {
+                    "AccessKeyId": KEY,
+                    "SecretAccessKey": SECRET,
+                    "Token": "",
+                    "Expiration": end.strftime("%Y-%m-%dT%H:%M:%SZ"),
+                }
+                content = json.dumps(facts).encode()
+                self.send_response(200)
+                self.send_header("Content-Length", str(len(content)))
+                self.end_headers()
+                self.wfile.write(content)
+
+            def log_message(self, *_: object) -> None:
+                pass
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self.server.server_address[1]}/keys"
+
+
+def test_credentials_of_the_platform_are_renewed_while_a_run_goes_on(
+    filled: Store, tmp_path: Path
+) -> None:
+    if filled.protocol != "s3":
+        pytest.skip("no server here plays the platform of Google or Azure")
+    platform = Platform()
+    thread = threading.Thread(target=platform.server.serve_forever, daemon=True)
+    thread.start()
+    runs = StoreRuns(filled, "renewed", tmp_path)
+    given = {"AWS_ACCESS_KEY_ID": "", "AWS_SECRET_ACCESS_KEY": "", "HOME": str(tmp_path)}
+    try:
+        done = runs.run(
+            *("run", "--engine", "inline", "--volume", str(tmp_path / "volume")),
+            output="out",
+            extra={**given, "AWS_CONTAINER_CREDENTIALS_FULL_URI": platform.url},
+        )
+    finally:
+        platform.server.shutdown()
+        platform.server.server_close()
+        thread.join()
+    assert done.returncode == 0, done.stderr
+    assert len(runs.read_outputs("out")) == COUNT
+    assert platform.asked > 1
