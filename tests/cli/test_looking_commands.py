@@ -117,6 +117,26 @@ def test_plan_says_what_it_has_not_looked_at(project: Project, call: Call) -> No
     assert plan["sources"]["counters"] == {"not looked at: a link that leads nowhere": 1}
 
 
+def test_plan_tells_what_a_kill_would_cost_and_what_is_left_out(
+    project: Project, call: Call
+) -> None:
+    for number in range(3):
+        (project.path / f"in/{number}.txt").unlink()
+    (project.path / "in/_SUCCESS").touch()
+    with (project.path / "in/large.jsonl").open("wb") as file:
+        file.truncate((1 << 30) + 1)
+    project.spec["source"] = {"use": "jsonl-files", "with": {"paths": ["in/*"]}}
+    project.spec["stages"] = [{"use": "read-jsonl"}]
+    project.save()
+    lines = call("plan", "pipeline.yaml", "--list").stdout
+    text = " ".join(lines.split())
+    assert "sources 1 listed, 0 to be skipped" in text
+    assert "files of more than 1 GiB that are one source each: a kill does all of one" in text
+    assert "left out: a marker or checksum of Spark, Hive or Hadoop: 1" in text
+    plan = json.loads(call("plan", "pipeline.yaml", "--list", "--json").stdout)
+    assert set(plan["sources"]["counters"].values()) == {1}
+
+
 def test_plan_shows_groups_and_how_evenly_they_spread(project: Project, call: Call) -> None:
     for number in range(10, 15):
         (project.path / f"in/{number}.txt").write_text("more")
