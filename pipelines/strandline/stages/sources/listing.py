@@ -243,7 +243,7 @@ def _list_all(
         if is_url(pattern.base):
             walk = _walk_url(pattern, exclusion, count)
         else:
-            report = _Report(count, note_gap)
+            report = _WalkReport(count, note_gap)
             walk = _walk_folder(pattern, exclusion, report, follow=params.follow_symlinks)
         folder = _find_folder(pattern, published)
         is_ruled = folder is not None and folder.has_ledger
@@ -340,7 +340,7 @@ def _is_utf8(name: str) -> bool:
     return True
 
 
-class _Report(NamedTuple):
+class _WalkReport(NamedTuple):
     """What a walk is told to."""
 
     note_left: Callable[[str], None]
@@ -350,7 +350,7 @@ class _Report(NamedTuple):
 def _walk_folder(
     pattern: PathPattern,
     exclusion: Exclusion,
-    report: _Report,
+    report: _WalkReport,
     *,
     follow: bool,
 ) -> Iterator[ListedFile]:
@@ -390,7 +390,7 @@ class _FolderWalk:
         self,
         pattern: PathPattern,
         exclusion: Exclusion,
-        report: _Report,
+        report: _WalkReport,
         *,
         follow: bool,
     ) -> None:
