@@ -154,12 +154,13 @@ def test_folders_become_columns_where_that_is_asked_for(tmp_path: Path) -> None:
     assert {frozenset(row) for row in plain} == {frozenset({"key", "n"})}
 
 
-def test_a_column_in_a_file_and_in_its_folders_name_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "n=5" / "a.jsonl"
+@pytest.mark.parametrize("column", ["n", "key"])
+def test_a_column_in_a_file_and_in_its_folders_name_is_refused(tmp_path: Path, column: str) -> None:
+    path = tmp_path / f"{column}=5" / "a.jsonl"
     path.parent.mkdir()
     path.write_text('{"n": 1}\n')
     sources = JsonlFiles(paths=[str(path)]).list_sources()
     with pytest.raises(
-        UnreadableFileError, match="column 'n' is in the name of its folder as well"
+        UnreadableFileError, match=f"column '{column}' is in the name of its folder as well"
     ):
         read(ReadJsonl(partitioning="hive"), sources)

@@ -48,6 +48,8 @@ def open_store(url: str) -> tuple[Any, str]:
     try:
         found = fsspec.core.url_to_fs(url, skip_instance_cache=is_chain, **options)
     except TypeError:  # a file system that hands its options to another library
+        if any(_find_access(part) for part in url.split(_CHAIN)):
+            raise  # never as somebody else than was said
         found = fsspec.core.url_to_fs(url, skip_instance_cache=True)
     filesystem, root = found
     return refresh(filesystem), str(root)

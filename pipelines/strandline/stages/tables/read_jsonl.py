@@ -128,8 +128,9 @@ class ReadJsonl(Stage):
                     elif text := line.content.strip():
                         row = _parse(line.content)
                         if row is not None:
+                            row = {"key": name} | row
                             _check_folders(name, row, folders)
-                            yield _Line(file, name, line.size, {"key": name} | row | folders)
+                            yield _Line(file, name, line.size, row | folders)
                         else:
                             is_start = is_first and not file.start
                             self._refuse_line(file, name, text, is_first=is_start)
