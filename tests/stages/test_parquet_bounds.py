@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -82,6 +83,26 @@ def test_a_huge_row_group_is_never_in_memory_as_a_whole(
 
     assert rows == count
     assert most < whole / 2
+
+
+def test_a_value_that_cannot_be_read_is_told_by_where_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pq.write_table(pa.table({"n": range(30)}), tmp_path / "a.parquet")
+    whole = pq.ParquetFile.iter_batches
+
+    def read_twenty(self: pq.ParquetFile, **options: Any) -> Iterator[pa.RecordBatch]:
+        for at, batch in enumerate(whole(self, **options)):
+            if at == 2:
+                msg = "array cannot contain more than 2147483646 bytes"
+                raise pa.ArrowCapacityError(msg)
+            yield batch
+
+    monkeypatch.setattr(pq.ParquetFile, "iter_batches", read_twenty)
+    with pytest.raises(
+        UnreadableFileError, match=r"a\.parquet: row group 0, from row 20: array cannot contain"
+    ):
+        list_tasks(tmp_path / "a.parquet", max_rows=10)
 
 
 def test_a_column_that_is_not_stored_gives_keys_alone(tmp_path: Path) -> None:

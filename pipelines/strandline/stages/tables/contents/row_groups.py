@@ -106,9 +106,9 @@ def read_group(
             if table.num_rows:
                 yield from _cut(table, most_bytes)
             at += table.num_rows
-    except pa.ArrowCapacityError as error:
-        what = f"row group {group}, from row {at:,}: a value is too large ({error})"
-        raise ParquetDamageError(what) from error
+    except (pa.ArrowException, OSError, OverflowError) as error:
+        # Of a damaged page, and of a value for which Arrow has no room.
+        raise ParquetDamageError(f"row group {group}, from row {at:,}: {error}") from error
 
 
 def _cut(table: pa.Table, most_bytes: int) -> Iterator[pa.Table]:
