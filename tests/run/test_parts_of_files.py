@@ -266,3 +266,28 @@ def test_parts_of_a_dataset_are_parts_of_its_files(passes: Passes) -> None:
     write_groups(passes.folder / "in/train.parquet", [4])
     assert copy().standing.removed == 2
     assert passes.read_rows(NAME, "n") == Counter([4])
+
+
+@pytest.mark.parametrize("sink", SINKS[::2])
+@pytest.mark.parametrize("on_removed", ["Keep", "Delete"])
+def test_ranges_of_lines_that_a_shorter_file_no_longer_has_go(
+    passes: Passes, sink: Any, on_removed: str
+) -> None:
+    path = passes.folder / "in/a.jsonl"
+    path.parent.mkdir()
+    counts = (40, 25, 3, 0, 30)
+    for at, count in enumerate(counts):
+        path.write_text("".join(f'{{"n": {number}}}\n' for number in range(count)))
+        os.utime(path, ns=(at + 1, at + 1))
+        copied = passes.run(
+            NAME,
+            source={
+                "use": "jsonl-files",
+                "with": {"paths": [str(path)], "rangeBytes": 64, "onRemoved": on_removed},
+            },
+            stages=[{"use": "read-jsonl"}],
+            sink=sink,
+        )
+        assert copied.code is ExitCode.COMPLETE
+        assert passes.read_rows(NAME, "n") == Counter(range(count))
+        assert passes.find_problems(NAME) == []

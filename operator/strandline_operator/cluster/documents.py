@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import AsyncIterator, Iterator
+import ssl
+from collections.abc import AsyncIterator, Iterator, Mapping
 from typing import Any
 
 import aiohttp
@@ -141,3 +142,13 @@ def cut_line(line: bytes) -> bytes:
     """Return a document in which nothing is nested too deep for Python."""
     is_harmless = line.count(b"{") + line.count(b"[") < _HARMLESS
     return line if is_harmless else cut_depth(line)
+
+
+def open_cutting_session(
+    security: ssl.SSLContext, headers: Mapping[str, str]
+) -> aiohttp.ClientSession:
+    """Open connections without a limit, of which all answers are read so."""
+    connector = aiohttp.TCPConnector(limit=0, ssl=security)
+    return aiohttp.ClientSession(
+        connector=connector, headers=headers, response_class=CuttingResponse
+    )

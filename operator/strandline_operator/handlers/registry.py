@@ -10,12 +10,11 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
-import aiohttp
 import kopf
 
 from strandline_api.names import ATTEMPT, GROUP, PIPELINE, VERSION
 from strandline_operator.cluster.connection import Credentials
-from strandline_operator.cluster.documents import CuttingResponse
+from strandline_operator.cluster.documents import open_cutting_session
 from strandline_operator.reconcile.service import Service
 
 Login = Callable[[], Awaitable[Credentials]]
@@ -73,10 +72,7 @@ class Session(kopf.AiohttpSession):
 
 def open_session(info: kopf.ConnectionInfo) -> Session:
     """Open what kopf would of these credentials; an event loop must run."""
-    connector = aiohttp.TCPConnector(limit=0, ssl=info.as_ssl_context())
-    session = aiohttp.ClientSession(
-        connector=connector, headers=info.as_http_headers(), response_class=CuttingResponse
-    )
+    session = open_cutting_session(info.as_ssl_context(), info.as_http_headers())
     return Session(server=info.server, aiohttp_session=session, info=info)
 
 

@@ -49,6 +49,9 @@ def build_range(entry: ListedFile, start: int, stop: int | None) -> pa.Table:
     return table.append_column("stop", pa.array([stop], pa.int64()))
 
 
+RANGE_SUFFIX = r"#bytes=\d+-\d+"  # what the key of a range ends in
+
+
 def cut_file(entry: ListedFile, length: int) -> Iterator[Source]:
     """Yield ranges of a file's bytes, each a source under `path#bytes=0-1048575`."""
     for start in range(0, max(entry.size, 1), length):

@@ -12,6 +12,7 @@ from strandline.plan.stage import Source
 from strandline.stages.sources.file_references import (
     LARGE_BYTES,
     LARGE_SOURCE,
+    RANGE_SUFFIX,
     build_reference,
     can_cut,
     cut_file,
@@ -41,6 +42,7 @@ class JsonlFiles(FileSource):
     adding = frozenset({"paths"})  # the first pattern that covers a file gives it its key
     keeps_columns = False
     adds_columns = ("key", "path")
+    part_suffix = RANGE_SUFFIX
 
     def list_sources(self) -> Iterator[Source]:
         """Yield every file that the patterns name, or every range of it; no file is opened.

@@ -11,6 +11,7 @@ from strandline.plan.stage import Source
 from strandline.stages.sources.file_references import (
     LARGE_BYTES,
     LARGE_SOURCE,
+    RANGE_SUFFIX,
     build_range,
     can_cut,
     cut_file,
@@ -41,7 +42,7 @@ class WarcFiles(FileSource):
     adding = frozenset({"paths"})  # the first pattern that covers a file gives it its key
     keeps_columns = False
     adds_columns = ("key", "path", "start", "stop")
-    part_suffix = r"#bytes=\d+-\d+"
+    part_suffix = RANGE_SUFFIX
 
     def list_sources(self) -> Iterator[Source]:
         """Yield every file, or every range under `path#bytes=0-1048575`; no file is opened.

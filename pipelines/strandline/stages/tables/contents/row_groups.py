@@ -82,7 +82,8 @@ def read_group(
     number = parquet.metadata.num_row_groups
     if not number and not group:  # a file without rows may have none
         empty = parquet.schema_arrow.empty_table()
-        return empty if columns is None else empty.select(list(columns))
+        yield empty if columns is None else empty.select(list(columns))
+        return
     if group >= number:
         raise ParquetDamageError(f"there is no row group {group}; there are {number:,}")
     names = Counter(parquet.schema_arrow.names if columns is None else columns)
