@@ -107,11 +107,12 @@ def check_plan(
     parts = {plan.name: (plan.use, plan.stage, plan.group) for plan in (source, *stages)}
     output = getattr(stages[-1].stage.params, "path", None)
     fingerprint = compute_fingerprint(parts, code)
+    streamed = tuple(mark_streaming(stages))
     # Stages open what the source lists, so they ask for it in the same way.
-    stores = _list_stores(source)
-    streamed = tuple(replace(plan, stores=stores) for plan in mark_streaming(stages))
-    asked = replace(source, stores=stores)
-    return PipelinePlan(namespace, name, asked, streamed, fingerprint, run_id, output)
+    if stores := _list_stores(source):
+        source = replace(source, stores=stores)
+        streamed = tuple(replace(plan, stores=stores) for plan in streamed)
+    return PipelinePlan(namespace, name, source, streamed, fingerprint, run_id, output)
 
 
 def _list_stores(source: StagePlan) -> Mapping[str, Any]:
