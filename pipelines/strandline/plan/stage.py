@@ -137,15 +137,8 @@ class Stage:
             return Columns(is_open=True)
         return (columns if self.keeps_columns else Columns()).having(self.adds_columns)
 
-    def find_conflict(self, before: Sequence[Stage]) -> str | None:
-        """Return what can't be done with what stages before give, in one sentence; by default None.
-
-        Asked where the pipeline is planned, before any `setup`.
-
-        Args:
-            before: the stages before this one, in order, the source first.
-        """
-        del before
+    def find_conflict(self, before: Sequence[Stage]) -> str | None:  # noqa: ARG002 - for subclasses
+        """Return what can't be done with what stages before give; asked when the plan is made."""
         return None
 
     def setup_on_node(self) -> None:
