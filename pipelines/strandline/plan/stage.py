@@ -7,10 +7,8 @@ from __future__ import annotations
 
 import inspect
 import shutil
-import types
-import typing
 from abc import abstractmethod
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, BinaryIO, ClassVar, NamedTuple
@@ -20,7 +18,14 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic.alias_generators import to_camel
 
 from strandline.plan.columns import Columns
-from strandline.plan.task import FailedTask, NoneTask, Slot, Task
+from strandline.plan.task import (
+    FailedTask,
+    NoneTask,
+    Slot,
+    Task,
+    returns_lists,
+    returns_many,
+)
 from strandline_api.documents.problems import SpecError, problems_of
 
 
@@ -192,15 +197,12 @@ class Stage:
         """Return whether `process` is a generator, or is annotated to return a list of tasks."""
         if cls.process is Stage.process:
             return False
-        answers = _options(_return_type(cls.process))
-        return inspect.isgeneratorfunction(cls.process) or any(map(_is_many, answers))
+        return inspect.isgeneratorfunction(cls.process) or returns_many(cls.process)
 
     @classmethod
     def fans_out_in_batch(cls) -> bool:
         """Return whether the return annotation of `process_batch` allows a list in a slot."""
-        answer = _return_type(cls.process_batch)
-        slots = typing.get_args(answer) if _is_list(answer) else ()
-        return any(_is_list(option) for slot in slots for option in _options(slot))
+        return returns_lists(cls.process_batch)
 
 
 class StatefulFilter(Stage):
@@ -242,11 +244,7 @@ class StatefulFilter(Stage):
 
     @staticmethod
     def panel(artifacts: Sequence[Path]) -> str | None:  # noqa: ARG004 - for those who have one
-        """Return HTML (no script, no network) for `strandline report`; None: no panel.
-
-        Returns:
-            A fragment of HTML without script and network; None: no panel.
-        """
+        """Return HTML (no script, no network) for `strandline report`; None: no panel."""
         return None
 
 
@@ -449,24 +447,3 @@ def _parse_params(stage: type[Stage], values: dict[str, Any]) -> BaseModel:
         return stage.Params(**values)
     except ValidationError as error:
         raise SpecError(problems_of(error, stage.Params, stage.__name__)) from None
-
-
-def _return_type(function: Any) -> Any:  # noqa: ANN401 - a callable and a type, of any kind
-    try:
-        return typing.get_type_hints(function).get("return")
-    except NameError:  # a name imported for type checkers only: nothing can be told from it
-        return None
-
-
-def _options(annotation: Any) -> tuple[Any, ...]:  # noqa: ANN401 - a type of any kind
-    is_union = typing.get_origin(annotation) in {typing.Union, types.UnionType}
-    return typing.get_args(annotation) if is_union else (annotation,)
-
-
-def _is_many(annotation: Any) -> bool:  # noqa: ANN401 - a type of any kind
-    kind = typing.get_origin(annotation) or annotation
-    return kind in {list, Iterator, Iterable, Generator}
-
-
-def _is_list(annotation: Any) -> bool:  # noqa: ANN401 - a type of any kind
-    return (typing.get_origin(annotation) or annotation) is list

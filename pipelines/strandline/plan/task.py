@@ -6,6 +6,9 @@ stages neither read nor write it.
 
 from __future__ import annotations
 
+import types
+import typing
+from collections.abc import Callable, Generator, Iterable, Iterator
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -127,3 +130,32 @@ class FailedTask:
 
 Slot = Task | NoneTask | FailedTask | None
 """What one slot of a stage's answer may hold; None means the same as `NoneTask()`."""
+
+
+def returns_many(function: Callable[..., object]) -> bool:
+    """Return whether a function says that it may answer a task with several."""
+    kinds = (typing.get_origin(each) or each for each in _list_options(_find_answer(function)))
+    return any(kind in {list, Iterator, Iterable, Generator} for kind in kinds)
+
+
+def returns_lists(function: Callable[..., object]) -> bool:
+    """Return whether a function says that it may answer each of a batch's tasks with several."""
+    answer = _find_answer(function)
+    slots = typing.get_args(answer) if _is_list(answer) else ()
+    return any(_is_list(option) for slot in slots for option in _list_options(slot))
+
+
+def _find_answer(function: Callable[..., object]) -> Any:  # noqa: ANN401 - a type of any kind
+    try:
+        return typing.get_type_hints(function).get("return")
+    except NameError:  # a name imported for type checkers only: nothing can be told from it
+        return None
+
+
+def _list_options(annotation: Any) -> tuple[Any, ...]:  # noqa: ANN401 - a type of any kind
+    is_union = typing.get_origin(annotation) in {typing.Union, types.UnionType}
+    return typing.get_args(annotation) if is_union else (annotation,)
+
+
+def _is_list(annotation: Any) -> bool:  # noqa: ANN401 - a type of any kind
+    return (typing.get_origin(annotation) or annotation) is list

@@ -14,8 +14,8 @@ from pathlib import Path
 from strandline.ledger.errors import LedgerError
 from strandline.ledger.store.store import Store
 from strandline.plan.errors import StrandlineError
-from strandline.stages.sources.globs import is_url, parse_pattern
 from strandline.stages.sources.listing import FileSource
+from strandline.stages.sources.places.globs import is_url, parse_pattern
 from strandline.storage.errors import VolumeError
 from strandline.storage.layout import PipelineFolder
 from strandline.storage.outputs.outputs import name_output, name_shared

@@ -17,9 +17,9 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from strandline.stages.columns import MissingColumnError, find_column
-from strandline.stages.sources.globs import parse_pattern
 from strandline.stages.sources.listing import FileListParams, list_files
 from strandline.stages.sources.opening import UnreadableFileError, explain_error, open_binary
+from strandline.stages.sources.places.globs import parse_pattern
 from strandline.storage.stores import open_url
 
 KEY, STAYS = "key", "stays"

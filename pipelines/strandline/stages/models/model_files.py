@@ -15,8 +15,8 @@ from typing import Self
 from pydantic import Field, PrivateAttr, model_validator
 
 from strandline.plan.stage import Stage
-from strandline.stages.sources.globs import expand_placeholder, is_url
 from strandline.stages.sources.opening import digest_input, open_binary
+from strandline.stages.sources.places.globs import expand_placeholder, is_url
 
 _CHUNK = 1 << 20
 

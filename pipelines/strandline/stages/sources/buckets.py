@@ -14,7 +14,7 @@ from itertools import groupby
 import pyarrow as pa
 
 from strandline.plan.stage import Source
-from strandline.stages.sources.listing import ListedFile, NoteGap
+from strandline.stages.sources.places.listed import ListedFile, NoteGap
 from strandline.storage.outputs.temporary import spooling
 
 FILE_SCHEMA = pa.schema(

@@ -17,17 +17,11 @@ from pydantic import Field, ValidationInfo, field_validator
 from strandline.plan.registry import register
 from strandline.plan.stage import Source, SourceStage
 from strandline.stages.sources.file_references import build_reference
-from strandline.stages.sources.listing import (
-    FileListParams,
-    FileSource,
-    ListedFile,
-    StorageOptions,
-    check_access,
-    list_access,
-    list_files,
-)
+from strandline.stages.sources.listing import FileListParams, FileSource, list_files
 from strandline.stages.sources.opening import open_binary
 from strandline.stages.sources.parquet_source import GROUP_SUFFIX, list_groups
+from strandline.stages.sources.places.access import StorageOptions, check_access, list_access
+from strandline.stages.sources.places.listed import ListedFile
 
 _CARD = re.compile(r"\A---\r?\n(.*?)^---\s*$", re.DOTALL | re.MULTILINE)
 _DATA = (".parquet", ".jsonl", ".ndjson", ".jsonl.gz", ".jsonl.zst", ".json.gz", ".json.zst")

@@ -10,8 +10,8 @@ import pyarrow as pa
 from strandline.plan.stage import Source
 from strandline.plan.task import Task
 from strandline.stages.columns import list_strings
-from strandline.stages.sources.globs import is_url
-from strandline.stages.sources.listing import ListedFile
+from strandline.stages.sources.places.globs import is_url
+from strandline.stages.sources.places.listed import ListedFile
 
 LARGE_BYTES = 1 << 30
 LARGE_SOURCE = (

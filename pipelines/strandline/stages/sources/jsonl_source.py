@@ -17,8 +17,9 @@ from strandline.stages.sources.file_references import (
     can_cut,
     cut_file,
 )
-from strandline.stages.sources.listing import FileListParams, FileSource, ListedFile, list_files
+from strandline.stages.sources.listing import FileListParams, FileSource, list_files
 from strandline.stages.sources.opening import PACKED
+from strandline.stages.sources.places.listed import ListedFile
 
 
 @register("jsonl-files")

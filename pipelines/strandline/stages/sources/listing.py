@@ -6,99 +6,34 @@ Shared by every source that starts from files. It knows nothing of buckets or fo
 from __future__ import annotations
 
 import heapq
-import os
-import stat as stat_module
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from enum import StrEnum
 from hashlib import blake2b
-from typing import Any, NamedTuple, Protocol
+from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
-from pydantic.alias_generators import to_camel
+from pydantic import Field, ValidationInfo, field_validator
 
 from strandline.plan.stage import SourceStage
-from strandline.stages.sources.globs import (
+from strandline.stages.sources.opening import digest_content
+from strandline.stages.sources.places.access import StorageOptions, check_access, list_access
+from strandline.stages.sources.places.folders import walk_folder
+from strandline.stages.sources.places.globs import (
     Exclusion,
     PathPattern,
     check_pattern,
     is_url,
     parse_pattern,
 )
-from strandline.stages.sources.opening import digest_content
+from strandline.stages.sources.places.listed import ListedFile, NoteGap, WalkReport
+from strandline.stages.sources.places.urls import walk_url
 from strandline.storage.outputs.published_files import PublishedFolder, listing_names
-from strandline.storage.protocols import (
-    StoreRefusesError,
-    describe_store_error,
-    is_refusal,
-)
-from strandline.storage.store_access import StoreAccess, find_faults
-from strandline.storage.stores import open_store
 
-_MARKS = (
-    *("ETag", "etag", "md5Hash", "mtime", "LastModified", "last_modified", "updated", "created"),
-    *("Content-MD5", "Digest", "Last-Modified"),  # of web servers that tell no ETag
-)
-_LEFT_FILE = "left out: a marker or checksum of Spark, Hive or Hadoop"
 _NO_MARK = "+"  # a size, and nothing after it
 _NO_VERSION = (
     "can't tell versions there: the server tells no ETag and no time, so that only another size "
     "counts as a change; `version: content` reads each file"
 )
-
-
-class NoteGap(Protocol):
-    """Is told what was not looked at."""
-
-    def __call__(self, why: str, within: str = "") -> None:
-        """See `SourceStage.note_gap`."""
-
-
-class StorageOptions(BaseModel):
-    """As whom the stores are asked that a source lists, and where they stand."""
-
-    model_config = ConfigDict(
-        extra="forbid", frozen=True, alias_generator=to_camel, populate_by_name=True
-    )
-
-    anonymous: bool = Field(default=False, description="Ask without any credentials.")
-    requester_pays: bool = Field(
-        default=False, description="Pay for what is sent, where a bucket wants that."
-    )
-    endpoint: str | None = Field(
-        default=None, description="URL of a server that speaks S3 or Google's protocol."
-    )
-    credentials: dict[str, str] = Field(
-        default_factory=dict,
-        description="Parts of the credentials, such as `accessKeyId`, each with the name of the "
-        "environment variable that has it; a secret itself is refused.",
-    )
-
-    def build_access(self) -> StoreAccess:
-        """Return what the room of stores understands."""
-        return StoreAccess(
-            self.anonymous, self.requester_pays, self.endpoint, dict(self.credentials)
-        )
-
-
-def list_access(patterns: Iterable[str], options: StorageOptions | None) -> dict[str, StoreAccess]:
-    """Return how stores are asked below the plain part of each pattern."""
-    if options is None:
-        return {}
-    parsed = [parse_pattern(pattern) for pattern in patterns]
-    return {pattern.base: options.build_access() for pattern in parsed if is_url(pattern.base)}
-
-
-def check_access(patterns: Iterable[str], options: StorageOptions | None) -> StorageOptions | None:
-    """Return the options themselves.
-
-    Raises:
-        ValueError: a store can't do what they say, or a secret stands where a name should.
-    """
-    for url, access in list_access(patterns, options).items():
-        for fault in find_faults(url.partition("://")[0], access):
-            raise ValueError(fault)
-    return options
 
 
 class VersionFrom(StrEnum):
@@ -185,24 +120,6 @@ class FileSource(SourceStage):
         return all(folder and folder.has_ledger for folder in folders)
 
 
-class ListedFile(NamedTuple):
-    """One file of a listing.
-
-    Attributes:
-        key: its path as the pattern spells it, the same on every machine.
-        path: what opens it here: an absolute path or a URL.
-        size: bytes.
-        mtime_ns: nanoseconds since 1970; 0 where the store tells none.
-        version: changes when the content does.
-    """
-
-    key: str
-    path: str
-    size: int
-    mtime_ns: int
-    version: str
-
-
 def list_files(
     params: FileListParams,
     count: Callable[[str], None],
@@ -241,10 +158,10 @@ def _list_all(
     patterns = [parse_pattern(pattern) for pattern in params.paths]
     for index, pattern in enumerate(patterns):
         if is_url(pattern.base):
-            walk = _walk_url(pattern, exclusion, count)
+            walk = walk_url(pattern, exclusion, count)
         else:
-            report = _WalkReport(count, note_gap)
-            walk = _walk_folder(pattern, exclusion, report, follow=params.follow_symlinks)
+            report = WalkReport(count, note_gap)
+            walk = walk_folder(pattern, exclusion, report, follow=params.follow_symlinks)
         folder = _find_folder(pattern, published)
         is_ruled = folder is not None and folder.has_ledger
         if folder is not None and is_ruled:
@@ -338,217 +255,3 @@ def _is_utf8(name: str) -> bool:
     except UnicodeEncodeError:
         return False
     return True
-
-
-class _WalkReport(NamedTuple):
-    """What a walk is told to."""
-
-    note_left: Callable[[str], None]
-    note_gap: NoteGap
-
-
-def _walk_folder(
-    pattern: PathPattern,
-    exclusion: Exclusion,
-    report: _WalkReport,
-    *,
-    follow: bool,
-) -> Iterator[ListedFile]:
-    if pattern.is_plain:
-        path = f"{pattern.base.rstrip('/')}/{pattern.rest}"
-        if not exclusion.holds(pattern.format_key(pattern.rest)):
-            yield _check_plain(pattern, path)
-        return
-    if not os.path.isdir(pattern.base):
-        msg = f"the folder {pattern.prefix or '.'!r} of the pattern does not exist"
-        raise FileNotFoundError(msg)
-    walk = _FolderWalk(pattern, exclusion, report, follow=follow)
-    yield from walk.walk(pattern.base, "", 0, ())
-
-
-def _check_plain(pattern: PathPattern, path: str) -> ListedFile:
-    key = pattern.format_key(pattern.rest)
-    if os.path.isdir(path):
-        msg = f"{key!r} is a folder; write {key.rstrip('/') + '/**'!r} for the files in it"
-        raise IsADirectoryError(msg)
-    try:
-        return _entry_of(key, path, os.stat(path))
-    except FileNotFoundError as error:
-        msg = f"the file {key!r} does not exist"
-        raise FileNotFoundError(msg) from error
-
-
-def _entry_of(key: str, path: str, stat: os.stat_result) -> ListedFile:
-    version = f"{stat.st_size}+{stat.st_mtime_ns}"
-    return ListedFile(key, path, stat.st_size, stat.st_mtime_ns, version)
-
-
-class _FolderWalk:
-    """A walk down one folder that visits only what the pattern can match."""
-
-    def __init__(
-        self,
-        pattern: PathPattern,
-        exclusion: Exclusion,
-        report: _WalkReport,
-        *,
-        follow: bool,
-    ) -> None:
-        self._pattern = pattern
-        self._exclusion = exclusion
-        self._report = report
-        self._follow = follow
-
-    def walk(
-        self, folder: str, below: str, depth: int, above: tuple[tuple[int, int], ...]
-    ) -> Iterator[ListedFile]:
-        """Yield the matches in `folder`; `above` names the folders the walk came through."""
-        if self._follow:
-            try:
-                stat = os.stat(folder)
-            except FileNotFoundError:
-                self._lose(folder, below)
-                return
-            if (stat.st_dev, stat.st_ino) in above:
-                return
-            above = (*above, (stat.st_dev, stat.st_ino))
-        for item in self._scan(folder, below, depth):
-            name = below + item.name
-            if item.is_symlink() and not self._leads_on(item, name, depth):
-                continue
-            if item.is_dir(follow_symlinks=self._follow):
-                if self._may_enter(item.name, name, depth):
-                    yield from self.walk(item.path, name + "/", depth + 1, above)
-            elif self._pattern.is_marker(name):
-                self._report.note_left(_LEFT_FILE)
-            elif self._pattern.regex.match(name):
-                yield from self._stat(item, name)
-
-    def _leads_on(self, item: os.DirEntry[str], name: str, depth: int) -> bool:
-        """Return whether a link leads to a file, or to a folder that is entered; else note it."""
-        try:
-            mode = os.stat(item.path).st_mode
-        except OSError:  # it leads nowhere, in a circle, or to where nothing may be read
-            # What it led to may have been either, and may be there again tomorrow.
-            if self._pattern.regex.match(name) or self._may_enter(item.name, name, depth):
-                self._pass_over("a link that leads nowhere", name)
-            return False
-        if not stat_module.S_ISDIR(mode) or self._follow:
-            return True
-        if self._may_enter(item.name, name, depth):
-            self._pass_over("a folder behind a link", name)
-        return False
-
-    def _pass_over(self, what: str, name: str) -> None:
-        """Count what matches may lie in and was not looked at, and note it as a gap."""
-        key = self._pattern.format_key(name.rstrip("/"))
-        if not self._exclusion.holds(key):
-            self._report.note_left(f"not looked at: {what}")
-            self._report.note_gap(f"{key!r} is {what}", key)
-
-    def _may_enter(self, name: str, below: str, depth: int) -> bool:
-        pattern = self._pattern
-        if pattern.depth is not None and depth >= pattern.depth:
-            return False
-        if depth < len(pattern.leading) and not pattern.leading[depth].match(name):
-            return False
-        if name.startswith(".") and not pattern.matches_hidden:
-            return False
-        if pattern.is_left_folder(name):
-            self._report.note_left(_name_left(name))
-            return False
-        return not self._exclusion.holds_folder(pattern.format_key(below))
-
-    def _stat(self, item: os.DirEntry[str], name: str) -> Iterator[ListedFile]:
-        key = self._pattern.format_key(name)
-        if self._exclusion.holds(key):
-            return
-        try:
-            if item.is_file():
-                yield _entry_of(key, item.path, item.stat())
-            else:
-                self._report.note_left("left out: neither a file nor a folder")
-        except FileNotFoundError:  # removed since the folder was read: it is not there now
-            return
-        except PermissionError:
-            self._pass_over("a file that may not be looked at", name)
-
-    def _scan(self, folder: str, below: str, depth: int) -> Iterator[os.DirEntry[str]]:
-        try:
-            with os.scandir(folder) as items:
-                yield from items
-        except FileNotFoundError:  # removed since its parent was read, or moved where we have been
-            self._lose(folder, below)
-        except PermissionError as error:
-            # Where nothing at all may be read, the listing can't begin.
-            if not depth:
-                raise _name_folder(folder, error) from error
-            self._pass_over("a folder that can't be read", below)
-        except OSError as error:
-            raise _name_folder(folder, error) from error
-
-    def _lose(self, folder: str, below: str) -> None:
-        why = f"the folder {folder!r} went away while it was listed"
-        self._report.note_gap(why, self._pattern.format_key(below.rstrip("/")))
-
-
-def _name_folder(folder: str, error: OSError) -> OSError:
-    return type(error)(f"the folder {folder!r} can't be read: {error.strerror}")
-
-
-def _name_left(folder: str) -> str:
-    """Return the counter of a folder that was left beside data."""
-    if folder == "_delta_log":
-        return "left out: the log of a Delta table; files that it has removed are listed, too"
-    return f"left out: a folder {folder}"
-
-
-def _walk_url(
-    pattern: PathPattern, exclusion: Exclusion, count: Callable[[str], None]
-) -> Iterator[ListedFile]:
-    # Links are not asked for: stores that are reached by URL resolve them themselves.
-    try:
-        if not pattern.is_plain:
-            yield from _walk_url_folder(pattern, exclusion, count)
-        elif not exclusion.holds(pattern.format_key(pattern.rest)):
-            url = f"{pattern.base.rstrip('/')}/{pattern.rest}"
-            files, root = open_store(url)
-            yield _entry_of_url(pattern.format_key(pattern.rest), url, files.info(root))
-    except FileNotFoundError as error:
-        msg = f"{pattern.format_key(pattern.rest)!r}: there is no such file or folder"
-        raise FileNotFoundError(msg) from error
-    except Exception as error:  # each store's library has errors of its own
-        msg = f"{pattern.format_key(pattern.rest)!r}: {describe_store_error(error)}"
-        kind = StoreRefusesError if is_refusal(error) else OSError
-        raise kind(msg) from error
-
-
-def _walk_url_folder(
-    pattern: PathPattern, exclusion: Exclusion, count: Callable[[str], None]
-) -> Iterator[ListedFile]:
-    files, root = open_store(pattern.base)
-    start = root.rstrip("/") + "/"
-    for folder, folders, names in files.walk(root, detail=True, on_error="raise"):
-        below = (folder.rstrip("/") + "/").removeprefix(start)
-        for name in list(folders):
-            if exclusion.holds_folder(pattern.format_key(below + name)):
-                del folders[name]
-            elif pattern.is_left_folder(name):
-                del folders[name]
-                if pattern.depth is None or below.count("/") < pattern.depth:
-                    count(_name_left(name))
-        for name, info in names.items():
-            key = pattern.format_key(below + name)
-            if pattern.is_marker(below + name):
-                count(_LEFT_FILE)
-            elif name and pattern.regex.match(below + name) and not exclusion.holds(key):
-                # As the pattern spells it: some libraries lose the account or the protocol.
-                yield _entry_of_url(key, f"{pattern.base.rstrip('/')}/{below}{name}", info)
-
-
-def _entry_of_url(key: str, url: str, info: dict[str, Any]) -> ListedFile:
-    size = int(info.get("size") or 0)
-    mark = next((info[name] for name in _MARKS if info.get(name)), "")
-    mtime = info.get("mtime")
-    mtime_ns = int(mtime * 1_000_000_000) if isinstance(mtime, int | float) else 0
-    return ListedFile(key, url, size, mtime_ns, f"{size}+{mark}")

@@ -18,7 +18,7 @@ from typing import Annotated, Any, BinaryIO, cast
 import pyarrow as pa
 from pydantic import Field
 
-from strandline.stages.sources.globs import is_url
+from strandline.stages.sources.places.globs import is_url
 from strandline.storage.stores import open_url
 
 # What reading a file may raise: its place, or what it is packed in.

@@ -11,8 +11,9 @@ import pyarrow.parquet as pq
 from strandline.plan.registry import register
 from strandline.plan.stage import Source, SourceStage
 from strandline.stages.sources.file_references import build_reference
-from strandline.stages.sources.listing import FileListParams, FileSource, ListedFile, list_files
+from strandline.stages.sources.listing import FileListParams, FileSource, list_files
 from strandline.stages.sources.opening import open_binary
+from strandline.stages.sources.places.listed import ListedFile
 
 GROUP_SUFFIX = r"#rg=\d+"
 _TRIES = 2  # a store that does not answer once may do so at once

@@ -16,7 +16,8 @@ from strandline.stages.sources.file_references import (
     can_cut,
     cut_file,
 )
-from strandline.stages.sources.listing import FileListParams, FileSource, ListedFile, list_files
+from strandline.stages.sources.listing import FileListParams, FileSource, list_files
+from strandline.stages.sources.places.listed import ListedFile
 
 # Others can't be opened in the middle.
 _CUT = (".gz", ".warc", ".wet", ".wat")

@@ -19,8 +19,8 @@ from strandline.plan.stage import Stage
 from strandline.plan.task import Task
 from strandline.stages.columns import ReasonParams, drop_rows, list_strings, set_column
 from strandline.stages.models.model_files import find_model
-from strandline.stages.sources.globs import expand_placeholder
 from strandline.stages.sources.opening import digest_input
+from strandline.stages.sources.places.globs import expand_placeholder
 from strandline.stages.text.filters.words.word_rules import compose
 from strandline.stages.text.scoring.fasttext_models import FastTextModel
 

@@ -11,8 +11,8 @@ from importlib import import_module
 from typing import Any
 
 from strandline.stages.models.model_files import ModelError
-from strandline.stages.sources.globs import expand_placeholder
 from strandline.stages.sources.opening import explain_error, open_binary
+from strandline.stages.sources.places.globs import expand_placeholder
 from strandline.stages.text.scoring.token_networks import DIGITS, TokenNetwork
 
 

@@ -1,0 +1,61 @@
+"""As whom the stores are asked that a source lists: parameters of every source of files.
+
+It must not know how a store is asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from pydantic import BaseModel, ConfigDict, Field
+from pydantic.alias_generators import to_camel
+
+from strandline.stages.sources.places.globs import is_url, parse_pattern
+from strandline.storage.store_access import StoreAccess, find_faults
+
+
+class StorageOptions(BaseModel):
+    """As whom the stores are asked that a source lists, and where they stand."""
+
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, alias_generator=to_camel, populate_by_name=True
+    )
+
+    anonymous: bool = Field(default=False, description="Ask without any credentials.")
+    requester_pays: bool = Field(
+        default=False, description="Pay for what is sent, where a bucket wants that."
+    )
+    endpoint: str | None = Field(
+        default=None, description="URL of a server that speaks S3 or Google's protocol."
+    )
+    credentials: dict[str, str] = Field(
+        default_factory=dict,
+        description="Parts of the credentials, such as `accessKeyId`, each with the name of the "
+        "environment variable that has it; a secret itself is refused.",
+    )
+
+    def build_access(self) -> StoreAccess:
+        """Return what the room of stores understands."""
+        return StoreAccess(
+            self.anonymous, self.requester_pays, self.endpoint, dict(self.credentials)
+        )
+
+
+def list_access(patterns: Iterable[str], options: StorageOptions | None) -> dict[str, StoreAccess]:
+    """Return how stores are asked below the plain part of each pattern."""
+    if options is None:
+        return {}
+    parsed = [parse_pattern(pattern) for pattern in patterns]
+    return {pattern.base: options.build_access() for pattern in parsed if is_url(pattern.base)}
+
+
+def check_access(patterns: Iterable[str], options: StorageOptions | None) -> StorageOptions | None:
+    """Return the options themselves.
+
+    Raises:
+        ValueError: a store can't do what they say, or a secret stands where a name should.
+    """
+    for url, access in list_access(patterns, options).items():
+        for fault in find_faults(url.partition("://")[0], access):
+            raise ValueError(fault)
+    return options

@@ -1,0 +1,78 @@
+"""A walk through a store, or the look at one file of it, by fsspec.
+
+It must not know what becomes of the files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from strandline.stages.sources.places.globs import Exclusion, PathPattern
+from strandline.stages.sources.places.listed import LEFT_FILE, ListedFile, name_left
+from strandline.storage.protocols import StoreRefusesError, describe_store_error, is_refusal
+from strandline.storage.stores import open_store
+
+_MARKS = (
+    *("ETag", "etag", "md5Hash", "mtime", "LastModified", "last_modified", "updated", "created"),
+    *("Content-MD5", "Digest", "Last-Modified"),  # of web servers that tell no ETag
+)
+
+
+def walk_url(
+    pattern: PathPattern, exclusion: Exclusion, count: Callable[[str], None]
+) -> Iterator[ListedFile]:
+    """Yield the files of a store that a pattern names.
+
+    Args:
+        count: called with a counter's name for what is left out.
+
+    Raises:
+        OSError: there is no such place, or the store refuses.
+    """
+    # Links are not asked for: stores that are reached by URL resolve them themselves.
+    try:
+        if not pattern.is_plain:
+            yield from _walk_url_folder(pattern, exclusion, count)
+        elif not exclusion.holds(pattern.format_key(pattern.rest)):
+            url = f"{pattern.base.rstrip('/')}/{pattern.rest}"
+            files, root = open_store(url)
+            yield _entry_of_url(pattern.format_key(pattern.rest), url, files.info(root))
+    except FileNotFoundError as error:
+        msg = f"{pattern.format_key(pattern.rest)!r}: there is no such file or folder"
+        raise FileNotFoundError(msg) from error
+    except Exception as error:  # each store's library has errors of its own
+        msg = f"{pattern.format_key(pattern.rest)!r}: {describe_store_error(error)}"
+        kind = StoreRefusesError if is_refusal(error) else OSError
+        raise kind(msg) from error
+
+
+def _walk_url_folder(
+    pattern: PathPattern, exclusion: Exclusion, count: Callable[[str], None]
+) -> Iterator[ListedFile]:
+    files, root = open_store(pattern.base)
+    start = root.rstrip("/") + "/"
+    for folder, folders, names in files.walk(root, detail=True, on_error="raise"):
+        below = (folder.rstrip("/") + "/").removeprefix(start)
+        for name in list(folders):
+            if exclusion.holds_folder(pattern.format_key(below + name)):
+                del folders[name]
+            elif pattern.is_left_folder(name):
+                del folders[name]
+                if pattern.depth is None or below.count("/") < pattern.depth:
+                    count(name_left(name))
+        for name, info in names.items():
+            key = pattern.format_key(below + name)
+            if pattern.is_marker(below + name):
+                count(LEFT_FILE)
+            elif name and pattern.regex.match(below + name) and not exclusion.holds(key):
+                # As the pattern spells it: some libraries lose the account or the protocol.
+                yield _entry_of_url(key, f"{pattern.base.rstrip('/')}/{below}{name}", info)
+
+
+def _entry_of_url(key: str, url: str, info: dict[str, Any]) -> ListedFile:
+    size = int(info.get("size") or 0)
+    mark = next((info[name] for name in _MARKS if info.get(name)), "")
+    mtime = info.get("mtime")
+    mtime_ns = int(mtime * 1_000_000_000) if isinstance(mtime, int | float) else 0
+    return ListedFile(key, url, size, mtime_ns, f"{size}+{mark}")
