@@ -29,6 +29,7 @@ _ROOMS = {
     "card": "data.card:card",
     "top": "runs.top:top",
     "latest": "data.latest:latest",
+    "dropped": "data.dropped:dropped",
     "gather": "data.gather:gather",
     "near-duplicates": "data.near_duplicates:near_duplicates",
     "verify": "data.verify:check",

@@ -1,0 +1,80 @@
+"""`strandline dropped`: what stages would have dropped, by reason, with examples of each."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import click
+
+from strandline.cli.app.json_output import write_line
+from strandline.cli.app.ledger_access import locate, locate_output, looking
+from strandline.cli.app.options import show_examples, take_json, take_manifest, take_volume
+from strandline.cli.views.format import format_count
+from strandline.ledger.entries import SourceState
+from strandline.ledger.store.rows import list_rows
+from strandline.run.dropped_rows import MarkedRows, find_reason_columns, gather_marked
+from strandline.run.manifest.manifest import read_manifest
+
+_EXAMPLES = 20
+
+
+@click.command(
+    "dropped",
+    epilog=show_examples(
+        "strandline dropped pipeline.yaml", "strandline dropped pipeline.yaml --examples 3"
+    ),
+)
+@take_manifest
+@take_volume
+@click.option(
+    "--examples",
+    type=click.IntRange(min=0),
+    default=_EXAMPLES,
+    show_default=True,
+    metavar="N",
+    help="Rows of each reason that are shown.",
+)
+@take_json
+def dropped(
+    file: Path, settings: tuple[str, ...], volume: Path, examples: int, as_json: bool
+) -> None:
+    """Show what stages would have dropped, with examples of each reason.
+
+    Stages keep such rows where they have the parameter `reasonColumn`. All outputs of finished
+    sources are read; which rows are shown depends on their keys alone.
+    """
+    plan = read_manifest(file, settings, volume=volume).plan
+    columns = find_reason_columns(plan)
+    with looking(locate(plan, volume)) as store:
+        named = [
+            output["name"]
+            for row in list_rows(store, SourceState.FINISHED)
+            for output in row.outputs
+        ]
+    found = gather_marked(
+        locate_output(plan, volume), sorted(dict.fromkeys(named)), columns, examples
+    )
+    if as_json:
+        write_line(json.dumps(_render(found), ensure_ascii=False))
+        return
+    write_line("\n".join(_describe(found)) or f"no row has a reason in {', '.join(columns)}")
+
+
+def _render(found: Mapping[str, MarkedRows]) -> list[dict[str, object]]:
+    return [
+        {
+            "reason": reason,
+            "count": rows.count,
+            "examples": [each._asdict() for each in rows.examples],
+        }
+        for reason, rows in found.items()
+    ]
+
+
+def _describe(found: Mapping[str, MarkedRows]) -> Iterator[str]:
+    for reason, rows in found.items():
+        yield f"{reason}: {format_count(rows.count)} rows"
+        for each in rows.examples:
+            yield f"  {each.key}  {each.text}".rstrip()
