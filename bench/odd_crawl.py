@@ -91,8 +91,8 @@ def list_pages() -> Iterator[OddPage]:
     """Yield the pages: all charsets with a plain body, and all bodies with one charset."""
     number = 0
     for language, encoding in _ENCODINGS:
-        for told in ("by the server", "by the page", "by nobody", "wrongly by the server"):
-            yield _make(number, language, encoding, told, "plain")
+        for teller in ("by the server", "by the page", "by nobody", "wrongly by the server"):
+            yield _make(number, language, encoding, teller, "plain")
             number += 1
     for language, encoding in _ENCODINGS[:6]:
         for body in _BODIES:
@@ -100,16 +100,16 @@ def list_pages() -> Iterator[OddPage]:
             number += 1
 
 
-def _make(number: int, language: str, encoding: str, told: str, body: str) -> OddPage:
+def _make(number: int, language: str, encoding: str, teller: str, body: str) -> OddPage:
     sentence = _WORDS[language].encode(encoding, "ignore").decode(encoding)
-    meta = f'<meta charset="{encoding}">' if "page" in told or "wrongly" in told else ""
+    meta = f'<meta charset="{encoding}">' if "page" in teller or "wrongly" in teller else ""
     page = f"<html><head>{meta}<title>{number}</title></head><body><p>{sentence * 8}</p></body>"
-    charset = {"by the server": encoding, "wrongly by the server": _WRONG}.get(told, "")
+    charset = {"by the server": encoding, "wrongly by the server": _WRONG}.get(teller, "")
     kind = f"text/html; charset={charset}" if charset else "text/html"
     change, field = _BODIES[body]
     head = f"HTTP/1.1 200 OK\r\nContent-Type: {kind}\r\n{field}\r\n"
     block = head.encode() + change(page.encode(encoding))
-    return OddPage(f"https://example.com/{number}", told, body, sentence, block)
+    return OddPage(f"https://example.com/{number}", teller, body, sentence, block)
 
 
 def write_odd_crawl(folder: Path) -> list[OddPage]:

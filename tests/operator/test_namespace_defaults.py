@@ -61,7 +61,7 @@ def test_of_a_broken_one_is_said_that_nobody_knows_what_it_gives(text: str, said
     policy, refusals, _, unusable = asyncio.run(NamespaceDefaults(NAME).read(api, "team", 0.0))
 
     assert (policy.model_fields_set, refusals) == (set(), ())
-    assert unusable.startswith(said)
+    assert unusable.startswith(f"ConfigMap {NAME}: {said}")
     assert "\n" not in unusable
 
 
@@ -78,7 +78,10 @@ def test_what_cant_be_read_is_told_as_what_nobody_knows() -> None:
         assert (await defaults.read(api, "team", 0.0)).unusable == ""
         put_again(api, ray="queueName: 5")
         found = await defaults.read(api, "team", 100.0)
-        assert found.unusable == "ray.queueName: must be text, not 5; put it in quotes"
+        assert (
+            found.unusable
+            == f"ConfigMap {NAME}: ray.queueName: must be text, not 5; put it in quotes"
+        )
         put_again(api, ray="colour: red")  # a newer operator may know it
         assert (await defaults.read(api, "team", 200.0)).unusable == ""
 
@@ -93,7 +96,9 @@ def test_one_that_is_gone_is_waited_for_and_then_it_is_gone() -> None:
         api.store.delete(Resource.CONFIG_MAP, "team", NAME)
         for now in (100.0, 300.0, 399.0):
             found = await defaults.read(api, "team", now)
-            assert found.unusable.startswith("it was there and is gone; after 5 minutes")
+            assert found.unusable.startswith(
+                f"ConfigMap {NAME}: it was there and is gone; after 5 minutes"
+            )
         put(api, ray="queueName: team-b")
         found = await defaults.read(api, "team", 420.0)
         assert (found.spec.ray.queue_name, found.unusable) == ("team-b", "")
@@ -208,7 +213,7 @@ def test_what_is_wrong_with_one_key_leaves_the_others(key: str, text: str, said:
     api = FakeApi()
     put(api, "maxRetries: 7", **{key: text})
     found = asyncio.run(NamespaceDefaults(NAME).read(api, "team", 0.0))
-    message = found.unusable or found.refusals[0].message
+    message = found.unusable.removeprefix(f"ConfigMap {NAME}: ") or found.refusals[0].message
     assert message.startswith(said), message
     assert found.policy.max_retries == 7
     assert found.spec == SpecDefaults()

@@ -10,11 +10,13 @@ import tempfile
 from pathlib import Path
 
 import crawls
+import folders
 import lines
 import media
+import texts
 from material import Case
 
-CASES: list[Case] = [*lines.CASES, *crawls.CASES, *media.CASES]
+CASES: list[Case] = [*lines.CASES, *folders.CASES, *crawls.CASES, *media.CASES, *texts.CASES]
 
 
 def main() -> int:

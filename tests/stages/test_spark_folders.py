@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import fsspec
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from strandline.stages.sources.files import Files
@@ -27,7 +29,10 @@ def base(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
     place = str(tmp_path) if request.param == "disk" else "memory://spark/out"
     for name in (*DATA, *MARKERS, *IN_FOLDERS):
         with fsspec.open(f"{place}/{name}", "wb", auto_mkdir=True) as file:
-            file.write(b"x")
+            if name in DATA:
+                pq.write_table(pa.table({"n": [1]}), file)
+            else:
+                file.write(b"x")
     yield place
     fsspec.filesystem("memory").store.clear()
 

@@ -9,7 +9,7 @@ from itertools import islice
 from strandline_api.documents.problems import Problem, SpecError
 
 MOST_LEVELS = 64
-_SHOWN = 6  # names of a place
+_SHOWN = 6  # names of a path
 
 
 def check_depth(spec: object) -> None:
@@ -19,22 +19,25 @@ def check_depth(spec: object) -> None:
         SpecError: something is; it names where that begins.
     """
     # By a list of our own, since calls are what gives up.
-    waiting: list[tuple[object, tuple[object, ...]]] = [(spec, ())]
+    waiting: list[tuple[object, tuple[object, ...], frozenset[int]]] = [(spec, (), frozenset())]
     levels: dict[int, int] = {}
     while waiting:
-        value, place = waiting.pop()
-        # What aliases of YAML name again and again is looked at once, or where it lies deeper.
-        if not isinstance(value, Mapping | list | tuple) or levels.get(id(value), -1) >= len(place):
+        value, path, above = waiting.pop()
+        # What aliases of YAML name again and again is looked at once, or where it lies deeper; what
+        # contains itself is no matter of depth.
+        is_known = levels.get(id(value), -1) >= len(path) or id(value) in above
+        if is_known or not isinstance(value, Mapping | list | tuple):
             continue
-        levels[id(value)] = len(place)
-        if len(place) >= MOST_LEVELS:
-            raise SpecError((_describe(place),))
+        levels[id(value)] = len(path)
+        if len(path) >= MOST_LEVELS:
+            raise SpecError((_describe(path),))
         items = value.items() if isinstance(value, Mapping) else enumerate(value)
-        waiting.extend((each, (*place, name)) for name, each in items)
+        within = above | {id(value)}
+        waiting.extend((each, (*path, name), within) for name, each in items)
 
 
-def _describe(place: tuple[object, ...]) -> Problem:
-    path = "spec"
-    for name in islice(place, _SHOWN):
-        path += f"[{name}]" if isinstance(name, int) else f".{name}"
-    return Problem(path, f"it is nested more than {MOST_LEVELS} levels deep", "make it flatter")
+def _describe(path: tuple[object, ...]) -> Problem:
+    shown = "spec"
+    for name in islice(path, _SHOWN):
+        shown += f"[{name}]" if isinstance(name, int) else f".{name}"
+    return Problem(shown, f"it is nested more than {MOST_LEVELS} levels deep", "make it flatter")

@@ -179,12 +179,11 @@ async def observe(
         turn=turn or Turn(),
         refusals=(*refusals, *problems, *inputs.blind(namespace)),
         unread=tuple(reader.refused),
-        nodes=environment.nodes,
-        marks=environment.marks,
         notices=environment.notices,
         defaults=defaults,
-        defaults_problem=unusable and f"ConfigMap {inputs.defaults.name}: {unusable}",
+        defaults_problem=unusable,
     )
+    view = replace(view, nodes=environment.nodes, marks=environment.marks)
     if needs_others(pipeline, current):
         others = await _read_others(reader, kept, pipeline)
         view = replace(view, others=others, unread=tuple(reader.refused))

@@ -54,10 +54,12 @@ class MarkedRows:
     count: int = 0
     _chosen: list[tuple[int, MarkedRow]] = field(default_factory=list)
 
-    def add(self, row: MarkedRow, place: str) -> None:
-        """Take a row; `place` tells rows of one key apart."""
+    def add(self, row: MarkedRow, position: str) -> None:
+        """Take a row; `position` tells rows of one key apart."""
         self.count += 1
-        digest = blake2b(f"{row.key}\0{place}".encode("utf-8", "replace"), digest_size=8).digest()
+        digest = blake2b(
+            f"{row.key}\0{position}".encode("utf-8", "replace"), digest_size=8
+        ).digest()
         item = (-int.from_bytes(digest, "big"), row)
         if len(self._chosen) < self.most:
             heapq.heappush(self._chosen, item)

@@ -143,7 +143,7 @@ class NamespaceDefaults:
             return FoundDefaults(RetryPolicy())
         minutes = _GONE_SECONDS / 60
         message = f"it was there and is gone; after {minutes:.0f} minutes attempts go on without it"
-        return FoundDefaults(RetryPolicy(), unusable=message)
+        return FoundDefaults(RetryPolicy(), unusable=f"ConfigMap {self.name}: {message}")
 
     def _parse(self, body: Body) -> FoundDefaults:
         refusals: list[Refusal] = []
@@ -152,7 +152,8 @@ class NamespaceDefaults:
         ray = self._read_part(body, RAY, RayDefaults, refusals, unusable)
         output = self._read_part(body, OUTPUT, OutputStorage, refusals, unusable)
         spec = SpecDefaults(ray=ray, output=output)
-        return FoundDefaults(policy, tuple(refusals), spec, "; ".join(unusable))
+        message = f"ConfigMap {self.name}: {'; '.join(unusable)}" if unusable else ""
+        return FoundDefaults(policy, tuple(refusals), spec, message)
 
     def _read_part(
         self,
