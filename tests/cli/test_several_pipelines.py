@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -139,8 +140,12 @@ def test_a_change_in_the_first_reaches_the_second(
     assert alone.exit_code == 0, alone.output
 
 
-def run_chain(codes: dict[str, int]) -> tuple[int, list[str], list[str]]:
-    """The exit code of pipelines of which `b` needs `a`, and `c` needs `b`; who ran, who not."""
+def run_chain(codes: dict[str, int], stopped_in: str = "") -> tuple[int, list[str], list[str]]:
+    """The exit code of pipelines of which `b` needs `a`, and `c` needs `b`; who ran, who not.
+
+    Args:
+        stopped_in: the one that is under way when all is asked to stop.
+    """
     needs = {"a": (), "b": ("a",), "c": ("b",), "d": ()}
     targets = [
         Target(Path(name), parse_pipeline(spell(name, after=come_after(*others))))
@@ -157,7 +162,8 @@ def run_chain(codes: dict[str, int]) -> tuple[int, list[str], list[str]]:
         ran.append(file.name)
         return codes.get(file.name, 0)
 
-    return run_in_order(targets, run_target, Listener()), ran, left
+    code = run_in_order(targets, run_target, Listener(), lambda: stopped_in in ran)
+    return code, ran, left
 
 
 def test_what_needs_one_that_was_left_out_is_left_out_too() -> None:
@@ -168,6 +174,46 @@ def test_what_needs_one_that_was_left_out_is_left_out_too() -> None:
 
 def test_a_request_to_stop_ends_all() -> None:
     assert run_chain({"a": 75, "d": 4}) == (75, ["a"], [])
+
+
+@pytest.mark.parametrize("code", [0, 1, 3, 73, 75])
+def test_it_ends_all_whatever_the_one_under_way_ends_with(code: int) -> None:
+    assert run_chain({"a": code}, stopped_in="a") == (code or 75, ["a"], [])
+    assert run_chain({}, stopped_in="d") == (0, ["a", "b", "c", "d"], [])
+
+
+# Goes on as soon as a request to stop was passed on, and so completes.
+LAST = """
+def process(self, task):
+    import pathlib, time
+    pathlib.Path("working").touch()
+    while not pathlib.Path("go").exists():
+        time.sleep(0.02)
+    return task
+"""
+
+
+def test_a_stop_while_the_last_source_is_worked_on_begins_no_other_pipeline(
+    project: Project,
+) -> None:
+    project.add_stage(LAST)
+    project.write(yaml.safe_dump(spell("second")), "second.yaml")
+    for path in sorted((project.path / "in").glob("*.txt"))[1:]:
+        path.unlink()
+    process = project.start("run", "second.yaml", "--engine", "inline")
+    try:
+        project.wait_for("working")
+        process.send_signal(signal.SIGTERM)
+        assert process.stderr is not None
+        while "letting work in flight finish" not in (line := process.stderr.readline()):
+            assert line
+        (project.path / "go").touch()
+        out, _ = process.communicate(timeout=300)
+    finally:
+        process.kill()
+        process.communicate()
+    assert process.returncode == 75, out
+    assert not (project.folder.parent / "second" / "output").exists()
 
 
 def test_one_that_fails_keeps_those_from_running_that_need_it(project: Project, call: Call) -> None:

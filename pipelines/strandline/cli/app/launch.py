@@ -56,11 +56,14 @@ class Launch(NamedTuple):
 
 
 @contextmanager
-def launching(request: Request, others: KeptDriver | None = None) -> Iterator[Launch]:
+def launching(
+    request: Request, others: KeptDriver | None = None, stop: Stop | None = None
+) -> Iterator[Launch]:
     """Provide what makes attempts; requests to stop reach it as long as the block runs.
 
     Args:
         others: holds a driver between this pipeline and others.
+        stop: is asked; None: one of its own.
 
     Raises:
         SpecError: the manifest is wrong.
@@ -75,7 +78,8 @@ def launching(request: Request, others: KeptDriver | None = None) -> Iterator[La
     make_folder(folder.path)
     driver = _make_driver(replace(request, after=after), pipeline, folder)
     driver.others = others
-    with _listening(driver.stop, driver.shares_terminal), hold_alone(folder.run_lock):
+    driver.stop = stop or driver.stop
+    with listening(driver.stop, driver.shares_terminal), hold_alone(folder.run_lock):
         yield Launch(pipeline, folder, driver)
 
 
@@ -139,7 +143,7 @@ def _build_arguments(request: Request) -> list[str]:
 
 
 @contextmanager
-def _listening(stop: Stop, shares_terminal: bool) -> Iterator[None]:
+def listening(stop: Stop, shares_terminal: bool) -> Iterator[None]:
     """Count requests to stop as long as the block runs."""
 
     def receive(number: int, _frame: FrameType | None) -> None:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from strandline.cli.app.launch import Request, is_ours_on_ray, launching
+from strandline.cli.app.launch import Request, is_ours_on_ray, launching, listening
 from strandline.cli.app.options import (
     show_examples,
     take_engine,
@@ -26,7 +26,7 @@ from strandline.cli.app.options import (
 )
 from strandline.cli.app.targets import Target, list_targets, order_targets
 from strandline.cli.views.announcer import Announcer, create_announcer
-from strandline.run.supervise.driver_process import DriverProcess, wait_until
+from strandline.run.supervise.driver_process import DriverProcess, Stop, wait_until
 from strandline.run.supervise.kept_driver import KeptDriver, keeping_driver
 from strandline.run.supervise.notices import NoticeBoard, NoticeFile, is_own_address
 from strandline.run.supervise.supervision import EndedAttempt, Environment, supervise
@@ -92,23 +92,29 @@ def run(
     if port is not None and len(targets) > 1:
         raise click.UsageError("--serve goes with one pipeline")
 
+    stop = Stop()
+
     def run_target(file: Path, others: KeptDriver | None = None) -> int:
         request = Request(file, settings, volume, engine, address, workers, after, as_json)
-        return _run_pipeline(request, announcer, port, is_single=is_single, others=others)
+        return _run_pipeline(request, announcer, port, stop, is_single=is_single, others=others)
 
     if len(targets) == 1:
         return run_target(targets[0].file)
-    # What a user's code has changed in a process would stay for the pipelines after it.
-    if address or not all(is_ours_on_ray(target.pipeline.spec, engine) for target in targets):
-        return run_in_order(targets, run_target, announcer)
-    with keeping_driver() as others:
-        return run_in_order(targets, partial(run_target, others=others), announcer)
+    # Between two pipelines a request is heard, too.
+    with listening(stop, shares_terminal=False):
+        # What a user's code has changed in a process would stay for the pipelines after it.
+        if address or not all(is_ours_on_ray(target.pipeline.spec, engine) for target in targets):
+            return run_in_order(targets, run_target, announcer, stop.is_asked)
+        with keeping_driver() as others:
+            shared = partial(run_target, others=others)
+            return run_in_order(targets, shared, announcer, stop.is_asked)
 
 
 def run_in_order(
     targets: Sequence[Target],
     run_target: Callable[[Path], int],
     announcer: Announcer,
+    is_asked: Callable[[], bool],
 ) -> int:
     """Run pipelines one after another; one that fails keeps those from running that need it.
 
@@ -116,12 +122,15 @@ def run_in_order(
         targets: in an order in which they can run.
         run_target: runs one to its end, and returns the exit code.
         announcer: is told which one runs, and which does not.
+        is_asked: whether all is to stop; the one under way may end in any way.
 
     Returns:
-        The first exit code that is not 0; a request to stop ends all, and is returned at once.
+        The first exit code that is not 0; 75 where a request to stop has kept one from running.
     """
     first, failed = int(ExitCode.COMPLETE), set[str]()
     for target in targets:
+        if is_asked():
+            return first or int(ExitCode.INTERRUPTED)
         needed = [name for name in target.pipeline.spec.predecessors if name in failed]
         if needed:
             announcer.leave_out(target.name, needed[0])
@@ -141,12 +150,13 @@ def _run_pipeline(
     request: Request,
     announcer: Announcer,
     port: int | None,
+    stop: Stop,
     *,
     is_single: bool,
     others: KeptDriver | None,
 ) -> int:
     with announcer.failing(), _serving(port) as server:
-        with launching(request, others) as (pipeline, folder, driver):
+        with launching(request, others, stop) as (pipeline, folder, driver):
             if not is_single:
                 return _supervise(driver, pipeline, announcer)
             if server is not None:
