@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from msgpack.exceptions import UnpackException
+
 from strandline.ledger.errors import LedgerError
 from strandline.storage.errors import VolumeError
 
@@ -28,7 +30,12 @@ _NODE = struct.Struct("<HHHH")  # low and high half of a size or number, flags, 
 _NUMBER = struct.Struct("<Q")
 _BRANCH, _LEAF, _APART = 1, 2, 1  # flags of a page, of a page, of a node
 _NO_PAGE = 2**64 - 1
+_NOWHERE = 2**62
 _LOOKS = 5  # others may commit while one looks, and use pages again
+_PAGE_SIZES = frozenset(2**power for power in range(9, 17))  # that LMDB can have
+# What decoders raise of bytes that are not what was written.
+UNREADABLE = (ValueError, TypeError, LookupError, OverflowError, struct.error, UnpackException)
+_ADVICE = "restore the file from a copy, or move it away to start over"
 META_BYTES = _PAGE_HEADER + _META.size + 2 * _DB.size + _TAIL.size
 
 Read = Callable[[int, int], bytes]  # offset, size
@@ -69,6 +76,11 @@ def explain_damage(read: Read, size: int) -> str | None:
     return f"it is cut short: {(meta.last_page + 1) * meta.page_size - size} bytes are missing"
 
 
+def describe_damage(error: BaseException) -> str:
+    """Describe what was read that nobody has written, as the end of a sentence."""
+    return f"it is damaged ({type(error).__name__}: {' '.join(str(error).split())}); {_ADVICE}"
+
+
 def check_image(data: Path) -> None:
     """See that a data file can be mapped; one that is missing or empty can.
 
@@ -84,8 +96,7 @@ def check_image(data: Path) -> None:
         msg = f"{data}: {error.strerror}"
         raise VolumeError(msg) from error
     if damage:
-        advice = "restore the file from a copy, or move it away to start over"
-        msg = f"{data}: the ledger can't be read: {damage}; {advice}"
+        msg = f"{data}: the ledger can't be read: {damage}; {_ADVICE}"
         raise LedgerError(msg)
 
 
@@ -118,6 +129,8 @@ def _read_meta(page: bytes) -> _Meta | None:
         return None
     at = _PAGE_HEADER + _META.size
     page_size, *_, free_root = _DB.unpack_from(page, at)
+    if page_size not in _PAGE_SIZES:
+        return None
     return _Meta(page_size, free_root, *_TAIL.unpack_from(page, at + 2 * _DB.size))
 
 
@@ -160,7 +173,8 @@ def _unpack(numbers: bytes) -> tuple[int, ...]:
 
 
 def _read_whole(read: Read, offset: int, size: int) -> bytes:
-    content = read(offset, size)
+    # A number that nobody has written points to where no file has bytes.
+    content = read(offset, size) if 0 <= offset < _NOWHERE else b""
     if len(content) < size:
         raise _LackingError
     return content

@@ -34,7 +34,7 @@ from strandline.ledger.entries import (
 from strandline.ledger.errors import LeaseLostError, LedgerError, LedgerInUseError
 from strandline.ledger.store.changes import apply, find_packed, get, get_all, read_packed
 from strandline.ledger.store.index import key_row
-from strandline.ledger.store.inspection import check_image
+from strandline.ledger.store.inspection import UNREADABLE, check_image, describe_damage
 from strandline.ledger.store.layout import (
     LAYOUTS,
     NEW,
@@ -46,6 +46,7 @@ from strandline.ledger.store.layout import (
 )
 from strandline.ledger.store.portions import read_portion, take_pieces
 from strandline.ledger.store.shared import unpack_shared
+from strandline.plan.errors import StrandlineError
 from strandline.plan.receipt import Piece
 from strandline.storage import faults
 from strandline.storage.errors import VolumeError
@@ -102,7 +103,7 @@ class Store:
         """Return a JSON value kept under `name`; None where there is none."""
         with self._reading() as txn:
             packed = get(txn, self._dbs.meta, name.encode())
-        return None if packed is None else json.loads(packed)
+            return None if packed is None else json.loads(packed)
 
     def take_lease(self, lease: dict[str, Any]) -> None:
         """Write the lease of this attempt; every later transaction requires that it still stands.
@@ -401,7 +402,13 @@ class Store:
                 self._set_map_size(0)
                 txn = self._env.begin(db=db)
             with txn:
-                yield txn
+                try:
+                    yield txn
+                except StrandlineError:  # it says already what is wrong
+                    raise
+                except UNREADABLE as error:  # what this has written is read by this
+                    msg = f"{self._path}: the ledger can't be read: {describe_damage(error)}"
+                    raise LedgerError(msg) from error
 
     @contextmanager
     def _translating(self) -> Iterator[None]:
