@@ -47,6 +47,15 @@ def test_what_follows_the_first_request_follows_it_once_and_without_a_word() -> 
     assert (["then"], []) == (followed, said)
 
 
+def test_who_was_asked_without_a_signal_takes_one_of_a_program_for_the_same_request() -> None:
+    interruption, said, left = make()
+    interruption.ask()
+    interruption.receive(signal.SIGTERM, None)
+    assert (said, left) == ([], [])
+    interruption.receive(signal.SIGINT, None)
+    assert (said, left) == ([], [130])
+
+
 def test_handlers_are_there_only_as_long_as_needed() -> None:
     interruption, _, _ = make()
     before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]

@@ -461,13 +461,19 @@ def test_a_request_counts_what_the_driver_has_heard() -> None:
 
 @pytest.mark.parametrize(
     ("signals", "times"),
-    [("TTT", 1), ("TI", 2), ("IT", 2), ("II", 2), ("ITT", 2), ("TIT", 2), ("TTII", 3)],
+    [
+        *(("TTT", 1), ("TI", 2), ("IT", 2), ("II", 2), ("ITT", 2), ("TIT", 2), ("TTII", 3)),
+        *(("NT", 1), ("TN", 1), ("NNT", 1), ("NI", 2), ("IN", 2), ("NTI", 2)),
+    ],
 )
 def test_what_programs_repeat_is_one_request_and_each_key_is_another(
     signals: str, times: int
 ) -> None:
-    """In either order: of two signals that are pending at once the lower number comes first."""
+    """In either order: of two signals that are pending at once the lower number comes first.
+
+    A notice (N) and a pod's hook (T) both tell a head that it goes.
+    """
     stop = Stop()
     for letter in signals:
-        stop.ask({"T": signal.SIGTERM, "I": signal.SIGINT}[letter])
+        stop.ask({"T": signal.SIGTERM, "I": signal.SIGINT, "N": None}[letter])
     assert times == stop.times

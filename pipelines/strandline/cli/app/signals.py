@@ -79,10 +79,14 @@ class Interruption:
             self._leave(128 + number)
             return
         self._announce(SENTENCE)
-        self.ask()
+        self._begin()
 
     def ask(self) -> None:
-        """Ask as the first signal does, without a word."""
+        """Ask as SIGTERM does, without a word."""
+        self._is_by_program = True
         if not self._is_asked:
-            self._is_asked = True
-            self._then()
+            self._begin()
+
+    def _begin(self) -> None:
+        self._is_asked = True
+        self._then()

@@ -66,8 +66,9 @@ class Stop:
     """A request to stop that comes from outside.
 
     Attributes:
-        times: how often it came; the second one means at once. All SIGTERM are the same request,
-            since programs repeat it: Ray's `job stop`, systemd, a kubelet's hooks.
+        times: how often it came; the second one means at once. All that is no key is the same
+            request, since programs repeat it: Ray's `job stop`, systemd, a kubelet's hooks, and a
+            notice that the node is going, which comes beside the hook of a pod that is deleted.
         received: how often of these the driver has received it as well.
         signal: by which it came first; None: by none.
     """
@@ -78,10 +79,11 @@ class Stop:
     _is_by_program: bool = field(default=False, init=False)
 
     def ask(self, number: int | None = None, *, is_received: bool = False) -> None:
-        """Ask once more, by the signal of that number."""
-        if number == signal.SIGTERM and self._is_by_program:
+        """Ask once more, by the signal of that number; None: by a notice."""
+        is_by_program = number != signal.SIGINT
+        if is_by_program and self._is_by_program:
             return
-        self._is_by_program |= number == signal.SIGTERM
+        self._is_by_program |= is_by_program
         self.signal = number if not self.times else self.signal
         self.times += 1
         self.received += is_received
