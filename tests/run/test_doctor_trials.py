@@ -244,7 +244,7 @@ def test_a_ledger_of_somebody_else_is_told(tmp_path: Path, monkeypatch: pytest.M
     data = folder.ledger / "data.mdb"
     monkeypatch.setattr(os, "access", lambda path, mode: path != data)
     [seen] = look_at_ledgers(tmp_path, None)
-    assert seen.failure == f"{data}: no right to write there; check owner and mode"
+    assert seen.failure == f"{data}: no right to write there; check owner and mode of the folder"
 
 
 def test_readers_are_read_from_their_table() -> None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from strandline.storage.errors import VolumeError
 from strandline.storage.filesystems import (
     JUDGEMENTS,
     UNKNOWN,
@@ -17,6 +20,7 @@ from strandline.storage.filesystems import (
     judge,
     read_mounts,
 )
+from strandline.storage.layout import make_folder
 
 PAGE = Path(__file__).parents[2] / "docs" / "reliability.md"
 MOUNTS = r"""
@@ -155,3 +159,17 @@ def test_a_file_system_is_synced_whole_where_that_tells_of_errors(
     tmp_path: Path, kind: str, kernel: str, *, is_synced: bool
 ) -> None:
     assert is_synced == is_synced_whole(tmp_path, f"1 0 0:1 / / rw - {kind} what rw", kernel)
+
+
+@pytest.mark.parametrize(
+    ("flags", "told"),
+    [(os.ST_RDONLY, "the volume is mounted read-only"), (0, "no right to write there")],
+)
+def test_a_volume_that_is_read_only_is_told_from_missing_rights(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, flags: int, told: str
+) -> None:
+    """Its superuser may write anywhere else, so that nothing but the mount tells."""
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    monkeypatch.setattr(os, "statvfs", lambda _: SimpleNamespace(f_flag=flags))
+    with pytest.raises(VolumeError, match=told):
+        make_folder(tmp_path)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import errno
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -98,8 +99,19 @@ def make_folder(path: Path) -> None:
     """
     with naming_volume(path):
         path.mkdir(parents=True, exist_ok=True)
-        if not os.access(path, os.W_OK | os.X_OK):
-            raise PermissionError(13, "permission denied")
+        check_writable(path, os.W_OK | os.X_OK)
+
+
+def check_writable(path: Path, mode: int = os.W_OK) -> None:
+    """Check that one may write, without writing.
+
+    Raises:
+        OSError: one may not; the number tells a volume that is read-only from missing rights.
+    """
+    if not os.access(path, mode):
+        is_readonly = os.statvfs(path).f_flag & os.ST_RDONLY
+        number = errno.EROFS if is_readonly else errno.EACCES
+        raise OSError(number, os.strerror(number))
 
 
 def make_durable(path: Path) -> None:

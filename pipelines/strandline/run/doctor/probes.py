@@ -39,7 +39,7 @@ from strandline.run.doctor.facts import (
 from strandline.run.supervise.memory_kills import MemoryKills
 from strandline.storage.errors import VolumeError, naming_volume
 from strandline.storage.filesystems import explain_unsafe, find_filesystem, read_mounts
-from strandline.storage.layout import PipelineFolder
+from strandline.storage.layout import PipelineFolder, check_writable
 from strandline.storage.outputs.whole_files import write_whole
 from strandline.storage.volume.locks import Process, find_process, hold_alone, read_boot_id
 
@@ -205,8 +205,11 @@ def look_at_ledger(folder: PipelineFolder) -> Ledger:
     name = "/".join(folder.path.parts[-2:])
     files = (folder.ledger / "data.mdb", folder.ledger / "lock.mdb")
     for path in (folder.path, folder.ledger, *filter(os.path.lexists, files)):
-        if not os.access(path, os.W_OK):
-            return Ledger(name, f"{path}: no right to write there; check owner and mode")
+        try:
+            with naming_volume(path):
+                check_writable(path)
+        except VolumeError as error:
+            return Ledger(name, str(error))
     try:
         with closing(_SeenStore(folder.ledger, readonly=True)) as store:
             stale = tuple(pid for pid in store.list_readers() if find_process(pid) is None)
