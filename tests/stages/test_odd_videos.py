@@ -10,6 +10,8 @@ from typing import Any
 import av
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from odd_videos import (
     FRAMES,
@@ -226,3 +228,45 @@ def test_frames_of_avi_stand_in_the_order_in_which_they_are_shown(tmp_path: Path
     assert ALL == [read_number(each) for each in show(rows)]
     encoded = [play(io.BytesIO(row["content"])) for row in run("transcode-clip", rows)]
     assert ALL == [read_number(each) for frames in encoded for each in frames]
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    path = tmp_path_factory.mktemp("whole") / "a.mp4"
+    return write_odd_video(path, frames=2 * FRAMES).read_bytes()
+
+
+def hurt(whole: bytes, path: Path, places: list[int]) -> Path:
+    """Write the video with other bytes at places of its pictures; its head stays."""
+    begin, end = whole.index(b"mdat") + 4, whole.index(b"moov") - 4
+    changed = bytearray(whole)
+    for at in places:
+        changed[begin + at % (end - begin)] ^= 0xFF
+    path.write_bytes(changed)
+    return path
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=10)
+@given(places=st.lists(st.integers(0, 2**20), max_size=40))
+def test_law_of_damaged_pictures_each_frame_comes_out_or_is_counted(
+    whole: bytes, tmp_path: Path, places: list[int]
+) -> None:
+    rows = split(hurt(whole, tmp_path / "a.mp4", places))
+    assert 2 * FRAMES == sum(row["frame_count"] for row in rows)
+    stage = StageRun("transcode-clip")
+    try:
+        clips = [row for table in stage.tables(rows) for row in table.to_pylist()]
+    except UnreadableFileError as error:
+        assert "none of its frames can be decoded" in str(error)  # noqa: PT017 - one of two ends
+        return
+    lacking = stage.counters.get("frames that can't be decoded", 0)
+    assert 2 * FRAMES == sum(row["frame_count"] for row in clips) + lacking
+
+
+def test_frames_that_are_lost_to_those_who_sample_them_are_counted(
+    whole: bytes, tmp_path: Path
+) -> None:
+    rows = split(hurt(whole, tmp_path / "a.mp4", list(range(700, 4000, 3))))
+    stage = StageRun("decode-frames", badVideos="drop")
+    stage.tables(rows)
+    assert stage.counters

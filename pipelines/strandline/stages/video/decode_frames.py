@@ -14,7 +14,7 @@ from strandline.plan.task import Task
 from strandline.stages.columns import find_column
 from strandline.stages.images.pictures import PICTURE, Picture
 from strandline.stages.sources.opening import UnreadableFileError
-from strandline.stages.video.files.clips import NEEDED, decode_clip
+from strandline.stages.video.files.clips import LACKING, NEEDED, decode_clip
 from strandline.stages.video.files.containers import BadVideos, FrameScaler, load_av
 
 FRAMES = pa.list_(PICTURE)
@@ -88,9 +88,10 @@ class DecodeFrames(Stage):
         """Return frames by their time: the first one, and each that is due when it is shown."""
         rate = min(self.params.rate, self.params.max_frames / max(row["end"] - row["start"], 1e-9))
         found: dict[float, Picture] = {}
-        scaler = FrameScaler()
+        scaler, decoded = FrameScaler(), 0
         try:
             for time, frame in decode_clip(row):
+                decoded += 1
                 is_due = time * rate >= len(found) - 1e-6 * rate
                 if is_due and len(found) < self.params.max_frames:
                     size = shrink_size(frame.width, frame.height, self.params.longest)
@@ -104,6 +105,8 @@ class DecodeFrames(Stage):
                 msg = f"{row['clip']}: none of its frames can be decoded"
                 raise UnreadableFileError(msg)
             self.count("dropped: no frame that can be decoded")
+        elif lacking := row["frame_count"] - decoded:
+            self.count(LACKING, lacking)
         return found
 
 

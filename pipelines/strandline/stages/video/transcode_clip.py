@@ -21,7 +21,13 @@ from strandline.plan.stage import Stage
 from strandline.plan.task import Task
 from strandline.stages.columns import find_column, set_column
 from strandline.stages.sources.opening import UnreadableFileError
-from strandline.stages.video.files.clips import NEEDED, ClipFrame, decode_clip, decode_packet
+from strandline.stages.video.files.clips import (
+    LACKING,
+    NEEDED,
+    ClipFrame,
+    decode_clip,
+    decode_packet,
+)
 from strandline.stages.video.files.containers import (
     EXACT,
     explaining,
@@ -123,7 +129,7 @@ class TranscodeClip(Stage):
         return task.replace(table)
 
     def _encode(self, row: Mapping[str, Any]) -> dict[str, Any]:
-        frames = self._pace(decode_clip(row), row)
+        frames = self._pace(self._decode(row), row)
         first = next(frames, None)
         if first is None:
             msg = f"{row['clip']}: none of its frames can be decoded"
@@ -160,6 +166,15 @@ class TranscodeClip(Stage):
             "frame_count": count,
             "has_audio": sound is not None,
         }
+
+    def _decode(self, row: Mapping[str, Any]) -> Iterator[ClipFrame]:
+        """Yield the frames of a clip, and count those that are not there."""
+        decoded = 0
+        for frame in decode_clip(row):
+            decoded += 1
+            yield frame
+        if lacking := row["frame_count"] - decoded:
+            self.count(LACKING, lacking)
 
     def _pace(
         self, frames: Iterable[ClipFrame], row: Mapping[str, Any]

@@ -30,6 +30,7 @@ CLIP_SCHEMA = pa.schema(
         pa.field("content", pa.binary()),
     ]
 )
+LACKING = "frames that can't be decoded"  # what stages count of clips that they go on with
 NEEDED = ("clip", "start", "end", "frame_count", "lead", "content")
 
 # Containers round times to milliseconds; twice half of one, and frames are further apart.
@@ -46,7 +47,8 @@ class ClipFrame(NamedTuple):
 def decode_clip(row: Mapping[str, Any]) -> Iterator[ClipFrame]:
     """Yield the frames of a clip: the first one that is shown in it, and as many as it has.
 
-    They stand upright. A packet that can't be decoded is left out.
+    They stand upright. A packet that can't be decoded is left out, and so is a frame that says, in
+    damaged packets, that it is shown when another is.
 
     Raises:
         UnreadableFileError: the content is no video.
@@ -54,13 +56,14 @@ def decode_clip(row: Mapping[str, Any]) -> Iterator[ClipFrame]:
     with open_content(row["content"], row["clip"]) as container:
         stream = find_pictures(container, row["clip"])
         lead, last, base, count = row["lead"], row["frame_count"], float(stream.time_base), 0
-        turner = FrameTurner()
+        turner, shown = FrameTurner(), -1.0
         for packet in container.demux(stream):
             for frame in decode_packet(packet):
                 time = frame.pts * base - lead
-                if time >= -_ROUNDED and count < last:
-                    count += 1
-                    yield ClipFrame(max(0.0, round(time, 3)), turner.turn(frame))
+                time = max(0.0, round(time, 3)) if time >= -_ROUNDED else -1.0
+                if time > shown and count < last:
+                    shown, count = time, count + 1
+                    yield ClipFrame(time, turner.turn(frame))
 
 
 def decode_packet(packet: Any, decoder: Any = None) -> list[Any]:
