@@ -63,7 +63,7 @@ class Loss(NamedTuple):
 def measure_lost_nodes(scale: Scale) -> list[Row]:
     """Return rows for each length of a task and of a notice."""
     shrunk = _MINUTE / 60
-    seconds = scale.pick(60, 12)
+    seconds = scale.pick(45, 12)
     tasks, notices = (TASKS[1:2], NOTICES[-1:]) if scale.is_quick else (TASKS, NOTICES)
     rows = []
     for task in tasks:
@@ -93,6 +93,8 @@ def _measure(folder: Path, count: int, task: float, notice: float | None) -> flo
     folder.mkdir(parents=True)
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
     os.environ["PYTHONPATH"] = os.pathsep.join([str(_HERE), os.environ.get("PYTHONPATH", "")])
+    # Nodes join from another thread, where no signal can be handled, and none needs to be.
+    ray._private.utils.set_sigterm_handler = lambda _: None  # noqa: SLF001 - it is in the way
     cluster = Cluster()
     try:
         cluster.add_node(
