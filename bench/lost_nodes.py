@@ -63,7 +63,7 @@ class Loss(NamedTuple):
 def measure_lost_nodes(scale: Scale) -> list[Row]:
     """Return rows for each length of a task and of a notice."""
     shrunk = _MINUTE / 60
-    seconds = scale.pick(45, 12)
+    seconds = scale.pick(24, 12)
     tasks, notices = (TASKS[1:2], NOTICES[-1:]) if scale.is_quick else (TASKS, NOTICES)
     rows = []
     for task in tasks:
@@ -225,8 +225,8 @@ class _Taker:
                 heapq.heappush(events, (now + self._notice, next(numbers), "gone", node))
                 heapq.heappush(events, (now + _MINUTE, next(numbers), "join", None))
             elif what == "gone":
-                self.losses.append(Loss(node.node_id, now))
                 self._cluster.remove_node(node, allow_graceful=False)
+                self.losses.append(Loss(node.node_id, time.monotonic()))
             else:
                 self._nodes.append(self._join())
 
@@ -243,7 +243,9 @@ def _find_share(marks: Iterator[Mark], losses: list[Loss], count: int) -> float:
     gone = {loss.node: loss.time for loss in losses}
     begun: dict[tuple[int, str], list[Mark]] = defaultdict(list)
     for mark in sorted(marks, key=lambda mark: mark.time):
-        begun[mark.number, mark.node].append(mark)
+        # Workers live on for a moment where only their raylet is killed; a machine's do not.
+        if mark.is_end or mark.time < gone.get(mark.node, mark.time + 1):
+            begun[mark.number, mark.node].append(mark)
     lengths: dict[int, list[float]] = defaultdict(list)
     lost = 0.0
     for (number, node), each in begun.items():

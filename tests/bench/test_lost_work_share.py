@@ -12,6 +12,8 @@ MARKS = {
     "nothing is lost": ("1 a 0 10\n1 a 1 20\n2 b 0 10\n2 b 1 20\n", 0.0),
     # Six seconds of a task, and its whole length of ten elsewhere.
     "a node is taken": ("1 a 0 10\n1 a 1 20\n2 gone 0 10\n2 b 0 20\n2 b 1 30\n", 6 / 26),
+    # A worker that lives on for a moment begins another, which nobody has lost.
+    "a worker lives on": ("1 gone 0 20\n1 a 0 20\n1 a 1 30\n2 b 0 0\n2 b 1 10\n", 0.0),
     # The answer was lost with the node, though the task had ended there.
     "an answer is lost": (
         "1 gone 0 5\n1 gone 1 15\n1 a 0 20\n1 a 1 30\n2 b 0 0\n2 b 1 9\n",
