@@ -27,7 +27,7 @@ _ROWS = 10_000  # that are in memory at a time
 
 
 class NoReasonsError(StrandlineError):
-    """No stage keeps what it drops, or nothing here reads what the sink wrote."""
+    """Nothing here reads what the sink wrote."""
 
 
 class MarkedRow(NamedTuple):
@@ -73,19 +73,9 @@ class MarkedRows:
 
 
 def find_reason_columns(plan: PipelinePlan) -> tuple[str, ...]:
-    """Return the columns in which stages say why they would have dropped a row.
-
-    Raises:
-        NoReasonsError: no stage says so.
-    """
+    """Return the columns in which stages say why they would have dropped a row."""
     named = (getattr(stage.stage.params, "reason_column", None) for stage in plan.stages)
-    found = tuple(dict.fromkeys(name for name in named if name))
-    if not found:
-        raise NoReasonsError(
-            "no stage keeps what it drops: give stages that drop rows the parameter "
-            "`reasonColumn: why`, and run again"
-        )
-    return found
+    return tuple(dict.fromkeys(name for name in named if name))
 
 
 def gather_marked(
@@ -104,7 +94,7 @@ def gather_marked(
         OSError: one can't be read.
     """
     found: dict[str, MarkedRows] = {}
-    for name in names:
+    for name in names if columns else ():
         path, start = f"{location.rstrip('/')}/{name}", 0
         for rows in _read(path, columns):
             for at, row in enumerate(rows, start):

@@ -18,6 +18,10 @@ from strandline.run.dropped_rows import MarkedRows, find_reason_columns, gather_
 from strandline.run.manifest.manifest import read_manifest
 
 _EXAMPLES = 20
+_NOTHING_KEPT = (
+    "no stage keeps what it drops: give stages that drop rows the parameter `reasonColumn: why`, "
+    "and run again"
+)
 
 
 @click.command(
@@ -40,13 +44,16 @@ _EXAMPLES = 20
 def dropped(
     file: Path, settings: tuple[str, ...], volume: Path, examples: int, as_json: bool
 ) -> None:
-    """Show what stages would have dropped, with examples of each reason.
+    """Count what stages have marked, and show some.
 
     Stages keep such rows where they have the parameter `reasonColumn`. All outputs of finished
     sources are read; which rows are shown depends on their keys alone.
     """
     plan = read_manifest(file, settings, volume=volume).plan
     columns = find_reason_columns(plan)
+    if not columns and not as_json:
+        write_line(_NOTHING_KEPT)
+        return
     with looking(locate(plan, volume)) as store:
         named = [
             output["name"]
