@@ -16,9 +16,11 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
+import psutil
 import ray
 from pydantic import Field
 from ray.cluster_utils import Cluster
@@ -209,6 +211,16 @@ class _Taker:
     def _join(self) -> Any:  # noqa: ANN401 - Ray has no type for it
         return self._cluster.add_node(num_cpus=_CPUS, object_store_memory=_STORE_BYTES)
 
+    def _remove(self, node: Any) -> None:  # noqa: ANN401 - Ray has no type for it
+        raylet = psutil.Process(node.all_processes["raylet"][0].process.pid)
+        # Workers live on for a moment where only their raylet is killed, and answer; a machine's
+        # do not. It stands still meanwhile, so that it puts no other in their place.
+        raylet.suspend()
+        for worker in raylet.children(recursive=True):
+            with suppress(psutil.NoSuchProcess):
+                worker.kill()
+        self._cluster.remove_node(node, allow_graceful=False)
+
     def _take(self) -> None:
         begun = time.monotonic()
         events: list[tuple[float, int, str, Any]] = [(begun + _MINUTE, 0, "notice", None)]
@@ -225,7 +237,7 @@ class _Taker:
                 heapq.heappush(events, (now + self._notice, next(numbers), "gone", node))
                 heapq.heappush(events, (now + _MINUTE, next(numbers), "join", None))
             elif what == "gone":
-                self._cluster.remove_node(node, allow_graceful=False)
+                self._remove(node)
                 self.losses.append(Loss(node.node_id, time.monotonic()))
             else:
                 self._nodes.append(self._join())
@@ -243,7 +255,7 @@ def _find_share(marks: Iterator[Mark], losses: list[Loss], count: int) -> float:
     gone = {loss.node: loss.time for loss in losses}
     begun: dict[tuple[int, str], list[Mark]] = defaultdict(list)
     for mark in sorted(marks, key=lambda mark: mark.time):
-        # Workers live on for a moment where only their raylet is killed; a machine's do not.
+        # What is begun on a node that is gone, nobody has lost.
         if mark.is_end or mark.time < gone.get(mark.node, mark.time + 1):
             begun[mark.number, mark.node].append(mark)
     lengths: dict[int, list[float]] = defaultdict(list)
