@@ -12,7 +12,8 @@ import pytest
 
 from strandline.run.history.records import read_record
 from strandline.run.supervise.driver_output import find_kept
-from strandline.run.supervise.driver_process import DriverLimits, DriverProcess, Stop
+from strandline.run.supervise.driver_process import DriverLimits, DriverProcess
+from strandline.run.supervise.stop import Stop
 from strandline.storage.layout import PipelineFolder
 from strandline.storage.volume.driver_logs import list_parts
 from strandline_api.status.enums import Trigger
@@ -22,7 +23,8 @@ PARENT = """
 import sys
 from pathlib import Path
 from strandline.run.supervise.driver_output import find_kept
-from strandline.run.supervise.driver_process import DriverLimits, DriverProcess, Stop
+from strandline.run.supervise.driver_process import DriverLimits, DriverProcess
+from strandline.run.supervise.stop import Stop
 from strandline.storage.layout import PipelineFolder
 from strandline_api.status.enums import Trigger
 folder, script = PipelineFolder(Path(sys.argv[1])), sys.argv[2]

@@ -22,10 +22,10 @@ from strandline.run.supervise import driver_process
 from strandline.run.supervise.driver_process import (
     DriverLimits,
     DriverProcess,
-    Stop,
     make_command,
     wait_until,
 )
+from strandline.run.supervise.stop import Stop
 from strandline.run.supervise.supervision import EndedAttempt
 from strandline.storage.errors import VolumeError
 from strandline.storage.layout import PipelineFolder

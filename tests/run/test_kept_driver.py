@@ -15,8 +15,9 @@ import pytest
 
 from strandline.run.supervise import kept_driver
 from strandline.run.supervise.driver_output import STDERR, STDOUT
-from strandline.run.supervise.driver_process import DriverLimits, DriverProcess, Stop
+from strandline.run.supervise.driver_process import DriverLimits, DriverProcess
 from strandline.run.supervise.kept_driver import KeptDriver, find_orders, keeping_driver
+from strandline.run.supervise.stop import Stop
 from strandline.run.supervise.supervision import EndedAttempt
 from strandline.run.supervise.variables import AHEAD
 from strandline.storage.layout import PipelineFolder

@@ -21,8 +21,9 @@ from strandline.cli.app.signals import SIGNALS
 from strandline.run.attempt.engines import SHARED, works_in_driver
 from strandline.run.manifest.yaml_file import read_pipeline
 from strandline.run.supervise.driver_output import STDERR, STDOUT, find_kept
-from strandline.run.supervise.driver_process import DriverLimits, DriverProcess, Stop, make_command
+from strandline.run.supervise.driver_process import DriverLimits, DriverProcess, make_command
 from strandline.run.supervise.kept_driver import KeptDriver
+from strandline.run.supervise.stop import Stop
 from strandline.storage.layout import PipelineFolder, make_folder
 from strandline.storage.volume.locks import hold_alone
 from strandline_api.objects.pipeline import CurationPipeline, PipelineSpec
@@ -76,9 +77,8 @@ def launching(
     metadata = pipeline.metadata
     folder = PipelineFolder.of(request.volume, metadata.namespace, metadata.name)
     make_folder(folder.path)
-    driver = _make_driver(replace(request, after=after), pipeline, folder)
+    driver = _make_driver(replace(request, after=after), pipeline, folder, stop or Stop())
     driver.others = others
-    driver.stop = stop or driver.stop
     with listening(driver.stop, driver.shares_terminal), hold_alone(folder.run_lock):
         yield Launch(pipeline, folder, driver)
 
@@ -109,7 +109,7 @@ def _read_cause(given: str | None, *, is_stored: bool) -> str | None:
 
 
 def _make_driver(
-    request: Request, pipeline: CurationPipeline, folder: PipelineFolder
+    request: Request, pipeline: CurationPipeline, folder: PipelineFolder, stop: Stop
 ) -> DriverProcess:
     spec, is_in_driver = pipeline.spec, works_in_driver(request.engine)
     limits = DriverLimits(
@@ -120,7 +120,7 @@ def _make_driver(
     shares_terminal = is_in_driver and sys.stdin.isatty()
     command = make_command(*_build_arguments(request))
     output = find_output()
-    driver = DriverProcess(command, folder, limits, Stop(), shares_terminal, request.after)
+    driver = DriverProcess(command, folder, limits, stop, shares_terminal, request.after)
     # JSON is for a program, and no log.
     driver.stdout = None if output is None else output.number
     # A user's code may set variables as it is loaded, which Ray's processes are to have.

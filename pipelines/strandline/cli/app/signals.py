@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
+from strandline.run.supervise.stop import Stop
+
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 SENTENCE = "stopping: letting work in flight finish; press again to stop at once"
 
@@ -26,7 +28,7 @@ class StoppedAtOnceError(Exception):
 class Interruption:
     """Turns the first signal into a flag and the second into the end of the process.
 
-    All SIGTERM are one request, since programs repeat it: Ray's `job stop` and systemd send it to
+    Which signals are the same request, `Stop` says: Ray's `job stop` and systemd send SIGTERM to
     each process of a run, and whoever started this one passes it on.
 
     Args:
@@ -44,12 +46,11 @@ class Interruption:
         self._announce = announce
         self._then = then
         self._leave = leave
-        self._is_asked = False
-        self._is_by_program = False
+        self._stop = Stop()
 
     def is_asked(self) -> bool:
         """Return whether a signal has come."""
-        return self._is_asked
+        return self._stop.is_asked()
 
     def arm(self) -> None:
         """Listen; to be repeated where a library may have put its own handler in place."""
@@ -70,23 +71,17 @@ class Interruption:
 
     def receive(self, number: int, _frame: FrameType | None) -> None:
         """Take a signal."""
-        if number == signal.SIGTERM and self._is_by_program:
+        if not self._stop.ask(number):
             return
-        self._is_by_program |= number == signal.SIGTERM
-        if self._is_asked:
+        if self._stop.times > 1:
             for stream in (sys.stdout, sys.stderr):
                 stream.flush()
             self._leave(128 + number)
             return
         self._announce(SENTENCE)
-        self._begin()
+        self._then()
 
     def ask(self) -> None:
         """Ask as SIGTERM does, without a word."""
-        self._is_by_program = True
-        if not self._is_asked:
-            self._begin()
-
-    def _begin(self) -> None:
-        self._is_asked = True
-        self._then()
+        if self._stop.ask() and self._stop.times == 1:
+            self._then()

@@ -28,6 +28,7 @@ from strandline.run.supervise.driver_message import LastMessage
 from strandline.run.supervise.ending import DriverEnd, conclude
 from strandline.run.supervise.kept_driver import DriverStart, KeptDriver, RunningDriver
 from strandline.run.supervise.memory_kills import MemoryKills
+from strandline.run.supervise.stop import Stop
 from strandline.run.supervise.supervision import EndedAttempt
 from strandline.storage.errors import VolumeError
 from strandline.storage.layout import PipelineFolder
@@ -59,38 +60,6 @@ class DriverLimits:
     grace: float
     attempt: float | None = None
     stall: float | None = None
-
-
-@dataclass(slots=True)
-class Stop:
-    """A request to stop that comes from outside.
-
-    Attributes:
-        times: how often it came; the second one means at once. All that is no key is the same
-            request, since programs repeat it: Ray's `job stop`, systemd, a kubelet's hooks, and a
-            notice that the node is going, which comes beside the hook of a pod that is deleted.
-        received: how often of these the driver has received it as well.
-        signal: by which it came first; None: by none.
-    """
-
-    times: int = 0
-    received: int = 0
-    signal: int | None = None
-    _is_by_program: bool = field(default=False, init=False)
-
-    def ask(self, number: int | None = None, *, is_received: bool = False) -> None:
-        """Ask once more, by the signal of that number; None: by a notice."""
-        is_by_program = number != signal.SIGINT
-        if is_by_program and self._is_by_program:
-            return
-        self._is_by_program |= is_by_program
-        self.signal = number if not self.times else self.signal
-        self.times += 1
-        self.received += is_received
-
-    def is_asked(self) -> bool:
-        """Return whether it came."""
-        return self.times > 0
 
 
 @dataclass(slots=True)

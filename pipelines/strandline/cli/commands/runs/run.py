@@ -26,9 +26,10 @@ from strandline.cli.app.options import (
 )
 from strandline.cli.app.targets import Target, list_targets, order_targets
 from strandline.cli.views.announcer import Announcer, create_announcer
-from strandline.run.supervise.driver_process import DriverProcess, Stop, wait_until
+from strandline.run.supervise.driver_process import DriverProcess, wait_until
 from strandline.run.supervise.kept_driver import KeptDriver, keeping_driver
 from strandline.run.supervise.notices import NoticeBoard, NoticeFile, is_own_address
+from strandline.run.supervise.stop import Stop
 from strandline.run.supervise.supervision import EndedAttempt, Environment, supervise
 from strandline.storage.layout import PipelineFolder
 from strandline.storage.volume.latest import name_latest
