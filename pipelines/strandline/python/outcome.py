@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 
-from strandline.ledger.entries import SourceState
-from strandline.ledger.store.rows import list_rows
+from strandline.ledger.store.rows import list_output_names
 from strandline.ledger.store.store import Store
 from strandline.run.attempt.config import AttemptConfig
 from strandline.run.attempt.outcome import AttemptResult
@@ -76,13 +75,9 @@ def make_outcome(result: AttemptResult, config: AttemptConfig) -> Outcome:
 def _list_tracked(folder: PipelineFolder) -> list[str]:
     store = Store(folder.ledger, readonly=True)
     try:
-        rows = sorted(
-            (row.key, [output["name"] for output in row.outputs])
-            for row in list_rows(store, SourceState.FINISHED)
-        )
+        return list_output_names(store)
     finally:
         store.close()
-    return list(dict.fromkeys(name for _, names in rows for name in names))
 
 
 def _escape_lines(text: str) -> list[str]:

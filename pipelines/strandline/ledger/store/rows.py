@@ -34,6 +34,15 @@ def list_rows(store: Store, state: SourceState | None = None) -> Iterator[Row]:
         yield from readers[each](store)
 
 
+def list_output_names(store: Store) -> list[str]:
+    """Return the names of all outputs of finished sources, each once, by their sources' keys."""
+    rows = sorted(
+        (row.key, [output["name"] for output in row.outputs])
+        for row in list_rows(store, SourceState.FINISHED)
+    )
+    return list(dict.fromkeys(name for _, names in rows for name in names))
+
+
 def list_failures(store: Store, attempt: int | None = None) -> Iterator[FailureRecord]:
     """Yield why each failed source did, or each that did so in one attempt.
 

@@ -12,8 +12,7 @@ from strandline.cli.app.json_output import write_line
 from strandline.cli.app.ledger_access import locate, locate_output, looking
 from strandline.cli.app.options import show_examples, take_json, take_manifest, take_volume
 from strandline.cli.views.format import format_count
-from strandline.ledger.entries import SourceState
-from strandline.ledger.store.rows import list_rows
+from strandline.ledger.store.rows import list_output_names
 from strandline.run.dropped_rows import MarkedRows, find_reason_columns, gather_marked
 from strandline.run.manifest.manifest import read_manifest
 
@@ -55,14 +54,8 @@ def dropped(
         write_line(_NOTHING_KEPT)
         return
     with looking(locate(plan, volume)) as store:
-        named = [
-            output["name"]
-            for row in list_rows(store, SourceState.FINISHED)
-            for output in row.outputs
-        ]
-    found = gather_marked(
-        locate_output(plan, volume), sorted(dict.fromkeys(named)), columns, examples
-    )
+        names = list_output_names(store)
+    found = gather_marked(locate_output(plan, volume), names, columns, examples)
     if as_json:
         write_line(json.dumps(_render(found), ensure_ascii=False))
         return
