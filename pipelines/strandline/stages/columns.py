@@ -9,10 +9,7 @@ from collections.abc import Callable, Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pydantic import Field
 
-from strandline.plan.columns import Columns
-from strandline.plan.stage import Stage
 from strandline.plan.task import Task
 
 
@@ -147,49 +144,3 @@ def keep_rows(
     """Return the task with the rows where `mask` is true; None where no row is left."""
     kept = table.filter(pa.array(mask, pa.bool_()) if isinstance(mask, list) else mask)
     return task.replace(kept) if kept.num_rows else None
-
-
-class ReasonParams(Stage.Params):
-    """What stages have that drop rows."""
-
-    reason_column: str | None = Field(
-        default=None,
-        min_length=1,
-        description="Column that gets the reason, instead of dropping the row; empty for what is "
-        "kept. Rows that have one already are passed on as they are.",
-    )
-
-    def add_reason(self, columns: Columns) -> Columns:
-        """Return the columns with that of the reason, where there is one."""
-        return columns if self.reason_column is None else columns.having([self.reason_column])
-
-
-def list_reasons(table: pa.Table, name: str | None) -> list[str | None]:
-    """Return why stages before would have dropped each row; None where none would."""
-    if name is None or name not in table.column_names:
-        return [None] * table.num_rows
-    return [value or None for value in list_strings(table, name)]
-
-
-def drop_rows(
-    stage: Stage, task: Task, table: pa.Table, reasons: Sequence[str | None]
-) -> Task | None:
-    """Drop the rows that have a reason and count them; or mark them, where that is asked for.
-
-    Args:
-        stage: that drops; its parameters are `ReasonParams`.
-        task: that is worked on.
-        table: its rows, as they go on.
-        reasons: of each row; None or empty where it is kept.
-    """
-    name: str | None = getattr(stage.params, "reason_column", None)
-    earlier = list_reasons(task.table, name)
-    for reason, before in zip(reasons, earlier, strict=True):
-        if reason and not before:
-            stage.count(f"dropped: {reason}")
-    if name is None:
-        return keep_rows(task, table, [not reason for reason in reasons])
-    all_reasons = [
-        before or reason or None for reason, before in zip(reasons, earlier, strict=True)
-    ]
-    return task.replace(set_column(table, name, all_reasons, pa.string()))

@@ -8,20 +8,19 @@ from typing import ClassVar, Self
 
 from pydantic import Field, PrivateAttr, model_validator
 
-from strandline.plan.columns import Columns
 from strandline.plan.registry import register
-from strandline.plan.stage import Stage
 from strandline.plan.task import Task
-from strandline.stages.columns import ReasonParams, drop_rows, list_strings
+from strandline.stages.columns import list_strings
 from strandline.stages.dedup.benchmark_ngrams import NgramIndex, read_texts
 from strandline.stages.sources.opening import ChangedListError, digest_content, digest_input
+from strandline.stages.tables.rows.row_filter import RowFilter
 
 
 @register("drop-contaminated")
-class DropContaminated(Stage):
+class DropContaminated(RowFilter):
     """Drops texts that overlap with benchmark texts; these are in the fingerprint."""
 
-    class Params(ReasonParams):
+    class Params(RowFilter.Params):
         """Which benchmarks, and how much of them."""
 
         benchmarks: tuple[str, ...] = Field(
@@ -64,10 +63,6 @@ class DropContaminated(Stage):
     version = "2"
     params: Params
     added_params: ClassVar[frozenset[str]] = frozenset({"reason_column"})
-    keeps_columns = True
-
-    def change_columns(self, columns: Columns) -> Columns:
-        return self.params.add_reason(columns)
 
     def list_needed_columns(self) -> tuple[str, ...]:
         return (self.params.column,)
@@ -98,7 +93,7 @@ class DropContaminated(Stage):
             MissingColumnError: the rows have no such column.
         """
         texts = list_strings(task.table, self.params.column)
-        return drop_rows(self, task, task.table, [self._find_reason(text) for text in texts])
+        return self.drop_rows(task, task.table, [self._find_reason(text) for text in texts])
 
     def _find_reason(self, text: str) -> str | None:
         share, benchmark = self._index.measure(text)

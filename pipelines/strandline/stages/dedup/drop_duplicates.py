@@ -12,11 +12,10 @@ from typing import ClassVar
 
 from pydantic import Field
 
-from strandline.plan.columns import Columns
 from strandline.plan.registry import register
-from strandline.plan.stage import Stage
 from strandline.plan.task import Task
-from strandline.stages.columns import ReasonParams, drop_rows, list_reasons, list_strings
+from strandline.stages.columns import list_strings
+from strandline.stages.tables.rows.row_filter import RowFilter
 
 
 class Normalisation(StrEnum):
@@ -28,10 +27,10 @@ class Normalisation(StrEnum):
 
 
 @register("drop-duplicates")
-class DropDuplicates(Stage):
+class DropDuplicates(RowFilter):
     """Keeps the first of the rows of a source's table that have the same text."""
 
-    class Params(ReasonParams):
+    class Params(RowFilter.Params):
         """What makes rows equal."""
 
         columns: tuple[str, ...] = Field(
@@ -45,10 +44,6 @@ class DropDuplicates(Stage):
 
     params: Params
     added_params: ClassVar[frozenset[str]] = frozenset({"reason_column"})
-    keeps_columns = True
-
-    def change_columns(self, columns: Columns) -> Columns:
-        return self.params.add_reason(columns)
 
     def list_needed_columns(self) -> tuple[str, ...]:
         return self.params.columns
@@ -58,12 +53,12 @@ class DropDuplicates(Stage):
         seen: set[bytes] = set()
         reasons = []
         # What a stage before has marked is gone for this one, so that its copy is the first.
-        marked = list_reasons(task.table, self.params.reason_column)
+        marked = self.list_reasons(task.table)
         for digest, is_gone in zip(self._digest_rows(task), marked, strict=True):
             reasons.append("duplicate" if digest in seen else None)
             if not is_gone:
                 seen.add(digest)
-        return drop_rows(self, task, task.table, reasons)
+        return self.drop_rows(task, task.table, reasons)
 
     def _digest_rows(self, task: Task) -> Iterator[bytes]:
         columns = [list_strings(task.table, name) for name in self.params.columns]

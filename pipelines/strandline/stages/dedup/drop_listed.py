@@ -10,20 +10,19 @@ from typing import ClassVar, Self
 
 from pydantic import Field, PrivateAttr, model_validator
 
-from strandline.plan.columns import Columns
 from strandline.plan.registry import register
-from strandline.plan.stage import Stage
 from strandline.plan.task import Task
-from strandline.stages.columns import ReasonParams, drop_rows, list_texts
+from strandline.stages.columns import list_texts
 from strandline.stages.dedup.key_lists import KEY, list_key_files, read_key_list
 from strandline.stages.sources.opening import ChangedListError, UnreadableFileError
+from strandline.stages.tables.rows.row_filter import RowFilter
 
 
 @register("drop-listed")
-class DropListed(Stage):
+class DropListed(RowFilter):
     """Drops the rows whose key is in a Parquet file; the keys in it are in the fingerprint."""
 
-    class Params(ReasonParams):
+    class Params(RowFilter.Params):
         """Which list, and which key."""
 
         path: str = Field(
@@ -52,10 +51,6 @@ class DropListed(Stage):
     version = "2"
     params: Params
     added_params: ClassVar[frozenset[str]] = frozenset({"reason_column"})
-    keeps_columns = True
-
-    def change_columns(self, columns: Columns) -> Columns:
-        return self.params.add_reason(columns)
 
     def list_needed_columns(self) -> tuple[str, ...]:
         return (self.params.column,)
@@ -89,6 +84,6 @@ class DropListed(Stage):
         """
         keys = list_texts(task.table, self.params.column)
         listed = self._listed.find(keys)
-        return drop_rows(
-            self, task, task.table, ["listed" if is_listed else None for is_listed in listed]
+        return self.drop_rows(
+            task, task.table, ["listed" if is_listed else None for is_listed in listed]
         )

@@ -7,21 +7,20 @@ from typing import ClassVar
 
 from pydantic import Field
 
-from strandline.plan.columns import Columns
 from strandline.plan.registry import register
-from strandline.plan.stage import Stage
 from strandline.plan.task import Task
-from strandline.stages.columns import ReasonParams, drop_rows, list_strings
+from strandline.stages.columns import list_strings
+from strandline.stages.tables.rows.row_filter import RowFilter
 from strandline.stages.text.filters.words.scripts import ProseMeasure, has_meaning
 from strandline.stages.text.filters.words.stop_words import STOP_WORDS
 from strandline.stages.text.text_quality import TextMeasures, count_stop_words, measure_text
 
 
 @register("filter-text-quality")
-class FilterTextQuality(Stage):
+class FilterTextQuality(RowFilter):
     """Keeps rows that read like prose. A row is counted under the first rule it breaks."""
 
-    class Params(ReasonParams):
+    class Params(RowFilter.Params):
         """The rules."""
 
         column: str = Field(default="text", description="Column with the text.")
@@ -78,10 +77,6 @@ class FilterTextQuality(Stage):
     version = "2"
     params: Params
     added_params: ClassVar[frozenset[str]] = frozenset({"reason_column"})
-    keeps_columns = True
-
-    def change_columns(self, columns: Columns) -> Columns:
-        return self.params.add_reason(columns)
 
     def list_needed_columns(self) -> tuple[str, ...]:
         return (self.params.column,)
@@ -96,7 +91,7 @@ class FilterTextQuality(Stage):
             next(self._find_reasons(text, code), None)
             for text, code in zip(texts, codes, strict=True)
         ]
-        return drop_rows(self, task, table, reasons)
+        return self.drop_rows(task, table, reasons)
 
     def _find_reasons(self, text: str, language: str) -> Iterator[str]:
         measures = measure_text(text)

@@ -10,11 +10,10 @@ from typing import ClassVar
 import pyarrow as pa
 from pydantic import Field
 
-from strandline.plan.columns import Columns
 from strandline.plan.registry import register
-from strandline.plan.stage import Stage
 from strandline.plan.task import Task
-from strandline.stages.columns import ReasonParams, drop_rows, list_strings, set_column
+from strandline.stages.columns import list_strings, set_column
+from strandline.stages.tables.rows.row_filter import RowFilter
 
 _LINE_END = re.compile(r"\r\n?|[\x0b\x0c\x85\u2028\u2029]")
 _INVISIBLE = re.compile(r"[\x00-\x08\x0e-\x1f\x7f-\x9f\u00ad\u200b\u2060\ufeff\ufffe\uffff]")
@@ -31,10 +30,10 @@ class Form(StrEnum):
 
 
 @register("normalise-text")
-class NormaliseText(Stage):
+class NormaliseText(RowFilter):
     """Unicode normal form, plain line ends and blanks, no control or invisible characters."""
 
-    class Params(ReasonParams):
+    class Params(RowFilter.Params):
         """How far to go."""
 
         column: str = Field(default="text", description="Column to normalise.")
@@ -45,10 +44,6 @@ class NormaliseText(Stage):
 
     params: Params
     added_params: ClassVar[frozenset[str]] = frozenset({"reason_column"})
-    keeps_columns = True
-
-    def change_columns(self, columns: Columns) -> Columns:
-        return self.params.add_reason(columns)
 
     def list_needed_columns(self) -> tuple[str, ...]:
         return (self.params.column,)
@@ -58,7 +53,7 @@ class NormaliseText(Stage):
         column = self.params.column
         texts = [self._normalise(text) for text in list_strings(task.table, column)]
         table = set_column(task.table, column, texts, pa.string())
-        return drop_rows(self, task, table, [None if text else "empty" for text in texts])
+        return self.drop_rows(task, table, [None if text else "empty" for text in texts])
 
     def _normalise(self, text: str) -> str:
         return normalise(text, self.params.form.value)

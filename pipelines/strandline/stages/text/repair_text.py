@@ -11,11 +11,10 @@ from typing import ClassVar
 import pyarrow as pa
 from pydantic import Field
 
-from strandline.plan.columns import Columns
 from strandline.plan.registry import register
-from strandline.plan.stage import Stage
 from strandline.plan.task import Task
-from strandline.stages.columns import ReasonParams, drop_rows, list_strings, set_column
+from strandline.stages.columns import list_strings, set_column
+from strandline.stages.tables.rows.row_filter import RowFilter
 
 
 class Entities(StrEnum):
@@ -34,10 +33,10 @@ _UNESCAPE: dict[Entities, bool | str] = {
 
 
 @register("repair-text")
-class RepairText(Stage):
+class RepairText(RowFilter):
     """Repairs a column of text with ftfy: wrong encodings, entities, control characters."""
 
-    class Params(ReasonParams):
+    class Params(RowFilter.Params):
         """What is repaired. What changes how a sound text looks is off."""
 
         column: str = Field(default="text", description="Column to repair.")
@@ -62,10 +61,6 @@ class RepairText(Stage):
     params: Params
     added_params: ClassVar[frozenset[str]] = frozenset({"reason_column"})
     packages: ClassVar[tuple[str, ...]] = ("ftfy",)
-    keeps_columns = True
-
-    def change_columns(self, columns: Columns) -> Columns:
-        return self.params.add_reason(columns)
 
     def list_needed_columns(self) -> tuple[str, ...]:
         return (self.params.column,)
@@ -104,4 +99,4 @@ class RepairText(Stage):
         if changed:
             self.count("repaired", changed)
         table = set_column(task.table, column, repaired, pa.string())
-        return drop_rows(self, task, table, [None if text else "empty" for text in repaired])
+        return self.drop_rows(task, table, [None if text else "empty" for text in repaired])

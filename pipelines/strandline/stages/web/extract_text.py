@@ -9,15 +9,13 @@ from pydantic import Field
 
 from strandline.plan.columns import Columns
 from strandline.plan.registry import register
-from strandline.plan.stage import Stage
 from strandline.plan.task import Task
 from strandline.stages.columns import (
-    ReasonParams,
-    drop_rows,
     find_column,
     list_strings,
     set_column,
 )
+from strandline.stages.tables.rows.row_filter import RowFilter
 from strandline.stages.web.extraction import ExtractionEngine, ExtractionSettings, Favour
 from strandline.stages.web.extractor_process import Extraction, ExtractorProcess
 
@@ -25,10 +23,10 @@ _REPLACED = "\ufffd"
 
 
 @register("extract-text")
-class ExtractText(Stage):
+class ExtractText(RowFilter):
     """Adds `text`, the main content of the page in `content`, which goes; drops and counts rest."""
 
-    class Params(ReasonParams):
+    class Params(RowFilter.Params):
         """Which engine, what it keeps, and how long a page may take."""
 
         column: str = Field(
@@ -84,7 +82,6 @@ class ExtractText(Stage):
         {"max_memory_bytes", "max_replaced", "reason_column"}
     )
     packages: ClassVar[tuple[str, ...]] = ("resiliparse", "trafilatura")
-    keeps_columns = True
     adds_columns = ("text",)
 
     def list_needed_columns(self) -> tuple[str, ...]:
@@ -92,7 +89,7 @@ class ExtractText(Stage):
 
     def change_columns(self, columns: Columns) -> Columns:
         gone = () if self._is_kept else (self.params.column,)
-        return self.params.add_reason(columns.without(gone).having(self.adds_columns))
+        return super().change_columns(columns.without(gone))
 
     def setup(self) -> None:
         """Begin the child process that extracts.
@@ -127,7 +124,7 @@ class ExtractText(Stage):
         ]
         kept = table if self._is_kept else table.drop_columns([params.column])
         kept = set_column(kept, "text", [each.text for each in found], pa.string())
-        return drop_rows(self, task, kept, [each.problem for each in found])
+        return self.drop_rows(task, kept, [each.problem for each in found])
 
     @property
     def _is_kept(self) -> bool:

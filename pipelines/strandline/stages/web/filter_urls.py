@@ -7,11 +7,10 @@ from typing import ClassVar
 
 from pydantic import Field
 
-from strandline.plan.columns import Columns
 from strandline.plan.registry import register
-from strandline.plan.stage import Stage
 from strandline.plan.task import Task
-from strandline.stages.columns import ReasonParams, drop_rows, list_strings
+from strandline.stages.columns import list_strings
+from strandline.stages.tables.rows.row_filter import RowFilter
 from strandline.stages.web.item_lists import ItemList, ListedParams
 from strandline.stages.web.url_rules import UrlRules, find_fault, normalise_url
 
@@ -19,10 +18,10 @@ _LISTS = ("domains", "urls", "words", "subwords", "soft_words")
 
 
 @register("filter-urls")
-class FilterUrls(Stage):
+class FilterUrls(RowFilter):
     """Keeps rows whose URL is on none of the lists; what is in them is in the fingerprint."""
 
-    class Params(ReasonParams, ListedParams):
+    class Params(RowFilter.Params, ListedParams):
         """The lists. None comes along: what is unwanted is for those to say who curate."""
 
         column: str = Field(default="url", description="Column with the URL.")
@@ -61,10 +60,6 @@ class FilterUrls(Stage):
     version = "2"
     params: Params
     added_params: ClassVar[frozenset[str]] = frozenset({"reason_column"})
-    keeps_columns = True
-
-    def change_columns(self, columns: Columns) -> Columns:
-        return self.params.add_reason(columns)
 
     def list_needed_columns(self) -> tuple[str, ...]:
         return (self.params.column,)
@@ -95,4 +90,4 @@ class FilterUrls(Stage):
         faults = [
             find_fault(url, self._rules) for url in list_strings(task.table, self.params.column)
         ]
-        return drop_rows(self, task, task.table, faults)
+        return self.drop_rows(task, task.table, faults)

@@ -17,7 +17,7 @@ from strandline.plan.columns import Columns
 from strandline.plan.registry import register
 from strandline.plan.stage import Stage
 from strandline.plan.task import Task
-from strandline.stages.columns import drop_rows, list_strings, list_texts, set_column
+from strandline.stages.columns import list_strings, list_texts, set_column
 from strandline.stages.dedup.corpus.row_buckets import (
     BUCKETS,
     build_buckets,
@@ -178,7 +178,7 @@ class DropListedSentences(DropListed):
             before if why else after
             for before, after, why in zip(texts, left, reasons, strict=True)
         ]
-        return drop_rows(self, task, set_column(table, params.column, changed, kind), reasons)
+        return self.drop_rows(task, set_column(table, params.column, changed, kind), reasons)
 
     def _shorten(self, text: str, sentences: list[str], is_listed: list[bool]) -> str:
         """Return what is left of a text; the text itself where none of it is listed."""

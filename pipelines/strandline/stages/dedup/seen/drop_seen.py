@@ -10,11 +10,8 @@ from typing import ClassVar, Self
 
 from pydantic import Field, PrivateAttr, model_validator
 
-from strandline.plan.columns import Columns
 from strandline.plan.registry import register
-from strandline.plan.stage import Stage
 from strandline.plan.task import Task
-from strandline.stages.columns import ReasonParams, drop_rows
 from strandline.stages.dedup.seen.filter_file import BloomFile, read_filter
 from strandline.stages.dedup.seen.seen_rows import digest_rows
 from strandline.stages.sources.opening import (
@@ -23,15 +20,16 @@ from strandline.stages.sources.opening import (
     digest_content,
     explain_error,
 )
+from strandline.stages.tables.rows.row_filter import RowFilter
 
 _ABSENT = "absent"
 
 
 @register("drop-seen")
-class DropSeen(Stage):
+class DropSeen(RowFilter):
     """Drops rows that were added to a Bloom filter, and by mistake a few that were not."""
 
-    class Params(ReasonParams):
+    class Params(RowFilter.Params):
         """Which filters, and what of a row is looked for in them."""
 
         paths: tuple[str, ...] = Field(
@@ -59,10 +57,6 @@ class DropSeen(Stage):
 
     params: Params
     added_params: ClassVar[frozenset[str]] = frozenset({"reason_column"})
-    keeps_columns = True
-
-    def change_columns(self, columns: Columns) -> Columns:
-        return self.params.add_reason(columns)
 
     def list_needed_columns(self) -> tuple[str, ...]:
         return self.params.columns
@@ -95,7 +89,7 @@ class DropSeen(Stage):
             for at, is_some in enumerate(is_filled):
                 if is_some and next(is_found):
                     is_kept[at] = False
-        return drop_rows(self, task, task.table, [None if kept else "seen" for kept in is_kept])
+        return self.drop_rows(task, task.table, [None if kept else "seen" for kept in is_kept])
 
     def _load(self, path: str, digest: str) -> BloomFile:
         found = read_filter(path)

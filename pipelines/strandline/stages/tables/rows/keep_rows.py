@@ -9,19 +9,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pydantic import Field, model_validator
 
-from strandline.plan.columns import Columns
 from strandline.plan.registry import register
-from strandline.plan.stage import Stage
 from strandline.plan.task import Task
-from strandline.stages.columns import ReasonParams, drop_rows
 from strandline.stages.tables.rows.row_expressions import RowExpression
+from strandline.stages.tables.rows.row_filter import RowFilter
 
 
 @register("keep-rows")
-class KeepRows(Stage):
+class KeepRows(RowFilter):
     """Keeps the rows for which an expression is true; others are dropped and counted."""
 
-    class Params(ReasonParams):
+    class Params(RowFilter.Params):
         """The condition."""
 
         where: str = Field(
@@ -44,13 +42,9 @@ class KeepRows(Stage):
             return self
 
     params: Params
-    keeps_columns = True
 
     def list_needed_columns(self) -> Iterable[str]:
         return RowExpression(self.params.where).list_columns()
-
-    def change_columns(self, columns: Columns) -> Columns:
-        return self.params.add_reason(columns)
 
     def setup(self) -> None:
         """Parse the expression."""
@@ -71,4 +65,4 @@ class KeepRows(Stage):
         for at, is_known in enumerate(pc.is_valid(holds).to_pylist()):
             if not is_known:
                 reasons[at] = f"{reason} is null"
-        return drop_rows(self, task, task.table, reasons)
+        return self.drop_rows(task, task.table, reasons)

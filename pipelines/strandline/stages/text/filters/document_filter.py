@@ -12,10 +12,9 @@ from typing import Any, ClassVar, NamedTuple
 import pyarrow as pa
 from pydantic import BaseModel, Field, model_validator
 
-from strandline.plan.columns import Columns
-from strandline.plan.stage import Stage
 from strandline.plan.task import Task
-from strandline.stages.columns import keep_rows, list_strings, set_column
+from strandline.stages.columns import list_strings, set_column
+from strandline.stages.tables.rows.row_filter import RowFilter
 from strandline.stages.text.filters.splitting import (
     PACKAGES,
     Splitter,
@@ -43,30 +42,19 @@ class FilterAnswer(NamedTuple):
     text: str
 
 
-class DocumentFilter(Stage):
+class DocumentFilter(RowFilter):
     """Drops documents, each with the first reason that is found."""
 
-    class Params(Stage.Params):
+    class Params(RowFilter.Params):
         """What each of these filters has."""
 
         column: str = Field(default="text", description="Column with the text.")
-        reason_column: str | None = Field(
-            default=None,
-            min_length=1,
-            description="Column that gets the reason, instead of dropping the row; empty for what "
-            "is kept. Rows that have one already are passed on as they are.",
-        )
 
     params: Params
-    keeps_columns = True
     changes_text: ClassVar[bool] = False
 
     def list_needed_columns(self) -> tuple[str, ...]:
         return (self.params.column,)
-
-    def change_columns(self, columns: Columns) -> Columns:
-        name = self.params.reason_column
-        return columns if name is None else columns.having([name])
 
     def judge(self, text: str) -> FilterAnswer:
         """Judge one text; by default it goes on as it is."""
@@ -84,31 +72,20 @@ class DocumentFilter(Stage):
         """Drop, or mark, the rows whose text breaks a rule."""
         table, params = task.table, self.params
         texts = list_strings(table, params.column)
-        earlier = self._list_earlier(table)
         judged = [
             FilterAnswer(why, text) if why else judge(text)
-            for text, why, judge in zip(texts, earlier, self._list_judges(table), strict=True)
+            for text, why, judge in zip(
+                texts, self.list_reasons(table), self._list_judges(table), strict=True
+            )
         ]
-        for (reason, _), before in zip(judged, earlier, strict=True):
-            if reason and not before:
-                self.count(f"dropped: {reason}")
         if self.changes_text:
             kind = table.schema.field(params.column).type
             table = set_column(table, params.column, [text for _, text in judged], kind)
-        reasons = [reason for reason, _ in judged]
-        if params.reason_column is None:
-            return keep_rows(task, table, [reason is None for reason in reasons])
-        return task.replace(set_column(table, params.reason_column, reasons, pa.string()))
+        return self.drop_rows(task, table, [reason for reason, _ in judged])
 
     def _list_judges(self, table: pa.Table) -> Iterable[Callable[[str], FilterAnswer]]:
         """Return what judges the text of each row; by default `judge`, whatever the row has."""
         return repeat(self.judge, table.num_rows)
-
-    def _list_earlier(self, table: pa.Table) -> list[str | None]:
-        name = self.params.reason_column
-        if name is None or name not in table.column_names:
-            return [None] * table.num_rows
-        return [value or None for value in list_strings(table, name)]
 
 
 class PresetParams(BaseModel):

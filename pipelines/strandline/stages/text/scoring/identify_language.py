@@ -13,14 +13,13 @@ import pyarrow as pa
 from py3langid.langid import MODEL_FILE, LanguageIdentifier
 from pydantic import Field, PrivateAttr, model_validator
 
-from strandline.plan.columns import Columns
 from strandline.plan.registry import register
-from strandline.plan.stage import Stage
 from strandline.plan.task import Task
-from strandline.stages.columns import ReasonParams, drop_rows, list_strings, set_column
+from strandline.stages.columns import list_strings, set_column
 from strandline.stages.models.model_files import find_model
 from strandline.stages.sources.opening import digest_input
 from strandline.stages.sources.places.globs import expand_placeholder
+from strandline.stages.tables.rows.row_filter import RowFilter
 from strandline.stages.text.filters.words.word_rules import compose
 from strandline.stages.text.scoring.fasttext_models import FastTextModel
 
@@ -28,10 +27,10 @@ _CODE = re.compile("[a-z]{2}")
 
 
 @register("identify-language")
-class IdentifyLanguage(Stage):
+class IdentifyLanguage(RowFilter):
     """Adds `language` (ISO 639-1) and `language_probability`; keeps the wanted and certain."""
 
-    class Params(ReasonParams):
+    class Params(RowFilter.Params):
         """What to keep."""
 
         column: str = Field(default="text", description="Column with the text.")
@@ -89,11 +88,7 @@ class IdentifyLanguage(Stage):
     added_params: ClassVar[frozenset[str]] = frozenset(
         {"min_probabilities", "model", "reason_column"}
     )
-    keeps_columns = True
     adds_columns = ("language", "language_probability")
-
-    def change_columns(self, columns: Columns) -> Columns:
-        return self.params.add_reason(super().change_columns(columns))
 
     def list_needed_columns(self) -> tuple[str, ...]:
         return (self.params.column,)
@@ -129,7 +124,7 @@ class IdentifyLanguage(Stage):
         table = set_column(task.table, "language", [code for code, _ in found], pa.string())
         shares = [round(share, 6) for _, share in found]
         table = set_column(table, "language_probability", shares, pa.float64())
-        return drop_rows(self, task, table, [self._find_reason(*each) for each in found])
+        return self.drop_rows(task, table, [self._find_reason(*each) for each in found])
 
     def _find_reason(self, code: str, share: float) -> str | None:
         if share < self.params.min_probabilities.get(code, self.params.min_probability):
