@@ -11,7 +11,7 @@ from strandline.plan.registry import register
 from strandline.plan.task import Task
 from strandline.stages.columns import list_strings
 from strandline.stages.tables.rows.row_filter import RowFilter
-from strandline.stages.text.filters.words.scripts import ProseMeasure, has_meaning
+from strandline.stages.text.filters.words.scripts import ProseMeasure, applies, name_skipped
 from strandline.stages.text.filters.words.stop_words import STOP_WORDS
 from strandline.stages.text.text_quality import TextMeasures, count_stop_words, measure_text
 
@@ -99,7 +99,7 @@ class FilterTextQuality(RowFilter):
         yield from self._judge_lines(measures)
         stop_words = count_stop_words(text, language)
         if stop_words is None and language in STOP_WORDS:
-            self.count(f"no rule in {measures.script or 'texts without letters'}: stop words")
+            self.count(name_skipped(ProseMeasure.STOP_WORDS, measures.script))
         if stop_words is not None and stop_words < self.params.min_stop_words:
             yield "few stop words"
         lowered = text.lower()
@@ -108,20 +108,13 @@ class FilterTextQuality(RowFilter):
         if not self.params.curly_brackets and ("{" in text or "}" in text):
             yield "curly brackets"
 
-    def _applies(self, measure: ProseMeasure, script: str) -> bool:
-        """Return whether a rule is asked in a script; one that is not is counted."""
-        if has_meaning(measure, script):
-            return True
-        self.count(f"no rule in {script}: {measure}")
-        return False
-
     def _judge_words(self, measures: TextMeasures) -> Iterator[str]:
         bounds = self.params
         if measures.words < bounds.min_words:
             yield "too few words"
         if measures.words > bounds.max_words:
             yield "too many words"
-        if self._applies(ProseMeasure.WORD_LENGTH, measures.script):
+        if applies(ProseMeasure.WORD_LENGTH, measures.script, self.count):
             if measures.mean_word_length < bounds.min_mean_word_length:
                 yield "short words"
             if measures.mean_word_length > bounds.max_mean_word_length:
@@ -137,7 +130,7 @@ class FilterTextQuality(RowFilter):
             yield "mostly bullets"
         if measures.ellipsis_lines > bounds.max_ellipsis_lines:
             yield "many ellipses"
-        has_stops = self._applies(ProseMeasure.STOPS, measures.script)
+        has_stops = applies(ProseMeasure.STOPS, measures.script, self.count)
         if has_stops and measures.ended_lines < bounds.min_ended_lines:
             yield "lines without punctuation"
         if measures.repeated_lines > bounds.max_repeated_lines:

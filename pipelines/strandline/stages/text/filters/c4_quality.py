@@ -16,7 +16,7 @@ from strandline.plan.task import Task
 from strandline.stages.text.filters.document_filter import FilterAnswer, SplittingFilter
 from strandline.stages.text.filters.splitting import cut_sentences
 from strandline.stages.text.filters.words.punctuation import TERMINAL_MARKS
-from strandline.stages.text.filters.words.scripts import ProseMeasure
+from strandline.stages.text.filters.words.scripts import ProseMeasure, applies
 
 _CITATION = re.compile(r"\[(?:\d*|edit|citation needed)\]")
 _ENDS = (".", "?", "!", '"', "'")
@@ -101,8 +101,8 @@ class C4Quality(SplittingFilter):
         """Judge a text by its lines; what goes on are those that are left."""
         by_lines = self.params.unit is Unit.LINES
         script = self._find_script(text)
-        self._has_stops = self._applies(ProseMeasure.STOPS, script)
-        self._has_blanks = self._applies(ProseMeasure.WORDS_OF_A_LINE, script)
+        self._has_stops = applies(ProseMeasure.STOPS, script, self.count)
+        self._has_blanks = applies(ProseMeasure.WORDS_OF_A_LINE, script, self.count)
         try:
             kept = [line for part in self._split(text) if (line := self._clean(part)) is not None]
         except DroppedText as answer:

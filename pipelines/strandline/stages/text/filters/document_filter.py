@@ -21,12 +21,7 @@ from strandline.stages.text.filters.splitting import (
     Splitting,
     load_splitter,
 )
-from strandline.stages.text.filters.words.scripts import (
-    LATIN,
-    ProseMeasure,
-    find_script,
-    has_meaning,
-)
+from strandline.stages.text.filters.words.scripts import LATIN, find_script
 from strandline.stages.text.filters.words.word_rules import compose
 
 
@@ -154,13 +149,6 @@ class SplittingFilter(DocumentFilter):
     def _find_script(self, text: str) -> str:
         """Return the script whose rules apply; for datatrove all rules apply to all."""
         return LATIN if self.params.compatible else find_script(text)
-
-    def _applies(self, measure: ProseMeasure, script: str) -> bool:
-        """Return whether a rule is asked in a script; one that is not is counted."""
-        if has_meaning(measure, script):
-            return True
-        self.count(f"no rule in {script}: {measure}")
-        return False
 
     def _read_limit(self, limit: float | None) -> float | None:
         """Return a rule's limit; None where the rule is off.

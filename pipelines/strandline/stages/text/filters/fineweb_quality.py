@@ -12,7 +12,7 @@ from strandline.stages.text.filters.document_filter import PresetParams, Splitti
 from strandline.stages.text.filters.presets.fineweb_2 import find_line_limits
 from strandline.stages.text.filters.repetition import count_repeats
 from strandline.stages.text.filters.words.punctuation import TERMINAL_MARKS
-from strandline.stages.text.filters.words.scripts import ProseMeasure
+from strandline.stages.text.filters.words.scripts import ProseMeasure, applies
 
 
 @register("fineweb-quality")
@@ -72,14 +72,14 @@ class FinewebQuality(SplittingFilter):
         ratio = self._count_ended(lines) / total
         script = self._find_script(text)
         if (
-            self._applies(ProseMeasure.STOPS, script)
+            applies(ProseMeasure.STOPS, script, self.count)
             and ratio < params.line_punct_thr
             and not (ratio == 0 and params.line_punct_exclude_zero)
         ):
             yield "line_punct_ratio"
         short = sum(len(line) <= params.short_line_length for line in lines)
         if (
-            self._applies(ProseMeasure.LINE_LENGTH, script)
+            applies(ProseMeasure.LINE_LENGTH, script, self.count)
             and short / total > params.short_line_thr
         ):
             yield "short_line_ratio"

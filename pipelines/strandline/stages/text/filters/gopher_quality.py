@@ -12,7 +12,12 @@ from strandline.plan.registry import register
 from strandline.stages.text.filters.document_filter import PresetParams, SplittingFilter
 from strandline.stages.text.filters.presets.fineweb_2 import find_quality_limits
 from strandline.stages.text.filters.words.punctuation import LISTED_MARKS
-from strandline.stages.text.filters.words.scripts import ProseMeasure, find_script
+from strandline.stages.text.filters.words.scripts import (
+    ProseMeasure,
+    applies,
+    find_script,
+    name_skipped,
+)
 from strandline.stages.text.filters.words.stop_words import STOP_WORDS
 from strandline.stages.text.filters.words.word_rules import compose, has_letter, is_mark
 
@@ -103,7 +108,7 @@ class GopherQuality(SplittingFilter):
         if self._exceeds(found.words, params.max_doc_words):
             yield "gopher_long_doc"
         script = self._find_script(text)
-        if self._applies(ProseMeasure.WORD_LENGTH, script):
+        if applies(ProseMeasure.WORD_LENGTH, script, self.count):
             if self._falls_below(found.mean_length, params.min_avg_word_length):
                 yield "gopher_below_avg_threshold"
             if self._exceeds(found.mean_length, params.max_avg_word_length):
@@ -125,7 +130,7 @@ class GopherQuality(SplittingFilter):
             return
         if not (self.params.compatible or script in self._scripts):
             # None of them can stand in such a text: English ones do not in a Russian one.
-            self.count(f"no rule in {script or 'texts without letters'}: {ProseMeasure.STOP_WORDS}")
+            self.count(name_skipped(ProseMeasure.STOP_WORDS, script))
         elif self._falls_below(len(stop_words & words.keys()), self.params.min_stop_words):
             yield "gopher_enough_stop_words"
 
@@ -140,7 +145,7 @@ class GopherQuality(SplittingFilter):
 
 
 def measure_words(words: Counter[str], *, compatible: bool = False) -> WordMeasures:
-    """ProseMeasure words and marks, given with how often each occurs.
+    """Measure words and marks, given with how often each occurs.
 
     Args:
         words: of a text.

@@ -8,6 +8,7 @@ It knows scripts and measures, no filter and no limit. Pure.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from enum import StrEnum
 from functools import cache
 
@@ -73,9 +74,21 @@ def find_script(text: str) -> str:
     return min(totals, key=lambda name: (-totals[name], name), default="")
 
 
-def has_meaning(measure: ProseMeasure, script: str) -> bool:
-    """Return whether a measure says something about texts in a script."""
-    return script not in _MEANINGLESS.get(measure, ())
+def applies(measure: ProseMeasure, script: str, count: Callable[[str], None]) -> bool:
+    """Return whether a measure says something about texts in a script.
+
+    Args:
+        count: called with a counter's name where it does not, so that its rule is not asked.
+    """
+    if script not in _MEANINGLESS.get(measure, ()):
+        return True
+    count(name_skipped(measure, script))
+    return False
+
+
+def name_skipped(measure: ProseMeasure, script: str) -> str:
+    """Return the counter of texts of which a rule was not asked."""
+    return f"no rule in {script or 'texts without letters'}: {measure}"
 
 
 @cache
