@@ -50,8 +50,6 @@ class ReadArrow(Stage):
                 with open_binary(file.path) as stream:
                     yield from map(task.replace, self._read(file, stream))
             except (OSError, pa.ArrowException, ValueError) as error:
-                if isinstance(error, UnreadableFileError):
-                    raise
                 raise explain_error(file.key, error) from error
 
     def _read(self, file: FileReference, stream: BinaryIO) -> Iterator[pa.Table]:
