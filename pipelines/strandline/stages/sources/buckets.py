@@ -14,7 +14,7 @@ from itertools import groupby
 import pyarrow as pa
 
 from strandline.plan.stage import Source
-from strandline.stages.sources.places.listed import ListedFile, NoteGap
+from strandline.stages.sources.places.listed import ListedFile
 from strandline.storage.outputs.temporary import spooling
 
 FILE_SCHEMA = pa.schema(
@@ -59,11 +59,6 @@ def digest_members(members: Iterable[ListedFile | Source]) -> str:
     for entry in members:
         state.update(f"{entry.key}\0{entry.version}\n".encode("utf-8", "surrogatepass"))
     return state.hexdigest()
-
-
-def note_everywhere(note_gap: NoteGap) -> NoteGap:
-    """Return what notes gaps for sources of many files each, whose keys are no paths."""
-    return lambda why, within="": note_gap(why)  # noqa: ARG005 - where it is says nothing there
 
 
 def _fill(spool: sqlite3.Connection, entries: Iterable[ListedFile], buckets: int) -> None:

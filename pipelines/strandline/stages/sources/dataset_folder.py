@@ -17,7 +17,7 @@ from pydantic import Field, ValidationInfo, field_validator
 from strandline.plan.registry import register
 from strandline.plan.stage import Source, SourceStage
 from strandline.stages.sources.file_references import build_reference
-from strandline.stages.sources.listing import FileListParams, FileSource, list_files
+from strandline.stages.sources.listing import FileListParams, FileSource
 from strandline.stages.sources.opening import open_binary
 from strandline.stages.sources.parquet_source import GROUP_SUFFIX, list_groups
 from strandline.stages.sources.places.access import StorageOptions, check_access, list_access
@@ -99,7 +99,7 @@ class DatasetFolder(FileSource):
         found: set[str] = set()
         for files in find_files(_read_card(root), self.params.config):
             listing = FileListParams(paths=(f"{root}/{files.pattern}",))
-            for entry in list_files(listing, self.count, self.note_gap, self.published):
+            for entry in self.list_files(listing):
                 below = entry.key.removeprefix(f"{root}/")
                 split = files.split or guess_split(below)
                 if not below.lower().endswith(_DATA):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -13,8 +13,8 @@ from strandline.stages.columns import list_strings
 from strandline.stages.sources.places.globs import is_url
 from strandline.stages.sources.places.listed import ListedFile
 
-LARGE_BYTES = 1 << 30
-LARGE_SOURCE = (
+_LARGE_BYTES = 1 << 30
+_LARGE_SOURCE = (
     "files of more than 1 GiB that are one source each: a kill does all of one again; `rangeBytes` "
     "cuts what is not compressed as a whole"
 )
@@ -52,8 +52,21 @@ def build_range(entry: ListedFile, start: int, stop: int | None) -> pa.Table:
 RANGE_SUFFIX = r"#bytes=\d+-\d+"  # what the key of a range ends in
 
 
-def cut_file(entry: ListedFile, length: int) -> Iterator[Source]:
-    """Yield ranges of a file's bytes, each a source under `path#bytes=0-1048575`."""
+def list_ranges(
+    entry: ListedFile, length: int | None, whole: pa.Table, count: Callable[[str], None]
+) -> Iterator[Source]:
+    """Yield ranges of a file's bytes, each a source under `path#bytes=0-1048575`; or the file.
+
+    Args:
+        length: of a range, in bytes; None: the file stays whole, as does one whose end is unknown.
+        whole: the row for the file where it does.
+        count: called with a counter's name where much is one source.
+    """
+    if length is None or not _is_end_known(entry):
+        if entry.size > _LARGE_BYTES:
+            count(_LARGE_SOURCE)
+        yield Source(entry.key, entry.version, whole)
+        return
     for start in range(0, max(entry.size, 1), length):
         stop = start + length
         key = f"{entry.key}#bytes={start}-{stop - 1}"
@@ -61,7 +74,7 @@ def cut_file(entry: ListedFile, length: int) -> Iterator[Source]:
         yield Source(key, entry.version, build_range(entry, start, stop))
 
 
-def can_cut(entry: ListedFile) -> bool:
+def _is_end_known(entry: ListedFile) -> bool:
     """Return whether it is known where a file ends; a web server may not tell."""
     return entry.size > 0 or not is_url(entry.path)
 

@@ -8,17 +8,8 @@ from pydantic import Field
 
 from strandline.plan.registry import register
 from strandline.plan.stage import Source
-from strandline.stages.sources.buckets import (
-    FILE_SCHEMA,
-    build_file_table,
-    note_everywhere,
-    pack_buckets,
-)
-from strandline.stages.sources.listing import (
-    FileListParams,
-    FileSource,
-    list_files,
-)
+from strandline.stages.sources.buckets import FILE_SCHEMA, build_file_table, pack_buckets
+from strandline.stages.sources.listing import FileListParams, FileSource
 
 
 @register("files")
@@ -50,13 +41,9 @@ class Files(FileSource):
         Raises:
             OSError: a folder is missing or can't be read.
         """
+        entries = self.list_files(self.params)
         if self.params.buckets is not None:
-            # In which bucket a file that was not looked at would be, no path tells.
-            entries = list_files(
-                self.params, self.count, note_everywhere(self.note_gap), self.published
-            )
             yield from pack_buckets(entries, self.params.buckets)
             return
-        entries = list_files(self.params, self.count, self.note_gap, self.published)
         for entry in entries:
             yield Source(entry.key, entry.version, build_file_table([entry]))

@@ -9,17 +9,9 @@ from pydantic import Field
 
 from strandline.plan.registry import register
 from strandline.plan.stage import Source
-from strandline.stages.sources.file_references import (
-    LARGE_BYTES,
-    LARGE_SOURCE,
-    RANGE_SUFFIX,
-    build_reference,
-    can_cut,
-    cut_file,
-)
-from strandline.stages.sources.listing import FileListParams, FileSource, list_files
+from strandline.stages.sources.file_references import RANGE_SUFFIX, build_reference, list_ranges
+from strandline.stages.sources.listing import FileListParams, FileSource
 from strandline.stages.sources.opening import PACKED
-from strandline.stages.sources.places.listed import ListedFile
 
 
 @register("jsonl-files")
@@ -51,15 +43,7 @@ class JsonlFiles(FileSource):
         Raises:
             OSError: a folder is missing or can't be read.
         """
-        for entry in list_files(self.params, self.count, self.note_gap, self.published):
-            yield from self._cut(entry)
-
-    def _cut(self, entry: ListedFile) -> Iterator[Source]:
-        length = self.params.range_bytes
-        is_packed = entry.key.lower().endswith(PACKED)
-        if length is not None and not is_packed and can_cut(entry):
-            yield from cut_file(entry, length)
-            return
-        if entry.size > LARGE_BYTES:
-            self.count(LARGE_SOURCE)
-        yield Source(entry.key, entry.version, build_reference(entry))
+        for entry in self.list_files(self.params):
+            is_packed = entry.key.lower().endswith(PACKED)
+            length = None if is_packed else self.params.range_bytes
+            yield from list_ranges(entry, length, build_reference(entry), self.count)

@@ -119,6 +119,19 @@ class FileSource(SourceStage):
         folders = [_find_folder(path, self.published) for path in paths]
         return all(folder and folder.has_ledger for folder in folders)
 
+    def list_files(self, params: FileListParams) -> Iterator[ListedFile]:
+        """Return every file that the patterns name; see `list_files`.
+
+        Raises:
+            OSError: a folder is missing or can't be read.
+        """
+        return list_files(params, self.count, self._note_file_gap, self.published)
+
+    def _note_file_gap(self, why: str, within: str = "") -> None:
+        # Of which source a file would be that was not looked at, its path tells only where each
+        # file is one.
+        self.note_gap(why, "" if self.packed_under else within)
+
 
 def list_files(
     params: FileListParams,

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 from strandline.plan.registry import register
 from strandline.plan.stage import Source, SourceStage
 from strandline.stages.sources.file_references import build_reference
-from strandline.stages.sources.listing import FileListParams, FileSource, list_files
+from strandline.stages.sources.listing import FileListParams, FileSource
 from strandline.stages.sources.opening import open_binary
 from strandline.stages.sources.places.listed import ListedFile
 
@@ -38,7 +38,7 @@ class ParquetRowGroups(FileSource):
         Raises:
             OSError: a folder is missing or can't be read.
         """
-        for entry in list_files(self.params, self.count, self.note_gap, self.published):
+        for entry in self.list_files(self.params):
             yield from list_groups(entry, build_reference(entry), self)
 
 

@@ -8,12 +8,8 @@ import pyarrow as pa
 
 from strandline.plan.registry import register
 from strandline.plan.stage import Source
-from strandline.stages.sources.buckets import build_file_table, digest_members, note_everywhere
-from strandline.stages.sources.listing import (
-    FileListParams,
-    FileSource,
-    list_files,
-)
+from strandline.stages.sources.buckets import build_file_table, digest_members
+from strandline.stages.sources.listing import FileListParams, FileSource
 from strandline.stages.sources.opening import UnreadableFileError
 from strandline.stages.sources.shuffle_files import count_partitions
 
@@ -39,9 +35,7 @@ class ShufflePartitions(FileSource):
         Raises:
             OSError: a folder is missing or can't be read, or a file is none of the sink's.
         """
-        # A partition is of all files: no path tells of which a file would be.
-        note_gap = note_everywhere(self.note_gap)
-        entries = sorted(list_files(self.params, self.count, note_gap, self.published))
+        entries = sorted(self.list_files(self.params))
         if not entries:
             return
         try:

@@ -8,16 +8,8 @@ from pydantic import Field
 
 from strandline.plan.registry import register
 from strandline.plan.stage import Source
-from strandline.stages.sources.file_references import (
-    LARGE_BYTES,
-    LARGE_SOURCE,
-    RANGE_SUFFIX,
-    build_range,
-    can_cut,
-    cut_file,
-)
-from strandline.stages.sources.listing import FileListParams, FileSource, list_files
-from strandline.stages.sources.places.listed import ListedFile
+from strandline.stages.sources.file_references import RANGE_SUFFIX, build_range, list_ranges
+from strandline.stages.sources.listing import FileListParams, FileSource
 
 # Others can't be opened in the middle.
 _CUT = (".gz", ".warc", ".wet", ".wat")
@@ -51,14 +43,6 @@ class WarcFiles(FileSource):
         Raises:
             OSError: a folder is missing or can't be read.
         """
-        for entry in list_files(self.params, self.count, self.note_gap, self.published):
-            yield from self._cut(entry)
-
-    def _cut(self, entry: ListedFile) -> Iterator[Source]:
-        length = self.params.range_bytes
-        if length is not None and entry.key.lower().endswith(_CUT) and can_cut(entry):
-            yield from cut_file(entry, length)
-            return
-        if entry.size > LARGE_BYTES:
-            self.count(LARGE_SOURCE)
-        yield Source(entry.key, entry.version, build_range(entry, 0, None))
+        for entry in self.list_files(self.params):
+            length = self.params.range_bytes if entry.key.lower().endswith(_CUT) else None
+            yield from list_ranges(entry, length, build_range(entry, 0, None), self.count)
