@@ -125,19 +125,7 @@ gcs: ## Build the server for tests that plays Google's stores, once: Go and thre
 	@$(call build_go,gcs,fake-gcs-server,1.26,three minutes)
 
 azure: ## Install the server for tests that plays Azure's stores, once: npm and a minute; prints where it is
-	@name=azure-$$(cat e2e/azure/package.json e2e/azure/package-lock.json | sha256sum | cut -c 1-16); \
-	folder="$${XDG_CACHE_HOME:-$$HOME/.cache}/strandline/$$name"; \
-	binary="$$folder/server/node_modules/.bin/azurite-blob"; \
-	test -x "$$binary" || { \
-		command -v npm > /dev/null || { \
-			echo "strandline: there is no npm; install Node.js 20 or newer" >&2; exit 1; }; \
-		mkdir -p "$$folder" && exec 9> "$$folder/lock" && flock 9 && { test -x "$$binary" || { \
-			echo "installing $$name; this takes a minute the first time" >&2; \
-			rm -rf "$$folder/new" && mkdir "$$folder/new" && cp e2e/azure/package*.json "$$folder/new" && \
-			npm ci --prefix "$$folder/new" --silent --omit=dev --ignore-scripts --no-audit --no-fund >&2 && \
-			rm -rf "$$folder/server" && mv "$$folder/new" "$$folder/server"; }; }; \
-	} || exit 1; \
-	echo "$$binary"
+	@$(call provide,azure,cat package.json package-lock.json,server/node_modules/.bin/azurite-blob,npm,Node.js 20,installing,a minute,$(install_azure))
 
 policies: ## Build what enforces NetworkPolicies on a node for tests, once: Go and two minutes; prints where it is
 	@$(call build_go,policies,kube-router,1.26,two minutes)
@@ -303,20 +291,32 @@ define freeze
 	echo "constraints.txt: $$(grep -c == constraints.txt) versions"
 endef
 
-# What was built from the same sources serves every checkout; a second build at the same time waits.
-# 1: a Go module in e2e, 2: the name of its program, 3: the oldest Go that builds it, 4: how long it takes
-define build_go
-	name=$(1)-$$(cd e2e/$(1) && find . -name '*.go' | LC_ALL=C sort | xargs cat go.mod go.sum | sha256sum | cut -c 1-16); \
+# What was made from the same files serves every checkout; whoever comes at the same time waits.
+# 1: a folder in e2e, 2: prints the files that it is made from, 3: the program, 4: the command that makes it,
+# 5: what has that command, 6: what is done, 7: how long it takes, 8: how
+define provide
+	name=$(1)-$$(cd e2e/$(1) && $(2) | sha256sum | cut -c 1-16); \
 	folder="$${XDG_CACHE_HOME:-$$HOME/.cache}/strandline/$$name"; \
-	binary="$$folder/$(2)"; \
+	binary="$$folder/$(3)"; \
 	test -x "$$binary" || { \
-		command -v go > /dev/null || { \
-			echo "strandline: there is no go; install Go $(3) or newer" >&2; exit 1; }; \
+		command -v $(4) > /dev/null || { \
+			echo "strandline: there is no $(4); install $(5) or newer" >&2; exit 1; }; \
 		mkdir -p "$$folder" && exec 9> "$$folder/lock" && flock 9 && { test -x "$$binary" || { \
-			echo "building $$name; this takes $(4) the first time" >&2; \
-			$(compile_$(1)) && mv "$$binary.new" "$$binary"; }; }; \
+			echo "$(6) $$name; this takes $(7) the first time" >&2; \
+			$(8); }; }; \
 	} || exit 1; \
 	echo "$$binary"
+endef
+
+# 1: a Go module in e2e, 2: the name of its program, 3: the oldest Go that builds it, 4: how long it takes
+define build_go
+	$(call provide,$(1),find . -name '*.go' | LC_ALL=C sort | xargs cat go.mod go.sum,$(2),go,Go $(3),building,$(4),$(compile_$(1)) && mv "$$binary.new" "$$binary")
+endef
+
+define install_azure
+	rm -rf "$$folder/new" && mkdir "$$folder/new" && cp e2e/azure/package*.json "$$folder/new" && \
+	npm ci --prefix "$$folder/new" --silent --omit=dev --ignore-scripts --no-audit --no-fund >&2 && \
+	rm -rf "$$folder/server" && mv "$$folder/new" "$$folder/server"
 endef
 
 # Kubernetes' servers tell each other their versions, and know them by linker flags only.
