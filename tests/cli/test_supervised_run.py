@@ -230,19 +230,32 @@ def test_a_source_that_always_kills_its_process_is_quarantined(project: Project)
     assert "nothing left to do: 2 of 3 sources are finished, 1 quarantined" in tolerant.stdout
 
 
-def test_a_request_to_stop_lets_work_in_flight_finish(
-    project: Project, started: list[subprocess.Popen[str]]
-) -> None:
+def begin_work(
+    project: Project, started: list[subprocess.Popen[str]], *options: str
+) -> subprocess.Popen[str]:
+    """Start a run, and wait until its stage has begun."""
     make(project, WORK)
-    process = project.start("run", "--engine", "inline")
+    process = project.start("run", "--engine", "inline", *options)
     started.append(process)
     project.wait_for("working")
-    process.send_signal(signal.SIGTERM)
-    read_until(process, "stopping: letting work in flight finish")
+    return process
+
+
+def check_interrupted(project: Project, process: subprocess.Popen[str]) -> None:
+    """Let the stage end, and check that the run has ended with it."""
     (project.path / "go").touch()
     out, _ = process.communicate(timeout=300)
     assert process.returncode == 75
     assert out.startswith("interrupted; the next attempt goes on with what is left")
+
+
+def test_a_request_to_stop_lets_work_in_flight_finish(
+    project: Project, started: list[subprocess.Popen[str]]
+) -> None:
+    process = begin_work(project, started)
+    process.send_signal(signal.SIGTERM)
+    read_until(process, "stopping: letting work in flight finish")
+    check_interrupted(project, process)
     assert 1 == len(list_triggers(project))
     assert run(project).returncode == 0
 
@@ -251,29 +264,20 @@ def test_a_request_that_all_processes_get_is_one_request(
     project: Project, started: list[subprocess.Popen[str]]
 ) -> None:
     """Ray's `job stop` and systemd send SIGTERM to the parent and to its driver as well."""
-    make(project, WORK)
-    process = project.start("run", "--engine", "inline")
-    started.append(process)
-    project.wait_for("working")
+    process = begin_work(project, started)
     family = psutil.Process(process.pid)
     for each in (family, *family.children(recursive=True)):
         each.send_signal(signal.SIGTERM)
     read_until(process, "stopping: letting work in flight finish")
     time.sleep(0.5)  # what the parent passes on has come, too
-    (project.path / "go").touch()
-    out, _ = process.communicate(timeout=300)
-    assert process.returncode == 75
-    assert out.startswith("interrupted; the next attempt goes on with what is left")
+    check_interrupted(project, process)
 
 
 def test_a_stage_that_does_not_end_is_left_when_the_grace_period_is_over(
     project: Project, started: list[subprocess.Popen[str]]
 ) -> None:
     project.spec["checkpoint"] = {"gracePeriod": "1s"}
-    make(project, WORK)
-    process = project.start("run", "--engine", "inline", "--json")
-    started.append(process)
-    project.wait_for("working")
+    process = begin_work(project, started, "--json")
     process.send_signal(signal.SIGINT)
     out, _ = process.communicate(timeout=300)
     assert process.returncode == 75
@@ -314,10 +318,7 @@ def test_a_driver_whose_parent_is_killed_stops_and_the_next_run_goes_on(
     project: Project, started: list[subprocess.Popen[str]]
 ) -> None:
     project.spec["checkpoint"] = {"gracePeriod": "2s"}
-    make(project, WORK)
-    parent = project.start("run", "--engine", "inline")
-    started.append(parent)
-    project.wait_for("working")
+    parent = begin_work(project, started)
     (driver,) = (record.process for record in read_chain(PipelineFolder(project.folder)))
     assert find_process(driver.pid) == driver
     parent.kill()
