@@ -263,7 +263,7 @@ def _least(*limits: float | None) -> float | None:
 
 
 def wait_until(
-    due: float, stop: Stop, show: Callable[[float], None], sleep: Callable[[float], None]
+    due: float, stop: Stop, show: Callable[[float], None], sleep: Callable[[float], object]
 ) -> bool:
     """Wait for a time by the wall clock; False where it is told to stop meanwhile.
 

@@ -121,7 +121,7 @@ class NoticeBoard:
     def __init__(
         self,
         file: NoticeFile,
-        leave: Callable[[], None],
+        leave: Callable[[], object],
         now: Callable[[], float],
         is_own: Callable[[str], bool],
     ) -> None:
