@@ -31,7 +31,6 @@ _PYTHON = {
     "string": "str",
 }
 _DEPTH = {"[": 1, "(": 1, "]": -1, ")": -1}
-_OF_STAGES = {"class", "parameter"}
 _FROM_BASES = {"builtins", "enum"}
 _ATTRIBUTES = re.compile(r"^Attributes:\n((?: +.*\n?|\n)*)", re.MULTILINE)
 _ATTRIBUTE = re.compile(r"^ {4}(\w[\w, ]*):", re.MULTILINE)
@@ -63,9 +62,14 @@ def read_names() -> Iterator[PublicName]:
     for module in map(import_module, MODULES):
         for name in module.__all__:
             names = read_name(f"{module.__name__}.{name}", getattr(module, name))
-            # A stage that comes along is called by the engine alone: its parameters are promised.
+            # A stage that comes along is called by the engine alone: what makes one is promised.
+            start = f"{module.__name__}.{name}("
             is_stage = module.__name__ == "strandline.stages"
-            yield from (each for each in names if not is_stage or each.kind in _OF_STAGES)
+            yield from (
+                each
+                for each in names
+                if not is_stage or each.kind == "class" or each.path.startswith(start)
+            )
 
 
 def read_name(path: str, found: object) -> Iterator[PublicName]:
@@ -128,7 +132,12 @@ def _read_fields(path: str, model: type[BaseModel]) -> Iterator[PublicName]:
             entry["default"] = repr(node.get("default"))
         for part in (node, *node.get("anyOf", ())):
             entry |= {key: part[key] for key in (*BOUNDS, *LIMITS, "pattern") if key in part}
-        yield PublicName(f"{path}({name})", "parameter", entry)
+        yield PublicName(f"{path}({name_field(name)})", "parameter", entry)
+
+
+def name_field(name: str) -> str:
+    """What a field is called by: one whose name pydantic has itself ends in `_`."""
+    return name.rstrip("_")
 
 
 def _list_options(node: Entry, definitions: Entry) -> list[str]:

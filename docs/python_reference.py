@@ -14,7 +14,7 @@ from typing import NamedTuple
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from public_names import MODULES, PublicName, read_names
+from public_names import MODULES, PublicName, name_field, read_names
 from strandline.cli.views.stage_catalogue import read_entry
 from strandline.plan.registry import list_registered
 from strandline_api.outcome.exit_codes import ExitCode
@@ -169,7 +169,8 @@ def _last_name(name: PublicName) -> str:
 def _find_fields(found: type) -> dict[str, FieldInfo]:
     """What a class is called with by name: a model's own fields, or those of a stage's `Params`."""
     model = found if issubclass(found, BaseModel) else getattr(found, "Params", None)
-    return {} if model is None else dict(model.model_fields)
+    fields = {} if model is None else model.model_fields
+    return {name_field(name): field for name, field in fields.items()}
 
 
 def _format_call(name: PublicName, parameters: list[PublicName]) -> str:
