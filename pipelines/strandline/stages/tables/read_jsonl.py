@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
-from enum import StrEnum
 from typing import Any, ClassVar, NamedTuple
 
+import pyarrow as pa
 from pydantic import Field
 
-from strandline.plan.columns import Columns
 from strandline.plan.registry import register
-from strandline.plan.stage import Stage
 from strandline.plan.task import Task
 from strandline.stages.sources.file_references import FileReference, list_references
 from strandline.stages.sources.opening import (
@@ -28,30 +25,28 @@ from strandline.stages.tables.contents.first_bytes import (
     describe_misnamed,
     explain_misread,
 )
-from strandline.stages.tables.contents.json_rows import RowMisfit, build_table
+from strandline.stages.tables.contents.json_rows import (
+    RowMisfit,
+    build_conformed,
+    build_table,
+)
 from strandline.stages.tables.contents.partition_columns import (
     PartitionColumnError,
     Partitioning,
     parse_folders,
 )
-from strandline.stages.tables.contents.stream_lines import list_lines
+from strandline.stages.tables.contents.stream_lines import BadLines, list_lines
+from strandline.stages.tables.rows.schema_reader import SchemaReader
 
 _MOST_DIGITS = 4000  # of which Python makes a number
 _BEYOND = 10**_MOST_DIGITS  # stands for any larger one
 
 
-class BadLines(StrEnum):
-    """What becomes of a line that is no JSON object, or whose values don't fit into a table."""
-
-    FAIL = "fail"
-    DROP = "drop"
-
-
 @register("read-jsonl")
-class ReadJsonl(Stage):
+class ReadJsonl(SchemaReader):
     """Parses the files in `path`; each line becomes a row with `key` = file and line number."""
 
-    class Params(Stage.Params):
+    class Params(SchemaReader.Params):
         """How rows are read."""
 
         max_rows: int = Field(default=10_000, ge=1, description="Most rows of a task.")
@@ -79,18 +74,17 @@ class ReadJsonl(Stage):
         )
 
     params: Params
-    added_params: ClassVar[frozenset[str]] = frozenset(
-        {"max_line_bytes", "max_task_bytes", "partitioning", "zstd_window"}
-    )
+    added_params: ClassVar[frozenset[str]] = SchemaReader.added_params | {
+        "max_line_bytes",
+        "max_task_bytes",
+        "partitioning",
+        "zstd_window",
+    }
     keeps_columns = False
     adds_columns = ("key",)
 
     def list_needed_columns(self) -> tuple[str, ...]:
         return ("key", "path")
-
-    def change_columns(self, columns: Columns) -> Columns:
-        # The lines name their fields themselves.
-        return replace(super().change_columns(columns), is_open=True)
 
     def process(self, task: Task) -> Iterator[Task]:
         """Yield tasks of at most `maxRows` rows; .gz, .zst, .bz2 and .lz4 are decompressed.
@@ -104,7 +98,7 @@ class ReadJsonl(Stage):
         params = self.params
         lines = (line for file in files for line in self._read(file))
         for chunk in cut_batches(lines, _measure, params.max_rows, params.max_task_bytes):
-            table, misfits = build_table([line.row for line in chunk])
+            table, misfits = self._build([line.row for line in chunk])
             for at, misfit in sorted(misfits.items()):
                 self._refuse(chunk[at], misfit)
             with_rows |= {line.file.key for at, line in enumerate(chunk) if at not in misfits}
@@ -113,6 +107,9 @@ class ReadJsonl(Stage):
         for file in files:
             if file.key not in with_rows:
                 self._check_empty(file)
+
+    def _build(self, rows: list[dict[str, Any]]) -> tuple[pa.Table | None, dict[int, RowMisfit]]:
+        return build_table(rows) if self.schema is None else build_conformed(rows, self.schema)
 
     def _read(self, file: FileReference) -> Iterator[_Line]:
         is_first = True

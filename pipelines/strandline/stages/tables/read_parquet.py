@@ -11,7 +11,6 @@ from pydantic import Field
 
 from strandline.plan.columns import Columns
 from strandline.plan.registry import register
-from strandline.plan.stage import Stage
 from strandline.plan.task import Task
 from strandline.stages.columns import MissingColumnError, find_column
 from strandline.stages.sources.file_references import FileReference, list_references
@@ -33,15 +32,16 @@ from strandline.stages.tables.contents.row_groups import (
     open_parquet,
     read_group,
 )
+from strandline.stages.tables.rows.schema_reader import SchemaReader
 
 _KEY = "key"
 
 
 @register("read-parquet")
-class ReadParquet(Stage):
+class ReadParquet(SchemaReader):
     """Reads row groups, whole or some columns of them; a row without an own `key` gets one."""
 
-    class Params(Stage.Params):
+    class Params(SchemaReader.Params):
         """What is read."""
 
         columns: tuple[str, ...] | None = Field(
@@ -63,17 +63,19 @@ class ReadParquet(Stage):
 
     version = "2"
     params: Params
-    added_params: ClassVar[frozenset[str]] = frozenset({"max_task_bytes", "partitioning"})
+    added_params: ClassVar[frozenset[str]] = SchemaReader.added_params | {
+        "max_task_bytes",
+        "partitioning",
+    }
 
     def list_needed_columns(self) -> tuple[str, ...]:
         return ("key", "path", "row_group")
 
     def change_columns(self, columns: Columns) -> Columns:
-        del columns
         # Which columns a file has is not known before it is opened.
         chosen = self.params.columns
         if chosen is None:
-            return Columns((_KEY,), is_open=True)
+            return super().change_columns(columns)
         return Columns(chosen, is_open=self.params.partitioning is Partitioning.HIVE)
 
     def process(self, task: Task) -> Iterator[Task]:
@@ -96,7 +98,8 @@ class ReadParquet(Stage):
             with open_binary(file.path) as stream:
                 for table in self._read_group(_open_listed(stream, listed), group):
                     keyed = self._add_key(table, f"{file.key}#rg={group}", row)
-                    yield append_columns(keyed, folders) if folders else keyed
+                    whole = append_columns(keyed, folders) if folders else keyed
+                    yield self.conform(f"{file.key}#rg={group}", whole)
                     row += table.num_rows
         except NoParquetError as error:
             msg = f"{file.key}: {error}; {describe_contents(file.path)}"
@@ -115,11 +118,24 @@ class ReadParquet(Stage):
         keys = pa.array((f"{source}.{row}" for row in rows), pa.string())
         return table.add_column(0, pa.field(_KEY, pa.string()), keys)
 
+    def conform(self, location: str, table: pa.Table) -> pa.Table:
+        """Return a table of the schema, of the columns that are read."""
+        chosen = self.params.columns
+        conformed = super().conform(location, table)
+        if self.schema is None or chosen is None:
+            return conformed
+        folders = [name for name in table.column_names if name not in chosen]
+        return conformed.select([*chosen, *folders])
+
+    def _list_fillable(self) -> list[str]:
+        """List the columns that come from elsewhere where a file does not have them."""
+        return [_KEY] if self.schema is None else [_KEY, *self.schema.names]
+
     def _read_group(self, parquet: pq.ParquetFile, group: int) -> Iterator[pa.Table]:
         columns = self.params.columns
         names = parquet.schema_arrow.names
         for name in columns or ():
-            if name not in names and name != _KEY:
+            if name not in names and name not in self._list_fillable():
                 msg = f"there is no column {name!r}; there are: {', '.join(names)}"
                 raise MissingColumnError(msg)
         stored = None if columns is None else [name for name in columns if name in names]

@@ -10,7 +10,6 @@ from pydantic import Field
 
 from strandline.plan.columns import Columns
 from strandline.plan.registry import register
-from strandline.plan.stage import Stage
 from strandline.plan.task import Task
 from strandline.stages.sources.file_references import FileReference, list_references
 from strandline.stages.sources.opening import (
@@ -36,15 +35,16 @@ from strandline.stages.tables.contents.tar_members import (
     TarDamageError,
     list_members,
 )
+from strandline.stages.tables.rows.schema_reader import SchemaReader
 
 _NAMED = 8  # extensions, where none of them was wanted
 
 
 @register("read-webdataset")
-class ReadWebdataset(Stage):
+class ReadWebdataset(SchemaReader):
     """Reads tar shards; a row is a sample: its key, and a column of bytes for each extension."""
 
-    class Params(Stage.Params):
+    class Params(SchemaReader.Params):
         """What is read of a sample."""
 
         extensions: tuple[str, ...] | None = Field(
@@ -60,7 +60,7 @@ class ReadWebdataset(Stage):
         zstd_window: ZstdWindow = LEAST_WINDOW
 
     params: Params
-    added_params: ClassVar[frozenset[str]] = frozenset({"zstd_window"})
+    added_params: ClassVar[frozenset[str]] = SchemaReader.added_params | {"zstd_window"}
     keeps_columns = False
     adds_columns = ("key",)
 
@@ -68,9 +68,10 @@ class ReadWebdataset(Stage):
         return ("key", "path")
 
     def change_columns(self, columns: Columns) -> Columns:
-        del columns
         wanted = self.params.extensions
-        return Columns(("key", *(wanted or ())), is_open=wanted is None)
+        if wanted is None or self.schema is not None:
+            return super().change_columns(columns)
+        return Columns(("key", *wanted))
 
     def process(self, task: Task) -> Iterator[Task]:
         """Yield tasks of samples, in the order of the shard; .gz, .zst and others are unpacked.
@@ -80,9 +81,10 @@ class ReadWebdataset(Stage):
                 samples that are each in one place.
         """
         params = self.params
-        samples = (row for file in list_references(task) for row in self._read(file))
+        files = list_references(task)
+        samples = (row for file in files for row in self._read(file))
         for rows in cut_batches(samples, _measure, params.max_rows, params.max_task_bytes):
-            yield task.replace(self._build_table(rows))
+            yield task.replace(self.conform(files[0].key, self._build_table(rows)))
 
     def _read(self, file: FileReference) -> Iterator[dict[str, bytes | str]]:
         try:

@@ -12,11 +12,15 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
+from strandline.stages.tables.contents.conforming import SchemaMisfitError, conform_values
+
 Row = Mapping[str, Any]
 
 _LARGEST = 2**63 - 1
 _LARGEST_EXACT = 2**53  # that a fraction's type holds
 _ARROW_ERRORS = (pa.ArrowException, OverflowError, UnicodeEncodeError, ValueError, TypeError)
+_OTHER_TYPE = "value of another type than its column"
+_NOT_THERE = "values, and is not in the schema"
 _NAMES = {
     bool: "a boolean",
     int: "a number",
@@ -59,6 +63,59 @@ def build_table(rows: Sequence[Row]) -> tuple[pa.Table | None, dict[int, RowMisf
             misfits[at] = RowMisfit("", "value that Arrow has no form for", str(error))
             fitting.remove(at)
     return None, misfits
+
+
+def build_conformed(
+    rows: Sequence[Row], schema: pa.Schema
+) -> tuple[pa.Table | None, dict[int, RowMisfit]]:
+    """Return the rows that fit into a schema as a table of it, and the others by their position."""
+    misfits: dict[int, RowMisfit] = {}
+    names = set(schema.names)
+    for at, row in enumerate(rows):
+        if name := next((name for name in row if name not in names), None):
+            misfits[at] = RowMisfit(name, "column that is not in the schema", _NOT_THERE)
+    columns = {}
+    for field in schema:
+        values = [row.get(field.name) for row in rows]
+        columns[field.name], found = _conform(field, values)
+        misfits = found | misfits
+    fitting = [at for at in range(len(rows)) if at not in misfits]
+    if not fitting:
+        return None, misfits
+    return pa.table(columns, schema=schema).take(fitting), misfits
+
+
+def _conform(
+    field: pa.Field, values: Sequence[Any]
+) -> tuple[pa.ChunkedArray, dict[int, RowMisfit]]:
+    """Return the values as a column, null where one does not fit, and these by their position."""
+    try:
+        return conform_values(field.name, pa.chunked_array([pa.array(values)]), field.type), {}
+    except (*_ARROW_ERRORS, SchemaMisfitError):
+        pass  # each for itself: what Arrow refuses together may be right one by one
+    misfits: dict[int, RowMisfit] = {}
+    chunks = []
+    for at, value in enumerate(values):
+        try:
+            column = pa.chunked_array([pa.array([value])])
+            chunks += conform_values(field.name, column, field.type).chunks
+        except SchemaMisfitError as error:
+            misfits[at] = RowMisfit(error.column, _OTHER_TYPE, error.details)
+        except _ARROW_ERRORS as error:
+            misfits[at] = _explain_value(field.name, value, error)
+        if at in misfits:
+            chunks.append(pa.nulls(1, field.type))
+    return pa.chunked_array(chunks, field.type), misfits
+
+
+def _explain_value(name: str, value: object, error: Exception) -> RowMisfit:
+    values = list(_list_values({name: value}))
+    untyped = next((found for each in values if (found := _find_untyped(*each))), None)
+    return (
+        untyped
+        or _note_kinds(0, values, defaultdict(dict))
+        or RowMisfit(name, "value that Arrow has no form for", str(error))
+    )
 
 
 def _convert(rows: Sequence[Row]) -> pa.Table:
@@ -161,10 +218,9 @@ def _find_rare_kinds(
     for path, by_row in kinds.items():
         others = {at: kind for at, kind in by_row.items() if at not in misfits and at not in found}
         usual = next((kind for kind, _ in Counter(others.values()).most_common(1)), "")
-        reason = "value of another type than its column"
         for at, kind in others.items():
             if kind != usual:
-                found[at] = RowMisfit(path, reason, f"{kind}, where most rows have {usual}")
+                found[at] = RowMisfit(path, _OTHER_TYPE, f"{kind}, where most rows have {usual}")
     return found
 
 

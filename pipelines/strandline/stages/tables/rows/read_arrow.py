@@ -8,24 +8,23 @@ from typing import BinaryIO
 import pyarrow as pa
 from pydantic import Field
 
-from strandline.plan.columns import Columns
 from strandline.plan.registry import register
-from strandline.plan.stage import Stage
 from strandline.plan.task import Task
 from strandline.stages.columns import check_names
 from strandline.stages.sources.file_references import FileReference, list_references
 from strandline.stages.sources.opening import UnreadableFileError, explain_error, open_binary
 from strandline.stages.tables.contents.first_bytes import describe_contents
+from strandline.stages.tables.rows.schema_reader import SchemaReader
 
 _KEY = "key"
 _FILE, _STREAM, _END = b"ARROW1", b"\xff\xff\xff\xff", b"\xff\xff\xff\xff\0\0\0\0"
 
 
 @register("read-arrow")
-class ReadArrow(Stage):
+class ReadArrow(SchemaReader):
     """Reads the files in `path`; a row without an own `key` gets one of its file and place."""
 
-    class Params(Stage.Params):
+    class Params(SchemaReader.Params):
         """How rows are read."""
 
         max_rows: int = Field(default=10_000, ge=1, description="Most rows of a task.")
@@ -34,10 +33,6 @@ class ReadArrow(Stage):
 
     def list_needed_columns(self) -> tuple[str, ...]:
         return ("key", "path")
-
-    def change_columns(self, columns: Columns) -> Columns:
-        del columns
-        return Columns((_KEY,), is_open=True)
 
     def process(self, task: Task) -> Iterator[Task]:
         """Yield tasks of at most `maxRows` rows.
@@ -60,8 +55,8 @@ class ReadArrow(Stage):
                 if _KEY not in table.column_names:
                     names = [f"{file.key}#{at}" for at in range(row, row + table.num_rows)]
                     table = table.add_column(0, _KEY, pa.array(names, pa.string()))
+                yield self.conform(file.key, table)
                 row += table.num_rows
-                yield table
 
 
 def _list_batches(file: FileReference, stream: BinaryIO) -> Iterator[pa.RecordBatch]:

@@ -18,16 +18,17 @@ from pydantic import Field, model_validator
 
 from strandline.plan.columns import Columns
 from strandline.plan.registry import register
-from strandline.plan.stage import Stage
 from strandline.plan.task import Task
 from strandline.stages.sources.file_references import FileReference, list_references
 from strandline.stages.sources.opening import READ_ERRORS, UnreadableFileError, open_decompressed
+from strandline.stages.tables.contents.conforming import cast
 from strandline.stages.tables.contents.first_bytes import (
     describe_contents,
     explain_misread,
     find_kind,
 )
-from strandline.stages.tables.read_jsonl import BadLines
+from strandline.stages.tables.contents.stream_lines import BadLines
+from strandline.stages.tables.rows.schema_reader import SchemaReader
 
 _KEY = "key"
 _MOST_CHARACTERS = 1 << 30  # of a value; Python's own limit is 128 KiB
@@ -53,6 +54,12 @@ _TYPES = {
     CsvType.BOOL: pa.bool_(),
     CsvType.TIME: pa.timestamp("us"),
 }
+_CHECKS = {
+    CsvType.INT: pa.types.is_integer,
+    CsvType.FLOAT: pa.types.is_floating,
+    CsvType.BOOL: pa.types.is_boolean,
+    CsvType.TIME: pa.types.is_timestamp,
+}
 
 
 class _Record(NamedTuple):
@@ -63,10 +70,10 @@ class _Record(NamedTuple):
 
 
 @register("read-csv")
-class ReadCsv(Stage):
+class ReadCsv(SchemaReader):
     """Reads the files in `path`; each row gets a `key` of file and line, where it has none."""
 
-    class Params(Stage.Params):
+    class Params(SchemaReader.Params):
         """How rows are read."""
 
         delimiter: str = Field(
@@ -102,7 +109,8 @@ class ReadCsv(Stage):
         return ("key", "path")
 
     def change_columns(self, columns: Columns) -> Columns:
-        del columns
+        if self.schema is not None:
+            return super().change_columns(columns)
         names = dict.fromkeys((_KEY, *self.params.header, *self.params.types))
         return Columns(tuple(names), is_open=not self.params.header)
 
@@ -135,7 +143,7 @@ class ReadCsv(Stage):
                 table = self._build(file, names, chunk)
                 total, left = total + len(chunk), left + table.num_rows
                 if table.num_rows:
-                    yield table
+                    yield self.conform(file.key, table)
         if total and not left:
             msg = f"{file.key}: none of its {total:,} rows is one; {describe_contents(file.path)}"
             raise UnreadableFileError(msg)
@@ -169,7 +177,7 @@ class ReadCsv(Stage):
         """Return a table of the rows that are none of the bad ones."""
         fit = [record for record in records if self._fits(file, names, record)]
         columns = {name: [record.values[at] for record in fit] for at, name in enumerate(names)}
-        kinds = {name: self.params.types.get(name, CsvType.TEXT) for name in names}
+        kinds = {name: self._find_kind(name) for name in names}
         bad: set[int] = set()
         for name, kind in kinds.items():
             misfits = set(_find_misfits(columns[name], kind))
@@ -186,6 +194,14 @@ class ReadCsv(Stage):
             keys = [f"{file.key}#L{fit[at].line}" for at in chosen]
             arrays = {_KEY: pa.array(keys, pa.string()), **arrays}
         return pa.table(arrays)
+
+    def _find_kind(self, name: str) -> CsvType:
+        """Return the type of a column, as `types` or else the schema has it."""
+        if name in self.params.types or self.schema is None or name not in self.schema.names:
+            return self.params.types.get(name, CsvType.TEXT)
+        wanted = self.schema.field(name).type
+        found = (kind for kind, is_one in _CHECKS.items() if is_one(wanted))
+        return next(found, CsvType.TEXT)
 
     def _fits(self, file: FileReference, names: tuple[str, ...], record: _Record) -> bool:
         if len(record.values) == len(names):
@@ -226,7 +242,8 @@ def _is_convertible(value: str, kind: CsvType) -> bool:
     return True
 
 
-def _convert(values: list[str], kind: CsvType) -> pa.Array:
+def _convert(values: list[str], kind: CsvType) -> pa.Array | pa.ChunkedArray:
     if kind is CsvType.TEXT:
         return pa.array(values, pa.string())
-    return pa.array([value.strip() or None for value in values], pa.string()).cast(_TYPES[kind])
+    column = pa.chunked_array([[value.strip() or None for value in values]], pa.string())
+    return cast(column, _TYPES[kind])
