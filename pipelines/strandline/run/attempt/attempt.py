@@ -53,6 +53,7 @@ from strandline.run.history.records import Witness, find_progress
 from strandline.run.history.sampling import Sampler
 from strandline.run.lineage.reporting import Begin, reporting
 from strandline.run.rewriting import tidy_shared
+from strandline.run.schema_inference import settle_schema
 from strandline.run.supervise.memory_kills import MemoryKills
 from strandline.run.supervise.notices import NoticeFile
 from strandline.storage.errors import VolumeError
@@ -176,7 +177,8 @@ def _run_untracked(config: AttemptConfig, control: Control) -> AttemptResult:
     if plan.gathering:
         ending = _run_aside(config, (source, listing), control, location)
     else:
-        ending = make_engine(config, OutputLocation(location)).run(plan, listing, None, control)
+        settled = _settle_schema(config, control, None)
+        ending = make_engine(config, OutputLocation(location)).run(settled, listing, None, control)
     outcome = _conclude(config, source, ending, control)
     failures = [FailureRecord(each.key, 0, each.stage, each.message, 1) for each in ending.failures]
     return replace(
@@ -365,6 +367,19 @@ def _require_output(plan: PipelinePlan) -> str:
     raise SpecError((Problem("checkpoint_path", message, hint),))
 
 
+def _settle_schema(config: AttemptConfig, control: Control, store: Store | None) -> PipelinePlan:
+    """Return the plan with the schema that its reader is to infer; work of its own is done."""
+
+    def list_sources() -> Listing:
+        return open_source(config.plan, config.volume)[1]
+
+    def must_stop() -> bool:
+        control.heartbeat.note_progress()
+        return control.must_stop()
+
+    return settle_schema(config.plan, store, list_sources, control.notes.append, must_stop)
+
+
 def _run_engine(
     config: AttemptConfig,
     lists: tuple[SourceStage, Listing],
@@ -372,7 +387,9 @@ def _run_engine(
     held: TakenFolder,
     gatherer: Gatherer,
 ) -> Ending:
-    (source, listing), plan, folder = lists, config.plan, held.folder
+    (source, listing), folder = lists, held.folder
+    with _renewed(held, gatherer, control.heartbeat) as store:
+        plan = _settle_schema(config, control, store)
     outputs = OutputLocation(
         held.location, held.writer, folder.writers_lock, is_on_driver=plan.output is None
     )

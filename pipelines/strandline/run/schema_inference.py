@@ -1,0 +1,175 @@
+"""The schema of a run where a reader is to infer it: from the first sources, once for a ledger.
+
+What was inferred is kept beside what is finished, so attempts that go on, and sources that come
+later, have the same. It must not know how files are read, nor who runs the stages.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import replace
+from heapq import nsmallest
+from typing import ClassVar
+
+import pyarrow as pa
+
+from strandline.engine.call.setup import set_up_stage
+from strandline.engine.call.stage_call import explain_error
+from strandline.engine.core.ports import ADMIT_BATCH, Listing
+from strandline.ledger.entries import Change
+from strandline.ledger.store.store import Store
+from strandline.plan.errors import StrandlineError
+from strandline.plan.pipeline import PipelinePlan, StagePlan
+from strandline.plan.stage import Source
+from strandline.plan.task import Task
+from strandline.stages.tables.contents.schemas import (
+    SchemaClashError,
+    format_schema,
+    list_widened,
+    pack_schema,
+    unify,
+    unpack_schema,
+)
+from strandline.stages.tables.rows.schema_reader import SchemaReader
+from strandline_api.outcome.exit_codes import ExitCode
+
+_META = "schemas"
+# So many sources are tried for each that is to be read: more that can't be read, or have no row,
+# would be read one after another before the run begins.
+_TRIED = 10
+
+
+class SchemaInferenceError(StrandlineError):
+    """The first sources have no schema in common, or none of them can be read."""
+
+    exit_code: ClassVar[ExitCode] = ExitCode.BAD_SPEC
+
+
+def settle_schema(
+    plan: PipelinePlan,
+    store: Store | None,
+    list_sources: Callable[[], Listing],
+    tell: Callable[[str], None],
+    must_stop: Callable[[], bool],
+) -> PipelinePlan:
+    """Return a plan whose reader has its schema, where it is to infer one.
+
+    Args:
+        store: where it is kept; None: it is inferred for this run alone.
+        list_sources: begins a listing.
+        tell: is told the schema that was inferred, and what was widened.
+
+    Raises:
+        SchemaInferenceError: there is none.
+    """
+    reader = _find_inferring(plan)
+    if reader is None:
+        return plan
+    if store is not None and (settled := recall_schema(plan, store)) is not plan:
+        return settled
+    with closing(list_sources()) as listing:
+        schema = _infer(plan.stages[0], listing, tell, must_stop)
+    if schema is None:  # nothing is listed, or somebody has no time for it
+        return plan
+    if store is not None:
+        kept = store.read_meta(_META) or {}
+        store.write(Change(meta={_META: kept | {plan.stages[0].name: pack_schema(schema)}}))
+    return _put(plan, reader, schema)
+
+
+def recall_schema(plan: PipelinePlan, store: Store) -> PipelinePlan:
+    """Return a plan whose reader has the schema that was inferred for what is finished."""
+    reader = _find_inferring(plan)
+    # Where nothing is finished, nothing has it: data that was mended, or a pipeline that was
+    # begun anew, must not be held against what was there before.
+    if reader is None or not store.count()["finished"]:
+        return plan
+    packed = (store.read_meta(_META) or {}).get(plan.stages[0].name)
+    return plan if packed is None else _put(plan, reader, unpack_schema(packed))
+
+
+def describe_schema(plan: PipelinePlan) -> str | None:
+    """Return the schema of what the first stage reads, in words; None where each task has its own.
+
+    What is to be inferred is said too.
+    """
+    stage = plan.stages[0].stage
+    if not isinstance(stage, SchemaReader):
+        return None
+    if stage.schema is not None:
+        return format_schema(stage.schema)
+    if not stage.sample_size:
+        return None
+    return f"inferred from the first sources when a run begins, {stage.sample_size} of them"
+
+
+def _find_inferring(plan: PipelinePlan) -> SchemaReader | None:
+    stage = plan.stages[0].stage
+    return stage if isinstance(stage, SchemaReader) and stage.sample_size else None
+
+
+def _put(plan: PipelinePlan, reader: SchemaReader, schema: pa.Schema) -> PipelinePlan:
+    first = replace(plan.stages[0], stage=reader.settle(schema))
+    return replace(plan, stages=(first, *plan.stages[1:]))
+
+
+def _infer(
+    plan: StagePlan, listing: Listing, tell: Callable[[str], None], must_stop: Callable[[], bool]
+) -> pa.Schema | None:
+    """Return the schema that holds what the first sources have; None where there are none."""
+    reader = set_up_stage(plan).stage
+    assert isinstance(reader, SchemaReader)  # see above
+    whole: pa.Schema | None = None
+    schemas: list[pa.Schema] = []
+    failures: list[str] = []
+    for source in _find_first(listing, reader.sample_size * _TRIED, must_stop):
+        if must_stop():
+            return None
+        if len(schemas) == reader.sample_size:
+            break
+        try:
+            schema = reader.infer_schema([Task(source.data, source.meta)])
+            if schema is None:
+                continue
+            whole = schema if whole is None else unify(whole, schema)
+        except SchemaClashError as error:
+            raise _explain_clash(plan.name, source, error) from error
+        except Exception as error:  # noqa: BLE001 - it fails in the run, where it is told and kept
+            failures.append(f"{source.key}: {explain_error(error)}")
+            continue
+        schemas.append(schema)
+    if whole is None:
+        if failures:
+            msg = f"stage {plan.name!r} can't infer a schema: no source can be read; {failures[0]}"
+            raise SchemaInferenceError(msg)
+        return None
+    _tell(plan.name, schemas, whole, tell)
+    return whole
+
+
+def _find_first(listing: Listing, count: int, must_stop: Callable[[], bool]) -> list[Source]:
+    """Return the first sources in the order of keys: a folder's own order differs by machine."""
+    first: list[Source] = []
+    while not (listing.is_ended or must_stop()):
+        first += listing.draw_sources(ADMIT_BATCH)
+        first = nsmallest(count, first, key=lambda source: source.key)
+    return first
+
+
+def _explain_clash(stage: str, source: Source, error: SchemaClashError) -> SchemaInferenceError:
+    before, here = error.kinds
+    return SchemaInferenceError(
+        f"stage {stage!r} can't infer a schema: the column {error.column!r} is {here} in "
+        f"{source.key} and {before} before; declare it under `schema`"
+    )
+
+
+def _tell(
+    stage: str, schemas: list[pa.Schema], whole: pa.Schema, tell: Callable[[str], None]
+) -> None:
+    count = f"{len(schemas)} sources" if len(schemas) > 1 else "the first source"
+    tell(f"{stage}: the schema, inferred from {count}: {format_schema(whole)}")
+    widened = {path for schema in schemas for path in list_widened(schema, whole)}
+    if widened:
+        tell(f"{stage}: whole numbers are read as fractions in: {', '.join(sorted(widened))}")
