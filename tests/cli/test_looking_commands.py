@@ -457,6 +457,7 @@ def test_verify_proves_a_good_output(project: Project, run: Call, call: Call) ->
         "verified": True,
         "sources": 3,
         "outputs": 3,
+        "difference": None,
         "bytes": size,
         "unfinished": 0,
         "problems": [],

@@ -74,6 +74,7 @@ class PlanFacts(NamedTuple):
         unmet: why a run on this machine would be refused.
         chaining: that most sources are chained into one group; None where they aren't, or where
             nobody shares anything.
+        schema: of what is read, in words; None where each task has its own.
     """
 
     plan: PipelinePlan
@@ -83,6 +84,7 @@ class PlanFacts(NamedTuple):
     listing: ListingFacts | None
     unmet: tuple[str, ...] = ()
     chaining: Chaining | None = None
+    schema: str | None = None
 
 
 def describe_plan(facts: PlanFacts, width: int | None = None) -> list[str]:
@@ -94,6 +96,8 @@ def describe_plan(facts: PlanFacts, width: int | None = None) -> list[str]:
         ("output", facts.output),
         ("ledger", _describe_ledger(facts.ledger)),
     ]
+    if facts.schema is not None:
+        heads.append(("schema", facts.schema))
     if facts.listing is not None:
         heads.append(("sources", _describe_listing(facts.listing)))
         counters = sorted(facts.listing.counters.items())
@@ -140,6 +144,7 @@ def render_plan(facts: PlanFacts) -> dict[str, Any]:
         ],
         "ledger": ledger and {"attempt": ledger.attempt, **ledger.counts},
         "changes": ledger.changes if ledger else [],
+        "schema": facts.schema,
         "onChange": facts.on_change.value,
         "refused": list(facts.unmet),
         "sources": listing and _render_listing(listing),

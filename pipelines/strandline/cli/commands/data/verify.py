@@ -6,6 +6,8 @@ import json
 from pathlib import Path
 
 import click
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from strandline.cli.app.json_output import write_line
 from strandline.cli.app.ledger_access import locate, locate_output, looking
@@ -18,6 +20,9 @@ from strandline.ledger.store.store import Store
 from strandline.ledger.verification import VerificationResult, verify
 from strandline.run.attempt.output_location import find_location
 from strandline.run.manifest.manifest import read_manifest
+from strandline.stages.sources.opening import open_binary
+from strandline.stages.tables.contents.schemas import describe_column, list_differing, simplify
+from strandline.storage.outputs.outputs import OutputStore
 from strandline.storage.outputs.remote import open_outputs
 from strandline_api.outcome.exit_codes import ExitCode
 
@@ -50,17 +55,21 @@ def check(
     outputs = open_outputs(locate_output(plan, volume))
     folder = locate(plan, volume)
     with looking(folder) as store:
-        _refuse_move(store, find_location(plan, folder))
+        location = find_location(plan, folder)
+        _refuse_move(store, location)
         verdict = verify(store, outputs, reads_bytes=not no_bytes)
         gathered = verify_pieces(store, folder.shards, reads_bytes=not no_bytes)
     problems = verdict.problems + gathered.problems
     verdict = verdict._replace(problems=problems, pieces=gathered.pieces)
+    difference = None if problems or no_bytes else find_difference(location.name, outputs)
     if as_json:
         content = {"verified": not verdict.problems, **verdict._asdict()}
         content["bytes"] = content.pop("size")
+        content["difference"] = difference
         write_line(json.dumps(content))
     else:
-        click.echo("\n".join(describe_verdict(verdict)))
+        lines = describe_verdict(verdict)
+        click.echo("\n".join([*lines, *([f"note: {difference}"] if difference else [])]))
     return ExitCode.LEDGER_MISMATCH if verdict.problems else ExitCode.COMPLETE
 
 
@@ -72,6 +81,27 @@ def _refuse_move(store: Store, location: OutputRoot) -> None:
             f"{location.name}; if you have moved them, run `strandline ledger move-outputs`"
         )
         raise LedgerError(msg)
+
+
+def find_difference(location: str, outputs: OutputStore) -> str | None:
+    """Return why files of Parquet don't open as one data set everywhere; None where they do.
+
+    Their bytes are what was written, so it is a note: some mean to have it so.
+    """
+    first: tuple[str, pa.Schema] | None = None
+    for name in sorted(name for name, _ in outputs.list_names() if name.endswith(".parquet")):
+        with open_binary(f"{location.rstrip('/')}/{name}") as file:
+            schema = simplify(pq.read_schema(file))
+        first = first or (name, schema)
+        column = next(iter(list_differing(first[1], schema)), None)
+        if column is not None:
+            kinds = " and ".join(
+                f"{describe_column(each, column)} in {file_name}"
+                for file_name, each in (first, (name, schema))
+            )
+            advice = "give the reader a `schema`, so that all files open as one data set"
+            return f"the column {column!r} is {kinds}; {advice}"
+    return None
 
 
 def describe_verdict(verdict: VerificationResult) -> list[str]:

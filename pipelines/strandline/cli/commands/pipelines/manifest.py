@@ -41,6 +41,7 @@ from strandline.run.attempt.output_location import make_claim
 from strandline.run.attempt.partitions import find_chaining, open_source
 from strandline.run.code.requirements import check_requirements
 from strandline.run.manifest.manifest import Manifest, read_manifest
+from strandline.run.schema_inference import describe_schema, recall_schema
 from strandline_api.documents.problems import SpecError
 from strandline_api.outcome.exit_codes import ExitCode
 
@@ -181,13 +182,14 @@ def _gather_facts(
     folder, output = locate(plan, volume), locate_output(plan, volume)
     if not (folder.ledger / "data.mdb").exists():
         listing = count(plan, None) if count else None
-        return PlanFacts(plan, on_change, output, None, listing)
+        return PlanFacts(plan, on_change, output, None, listing, schema=describe_schema(plan))
     with looking(folder) as store:
         lease = store.read_meta("lease") or {"attempt": 0}
         changes = find_changes(store, make_claim(plan, folder))
         ledger = LedgerPreview(lease["attempt"], store.count(), changes)
         listing = count(plan, store) if count else None
-    return PlanFacts(plan, on_change, output, ledger, listing)
+        plan = recall_schema(plan, store)
+    return PlanFacts(plan, on_change, output, ledger, listing, schema=describe_schema(plan))
 
 
 def _count_listing(
