@@ -89,6 +89,21 @@ def test_a_secret_is_not_cut_before_it_is_found() -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (f"a {BEGIN} x 1 {END} b", f"a {SECRET} b"),
+        (f"{BEGIN} x {BEGIN} y {END} z {END}", f"{SECRET} z {END}"),
+        (f"{BEGIN} 1 < 2 {END}", f"{SECRET} 1 < 2 {END}"),
+        (f"{BEGIN}{'1 ' * 11_000}{END}", f"{SECRET}{'1 ' * 11_000}{END}"),
+        (f"{BEGIN}\n{'A' * 64}\n{'B' * 64} rest", f"{SECRET} rest"),
+        (f"{END} x {BEGIN} y {END}", f"{END} x {SECRET}"),
+    ],
+)
+def test_a_key_goes_up_to_its_end_where_that_is_near(text: str, expected: str) -> None:
+    assert scrub(text) == expected
+
+
+@pytest.mark.parametrize(
     "text",
     [
         "password" * 8_000,
@@ -96,6 +111,8 @@ def test_a_secret_is_not_cut_before_it_is_found() -> None:
         "://" * 20_000,
         "://a:" * 12_000,
         f"{BEGIN} " * 2_000,
+        f"{BEGIN}1 2 3" * 2_000 + END,
+        f"{BEGIN}\n" + "1 2\n" * 16_000 + END,
         ("A" * 17 + "\n") * 3_600 + "PRIVATE KEY",
         "Bearer " * 9_000,
         "x-auth" * 10_000,
