@@ -133,15 +133,17 @@ def test_the_rest_of_one_with_an_unknown_field_holds() -> None:
     )
 
 
-def test_missing_rights_are_said() -> None:
+def test_missing_rights_hold_back_what_would_be_made_without_defaults() -> None:
     api = FakeApi()
 
     def refuse(_: object) -> None:
         raise Forbidden(403, "Forbidden", "you cannot get configmaps")
 
     api.before.append(refuse)
-    _, (problem,), *_ = asyncio.run(NamespaceDefaults(NAME).read(api, "team", 0.0))
-    assert (problem.status, problem.message) == (403, "you cannot get configmaps")
+    found = asyncio.run(NamespaceDefaults(NAME).read(api, "team", 0.0))
+    assert found.unusable == (
+        "the operator may not read ConfigMap strandline-defaults: you cannot get configmaps"
+    )
 
 
 def test_a_namespace_is_asked_once_in_a_while() -> None:

@@ -121,7 +121,9 @@ class NamespaceDefaults:
         try:
             body = await api.get(Resource.CONFIG_MAP, namespace, self.name)
         except Forbidden as error:
-            return FoundDefaults(RetryPolicy(), (self._refuse(error.status, error.message),))
+            # Whether there is one nobody knows, and what it gives neither.
+            message = f"the operator may not read ConfigMap {self.name}: {error.message}"
+            return FoundDefaults(RetryPolicy(), unusable=message)
         if body is None:
             return self._miss(namespace, now)
         version = str((body.get("metadata") or {}).get("resourceVersion", ""))
