@@ -6,40 +6,43 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from strandline_operator.model.view import Turn
-from strandline_operator.reconcile.schedule import DispatchGate
+from strandline_operator.reconcile.gate import DispatchGate
+from strandline_operator.reconcile.schedule import Key
+
+A, B, C = (Key(f"team-{name}", "corpus") for name in "abc")
 
 
 def test_a_minute_may_be_used_up_at_once_and_then_fills_evenly() -> None:
     gate = DispatchGate(per_minute=3)
     for _ in range(3):
-        assert gate.look(0.0).is_open
-        gate.count(0.0)
+        assert gate.look(0.0, A).is_open
+        gate.count(0.0, A)
 
-    assert not gate.look(19.9).is_open
-    assert gate.look(20.1).is_open
-    gate.count(20.1)
-    assert not gate.look(20.2).is_open
+    assert not gate.look(19.9, A).is_open
+    assert gate.look(20.1, A).is_open
+    gate.count(20.1, A)
+    assert not gate.look(20.2, A).is_open
 
 
 def test_zero_lets_nothing_through_however_long_one_waits() -> None:
     gate = DispatchGate(per_minute=0)
-    assert not gate.look(0.0).is_open
-    assert not gate.look(1e9).is_open
+    assert not gate.look(0.0, A).is_open
+    assert not gate.look(1e9, A).is_open
 
 
 def test_less_than_one_a_minute_lets_one_through_now_and_then() -> None:
     gate = DispatchGate(per_minute=0.5)
-    assert gate.look(0.0).is_open
-    gate.count(0.0)
-    assert not gate.look(119.0).is_open
-    assert gate.look(121.0).is_open
+    assert gate.look(0.0, A).is_open
+    gate.count(0.0, A)
+    assert not gate.look(119.0, A).is_open
+    assert gate.look(121.0, A).is_open
 
 
 def test_a_clock_that_goes_back_gives_nothing_away() -> None:
     gate = DispatchGate(per_minute=1)
-    gate.count(1000.0)
-    assert not gate.look(0.0).is_open
-    assert not gate.look(1000.0).is_open
+    gate.count(1000.0, A)
+    assert not gate.look(0.0, A).is_open
+    assert not gate.look(1000.0, A).is_open
 
 
 @given(st.integers(1, 20), st.lists(st.floats(0, 10), max_size=200), st.floats(0, 5000))
@@ -49,8 +52,8 @@ def test_law_no_minute_has_more_than_twice_its_share(
     gate, now, passed = DispatchGate(per_minute), begin, list[float]()
     for wait in waits:
         now += wait
-        if gate.look(now).is_open:
-            gate.count(now)
+        if gate.look(now, A).is_open:
+            gate.count(now, A)
             passed.append(now)
     # A full bucket and what flows in meanwhile.
     for start in passed:
@@ -63,26 +66,79 @@ def test_law_the_gate_is_open_when_it_said_and_not_before(
 ) -> None:
     gate = DispatchGate(per_minute)
     for _ in range(per_minute + used):
-        gate.count(now)
-    opens_at = gate.look(now).opens_at
+        gate.count(now, A)
+    opens_at = gate.look(now, A).opens_at
     assert opens_at is not None
-    assert not gate.look(now + (opens_at - now) * 0.99).is_open
-    assert gate.look(opens_at).is_open
+    assert not gate.look(now + (opens_at - now) * 0.99, A).is_open
+    assert gate.look(opens_at, A).is_open
 
 
 def test_those_who_wait_are_told_how_long_all_of_them_take() -> None:
     gate = DispatchGate(per_minute=120)
     for _ in range(120):
-        gate.count(0.0)
-    assert gate.look(0.0).spread == 0.0
+        gate.count(0.0, A)
+    assert gate.look(0.0, A).spread == 0.0
     for who in range(1000):
-        gate.hold(who, is_held=True)
-        gate.hold(who, is_held=True)
-    assert gate.look(0.0).spread == 500.0
+        gate.hold(Key("team-a", str(who)), is_held=True)
+        gate.hold(Key("team-a", str(who)), is_held=True)
+    assert gate.look(0.0, A).spread == 500.0
     for who in range(1, 1001):
-        gate.hold(who, is_held=False)
-    assert gate.look(0.0).spread == 0.5
+        gate.hold(Key("team-a", str(who)), is_held=False)
+    assert gate.look(0.0, A).spread == 0.5
 
 
 def test_a_gate_that_is_shut_for_good_names_no_time() -> None:
-    assert DispatchGate(per_minute=0).look(5.0) == Turn(is_open=False)
+    assert DispatchGate(per_minute=0).look(5.0, A) == Turn(is_open=False)
+
+
+def use_up(gate: DispatchGate, key: Key, now: float) -> int:
+    """Make as many attempts as one namespace may at a moment, while others have pipelines."""
+    made = 0
+    while gate.look(now, key, is_alone=False).is_open:
+        gate.count(now, key)
+        made += 1
+    return made
+
+
+def test_one_namespace_can_not_use_up_what_is_for_all() -> None:
+    gate = DispatchGate(per_minute=120)
+    assert use_up(gate, A, 0.0) == 60
+    assert use_up(gate, B, 0.0) == 40
+    assert use_up(gate, C, 0.0) == 20  # what is left of 30
+
+
+def test_who_is_alone_has_all_of_it() -> None:
+    gate = DispatchGate(per_minute=3)
+    for _ in range(3):
+        assert gate.look(0.0, A).is_open
+        gate.count(0.0, A)
+    assert not gate.look(0.0, A).is_open
+
+
+def test_those_of_other_namespaces_do_not_spread_a_wait() -> None:
+    gate = DispatchGate(per_minute=120)
+    use_up(gate, A, 0.0)
+    for number in range(1000):
+        gate.hold(Key("team-a", str(number)), is_held=True)
+    use_up(gate, B, 0.0)
+    gate.hold(B, is_held=True)
+    turn = gate.look(0.0, B, is_alone=False)
+    assert not turn.is_open
+    assert turn.spread <= 2.0
+
+
+@given(
+    st.integers(1, 300), st.lists(st.tuples(st.floats(0, 5), st.sampled_from([A, B])), max_size=300)
+)
+def test_law_a_namespace_that_has_made_none_for_a_while_may_make_one(
+    per_minute: int, asks: list[tuple[float, Key]]
+) -> None:
+    gate, now = DispatchGate(per_minute), 0.0
+    for wait, key in asks:
+        now += wait
+        if gate.look(now, key, is_alone=False).is_open:
+            gate.count(now, key)
+        gate.hold(key, is_held=True)
+    turn = gate.look(now, C, is_alone=False)
+    pace = 60.0 / per_minute
+    assert turn.is_open or (turn.opens_at or 0.0) - now <= pace

@@ -40,10 +40,11 @@ from strandline_operator.model.view import View
 from strandline_operator.reconcile.caches.defaults import NamespaceDefaults
 from strandline_operator.reconcile.caches.pods import PodMemory
 from strandline_operator.reconcile.drivers import DriverTalk
+from strandline_operator.reconcile.gate import DispatchGate
 from strandline_operator.reconcile.observe import PassInputs
 from strandline_operator.reconcile.passes import Passes
 from strandline_operator.reconcile.queue import Passed
-from strandline_operator.reconcile.schedule import DispatchGate, SeenPipelines
+from strandline_operator.reconcile.schedule import Key, SeenPipelines
 
 LIMITS = Limits(settle=9.0)
 
@@ -282,16 +283,17 @@ def test_a_pipeline_at_rest_costs_one_read_until_it_changes_or_its_time_comes() 
 
 def test_held_pipelines_are_known_to_the_gate() -> None:
     scene = Scene(per_minute=1)
-    scene.passes.gate.count(scene.now)
+    key = Key(NAMESPACE, "corpus")
+    scene.passes.gate.count(scene.now, key)
     held = Condition(
         type="Succeeded", status="Unknown", reason="RetriesHeldBack", last_transition_time=1.0
     )
     scene.plan = PassPlan(pipeline=PipelineStatus(conditions=(held,)))
     scene.run()
-    assert scene.passes.gate.look(scene.now).spread == 60.0
+    assert scene.passes.gate.look(scene.now, key).spread == 60.0
     scene.api.store.remove(Resource.PIPELINE, NAMESPACE, "corpus")
     scene.run()
-    assert scene.passes.gate.look(scene.now).spread == 0.0
+    assert scene.passes.gate.look(scene.now, key).spread == 0.0
 
 
 def test_progress_counts_while_the_run_goes_on() -> None:

@@ -214,3 +214,56 @@ def test_law_what_happens_during_a_pass_asks_for_another(
         now += 1000.0
         if is_during:
             schedule.finish(A, now, now + 1e6)
+
+
+def list_keys(namespace: str, number: int) -> list[Key]:
+    return [Key(namespace, f"p{at}") for at in range(number)]
+
+
+def test_namespaces_take_turns() -> None:
+    schedule = Schedule()
+    for key in [*list_keys("many", 500), *list_keys("few", 2)]:
+        schedule.enqueue(key, 1.0)
+    taken = [schedule.take(2.0) for _ in range(4)]
+    assert [key.namespace for key in taken if key] == ["many", "few", "many", "few"]
+
+
+def test_passes_of_one_namespace_leave_some_for_the_others() -> None:
+    schedule = Schedule(most_running=2)
+    for key in list_keys("slow", 5):
+        schedule.enqueue(key, 0.0)
+    slow = [schedule.take(1.0), schedule.take(1.0)]
+    assert schedule.take(1.0) is None
+    assert [schedule.next_time] == [None]  # whoever waits for a time would ask again at once
+    assert schedule.lag(9.0) == 9.0
+    schedule.enqueue(A, 2.0)
+    assert schedule.next_time == 2.0
+    assert schedule.take(2.0) == A
+    schedule.finish(slow[0] or A, 3.0, None)
+    assert schedule.next_time == 0.0
+    assert schedule.take(3.0) == Key("slow", "p2")
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from(["a", "b", "c"]), st.integers(0, 9)), max_size=60),
+    st.integers(1, 3),
+)
+def test_law_who_is_due_waits_for_no_more_than_one_pass_of_each_other_namespace(
+    due: list[tuple[str, int]], most: int
+) -> None:
+    schedule = Schedule(most_running=most)
+    waiting = {Key(namespace, str(name)) for namespace, name in due}
+    for key in sorted(waiting):
+        schedule.enqueue(key, 0.0)
+    order = []
+    while (taken := schedule.take(1.0)) is not None:
+        order.append(taken.namespace)
+        schedule.finish(taken, 1.0, None)
+    assert len(order) == len(waiting)
+    for at, namespace in enumerate(order):
+        left = order[at + 1 :]
+        # Between two passes of one namespace each that has some left has one.
+        if namespace in left:
+            between = left[: left.index(namespace)]
+            assert set(between) == set(left) - {namespace}
+            assert len(between) == len(set(between))

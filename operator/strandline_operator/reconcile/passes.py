@@ -33,6 +33,7 @@ from strandline_operator.reconcile.caches.cluster_cache import NamespaceCache
 from strandline_operator.reconcile.caches.pods import PodOwner
 from strandline_operator.reconcile.departures import RETRY_SECONDS
 from strandline_operator.reconcile.enact import Enacted, enact
+from strandline_operator.reconcile.gate import DispatchGate
 from strandline_operator.reconcile.observe import (
     CacheRead,
     Observed,
@@ -41,7 +42,7 @@ from strandline_operator.reconcile.observe import (
     observe,
 )
 from strandline_operator.reconcile.queue import Passed
-from strandline_operator.reconcile.schedule import DispatchGate, Key, SeenPipelines
+from strandline_operator.reconcile.schedule import Key, SeenPipelines
 
 
 class Recheck(IntEnum):
@@ -239,7 +240,7 @@ class Passes:
             pipeline,
             self.inputs,
             now,
-            turn=self.gate.look(now),
+            turn=self.gate.look(now, key, is_alone=self.seen_pipelines.are_of_one_namespace),
             refusals=self._refusals.get(key, ()),
             kept=kept,
         )
@@ -285,11 +286,11 @@ class Passes:
             return
         for count in plan.counts:
             self.counter.note(count)
+        key = Key(view.pipeline.meta.namespace, view.pipeline.meta.name)
         for _ in range(done.created.count(Resource.ATTEMPT)):
-            self.gate.count(now)
+            self.gate.count(now, key)
         status = plan.pipeline or view.pipeline.status
         summary = status.find_condition(ConditionType.SUCCEEDED)
-        key = Key(view.pipeline.meta.namespace, view.pipeline.meta.name)
         is_held = summary is not None and summary.reason == Reason.RETRIES_HELD_BACK
         self.gate.hold(key, is_held=is_held)
         is_active = summary is None or summary.status == "Unknown"

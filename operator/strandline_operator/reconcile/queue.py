@@ -59,7 +59,8 @@ class Queue:
         self._slots = asyncio.Semaphore(concurrency)
         self._changed = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
-        self.schedule = Schedule()
+        # Passes of one namespace that take long leave some for the others.
+        self.schedule = Schedule(most_running=max(1, concurrency - concurrency // 4))
         self.last_finish = clock()
 
     def enqueue(self, key: Key) -> None:

@@ -1,73 +1,19 @@
 """Which pipeline's pass is due when: pure, with the clock given.
 
 A pipeline has at most one pass at a time; what happens during it asks for another one. Passes that
-failed come again later and later. This room must not know what a pass does.
+failed come again later and later. Namespaces take turns, so that the thousand pipelines of one
+don't make those of the others wait. This room must not know what a pass does.
 """
 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Hashable
+import sys
+from collections import Counter, OrderedDict, deque
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import count
 from typing import NamedTuple
-
-from strandline_operator.model.view import Turn
-
-_MINUTE = 60.0
-_ROUNDING = 1e-6
-
-
-@dataclass(slots=True)
-class DispatchGate:
-    """Attempts that may be made now.
-
-    Several passes may look at the same moment, so that a few more than allowed may go through; the
-    next ones then wait for longer.
-
-    Attributes:
-        per_minute: 0 stops all.
-    """
-
-    per_minute: float
-    _level: float | None = None
-    _filled: float = 0.0
-    _waiting: set[Hashable] = field(default_factory=set)
-
-    def look(self, now: float) -> Turn:
-        """Return whether another attempt may be made, and if not, when."""
-        level = self._fill(now)
-        if level >= 1.0 - _ROUNDING:
-            return Turn()
-        if not self.per_minute:
-            return Turn(is_open=False)
-        pace = _MINUTE / self.per_minute
-        # From the moment that it has filled up to: a clock that was put back waits for that.
-        opens_at = self._filled + (1.0 - level) * pace
-        return Turn(is_open=False, opens_at=opens_at, spread=len(self._waiting) * pace)
-
-    def hold(self, who: Hashable, *, is_held: bool) -> None:
-        """Add or remove somebody who waits for it.
-
-        So many spread their questions over that time.
-        """
-        if is_held:
-            self._waiting.add(who)
-        else:
-            self._waiting.discard(who)
-
-    def count(self, now: float) -> None:
-        """Count an attempt that was made."""
-        self._level = self._fill(now) - 1.0
-
-    def _fill(self, now: float) -> float:
-        most = max(1.0, self.per_minute) if self.per_minute else 0.0
-        level = most if self._level is None else self._level
-        gained = max(0.0, now - self._filled) * self.per_minute / _MINUTE
-        self._level = min(most, level + gained)
-        self._filled = max(now, self._filled)
-        return self._level
-
 
 FIRST_BACKOFF = 0.2
 LONGEST_BACKOFF = 60.0
@@ -89,14 +35,57 @@ Entry = tuple[float, int, Key]
 
 
 @dataclass(slots=True)
-class Schedule:
-    """Who is due; times in seconds since the epoch."""
+class _Turns:
+    """Passes that are due, by namespace, which take turns."""
 
-    _due: dict[Key, float] = field(default_factory=dict)
+    _lines: OrderedDict[str, deque[Entry]] = field(default_factory=OrderedDict)
+
+    def add(self, entry: Entry) -> None:
+        """Add one behind those of its namespace."""
+        self._lines.setdefault(entry[2].namespace, deque()).append(entry)
+
+    def find(self, may_run: Callable[[str], bool], is_stale: Callable[[Entry], bool]) -> str | None:
+        """Return the namespace whose turn it is; None where none may run."""
+        for namespace, line in list(self._lines.items()):
+            while line and is_stale(line[0]):
+                line.popleft()
+            if not line:
+                del self._lines[namespace]
+            elif may_run(namespace):
+                return namespace
+        return None
+
+    def take(self, namespace: str) -> Key:
+        """Take a namespace's first; its next one comes after those of all others."""
+        line = self._lines[namespace]
+        key = line.popleft()[2]
+        self._lines.move_to_end(namespace)
+        if not line:
+            del self._lines[namespace]
+        return key
+
+    def find_time(self, namespace: str) -> float:
+        """Return since when a namespace's first has been due."""
+        return self._lines[namespace][0][0]
+
+
+@dataclass(slots=True)
+class Schedule:
+    """Who is due; times in seconds since the epoch.
+
+    Attributes:
+        most_running: passes of one namespace that run side by side at most.
+    """
+
+    most_running: int = sys.maxsize
+    _due: dict[Key, Entry] = field(default_factory=dict)
     _heap: list[Entry] = field(default_factory=list)
     _promised: list[Entry] = field(default_factory=list)
+    _turns: _Turns = field(default_factory=_Turns)
+    _promised_turns: _Turns = field(default_factory=_Turns)
     _numbers: count[int] = field(default_factory=count)
     _running: dict[Key, float] = field(default_factory=dict)
+    _running_in: Counter[str] = field(default_factory=Counter)
     _again: set[Key] = field(default_factory=set)
     _failures: dict[Key, int] = field(default_factory=dict)
     _held: dict[Key, float] = field(default_factory=dict)
@@ -112,16 +101,20 @@ class Schedule:
             self._advance(key, max(now, self._held.get(key, now)))
 
     def take(self, now: float) -> Key | None:
-        """Return the pipeline that has been due for longest; its pass runs until it is finished.
+        """Return a pipeline that is due; its pass runs until it is finished.
 
-        Times that were promised go first.
+        Times that were promised go first. Namespaces take turns, and who of one has been due for
+        longest is its first.
         """
-        self._drop_stale()
-        for heap in (self._promised, self._heap):
-            if heap and heap[0][0] <= now:
-                key = heapq.heappop(heap)[2]
+        for heap, turns in self._list_kinds():
+            while heap and heap[0][0] <= now:
+                turns.add(heapq.heappop(heap))
+            namespace = turns.find(self._may_run, self._is_stale)
+            if namespace is not None:
+                key = turns.take(namespace)
                 del self._due[key]
                 self._running[key] = now
+                self._running_in[namespace] += 1
                 return key
         return None
 
@@ -138,15 +131,14 @@ class Schedule:
         Args:
             is_promised: somebody was told of that time, so that it goes before other passes.
         """
-        del self._running[key]
+        self._end(key)
         self._failures.pop(key, None)
         if wake_at is None and key not in self._again:
             self._held.pop(key, None)
             return
         self._held[key] = now + LEAST_PAUSE
         if wake_at is not None:
-            heap = self._promised if is_promised else self._heap
-            self._advance(key, max(wake_at, self._held[key]), heap)
+            self._advance(key, max(wake_at, self._held[key]), is_promised=is_promised)
         self._repeat(key, now)
 
     def fail(self, key: Key, now: float, *, at_least: float = 0.0) -> float:
@@ -155,7 +147,7 @@ class Schedule:
         Args:
             at_least: seconds that the server asked to be left alone.
         """
-        del self._running[key]
+        self._end(key)
         failures = self._failures.get(key, 0)
         self._failures[key] = failures + 1
         wait = max(min(LONGEST_BACKOFF, FIRST_BACKOFF * 2.0 ** min(failures, 20)), at_least)
@@ -166,9 +158,15 @@ class Schedule:
 
     @property
     def next_time(self) -> float | None:
-        """Return when the next pass is due; None where none is."""
-        self._drop_stale()
-        return min((heap[0][0] for heap in (self._promised, self._heap) if heap), default=None)
+        """Return when the next pass is due that may run; None where none is."""
+        times = []
+        for heap, turns in self._list_kinds():
+            while heap and self._is_stale(heap[0]):
+                heapq.heappop(heap)
+            times += [heap[0][0]] if heap else []
+            namespace = turns.find(self._may_run, self._is_stale)
+            times += [] if namespace is None else [turns.find_time(namespace)]
+        return min(times, default=None)
 
     @property
     def depth(self) -> int:
@@ -177,27 +175,36 @@ class Schedule:
 
     def lag(self, now: float) -> float:
         """Return how long somebody who is due has been waiting, in seconds."""
-        due = self.next_time
-        return 0.0 if due is None else max(0.0, now - due)
+        due = min((time for time, _, _ in self._due.values()), default=now)
+        return max(0.0, now - due)
 
     def longest_pass(self, now: float) -> float:
         """Return how long the oldest pass has been running, in seconds."""
         return max((now - started for started in self._running.values()), default=0.0)
+
+    def _list_kinds(self) -> tuple[tuple[list[Entry], _Turns], ...]:
+        return (self._promised, self._promised_turns), (self._heap, self._turns)
+
+    def _may_run(self, namespace: str) -> bool:
+        return self._running_in[namespace] < self.most_running
+
+    def _is_stale(self, entry: Entry) -> bool:
+        return self._due.get(entry[2]) != entry
+
+    def _end(self, key: Key) -> None:
+        del self._running[key]
+        self._running_in -= Counter([key.namespace])
 
     def _repeat(self, key: Key, now: float) -> None:
         if key in self._again:
             self._again.remove(key)
             self.enqueue(key, now)
 
-    def _advance(self, key: Key, time: float, heap: list[Entry] | None = None) -> None:
-        if time < self._due.get(key, float("inf")):
-            self._due[key] = time
-            heapq.heappush(self._heap if heap is None else heap, (time, next(self._numbers), key))
-
-    def _drop_stale(self) -> None:
-        for heap in (self._promised, self._heap):
-            while heap and self._due.get(heap[0][2]) != heap[0][0]:
-                heapq.heappop(heap)
+    def _advance(self, key: Key, time: float, *, is_promised: bool = False) -> None:
+        known = self._due.get(key)
+        if known is None or time < known[0]:
+            entry = self._due[key] = (time, next(self._numbers), key)
+            heapq.heappush(self._promised if is_promised else self._heap, entry)
 
 
 @dataclass(slots=True)
@@ -206,10 +213,12 @@ class SeenPipelines:
 
     _keys: dict[str, Key] = field(default_factory=dict)
     _uids: dict[Key, str] = field(default_factory=dict)
+    _namespaces: Counter[str] = field(default_factory=Counter)
 
     def note(self, key: Key, uid: str) -> str:
         """Add a pipeline; return the uid of another one that had its name, or nothing."""
         former = self._uids.get(key, "")
+        self._namespaces[key.namespace] += key not in self._uids
         self._uids[key] = uid
         self._keys[uid] = key
         if former in {"", uid}:
@@ -223,9 +232,16 @@ class SeenPipelines:
 
     def remove(self, key: Key) -> str:
         """Remove a pipeline that is gone; return the uid that it had, or nothing."""
+        if key in self._uids:
+            self._namespaces -= Counter([key.namespace])
         uid = self._uids.pop(key, "")
         self._keys.pop(uid, None)
         return uid
+
+    @property
+    def are_of_one_namespace(self) -> bool:
+        """Return whether no two namespaces have one."""
+        return len(self._namespaces) <= 1
 
     def __len__(self) -> int:
         return len(self._uids)

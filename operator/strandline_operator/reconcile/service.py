@@ -27,10 +27,11 @@ from strandline_operator.reconcile.caches.nodes import NodeMemory
 from strandline_operator.reconcile.caches.pods import PodMemory, PodOwner, find_owner
 from strandline_operator.reconcile.dependents import Dependents
 from strandline_operator.reconcile.drivers import DriverTalk, Poller
+from strandline_operator.reconcile.gate import DispatchGate
 from strandline_operator.reconcile.observe import PassInputs
 from strandline_operator.reconcile.passes import Decide, Passes
 from strandline_operator.reconcile.queue import Queue
-from strandline_operator.reconcile.schedule import DispatchGate, Key, SeenPipelines
+from strandline_operator.reconcile.schedule import Key, SeenPipelines
 from strandline_operator.settings import Settings
 
 Seen = TypeVar("Seen")
