@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import json
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -238,10 +239,56 @@ def test_a_log_is_the_tail_of_one_container() -> None:
         assert await api.read_log("team", "pod", "", 20) == ""
         assert stub.asked[0].query == {
             "tailLines": "20",
-            "limitBytes": "65536",
+            "limitBytes": "262144",
             "container": "main",
         }
         assert "container" not in stub.asked[1].query
+
+    tell(story)
+
+
+def test_of_a_log_of_long_lines_the_end_is_read() -> None:
+    async def story(stub: Stub, api: KubernetesApi) -> None:
+        last = "password\n" + "x" * 60_000 + "\nlast words\n"
+        answers = ["x" * 262_144, "y" * 262_144, "z" * 100_000 + last]
+        stub.answers += [web.Response(text=text) for text in answers]
+        assert await api.read_log("team", "pod", "", 200) == "x" * 60_000 + "\nlast words\n"
+        assert [asked.query["tailLines"] for asked in stub.asked] == ["200", "25", "3"]
+
+    tell(story)
+
+
+def test_a_last_line_that_is_longer_than_all_that_is_read_is_no_loop() -> None:
+    async def story(stub: Stub, api: KubernetesApi) -> None:
+        stub.answers += [web.Response(text="x" * 262_144) for _ in range(2)]
+        assert await api.read_log("team", "pod", "", 8) == "x" * 65_536
+        assert [asked.query["tailLines"] for asked in stub.asked] == ["8", "1"]
+
+    tell(story)
+
+
+def test_a_list_whose_pages_are_forgotten_is_asked_for_at_once() -> None:
+    async def story(stub: Stub, api: KubernetesApi) -> None:
+        stub.answer({"items": [{"n": 1}], "metadata": {"continue": "more", "resourceVersion": "7"}})
+        stub.answer(FAILURE | {"reason": "Expired", "code": 410}, 410)
+        stub.answer({"items": [{"n": 1}, {"n": 2}], "metadata": {"resourceVersion": "9"}})
+        found = await api.list_all(Resource.POD, None, "a=b")
+        assert [item["n"] for item in found] == [1, 2]
+        assert [sorted(asked.query) for asked in stub.asked] == [
+            ["labelSelector", "limit"],
+            ["continue", "labelSelector", "limit"],
+            ["labelSelector"],
+        ]
+
+    tell(story)
+
+
+def test_a_packed_answer_of_a_driver_is_not_unpacked() -> None:
+    async def story(stub: Stub, api: KubernetesApi) -> None:
+        packed = gzip.compress(b'{"finished": 1}')
+        stub.answers.append(web.Response(body=packed, headers={"Content-Encoding": "gzip"}))
+        with pytest.raises(ApiError, match="no JSON"):
+            await api.pull(f"{stub.url}/progress")
 
     tell(story)
 

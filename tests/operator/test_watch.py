@@ -14,7 +14,7 @@ from fake_api import Call, FakeApi, until
 from operator_bodies import NAMESPACE, Body, make_pipeline, make_pod
 from strandline_api.names import select_all
 from strandline_operator.cluster.api import Scope
-from strandline_operator.cluster.errors import Forbidden, NotFound, TooMany, Unavailable
+from strandline_operator.cluster.errors import Forbidden, Gone, NotFound, TooMany, Unavailable
 from strandline_operator.cluster.scope_cache import Observation, ScopeCache
 from strandline_operator.cluster.watch import LONGEST_WAIT, PAUSE, Watch
 from strandline_operator.model.objects import Meta, Pod
@@ -141,6 +141,34 @@ def test_what_went_while_the_thread_was_lost_is_told_with_the_last_that_was_seen
 
     scene.play(story)
     assert scene.observations[3:] == [("a", "gone"), ("c", "Running")]
+
+
+def test_a_server_that_forgets_at_once_is_asked_ever_later() -> None:
+    scene = Scene()
+    scene.add("a")
+
+    def forget(call: Call) -> None:
+        if call.verb == "watch":
+            raise Gone(410, "Expired", "the version is too old")
+
+    async def story() -> None:
+        await until(lambda: scene.count("watch") == 1)
+        scene.waits.clear()
+        scene.api.before.append(forget)
+        scene.api.drop_watches()
+        await until(lambda: scene.count("list") >= 6)
+        scene.api.before.clear()
+        # A stream that has shown something has its first list at once again.
+        await until(lambda: scene.watch.last_event > 0 and scene.count("watch") > 6)
+        scene.set_phase("a", "Failed")
+        await until(lambda: len(scene.observations) == 2)
+        waited = len(scene.waits)
+        scene.api.forget_history()
+        await until(lambda: scene.count("list") >= 8)
+        assert scene.waits[waited:] in ([], [PAUSE])
+
+    scene.play(story)
+    assert [wait for wait in scene.waits if wait != PAUSE][:4] == [0.5, 1.0, 2.0, 4.0]
 
 
 def test_what_it_keeps_is_current_only_while_a_stream_follows_it() -> None:

@@ -311,3 +311,22 @@ def test_closing_frees_the_port() -> None:
         else:
             return
     raise AssertionError(os.getpid())
+
+
+def test_who_opens_connections_and_asks_nothing_keeps_nobody_from_being_heard(
+    server: AttemptServer, shown: Path
+) -> None:
+    shown.write_text(json.dumps(SHOWN))
+    idle = [
+        socket.create_connection(("127.0.0.1", server.port), timeout=10)
+        for _ in range(3 * serving.MOST_CONNECTIONS)
+    ]
+    try:
+        assert ask(server, "/progress")[0] == 200
+        # The oldest ones were ended, long before a connection that asks nothing is.
+        assert idle[0].recv(1) == b""
+        alive = [thread for thread in threading.enumerate() if "process_request" in thread.name]
+        assert len(alive) <= serving.MOST_CONNECTIONS + 3
+    finally:
+        for connection in idle:
+            connection.close()

@@ -30,10 +30,15 @@ class Scope:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """All objects of a list, and the version from which a watch goes on."""
+    """Some objects of a list, and the version from which a watch goes on.
+
+    Attributes:
+        is_first: those of pages before are listed anew.
+    """
 
     items: tuple[Body, ...]
     version: str
+    is_first: bool = False
 
 
 class Api(Protocol):
@@ -94,7 +99,7 @@ class Api(Protocol):
         """
 
     async def read_log(self, namespace: str, pod: str, container: str, lines: int) -> str:
-        """Return the last lines of a container's log."""
+        """Return the last lines of a container's log; fewer where they are very long."""
 
     async def list_events(self, namespace: str, name: str) -> list[Body]:
         """Return events about objects of a name, of any kind: a page of them at most."""

@@ -28,6 +28,7 @@ from strandline_operator.cluster.connection import (
 from strandline_operator.cluster.documents import parse_document
 from strandline_operator.cluster.errors import (
     ApiError,
+    Gone,
     NotFound,
     Unavailable,
     make_error,
@@ -64,7 +65,11 @@ SILENCE_SECONDS = 90.0
 WATCH_SECONDS = 300
 PAGE_SIZE = 500
 _MOST_EVENTS = 100
-_LOG_BYTES = 64 * 1024
+# A log is asked for with so many bytes, again with fewer lines where they have more, and its end is
+# read.
+_LOG_BYTES = 256 * 1024
+_LOG_SHOWN = 64 * 1024
+_FEWER = 8
 _DRIVER_BYTES = 256 * 1024
 _REQUEST = aiohttp.ClientTimeout(total=REQUEST_SECONDS, sock_connect=CONNECT_SECONDS)
 _STREAM = aiohttp.ClientTimeout(sock_connect=CONNECT_SECONDS, sock_read=SILENCE_SECONDS)
@@ -98,20 +103,29 @@ class KubernetesApi:
     async def list_all(
         self, resource: Resource, namespace: str | None, selector: str = ""
     ) -> list[Body]:
-        pages = self.list_pages(Scope(resource, namespace, selector))
-        return [item async for page in pages for item in page.items]
+        found: list[Body] = []
+        async for page in self.list_pages(Scope(resource, namespace, selector)):
+            found = [*([] if page.is_first else found), *page.items]
+        return found
 
     async def list_pages(self, scope: Scope) -> AsyncIterator[Page]:
-        query: Query = [("limit", str(PAGE_SIZE))]
-        if scope.selector:
-            query.append(("labelSelector", scope.selector))
+        selected: Query = [("labelSelector", scope.selector)] if scope.selector else []
+        bounded: Query = [("limit", str(PAGE_SIZE))]
         following: Query = []
         path = build_path(scope.resource, scope.namespace)
         while True:
-            answer = await self._ask("LIST", scope.resource, path, query=query + following)
+            query = [*bounded, *selected, *following]
+            try:
+                answer = await self._ask("LIST", scope.resource, path, query=query)
+            except Gone:
+                if not following:
+                    raise
+                # The server forgets faster than pages are read: all at once, or never.
+                bounded, following = [], []
+                continue
             metadata = answer.get("metadata") or {}
             items = tuple(answer.get("items") or ())
-            yield Page(items, str(metadata.get("resourceVersion", "")))
+            yield Page(items, str(metadata.get("resourceVersion", "")), is_first=not following)
             if not metadata.get("continue"):
                 return
             following = [("continue", metadata["continue"])]
@@ -147,11 +161,15 @@ class KubernetesApi:
 
     async def read_log(self, namespace: str, pod: str, container: str, lines: int) -> str:
         path = build_path(Resource.POD, namespace, pod, "log")
-        query = [("tailLines", str(lines)), ("limitBytes", str(_LOG_BYTES))]
-        if container:
-            query.append(("container", container))
-        async with self._send("GET", Resource.POD, path, None, query) as response:
-            return (await response.read()).decode("utf-8", "replace")
+        chosen = [("container", container)] if container else []
+        while True:
+            # The server counts its bytes from the first of these lines, and the last matter.
+            query = [("tailLines", str(lines)), ("limitBytes", str(_LOG_BYTES)), *chosen]
+            async with self._send("GET", Resource.POD, path, None, query) as response:
+                text = await response.read()
+            if len(text) < _LOG_BYTES or lines <= 1:
+                return _cut_to_end(text).decode("utf-8", "replace")
+            lines = max(1, lines // _FEWER)
 
     async def list_events(self, namespace: str, name: str) -> list[Body]:
         query = [
@@ -163,7 +181,7 @@ class KubernetesApi:
         return list(answer.get("items") or [])
 
     async def push(self, url: str, body: Body, token: str) -> int:
-        session = self._drivers = self._drivers or aiohttp.ClientSession(timeout=_DRIVER)
+        session = self._drivers = self._drivers or _open_drivers()
         try:
             headers = {HEADER: token}
             async with session.post(
@@ -174,7 +192,7 @@ class KubernetesApi:
             raise _unreachable(error) from error
 
     async def pull(self, url: str, token: str = "") -> object | None:
-        session = self._drivers = self._drivers or aiohttp.ClientSession(timeout=_DRIVER)
+        session = self._drivers = self._drivers or _open_drivers()
         try:
             headers = {HEADER: token} if token else None
             async with session.get(url, headers=headers, allow_redirects=False) as response:
@@ -288,6 +306,17 @@ class KubernetesApi:
         return _read_status(
             {"code": response.status, **status}, response.headers.get("Retry-After", "")
         )
+
+
+def _cut_to_end(log: bytes) -> bytes:
+    """Return the last lines of a log, whole ones: half a secret would not be known for one."""
+    end = log[-_LOG_SHOWN:]
+    return end if len(end) == len(log) else end.partition(b"\n")[2] or end
+
+
+def _open_drivers() -> aiohttp.ClientSession:
+    # An answer that is packed can be larger than any that is read; ours never are.
+    return aiohttp.ClientSession(timeout=_DRIVER, auto_decompress=False)
 
 
 async def _read_json(response: aiohttp.ClientResponse) -> object:

@@ -63,6 +63,7 @@ class Watch(Generic[T]):
         self._sleep = sleep
         self._absence = absence
         self._failures = 0
+        self._losses = 0
 
     async def run(self) -> None:
         """Watch until cancelled."""
@@ -73,6 +74,7 @@ class Watch(Generic[T]):
                 await self._follow()
             except Gone:
                 self._cache.version = ""
+                await self._wait_after_loss()
             except ApiError as error:
                 await self._wait_after(error)
 
@@ -81,6 +83,7 @@ class Watch(Generic[T]):
         found: list[Entry[T]] = []
         version = ""
         async for page in self._api.list_pages(self.scope):
+            found = [] if page.is_first else found
             found += map(self._cache.read, page.items)
             version = page.version
         self._note_event()
@@ -89,6 +92,8 @@ class Watch(Generic[T]):
     async def _follow(self) -> None:
         async for event in self._api.watch(self.scope, self._cache.version):
             self._note_event()
+            # That the server lets us in says nothing yet: it may have forgotten that version.
+            self._losses = self._losses if event.get("type") == "OPEN" else 0
             self._report(self._cache.apply(str(event.get("type")), event.get("object") or {}))
         await self._sleep(PAUSE)
 
@@ -101,6 +106,15 @@ class Watch(Generic[T]):
         self.refused = None
         self.has_begun = self._cache.is_connected = True
         self._failures = 0
+
+    async def _wait_after_loss(self) -> None:
+        """Wait before all is listed again, but for the first time.
+
+        Lists of a large cluster are what a server that forgets so fast can bear least.
+        """
+        if self._losses:
+            await self._sleep(min(LONGEST_WAIT, FIRST_WAIT * 2 ** (self._losses - 1)))
+        self._losses = min(self._losses + 1, 10)
 
     async def _wait_after(self, error: ApiError) -> None:
         self.last_event = self._clock()

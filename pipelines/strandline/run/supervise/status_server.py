@@ -38,6 +38,7 @@ LAST_MESSAGE = Path("/dev/termination-log")
 _POLL_SECONDS = 0.1
 # So long a driver has to take a notice in; then whoever gave it asks again.
 NOTICE_SECONDS = 3.0
+MOST_CONNECTIONS = 32
 _SOURCES = ("listed", "total", "finished", "failed", "skipped")
 # What of a stage is shown as which state, and what by itself.
 _TASKS = {
@@ -61,7 +62,37 @@ _JSON, _TEXT = "application/json", "text/plain; version=0.0.4; charset=utf-8"
 Document = Mapping[str, Any]
 
 
-class _DualStackServer(ThreadingHTTPServer):
+class _BoundedServer(ThreadingHTTPServer):
+    """Has a thread for each of so many connections; the oldest makes room for one more.
+
+    Whoever opens connections and asks nothing then keeps nobody else from being heard.
+    """
+
+    daemon_threads = True
+
+    def __init__(self, address: tuple[str, int], handler: type[BaseHTTPRequestHandler]) -> None:
+        self._open: dict[int, socket.socket] = {}
+        self._turn = threading.Lock()
+        super().__init__(address, handler)
+
+    def process_request(self, request: Any, client_address: Any) -> None:  # noqa: ANN401
+        """Answer in a thread of its own."""
+        with self._turn:
+            if len(self._open) >= MOST_CONNECTIONS:
+                oldest = self._open.pop(next(iter(self._open)))
+                with suppress(OSError):
+                    oldest.shutdown(socket.SHUT_RDWR)
+            self._open[id(request)] = request
+        super().process_request(request, client_address)
+
+    def shutdown_request(self, request: Any) -> None:  # noqa: ANN401 - as in the class above
+        """End a connection."""
+        with self._turn:
+            self._open.pop(id(request), None)
+        super().shutdown_request(request)
+
+
+class _DualStackServer(_BoundedServer):
     """Answers at the addresses of both families by one socket."""
 
     address_family = socket.AF_INET6
@@ -98,7 +129,6 @@ class AttemptServer:
         self._is_read = threading.Event()
         self._is_closed = threading.Event()
         self._server = _open(port, _make_handler(self))
-        self._server.daemon_threads = True
         self.port: int = self._server.server_address[1]
         threading.Thread(target=self._server.serve_forever, daemon=True).start()
 
@@ -200,7 +230,7 @@ class AttemptServer:
             self._is_read.set()
 
 
-def _open(port: int, handler: type[BaseHTTPRequestHandler]) -> ThreadingHTTPServer:
+def _open(port: int, handler: type[BaseHTTPRequestHandler]) -> _BoundedServer:
     # A cluster may have IPv6 alone, or both families with either as the first.
     try:
         return _DualStackServer(("::", port), handler)
@@ -208,7 +238,7 @@ def _open(port: int, handler: type[BaseHTTPRequestHandler]) -> ThreadingHTTPServ
         # Anything else means that the kernel has no IPv6.
         if error.errno in {errno.EADDRINUSE, errno.EACCES}:
             raise
-    return ThreadingHTTPServer(("0.0.0.0", port), handler)  # noqa: S104 - a pod is asked from outside
+    return _BoundedServer(("0.0.0.0", port), handler)  # noqa: S104 - a pod is asked from outside
 
 
 def read_shown(path: Path, pid: int | None) -> Document | None:
