@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet as pq
 
 from stage_runs import Rows, StageRun
 
 
-def list_duplicates(folder: Path, first: StageRun, rows: Rows, count: int) -> str:
+def list_duplicates(
+    folder: Path, first: StageRun, rows: Rows, count: int, **clustering: Any
+) -> str:
     """The pattern of files that list what is to be dropped of some rows, each a source."""
     for number, row in enumerate(rows):
         table = first.table([row])
@@ -25,7 +28,7 @@ def list_duplicates(folder: Path, first: StageRun, rows: Rows, count: int) -> st
         pq.write_table(links, folder / f"links-{number}.parquet")
     (whole,) = StageRun("files", paths=[f"{folder}/links-*"], buckets=1).sources()
     for number, table in enumerate(
-        StageRun("cluster-duplicates", maxRows=2).tables(whole.data.to_pylist())
+        StageRun("cluster-duplicates", maxRows=2, **clustering).tables(whole.data.to_pylist())
     ):
         assert table.num_rows <= 2
         pq.write_table(table, folder / f"dropped-{number}.parquet")

@@ -162,6 +162,7 @@ def test_readers_say_that_they_fan_out() -> None:
     readers = [
         "cluster-duplicates",
         "decode-images",
+        "list-kept",
         "read-arrow",
         "read-csv",
         "read-jsonl",

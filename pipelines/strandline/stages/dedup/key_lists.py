@@ -6,9 +6,10 @@ order or in more files, a list of the same keys is the same list.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from hashlib import blake2b
 from pathlib import Path
+from typing import Self
 
 import numpy as np
 import numpy.typing as npt
@@ -38,6 +39,12 @@ class KeyList:
     def __init__(self, digest: str, found: npt.NDArray[np.bytes_]) -> None:
         self.digest = digest
         self._found = found
+
+    @classmethod
+    def of(cls, keys: Iterable[str]) -> Self:
+        """Return a list of keys that nothing stands for."""
+        found = np.array([digest_bytes(key.encode()) for key in keys], _KIND)
+        return cls("", np.sort(found))
 
     def __len__(self) -> int:
         return len(self._found)

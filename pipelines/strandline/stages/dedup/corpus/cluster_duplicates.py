@@ -3,37 +3,62 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import ClassVar, Self
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-from pydantic import Field
+from pydantic import Field, PrivateAttr, model_validator
 
 from strandline.plan.columns import Columns
 from strandline.plan.registry import register
 from strandline.plan.stage import Stage
 from strandline.plan.task import Task
-from strandline.stages.columns import find_column
 from strandline.stages.dedup.corpus.clusters import DROPPED, LINKS, list_dropped
+from strandline.stages.dedup.corpus.pass_files import (
+    cut_rows,
+    digest_kept,
+    read_kept,
+    read_portions,
+)
 from strandline.stages.dedup.corpus.row_buckets import columns_of
-from strandline.stages.sources.file_references import FileReference, list_references
-from strandline.stages.sources.opening import explain_error, open_binary
-
-_BATCH_ROWS = 100_000
+from strandline.stages.sources.file_references import list_references
+from strandline.stages.sources.opening import ChangedListError, UnreadableFileError
 
 
 @register("cluster-duplicates")
 class ClusterDuplicates(Stage):
-    """Joins links to clusters, and lists every key but the first of each, for `drop-listed`.
+    """Joins links to clusters, and lists all of each but what stays, for `drop-listed`.
 
+    What stayed before stays; in a cluster of new rows alone the first key does.
     Its task names all files of links: the source is `files` with `buckets: 1`.
     """
 
     class Params(Stage.Params):
-        """How the list is cut."""
+        """How the list is cut, and what stayed before."""
 
         max_rows: int = Field(default=1_000_000, ge=1, description="Most rows of a task.")
+        kept_rows: str | None = Field(
+            default=None,
+            min_length=1,
+            description="Folder with a slash at its end, or a pattern of files, with the rows that "
+            "`list-kept` of another pipeline listed in the run before: what stayed then stays. "
+            "Nothing has where there are no files.",
+        )
+        _digest: str = PrivateAttr(default="")
+
+        @model_validator(mode="after")
+        def _read(self) -> Self:
+            try:
+                self._digest = digest_kept(self.kept_rows) if self.kept_rows else ""
+            except UnreadableFileError as error:
+                raise ValueError(str(error)) from error
+            return self
+
+        @property
+        def digest(self) -> str:
+            """Of the rows that had stayed when the pipeline was planned."""
+            return self._digest
 
     params: Params
+    added_params: ClassVar[frozenset[str]] = frozenset({"kept_rows"})
 
     def list_needed_columns(self) -> tuple[str, ...]:
         return ("key", "path")
@@ -42,6 +67,22 @@ class ClusterDuplicates(Stage):
         del columns
         return columns_of(DROPPED)
 
+    def digest_inputs(self) -> dict[str, str]:
+        """Return what stands for the rows that stayed before."""
+        return {"keptRows": self.params.digest} if self.params.kept_rows else {}
+
+    def setup(self) -> None:
+        """Look at the rows that stayed before.
+
+        Raises:
+            ChangedListError: they are others than those the run was planned with.
+            UnreadableFileError: they can't be read.
+        """
+        path = self.params.kept_rows
+        if path and digest_kept(path) != self.params.digest:
+            msg = f"{path}: the index was changed under the run; run it again"
+            raise ChangedListError(msg)
+
     def process(self, task: Task) -> Iterator[Task]:
         """Yield the list in tables of at most `maxRows` rows; an empty one where nothing is alike.
 
@@ -49,25 +90,10 @@ class ClusterDuplicates(Stage):
             UnreadableFileError: a file can't be read.
             MissingColumnError: a file has no links.
         """
-        files = list_references(task)
-        waiting: list[pa.Table] = []
-        for found in list_dropped(lambda: _read_links(files)):
-            waiting.append(found)
-            while sum(map(len, waiting)) > self.params.max_rows:
-                whole = pa.concat_tables(waiting)
-                yield task.replace(whole.slice(0, self.params.max_rows))
-                waiting = [whole.slice(self.params.max_rows)]
-        yield task.replace(pa.concat_tables([DROPPED.empty_table(), *waiting]))
-
-
-def _read_links(files: list[FileReference]) -> Iterator[pa.Table]:
-    for file in files:
-        try:
-            with open_binary(file.path) as stream:
-                parquet = pq.ParquetFile(stream)
-                for name in LINKS.names:
-                    find_column(parquet.schema_arrow.empty_table(), name)
-                for batch in parquet.iter_batches(_BATCH_ROWS, columns=LINKS.names):
-                    yield pa.Table.from_batches([batch])
-        except (OSError, pa.ArrowException) as error:
-            raise explain_error(file.key, error) from error
+        files, path = list_references(task), self.params.kept_rows
+        found = list_dropped(
+            lambda: (each for file in files for each in read_portions(file, LINKS.names)),
+            read_kept(path) if path else (),
+        )
+        for table in cut_rows(found, DROPPED, self.params.max_rows):
+            yield task.replace(table)

@@ -2,7 +2,7 @@
 
 Pure: links in portions, as often as they are asked for; keys out. In memory are some 50 bytes for
 each key that has a duplicate, and the first key of each cluster. The answer does not depend on the
-order of the links, nor on how they were parted.
+order of the links, nor on how they were parted, and given the rows that it kept it is the same.
 """
 
 from __future__ import annotations
@@ -56,24 +56,34 @@ def link_rows(table: pa.Table) -> pa.Table:
     return pa.Table.from_arrays(arrays, schema=LINKS)
 
 
-def list_dropped(read_links: ReadLinks) -> Iterator[pa.Table]:
-    """Yield the keys to be dropped, each once, with the key that stays: the first of its cluster.
+def list_dropped(read_links: ReadLinks, kept: Iterable[Digests] = ()) -> Iterator[pa.Table]:
+    """Yield the keys to be dropped, each once, with the key that stays.
+
+    Of a cluster in which some were kept before, all of these stay and no other; else the first
+    key. The others are told to go for the first that stays.
 
     Args:
         read_links: begins to read what `link_rows` has given, of all partitions; called four times.
+        kept: ids of rows that stayed when this was decided before, in portions.
     """
     nodes = _list_nodes(read_links())
     components = Components(len(nodes))
     for links in read_links():
         components.join(*(_number(nodes, links, name) for name in ("id", "first")))
+    was_kept = _find_nodes(nodes, kept)
+    has_kept = np.zeros(len(nodes), dtype=bool)
+    has_kept[components.find(np.flatnonzero(was_kept).astype(np.int32))] = True
     first: dict[int, str] = {}
-    for roots, keys in _list_once(nodes, components, read_links()):
-        for root, key in zip(roots.tolist(), keys.to_pylist(), strict=True):
+    for numbers, roots, keys in _list_once(nodes, components, read_links()):
+        may_stay = was_kept[numbers] | ~has_kept[roots]
+        standing = keys.filter(pa.array(may_stay)).to_pylist()
+        for root, key in zip(roots[may_stay].tolist(), standing, strict=True):
             first[root] = min(first.get(root, key), key)
-    for roots, keys in _list_once(nodes, components, read_links()):
+    for numbers, roots, keys in _list_once(nodes, components, read_links()):
         stays = pa.array([first[root] for root in roots.tolist()], pa.string())
         found = pa.Table.from_arrays([keys, stays], schema=DROPPED)
-        yield found.filter(pc.not_equal(found[KEY], found[STAYS]))
+        is_first = pc.equal(found[KEY], found[STAYS])
+        yield found.filter(pc.invert(pc.or_(is_first, pa.array(was_kept[numbers]))))
 
 
 def _check_keys(
@@ -118,10 +128,21 @@ def _number(nodes: Digests, links: pa.Table, name: str) -> Nodes:
     return np.searchsorted(nodes, read_digests(links, name)).astype(np.int32)
 
 
+def _find_nodes(nodes: Digests, wanted: Iterable[Digests]) -> npt.NDArray[np.bool_]:
+    """Return of each node whether it is among some ids, most of which are no nodes."""
+    is_found = np.zeros(len(nodes), dtype=bool)
+    for ids in wanted:
+        numbers = np.searchsorted(nodes, ids)
+        is_within = numbers < len(nodes)
+        numbers = numbers[is_within]
+        is_found[numbers[nodes[numbers] == ids[is_within]]] = True
+    return is_found
+
+
 def _list_once(
     nodes: Digests, components: Components, tables: Iterable[pa.Table]
-) -> Iterator[tuple[Nodes, pa.ChunkedArray]]:
-    """Yield the clusters and keys of all nodes, each where it comes for the first time."""
+) -> Iterator[tuple[Nodes, Nodes, pa.ChunkedArray]]:
+    """Yield nodes, their clusters and keys, each where it comes for the first time."""
     seen = np.zeros(len(nodes), dtype=bool)
     for links in tables:
         numbers, positions = np.unique(_number(nodes, links, "id"), return_index=True)
@@ -129,4 +150,4 @@ def _list_once(
         seen[numbers] = True
         keys = find_column(links, "key").take(pa.array(np.sort(positions[fresh])))
         in_order = numbers[fresh][np.argsort(positions[fresh])]
-        yield components.find(in_order), keys
+        yield in_order, components.find(in_order), keys

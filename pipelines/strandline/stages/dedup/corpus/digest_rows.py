@@ -41,7 +41,7 @@ class DigestRows(Stage):
             "blank. `case`: upper and lower case are the same too.",
         )
 
-    version = "2"
+    version = "3"
     params: Params
 
     def list_needed_columns(self) -> tuple[str, ...]:

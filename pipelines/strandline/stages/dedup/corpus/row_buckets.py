@@ -26,16 +26,17 @@ Digests = npt.NDArray[np.bytes_]
 
 
 def build_buckets(keys: Sequence[str], buckets: Sequence[Sequence[bytes]]) -> pa.Table:
-    """Return a row for each bucket that a key is in: `key`, `id` (its digest), `bucket`.
+    """Return a row for each bucket that a key is in: `key`, `id`, `bucket`.
 
-    Its `source` is null; see `mark_keys`.
+    The id is of the key and of all its buckets, so that a row which is changed has another one. Its
+    `source` is null; see `mark_keys`.
 
     Args:
         keys: of the rows.
         buckets: of each key, as many as it is in.
     """
     counts = pa.array(np.repeat(np.arange(len(keys)), [len(found) for found in buckets]))
-    ids = pa.array([digest_bytes(key.encode()) for key in keys], DIGEST)
+    ids = pa.array(map(_digest_row, keys, buckets), DIGEST)
     flat = pa.array([bucket for found in buckets for bucket in found], DIGEST)
     return pa.Table.from_arrays(
         [
@@ -88,6 +89,10 @@ def read_digests(table: pa.Table, name: str) -> Digests:
 def columns_of(schema: pa.Schema) -> Columns:
     """Return what a stage declares that gives tables of this schema."""
     return Columns(tuple(schema.names))
+
+
+def _digest_row(key: str, buckets: Sequence[bytes]) -> bytes:
+    return digest_bytes(len(buckets).to_bytes(4, "big") + b"".join(buckets) + key.encode())
 
 
 def _view(chunk: pa.FixedSizeBinaryArray) -> Digests:

@@ -72,7 +72,7 @@ class DigestSentences(Stage):
             "blank. `case`: upper and lower case are the same too.",
         )
 
-    version = "2"
+    version = "3"
     params: Params
 
     @property

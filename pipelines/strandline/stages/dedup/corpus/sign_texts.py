@@ -45,7 +45,7 @@ class SignTexts(Stage):
             "closer likeness.",
         )
 
-    version = "2"
+    version = "3"
     params: Params
     packages: ClassVar[tuple[str, ...]] = ("datasketch",)
 
