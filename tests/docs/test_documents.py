@@ -32,6 +32,7 @@ DOCUMENTS = [
     "docs/text.md",
     "docs/text-filters.md",
 ]
+COMMENT = re.compile(r"(^|\s)#.*")
 FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
@@ -92,7 +93,8 @@ def test_blocks_run_in_the_order_they_stand(document: str, tmp_path: Path) -> No
         if block.language == "python":
             commands = [[sys.executable, "-c", block.code]]
         elif block.language == "bash":
-            lines = [line.partition("#")[0].split() for line in block.code.splitlines()]
+            # As in a shell: within a word, as in FILE#NAME, it begins no comment.
+            lines = [COMMENT.sub("", line).split() for line in block.code.splitlines()]
             commands = [line for line in lines if line]
         for command in commands:
             if command[:2] == ["pip", "install"]:
