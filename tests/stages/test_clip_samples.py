@@ -129,6 +129,16 @@ def test_clips_are_counted_where_nothing_is_to_be_shown(tmp_path: Path) -> None:
         StageRun("filter-video", **BOUNDS, pictures=True).rows(table)
 
 
+def test_clips_that_a_stage_before_has_marked_are_no_outcome_of_this_one(tmp_path: Path) -> None:
+    clips = make_clips(("a", 0.1, paint(9)), ("b", 0.9, paint(9)), ("c", 0.9, paint(9)))
+    marked = clips.append_column("why", pa.array([None, "earlier", None]))
+    found = look(tmp_path, marked, pictures=True, reasonColumn="why")
+    assert {"kept": 1, "dropped: black_share above 0.5": 1} == {
+        outcome: row["clips"] for outcome, row in found.items()
+    }
+    assert ["c"] == [each["clip"] for each in found["dropped: black_share above 0.5"]["shown"]]
+
+
 @pytest.mark.parametrize(
     ("width", "height", "size"),
     [(1, 1, (1, 1)), (641, 359, (120, 67)), (90, 4000, (3, 120)), (33, 21, (33, 21))],

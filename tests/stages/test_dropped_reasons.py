@@ -22,6 +22,8 @@ ROWS: Rows = [
     {"key": "d", "url": "https://b.org/", "text": "Der Wärter stieg auf den Turm, jeden Abend.",
      "content": "<p></p>"},
 ]  # fmt: skip
+for row, level in zip(ROWS, (0.5, 0.01, None, 0.5), strict=True):
+    row["brightness"] = level
 
 
 def list_keys(folder: Path) -> dict[str, Any]:
@@ -68,6 +70,10 @@ STAGES: dict[str, Callable[[Path], dict[str, Any]]] = {
     "normalise-text": take(),
     "repair-text": take(),
     "keep-rows": take(where="len(text) > 50"),
+    "filter-video": take(bounds={"brightness": [0.05, None]}),
+    "filter-code-quality": take(column="text", minLines=1, maxMeanLineLength=200),
+    "keep-documented": take(column="text", minWords=12),
+    "drop-generated-code": take(),
 }
 
 

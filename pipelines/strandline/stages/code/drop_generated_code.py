@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import re
+from typing import ClassVar
 
 from pydantic import Field
 
 from strandline.plan.registry import register
-from strandline.plan.stage import Stage
 from strandline.plan.task import Task
-from strandline.stages.columns import keep_rows, list_strings
+from strandline.stages.columns import list_strings
+from strandline.stages.tables.rows.row_filter import RowFilter
 
 
 @register("drop-generated-code")
-class DropGeneratedCode(Stage):
+class DropGeneratedCode(RowFilter):
     """Drops files by folder (vendored), by a marker in their head, and by very long lines."""
 
-    class Params(Stage.Params):
+    class Params(RowFilter.Params):
         """What counts as generated or vendored."""
 
         vendored: tuple[str, ...] = Field(
@@ -40,7 +41,7 @@ class DropGeneratedCode(Stage):
         )
 
     params: Params
-    keeps_columns = True
+    added_params: ClassVar[frozenset[str]] = frozenset({"reason_column"})
 
     def list_needed_columns(self) -> tuple[str, ...]:
         return ("key", "text")
@@ -54,22 +55,16 @@ class DropGeneratedCode(Stage):
     def process(self, task: Task) -> Task | None:
         """Keep the rows (columns `key` and `text`) that no rule drops."""
         keys, texts = list_strings(task.table, "key"), list_strings(task.table, "text")
-        mask = [self._is_kept(key, text) for key, text in zip(keys, texts, strict=True)]
-        return keep_rows(task, task.table, mask)
+        reasons = [self._find_reason(key, text) for key, text in zip(keys, texts, strict=True)]
+        return self.drop_rows(task, task.table, reasons)
 
-    def _is_kept(self, key: str, text: str) -> bool:
-        reason = self._find_reason(key, text)
-        if reason:
-            self.count(f"dropped: {reason}")
-        return not reason
-
-    def _find_reason(self, key: str, text: str) -> str:
+    def _find_reason(self, key: str, text: str) -> str | None:
         if not self._folders.isdisjoint(key.split("/")[:-1]):
             return "vendored"
         head = "\n".join(text.split("\n", self.params.head_lines)[: self.params.head_lines])
         if self._markers.search(head.lower()):
             return "generated"
-        return "long lines" if self._has_long_lines(text) else ""
+        return "long lines" if self._has_long_lines(text) else None
 
     def _has_long_lines(self, text: str) -> bool:
         if len(text) > self.params.max_mean_line_length * (text.count("\n") + 1):

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import pyarrow as pa
 import pyarrow.compute as pc
 from pydantic import Field
 
 from strandline.plan.registry import register
-from strandline.plan.stage import Stage
 from strandline.plan.task import Task
-from strandline.stages.columns import find_column, keep_rows
+from strandline.stages.columns import find_column
+from strandline.stages.tables.rows.row_filter import RowFilter
 
 
 @register("filter-code-quality")
-class FilterCodeQuality(Stage):
+class FilterCodeQuality(RowFilter):
     """Keeps rows of reasonable make-up; a row is counted under the first rule it breaks."""
 
-    class Params(Stage.Params):
+    class Params(RowFilter.Params):
         """The bounds."""
 
         column: str = Field(default="source", description="Column with the code.")
@@ -35,7 +37,7 @@ class FilterCodeQuality(Stage):
         )
 
     params: Params
-    keeps_columns = True
+    added_params: ClassVar[frozenset[str]] = frozenset({"reason_column"})
 
     def list_needed_columns(self) -> tuple[str, ...]:
         return (self.params.column,)
@@ -43,17 +45,12 @@ class FilterCodeQuality(Stage):
     def process(self, task: Task) -> Task | None:
         """Drop the rows that break a rule; a null counts as empty text."""
         column = pc.fill_null(find_column(task.table, self.params.column), "")
-        kept = pa.chunked_array([pa.array([True] * len(column), pa.bool_())])
+        reasons: list[str | None] = [None] * len(column)
         for name, passed in self._judge(column).items():
-            broken = pc.and_not(kept, passed)
-            self._count(name, broken)
-            kept = pc.and_(kept, passed)
-        return keep_rows(task, task.table, kept)
-
-    def _count(self, name: str, broken: pa.ChunkedArray) -> None:
-        number = pc.sum(broken).as_py() or 0
-        if number:
-            self.count(f"dropped: {name}", number)
+            for at, is_kept in enumerate(passed.to_pylist()):
+                if not is_kept:
+                    reasons[at] = reasons[at] or name
+        return self.drop_rows(task, task.table, reasons)
 
     def _judge(self, column: pa.ChunkedArray) -> dict[str, pa.ChunkedArray]:
         bounds = self.params

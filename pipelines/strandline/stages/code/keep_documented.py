@@ -2,27 +2,29 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import pyarrow.compute as pc
 from pydantic import Field
 
 from strandline.plan.registry import register
-from strandline.plan.stage import Stage
 from strandline.plan.task import Task
-from strandline.stages.columns import find_column, keep_rows
+from strandline.stages.columns import find_column
+from strandline.stages.tables.rows.row_filter import RowFilter
 
 
 @register("keep-documented")
-class KeepDocumented(Stage):
+class KeepDocumented(RowFilter):
     """Keeps the rows whose documentation has enough words."""
 
-    class Params(Stage.Params):
+    class Params(RowFilter.Params):
         """How much documentation."""
 
         column: str = Field(default="docstring", description="Column with the documentation.")
         min_words: int = Field(default=3, ge=1, description="Fewest words, split at white space.")
 
     params: Params
-    keeps_columns = True
+    added_params: ClassVar[frozenset[str]] = frozenset({"reason_column"})
 
     def list_needed_columns(self) -> tuple[str, ...]:
         return (self.params.column,)
@@ -31,6 +33,6 @@ class KeepDocumented(Stage):
         """Drop and count the rows with too few words; a null has none."""
         column = find_column(task.table, self.params.column)
         words = pc.fill_null(pc.count_substring_regex(column, r"[^\s]+"), 0)
-        mask = pc.greater_equal(words, self.params.min_words)
-        self.count("dropped: undocumented", len(mask) - (pc.sum(mask).as_py() or 0))
-        return keep_rows(task, task.table, mask)
+        least = self.params.min_words
+        reasons = [None if number >= least else "undocumented" for number in words.to_pylist()]
+        return self.drop_rows(task, task.table, reasons)

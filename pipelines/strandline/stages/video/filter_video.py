@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pyarrow as pa
 from pydantic import Field, field_validator
@@ -16,7 +16,7 @@ from pydantic import Field, field_validator
 from strandline.plan.registry import register
 from strandline.plan.stage import StatefulFilter
 from strandline.plan.task import Task
-from strandline.stages.columns import find_column, keep_rows
+from strandline.stages.columns import find_column
 from strandline.stages.images.pictures import load_pillow
 from strandline.stages.images.samples import (
     SHOWN,
@@ -28,6 +28,7 @@ from strandline.stages.images.samples import (
     list_rows,
     rank_clip,
 )
+from strandline.stages.tables.rows.row_filter import RowFilter
 from strandline.stages.tables.summaries import (
     dump_piece,
     gather,
@@ -55,13 +56,13 @@ _DEFAULT: dict[str, tuple[float | None, float | None]] = {
 
 
 @register("filter-video")
-class FilterVideo(StatefulFilter):
+class FilterVideo(RowFilter, StatefulFilter):
     """Keeps rows whose measures are within bounds. A row is counted under the first it breaks.
 
     It gathers how many are kept and dropped, by reason, and pictures of some of them.
     """
 
-    class Params(StatefulFilter.Params):
+    class Params(RowFilter.Params):
         """The bounds, and whether there is something to look at."""
 
         bounds: dict[str, tuple[float | None, float | None]] = Field(
@@ -90,7 +91,7 @@ class FilterVideo(StatefulFilter):
             return bounds
 
     params: Params
-    keeps_columns = True
+    added_params: ClassVar[frozenset[str]] = frozenset({"reason_column"})
 
     def list_needed_columns(self) -> tuple[str, ...]:
         return (*self.params.bounds, *(("clip", "frames") if self.params.pictures else ()))
@@ -112,8 +113,12 @@ class FilterVideo(StatefulFilter):
             self._find_reason({name: values[at] for name, values in columns.items()})
             for at in range(task.num_rows)
         ]
-        self._gather(task.table, [f"dropped: {reason}" if reason else KEPT for reason in reasons])
-        return keep_rows(task, task.table, [not reason for reason in reasons])
+        outcomes: list[str | None] = [f"dropped: {each}" if each else KEPT for each in reasons]
+        for at, why in enumerate(self.list_reasons(task.table)):
+            if why:
+                outcomes[at] = None  # it was gone before
+        self._gather(task.table, outcomes)
+        return self.drop_rows(task, task.table, reasons)
 
     def flush(self) -> bytes | None:
         return dump_piece(self._gathered)
@@ -131,7 +136,7 @@ class FilterVideo(StatefulFilter):
         return draw_samples(read_rows(artifacts, NAME)) or None
 
     def _find_reason(self, measures: dict[str, Any]) -> str:
-        """Return why a row is dropped, and count it; nothing where it is kept."""
+        """Return why a row is dropped; nothing where it is kept."""
         for name, (least, greatest) in self.params.bounds.items():
             value = measures[name]
             if value is None or math.isnan(value):
@@ -142,12 +147,11 @@ class FilterVideo(StatefulFilter):
                 reason = f"{name} above {greatest:g}"
             else:
                 continue
-            self.count(f"dropped: {reason}")
             return reason
         return ""
 
-    def _gather(self, table: pa.Table, outcomes: Sequence[str]) -> None:
-        for outcome in dict.fromkeys(outcomes):
+    def _gather(self, table: pa.Table, outcomes: Sequence[str | None]) -> None:
+        for outcome in dict.fromkeys(filter(None, outcomes)):
             rows = [at for at, each in enumerate(outcomes) if each == outcome]
             shown = (self._show(table.take(rows)),) if self.params.pictures else ()
             gather(self._gathered, outcome, ClipSample(len(rows), shown))
