@@ -92,12 +92,22 @@ def test_rows_are_marked_that_would_be_dropped(use: str, tmp_path: Path) -> None
         assert marking.counters[f"dropped: {reason}"] == reasons.count(reason)
 
 
+@pytest.mark.parametrize("marked", ["abcd", "bc", "ad", "d"])
 @pytest.mark.parametrize("use", STAGES)
-def test_what_is_marked_already_stays_as_it_is_marked(use: str, tmp_path: Path) -> None:
-    rows = [row | {"why": "earlier"} for row in ROWS]
-    stage = StageRun(use, **STAGES[use](tmp_path), reasonColumn="why")
-    assert {row["why"] for row in stage.rows(rows)} == {"earlier"}
-    assert not [name for name in stage.counters if name.startswith("dropped: ")]
+def test_what_is_marked_already_passes_as_if_it_were_not_there(
+    use: str, marked: str, tmp_path: Path
+) -> None:
+    rows = [row | {"why": "earlier" if row["key"] in marked else None} for row in ROWS]
+    values = STAGES[use](tmp_path) | {"reasonColumn": "why"}
+    stage, other = StageRun(use, **values), StageRun(use, **values)
+    passed = stage.rows(rows)
+    assert [row["key"] for row in rows] == [row["key"] for row in passed]
+    for before, after in zip(rows, passed, strict=True):
+        if before["why"]:
+            assert after == {name: before.get(name) for name in after}
+    alone = other.rows([row for row in rows if not row["why"]]) if len(marked) < len(rows) else []
+    assert alone == [row for row in passed if row["key"] not in marked]
+    assert other.counters == stage.counters
 
 
 def test_a_copy_of_what_is_gone_already_is_the_first() -> None:

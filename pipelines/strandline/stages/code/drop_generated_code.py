@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from typing import ClassVar
 
+import pyarrow as pa
 from pydantic import Field
 
 from strandline.plan.registry import register
-from strandline.plan.task import Task
 from strandline.stages.columns import list_strings
-from strandline.stages.tables.rows.row_filter import RowFilter
+from strandline.stages.tables.rows.row_filter import JudgedRows, RowFilter
 
 
 @register("drop-generated-code")
@@ -52,11 +52,11 @@ class DropGeneratedCode(RowFilter):
         self._markers = re.compile(phrases or r"(?!)")
         self._folders = frozenset(self.params.vendored)
 
-    def process(self, task: Task) -> Task | None:
+    def judge_rows(self, table: pa.Table) -> JudgedRows:
         """Keep the rows (columns `key` and `text`) that no rule drops."""
-        keys, texts = list_strings(task.table, "key"), list_strings(task.table, "text")
+        keys, texts = list_strings(table, "key"), list_strings(table, "text")
         reasons = [self._find_reason(key, text) for key, text in zip(keys, texts, strict=True)]
-        return self.drop_rows(task, task.table, reasons)
+        return JudgedRows(table, reasons)
 
     def _find_reason(self, key: str, text: str) -> str | None:
         if not self._folders.isdisjoint(key.split("/")[:-1]):

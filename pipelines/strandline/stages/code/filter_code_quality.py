@@ -9,9 +9,8 @@ import pyarrow.compute as pc
 from pydantic import Field
 
 from strandline.plan.registry import register
-from strandline.plan.task import Task
 from strandline.stages.columns import find_column
-from strandline.stages.tables.rows.row_filter import RowFilter
+from strandline.stages.tables.rows.row_filter import JudgedRows, RowFilter
 
 
 @register("filter-code-quality")
@@ -42,15 +41,15 @@ class FilterCodeQuality(RowFilter):
     def list_needed_columns(self) -> tuple[str, ...]:
         return (self.params.column,)
 
-    def process(self, task: Task) -> Task | None:
+    def judge_rows(self, table: pa.Table) -> JudgedRows:
         """Drop the rows that break a rule; a null counts as empty text."""
-        column = pc.fill_null(find_column(task.table, self.params.column), "")
+        column = pc.fill_null(find_column(table, self.params.column), "")
         reasons: list[str | None] = [None] * len(column)
         for name, passed in self._judge(column).items():
             for at, is_kept in enumerate(passed.to_pylist()):
                 if not is_kept:
                     reasons[at] = reasons[at] or name
-        return self.drop_rows(task, task.table, reasons)
+        return JudgedRows(table, reasons)
 
     def _judge(self, column: pa.ChunkedArray) -> dict[str, pa.ChunkedArray]:
         bounds = self.params

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+import pyarrow as pa
 import pyarrow.compute as pc
 from pydantic import Field
 
 from strandline.plan.registry import register
-from strandline.plan.task import Task
 from strandline.stages.columns import find_column
-from strandline.stages.tables.rows.row_filter import RowFilter
+from strandline.stages.tables.rows.row_filter import JudgedRows, RowFilter
 
 
 @register("keep-documented")
@@ -29,10 +29,10 @@ class KeepDocumented(RowFilter):
     def list_needed_columns(self) -> tuple[str, ...]:
         return (self.params.column,)
 
-    def process(self, task: Task) -> Task | None:
+    def judge_rows(self, table: pa.Table) -> JudgedRows:
         """Drop and count the rows with too few words; a null has none."""
-        column = find_column(task.table, self.params.column)
+        column = find_column(table, self.params.column)
         words = pc.fill_null(pc.count_substring_regex(column, r"[^\s]+"), 0)
         least = self.params.min_words
         reasons = [None if number >= least else "undocumented" for number in words.to_pylist()]
-        return self.drop_rows(task, task.table, reasons)
+        return JudgedRows(table, reasons)

@@ -6,14 +6,14 @@ from collections.abc import Iterable
 from pathlib import PurePosixPath
 from typing import ClassVar, Self
 
+import pyarrow as pa
 from pydantic import Field, PrivateAttr, model_validator
 
 from strandline.plan.registry import register
-from strandline.plan.task import Task
 from strandline.stages.columns import list_strings
 from strandline.stages.dedup.benchmark_ngrams import NgramIndex, read_texts
 from strandline.stages.sources.opening import ChangedListError, digest_content, digest_input
-from strandline.stages.tables.rows.row_filter import RowFilter
+from strandline.stages.tables.rows.row_filter import JudgedRows, RowFilter
 
 
 @register("drop-contaminated")
@@ -86,14 +86,14 @@ class DropContaminated(RowFilter):
         texts = (read_texts(path, params.benchmark_columns) for path in params.benchmarks)
         self._index = NgramIndex(params.n, texts)
 
-    def process(self, task: Task) -> Task | None:
+    def judge_rows(self, table: pa.Table) -> JudgedRows:
         """Drop and count the rows that overlap.
 
         Raises:
             MissingColumnError: the rows have no such column.
         """
-        texts = list_strings(task.table, self.params.column)
-        return self.drop_rows(task, task.table, [self._find_reason(text) for text in texts])
+        texts = list_strings(table, self.params.column)
+        return JudgedRows(table, [self._find_reason(text) for text in texts])
 
     def _find_reason(self, text: str) -> str | None:
         share, benchmark = self._index.measure(text)

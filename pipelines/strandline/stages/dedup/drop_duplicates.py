@@ -10,12 +10,12 @@ from enum import StrEnum
 from hashlib import blake2b
 from typing import ClassVar
 
+import pyarrow as pa
 from pydantic import Field
 
 from strandline.plan.registry import register
-from strandline.plan.task import Task
 from strandline.stages.columns import list_strings
-from strandline.stages.tables.rows.row_filter import RowFilter
+from strandline.stages.tables.rows.row_filter import JudgedRows, RowFilter
 
 
 class Normalisation(StrEnum):
@@ -48,20 +48,17 @@ class DropDuplicates(RowFilter):
     def list_needed_columns(self) -> tuple[str, ...]:
         return self.params.columns
 
-    def process(self, task: Task) -> Task | None:
+    def judge_rows(self, table: pa.Table) -> JudgedRows:
         """Drop and count the later ones of equal rows."""
         seen: set[bytes] = set()
         reasons = []
-        # What a stage before has marked is gone for this one, so that its copy is the first.
-        marked = self.list_reasons(task.table)
-        for digest, is_gone in zip(self._digest_rows(task), marked, strict=True):
+        for digest in self._digest_rows(table):
             reasons.append("duplicate" if digest in seen else None)
-            if not is_gone:
-                seen.add(digest)
-        return self.drop_rows(task, task.table, reasons)
+            seen.add(digest)
+        return JudgedRows(table, reasons)
 
-    def _digest_rows(self, task: Task) -> Iterator[bytes]:
-        columns = [list_strings(task.table, name) for name in self.params.columns]
+    def _digest_rows(self, table: pa.Table) -> Iterator[bytes]:
+        columns = [list_strings(table, name) for name in self.params.columns]
         for values in zip(*columns, strict=True):
             yield digest_values(values, self.params.normalise)
 

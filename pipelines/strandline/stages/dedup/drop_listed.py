@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from typing import ClassVar, Self
 
+import pyarrow as pa
 from pydantic import Field, PrivateAttr, model_validator
 
 from strandline.plan.registry import register
-from strandline.plan.task import Task
 from strandline.stages.columns import list_texts
 from strandline.stages.dedup.key_lists import KEY, list_key_files, read_key_list
 from strandline.stages.sources.opening import ChangedListError, UnreadableFileError
-from strandline.stages.tables.rows.row_filter import RowFilter
+from strandline.stages.tables.rows.row_filter import JudgedRows, RowFilter
 
 
 @register("drop-listed")
@@ -75,15 +75,13 @@ class DropListed(RowFilter):
             msg = f"{self.params.path}: the list was changed under the run; run it again"
             raise ChangedListError(msg)
 
-    def process(self, task: Task) -> Task | None:
+    def judge_rows(self, table: pa.Table) -> JudgedRows:
         """Drop and count the rows that are listed.
 
         Raises:
             MissingColumnError: the rows have no such key.
             TypeError: their keys can't be spelled.
         """
-        keys = list_texts(task.table, self.params.column)
+        keys = list_texts(table, self.params.column)
         listed = self._listed.find(keys)
-        return self.drop_rows(
-            task, task.table, ["listed" if is_listed else None for is_listed in listed]
-        )
+        return JudgedRows(table, ["listed" if is_listed else None for is_listed in listed])

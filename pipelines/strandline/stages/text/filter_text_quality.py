@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import ClassVar
 
+import pyarrow as pa
 from pydantic import Field
 
 from strandline.plan.registry import register
-from strandline.plan.task import Task
 from strandline.stages.columns import list_strings
-from strandline.stages.tables.rows.row_filter import RowFilter
+from strandline.stages.tables.rows.row_filter import JudgedRows, RowFilter
 from strandline.stages.text.filters.words.scripts import ProseMeasure, applies, name_skipped
 from strandline.stages.text.filters.words.stop_words import STOP_WORDS
 from strandline.stages.text.text_quality import TextMeasures, count_stop_words, measure_text
@@ -81,9 +81,9 @@ class FilterTextQuality(RowFilter):
     def list_needed_columns(self) -> tuple[str, ...]:
         return (self.params.column,)
 
-    def process(self, task: Task) -> Task | None:
+    def judge_rows(self, table: pa.Table) -> JudgedRows:
         """Drop the rows that break a rule."""
-        table, params = task.table, self.params
+        params = self.params
         texts = list_strings(table, params.column)
         has_language = params.language_column in table.column_names
         codes = list_strings(table, params.language_column) if has_language else ["en"] * len(texts)
@@ -91,7 +91,7 @@ class FilterTextQuality(RowFilter):
             next(self._find_reasons(text, code), None)
             for text, code in zip(texts, codes, strict=True)
         ]
-        return self.drop_rows(task, table, reasons)
+        return JudgedRows(table, reasons)
 
     def _find_reasons(self, text: str, language: str) -> Iterator[str]:
         measures = measure_text(text)

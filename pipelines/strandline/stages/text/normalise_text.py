@@ -11,9 +11,8 @@ import pyarrow as pa
 from pydantic import Field
 
 from strandline.plan.registry import register
-from strandline.plan.task import Task
 from strandline.stages.columns import list_strings, set_column
-from strandline.stages.tables.rows.row_filter import RowFilter
+from strandline.stages.tables.rows.row_filter import JudgedRows, RowFilter
 
 _LINE_END = re.compile(r"\r\n?|[\x0b\x0c\x85\u2028\u2029]")
 _INVISIBLE = re.compile(r"[\x00-\x08\x0e-\x1f\x7f-\x9f\u00ad\u200b\u2060\ufeff\ufffe\uffff]")
@@ -48,12 +47,12 @@ class NormaliseText(RowFilter):
     def list_needed_columns(self) -> tuple[str, ...]:
         return (self.params.column,)
 
-    def process(self, task: Task) -> Task | None:
+    def judge_rows(self, table: pa.Table) -> JudgedRows:
         """Normalise the column; drop and count the rows of which nothing is left."""
         column = self.params.column
-        texts = [self._normalise(text) for text in list_strings(task.table, column)]
-        table = set_column(task.table, column, texts, pa.string())
-        return self.drop_rows(task, table, [None if text else "empty" for text in texts])
+        texts = [self._normalise(text) for text in list_strings(table, column)]
+        table = set_column(table, column, texts, pa.string())
+        return JudgedRows(table, [None if text else "empty" for text in texts])
 
     def _normalise(self, text: str) -> str:
         return normalise(text, self.params.form.value)

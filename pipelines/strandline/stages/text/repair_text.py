@@ -12,9 +12,8 @@ import pyarrow as pa
 from pydantic import Field
 
 from strandline.plan.registry import register
-from strandline.plan.task import Task
 from strandline.stages.columns import list_strings, set_column
-from strandline.stages.tables.rows.row_filter import RowFilter
+from strandline.stages.tables.rows.row_filter import JudgedRows, RowFilter
 
 
 class Entities(StrEnum):
@@ -90,13 +89,13 @@ class RepairText(RowFilter):
             explain=False,
         )
 
-    def process(self, task: Task) -> Task | None:
+    def judge_rows(self, table: pa.Table) -> JudgedRows:
         """Repair the column; count what was changed, drop and count what nothing is left of."""
         column = self.params.column
-        texts = list_strings(task.table, column)
+        texts = list_strings(table, column)
         repaired = [self._repair_one(text, self._config) for text in texts]
         changed = sum(new != old for new, old in zip(repaired, texts, strict=True))
         if changed:
             self.count("repaired", changed)
-        table = set_column(task.table, column, repaired, pa.string())
-        return self.drop_rows(task, table, [None if text else "empty" for text in repaired])
+        table = set_column(table, column, repaired, pa.string())
+        return JudgedRows(table, [None if text else "empty" for text in repaired])

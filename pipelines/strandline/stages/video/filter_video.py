@@ -15,7 +15,6 @@ from pydantic import Field, field_validator
 
 from strandline.plan.registry import register
 from strandline.plan.stage import StatefulFilter
-from strandline.plan.task import Task
 from strandline.stages.columns import find_column
 from strandline.stages.images.pictures import load_pillow
 from strandline.stages.images.samples import (
@@ -28,7 +27,7 @@ from strandline.stages.images.samples import (
     list_rows,
     rank_clip,
 )
-from strandline.stages.tables.rows.row_filter import RowFilter
+from strandline.stages.tables.rows.row_filter import JudgedRows, RowFilter
 from strandline.stages.tables.summaries import (
     dump_piece,
     gather,
@@ -102,23 +101,19 @@ class FilterVideo(RowFilter, StatefulFilter):
         if self.params.pictures:
             load_pillow("Image")
 
-    def process(self, task: Task) -> Task | None:
+    def judge_rows(self, table: pa.Table) -> JudgedRows:
         """Drop and count the rows out of bounds.
 
         Raises:
             MissingColumnError: a measure is not there, or the pictures that are to be shown.
         """
-        columns = {name: find_column(task.table, name).to_pylist() for name in self.params.bounds}
+        columns = {name: find_column(table, name).to_pylist() for name in self.params.bounds}
         reasons = [
             self._find_reason({name: values[at] for name, values in columns.items()})
-            for at in range(task.num_rows)
+            for at in range(table.num_rows)
         ]
-        outcomes: list[str | None] = [f"dropped: {each}" if each else KEPT for each in reasons]
-        for at, why in enumerate(self.list_reasons(task.table)):
-            if why:
-                outcomes[at] = None  # it was gone before
-        self._gather(task.table, outcomes)
-        return self.drop_rows(task, task.table, reasons)
+        self._gather(table, [f"dropped: {reason}" if reason else KEPT for reason in reasons])
+        return JudgedRows(table, reasons)
 
     def flush(self) -> bytes | None:
         return dump_piece(self._gathered)
@@ -150,8 +145,8 @@ class FilterVideo(RowFilter, StatefulFilter):
             return reason
         return ""
 
-    def _gather(self, table: pa.Table, outcomes: Sequence[str | None]) -> None:
-        for outcome in dict.fromkeys(filter(None, outcomes)):
+    def _gather(self, table: pa.Table, outcomes: Sequence[str]) -> None:
+        for outcome in dict.fromkeys(outcomes):
             rows = [at for at, each in enumerate(outcomes) if each == outcome]
             shown = (self._show(table.take(rows)),) if self.params.pictures else ()
             gather(self._gathered, outcome, ClipSample(len(rows), shown))

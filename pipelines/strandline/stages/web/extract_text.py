@@ -9,13 +9,12 @@ from pydantic import Field
 
 from strandline.plan.columns import Columns
 from strandline.plan.registry import register
-from strandline.plan.task import Task
 from strandline.stages.columns import (
     find_column,
     list_strings,
     set_column,
 )
-from strandline.stages.tables.rows.row_filter import RowFilter
+from strandline.stages.tables.rows.row_filter import JudgedRows, RowFilter
 from strandline.stages.web.extraction import ExtractionEngine, ExtractionSettings, Favour
 from strandline.stages.web.extractor_process import Extraction, ExtractorProcess
 
@@ -108,14 +107,14 @@ class ExtractText(RowFilter):
         )
         self._process = ExtractorProcess(settings, params.timeout_seconds, params.max_memory_bytes)
 
-    def process(self, task: Task) -> Task | None:
+    def judge_rows(self, table: pa.Table) -> JudgedRows:
         """Extract every row's page.
 
         Raises:
             MissingColumnError: there is no column with pages.
             ExtractorDiedError: the child process was ended from outside.
         """
-        table, params = task.table, self.params
+        params = self.params
         pages = find_column(table, params.column).to_pylist()
         has_charset = params.charset_column in table.column_names
         charsets = list_strings(table, params.charset_column) if has_charset else [""] * len(pages)
@@ -124,7 +123,7 @@ class ExtractText(RowFilter):
         ]
         kept = table if self._is_kept else table.drop_columns([params.column])
         kept = set_column(kept, "text", [each.text for each in found], pa.string())
-        return self.drop_rows(task, kept, [each.problem for each in found])
+        return JudgedRows(kept, [each.problem for each in found])
 
     @property
     def _is_kept(self) -> bool:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import ClassVar
 
+import pyarrow as pa
 from pydantic import Field
 
 from strandline.plan.registry import register
-from strandline.plan.task import Task
 from strandline.stages.columns import list_strings
-from strandline.stages.tables.rows.row_filter import RowFilter
+from strandline.stages.tables.rows.row_filter import JudgedRows, RowFilter
 from strandline.stages.web.item_lists import ItemList, ListedParams
 from strandline.stages.web.url_rules import UrlRules, find_fault, normalise_url
 
@@ -85,9 +85,7 @@ class FilterUrls(RowFilter):
             most_soft_words=self.params.max_soft_words,
         )
 
-    def process(self, task: Task) -> Task | None:
+    def judge_rows(self, table: pa.Table) -> JudgedRows:
         """Drop and count the rows whose URL is unwanted, or is none."""
-        faults = [
-            find_fault(url, self._rules) for url in list_strings(task.table, self.params.column)
-        ]
-        return self.drop_rows(task, task.table, faults)
+        faults = [find_fault(url, self._rules) for url in list_strings(table, self.params.column)]
+        return JudgedRows(table, faults)

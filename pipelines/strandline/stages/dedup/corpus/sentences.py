@@ -27,6 +27,7 @@ from strandline.stages.dedup.corpus.row_buckets import (
 from strandline.stages.dedup.drop_duplicates import Normalisation, digest_values
 from strandline.stages.dedup.drop_listed import DropListed
 from strandline.stages.dedup.keyed_texts import KeyedTextParams
+from strandline.stages.tables.rows.row_filter import JudgedRows
 from strandline.stages.text.filters.splitting import (
     PACKAGES,
     Splitter,
@@ -150,14 +151,14 @@ class DropListedSentences(DropListed):
         super().setup()
         self._splitter: Splitter = load_splitter(self.params.splitting, self.params.language)
 
-    def process(self, task: Task) -> Task | None:
+    def judge_rows(self, table: pa.Table) -> JudgedRows:
         """Shorten texts, and count what goes.
 
         Raises:
             MissingColumnError: a column is not there.
             TypeError: the text is none, or the keys can't be spelled.
         """
-        table, params = task.table, self.params
+        params = self.params
         texts = list_strings(table, params.column)
         cut = [cut_sentences(self._splitter, text) for text in texts]
         names = [
@@ -178,7 +179,7 @@ class DropListedSentences(DropListed):
             before if why else after
             for before, after, why in zip(texts, left, reasons, strict=True)
         ]
-        return self.drop_rows(task, set_column(table, params.column, changed, kind), reasons)
+        return JudgedRows(set_column(table, params.column, changed, kind), reasons)
 
     def _shorten(self, text: str, sentences: list[str], is_listed: list[bool]) -> str:
         """Return what is left of a text; the text itself where none of it is listed."""

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import ClassVar, Self
 
+import pyarrow as pa
 from pydantic import Field, PrivateAttr, model_validator
 
 from strandline.plan.registry import register
-from strandline.plan.task import Task
 from strandline.stages.dedup.seen.filter_file import BloomFile, read_filter
 from strandline.stages.dedup.seen.seen_rows import digest_rows
 from strandline.stages.sources.opening import (
@@ -20,7 +20,7 @@ from strandline.stages.sources.opening import (
     digest_content,
     explain_error,
 )
-from strandline.stages.tables.rows.row_filter import RowFilter
+from strandline.stages.tables.rows.row_filter import JudgedRows, RowFilter
 
 _ABSENT = "absent"
 
@@ -75,21 +75,21 @@ class DropSeen(RowFilter):
         planned = zip(self.params.paths, self.params.digests, strict=True)
         self._filters = [self._load(path, digest) for path, digest in planned]
 
-    def process(self, task: Task) -> Task | None:
+    def judge_rows(self, table: pa.Table) -> JudgedRows:
         """Drop and count the rows that are in a filter.
 
         Raises:
             MissingColumnError: a column is not there.
             TypeError: it holds no text.
         """
-        is_kept = [True] * task.table.num_rows
+        is_kept = [True] * table.num_rows
         for each in self._filters:
-            digests, is_filled = digest_rows(task, self.params.columns, each.head.normalise)
+            digests, is_filled = digest_rows(table, self.params.columns, each.head.normalise)
             is_found = iter(each.find(digests))
             for at, is_some in enumerate(is_filled):
                 if is_some and next(is_found):
                     is_kept[at] = False
-        return self.drop_rows(task, task.table, [None if kept else "seen" for kept in is_kept])
+        return JudgedRows(table, [None if kept else "seen" for kept in is_kept])
 
     def _load(self, path: str, digest: str) -> BloomFile:
         found = read_filter(path)

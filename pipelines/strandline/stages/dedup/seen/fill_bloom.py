@@ -69,7 +69,7 @@ class FillBloom(StatefulFilter):
             MissingColumnError: a column is not there.
             TypeError: it holds no text.
         """
-        digests, _ = digest_rows(task, self.params.columns, self.params.normalise)
+        digests, _ = digest_rows(task.table, self.params.columns, self.params.normalise)
         self._gathered.append(digests)
         return task
 

@@ -6,8 +6,8 @@ It must not know what is made of the digests.
 from __future__ import annotations
 
 import numpy as np
+import pyarrow as pa
 
-from strandline.plan.task import Task
 from strandline.stages.columns import list_strings
 from strandline.stages.dedup.drop_duplicates import Normalisation, digest_values
 from strandline.stages.dedup.seen.bloom_filter import Digests
@@ -15,7 +15,7 @@ from strandline.stages.dedup.seen.digest_files import DTYPE
 
 
 def digest_rows(
-    task: Task, columns: tuple[str, ...], normalise: Normalisation
+    table: pa.Table, columns: tuple[str, ...], normalise: Normalisation
 ) -> tuple[Digests, list[bool]]:
     """Return the digests of the rows that are not empty, and of each row whether it is none.
 
@@ -23,7 +23,7 @@ def digest_rows(
         MissingColumnError: a column is not there.
         TypeError: it holds no text.
     """
-    texts = [list_strings(task.table, name) for name in columns]
+    texts = [list_strings(table, name) for name in columns]
     rows = list(zip(*texts, strict=True))
     is_filled = [any(map(str.strip, row)) for row in rows]
     raw = [

@@ -10,9 +10,8 @@ import pyarrow.compute as pc
 from pydantic import Field, model_validator
 
 from strandline.plan.registry import register
-from strandline.plan.task import Task
 from strandline.stages.tables.rows.row_expressions import RowExpression
-from strandline.stages.tables.rows.row_filter import RowFilter
+from strandline.stages.tables.rows.row_filter import JudgedRows, RowFilter
 
 
 @register("keep-rows")
@@ -50,14 +49,14 @@ class KeepRows(RowFilter):
         """Parse the expression."""
         self._expression = RowExpression(self.params.where)
 
-    def process(self, task: Task) -> Task | None:
+    def judge_rows(self, table: pa.Table) -> JudgedRows:
         """Drop and count the rows for which the condition does not hold.
 
         Raises:
             ExpressionError: an operation does not fit the types of its columns.
             MissingColumnError: a column is not there.
         """
-        holds = self._expression.compute(task.table)
+        holds = self._expression.compute(table)
         reason = self.params.reason
         reasons = pc.if_else(
             holds, pa.scalar(None, pa.string()), pa.scalar(reason, pa.string())
@@ -65,4 +64,4 @@ class KeepRows(RowFilter):
         for at, is_known in enumerate(pc.is_valid(holds).to_pylist()):
             if not is_known:
                 reasons[at] = f"{reason} is null"
-        return self.drop_rows(task, task.table, reasons)
+        return JudgedRows(table, reasons)

@@ -6,6 +6,8 @@ It must not know what a reason is about.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import groupby
+from typing import NamedTuple
 
 import pyarrow as pa
 from pydantic import Field
@@ -14,6 +16,18 @@ from strandline.plan.columns import Columns
 from strandline.plan.stage import Stage
 from strandline.plan.task import Task
 from strandline.stages.columns import keep_rows, list_strings, set_column
+
+
+class JudgedRows(NamedTuple):
+    """What a filter makes of rows.
+
+    Attributes:
+        table: the rows as they go on, all of them, in their order.
+        reasons: why each is dropped; None or empty where it is kept.
+    """
+
+    table: pa.Table
+    reasons: Sequence[str | None]
 
 
 class RowFilter(Stage):
@@ -37,28 +51,57 @@ class RowFilter(Stage):
         changed = super().change_columns(columns)
         return changed if name is None else changed.having([name])
 
-    def list_reasons(self, table: pa.Table) -> list[str | None]:
-        """Return why stages before would have dropped each row; None where none would."""
-        name = self.params.reason_column
-        if name is None or name not in table.column_names:
-            return [None] * table.num_rows
-        return [value or None for value in list_strings(table, name)]
+    def judge_rows(self, table: pa.Table) -> JudgedRows:
+        """Judge the rows that no stage before has marked."""
+        raise NotImplementedError
 
-    def drop_rows(self, task: Task, table: pa.Table, reasons: Sequence[str | None]) -> Task | None:
+    def process(self, task: Task) -> Task | None:
         """Drop the rows that have a reason and count them; or mark them, where that is asked for.
 
-        Args:
-            task: that is worked on.
-            table: its rows, as they go on.
-            reasons: of each row; None or empty where it is kept.
+        What `judge_rows` raises fails the task's source.
         """
-        name, earlier = self.params.reason_column, self.list_reasons(task.table)
-        for reason, before in zip(reasons, earlier, strict=True):
-            if reason and not before:
-                self.count(f"dropped: {reason}")
+        table, name = task.table, self.params.reason_column
+        is_marked = self._find_marked(table)
+        # A filter must not see what is gone for it: it would count it, work on it, or fail on it.
+        judged = self.judge_rows(_select(table, is_marked, marked=False))
+        for reason in filter(None, judged.reasons):
+            self.count(f"dropped: {reason}")
         if name is None:
-            return keep_rows(task, table, [not reason for reason in reasons])
-        all_reasons = [
-            before or reason or None for reason, before in zip(reasons, earlier, strict=True)
-        ]
-        return task.replace(set_column(table, name, all_reasons, pa.string()))
+            return keep_rows(task, judged.table, [not reason for reason in judged.reasons])
+        reasons = [reason or None for reason in judged.reasons]
+        fresh = set_column(judged.table, name, reasons, pa.string())
+        return task.replace(_merge(fresh, _select(table, is_marked, marked=True), is_marked))
+
+    def _find_marked(self, table: pa.Table) -> list[bool]:
+        """Return which rows stages before would have dropped."""
+        name = self.params.reason_column
+        if name is None or name not in table.column_names:
+            return [False] * table.num_rows
+        return [bool(value) for value in list_strings(table, name)]
+
+
+def _select(table: pa.Table, is_marked: Sequence[bool], *, marked: bool) -> pa.Table:
+    if marked not in is_marked:
+        return table.slice(0, 0)
+    if (not marked) not in is_marked:
+        return table
+    return table.filter(pa.array([each is marked for each in is_marked]))
+
+
+def _merge(fresh: pa.Table, marked: pa.Table, is_marked: Sequence[bool]) -> pa.Table:
+    """Return all rows in their first order; the marked ones get no column but empty ones."""
+    if not marked.num_rows:
+        return fresh
+    columns = [
+        marked.column(field.name).cast(field.type)
+        if field.name in marked.column_names
+        else pa.nulls(marked.num_rows, field.type)
+        for field in fresh.schema
+    ]
+    tables = {False: fresh, True: pa.Table.from_arrays(columns, schema=fresh.schema)}
+    begin, pieces = {False: 0, True: 0}, []
+    for kind, run in groupby(is_marked):
+        size = sum(1 for _ in run)
+        pieces.append(tables[kind].slice(begin[kind], size))
+        begin[kind] += size
+    return pa.concat_tables(pieces).combine_chunks()

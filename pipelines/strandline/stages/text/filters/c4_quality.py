@@ -9,10 +9,11 @@ import re
 from collections import Counter
 from enum import StrEnum
 
+import pyarrow as pa
 from pydantic import Field
 
 from strandline.plan.registry import register
-from strandline.plan.task import Task
+from strandline.stages.tables.rows.row_filter import JudgedRows
 from strandline.stages.text.filters.document_filter import FilterAnswer, SplittingFilter
 from strandline.stages.text.filters.splitting import cut_sentences
 from strandline.stages.text.filters.words.punctuation import TERMINAL_MARKS
@@ -89,10 +90,10 @@ class C4Quality(SplittingFilter):
         super().setup()
         self._dropped: Counter[str] = Counter()
 
-    def process(self, task: Task) -> Task | None:
+    def judge_rows(self, table: pa.Table) -> JudgedRows:
         """Drop lines and texts, and count both."""
         self._dropped.clear()
-        answer = super().process(task)
+        answer = super().judge_rows(table)
         for reason, number in self._dropped.items():
             self.count(f"lines dropped: {reason}", number)
         return answer

@@ -12,9 +12,8 @@ from typing import Any, ClassVar, NamedTuple
 import pyarrow as pa
 from pydantic import BaseModel, Field, model_validator
 
-from strandline.plan.task import Task
 from strandline.stages.columns import list_strings, set_column
-from strandline.stages.tables.rows.row_filter import RowFilter
+from strandline.stages.tables.rows.row_filter import JudgedRows, RowFilter
 from strandline.stages.text.filters.splitting import (
     PACKAGES,
     Splitter,
@@ -63,20 +62,15 @@ class DocumentFilter(RowFilter):
         """Return why a text is dropped; None where it is kept."""
         raise NotImplementedError
 
-    def process(self, task: Task) -> Task | None:
+    def judge_rows(self, table: pa.Table) -> JudgedRows:
         """Drop, or mark, the rows whose text breaks a rule."""
-        table, params = task.table, self.params
+        params = self.params
         texts = list_strings(table, params.column)
-        judged = [
-            FilterAnswer(why, text) if why else judge(text)
-            for text, why, judge in zip(
-                texts, self.list_reasons(table), self._list_judges(table), strict=True
-            )
-        ]
+        judged = [judge(text) for text, judge in zip(texts, self._list_judges(table), strict=True)]
         if self.changes_text:
             kind = table.schema.field(params.column).type
             table = set_column(table, params.column, [text for _, text in judged], kind)
-        return self.drop_rows(task, table, [reason for reason, _ in judged])
+        return JudgedRows(table, [reason for reason, _ in judged])
 
     def _list_judges(self, table: pa.Table) -> Iterable[Callable[[str], FilterAnswer]]:
         """Return what judges the text of each row; by default `judge`, whatever the row has."""

@@ -14,12 +14,11 @@ from py3langid.langid import MODEL_FILE, LanguageIdentifier
 from pydantic import Field, PrivateAttr, model_validator
 
 from strandline.plan.registry import register
-from strandline.plan.task import Task
 from strandline.stages.columns import list_strings, set_column
 from strandline.stages.models.model_files import find_model
 from strandline.stages.sources.opening import digest_input
 from strandline.stages.sources.places.globs import expand_placeholder
-from strandline.stages.tables.rows.row_filter import RowFilter
+from strandline.stages.tables.rows.row_filter import JudgedRows, RowFilter
 from strandline.stages.text.filters.words.word_rules import compose
 from strandline.stages.text.scoring.fasttext_models import FastTextModel
 
@@ -116,15 +115,15 @@ class IdentifyLanguage(RowFilter):
         identifier = LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
         self._classify = identifier.classify
 
-    def process(self, task: Task) -> Task | None:
+    def judge_rows(self, table: pa.Table) -> JudgedRows:
         """Label every row; drop and count those that are not wanted."""
         size = self.params.max_characters
-        texts = list_strings(task.table, self.params.column)
+        texts = list_strings(table, self.params.column)
         found = [self._classify(compose(text)[:size]) for text in texts]
-        table = set_column(task.table, "language", [code for code, _ in found], pa.string())
+        table = set_column(table, "language", [code for code, _ in found], pa.string())
         shares = [round(share, 6) for _, share in found]
         table = set_column(table, "language_probability", shares, pa.float64())
-        return self.drop_rows(task, table, [self._find_reason(*each) for each in found])
+        return JudgedRows(table, [self._find_reason(*each) for each in found])
 
     def _find_reason(self, code: str, share: float) -> str | None:
         if share < self.params.min_probabilities.get(code, self.params.min_probability):

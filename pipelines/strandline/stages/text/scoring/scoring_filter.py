@@ -14,9 +14,9 @@ from typing import Any
 import pyarrow as pa
 
 from strandline.plan.columns import Columns
-from strandline.plan.task import Task
 from strandline.stages.columns import list_strings, set_column
 from strandline.stages.models.model_files import ModelFileParams, find_model
+from strandline.stages.tables.rows.row_filter import JudgedRows
 from strandline.stages.text.filters.document_filter import DocumentFilter, FilterAnswer
 
 
@@ -55,14 +55,13 @@ class ScoringFilter(DocumentFilter):
         """Copy a model that a URL names to the node's disk."""
         self._find_model()
 
-    def process(self, task: Task) -> Task | None:
+    def judge_rows(self, table: pa.Table) -> JudgedRows:
         """Score every row; drop, or mark, those whose scores are not wanted."""
-        scored = list(self._score_all(list_strings(task.table, self.params.column)))
-        table = task.table
+        scored = list(self._score_all(list_strings(table, self.params.column)))
         for index, (name, kind) in enumerate(self._list_score_columns()):
             table = set_column(table, name, [scores[index] for scores in scored], kind)
         self._scored = scored
-        return super().process(task.replace(table))
+        return super().judge_rows(table)
 
     def _list_judges(self, table: pa.Table) -> Iterable[Callable[[str], FilterAnswer]]:  # noqa: ARG002 - the rows are those that were scored
         return [partial(self._judge_scored, scores) for scores in self._scored]
