@@ -110,6 +110,25 @@ def test_what_is_marked_already_passes_as_if_it_were_not_there(
     assert other.counters == stage.counters
 
 
+@pytest.mark.parametrize("use", STAGES)
+def test_the_name_of_the_stage_stands_beside_its_reasons(use: str, tmp_path: Path) -> None:
+    values = STAGES[use](tmp_path)
+    stage = StageRun(use, **values, reasonColumn="why", stageColumn="by")
+    stage.stage.planned_name = "mine"
+    rows = [row | {"why": None, "by": None} for row in ROWS]
+    rows[0] |= {"why": "earlier", "by": "another"}
+    passed = stage.rows(rows)
+    assert "another" == passed[0]["by"]
+    assert [row["why"] and "mine" for row in passed[1:]] == [row["by"] for row in passed[1:]]
+    assert "stage_column" in stage.stage.added_params  # runs that were begun go on
+
+
+@pytest.mark.parametrize("reason", [None, "by"])
+def test_the_name_of_the_stage_wants_a_reason_beside_it(reason: str | None) -> None:
+    with pytest.raises(ValueError, match="wants a `reasonColumn` beside it"):
+        StageRun("normalise-text", reasonColumn=reason, stageColumn="by")
+
+
 def test_a_copy_of_what_is_gone_already_is_the_first() -> None:
     rows = [{"text": "same", "why": "earlier"}, {"text": "same", "why": None}]
     stage = StageRun("drop-duplicates", columns=["text"], reasonColumn="why")

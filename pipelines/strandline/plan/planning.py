@@ -54,6 +54,7 @@ def plan_stage(item: SourceWork, stage: Stage, use: str) -> StagePlan:
 
     `use` is where it came from.
     """
+    stage.planned_name = item.name
     return StagePlan(
         name=item.name,
         use=use,

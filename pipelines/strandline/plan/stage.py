@@ -94,6 +94,7 @@ class Stage:
         adds_columns: names of columns that it adds, or puts in the place of those there are.
         params: the parameters, an instance of the class's `Params`.
         counters: what `count` has added, by name.
+        planned_name: what the pipeline calls the stage; empty outside of one.
     """
 
     class Params(Params):
@@ -107,6 +108,7 @@ class Stage:
     keeps_columns: ClassVar[bool | None] = None
     adds_columns: ClassVar[tuple[str, ...]] = ()
     params: BaseModel
+    planned_name: str = ""
 
     def __init__(self, params: BaseModel | None = None, **values: Any) -> None:  # noqa: ANN401
         self.params = _parse_params(type(self), values) if params is None else params
@@ -208,8 +210,7 @@ class Stage:
 class StatefulFilter(Stage):
     """Gather something about the tasks that pass: statistics, counts, a sketch.
 
-    It writes `process` or `process_batch` like every stage and may pass on, filter, fan out. What
-    it gathers goes to `self`. A batch has one task, so that each piece is of one task.
+    What it gathers goes to `self`. A batch has one task, so that each piece is of one task.
     """
 
     @abstractmethod

@@ -24,7 +24,7 @@ class KeepDocumented(RowFilter):
         min_words: int = Field(default=3, ge=1, description="Fewest words, split at white space.")
 
     params: Params
-    added_params: ClassVar[frozenset[str]] = frozenset({"reason_column"})
+    added_params: ClassVar[frozenset[str]] = RowFilter.added_params | {"reason_column"}
 
     def list_needed_columns(self) -> tuple[str, ...]:
         return (self.params.column,)

@@ -50,7 +50,7 @@ class DropListed(RowFilter):
 
     version = "2"
     params: Params
-    added_params: ClassVar[frozenset[str]] = frozenset({"reason_column"})
+    added_params: ClassVar[frozenset[str]] = RowFilter.added_params | {"reason_column"}
 
     def list_needed_columns(self) -> tuple[str, ...]:
         return (self.params.column,)

@@ -76,7 +76,7 @@ class FilterTextQuality(RowFilter):
 
     version = "2"
     params: Params
-    added_params: ClassVar[frozenset[str]] = frozenset({"reason_column"})
+    added_params: ClassVar[frozenset[str]] = RowFilter.added_params | {"reason_column"}
 
     def list_needed_columns(self) -> tuple[str, ...]:
         return (self.params.column,)

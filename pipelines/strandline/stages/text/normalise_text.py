@@ -42,7 +42,7 @@ class NormaliseText(RowFilter):
         )
 
     params: Params
-    added_params: ClassVar[frozenset[str]] = frozenset({"reason_column"})
+    added_params: ClassVar[frozenset[str]] = RowFilter.added_params | {"reason_column"}
 
     def list_needed_columns(self) -> tuple[str, ...]:
         return (self.params.column,)

@@ -58,7 +58,7 @@ class RepairText(RowFilter):
         line_breaks: bool = Field(default=False, description="Every line end into `\\n`.")
 
     params: Params
-    added_params: ClassVar[frozenset[str]] = frozenset({"reason_column"})
+    added_params: ClassVar[frozenset[str]] = RowFilter.added_params | {"reason_column"}
     packages: ClassVar[tuple[str, ...]] = ("ftfy",)
 
     def list_needed_columns(self) -> tuple[str, ...]:

@@ -90,7 +90,7 @@ class FilterVideo(RowFilter, StatefulFilter):
             return bounds
 
     params: Params
-    added_params: ClassVar[frozenset[str]] = frozenset({"reason_column"})
+    added_params: ClassVar[frozenset[str]] = RowFilter.added_params | {"reason_column"}
 
     def list_needed_columns(self) -> tuple[str, ...]:
         return (*self.params.bounds, *(("clip", "frames") if self.params.pictures else ()))

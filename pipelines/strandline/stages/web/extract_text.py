@@ -77,9 +77,11 @@ class ExtractText(RowFilter):
 
     version = "2"
     params: Params
-    added_params: ClassVar[frozenset[str]] = frozenset(
-        {"max_memory_bytes", "max_replaced", "reason_column"}
-    )
+    added_params: ClassVar[frozenset[str]] = RowFilter.added_params | {
+        "max_memory_bytes",
+        "max_replaced",
+        "reason_column",
+    }
     packages: ClassVar[tuple[str, ...]] = ("resiliparse", "trafilatura")
     adds_columns = ("text",)
 

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import groupby
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple, Self
 
 import pyarrow as pa
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from strandline.plan.columns import Columns
 from strandline.plan.stage import Stage
@@ -42,14 +42,27 @@ class RowFilter(Stage):
             description="Column that gets the reason, instead of dropping the row; empty for what "
             "is kept. Rows that have one already are passed on as they are.",
         )
+        stage_column: str | None = Field(
+            default=None,
+            min_length=1,
+            description="Column that gets the stage's name beside the reason; of another name than "
+            "`reasonColumn`, and only with it.",
+        )
+
+        @model_validator(mode="after")
+        def _check_columns(self) -> Self:
+            if self.stage_column is not None and self.reason_column in {None, self.stage_column}:
+                msg = "`stageColumn` wants a `reasonColumn` beside it, of another name"
+                raise ValueError(msg)
+            return self
 
     params: Params
+    added_params: ClassVar[frozenset[str]] = frozenset({"stage_column"})
     keeps_columns = True
 
     def change_columns(self, columns: Columns) -> Columns:
-        name = self.params.reason_column
-        changed = super().change_columns(columns)
-        return changed if name is None else changed.having([name])
+        names = (self.params.reason_column, self.params.stage_column)
+        return super().change_columns(columns).having(filter(None, names))
 
     def judge_rows(self, table: pa.Table) -> JudgedRows:
         """Judge the rows that no stage before has marked."""
@@ -68,9 +81,16 @@ class RowFilter(Stage):
             self.count(f"dropped: {reason}")
         if name is None:
             return keep_rows(task, judged.table, [not reason for reason in judged.reasons])
-        reasons = [reason or None for reason in judged.reasons]
-        fresh = set_column(judged.table, name, reasons, pa.string())
+        fresh = self._write_reasons(judged, name)
         return task.replace(_merge(fresh, _select(table, is_marked, marked=True), is_marked))
+
+    def _write_reasons(self, judged: JudgedRows, name: str) -> pa.Table:
+        reasons = [reason or None for reason in judged.reasons]
+        table = set_column(judged.table, name, reasons, pa.string())
+        if self.params.stage_column is None:
+            return table
+        stages = [reason and self.planned_name for reason in reasons]
+        return set_column(table, self.params.stage_column, stages, pa.string())
 
     def _find_marked(self, table: pa.Table) -> list[bool]:
         """Return which rows stages before would have dropped."""

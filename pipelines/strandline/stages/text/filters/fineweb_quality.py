@@ -51,7 +51,7 @@ class FinewebQuality(SplittingFilter):
             return find_line_limits(name)
 
     version = "2"
-    added_params: ClassVar[frozenset[str]] = frozenset({"preset"})
+    added_params: ClassVar[frozenset[str]] = SplittingFilter.added_params | {"preset"}
     params: Params
 
     def setup(self) -> None:

@@ -85,7 +85,7 @@ class GopherQuality(SplittingFilter):
             return find_quality_limits(name)
 
     version = "2"
-    added_params: ClassVar[frozenset[str]] = frozenset({"preset"})
+    added_params: ClassVar[frozenset[str]] = SplittingFilter.added_params | {"preset"}
     params: Params
 
     def setup(self) -> None:

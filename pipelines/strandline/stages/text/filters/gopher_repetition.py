@@ -55,7 +55,7 @@ class GopherRepetition(SplittingFilter):
             return find_repetition_limits(name)
 
     version = "2"
-    added_params: ClassVar[frozenset[str]] = frozenset({"preset"})
+    added_params: ClassVar[frozenset[str]] = SplittingFilter.added_params | {"preset"}
     params: Params
 
     def _find_reason(self, text: str) -> str | None:

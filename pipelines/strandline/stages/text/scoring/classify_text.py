@@ -155,7 +155,9 @@ class ClassifyText(ScoringFilter):
             return self._known_labels
 
     params: Params
-    added_params: ClassVar[frozenset[str]] = _OF_NETWORKS | {"tokenizer", "keep_labels"}
+    added_params: ClassVar[frozenset[str]] = (
+        ScoringFilter.added_params | _OF_NETWORKS | {"tokenizer", "keep_labels"}
+    )
     not_fingerprinted: ClassVar[frozenset[str]] = NOT_FINGERPRINTED
 
     @property

@@ -84,9 +84,11 @@ class IdentifyLanguage(RowFilter):
 
     version = "2"
     params: Params
-    added_params: ClassVar[frozenset[str]] = frozenset(
-        {"min_probabilities", "model", "reason_column"}
-    )
+    added_params: ClassVar[frozenset[str]] = RowFilter.added_params | {
+        "min_probabilities",
+        "model",
+        "reason_column",
+    }
     adds_columns = ("language", "language_probability")
 
     def list_needed_columns(self) -> tuple[str, ...]:
