@@ -87,6 +87,52 @@ def test_a_flipped_bit_in_a_page_with_checksums_gives_the_same_rows_or_a_sentenc
     assert is_lossless(path, whole[:position] + bytes([flipped]) + whole[position + 1 :], rows)
 
 
+@given(at=st.floats(0, 1, exclude_max=True), bit=st.integers(0, 7))
+def test_a_flipped_bit_in_a_footer_gives_the_same_rows_or_a_sentence(
+    tmp_path_factory: pytest.TempPathFactory, at: float, bit: int
+) -> None:
+    path = tmp_path_factory.mktemp("parquet") / "a.parquet"
+    whole = write()
+    rows, schema = read(path, whole), pq.read_schema(path)
+    footer = int.from_bytes(whole[-8:-4], "little") + 8
+    position = len(whole) - footer + int(footer * at)
+    flipped = whole[position] ^ (1 << bit)
+    broken = whole[:position] + bytes([flipped]) + whole[position + 1 :]
+    assert is_lossless(path, broken, rows) or schema != pq.read_schema(path)
+
+
+# As they stand in a footer: of the column `n` that it may be null, and its name; then all rows.
+NULLABLE, RENAMED, COUNTED = b"%\x02\x18\x01n", b"%\x02\x18\x01m", b"\x16\xd8\x04\x19"
+
+
+@pytest.mark.parametrize(
+    ("found", "damage", "message"),
+    [
+        (NULLABLE, b"%\x00\x18\x01n", "the footer is damaged: .*level histogram"),
+        (NULLABLE, RENAMED, "row group 0 has other columns than the file"),
+        (NULLABLE, b"%\x02\x18\x01\xff", "a column's name is no UTF-8"),
+        (COUNTED, b"\x16\xd6\x04\x19", "row groups have 300 rows, the file 299"),
+    ],
+)
+def test_a_footer_that_contradicts_itself_is_named(
+    tmp_path: Path, found: bytes, damage: bytes, message: str
+) -> None:
+    whole = write()
+    assert 1 == whole.count(found)
+    with pytest.raises(UnreadableFileError, match=rf"a\.parquet: .*{message}.*; fetch the file"):
+        read(tmp_path / "a.parquet", whole.replace(found, damage))
+
+
+def test_a_page_of_a_kind_that_nobody_knows_is_no_end_of_its_rows(tmp_path: Path) -> None:
+    whole = bytearray(write())
+    (tmp_path / "a.parquet").write_bytes(whole)
+    chunk = pq.read_metadata(tmp_path / "a.parquet").row_group(1).column(0)
+    assert whole[chunk.data_page_offset : chunk.data_page_offset + 2] == b"\x15\x00"
+    whole[chunk.data_page_offset + 1] ^= 1 << 5
+    with pytest.raises(UnreadableFileError, match="row group 1 has 0 of 100 rows"):
+        read(tmp_path / "a.parquet", bytes(whole))
+
+
 @pytest.mark.parametrize("has_index", [False, True])
 def test_two_files_in_one_are_not_read_with_the_pages_of_another(
     tmp_path: Path, *, has_index: bool

@@ -1,22 +1,26 @@
 """Row groups of a Parquet file, with its layout and values checked.
 
 A reader of Parquet goes where the footer sends it, so bytes that are missing or that are of another
-file are read as pages. Here a footer that does not end where the pages end is an error, and so are
-values that Arrow takes from a page without a look. It must not know tasks.
+file are read as pages. Here a footer is an error that does not end where the pages end, contradicts
+itself or counts other rows than there are, and so are values that Arrow takes from a page without a
+look. It must not know tasks.
 """
 
 from __future__ import annotations
 
+import io
 import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import BinaryIO
+from contextlib import suppress
+from typing import BinaryIO, NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 _MAGIC = b"PAR1"
 _TAIL = 8  # bytes of the footer's length and of the last mark
+_ADVICE = "fetch the file again"
 _CHUNK = 1 << 20
 _LARGE_GROUP = 256 << 20
 _BUFFER = 8 << 20  # of each column, so that a store is not asked for every page
@@ -28,6 +32,45 @@ class ParquetDamageError(ValueError):
 
 class NoParquetError(ParquetDamageError):
     """A file that does not begin as Parquet does."""
+
+
+class _Layout(NamedTuple):
+    """What a footer says of its file.
+
+    Attributes:
+        end: where the last page ends.
+        largest: bytes of the row group that has most of them, as they are stored.
+    """
+
+    end: int
+    largest: int
+
+
+class _UnreadError(Exception):
+    """Somebody wants bytes of a file of which the footer alone is looked at."""
+
+
+class _Unread(io.RawIOBase):
+    """A file of some size that nobody may read."""
+
+    def __init__(self, size: int) -> None:
+        self._size, self._at = size, 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._at
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET, /) -> int:
+        self._at = self._size if whence == os.SEEK_END else offset
+        return self._at
+
+    def read(self, size: int = -1, /) -> bytes:
+        raise _UnreadError(size)
 
 
 def open_parquet(stream: BinaryIO) -> pq.ParquetFile:
@@ -42,8 +85,13 @@ def open_parquet(stream: BinaryIO) -> pq.ParquetFile:
         raise NoParquetError("not Parquet")
     footer = _find_footer(stream, size)
     stream.seek(0)
-    parquet = pq.ParquetFile(stream, page_checksum_verification=True)
-    if _find_largest(parquet.metadata) > _LARGE_GROUP:
+    try:
+        parquet = pq.ParquetFile(stream, page_checksum_verification=True)
+        layout = _measure(parquet.metadata, size)
+    except UnicodeDecodeError as error:
+        what = f"a column's name is no UTF-8 ({error})"
+        raise ParquetDamageError(f"the footer is damaged: {what}; {_ADVICE}") from error
+    if layout.largest > _LARGE_GROUP:
         # Else all that is compressed in a group is read before its first row.
         parquet = pq.ParquetFile(
             stream,
@@ -51,7 +99,7 @@ def open_parquet(stream: BinaryIO) -> pq.ParquetFile:
             page_checksum_verification=True,
             buffer_size=_BUFFER,
         )
-    end = _find_end(parquet.metadata)
+    end = layout.end
     if end > footer:
         what = f"pages end at byte {end:,}, after the footer's begin at byte {footer:,}"
         raise ParquetDamageError(f"{what}: bytes are missing; fetch the file again")
@@ -107,6 +155,9 @@ def read_group(
             if table.num_rows:
                 yield from _cut(table, most_bytes)
             at += table.num_rows
+        if at != facts.num_rows:  # a page whose kind is damaged is passed over without a word
+            what = f"row group {group} has {at:,} of {facts.num_rows:,} rows: a page is damaged"
+            raise ParquetDamageError(f"{what}; {_ADVICE}")
     except (pa.ArrowException, OSError, OverflowError) as error:
         # Of a damaged page, and of a value for which Arrow has no room.
         raise ParquetDamageError(f"row group {group}, from row {at:,}: {error}") from error
@@ -141,28 +192,51 @@ def _find_footer(stream: BinaryIO, size: int) -> int:
     return begin
 
 
-def _find_end(metadata: pq.FileMetaData) -> int:
-    """Return where the last page ends."""
-    ends = [len(_MAGIC)]
-    for group in range(metadata.num_row_groups):
-        row_group = metadata.row_group(group)
-        for at in range(row_group.num_columns):
-            chunk = row_group.column(at)
-            begin = chunk.data_page_offset
-            if chunk.has_dictionary_page and chunk.dictionary_page_offset:
-                begin = min(begin, chunk.dictionary_page_offset)
-            ends.append(begin + chunk.total_compressed_size)
-    return max(ends)
+def _measure(metadata: pq.FileMetaData, size: int) -> _Layout:
+    """Return what a footer says of its file, which must agree with itself.
+
+    Nothing else speaks against one that is damaged: a footer has no checksum.
+    """
+    _check_columns(metadata, size)
+    end, largest, rows = len(_MAGIC), 0, 0
+    paths = [metadata.schema.column(at).path for at in range(metadata.num_columns)]
+    for number in range(metadata.num_row_groups):
+        group = metadata.row_group(number)
+        chunks = [group.column(at) for at in range(group.num_columns)]
+        if paths != [chunk.path_in_schema for chunk in chunks]:
+            what = f"row group {number} has other columns than the file"
+            raise ParquetDamageError(f"the footer is damaged: {what}; {_ADVICE}")
+        end = max(end, *map(_find_end, chunks))
+        largest = max(largest, sum(chunk.total_compressed_size for chunk in chunks))
+        rows += group.num_rows
+    if rows != metadata.num_rows:
+        what = f"its row groups have {rows:,} rows, the file {metadata.num_rows:,}"
+        raise ParquetDamageError(f"the footer is damaged: {what}; {_ADVICE}")
+    return _Layout(end, largest)
 
 
-def _find_largest(metadata: pq.FileMetaData) -> int:
-    """Return the bytes of the row group that has most of them, as they are stored."""
-    groups = map(metadata.row_group, range(metadata.num_row_groups))
-    sizes = (
-        sum(group.column(at).total_compressed_size for at in range(group.num_columns))
-        for group in groups
-    )
-    return max(sizes, default=0)
+def _check_columns(metadata: pq.FileMetaData, size: int) -> None:
+    """See that Arrow can say where columns lie.
+
+    Asked for a column whose facts contradict each other, it ends the process; a read that begins
+    by looking at all of them raises instead. Nothing of the file is read here.
+    """
+    if not metadata.num_row_groups:
+        return
+    unread = pq.ParquetFile(_Unread(size), metadata=metadata, pre_buffer=True)
+    try:
+        with suppress(_UnreadError, pa.ArrowNotImplementedError):
+            unread.read_row_groups(range(metadata.num_row_groups), use_threads=False)
+    except (pa.ArrowException, OSError) as error:
+        raise ParquetDamageError(f"the footer is damaged: {error}; {_ADVICE}") from error
+
+
+def _find_end(chunk: pq.ColumnChunkMetaData) -> int:
+    """Return where the last page of a column's part ends."""
+    begin = chunk.data_page_offset
+    if chunk.has_dictionary_page and chunk.dictionary_page_offset:
+        begin = min(begin, chunk.dictionary_page_offset)
+    return int(begin + chunk.total_compressed_size)
 
 
 def _find_joint(stream: BinaryIO, begin: int, end: int) -> int | None:
