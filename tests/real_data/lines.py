@@ -6,6 +6,7 @@ import bz2
 import gzip
 import json
 import lzma
+from pathlib import Path
 
 from material import Case, Json, Sight, complete, fails, put
 
@@ -20,6 +21,11 @@ def _case(words: str, name: str, content: bytes, expected: Sight, **values: obje
     source: Json = {"use": "jsonl-files", "with": {"paths": ["FOLDER/*"]}}
     read: Json = {"use": "read-jsonl", "with": values}
     return Case("lines", words, put(name, content), source, [read], expected)
+
+
+def _put_scores(folder: Path) -> None:
+    for score in ("1", "1.5"):
+        (folder / f"{score}.jsonl").write_bytes(_lines(f'{{"score": {score}}}'))
 
 
 CASES = [
@@ -58,5 +64,24 @@ CASES = [
         _lines(*GOOD) + b'{"text": "a',
         Sight("COMPLETE", 100, {"dropped: not a JSON object": 1}),
         badLines="drop",
+    ),
+    Case(
+        "lines",
+        "1 in one file and 1.5 in the next, a schema inferred",
+        _put_scores,
+        {"use": "jsonl-files", "with": {"paths": ["FOLDER/*"]}},
+        [
+            {"use": "read-jsonl", "with": {"schema": {"infer": 2}}},
+            {"use": "keep-rows", "with": {"where": "score == 1.0 or score == 1.5"}},
+        ],
+        complete(2),
+    ),
+    Case(
+        "lines",
+        "1 in one file and 1.5 in the next, a whole number declared",
+        _put_scores,
+        {"use": "jsonl-files", "with": {"paths": ["FOLDER/*"]}},
+        [{"use": "read-jsonl", "with": {"schema": {"score": "int"}}}],
+        fails("the column 'score' has '1.5', which is no int", 1),
     ),
 ]
