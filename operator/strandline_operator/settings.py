@@ -172,6 +172,11 @@ class Settings(BaseModel):
         default=_LIMITS.preflight_longest,
         description="Longest that such a check may take; the run goes on without it then.",
     )
+    account: Annotated[str, Field(pattern=r"^([a-z0-9-]+/[a-z0-9.-]+)?$")] = Field(
+        default=_LIMITS.account,
+        description="Namespace and name of the operator's service account, which pods of pipelines "
+        "may not have.",
+    )
     attempt_network: Annotated[AttemptNetwork | None, BeforeValidator(_read_json)] = Field(
         default=_LIMITS.attempt_network,
         description="Who may reach the pods of attempts, as JSON; no policy is made with 'null'.",

@@ -75,7 +75,10 @@ def test_users_may_be_left_to_the_platform(helm: Helm) -> None:
 
 def test_the_default_values_leave_the_operator_as_it_comes(helm: Helm) -> None:
     settings, own = parse(flags_of(helm.render())), Settings()
-    changed = {"runtime_image": f"strandline/runtime:{app_version()}"}
+    changed = {
+        "runtime_image": f"strandline/runtime:{app_version()}",
+        "account": f"{RELEASE}/{RELEASE}",
+    }
     assert settings == own.model_copy(update=changed)
 
 
@@ -185,6 +188,16 @@ def test_values_that_mean_nothing_are_refused(helm: Helm, given: str, told: str)
     done = helm.attempt("template", RELEASE, CHART, "--set", given)
     assert done.returncode != 0
     assert told in done.stderr
+
+
+def test_an_operator_beside_others_pipelines_is_refused(helm: Helm) -> None:
+    """Whoever may make pods there would be the operator in the other namespaces."""
+    beside = ("template", RELEASE, CHART, "--namespace", "speech", "--set")
+    done = helm.attempt(*beside, "watchNamespaces={speech,video}")
+    assert done.returncode != 0
+    assert "speech is the operator's own namespace" in done.stderr
+    assert helm.attempt(*beside, "watchNamespaces={speech}").returncode == 0
+    assert helm.attempt(*beside, "watchNamespaces={video,corpora}").returncode == 0
 
 
 def test_names_fit_however_long_the_release_is(helm: Helm) -> None:

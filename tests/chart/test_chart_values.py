@@ -31,6 +31,7 @@ DERIVED = {
     "pod_security": "podSecurity",
     "attempt_network": "attemptNetworkPolicy",
     "read_nodes": "rbac",
+    "account": "serviceAccount",
     "preflight": "preflight",
     "preflight_longest": "preflight",
 }

@@ -13,6 +13,7 @@ from simulated_cluster import SimulatedCluster
 from strandline_api.spec.namespace_defaults import SpecDefaults
 from strandline_api.status.enums import AttemptPhase
 from strandline_api.status.reasons import ConditionType
+from strandline_operator.model.limits import Limits
 from strandline_operator.model.plan import Resource
 from test_observe import look
 
@@ -209,3 +210,47 @@ def test_a_run_under_way_goes_on_without_knowing_them() -> None:
     cluster.settle()
     (status,) = [status for _, status in cluster.attempts.values()]
     assert status.phase is AttemptPhase.RUNNING
+
+
+OWN = "strandline-operator"
+NAMED: list[Body] = [
+    {"serviceAccountName": OWN},
+    {"podTemplate": {"spec": {"serviceAccountName": OWN}}},
+    {"podTemplate": {"spec": {"serviceAccount": OWN}}},
+    {"head": {"podTemplate": {"spec": {"serviceAccountName": OWN}}}},
+    {"workerGroups": [{"name": "cpu", "podTemplate": {"spec": {"serviceAccountName": OWN}}}]},
+]
+
+
+@pytest.mark.parametrize("ray", NAMED)
+@pytest.mark.parametrize("namespace", [NAMESPACE, "other"])
+def test_no_pod_of_a_pipeline_has_the_operators_account(ray: Body, namespace: str) -> None:
+    cluster = SimulatedCluster(limits=Limits(account=f"{namespace}/{OWN}"))
+    cluster.spec["ray"] = {**cluster.spec["ray"], **ray}
+    cluster.settle()
+    condition = cluster.status.find_condition(ConditionType.SUCCEEDED)
+    assert condition is not None
+    is_reserved = namespace == NAMESPACE
+    assert (condition.reason == "AccountReserved") is is_reserved
+    assert bool(cluster.list_of(Resource.RAYJOB)) is not is_reserved
+    if is_reserved:
+        cluster.spec["ray"] = {"workerGroups": [{"name": "cpu"}]}
+        cluster.settle()
+        assert cluster.list_of(Resource.RAYJOB)
+
+
+def test_a_default_of_the_namespace_can_not_give_it_either() -> None:
+    template = {"spec": {"serviceAccountName": OWN}}
+    given = SpecDefaults.model_validate({"ray": {"podTemplate": template}}, by_alias=True)
+    cluster = SimulatedCluster(defaults=given, limits=Limits(account=f"{NAMESPACE}/{OWN}"))
+    cluster.settle()
+    assert cluster.list_of(Resource.RAYJOB) == []
+
+
+@pytest.mark.parametrize("name", [None, "curators"])
+def test_where_it_is_the_namespaces_default_one_another_is_to_be_named(name: str | None) -> None:
+    cluster = SimulatedCluster(limits=Limits(account=f"{NAMESPACE}/default"))
+    if name is not None:
+        cluster.spec["ray"] = {**cluster.spec["ray"], "serviceAccountName": name}
+    cluster.settle()
+    assert bool(cluster.list_of(Resource.RAYJOB)) is (name is not None)

@@ -12,6 +12,7 @@
 - --liveness-port={{ .Values.livenessPort }}
 - {{ printf "--runtime-image=%s" (include "strandline.image" (dict "image" .Values.runtimeImage "chart" .Chart)) | quote }}
 - {{ printf "--pod-security=%s" (toJson (default dict .Values.podSecurity)) | quote }}
+- --account={{ .Release.Namespace }}/{{ include "strandline.serviceAccountName" . }}
 - --read-nodes={{ .Values.rbac.readNodes }}
 - --preflight={{ .Values.preflight.enabled }}
 - --preflight-longest={{ .Values.preflight.longest }}

@@ -66,6 +66,7 @@ class Reason(StrEnum):
 
     CODE_MISSING = "CodeMissing"
     DEFAULTS_UNUSABLE = "DefaultsUnusable"
+    ACCOUNT_RESERVED = "AccountReserved"
 
     WAITS_FOR_PIPELINES = "WaitsForPipelines"
     COMES_AFTER_ITSELF = "ComesAfterItself"
@@ -267,6 +268,10 @@ _REASONS = {
     Reason.DEFAULTS_UNUSABLE: (
         "The namespace's defaults can't be read, and no attempt is made without them.",
         "Correct the ConfigMap; the run goes on by itself.",
+    ),
+    Reason.ACCOUNT_RESERVED: (
+        "Pods of pipelines can't use the operator's own service account.",
+        "Name another one in `ray.serviceAccountName`, or move the pipeline to another namespace.",
     ),
     Reason.WAITS_FOR_PIPELINES: (
         "The run begins when other pipelines have succeeded.",

@@ -36,6 +36,7 @@ class Limits:
         pod_security: users and groups of Ray pods, where the pipeline says nothing of them.
         preflight: pipelines are checked in a Job before a cluster is made, where they say nothing.
         preflight_longest: longest time that such a check may take, from the making of its Job.
+        account: namespace and name of the operator's own service account; empty: not known.
         attempt_network: who may reach an attempt's pods; None: whoever the cluster lets.
     """
 
@@ -57,4 +58,5 @@ class Limits:
     pod_security: PodSecurity = POD_SECURITY
     preflight: bool = False
     preflight_longest: float = 120.0
+    account: str = ""
     attempt_network: AttemptNetwork | None = None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from strandline_api.status.reasons import Reason
@@ -56,6 +56,34 @@ def find_unusable_defaults(given: Pass) -> Block | None:
     """
     problem = given.view.defaults_problem
     return Block(Reason.DEFAULTS_UNUSABLE, problem) if problem else None
+
+
+def find_reserved_account(given: Pass) -> Block | None:
+    """Find that pods of the pipeline would have the operator's own account.
+
+    Whoever may write a pipeline beside the operator would be the operator in all other namespaces.
+    """
+    namespace, _, name = given.limits.account.partition("/")
+    if not name or given.view.pipeline.meta.namespace != namespace:
+        return None
+    ray = given.spec.ray
+    accounts = set(_list_accounts(ray.model_dump(mode="json", by_alias=True)))
+    # Pods that name none have the namespace's default one.
+    accounts |= set() if ray.service_account_name else {"default"}
+    return Block(Reason.ACCOUNT_RESERVED, name) if name in accounts else None
+
+
+def _list_accounts(value: object) -> Iterator[str]:
+    """Yield the service accounts that are named at any depth."""
+    if isinstance(value, Mapping):
+        for key, inner in value.items():
+            if key in {"serviceAccountName", "serviceAccount"} and isinstance(inner, str):
+                yield inner
+            else:
+                yield from _list_accounts(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _list_accounts(inner)
 
 
 def describe_refusal(refusal: Refusal) -> str:

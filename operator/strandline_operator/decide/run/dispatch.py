@@ -16,7 +16,11 @@ from strandline_api.status.reasons import Reason
 from strandline_operator.decide.attempts.fallback import list_on_demand
 from strandline_operator.decide.obstacles.code import find_missing_code
 from strandline_operator.decide.obstacles.namesakes import find_namesakes
-from strandline_operator.decide.obstacles.obstacles import Block, find_unusable_defaults
+from strandline_operator.decide.obstacles.obstacles import (
+    Block,
+    find_reserved_account,
+    find_unusable_defaults,
+)
 from strandline_operator.decide.obstacles.output import examine_storage, find_unusable_storage
 from strandline_operator.decide.obstacles.predecessors import (
     find_absent_inputs,
@@ -45,6 +49,7 @@ Obstacle = Callable[[Pass], Block | None]
 # No attempt is made while one of these stands; the first is told.
 _BEFORE_ATTEMPT: tuple[Obstacle, ...] = (
     find_unusable_defaults,
+    find_reserved_account,
     find_unusable_storage,
     find_namesakes,
     find_missing_code,
@@ -193,6 +198,7 @@ def _describe_remains(given: Pass, reason: Reason) -> Block | None:
 # No RayJob is made while one of these stands; the first is told.
 _BEFORE_LAUNCH: tuple[Obstacle, ...] = (
     find_unusable_defaults,
+    find_reserved_account,
     find_namesakes,
     find_missing_code,
     find_absent_inputs,
