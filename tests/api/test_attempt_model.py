@@ -64,6 +64,7 @@ FULL_STATUS: dict[str, Any] = {
     "phase": "Failed",
     "rayJob": {"name": "corpus-2", "uid": "u3"},
     "rayCluster": "corpus-2-x7k2p",
+    "config": {"name": "corpus-2", "digest": "0123456789abcdef0123456789abcdef"},
     "startTime": "2026-11-21T10:00:00Z",
     "runningTime": "2026-11-21T10:01:00Z",
     "jobStartTime": "2026-11-21T10:00:58Z",

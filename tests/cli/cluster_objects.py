@@ -11,6 +11,7 @@ from strandline.cli.cluster.objects import (
     read_cluster_attempt,
     read_cluster_pipeline,
 )
+from strandline_api.spec.pod_paths import digest_config
 from strandline_operator.model.plan import Resource
 
 Json = dict[str, Any]
@@ -49,13 +50,16 @@ def make_pipeline_object(*, suspend: bool = False, **status: Any) -> Json:
     }
 
 
-def make_attempt_object(number: int = 1, **status: Any) -> Json:
-    """An attempt of that pipeline."""
+def make_attempt_object(number: int = 1, *, config: Json | None = None, **status: Any) -> Json:
+    """An attempt of that pipeline, whose ConfigMap is that of `make_config` or another one."""
+    digest = digest_config((make_config() if config is None else config)["data"])
     return {
         "metadata": {"name": f"corpus-{number}", "namespace": "team"},
         "spec": {"number": number, "run": "first", "trigger": "Run"},
-        "status": status
-        or {"phase": "Succeeded", "isFrozen": True, "endTime": "2026-11-24T10:05:00Z"},
+        "status": (
+            status or {"phase": "Succeeded", "isFrozen": True, "endTime": "2026-11-24T10:05:00Z"}
+        )
+        | {"config": {"name": f"corpus-{number}", "digest": digest}},
     }
 
 

@@ -279,3 +279,38 @@ def test_outputs_at_a_url_are_named() -> None:
     assert find_output(document) == "s3://a/b"
     with pytest.raises(NotCopiedError, match="at s3://a/b, not on a claim"):
         locate_copy(read_pipeline_object(), document, "output")
+
+
+def test_whoever_asks_lends_the_pod_no_right_over_a_node() -> None:
+    """They may have rights that the pipeline's author has not."""
+    template = {
+        "spec": {
+            "hostPID": True,
+            "hostNetwork": True,
+            "volumes": [
+                {"name": "node", "hostPath": {"path": "/"}},
+                {"name": "words", "emptyDir": {}},
+            ],
+            "containers": [
+                {
+                    "name": "ray-head",
+                    "securityContext": {"privileged": True, "runAsUser": 7},
+                    "volumeMounts": [
+                        {"name": "node", "mountPath": "/node"},
+                        {"name": "words", "mountPath": "/words"},
+                    ],
+                }
+            ],
+        }
+    }
+    ray = {"workerGroups": [{"name": "cpu"}], "head": {"podTemplate": template}}
+    pod = pod_of(render(ray=ray))
+    assert not {"hostPID", "hostNetwork"} & pod.keys()
+    (container,) = pod["containers"]
+    security = container["securityContext"]
+    assert "privileged" not in security
+    assert (security["runAsUser"], security["allowPrivilegeEscalation"]) == (7, False)
+    assert security["capabilities"] == {"drop": ["ALL"]}
+    assert not any("hostPath" in volume for volume in pod["volumes"])
+    assert "/words" in mounts_of({"spec": {"template": {"spec": pod}}})
+    assert "/node" not in mounts_of({"spec": {"template": {"spec": pod}}})

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tomllib
 from pathlib import Path
+from typing import Any
 
 import click
 import pytest
@@ -121,6 +122,8 @@ def test_a_card_is_written_beside_the_outputs_unless_it_is_wanted_here(
 ) -> None:
     config = make_config(storage={"output": {"claimName": "shared"}})
     kubectl.answer("get configmap corpus-1", config)
+    attempt = make_attempt_object(config=config)
+    kubectl.answer("get curationattempts.strandline.dev corpus-1", attempt)
     assert ask("card", "corpus", "--license", "mit").exit_code == 0
     assert ask("card", "corpus", "--out", "-").exit_code == 0
     writable = [
@@ -167,7 +170,11 @@ def test_waiting_ends_with_the_run(kubectl: FakeKubectl, ask: Call) -> None:
 
 
 def test_attempts_are_listed(kubectl: FakeKubectl, ask: Call) -> None:
-    ended = {"phase": "Failed", "cause": "OOMKilled", "startTime": "2026-11-24T10:00:00Z"}
+    ended: dict[str, Any] = {
+        "phase": "Failed",
+        "cause": "OOMKilled",
+        "startTime": "2026-11-24T10:00:00Z",
+    }
     items = [make_attempt_object(2, phase="Running"), make_attempt_object(1, **ended)]
     kubectl.answer("get curationattempts.strandline.dev -l", {"items": items})
     lines = ask("attempts", "corpus").stdout.splitlines()
@@ -218,7 +225,7 @@ def test_bad_input_gets_a_sentence(
     ("pattern", "answer", "code", "told"),
     [
         (PIPELINE, make_pipeline_object(attempt=0), 64, "has made no attempt yet"),
-        ("get configmap", {"data": {"pipeline.yaml": "{}"}}, 64, "operator is older"),
+        ("get configmap", {"data": {"pipeline.yaml": "{}"}}, 64, "somebody has replaced it"),
         (
             "get pods|job-name",
             {
@@ -237,6 +244,41 @@ def test_what_can_not_be_run_says_why(
     kubectl.answer(pattern, answer)
     result = ask("verify", "corpus")
     assert (result.exit_code, told in result.stderr) == (code, True), result.stderr
+
+
+def test_a_pod_is_taken_from_no_config_map_but_the_operators(
+    kubectl: FakeKubectl, ask: Call
+) -> None:
+    """Whoever may write ConfigMaps would have a pod run in the name of who asks."""
+    config = make_config()
+    head = json.loads(config["data"]["head.json"]) | {"hostPID": True, "serviceAccountName": "root"}
+    replaced = {**config, "data": {**config["data"], "head.json": json.dumps(head)}}
+    kubectl.answer("get configmap corpus-1", replaced)
+    result = ask("verify", "corpus")
+    assert (result.exit_code, kubectl.created) == (64, [])
+    assert "ConfigMap corpus-1 is not what the operator wrote" in result.stderr
+
+
+def test_an_attempt_of_an_older_operator_does_not_tell_whose_a_config_map_is(
+    kubectl: FakeKubectl, ask: Call
+) -> None:
+    attempt = make_attempt_object()
+    del attempt["status"]["config"]
+    kubectl.answer("get curationattempts.strandline.dev corpus-1", attempt)
+    result = ask("verify", "corpus")
+    assert (result.exit_code, kubectl.created) == (64, [])
+    assert "retry once with a newer operator" in result.stderr
+
+
+def test_a_head_without_a_template_is_taken_from_its_pod_alone(
+    kubectl: FakeKubectl, ask: Call
+) -> None:
+    config = {"data": {"pipeline.yaml": "{}"}}
+    kubectl.answer("get configmap", config)
+    attempt = make_attempt_object(config=config)
+    kubectl.answer("get curationattempts.strandline.dev corpus-1", attempt)
+    result = ask("verify", "corpus")
+    assert (result.exit_code, "operator is older" in result.stderr) == (64, True)
 
 
 def test_a_log_that_breaks_off_is_no_answer(kubectl: FakeKubectl, ask: Call) -> None:

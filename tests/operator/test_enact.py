@@ -182,6 +182,22 @@ def test_what_belongs_to_another_is_refused(api: FakeApi, pipeline: Body) -> Non
     assert api.store.list(Resource.PIPELINE)[0]["metadata"]["finalizers"] == [FINALIZER]
 
 
+def test_what_has_other_content_is_not_taken_for_what_is_to_be_made(
+    api: FakeApi, pipeline: Body
+) -> None:
+    """The driver would run what somebody else has put there."""
+
+    def exact(manifest: Body) -> Create:
+        return Create(Resource.CONFIG_MAP, manifest, is_exact=True)
+
+    api.store.create(Resource.CONFIG_MAP, NAMESPACE, {**spell_config(pipeline), "data": {"a": "1"}})
+    wanted = {**spell_config(pipeline), "data": {"a": "2"}}
+    (refusal,) = carry_out(api, PassPlan(actions=(exact(wanted),))).refusals
+    assert refusal.message == "corpus-1 exists with other content than this attempt's; delete it"
+    wanted["data"] = {"a": "1"}
+    assert carry_out(api, PassPlan(actions=(exact(wanted),))).refusals == []
+
+
 def test_what_is_made_whole_or_not_at_all_is_refused_where_a_field_is_not_known(
     api: FakeApi, pipeline: Body
 ) -> None:

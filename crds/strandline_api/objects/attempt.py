@@ -132,6 +132,15 @@ class PipelineReference(Record):
     uid: Annotated[str, Field(max_length=128)] = Field(default="", description="Uid of the object.")
 
 
+class ConfigRecord(Record):
+    """A ConfigMap as the operator wrote it."""
+
+    name: Name = Field(default="", description="Name of the ConfigMap.")
+    digest: Annotated[str, Field(max_length=32)] = Field(
+        default="", description="Digest of its data, 32 hexadecimal digits."
+    )
+
+
 class EvidenceRecord(Record):
     """One sight of an attempt's end."""
 
@@ -287,6 +296,13 @@ class AttemptStatus(Record):
         description=(
             "The driver's whole log on the ledger's volume, in the folder of the pipeline, such "
             "as 'logs/20251125T071100.123Z.log'. Empty where none is known."
+        ),
+    )
+    config: ConfigRecord | None = Field(
+        default=None,
+        description=(
+            "The ConfigMap that the operator made for the attempt. `kubectl strandline` takes a "
+            "pod from no other."
         ),
     )
     is_frozen: bool = Field(

@@ -4,6 +4,9 @@ The operator renders them from this, and whoever adds something is told here, be
 made, that a name is taken. This room must not know how a pod is spelled.
 """
 
+import json
+from collections.abc import Mapping
+from hashlib import blake2b
 from typing import Final
 
 HEAD_CONTAINER: Final = "ray-head"
@@ -47,3 +50,9 @@ VOLUME_NAMES: Final = (
     "shared-mem",
 )
 VARIABLE_PREFIXES: Final = ("STRANDLINE_", "RAY_")
+
+
+def digest_config(data: Mapping[str, str]) -> str:
+    """Return what stands for an attempt's ConfigMap, so that another of its name is known."""
+    text = json.dumps(dict(data), sort_keys=True, separators=(",", ":"))
+    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()

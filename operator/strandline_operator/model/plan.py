@@ -41,11 +41,13 @@ class Create:
 
     Attributes:
         is_strict: a field that the server does not know is refused, instead of left out.
+        is_exact: one that exists and has other data is not this one.
     """
 
     resource: Resource
     manifest: Manifest
     is_strict: bool = False
+    is_exact: bool = False
 
 
 @dataclass(frozen=True, slots=True)

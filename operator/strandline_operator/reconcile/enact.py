@@ -255,6 +255,10 @@ class _Hand:
         if not is_ours(action.manifest, existing):
             message = f"{name} exists and belongs to something else"
             self._refuse(action.resource, name, _CONFLICT, message)
+        elif action.is_exact and action.manifest.get("data") != existing.get("data"):
+            # The driver would run what somebody else has put there.
+            message = f"{name} exists with other content than this attempt's; delete it"
+            self._refuse(action.resource, name, _CONFLICT, message)
         else:
             self.done.answers.append((action.resource, existing))
 

@@ -48,7 +48,7 @@ class Order:
     """One attempt to be made.
 
     Attributes:
-        name: of the attempt's object; its ConfigMap has the same.
+        name: of the attempt's object.
         rayjob: name of its RayJob.
         uid: of the attempt's object.
         pipeline, pipeline_uid: name and uid of the pipeline.
@@ -60,6 +60,7 @@ class Order:
         inputs: what it reads of other pipelines.
         run: name of its run; empty: the spec's.
         on_demand: head and groups that use nodes on demand instead of spot nodes.
+        config: name of its ConfigMap; empty: that of the attempt.
     """
 
     name: str
@@ -79,6 +80,12 @@ class Order:
     inputs: Mapping[Reference, Input] = field(default_factory=dict)
     run: str = ""
     on_demand: frozenset[str] = frozenset()
+    config: str = ""
+
+    @property
+    def config_name(self) -> str:
+        """The name of the attempt's ConfigMap."""
+        return self.config or self.name
 
     @property
     def input_claims(self) -> tuple[str, ...]:

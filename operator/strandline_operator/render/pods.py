@@ -161,7 +161,7 @@ def render_head(order: Order) -> Template:
         *_output_volume(order),
         *_input_volumes(order),
         {"name": "ledger", "persistentVolumeClaim": {"claimName": order.claim}},
-        {"name": "pipeline", "configMap": {"name": order.name}},
+        {"name": "pipeline", "configMap": {"name": order.config_name}},
         *render_volumes(order.spec.ray),
     ]
     container = add_to_container(container, order.spec.ray)

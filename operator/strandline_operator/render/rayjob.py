@@ -69,7 +69,7 @@ def render_config(order: Order) -> Manifest:
     return {
         "apiVersion": "v1",
         "kind": "ConfigMap",
-        "metadata": _metadata(order, order.name),
+        "metadata": _metadata(order, order.config_name),
         "data": data,
         "immutable": True,
     }

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from dataclasses import replace
 
 from strandline_api.names import FINALIZER, name_attempt, name_claim, name_rayjob
-from strandline_api.objects.attempt import AttemptSpec, AttemptStatus
+from strandline_api.objects.attempt import AttemptSpec, AttemptStatus, ConfigRecord
 from strandline_api.outcome.causes import Cause
+from strandline_api.spec.pod_paths import MANIFEST, digest_config
 from strandline_api.status.enums import Trigger
 from strandline_api.status.event_reasons import EventReason
 from strandline_api.status.pipeline_status import PipelineStatus
@@ -45,6 +47,8 @@ from strandline_operator.render.rayjob import (
     render_rayjob,
 )
 
+_Rendered = tuple[Resource, Manifest]
+_LONGEST_CONFIG = 240  # characters of an attempt's name that its ConfigMap's begins with
 Obstacle = Callable[[Pass], Block | None]
 # No attempt is made while one of these stands; the first is told.
 _BEFORE_ATTEMPT: tuple[Obstacle, ...] = (
@@ -165,8 +169,39 @@ def launch(given: Pass, scene: Scene) -> Verdict:
     # What was refused or is in the way mostly stays so for a while.
     is_long = given.view.refusals or given.view.namesakes
     pause = given.limits.pull_interval if is_long else given.limits.settle
-    actions = () if block is not None else _list_objects(given, scene)
-    return Verdict(block=block, actions=actions, wakes=(given.now + pause,))
+    if block is not None:
+        return Verdict(block=block, wakes=(given.now + pause,))
+    attempt, manifests = _settle_config(given, scene.attempt)
+    is_noted = attempt.status == scene.attempt.status
+    attempts = {} if is_noted else {attempt.meta.name: attempt.status}
+    actions = _list_objects(manifests)
+    return Verdict(attempts=attempts, actions=actions, wakes=(given.now + pause,))
+
+
+def _settle_config(given: Pass, attempt: AttemptObject) -> tuple[AttemptObject, list[_Rendered]]:
+    """Return the attempt with its ConfigMap noted, and all that it is made of.
+
+    After an edit, such as one that mends a RayJob which was refused, it is another ConfigMap: what
+    is made can't be changed, and the driver must not read what the spec was before.
+    """
+    manifests = list_manifests(given, attempt)
+    made, known = _read_config(manifests), attempt.status.config
+    if known is not None and known != made:
+        name = f"{attempt.meta.name[:_LONGEST_CONFIG]}-{made.digest[:8]}"
+        attempt = _note_config(attempt, ConfigRecord(name=name))
+        manifests = list_manifests(given, attempt)
+        made = _read_config(manifests)
+    return _note_config(attempt, made), manifests
+
+
+def _note_config(attempt: AttemptObject, config: ConfigRecord) -> AttemptObject:
+    return replace(attempt, status=attempt.status.model_copy(update={"config": config}))
+
+
+def _read_config(manifests: Iterable[_Rendered]) -> ConfigRecord:
+    """Return the first ConfigMap: the one that the driver and commands read."""
+    config = next(manifest for kind, manifest in manifests if kind is Resource.CONFIG_MAP)
+    return ConfigRecord(name=config["metadata"]["name"], digest=digest_config(config["data"]))
 
 
 def is_launchable(scene: Scene) -> bool:
@@ -207,19 +242,24 @@ _BEFORE_LAUNCH: tuple[Obstacle, ...] = (
 )
 
 
-def _list_objects(given: Pass, scene: Scene) -> tuple[Action, ...]:
+def _list_objects(manifests: Iterable[_Rendered]) -> tuple[Action, ...]:
     """Return an attempt's objects, the RayJob last: its pods mount the others.
 
     The policy stands before there is a pod, so no port is open for a moment.
     """
     # A KubeRay that does not know an option would run the attempt with open doors.
     return tuple(
-        Create(kind, manifest, is_strict=kind is Resource.RAYJOB and has_options(manifest))
-        for kind, manifest in list_manifests(given, scene.attempt)
+        Create(
+            kind,
+            manifest,
+            is_strict=kind is Resource.RAYJOB and has_options(manifest),
+            is_exact=kind is Resource.CONFIG_MAP and MANIFEST in manifest["data"],
+        )
+        for kind, manifest in manifests
     )
 
 
-def list_manifests(given: Pass, attempt: AttemptObject) -> list[tuple[Resource, Manifest]]:
+def list_manifests(given: Pass, attempt: AttemptObject) -> list[_Rendered]:
     """Return what an attempt is made of, with its kinds, in the order in which it is made."""
     order = _make_order(given, attempt)
     rendered = (
@@ -253,6 +293,7 @@ def _make_order(given: Pass, attempt: AttemptObject) -> Order:
         inputs=list_inputs(given),
         run=attempt.spec.run,
         on_demand=frozenset(attempt.spec.on_demand),
+        config=attempt.status.config.name if attempt.status.config else "",
     )
 
 

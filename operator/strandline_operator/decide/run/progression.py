@@ -53,8 +53,11 @@ def follow_newest(given: Pass, standing: PassState) -> Verdict:
     # An attempt that is ended anyway need not be looked at when the run's time is over.
     ends_at = find_run_end(given, standing.status) if stop is None else None
     step = follow(scene, stop, find_hold(given, standing))
+    # What it was launched with a moment ago, in this pass, is not in what was read.
+    config = standing.newest.status.config if standing.newest else None
+    status = step.status.model_copy(update={"config": config or step.status.config})
     return Verdict(
-        attempts={scene.attempt.meta.name: step.status},
+        attempts={scene.attempt.meta.name: status},
         actions=step.actions,
         wakes=(ends_at, step.wake_at),
         block=step.block,

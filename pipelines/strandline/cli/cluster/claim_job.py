@@ -29,7 +29,7 @@ from strandline.cli.cluster.waiting import PodState, read_pod
 from strandline.plan.errors import StrandlineError
 from strandline_api.names import name_attempt
 from strandline_api.outcome.exit_codes import ExitCode
-from strandline_api.spec.pod_paths import HEAD_TEMPLATE, MANIFEST
+from strandline_api.spec.pod_paths import HEAD_TEMPLATE, MANIFEST, digest_config
 
 _ALIVE = "--field-selector=status.phase!=Succeeded,status.phase!=Failed"
 _LOOK_SECONDS, _QUIET_SECONDS, _END_SECONDS = 1.0, 10.0, 60.0
@@ -37,6 +37,12 @@ _LOOK_SECONDS, _QUIET_SECONDS, _END_SECONDS = 1.0, 10.0, 60.0
 
 class NothingRunError(StrandlineError):
     """No attempt was made, so there is nothing on the claim."""
+
+    exit_code = ExitCode.BAD_SPEC
+
+
+class ForeignConfigError(StrandlineError):
+    """What tells which pod had the claim is not what the operator wrote."""
 
     exit_code = ExitCode.BAD_SPEC
 
@@ -167,13 +173,13 @@ def find_volumes(session: ClusterSession, pipeline: ClusterPipeline) -> Volumes:
 
     Raises:
         NothingRunError: there was no attempt.
+        ForeignConfigError: somebody else has written which volumes it had.
         StrandlineError: nothing tells which volumes it had.
     """
     if not pipeline.status.attempt:
         msg = f"{pipeline.name} has made no attempt yet, so there is nothing to look at"
         raise NothingRunError(msg)
-    config = name_attempt(pipeline.name, pipeline.status.attempt)
-    data = session.kubectl.get("configmap", config).get("data") or {}
+    config, data = _read_config(session, pipeline)
     holders = _list_holders(session, pipeline)
     if HEAD_TEMPLATE in data:
         head = json.loads(data[HEAD_TEMPLATE])
@@ -187,6 +193,28 @@ def find_volumes(session: ClusterSession, pipeline: ClusterPipeline) -> Volumes:
         )
         raise NothingRunError(msg)
     return Volumes(json.loads(data[MANIFEST]), head, holders)
+
+
+def _read_config(
+    session: ClusterSession, pipeline: ClusterPipeline
+) -> tuple[str, Mapping[str, str]]:
+    """Return name and data of the ConfigMap that the operator made for the latest attempt.
+
+    Who may write ConfigMaps may replace it, and the pod would run in the name of who asks.
+    """
+    attempt = session.find_attempt(pipeline)
+    if attempt is None or attempt.status.config is None:
+        name = name_attempt(pipeline.name, pipeline.status.attempt)
+        raise ForeignConfigError(
+            f"nothing tells which ConfigMap the operator made for attempt {name}: it is older than "
+            "this command, or gone; retry once with a newer operator"
+        )
+    config, digest = attempt.status.config.name, attempt.status.config.digest
+    data = session.kubectl.get("configmap", config).get("data") or {}
+    if digest != digest_config(data):
+        msg = f"ConfigMap {config} is not what the operator wrote; somebody has replaced it"
+        raise ForeignConfigError(msg)
+    return config, data
 
 
 @contextmanager

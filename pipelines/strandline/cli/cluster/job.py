@@ -1,15 +1,15 @@
 """The Job that runs a command where a pipeline's volumes are. Pure: a manifest from an order.
 
 Its pod is the head's as the operator rendered it, so that user, volumes, variables and code are
-the run's own; but it starts no Ray, gets no rights, and belongs to no attempt. An operator finds
-pods of attempts by labels that it therefore must not have.
+the run's own; but it starts no Ray, gets no rights and no folder of a node, and is of no attempt.
+An operator finds pods of attempts by labels that it therefore must not have.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from strandline.cli.cluster.objects import ClusterPipeline
@@ -40,7 +40,18 @@ _KEPT = (
     "dnsPolicy",
     "dnsConfig",
 )
-_CONTAINER_KEPT = ("image", "imagePullPolicy", "envFrom", "securityContext")
+_CONTAINER_KEPT = ("image", "imagePullPolicy", "envFrom")
+# Who asks may have rights that the pipeline's author has not: no more than to read and write files.
+_SECURITY_KEPT = (
+    "runAsUser",
+    "runAsGroup",
+    "runAsNonRoot",
+    "readOnlyRootFilesystem",
+    "seccompProfile",
+    "seLinuxOptions",
+)
+_CONFINED = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
+_OF_NODES = "hostPath"
 _CODE_CONTAINER = "strandline-code"
 _RESOURCES = {
     "requests": {"cpu": "250m", "memory": "512Mi"},
@@ -115,8 +126,10 @@ def render_job(order: JobOrder) -> dict[str, Any]:
 def _render_pod(order: JobOrder) -> dict[str, Any]:
     head = order.head
     ray = next(each for each in head["containers"] if each["name"] == HEAD_CONTAINER)
+    volumes = [each for each in head.get("volumes") or () if _OF_NODES not in each]
+    order = replace(order, head={**head, "volumes": volumes})
     fetching = [
-        _drop_drivers(each)
+        {**_drop_drivers(order, each), "securityContext": _confine(each)}
         for each in head.get("initContainers") or ()
         if each["name"] == _CODE_CONTAINER
     ]
@@ -130,34 +143,44 @@ def _render_pod(order: JobOrder) -> dict[str, Any]:
         "affinity": _pin(order.placement.node) or _keep_affinity(head),
         "initContainers": fetching,
         "containers": [container],
-        "volumes": [each for each in head.get("volumes") or () if each["name"] in mounted],
+        "volumes": [each for each in volumes if each["name"] in mounted],
     }
     return {name: value for name, value in pod.items() if value not in ({}, [])}
 
 
 def _render_container(order: JobOrder, ray: Mapping[str, Any]) -> dict[str, Any]:
-    env = [*_drop_drivers(ray)["env"]]
+    own = _drop_drivers(order, ray)
+    env = [*own["env"]]
     if order.width is not None:
         env = [each for each in env if each["name"] != "COLUMNS"]
         env.append({"name": "COLUMNS", "value": str(order.width)})
     return {
         "name": CONTAINER,
         **{name: ray[name] for name in _CONTAINER_KEPT if name in ray},
+        "securityContext": _confine(ray),
         # Kubernetes would put variables in the place of `$(…)`.
         "command": [word.replace("$(", "$$(") for word in order.words],
         "env": env,
         "resources": _RESOURCES,
         "volumeMounts": [
             _mount(mount, order.placement)
-            for mount in ray.get("volumeMounts") or ()
+            for mount in own["volumeMounts"]
             if mount["mountPath"] != _ATTACHED
         ],
     }
 
 
-def _drop_drivers(container: Mapping[str, Any]) -> dict[str, Any]:
+def _drop_drivers(order: JobOrder, container: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a container without what is the driver's own, and without what it can't mount."""
     env = [each for each in container.get("env") or () if each["name"] not in DRIVERS_OWN]
-    return {**container, "env": env, "volumeMounts": container.get("volumeMounts") or []}
+    known = {volume["name"] for volume in order.head["volumes"]}
+    mounts = [each for each in container.get("volumeMounts") or () if each["name"] in known]
+    return {**container, "env": env, "volumeMounts": mounts}
+
+
+def _confine(container: Mapping[str, Any]) -> dict[str, Any]:
+    given = container.get("securityContext") or {}
+    return {name: given[name] for name in _SECURITY_KEPT if name in given} | _CONFINED
 
 
 def _mount(mount: Mapping[str, Any], placement: JobPlacement) -> dict[str, Any]:

@@ -1,0 +1,37 @@
+"""The ConfigMap of an attempt: what its driver reads, and what commands take their pod from."""
+
+from __future__ import annotations
+
+from simulated_cluster import SimulatedCluster
+from strandline_api.spec.pod_paths import digest_config
+from strandline_operator.model.plan import Resource
+from strandline_operator.model.view import Refusal
+
+
+def test_after_an_edit_the_driver_reads_what_the_spec_is_by_then() -> None:
+    """What was made for a RayJob that was refused can't be changed, and is not what is meant."""
+    cluster = SimulatedCluster()
+    words = "spec.rayClusterSpec: Invalid value"
+    cluster.refused[Resource.RAYJOB] = Refusal(Resource.RAYJOB, "corpus-1", 422, words)
+    cluster.settle()
+    cluster.refused.clear()
+    cluster.edit(sink={"use": "csv"})
+    cluster.settle()
+    (rayjob,) = cluster.list_of(Resource.RAYJOB)
+    head = rayjob["spec"]["rayClusterSpec"]["headGroupSpec"]["template"]["spec"]
+    (name,) = {each["configMap"]["name"] for each in head["volumes"] if "configMap" in each}
+    made = {body["metadata"]["name"]: body["data"] for body in cluster.list_of(Resource.CONFIG_MAP)}
+    assert name != "corpus-1"
+    assert '"use": "csv"' in made[name]["pipeline.yaml"]
+    ((_, status),) = cluster.attempts.values()
+    assert status.config is not None
+    assert (status.config.name, status.config.digest) == (name, digest_config(made[name]))
+
+
+def test_the_attempt_says_which_config_map_was_made_for_it() -> None:
+    cluster = SimulatedCluster()
+    cluster.settle()
+    ((_, status),) = cluster.attempts.values()
+    (config,) = cluster.list_of(Resource.CONFIG_MAP)
+    assert status.config is not None
+    assert (status.config.name, status.config.digest) == ("corpus-1", digest_config(config["data"]))
