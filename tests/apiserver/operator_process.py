@@ -61,6 +61,11 @@ class OperatorProcess:
             )
 
     @property
+    def pid(self) -> int:
+        """The process of its last start."""
+        return self._process.pid
+
+    @property
     def is_alive(self) -> bool:
         """Whether it runs.
 

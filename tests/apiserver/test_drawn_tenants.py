@@ -1,0 +1,41 @@
+"""Whatever a tenant does in a namespace, the operator stays well and other namespaces go on."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+
+import psutil
+import pytest
+
+from api_server import ApiServer
+from hostile_moves import Tenant
+from kube_client import KubeClient
+from operator_process import run_operator
+from test_hostile_tenants import is_dispatched, is_well, make_pipeline
+
+ROUNDS, MOVES = 4, 25
+# Of a tenant's objects, each of a megabyte and more, this much is kept at most.
+MOST_BYTES = 600 << 20
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_whatever_a_tenant_does_others_go_on(
+    api_server: ApiServer, client: KubeClient, namespace: str, tmp_path: Path, seed: int
+) -> None:
+    tenant = Tenant(client, namespace, seed)
+    with run_operator(api_server.kubeconfig, tmp_path) as operator:
+        operator.wait_for(lambda: is_well(operator))
+        for number in range(ROUNDS):
+            for _ in range(MOVES):
+                tenant.move()
+            other = f"{namespace}-{number}"
+            client.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": other}})
+            client.create(make_pipeline("sound"), other)
+            operator.wait_for(partial(is_dispatched, client, other))
+            assert operator.ask("healthz")[0] == 200
+            assert operator.ask("metrics")[0] == 200
+        assert psutil.Process(operator.pid).memory_info().rss < MOST_BYTES
+        assert tenant.taken > tenant.refused / 4
+        assert operator.stop() == 0
+    assert operator.faults == []
