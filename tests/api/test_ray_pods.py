@@ -237,6 +237,15 @@ def test_kuberay_makes_the_submitters_container_in_a_sidecar() -> None:
             template_of({"name": "wait"}, kind="initContainers"),
             "there are none to change; one of your own needs an 'image'",
         ),
+        (template_of({"name": "ray-head", "env": "A=1"}), "containers[0].env: must be a list"),
+        (template_of({"name": "ray-head", "env": ["A"]}), "env[0]: must be an object"),
+        (template_of({"name": "ray-head", "env": [{"value": "1"}]}), "env[0]: needs a 'name'"),
+        (template_of({"name": "ray-head", "volumeMounts": [{"name": "a"}]}), "'mountPath'"),
+        (template_of({"name": "ray-head", "resources": []}), "resources: must be an object"),
+        ({"spec": {"nodeSelector": {"a": 1}}}, "nodeSelector: must be an object of texts"),
+        ({"spec": {"volumes": [{"emptyDir": {}}]}}, "spec.volumes[0]: needs a 'name'"),
+        ({"spec": {"serviceAccountName": 5}}, "serviceAccountName: must be a text"),
+        ({"metadata": {"labels": ["a"]}}, "metadata.labels: must be an object of texts"),
     ],
 )
 def test_a_template_of_another_shape_is_refused(template: dict[str, Any], said: str) -> None:

@@ -68,14 +68,14 @@ class Tenant:
 
     def _nest(self) -> str:
         levels, (begin, end) = (
-            self._draw.choice((3, 70, 1500, 9000)),
+            self._draw.choice((70, 1500, 4000, 9000)),
             self._draw.choice((('{"a":', "}"), ("[", "]"))),
         )
         return begin * levels + "1" + end * levels
 
     def _odd(self, depth: int = 3) -> Any:
-        kind = self._draw.randrange(9)
-        if kind == 0:
+        kind = self._draw.randrange(10)
+        if kind in {0, 9}:
             return "DEEP"
         if kind == 1:
             return "y" * self._draw.choice((64, 5_000, LARGE))
@@ -90,7 +90,7 @@ class Tenant:
     def _write_pipeline(self) -> None:
         ray: Json = {"workerGroups": [{"name": "cpu"}]}
         spec: Json = {"source": {"use": "files"}, "sink": {"use": "jsonl"}, "ray": ray}
-        for _ in range(self._draw.randrange(1, 4)):
+        for _ in range(self._draw.randrange(1, 3)):
             at = self._draw.randrange(7)
             if at == 0:
                 spec["source"]["with"] = {"paths": self._odd()}

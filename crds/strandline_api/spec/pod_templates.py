@@ -150,11 +150,75 @@ def _list_misfits(template: Mapping[str, Any], fitting: Sequence[str]) -> Iterat
             yield Misfit(part, "must be an object")
             return
     spec = template.get("spec", {})
+    yield from _list_odd(template.get("metadata", {}), _OF_METADATA, "metadata")
+    yield from _list_odd(spec, _OF_PODS, "spec")
     names = ", ".join(f"'{name}'" for name in fitting)
     for path, container in _list_containers(spec, "containers"):
         yield from _judge(path, container, fitting, f"names that fit: {names}")
     for path, container in _list_containers(spec, "initContainers"):
         yield from _judge(path, container, (), "there are none to change")
+
+
+# What is merged with what an operator renders, and of what kind it has to be for that: a text, an
+# object, an object of texts, or a list of objects that have some texts.
+_TEXT, _OBJECT, _TEXTS = "text", "an object", "an object of texts"
+_Kind = str | tuple[str, ...]
+_OF_METADATA: Mapping[str, _Kind] = {"labels": _TEXTS, "annotations": _TEXTS}
+_OF_PODS: Mapping[str, _Kind] = {
+    "affinity": _OBJECT,
+    "nodeSelector": _TEXTS,
+    "securityContext": _OBJECT,
+    "serviceAccountName": _TEXT,
+    "priorityClassName": _TEXT,
+    "imagePullSecrets": (),
+    "tolerations": (),
+    "topologySpreadConstraints": (),
+    "volumes": ("name",),
+}
+_OF_CONTAINERS: Mapping[str, _Kind] = {
+    "image": _TEXT,
+    "env": ("name",),
+    "envFrom": (),
+    "volumeMounts": ("name", "mountPath"),
+    "ports": (),
+    "resources": _OBJECT,
+    "securityContext": _OBJECT,
+    "lifecycle": _OBJECT,
+    "livenessProbe": _OBJECT,
+    "readinessProbe": _OBJECT,
+    "startupProbe": _OBJECT,
+}
+
+
+def _list_odd(part: Mapping[str, Any], kinds: Mapping[str, _Kind], path: str) -> Iterator[Misfit]:
+    for name, kind in kinds.items():
+        value, at = part.get(name), f"{path}.{name}"
+        if value is None:
+            continue
+        if isinstance(kind, tuple):
+            yield from _judge_list(value, kind, at)
+        elif kind == _TEXT:
+            if not isinstance(value, str):
+                yield Misfit(at, "must be a text")
+        elif not isinstance(value, Mapping) or (kind == _TEXTS and not _has_texts(value)):
+            yield Misfit(at, f"must be {kind}")
+
+
+def _has_texts(value: Mapping[str, Any]) -> bool:
+    return all(isinstance(each, str) for each in value.values())
+
+
+def _judge_list(value: object, keys: Sequence[str], path: str) -> Iterator[Misfit]:
+    if not isinstance(value, list | tuple):
+        yield Misfit(path, "must be a list")
+        return
+    for at, entry in enumerate(value):
+        known = entry if isinstance(entry, Mapping) else {}
+        missing = [key for key in keys if not isinstance(known.get(key), str)]
+        if not isinstance(entry, Mapping):
+            yield Misfit(f"{path}[{at}]", "must be an object")
+        elif missing:
+            yield Misfit(f"{path}[{at}]", f"needs a '{missing[0]}', which is a text")
 
 
 def _list_containers(spec: Mapping[str, Any], kind: str) -> Iterator[tuple[str, object]]:
@@ -170,6 +234,7 @@ def _judge(path: str, container: object, fitting: Sequence[str], known: str) -> 
     if not isinstance(container, Mapping):
         yield Misfit(path, "must be a container, with a 'name'")
         return
+    yield from _list_odd(container, _OF_CONTAINERS, path)
     name = container.get("name")
     if not isinstance(name, str) or not name:
         yield Misfit(path, f"a container needs a 'name'; {known}")

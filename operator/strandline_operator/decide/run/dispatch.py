@@ -171,7 +171,12 @@ def launch(given: Pass, scene: Scene) -> Verdict:
     pause = given.limits.pull_interval if is_long else given.limits.settle
     if block is not None:
         return Verdict(block=block, wakes=(given.now + pause,))
-    attempt, manifests = _settle_config(given, scene.attempt)
+    try:
+        attempt, manifests = _settle_config(given, scene.attempt)
+    except (TypeError, ValueError, LookupError, AttributeError) as error:
+        # What is laid over our pods may be of a kind that nobody foresaw: that is its own matter.
+        block = Block(Reason.OBJECT_REFUSED, f"the pods can't be rendered: {error!r}")
+        return Verdict(block=block, wakes=(given.now + given.limits.pull_interval,))
     is_noted = attempt.status == scene.attempt.status
     attempts = {} if is_noted else {attempt.meta.name: attempt.status}
     actions = _list_objects(manifests)
