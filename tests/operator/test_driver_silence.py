@@ -145,7 +145,7 @@ def test_law_silence_is_no_longer_than_its_questions_and_their_pauses(
 class Watched:
     """A run in flight under an operator's process that may be replaced; passes by hand."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, heard: bool = True) -> None:
         self.api = FakeApi()
         self.limits = Limits()
         store = self.api.store
@@ -154,9 +154,16 @@ class Watched:
         status = {"jobDeploymentStatus": "Running", "jobStatus": "RUNNING"}
         make_rayjob(store, pipeline, attempt, status)
         make_pod(store, pipeline, "head", "head", ip="10.0.0.7")
-        self.answer()
+        if heard:
+            self.answer()
         self.restart()
-        self.look()
+        if heard:
+            self.look()
+
+    def say(self, deployment: str, job: str) -> None:
+        """KubeRay says so of the RayJob."""
+        status = {"jobDeploymentStatus": deployment, "jobStatus": job}
+        self.api.store.put_status(Resource.RAYJOB, NAMESPACE, "corpus-1", status)
 
     def answer(self, page: object = None) -> None:
         """The driver answers from now on."""
@@ -261,3 +268,43 @@ def test_a_head_that_is_missing_is_silence(watched: Watched) -> None:
     for _ in range(10):
         watched.look(20.0)
     assert watched.status["endTime"]
+
+
+@pytest.fixture
+def starting() -> Watched:
+    """A head that has its address, and no driver yet."""
+    watched = Watched(heard=False)
+    watched.say("Initializing", "")
+    watched.look()
+    return watched
+
+
+def count_blocks(watched: Watched) -> int:
+    events = watched.api.store.list(Resource.EVENT)
+    return sum(event["reason"] == EventReason.BLOCKED for event in events)
+
+
+@pytest.mark.parametrize("pause", [5.0, 20.0, 60.0])
+def test_a_start_that_takes_its_time_is_no_silence(starting: Watched, pause: float) -> None:
+    """As one of 66 s was recorded, from the head's address to RUNNING."""
+    for state in (("Initializing", ""), ("Running", ""), ("Running", "PENDING")):
+        starting.say(*state)
+        for _ in range(4):
+            starting.look(pause)
+            assert starting.reason != "DriverNotReached", state
+            starting.poll(pause)
+    starting.say("Running", "RUNNING")
+    starting.look(pause)
+    assert starting.reason == "Running"
+    assert count_blocks(starting) == 0
+
+
+def test_a_driver_that_runs_and_is_never_heard_is_silent_from_then_on(starting: Watched) -> None:
+    starting.look(120.0)
+    starting.say("Running", "RUNNING")
+    for _ in range(4):
+        starting.look(15.0)
+        assert starting.reason == "Running"
+    starting.look(30.0)
+    assert starting.reason == "DriverNotReached"
+    assert count_blocks(starting) == 1

@@ -101,9 +101,26 @@ def test_a_rayjob_without_its_cluster_is_stuck_itself() -> None:
     assert list_stuck(None, [], [], NOW) == ()
 
 
-@pytest.mark.parametrize("status", [{"jobDeploymentStatus": "Running"}])
+@pytest.mark.parametrize("status", [{"jobDeploymentStatus": "Running", "jobStatus": "RUNNING"}])
 def test_nothing_is_asked_once_the_driver_runs(status: Body) -> None:
     assert list_stuck(*make_parts({"head-1": UNREADY}, 100, **status), NOW) == ()
+
+
+@pytest.mark.parametrize(
+    ("pods", "expected"),
+    [
+        ({"head-1": READY}, "corpus-1"),
+        ({"head-1": READY, "worker-1": CREATING}, "corpus-1 worker-1"),
+        ({"head-1": READY, "submitter-1": CREATING}, "submitter-1"),
+        ({"head-1": READY, "submitter-1": READY}, WELL),
+    ],
+)
+def test_a_submitter_that_is_not_there_is_asked_about_whatever_kuberay_says(
+    pods: dict[str, Body], expected: str
+) -> None:
+    """KubeRay says Running once it has made the Job, which may not get its pod."""
+    parts = make_parts(pods, 100, jobDeploymentStatus="Running")
+    assert list_stuck(*parts, NOW) == tuple(expected.split())
 
 
 def test_a_pod_that_waits_for_its_node_or_leaves_is_not_stuck() -> None:
@@ -144,7 +161,8 @@ def test_of_pods_without_a_node_one_of_each_kind_is_asked_about_a_head_first() -
 
 
 def test_workers_without_a_node_are_asked_about_while_the_driver_runs() -> None:
-    parts = leave_unplaced("cpu-1", "cpu-2", jobDeploymentStatus="Running")
+    runs = {"jobDeploymentStatus": "Running", "jobStatus": "RUNNING"}
+    parts = leave_unplaced("cpu-1", "cpu-2", **runs)
     assert list_stuck(*parts, NOW) == ("cpu-1",)
 
 

@@ -34,6 +34,8 @@ MOST_MISSES = 2
 LONGEST_PAUSE = 60.0
 # Where no pass has come through for so long, the operator is cut off itself.
 LONGEST_BLIND = 150.0
+# What Ray says of a job that it has not begun; empty: it does not know of any.
+_NOT_BEGUN = frozenset({"", "PENDING"})
 _ENDED_JOBS = frozenset({"SUCCEEDED", "FAILED", "STOPPED"})
 _ENDED_DEPLOYMENTS = frozenset({"Complete", "Failed", "ValidationFailed"})
 
@@ -137,6 +139,7 @@ class Question:
         reported: when what its status has of progress was heard; None where it has nothing of it.
         latest: what its status has of that.
         limit: seconds of silence after which somebody should look; None: any number.
+        is_awaited: it ought to answer by now.
     """
 
     attempt: str
@@ -144,6 +147,7 @@ class Question:
     reported: float | None
     latest: str
     limit: float | None
+    is_awaited: bool
 
 
 @dataclass(slots=True)
@@ -189,11 +193,13 @@ class DriverTalk:
         sources = last.logs.pick(_find_logs(mine)) if is_readable else []
         self._questions.pop(pipeline, None)
         is_missed = not is_over and head is None and attempt.status.running_time is not None
+        is_awaited = is_missed or _is_awaited(attempt, rayjob, last.view)
         if head is None and not sources and not is_missed:
             return last.view, None
         if is_new_end or last.is_due(now, pause):
             begun = replace(last, looked=now, is_end=is_over)
-            last = await self._ask(api, pipeline, begun, now, self._find_address(attempt, head))
+            address = self._find_address(attempt, head)
+            last = await self._ask(api, pipeline, begun, now, address, is_awaited=is_awaited)
             if sources and last.logs.is_due(sources, now):
                 last = await self._read_log(api, pipeline, last, sources, now)
         else:
@@ -201,7 +207,7 @@ class DriverTalk:
         if is_over or head is None or attempt.status.running_time is None:
             return last.view, last.asked + interval
         address = self._find_address(attempt, head)
-        self._questions[pipeline] = _make_question(attempt, address, limit)
+        self._questions[pipeline] = _make_question(attempt, address, limit, is_awaited=is_awaited)
         return last.view, None
 
     def list_due(self, now: float) -> list[str]:
@@ -218,7 +224,8 @@ class DriverTalk:
         if question is None:
             return False
         known = self._find(pipeline, question.attempt)
-        last = await self._ask(api, pipeline, known, now, question.address)
+        address, is_awaited = question.address, question.is_awaited
+        last = await self._ask(api, pipeline, known, now, address, is_awaited=is_awaited)
         return self._is_new(question, known.view.silence, last.view, now)
 
     def forget(self, pipeline: str) -> None:
@@ -231,14 +238,22 @@ class DriverTalk:
         return last if last and last.view.attempt == attempt else LastAnswer(DriverView(attempt))
 
     async def _ask(
-        self, api: Api, pipeline: str, known: LastAnswer, now: float, address: DriverAddress
+        self,
+        api: Api,
+        pipeline: str,
+        known: LastAnswer,
+        now: float,
+        address: DriverAddress,
+        *,
+        is_awaited: bool,
     ) -> LastAnswer:
         """Ask at a place, if it has an address, and keep the answer beside what was known."""
         last = self._last[pipeline] = replace(known, asked=now)  # so that nobody else asks
         answer = await ask(api, address) if address.ip else Answer()
         latest = self._find(pipeline, last.view.attempt).view
         changes: dict[str, Any] = {"silence": Silence()}
-        if not answer.is_reached:
+        # Ray and the head take their time to bring a driver about, which is no silence of its.
+        if is_awaited and not answer.is_reached:
             changes["silence"] = latest.silence.prolong(*self._measure_pause(known, now))
         if answer.reported is not None:
             changes["progress"] = answer.reported.progress.model_copy(update={"time": now})
@@ -317,10 +332,18 @@ def is_ending(attempt: AttemptObject, rayjob: RayJob | None) -> bool:
     return is_over or rayjob.meta.is_deleting
 
 
-def _make_question(attempt: AttemptObject, address: DriverAddress, limit: float | None) -> Question:
+def _is_awaited(attempt: AttemptObject, rayjob: RayJob | None, known: DriverView) -> bool:
+    """Return whether a driver has begun, by Ray's word or its own, and so ought to answer."""
+    has_answered = attempt.status.progress is not None or known.progress is not None
+    return has_answered or (rayjob is not None and rayjob.job not in _NOT_BEGUN)
+
+
+def _make_question(
+    attempt: AttemptObject, address: DriverAddress, limit: float | None, *, is_awaited: bool
+) -> Question:
     status = attempt.status
     reported = status.progress.time if status.progress else None
-    return Question(attempt.meta.name, address, reported, status.latest, limit)
+    return Question(attempt.meta.name, address, reported, status.latest, limit, is_awaited)
 
 
 def _add_log(

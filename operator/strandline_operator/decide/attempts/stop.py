@@ -134,7 +134,20 @@ def _find_quota(scene: Scene) -> Evidence | None:
     refused = find_refusal(scene)
     if refused is None or not refused.is_by_quota or scene.now - refused.since <= _QUOTA_WAIT:
         return None
-    return Evidence(Cause.QUOTA_EXCEEDED, refused.words, "raycluster")
+    source = "job" if refused.is_submitter else "raycluster"
+    return Evidence(Cause.QUOTA_EXCEEDED, refused.words, source)
+
+
+def _find_refused_submitter(scene: Scene) -> Evidence | None:
+    """Find a submitter that may not be made, while its cluster has its nodes and does nothing."""
+    if scene.status.running_time is not None or not is_starting(scene):
+        return None
+    refused = find_refusal(scene)
+    if refused is None or not refused.is_submitter:
+        return None
+    # As with an image, somebody may mend it meanwhile.
+    is_late = scene.now - refused.since > scene.limits.image_pull
+    return Evidence(Cause.SUBMISSION_FAILED, refused.words, "job") if is_late else None
 
 
 def _find_deadline(scene: Scene) -> Evidence | None:
@@ -224,6 +237,7 @@ _REASONS: tuple[Callable[[Scene], Evidence | None], ...] = (
     _find_second_start,
     _find_suspension,
     _find_quota,
+    _find_refused_submitter,
     _find_deadline,
     _find_reserved_name,
     find_fallback,

@@ -7,7 +7,7 @@ words. This room must not know how long is too long.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from operator import itemgetter
 from typing import NamedTuple
 
@@ -20,17 +20,20 @@ from strandline_operator.decide.evidence import (
     find_last_line,
 )
 from strandline_operator.decide.obstacles.attachment import find_attachment
-from strandline_operator.decide.obstacles.obstacles import QUOTA, Block
+from strandline_operator.decide.obstacles.obstacles import Block, is_by_quota
 from strandline_operator.decide.obstacles.room import find_shortage
 from strandline_operator.decide.scene import Scene, find_first, is_head, role_of
 from strandline_operator.model.notices import Notice, find_newest
 from strandline_operator.model.objects import (
     OOM_KILLED,
     Container,
+    Meta,
     Pod,
     RayClusterState,
+    RayJob,
     Termination,
 )
+from strandline_operator.render.order import Role
 from strandline_operator.render.pods import RAY_CONTAINERS
 
 SILENCE = 60.0  # seconds; KubeRay looks at a new RayJob at once
@@ -43,9 +46,10 @@ USUAL_WAITS = frozenset({"ContainerCreating", "PodInitializing"})
 _VOLUME_WARNINGS = ("FailedMount", "FailedAttachVolume", "FailedMapVolume")
 _SANDBOX_WARNINGS = ("FailedCreatePodSandBox",)
 _PROBE_WARNINGS = ("Unhealthy",)
+_REFUSED_JOB = "FailedToCreateRayJobSubmitter"
 _REFUSED_WARNINGS = (
     "FailedToCreateRayCluster",
-    "FailedToCreateRayJobSubmitter",
+    _REFUSED_JOB,
     "FailedToCreateService",
     "InvalidRayClusterSpec",
     "FailedCreate",
@@ -64,15 +68,17 @@ class Refused(NamedTuple):
     Attributes:
         words: the server's sentence, after what it is about.
         since: since when (epoch).
+        is_submitter: it is what submits the driver, and the cluster is there already.
     """
 
     words: str
     since: float
+    is_submitter: bool = False
 
     @property
     def is_by_quota(self) -> bool:
-        """Return whether a quota has no room for it."""
-        return QUOTA in self.words
+        """Return whether a quota has no room for it, or demands what it has not."""
+        return is_by_quota(self.words)
 
 
 def is_starting(scene: Scene) -> bool:
@@ -81,7 +87,11 @@ def is_starting(scene: Scene) -> bool:
     Time in a queue is free.
     """
     rayjob = scene.rayjob
-    return rayjob is not None and not rayjob.is_suspended and rayjob.deployment != "Running"
+    if rayjob is None or rayjob.is_suspended:
+        return False
+    # KubeRay says Running as soon as it has made the submitter's Job, which may get no pod.
+    is_submitted = bool(rayjob.job) or scene.status.running_time is not None
+    return rayjob.deployment != "Running" or not is_submitted
 
 
 def find_delay(scene: Scene) -> Block | None:
@@ -104,7 +114,7 @@ def explain_delay(scene: Scene) -> str:
         pod, start = unready
         return _describe_unready(scene, pod, f"for {scene.now - start:.0f} s")
     slow = min((pod for pod in scene.pods if not pod.is_ready), key=_rank, default=None)
-    return "" if slow is None else _describe_state(slow)
+    return _describe_missing_submitter(scene) if slow is None else _describe_state(slow)
 
 
 def find_refusal(scene: Scene) -> Refused | None:
@@ -117,16 +127,40 @@ def find_refusal(scene: Scene) -> Refused | None:
         if cluster.failure.startswith("FailedCreate"):
             since = rayjob.meta.created if cluster.failed is None else cluster.failed
             return Refused(_quote(cluster), since)
-    if any(not pod.is_ready for pod in scene.pods):
-        return None  # something was made, and is on its way
     # An earlier pipeline may have had objects of the same names.
     own = [notice for notice in scene.notices if notice.time >= rayjob.meta.created]
-    # What was made after a warning shows that it is refused no more.
+    return _find_refused_submitter(scene, rayjob, own) or _find_refused_part(scene, rayjob, own)
+
+
+def _find_refused_submitter(scene: Scene, rayjob: RayJob, notices: list[Notice]) -> Refused | None:
+    """Return the Job that submits the driver, or its pod, as what may not be made.
+
+    Whatever becomes of workers meanwhile says nothing of it.
+    """
+    pods = [pod.meta for pod in scene.all_pods if role_of(pod) == Role.SUBMITTER]
+    # The Job has been made by then.
+    reasons = {_REFUSED_JOB} if rayjob.deployment != "Running" else set()
+    about = [notice for notice in notices if notice.kind == "Job" or notice.reason in reasons]
+    found = _find_standing(about, rayjob, pods)
+    return None if found is None else found._replace(is_submitter=True)
+
+
+def _find_refused_part(scene: Scene, rayjob: RayJob, notices: list[Notice]) -> Refused | None:
+    """Return what of the cluster may not be made."""
+    if any(not pod.is_ready for pod in scene.pods):
+        return None  # something was made, and is on its way
     metas = [*(child.meta for child in scene.clusters), *(pod.meta for pod in scene.pods)]
+    about = [item for item in notices if item.kind != "Job" and item.reason != _REFUSED_JOB]
+    return _find_standing(about, rayjob, metas)
+
+
+def _find_standing(
+    notices: Iterable[Notice], rayjob: RayJob, metas: Iterable[Meta]
+) -> Refused | None:
+    """Return the newest refusal after which nothing was made of what was refused."""
+    # What was made after a warning shows that it is refused no more.
     made = max((meta.created for meta in metas), default=0.0)
-    standing = [
-        notice for notice in own if notice.time > made and notice.reason in _REFUSED_WARNINGS
-    ]
+    standing = [item for item in notices if item.time > made and item.reason in _REFUSED_WARNINGS]
     if not standing:
         return None
     newest = max(standing, key=lambda item: item.time)
@@ -327,6 +361,13 @@ def _describe_state(pod: Pod) -> str:
         if container.waiting or container.is_running:
             return f"{_name(pod)}: {_name_container(container)}: {container.waiting or 'runs'}"
     return f"{_name(pod)} is {pod.phase or 'new'}"
+
+
+def _describe_missing_submitter(scene: Scene) -> str:
+    """Describe that the Job which submits the driver has no pod; empty where it has, or none is."""
+    has_job = scene.is_running and scene.spec.ray.submission_mode == "K8sJobMode"
+    is_missing = has_job and all(role_of(pod) != Role.SUBMITTER for pod in scene.all_pods)
+    return f"Job {scene.rayjob_name} has no pod to submit the driver" if is_missing else ""
 
 
 def _name(pod: Pod) -> str:

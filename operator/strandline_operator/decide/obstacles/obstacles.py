@@ -10,7 +10,8 @@ from strandline_operator.decide.scene import Pass
 from strandline_operator.model.plan import Resource
 from strandline_operator.model.view import Refusal, View
 
-QUOTA = "exceeded quota"  # the API server's words
+# The API server's words where a quota has no room, demands a request or limit, or is for others.
+_QUOTA = ("exceeded quota", "failed quota", "insufficient quota")
 FORBIDDEN, NOT_FOUND, TIMEOUT, TAKEN, TOO_MANY, SERVER_ERROR = 403, 404, 408, 409, 429, 500
 
 
@@ -86,6 +87,11 @@ def _list_accounts(value: object) -> Iterator[str]:
             yield from _list_accounts(inner)
 
 
+def is_by_quota(message: str) -> bool:
+    """Return whether the API server refuses something for a quota of the namespace."""
+    return any(words in message for words in _QUOTA)
+
+
 def describe_refusal(refusal: Refusal) -> str:
     """Describe what was refused, in the server's words; of a read also by verb and kind."""
     if refusal.verb:
@@ -108,7 +114,7 @@ def _find_reason(refusal: Refusal) -> Reason:
 
 def _find_denial(refusal: Refusal) -> Reason:
     """Return which of what comes as 403 it is; each needs another person's help."""
-    if QUOTA in refusal.message:
+    if is_by_quota(refusal.message):
         return Reason.QUOTA_USED_UP
     if "being terminated" in refusal.message:
         return Reason.NAMESPACE_TERMINATING

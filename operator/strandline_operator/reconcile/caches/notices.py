@@ -51,9 +51,9 @@ def list_stuck(
     mine = [pod for pod in pods if _number(pod.meta) == _number(rayjob.meta)]
     is_early = now - rayjob.meta.created < STUCK_SECONDS
     # A driver that runs may still have no worker, since there is no room for any.
-    if rayjob.deployment == "Running":
+    if rayjob.deployment == "Running" and rayjob.job:
         return tuple(pod.meta.name for pod in list_unplaced(mine))
-    if is_early or rayjob.deployment not in {"", "Initializing"}:
+    if is_early or rayjob.deployment not in {"", "Initializing", "Running"}:
         return ()
     cluster = next(
         (candidate for candidate in clusters if _number(candidate.meta) == _number(rayjob.meta)),
@@ -80,11 +80,17 @@ def _list_names(
         yield rayjob.meta.name  # its own events say why the cluster is not made
     elif not pods:
         yield cluster.meta.name
-    elif all(pod.is_ready for pod in pods):
+    elif _lacks_submitter(rayjob, pods):
         yield rayjob.meta.name  # a Job of the same name is to make the submitter
     stuck = [pod for pod in pods if _is_stuck(pod, now)]
     stuck.sort(key=lambda pod: (pod.meta.labels.get(ROLE_LABEL) != Role.HEAD, pod.meta.created))
     yield from (pod.meta.name for pod in stuck)
+
+
+def _lacks_submitter(rayjob: RayJob, pods: list[Pod]) -> bool:
+    """Return whether the Job that submits the driver is there, or due, and has no pod."""
+    is_due = rayjob.deployment == "Running" or all(pod.is_ready for pod in pods)
+    return is_due and all(pod.meta.labels.get(ROLE_LABEL) != Role.SUBMITTER for pod in pods)
 
 
 def _is_stuck(pod: Pod, now: float) -> bool:

@@ -1,0 +1,151 @@
+"""KubeRay says Running before the submitter has a pod: until Ray has the job, it is a start."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from simulated_cluster import SimulatedCluster
+from strandline_api.outcome.causes import Cause
+from strandline_api.status.pipeline_status import Progress
+from strandline_api.status.reasons import ConditionType, Reason
+from strandline_operator.model.plan import Resource
+
+READY = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
+LIMITS = (
+    'Error creating: pods "corpus-1-ffqz5" is forbidden: failed quota: team: '
+    "must specify limits.cpu for: ray-job-submitter"
+)
+USED_UP = (
+    'Error creating: pods "corpus-1-ffqz5" is forbidden: exceeded quota: team, '
+    "requested: pods=1, used: pods=2, limited: pods=2"
+)
+SCOPES = (
+    'Error creating: pods "corpus-1-ffqz5" is forbidden: insufficient quota to match these '
+    "scopes: [{PriorityClass In [high]}]"
+)
+POLICY = (
+    'Error creating: pods "corpus-1-ffqz5" is forbidden: violates PodSecurity "restricted:latest"'
+)
+
+
+@pytest.fixture
+def cluster() -> SimulatedCluster:
+    """Head and worker are ready, and KubeRay has made the submitter's Job: it says Running."""
+    cluster = SimulatedCluster()
+    cluster.settle()
+    cluster.bind_claim()
+    cluster.start_rayjob()
+    cluster.end_rayjob("Running", "")
+    cluster.set_pod("", **READY)
+    cluster.advance(1)
+    return cluster
+
+
+def read_told(cluster: SimulatedCluster) -> tuple[str, str]:
+    found = cluster.status.find_condition(ConditionType.SUCCEEDED)
+    assert found is not None
+    return found.reason, found.message
+
+
+def status_of(cluster: SimulatedCluster) -> Any:
+    return cluster.attempts["corpus-1"][1]
+
+
+def refuse(cluster: SimulatedCluster, words: str) -> None:
+    """The Job's controller tries in vain to make the pod."""
+    cluster.warn("Job", "corpus-1", "FailedCreate", words)
+    cluster.settle()
+
+
+def add_submitter(cluster: SimulatedCluster, **status: Any) -> None:
+    (rayjob,) = cluster.list_of(Resource.RAYJOB)
+    template = rayjob["spec"]["submitterPodTemplate"]
+    cluster.add_pod("corpus-1-wq2x4", template["metadata"]["labels"], **status)
+
+
+@pytest.mark.parametrize("words", [LIMITS, USED_UP, SCOPES])
+def test_a_submitter_that_a_quota_refuses_is_told_as_that_and_ends_soon(
+    cluster: SimulatedCluster, words: str
+) -> None:
+    refuse(cluster, words)
+    reason, message = read_told(cluster)
+    assert reason == Reason.QUOTA_USED_UP
+    assert f"Job corpus-1: {words.replace('ffqz5', '…')}" in message
+    cluster.advance(11)
+    cluster.finish_teardown()
+    assert status_of(cluster).cause is Cause.QUOTA_EXCEEDED
+    assert words.partition(": ")[2].replace("ffqz5", "…") in status_of(cluster).message
+
+
+def test_a_submitter_that_a_policy_refuses_is_told_and_costs_five_minutes(
+    cluster: SimulatedCluster,
+) -> None:
+    """Head and workers have their nodes meanwhile, and do nothing."""
+    refuse(cluster, POLICY)
+    assert read_told(cluster)[0] == Reason.OBJECT_REFUSED
+    cluster.advance(290)
+    assert status_of(cluster).end_time is None
+    cluster.advance(20)
+    cluster.finish_teardown()
+    assert status_of(cluster).cause is Cause.SUBMISSION_FAILED
+    assert "violates PodSecurity" in status_of(cluster).message
+
+
+@pytest.mark.parametrize("phase", ["Pending", "Running"])
+def test_a_worker_that_comes_later_hides_no_refusal_of_the_submitter(
+    cluster: SimulatedCluster, phase: str
+) -> None:
+    refuse(cluster, LIMITS)
+    cluster.time += 5
+    for pod in cluster.list_of(Resource.POD):
+        pod["metadata"]["creationTimestamp"] = "2026-01-01T00:00:00Z"
+    cluster.set_pod("cpu", phase=phase, conditions=[])
+    cluster.settle()
+    assert read_told(cluster)[0] == Reason.QUOTA_USED_UP
+
+
+def test_a_submitter_that_was_made_after_all_is_refused_no_more(cluster: SimulatedCluster) -> None:
+    refuse(cluster, USED_UP)
+    cluster.time += 5
+    add_submitter(cluster, **READY)
+    for pod in cluster.list_of(Resource.POD):
+        pod["metadata"]["creationTimestamp"] = "2026-01-01T00:00:00Z"
+    cluster.advance(20)
+    assert read_told(cluster)[0] == Reason.STARTING
+    assert status_of(cluster).end_time is None
+
+
+def test_a_submitter_whose_image_is_missing_is_told(cluster: SimulatedCluster) -> None:
+    waiting = {"waiting": {"reason": "ImagePullBackOff", "message": "not found"}}
+    containers = [{"name": "ray-job-submitter", "state": waiting}]
+    add_submitter(cluster, phase="Pending", containerStatuses=containers)
+    cluster.advance(1)
+    assert read_told(cluster)[0] == Reason.IMAGE_NOT_PULLED
+
+
+def test_a_refusal_ends_nothing_once_the_driver_answers(cluster: SimulatedCluster) -> None:
+    """KubeRay reads from Ray every few seconds at best; the driver is asked itself."""
+    cluster.progress = Progress(finished=1, time=cluster.time)
+    cluster.settle()
+    refuse(cluster, LIMITS)
+    cluster.advance(400)
+    assert read_told(cluster)[0] == "Running"
+    assert status_of(cluster).end_time is None
+
+
+def test_a_submitter_nobody_has_made_is_looked_for_again(cluster: SimulatedCluster) -> None:
+    wake = cluster.pass_once().wake_at
+    assert wake is not None
+    assert wake <= cluster.time + 6
+
+
+def test_a_submitter_of_which_nothing_is_known_is_named_when_time_is_over(
+    cluster: SimulatedCluster,
+) -> None:
+    """As where events may not be read."""
+    cluster.advance(1802)
+    cluster.finish_teardown()
+    assert status_of(cluster).cause is Cause.SCHEDULING_TIMEOUT
+    assert status_of(cluster).message.endswith(": Job corpus-1 has no pod to submit the driver")
