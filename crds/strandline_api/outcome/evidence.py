@@ -69,7 +69,7 @@ class Evidence:
         cause: what it points to.
         message: one sentence for people, or what a program said.
         source: who saw it, in a free word: `exit code`, `signal`, `outcome`, `cgroup`,
-            `kernel log`, `ray`, `pod`, `rayjob`, `raycluster`, `deadline`, `user`.
+            `kernel log`, `ray`, `pod`, `rayjob`, `raycluster`, `job`, `deadline`, `user`.
         details: facts by name, such as `pod`, `node`, `container`, `stage`, `exitCode`, `reason`,
             `time`.
     """

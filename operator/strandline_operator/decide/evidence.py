@@ -1,4 +1,4 @@
-"""Why an attempt ended, from its pods, its RayJob and its driver's own word.
+"""Why an attempt ended, from its pods and its driver's own word.
 
 KubeRay deletes a pod within seconds of its end, so pods are seen on their way out, and an ordinary
 teardown looks like a failure: exit code 1 or 137 on a pod that is being deleted says nothing. What
@@ -15,12 +15,12 @@ from strandline_api.names import GROUP_LABEL, ROLE_LABEL
 from strandline_api.outcome.causes import Cause
 from strandline_api.outcome.disruptions import Disruption
 from strandline_api.outcome.driver_outcome import DriverOutcome, find_outcome_line
-from strandline_api.outcome.evidence import Evidence, read_exit
+from strandline_api.outcome.evidence import Evidence
 from strandline_api.spec.pod_paths import AUTOSCALER_CONTAINER
 from strandline_operator.decide.disruptions import Taking, find_taking, is_reserved
 from strandline_operator.model.nodes import NodeMarks
 from strandline_operator.model.notices import Notice
-from strandline_operator.model.objects import OOM_KILLED, Container, Pod, RayJob, Termination
+from strandline_operator.model.objects import OOM_KILLED, Container, Pod, Termination
 from strandline_operator.render.order import Role
 
 SIGKILLED = 137
@@ -28,19 +28,7 @@ IMAGE_REASONS = frozenset(
     {"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull"}
 )
 RAY = "ray"
-# A RayJob that KubeRay starts again would run the driver a second time; to us its first has ended.
-TERMINAL = frozenset({"Complete", "Failed", "ValidationFailed", "Retrying"})
 _RAY_ADDRESS = re.compile(r"\bIP: ([0-9a-fA-F.:]+)")
-_EXIT_CODE = re.compile(r"exit code (\d{1,3})\b")
-# Ray's own process was killed, and the program with it: no error of the program.
-_SUPERVISOR_DIED = "Job supervisor actor died"
-_RAYJOB_REASONS = {
-    "DeadlineExceeded": Cause.DEADLINE_EXCEEDED,
-    "PreRunningDeadlineExceeded": Cause.SCHEDULING_TIMEOUT,
-    "ValidationFailed": Cause.INVALID_SPEC,
-    "SubmissionFailed": Cause.SUBMISSION_FAILED,
-    "JobStatusCheckTimeoutExceeded": Cause.STALLED,
-}
 
 
 def find_pod_evidence(
@@ -133,33 +121,6 @@ def locate_kill(seen: Evidence, pods: Iterable[Pod]) -> Evidence:
     if found is None:
         return seen
     return replace(seen, details={**seen.details, **_blame(found, seen.cause, "").details})
-
-
-def find_rayjob_evidence(rayjob: RayJob) -> Iterator[Evidence]:
-    """Yield what a RayJob that has ended badly says of a cause, where it can be trusted."""
-    cause = _RAYJOB_REASONS.get(rayjob.reason)
-    # Newer releases give reasons that are not known here.
-    if rayjob.deployment == "ValidationFailed":
-        cause = Cause.INVALID_SPEC
-    if cause is not None:
-        message = f"RayJob {rayjob.reason or rayjob.deployment}: {rayjob.message or 'no message'}"
-        yield Evidence(cause, message, "rayjob", {"reason": rayjob.reason})
-        return
-    # Somebody stopped it at Ray itself, so the driver had no time to say why.
-    if rayjob.job == "STOPPED":
-        yield Evidence(Cause.INTERRUPTED, "the Ray job was stopped", "rayjob", {})
-    if rayjob.job != "FAILED":  # KubeRay has lost the job; the words are its own, not the job's
-        return
-    found = _EXIT_CODE.search(rayjob.message)
-    seen = read_exit(int(found[1])) if found else None
-    # An exit code is a reason that somebody gave; what KubeRay says around it is not.
-    if seen is not None:
-        yield Evidence(seen.cause, seen.message, "rayjob", seen.details)
-        return
-    message = rayjob.message or "the driver failed"
-    is_killed = message.startswith(_SUPERVISOR_DIED)
-    cause = Cause.KILLED if is_killed else Cause.APPLICATION_ERROR
-    yield Evidence(cause, message, "rayjob", {"reason": rayjob.reason})
 
 
 def _read_end(

@@ -17,7 +17,7 @@ from typing import Protocol
 from strandline_api.status.pipeline_status import Progress
 from strandline_api.status.reasons import ConditionType, Reason
 from strandline_operator.cluster.api import Api
-from strandline_operator.decide.evidence import TERMINAL
+from strandline_operator.decide.rayjob_evidence import TERMINAL
 from strandline_operator.model.limits import Limits
 from strandline_operator.model.plan import (
     Action,

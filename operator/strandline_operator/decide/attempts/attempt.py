@@ -28,6 +28,7 @@ from strandline_operator.decide.attempts.drains import find_held_drain
 from strandline_operator.decide.attempts.ending import (
     end,
     find_end,
+    find_taking_of_head,
     is_by_teardown,
     is_complete,
     judge,
@@ -38,11 +39,12 @@ from strandline_operator.decide.attempts.ending import (
 from strandline_operator.decide.attempts.silence import find_silence
 from strandline_operator.decide.attempts.stop import find_losses, find_next_deadline, find_stop
 from strandline_operator.decide.conditions import Truth, set_condition
-from strandline_operator.decide.evidence import TERMINAL, find_outcome, locate_kill
+from strandline_operator.decide.evidence import find_outcome, locate_kill
 from strandline_operator.decide.obstacles.attachment import is_let_go
 from strandline_operator.decide.obstacles.delays import find_delay, find_next_look
 from strandline_operator.decide.obstacles.obstacles import Block
 from strandline_operator.decide.obstacles.room import find_waits, find_worker_shortage
+from strandline_operator.decide.rayjob_evidence import TERMINAL
 from strandline_operator.decide.scene import Scene, find_first, is_head
 from strandline_operator.model.plan import Action, Delete, Resource
 
@@ -145,6 +147,7 @@ def _note(scene: Scene) -> Scene:
     scene = scene.having(**_note_rayjob(scene))
     scene = scene.having(**_note_driver(scene))
     scene = scene.having(**_note_room(scene))
+    scene = scene.having(evidence=merge(scene, find_taking_of_head(scene)))
     outcome = _find_outcome(scene)
     if outcome is not None:
         scene = scene.having(**_note_outcome(scene, outcome))

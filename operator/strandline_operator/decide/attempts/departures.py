@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from strandline_api.outcome.disruptions import Disruption
 from strandline_operator.decide.disruptions import Taking, find_taking
-from strandline_operator.decide.evidence import TERMINAL
+from strandline_operator.decide.rayjob_evidence import TERMINAL
 from strandline_operator.decide.scene import Scene, is_head, role_of
 from strandline_operator.model.objects import Pod
 from strandline_operator.model.plan import Departure

@@ -15,14 +15,18 @@ from strandline_api.outcome.evidence import PRECEDENCE, Evidence, name_cause, re
 from strandline_api.outcome.exit_codes import ExitCode
 from strandline_api.status.pipeline_status import Progress
 from strandline_operator.decide.evidence import (
-    TERMINAL,
     blame_taking,
     find_image_problem,
-    find_rayjob_evidence,
     find_reserved_name,
 )
+from strandline_operator.decide.rayjob_evidence import (
+    TERMINAL,
+    find_rayjob_evidence,
+    has_succeeded,
+    is_lost,
+)
 from strandline_operator.decide.scene import Scene, find_lost_node, is_head, role_of
-from strandline_operator.model.objects import Pod, RayJob
+from strandline_operator.model.objects import Pod
 
 # Ends that a teardown, ours or somebody's, gives to a driver.
 _BY_TEARDOWN = frozenset({Cause.INTERRUPTED, Cause.KILLED})
@@ -141,6 +145,20 @@ def _pick(scene: Scene, pod: Pod) -> Iterator[Evidence]:
             yield seen
 
 
+def find_taking_of_head(scene: Scene) -> Iterator[Evidence]:
+    """Yield who takes the head of a running attempt, once that can't be withdrawn any more.
+
+    Nobody may be there when it has gone: its node's other pods go too, this operator's among them.
+    """
+    # Before the driver has begun KubeRay may make another head; after the end all is read anew.
+    if scene.status.running_time is None or scene.status.end_time is not None:
+        return
+    for pod in scene.pods:
+        # Where only its node is marked, what becomes of that says more later on.
+        if is_head(pod) and pod.meta.is_deleting and pod.disruption:
+            yield from (seen for seen in scene.read_pod(pod) if seen.cause in DISRUPTIONS)
+
+
 def _is_of_submitter(status: AttemptStatus, seen: Evidence) -> bool:
     """Return whether evidence of a submitter may say why the attempt ended."""
     # A driver that says why it ended was not stopped by the loss of what had submitted it.
@@ -193,7 +211,7 @@ def is_complete(scene: Scene) -> bool:
     # The driver's own word goes first: KubeRay may lose sight of a job that has ended well.
     if outcome is not None and outcome.exit_code is not None:
         return outcome.exit_code == 0
-    return scene.rayjob is not None and _has_succeeded(scene.rayjob)
+    return scene.rayjob is not None and has_succeeded(scene.rayjob)
 
 
 def read_outcome(status: AttemptStatus) -> Evidence | None:
@@ -258,7 +276,7 @@ def explain_by_head(scene: Scene) -> Evidence | None:
     if not all(map(_is_echo, named)):
         return None
     found = _find_silent_node(scene, status.end_time) or _find_vanished_node(scene)
-    return found or (None if named else _find_taken_head(scene))
+    return found or (None if named else _find_taken_head(scene) or _find_unseen_head(scene))
 
 
 def _is_echo(record: EvidenceRecord) -> bool:
@@ -306,13 +324,23 @@ def _find_taken_head(scene: Scene) -> Evidence | None:
     return None
 
 
+def _find_unseen_head(scene: Scene) -> Evidence | None:
+    """Return a head that went while neither KubeRay nor we were there, as when all are evicted.
+
+    No driver has said that it failed, and a head that stands on its own does not vanish.
+    """
+    is_there = any(map(is_head, scene.all_pods))
+    # A cluster that is deleted, after a time or by hand, has taken it along.
+    has_cluster = any(not cluster.meta.is_deleting for cluster in scene.clusters)
+    if is_there or not has_cluster or scene.rayjob is None or not is_lost(scene.rayjob):
+        return None
+    message = "the head pod is gone, and nobody saw why"
+    return Evidence(Cause.INTERRUPTED, message, "rayjob", {"reason": scene.rayjob.reason})
+
+
 def _is_deleted(scene: Scene) -> bool:
     """Return whether its RayJob was deleted, while we had not ended it."""
     if scene.rayjob is not None:
         return scene.rayjob.meta.is_deleting
     # A server that has just started may not know KubeRay's kinds yet.
     return scene.status.ray_job is not None and (scene.has_kuberay or not scene.pods)
-
-
-def _has_succeeded(rayjob: RayJob) -> bool:
-    return rayjob.deployment == "Complete" and rayjob.job == "SUCCEEDED"

@@ -1,0 +1,102 @@
+"""Why an attempt ended, by its RayJob: what Ray says of the job, and what KubeRay says of itself.
+
+Both stand in the same fields. KubeRay gives reasons of its own and sets `FAILED` by itself where it
+has lost a job from sight, and then nobody knows how the driver ended; of all that, only what Ray
+said of it is the driver's. The cases are those of KubeRay's source, release 1.7.0, and this room
+must not know what pods or the driver itself say.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from strandline_api.outcome.causes import Cause
+from strandline_api.outcome.evidence import Evidence, read_exit
+from strandline_operator.model.objects import RayJob
+
+# A RayJob that KubeRay starts again would run the driver a second time; to us its first has ended.
+TERMINAL = frozenset({"Complete", "Failed", "ValidationFailed", "Retrying"})
+_SUBMISSION_FAILED, _CHECKS_FAILED = "SubmissionFailed", "JobStatusCheckTimeoutExceeded"
+_TRANSITION = "JobDeploymentStatusTransitionGracePeriodExceeded"
+# What KubeRay decides itself, whatever Ray says of the job.
+_OWN_REASONS = {
+    "DeadlineExceeded": Cause.DEADLINE_EXCEEDED,
+    "PreRunningDeadlineExceeded": Cause.SCHEDULING_TIMEOUT,
+    "ValidationFailed": Cause.INVALID_SPEC,
+    _SUBMISSION_FAILED: Cause.SUBMISSION_FAILED,
+    _CHECKS_FAILED: Cause.STALLED,
+}
+# Its sentences where it gives a reason that is otherwise the driver's.
+_OWN_SENTENCES = ("Ray head pod not found", "Submitter completed but Ray job not found")
+# Under one reason it has two: a job that it saw end, whose submitter did not, and one that it lost.
+_SAW_END = "after JobStatus reaches a terminal state"
+# Ray's words where it has not brought the driver about, or has lost it.
+_NOT_STARTED = (
+    "runtime_env setup failed",
+    "Failed to start supervisor actor",
+    "Job supervisor actor failed to start",
+    "Job supervisor actor could not be scheduled",
+    "Unexpected error occurred",
+)
+# Ray's own process was killed, and the program with it: no error of the program.
+_SUPERVISOR_DIED = "Job supervisor actor died"
+# Further on in a message stands whatever the driver has printed.
+_EXIT_CODE = re.compile(r"(?:Job entrypoint command failed with )?exit code (-?\d{1,3})\b")
+
+
+def find_rayjob_evidence(rayjob: RayJob) -> Iterator[Evidence]:
+    """Yield what a RayJob that has ended badly says of a cause, where it can be trusted."""
+    # Somebody stopped it at Ray itself, so the driver had no time to say why; its submitter fails.
+    if rayjob.job == "STOPPED" and rayjob.reason in {"", _TRANSITION, _SUBMISSION_FAILED}:
+        yield Evidence(Cause.INTERRUPTED, "the Ray job was stopped", "rayjob", {})
+    elif is_lost(rayjob) and rayjob.reason not in _OWN_REASONS:
+        yield _quote(rayjob, Cause.SUBMISSION_FAILED)
+    elif rayjob.deployment == "ValidationFailed":
+        yield _quote(rayjob, Cause.INVALID_SPEC)
+    elif rayjob.reason in _OWN_REASONS:
+        yield _quote(rayjob, _OWN_REASONS[rayjob.reason])
+    # Newer releases give reasons that are not known here: those are KubeRay's own for all we know.
+    elif rayjob.job == "FAILED" and rayjob.reason in {"", "AppFailed", _TRANSITION}:
+        yield _read_failure(rayjob)
+
+
+def has_succeeded(rayjob: RayJob) -> bool:
+    """Return whether Ray says that the driver has done all there was to do.
+
+    KubeRay never says so by itself, but may find fault with the submitter after that.
+    """
+    return rayjob.deployment in TERMINAL and rayjob.job == "SUCCEEDED"
+
+
+def is_lost(rayjob: RayJob) -> bool:
+    """Return whether KubeRay gives up a job of whose end it knows nothing."""
+    if rayjob.deployment not in TERMINAL or rayjob.job in {"SUCCEEDED", "STOPPED"}:
+        return False
+    if rayjob.reason == _TRANSITION:
+        return _SAW_END not in rayjob.message
+    is_own = rayjob.message.startswith(_OWN_SENTENCES)
+    return is_own or rayjob.reason in {_SUBMISSION_FAILED, _CHECKS_FAILED}
+
+
+def _read_failure(rayjob: RayJob) -> Evidence:
+    """Return what Ray says of a job that has failed."""
+    found = _EXIT_CODE.match(rayjob.message)
+    seen = read_exit(int(found[1])) if found else None
+    # An exit code is a reason that somebody gave; what Ray says around it is not.
+    if seen is not None:
+        return Evidence(seen.cause, seen.message, "rayjob", seen.details)
+    message, cause = rayjob.message or "the driver failed", Cause.APPLICATION_ERROR
+    if message.startswith(_SUPERVISOR_DIED):
+        cause = Cause.KILLED
+    elif message.startswith(_NOT_STARTED):
+        cause = Cause.SUBMISSION_FAILED
+    elif rayjob.reason == _TRANSITION:
+        message = "Ray says that the driver failed; why was lost while its submitter did not end"
+    return Evidence(cause, message, "rayjob", {"reason": rayjob.reason})
+
+
+def _quote(rayjob: RayJob, cause: Cause) -> Evidence:
+    """Return a cause with KubeRay's words for it."""
+    message = f"RayJob {rayjob.reason or rayjob.deployment}: {rayjob.message or 'no message'}"
+    return Evidence(cause, message, "rayjob", {"reason": rayjob.reason})
