@@ -147,7 +147,8 @@ def test_fields_that_exclude_each_other_are_refused_together() -> None:
     ]
     assert rules_of(PIPELINE, "spec.ray.workerGroups[]") == [
         "!has(self.maxReplicas) || self.maxReplicas >= (has(self.minReplicas) ? "
-        "self.minReplicas : 1)"
+        "self.minReplicas : 1)",
+        "self.name != 'head'",
     ]
 
 

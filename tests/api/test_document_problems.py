@@ -239,6 +239,14 @@ def test_a_document_that_is_no_pipeline(document: object, expected: str) -> None
         ),
         (
             "ray.workerGroups",
+            [{"name": "head"}],
+            (
+                "spec.ray.workerGroups[0].name: a worker group can't be called 'head': "
+                "that is the head pod's name"
+            ),
+        ),
+        (
+            "ray.workerGroups",
             [{"name": "a"}, {"name": "a"}],
             "spec.ray.workerGroups: must not contain 'a' twice",
         ),

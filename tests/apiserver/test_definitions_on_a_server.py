@@ -111,6 +111,10 @@ NEW: dict[str, tuple[str, Edit]] = {
         "'maxReplicas' must be at least",
         put("spec", "ray", "workerGroups", to=[{"name": "a", "minReplicas": 3, "maxReplicas": 2}]),
     ),
+    "a group with the head's name": (
+        "a worker group can't be called 'head'",
+        put("spec", "ray", "workerGroups", to=[{"name": "head"}]),
+    ),
     "a variable of ours": (
         "variables that begin with 'STRANDLINE_' or 'RAY_'",
         put("spec", "ray", "env", to=[{"name": "RAY_ADDRESS", "value": "x"}]),

@@ -10,6 +10,7 @@ from strandline_api.outcome.causes import Cause
 from strandline_api.outcome.driver_outcome import DriverOutcome
 from strandline_api.outcome.evidence import Evidence
 from strandline_api.status.enums import PipelinePhase
+from strandline_api.status.reasons import ConditionType
 from strandline_operator.model.plan import Resource
 
 
@@ -131,3 +132,80 @@ def test_an_oom_at_the_teardown_of_a_good_end_is_no_cause(cluster: SimulatedClus
     cluster.set_pod("cpu", containerStatuses=[oom("ray-worker")])
     cluster.finish()
     assert causes(cluster) == [None]
+
+
+FOREIGN = ("wait-gcs-ready", "fetch-models", "istio-proxy", "autoscaler")
+
+
+@pytest.mark.parametrize("kind", ["containerStatuses", "initContainerStatuses"])
+@pytest.mark.parametrize("name", FOREIGN)
+@pytest.mark.parametrize("pod", ["head", "cpu"])
+def test_a_kill_of_what_is_not_rays_ends_nothing_and_raises_nothing(
+    cluster: SimulatedCluster, pod: str, name: str, kind: str
+) -> None:
+    cluster.set_pod(pod, **{kind: [oom(name)]})
+    cluster.advance(60)
+    (status,) = [status for _, status in cluster.attempts.values()]
+    assert (status.end_time, status.incidents) == (None, 0)
+    cluster.end_rayjob("Failed", "FAILED", message="exit code 1", reason="AppFailed")
+    cluster.finish_teardown()
+    assert causes(cluster)[0] is Cause.APPLICATION_ERROR
+    assert cluster.status.memory == {}
+    # It is told beside the cause, since it may have to do with it.
+    (status,) = [status for _, status in cluster.attempts.values()]
+    told = [record.message for record in status.evidence if record.cause is Cause.UNKNOWN]
+    assert told == [f"container {name} of pod corpus-1-{pod} was killed for memory"]
+
+
+def test_a_sidecar_that_is_killed_by_a_signal_is_no_kill_of_the_driver(
+    cluster: SimulatedCluster,
+) -> None:
+    killed = {"terminated": {"exitCode": 137, "reason": "Error"}}
+    cluster.set_pod("head", containerStatuses=[{"name": "istio-proxy", "state": killed}])
+    cluster.end_rayjob("Failed", "FAILED", message="exit code 1", reason="AppFailed")
+    cluster.finish_teardown()
+    assert causes(cluster)[0] is Cause.APPLICATION_ERROR
+
+
+def test_a_kill_beside_rays_own_leaves_that_one_to_decide(cluster: SimulatedCluster) -> None:
+    cluster.set_pod("cpu", containerStatuses=[oom("ray-worker"), oom("istio-proxy")])
+    cluster.settle()
+    cluster.finish_teardown()
+    assert causes(cluster)[0] is Cause.OOM_KILLED
+    assert cluster.attempts["corpus-1"][1].message.startswith("container ray-worker of pod")
+    assert cluster.status.memory == {"cpu": "12288Mi"}
+
+
+def test_a_submitter_in_the_head_pod_that_is_killed_gets_nobody_more_memory() -> None:
+    cluster = SimulatedCluster()
+    cluster.spec["ray"]["submissionMode"] = "SidecarMode"
+    cluster.settle()
+    cluster.start_rayjob()
+    cluster.settle()
+    cluster.set_pod("head", containerStatuses=[oom("ray-job-submitter")])
+    message = "Ray head pod container ray-job-submitter terminated with exit code 137: OOMKilled"
+    cluster.end_rayjob("Failed", "RUNNING", reason="SubmissionFailed", message=message)
+    cluster.finish_teardown()
+    assert causes(cluster)[0] is Cause.SUBMISSION_FAILED
+    assert cluster.status.memory == {}
+
+
+def test_a_group_that_was_edited_away_raises_no_other(cluster: SimulatedCluster) -> None:
+    cluster.set_pod("cpu", containerStatuses=[oom("ray-worker")])
+    cluster.settle()
+    cluster.edit(ray={"workerGroups": [{"name": "other", "resources": {"memory": "8Gi"}}]})
+    cluster.finish_teardown()
+    assert causes(cluster)[0] is Cause.OOM_KILLED
+    assert cluster.status.memory == {}
+
+
+def test_what_starts_before_ray_and_is_killed_is_told_with_its_name() -> None:
+    cluster = SimulatedCluster()
+    cluster.settle()
+    cluster.start_rayjob()
+    cluster.end_rayjob("Initializing", "")
+    cluster.set_pod("cpu", phase="Failed", initContainerStatuses=[oom("wait-gcs-ready")])
+    cluster.settle()
+    found = cluster.status.find_condition(ConditionType.SUCCEEDED)
+    assert found is not None
+    assert "init container wait-gcs-ready: OOMKilled" in found.message

@@ -7,7 +7,7 @@ cluster is made.
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Literal, Self, TypeVar
 
-from pydantic import AfterValidator, Field, JsonValue, model_validator
+from pydantic import AfterValidator, Field, JsonValue, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
 from strandline_api.api_model import (
@@ -76,6 +76,9 @@ class RayNode(ApiModel):
     )
 
 
+_HEADS_NAME = "a worker group can't be called 'head': that is the head pod's name"
+
+
 class WorkerGroup(RayNode):
     """Worker pods that are alike."""
 
@@ -86,7 +89,8 @@ class WorkerGroup(RayNode):
                 "self.maxReplicas >= (has(self.minReplicas) ? self.minReplicas : 1)"
             ),
             "'maxReplicas' must be at least 'minReplicas', which defaults to 1",
-        )
+        ),
+        ("self.name != 'head'", _HEADS_NAME),
     )
 
     name: Label = Field(
@@ -101,6 +105,14 @@ class WorkerGroup(RayNode):
             " waits and shrinks when pods are idle. The same as 'minReplicas' when unset."
         ),
     )
+
+    @field_validator("name")
+    @classmethod
+    def _check_name(cls, name: str) -> str:
+        # Memory and nodes are kept by the name of a group, with the head's among them.
+        if name == "head":
+            raise ValueError(_HEADS_NAME)
+        return name
 
     @model_validator(mode="after")
     def _check_order(self) -> Self:

@@ -16,7 +16,7 @@ from strandline_api.outcome.causes import Cause
 from strandline_api.outcome.disruptions import Disruption
 from strandline_api.outcome.driver_outcome import DriverOutcome, find_outcome_line
 from strandline_api.outcome.evidence import Evidence
-from strandline_api.spec.pod_paths import AUTOSCALER_CONTAINER
+from strandline_api.spec.pod_paths import CONTAINERS, SUBMITTER_CONTAINER
 from strandline_operator.decide.disruptions import Taking, find_taking, is_reserved
 from strandline_operator.model.nodes import NodeMarks
 from strandline_operator.model.notices import Notice
@@ -45,10 +45,22 @@ def find_pod_evidence(
     if taking is not None:
         yield blame_taking(pod, taking)
     for container in pod.containers:
-        # Without its autoscaler a cluster stays as large as it is, and goes on.
-        if container.name != AUTOSCALER_CONTAINER:
+        # What runs before Ray or beside it may end, and Ray goes on, or is tried once more.
+        if container.name in CONTAINERS:
             for end in container.ends:
                 yield from _read_end(pod, container, end, is_explained=taking is not None)
+
+
+def find_foreign_kills(pod: Pod) -> Iterator[Evidence]:
+    """Yield kills for memory of what runs before Ray or beside it; they are no end of a driver's.
+
+    Ray can do without them, and more memory for Ray's own would be in vain.
+    """
+    for container in pod.containers:
+        killed = (end for end in container.ends if end.reason == OOM_KILLED)
+        for end in killed if container.name not in CONTAINERS else ():
+            message = f"container {container.name} of pod {pod.meta.name} was killed for memory"
+            yield _blame(pod, Cause.UNKNOWN, message, container.name, end)
 
 
 def blame_taking(pod: Pod, taking: Taking) -> Evidence:
@@ -146,6 +158,8 @@ def _blame(
     reason: str = "",
 ) -> Evidence:
     role = pod.meta.labels.get(ROLE_LABEL, "")
+    # In the head pod too it is not Ray's, and no driver lives in it.
+    is_submitter = role == Role.SUBMITTER or container == SUBMITTER_CONTAINER
     details: dict[str, str | int] = {"pod": pod.meta.name, "node": pod.node, "role": role}
     details["group"] = pod.meta.labels.get(GROUP_LABEL, role)
     if container:
@@ -154,8 +168,8 @@ def _blame(
         details |= {"exitCode": end.exit_code, "reason": end.reason}
     if reason:
         details["reason"] = reason
-    if role == Role.SUBMITTER and cause is not Cause.IMAGE_PULL_FAILURE:
-        cause = Cause.SUBMISSION_FAILED  # the driver does not live in that pod
+    if is_submitter and cause is not Cause.IMAGE_PULL_FAILURE:
+        cause = Cause.SUBMISSION_FAILED
     return Evidence(
         cause, message, "pod", {name: detail for name, detail in details.items() if detail != ""}
     )

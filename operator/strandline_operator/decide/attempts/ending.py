@@ -16,6 +16,7 @@ from strandline_api.outcome.exit_codes import ExitCode
 from strandline_api.status.pipeline_status import Progress
 from strandline_operator.decide.evidence import (
     blame_taking,
+    find_foreign_kills,
     find_image_problem,
     find_reserved_name,
 )
@@ -131,6 +132,8 @@ def _pick(scene: Scene, pod: Pod) -> Iterator[Evidence]:
     reserved = find_reserved_name(pod) if is_head(pod) else None
     if reserved is not None and is_fresh:
         yield reserved
+    if is_fresh:
+        yield from find_foreign_kills(pod)
     for seen in (*scene.read_pod(pod), *_read_node(scene, pod)):
         if seen.cause is Cause.OOM_KILLED:
             # containerd shows it late, at the teardown even, so no time is too late for it.

@@ -126,10 +126,10 @@ def _format_size(size: int) -> str:
 def _list_killed(status: AttemptStatus, groups: Mapping[str, int]) -> list[str]:
     """The groups in which something was killed for memory: those that evidence names, if any."""
     kills = [record for record in status.evidence if record.cause is Cause.OOM_KILLED]
-    named = {str(kill.details.get("group", "")) for kill in kills} & groups.keys()
-    # More memory for all would take what others need.
+    named = {str(kill.details.get("group", "")) for kill in kills} - {""}
+    # More memory for all would take what others need; a group may have been edited away meanwhile.
     if named:
-        return sorted(named)
+        return sorted(named & groups.keys())
     # Ray tells of its workers; any other kill that nobody has placed was beside the driver.
     workers = sorted(groups.keys() - {"head"})
     is_of_workers = all(kill.source == RAY for kill in kills)
