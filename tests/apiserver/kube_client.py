@@ -44,6 +44,7 @@ RESOURCES: Mapping[str, tuple[str, str]] = MappingProxyType(
         "Event": ("api/v1", "events"),
         "Job": ("apis/batch/v1", "jobs"),
         "Lease": ("apis/coordination.k8s.io/v1", "leases"),
+        "LimitRange": ("api/v1", "limitranges"),
         "Namespace": ("api/v1", "namespaces"),
         "Node": ("api/v1", "nodes"),
         "PersistentVolume": ("api/v1", "persistentvolumes"),

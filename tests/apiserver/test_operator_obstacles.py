@@ -58,6 +58,8 @@ RIGHTS = (
     ("", "persistentvolumeclaims", ["get", "create", "patch"]),
     ("", "configmaps", ["get", "create"]),
     ("", "events", ["create", "list"]),
+    ("", "resourcequotas", ["list"]),
+    ("", "limitranges", ["list"]),
 )
 RBAC = "rbac.authorization.k8s.io"
 Prepare = Callable[[KubeClient, str], object]

@@ -56,6 +56,14 @@ def test_it_ends_by_itself_and_goes_with_its_pipeline() -> None:
     assert job["metadata"]["namespace"] == "team"
 
 
+@pytest.mark.parametrize(("cpu", "request_of_cpu"), [(2, "250m"), (0.1, "0.1")])
+def test_it_names_a_limit_of_cpu_which_a_quota_may_demand(cpu: float, request_of_cpu: str) -> None:
+    """It is the head's, which the namespace has let in."""
+    (container,) = pod_of(render(ray={"head": {"resources": {"cpu": cpu}}}))["containers"]
+    assert container["resources"]["limits"] == {"memory": "2Gi", "cpu": f"{cpu:g}"}
+    assert container["resources"]["requests"]["cpu"] == request_of_cpu
+
+
 def test_no_operator_takes_its_pod_for_one_of_an_attempt() -> None:
     """By their labels an operator counts pods; one of them would hold the next attempt back."""
     job = render()

@@ -24,6 +24,7 @@ from strandline_operator.decide.obstacles.preflight import needs_preflight
 from strandline_operator.decide.pipeline import decide
 from strandline_operator.model.capacity import NodeSize
 from strandline_operator.model.code import CodeFiles
+from strandline_operator.model.cpu_rules import CpuRules
 from strandline_operator.model.limits import Limits
 from strandline_operator.model.nodes import NodeMarks, NodeView
 from strandline_operator.model.notices import Notice
@@ -101,6 +102,7 @@ class SimulatedCluster:
     defaults: SpecDefaults = field(default_factory=SpecDefaults)
     defaults_problem: str = ""
     limits: Limits = field(default_factory=Limits)
+    cpu_rules: CpuRules = field(default_factory=CpuRules)
     most_running: int = 0
     calls: int = 0
     cut_at: int | None = None
@@ -163,6 +165,7 @@ class SimulatedCluster:
             defaults=self.defaults,
             defaults_problem=self.defaults_problem,
             preflight=self._read_preflight(),
+            cpu_rules=self.cpu_rules,
         )
 
     def _follow(self, body: Body) -> Pod:

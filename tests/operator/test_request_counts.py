@@ -34,6 +34,9 @@ def test_an_attempt_that_ends_well_makes_just_these_requests() -> None:
         "list rayjobs.ray.io": 2,
         "list rayclusters.ray.io": 2,
         "list pods": 2,
+        # What the namespace demands of containers, once a minute for all of its pipelines.
+        "list resourcequotas": 1,
+        "list limitranges": 1,
         # Here no watch shows them: when a pod comes, and when it goes.
         "get nodes": 2,
         # Our finalizer, put on and taken off.

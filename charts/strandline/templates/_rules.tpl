@@ -35,6 +35,10 @@
 - apiGroups: [""]
   resources: [events]
   verbs: [create, list]
+# What a namespace demands of containers, where an attempt is to be made.
+- apiGroups: [""]
+  resources: [resourcequotas, limitranges]
+  verbs: [list]
 {{- if .Values.preflight.enabled }}
 # A Job checks a pipeline, and is deleted when it has spoken.
 - apiGroups: [batch]

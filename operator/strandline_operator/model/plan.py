@@ -33,6 +33,8 @@ class Resource(StrEnum):
     DEPLOYMENT = "deployments.apps"
     DISRUPTION_BUDGET = "poddisruptionbudgets.policy"
     EVENT = "events"
+    QUOTA = "resourcequotas"
+    LIMIT_RANGE = "limitranges"
 
 
 @dataclass(frozen=True, slots=True)

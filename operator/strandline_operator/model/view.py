@@ -13,6 +13,7 @@ from strandline_api.spec.policy import RetryPolicy
 from strandline_api.status.pipeline_status import PipelineStatus, Progress
 from strandline_operator.model.capacity import NodeSize
 from strandline_operator.model.code import CodeFiles
+from strandline_operator.model.cpu_rules import CpuRules
 from strandline_operator.model.nodes import NodeMarks, NodeView
 from strandline_operator.model.notices import Notice
 from strandline_operator.model.objects import Meta, Pod, RayClusterState, RayJob, VolumeClaim
@@ -172,6 +173,7 @@ class View:
             None for one that is not there. None in all: nothing begins that they have a say in.
         preflight: the Job that checks it before it runs; None where there is none, or nothing is
             to be checked.
+        cpu_rules: what the namespace demands of containers, where this pass may make some.
         defaults: what the namespace gives where the pipeline says nothing.
         defaults_problem: why nobody knows what it gives; empty where that is known.
     """
@@ -200,3 +202,4 @@ class View:
     defaults: SpecDefaults = field(default_factory=SpecDefaults)
     defaults_problem: str = ""
     preflight: PreflightJob | None = None
+    cpu_rules: CpuRules = field(default_factory=CpuRules)

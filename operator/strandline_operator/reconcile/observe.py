@@ -22,6 +22,7 @@ from strandline_operator.decide.obstacles.preflight import needs_preflight
 from strandline_operator.decide.obstacles.room import needs_sizes
 from strandline_operator.decide.run.memory import needs_nodes
 from strandline_operator.model.code import CodeFiles
+from strandline_operator.model.cpu_rules import CpuRules
 from strandline_operator.model.nodes import NodeMarks, NodeView
 from strandline_operator.model.notices import Notice
 from strandline_operator.model.objects import Pod, RayClusterState, RayJob, VolumeClaim
@@ -44,6 +45,7 @@ from strandline_operator.reconcile.caches.cluster_cache import (
     find_former,
     find_siblings,
 )
+from strandline_operator.reconcile.caches.cpu_rules import CpuRulesMemory
 from strandline_operator.reconcile.caches.defaults import NamespaceDefaults
 from strandline_operator.reconcile.caches.nodes import NodeMemory, list_suspects
 from strandline_operator.reconcile.caches.notices import NoticeMemory, list_stuck
@@ -81,6 +83,7 @@ class PassInputs:
     claims: ClaimMemory = field(default_factory=ClaimMemory)
     departures: DepartureReports = field(default_factory=DepartureReports)
     capacity: CapacityMemory = field(default_factory=CapacityMemory)
+    cpu_rules: CpuRulesMemory = field(default_factory=CpuRulesMemory)
     is_checked: bool = False
 
     def put(
@@ -160,7 +163,7 @@ async def observe(
     filled = replace(pipeline, spec=fill_in(pipeline, defaults))
     rayjob = _find_rayjob(pipeline, current, children)
     driver, ask_at = await _read_driver(api, pipeline, current, children, inputs.drivers, now)
-    environment = await _look_around(reader, rayjob, children, inputs, now)
+    environment = await _look_around(reader, pipeline, rayjob, children, inputs, now)
     claim, output = await _read_claims(reader, kept, filled, current, inputs.claims, now)
     view = View(
         pipeline=pipeline,
@@ -179,11 +182,10 @@ async def observe(
         turn=turn or Turn(),
         refusals=(*refusals, *problems, *inputs.blind(namespace)),
         unread=tuple(reader.refused),
-        notices=environment.notices,
         defaults=defaults,
         defaults_problem=unusable,
     )
-    view = replace(view, nodes=environment.nodes, marks=environment.marks)
+    view = replace(view, **environment._asdict())
     if needs_others(pipeline, current):
         others = await _read_others(reader, kept, pipeline)
         view = replace(view, others=others, unread=tuple(reader.refused))
@@ -250,15 +252,21 @@ async def _list_siblings(reader: Reader, selector: str) -> Siblings:
 
 
 class _Environment(NamedTuple):
-    """What is known of pods from elsewhere: how their nodes stand, their marks, and events."""
+    """What is known of pods from elsewhere, as the view has it."""
 
     nodes: dict[str, NodeView]
     marks: dict[str, NodeMarks]
     notices: tuple[Notice, ...]
+    cpu_rules: CpuRules
 
 
 async def _look_around(
-    reader: Reader, rayjob: RayJob | None, children: _Children, inputs: PassInputs, now: float
+    reader: Reader,
+    pipeline: PipelineView,
+    rayjob: RayJob | None,
+    children: _Children,
+    inputs: PassInputs,
+    now: float,
 ) -> _Environment:
     api, pods = reader.api, (*children.pods, *children.gone_pods)
     stuck = list_stuck(rayjob, children.rayclusters, children.pods, now)
@@ -266,7 +274,11 @@ async def _look_around(
     marks = await inputs.nodes.read_marks(api, children.pods, children.gone_pods, now)
     warnings = await inputs.notices.look(api, reader.namespace, stuck, now)
     reasons = await inputs.notices.read_reasons(api, pods, marks, now)
-    return _Environment(nodes, marks, (*warnings, *reasons))
+    current = children.attempts[-1] if children.attempts else None
+    rules = CpuRules()
+    if may_launch(pipeline, current):
+        rules = await inputs.cpu_rules.read(api, reader.namespace, now)
+    return _Environment(nodes, marks, (*warnings, *reasons), rules)
 
 
 def _find_rayjob(

@@ -20,6 +20,7 @@ IDLE_SECONDS = 120
 FULL_SIZE = "STRANDLINE_FULL_SIZE"
 # Each worker that is asked for is an entry of a list that the autoscaler goes through.
 MOST_ASKED = 1000
+_RESOURCES = {"requests": {"cpu": "200m", "memory": "512Mi"}, "limits": {"memory": "1Gi"}}
 
 
 def is_elastic(order: Order, queue: str | None) -> bool:
@@ -30,7 +31,7 @@ def is_elastic(order: Order, queue: str | None) -> bool:
     return queue is None and any(_most(it) > it.min_replicas for it in order.spec.ray.worker_groups)
 
 
-def render_autoscaler(confine: dict[str, Any]) -> dict[str, Any]:
+def render_autoscaler(order: Order, confine: dict[str, Any]) -> dict[str, Any]:
     """Render the fields of a Ray cluster that make KubeRay put an autoscaler into the head pod."""
     mounts = [
         {"name": AUTOSCALER_TOKEN_VOLUME, "mountPath": TOKEN_PATH, "readOnly": True},
@@ -41,10 +42,7 @@ def render_autoscaler(confine: dict[str, Any]) -> dict[str, Any]:
         "autoscalerOptions": {
             "version": "v2",
             "idleTimeoutSeconds": IDLE_SECONDS,
-            "resources": {
-                "requests": {"cpu": "200m", "memory": "512Mi"},
-                "limits": {"memory": "1Gi"},
-            },
+            "resources": order.cpu_rules.fit(_RESOURCES),
             "securityContext": confine,
             "volumeMounts": mounts,
         },

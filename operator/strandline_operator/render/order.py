@@ -20,6 +20,7 @@ from strandline_api.names import (
 from strandline_api.objects.pipeline import PipelineSpec
 from strandline_api.spec.predecessors import Reference
 from strandline_operator.model.code import CodeFiles
+from strandline_operator.model.cpu_rules import CpuRules
 from strandline_operator.model.limits import Limits
 
 
@@ -61,6 +62,7 @@ class Order:
         run: name of its run; empty: the spec's.
         on_demand: head and groups that use nodes on demand instead of spot nodes.
         config: name of its ConfigMap; empty: that of the attempt.
+        cpu_rules: what the namespace demands of containers that name no limit of CPU.
     """
 
     name: str
@@ -81,6 +83,7 @@ class Order:
     run: str = ""
     on_demand: frozenset[str] = frozenset()
     config: str = ""
+    cpu_rules: CpuRules = field(default_factory=CpuRules)
 
     @property
     def config_name(self) -> str:

@@ -134,6 +134,11 @@ AGENT_PORT_PARAM = "dashboard-agent-listen-port"
 # KubeRay names these of itself only where the head names no port at all.
 RAY_PORTS = {"gcs-server": 6379, "dashboard": 8265, "client": 10001}
 
+_SUBMITTERS_RESOURCES = {
+    "requests": {"cpu": "50m", "memory": "128Mi"},
+    "limits": {"memory": "512Mi"},
+}
+
 Template = dict[str, Any]
 
 
@@ -211,10 +216,7 @@ def render_submitter(order: Order) -> Template:
         "name": SUBMITTER_CONTAINER,
         "image": _image(order),
         **({"env": variables} if (variables := _free_of_tokens(order)) else {}),
-        "resources": {
-            "requests": {"cpu": "50m", "memory": "128Mi"},
-            "limits": {"memory": "512Mi"},
-        },
+        "resources": order.cpu_rules.fit(_SUBMITTERS_RESOURCES),
         "securityContext": confine(),
         "volumeMounts": [{"name": "temporary", "mountPath": "/tmp"}],  # noqa: S108 - its own
     }

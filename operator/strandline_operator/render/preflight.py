@@ -64,7 +64,7 @@ def order_preflight(order: Order) -> PreflightOrder:
         **{name: value for name, value in _strip(ray).items() if name in _KEPT},
         # Kubernetes would put variables in the place of `$(…)`.
         "command": ["strandline", "preflight", text.replace("$(", "$$(")],
-        "resources": _RESOURCES,
+        "resources": order.cpu_rules.fit(_RESOURCES),
         "volumeMounts": _strip(ray)["volumeMounts"],
     }
     pod = {

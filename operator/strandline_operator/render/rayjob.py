@@ -186,7 +186,7 @@ def _render_cluster(order: Order) -> dict[str, Any]:
     ray = order.spec.ray
     head, growth = render_head(order), {}
     if is_elastic(order, _label_queue(order).get(QUEUE_LABEL)):
-        head, growth = make_elastic(order, head), render_autoscaler(confine())
+        head, growth = make_elastic(order, head), render_autoscaler(order, confine())
     # Of an image that the pipeline names, nobody but the pipeline knows the version.
     version = ray.version or ("" if ray.image else order.limits.ray_version)
     cluster: dict[str, Any] = {

@@ -299,6 +299,7 @@ def _make_order(given: Pass, attempt: AttemptObject) -> Order:
         run=attempt.spec.run,
         on_demand=frozenset(attempt.spec.on_demand),
         config=attempt.status.config.name if attempt.status.config else "",
+        cpu_rules=given.view.cpu_rules,
     )
 
 

@@ -23,6 +23,7 @@ from strandline_api.names import (
     format_label_value,
 )
 from strandline_api.outcome.reader_token import DRIVERS_OWN
+from strandline_api.quantities import parse_cpu
 from strandline_api.spec.pod_paths import HEAD_CONTAINER, OUTPUT, VOLUME
 
 CONTAINER = "strandline"
@@ -161,13 +162,27 @@ def _render_container(order: JobOrder, ray: Mapping[str, Any]) -> dict[str, Any]
         # Kubernetes would put variables in the place of `$(…)`.
         "command": [word.replace("$(", "$$(") for word in order.words],
         "env": env,
-        "resources": _RESOURCES,
+        "resources": _bound_cpu(ray),
         "volumeMounts": [
             _mount(mount, order.placement)
             for mount in own["volumeMounts"]
             if mount["mountPath"] != _ATTACHED
         ],
     }
+
+
+def _bound_cpu(ray: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the resources, with as much CPU as the head was let in with.
+
+    A quota may refuse a pod that names no limit of it, and few may read quotas.
+    """
+    cpu = ((ray.get("resources") or {}).get("limits") or {}).get("cpu")
+    if cpu is None:
+        return dict(_RESOURCES)
+    requests, limits = _RESOURCES["requests"], {**_RESOURCES["limits"], "cpu": cpu}
+    # A request above its limit is refused everywhere.
+    least = min(requests["cpu"], str(cpu), key=parse_cpu)
+    return {"requests": {**requests, "cpu": least}, "limits": limits}
 
 
 def _drop_drivers(order: JobOrder, container: Mapping[str, Any]) -> dict[str, Any]:
