@@ -304,6 +304,25 @@ def test_only_the_checks_own_word_counts(
     assert list(cluster.attempts) == ["corpus-1"]
 
 
+PROXY = {"name": "istio-proxy", "state": {"running": {}}}
+DEAD_PROXY = {"name": "a-log-agent", "state": {"terminated": {"exitCode": 1, "reason": "Error"}}}
+
+
+@pytest.mark.parametrize("beside", [PROXY, DEAD_PROXY])
+@pytest.mark.parametrize("code", [0, 64])
+def test_what_is_put_beside_the_check_has_no_say_in_it(
+    cluster: SimulatedCluster, beside: dict[str, Any], code: int
+) -> None:
+    """A proxy never ends, and so neither does the pod."""
+    line = format_outcome_line(DriverOutcome(exit_code=code, message="no such stage"))
+    ended = {"terminated": {"exitCode": code, "message": line if code else ""}}
+    own = {"name": "strandline-preflight", "state": ended}
+    show(cluster, phase="Running", containerStatuses=[beside, own])
+    cluster.advance(1)
+    expected = PreflightVerdict.FAILED if code else PreflightVerdict.PASSED
+    assert record(cluster).verdict is expected
+
+
 def test_code_that_can_never_be_fetched_is_a_mistake() -> None:
     cluster = make(code={"packages": ["no-such==1"]})
     ended = {"terminated": {"exitCode": 64, "message": WRONG}}

@@ -8,8 +8,10 @@ import pytest
 
 from simulated_cluster import SimulatedCluster
 from strandline_api.outcome.causes import Cause
+from strandline_api.outcome.driver_outcome import DriverOutcome
 from strandline_api.status.pipeline_status import Progress
 from strandline_api.status.reasons import ConditionType, Reason
+from strandline_api.times import format_time
 from strandline_operator.model.plan import Resource
 
 READY = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
@@ -139,6 +141,85 @@ def test_a_submitter_nobody_has_made_is_looked_for_again(cluster: SimulatedClust
     wake = cluster.pass_once().wake_at
     assert wake is not None
     assert wake <= cluster.time + 6
+
+
+ENTRYPOINT = "Job entrypoint command failed with exit code"
+RUNS = {"running": {"startedAt": "2026-01-01T00:00:00Z"}}
+PROXIES = {
+    "mesh": {"name": "istio-proxy", "state": RUNS},
+    "logs": {"name": "fluent-bit", "state": RUNS, "lastState": {"terminated": {"exitCode": 1}}},
+}
+
+
+def keep_submitter(cluster: SimulatedCluster, proxy: str, code: int) -> None:
+    """The submitter ends, and what was put beside it goes on; KubeRay waits for its Job."""
+    ended = {"exitCode": code, "finishedAt": format_time(cluster.time), "reason": "Completed"}
+    own = {"name": "ray-job-submitter", "state": {"terminated": ended}}
+    add_submitter(cluster, phase="Running", containerStatuses=[PROXIES[proxy], own])
+
+
+def report(cluster: SimulatedCluster, job: str, message: str = "") -> None:
+    """What KubeRay reads from Ray, while the submitter's Job goes on."""
+    cluster.end_rayjob("Running", job, message=message)
+    cluster.settle()
+
+
+@pytest.mark.parametrize("proxy", PROXIES)
+@pytest.mark.parametrize(
+    ("job", "message", "cause", "state"),
+    [
+        ("SUCCEEDED", "Job finished successfully.", None, "run first is complete"),
+        ("FAILED", f"{ENTRYPOINT} 1, last available logs:", Cause.APPLICATION_ERROR, "attempt 2"),
+        ("FAILED", f"{ENTRYPOINT} 64. No logs.", Cause.INVALID_SPEC, "attempt 1 ended with Inv"),
+        ("STOPPED", "Job was intentionally stopped.", Cause.INTERRUPTED, "disruption 1 of 100"),
+    ],
+)
+def test_what_never_ends_beside_the_submitter_hides_no_end_of_the_driver(
+    cluster: SimulatedCluster, proxy: str, job: str, message: str, cause: Cause | None, state: str
+) -> None:
+    """Nobody hears the driver: neither its pages nor the submitter's log can be read."""
+    report(cluster, "RUNNING")
+    keep_submitter(cluster, proxy, code=0 if cause is None else 1)
+    report(cluster, job, message)
+    assert status_of(cluster).end_time is not None
+    cluster.finish_teardown()
+    assert status_of(cluster).cause is cause
+    assert cluster.status.state.startswith(state)
+
+
+def test_an_end_is_left_to_kuberay_while_it_may_tell_it(cluster: SimulatedCluster) -> None:
+    """Without anything beside it the submitter's Job ends within seconds."""
+    report(cluster, "RUNNING")
+    ended = {"terminated": {"exitCode": 0, "finishedAt": format_time(cluster.time)}}
+    own = {"name": "ray-job-submitter", "state": ended}
+    add_submitter(cluster, phase="Succeeded", containerStatuses=[own])
+    report(cluster, "SUCCEEDED")
+    assert status_of(cluster).end_time is None
+
+
+def test_the_drivers_own_word_is_waited_for_and_wins(cluster: SimulatedCluster) -> None:
+    report(cluster, "RUNNING")
+    keep_submitter(cluster, "mesh", code=1)
+    report(cluster, "FAILED", f"{ENTRYPOINT} 1, last available logs:")
+    (rayjob,) = cluster.list_of(Resource.RAYJOB)
+    cluster.advance(5)
+    assert "deletionTimestamp" not in rayjob["metadata"]
+    cluster.outcome = DriverOutcome(exit_code=3, message="2 sources failed")
+    cluster.advance(5)
+    cluster.finish_teardown()
+    assert status_of(cluster).cause is Cause.SOURCES_FAILED
+
+
+def test_a_submitter_that_is_lost_while_the_driver_runs_is_told_as_before(
+    cluster: SimulatedCluster,
+) -> None:
+    report(cluster, "RUNNING")
+    keep_submitter(cluster, "mesh", code=1)
+    cluster.advance(30)
+    assert status_of(cluster).end_time is None
+    cluster.advance(30)
+    cluster.finish_teardown()
+    assert status_of(cluster).cause is Cause.SUBMISSION_FAILED
 
 
 def test_a_submitter_of_which_nothing_is_known_is_named_when_time_is_over(

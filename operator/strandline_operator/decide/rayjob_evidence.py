@@ -17,6 +17,8 @@ from strandline_operator.model.objects import RayJob
 
 # A RayJob that KubeRay starts again would run the driver a second time; to us its first has ended.
 TERMINAL = frozenset({"Complete", "Failed", "ValidationFailed", "Retrying"})
+# Ray's words for a job that is over; KubeRay sets `FAILED` by itself too, but none of the others.
+ENDED_JOBS = frozenset({"SUCCEEDED", "FAILED", "STOPPED"})
 _SUBMISSION_FAILED, _CHECKS_FAILED = "SubmissionFailed", "JobStatusCheckTimeoutExceeded"
 _TRANSITION = "JobDeploymentStatusTransitionGracePeriodExceeded"
 # What KubeRay decides itself, whatever Ray says of the job.
@@ -59,14 +61,6 @@ def find_rayjob_evidence(rayjob: RayJob) -> Iterator[Evidence]:
     # Newer releases give reasons that are not known here: those are KubeRay's own for all we know.
     elif rayjob.job == "FAILED" and rayjob.reason in {"", "AppFailed", _TRANSITION}:
         yield _read_failure(rayjob)
-
-
-def has_succeeded(rayjob: RayJob) -> bool:
-    """Return whether Ray says that the driver has done all there was to do.
-
-    KubeRay never says so by itself, but may find fault with the submitter after that.
-    """
-    return rayjob.deployment in TERMINAL and rayjob.job == "SUCCEEDED"
 
 
 def is_lost(rayjob: RayJob) -> bool:

@@ -19,6 +19,7 @@ from strandline_api.status.enums import AttemptPhase
 from strandline_operator.cluster.api import Api
 from strandline_operator.cluster.driver import Answer, DriverAddress, ask, read_tail
 from strandline_operator.cluster.errors import ApiError, Invalid, NotFound
+from strandline_operator.decide.rayjob_evidence import ENDED_JOBS
 from strandline_operator.model.limits import Limits
 from strandline_operator.model.objects import SUBMITTER, Pod, RayJob
 from strandline_operator.model.view import AttemptObject, DriverView, Silence
@@ -36,7 +37,6 @@ LONGEST_PAUSE = 60.0
 LONGEST_BLIND = 150.0
 # What Ray says of a job that it has not begun; empty: it does not know of any.
 _NOT_BEGUN = frozenset({"", "PENDING"})
-_ENDED_JOBS = frozenset({"SUCCEEDED", "FAILED", "STOPPED"})
 _ENDED_DEPLOYMENTS = frozenset({"Complete", "Failed", "ValidationFailed"})
 
 
@@ -328,7 +328,7 @@ def is_ending(attempt: AttemptObject, rayjob: RayJob | None) -> bool:
         return True
     if rayjob is None:
         return attempt.status.ray_job is not None
-    is_over = rayjob.job in _ENDED_JOBS or rayjob.deployment in _ENDED_DEPLOYMENTS
+    is_over = rayjob.job in ENDED_JOBS or rayjob.deployment in _ENDED_DEPLOYMENTS
     return is_over or rayjob.meta.is_deleting
 
 

@@ -29,6 +29,7 @@ from strandline_operator.decide.attempts.ending import (
     end,
     find_end,
     find_taking_of_head,
+    is_at_end,
     is_by_teardown,
     is_complete,
     judge,
@@ -44,7 +45,6 @@ from strandline_operator.decide.obstacles.attachment import is_let_go
 from strandline_operator.decide.obstacles.delays import find_delay, find_next_look
 from strandline_operator.decide.obstacles.obstacles import Block
 from strandline_operator.decide.obstacles.room import find_waits, find_worker_shortage
-from strandline_operator.decide.rayjob_evidence import TERMINAL
 from strandline_operator.decide.scene import Scene, find_first, is_head
 from strandline_operator.model.plan import Action, Delete, Resource
 
@@ -335,7 +335,7 @@ def _is_cut(scene: Scene) -> bool:
     """Return whether only we know that it is over: neither driver nor head was told."""
     rayjob, heads = scene.rayjob, [pod for pod in scene.all_pods if is_head(pod)]
     # Then KubeRay has told it, or it has ended by itself and can speak.
-    if rayjob is None or rayjob.meta.is_deleting or rayjob.deployment in TERMINAL:
+    if rayjob is None or rayjob.meta.is_deleting or is_at_end(scene):
         return False
     return not any(pod.is_gone or pod.meta.is_deleting or pod.disruption for pod in heads)
 

@@ -21,13 +21,13 @@ from strandline_operator.decide.evidence import (
     find_reserved_name,
 )
 from strandline_operator.decide.rayjob_evidence import (
+    ENDED_JOBS,
     TERMINAL,
     find_rayjob_evidence,
-    has_succeeded,
     is_lost,
 )
 from strandline_operator.decide.scene import Scene, find_lost_node, is_head, role_of
-from strandline_operator.model.objects import Pod
+from strandline_operator.model.objects import SUBMITTER, Pod
 
 # Ends that a teardown, ours or somebody's, gives to a driver.
 _BY_TEARDOWN = frozenset({Cause.INTERRUPTED, Cause.KILLED})
@@ -104,7 +104,7 @@ def _rank(record: EvidenceRecord) -> int:
 def _list_records(scene: Scene) -> Iterator[Evidence]:
     """Yield all that RayJob, driver and pods say of an end by now."""
     # While a RayJob goes on its words are about something else than the end.
-    if scene.rayjob is not None and scene.rayjob.deployment in TERMINAL:
+    if scene.rayjob is not None and is_at_end(scene):
         yield from find_rayjob_evidence(scene.rayjob)
     yield from filter(None, (read_late_outcome(scene), explain_by_head(scene)))
     for pod in scene.all_pods:
@@ -201,7 +201,7 @@ def find_end(scene: Scene) -> Evidence | None:
         message = "its RayJob was deleted by someone else"
         return Evidence(Cause.INTERRUPTED, message, "rayjob", {"reason": _DELETED})
     # While KubeRay is at work its words are of a state that passes.
-    if rayjob is None or rayjob.deployment not in TERMINAL:
+    if rayjob is None or not is_at_end(scene):
         return None
     return next(find_rayjob_evidence(rayjob), None) or Evidence(
         Cause.UNKNOWN, f"RayJob {rayjob.reason or rayjob.deployment}: {rayjob.message}", "rayjob"
@@ -214,7 +214,30 @@ def is_complete(scene: Scene) -> bool:
     # The driver's own word goes first: KubeRay may lose sight of a job that has ended well.
     if outcome is not None and outcome.exit_code is not None:
         return outcome.exit_code == 0
-    return scene.rayjob is not None and has_succeeded(scene.rayjob)
+    return scene.rayjob is not None and scene.rayjob.job == "SUCCEEDED" and is_at_end(scene)
+
+
+def is_at_end(scene: Scene) -> bool:
+    """Return whether KubeRay says that a job is over, or would but for what keeps its submitter.
+
+    A container that a cluster puts beside the submitter, for a mesh or for logs, may never end, and
+    then the submitter's Job doesn't; of the job's end Ray has the word, which is the last on it.
+    """
+    rayjob = scene.rayjob
+    if rayjob is None:
+        return False
+    is_kept = rayjob.job in ENDED_JOBS and any(map(_is_kept, scene.pods))
+    return is_kept or rayjob.deployment in TERMINAL
+
+
+def _is_kept(pod: Pod) -> bool:
+    """Return whether the submitter in a pod of its own has ended, and something beside it has not.
+
+    Those that go before the others in a pod end with them.
+    """
+    beside = (each for each in pod.containers if each.name != SUBMITTER and not each.is_init)
+    is_ended = role_of(pod) == "submitter" and pod.submitter_end is not None
+    return is_ended and any(each.is_running for each in beside)
 
 
 def read_outcome(status: AttemptStatus) -> Evidence | None:

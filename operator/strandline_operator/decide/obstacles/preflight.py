@@ -24,7 +24,7 @@ from strandline_operator.decide.scene import Pass, find_first
 from strandline_operator.model.plan import Action, Create, Delete, Resource
 from strandline_operator.model.preflight import PreflightJob
 from strandline_operator.model.view import AttemptObject, PipelineView
-from strandline_operator.render.preflight import PreflightOrder, render_preflight
+from strandline_operator.render.preflight import CONTAINER, PreflightOrder, render_preflight
 
 
 class PreflightFinding(NamedTuple):
@@ -173,10 +173,13 @@ def _find_end(seen: _Check) -> PreflightFinding | None:
     pod = None if seen.own is None else seen.own.pod
     if pod is None:
         return None
-    ends = [end for container in pod.containers for end in container.ends[:1]]
-    failed = next((end for end in ends if end.exit_code), None)
+    # What a cluster puts beside it may fail, or never end, and says nothing of the pipeline.
+    own = [each for each in pod.containers if each.is_init or each.name == CONTAINER]
+    failed = next((end for each in own for end in each.ends[:1] if end.exit_code), None)
     if failed is None:
-        return PreflightFinding(PreflightVerdict.PASSED) if pod.phase == "Succeeded" else None
+        is_over = any(each.ends and not each.is_running for each in own if each.name == CONTAINER)
+        is_passed = is_over or pod.phase == "Succeeded"
+        return PreflightFinding(PreflightVerdict.PASSED) if is_passed else None
     outcome = find_outcome_line(failed.message)
     # An image without the command, or without a shell, says nothing of the pipeline.
     if outcome is not None and failed.exit_code == outcome.exit_code == ExitCode.BAD_SPEC:
