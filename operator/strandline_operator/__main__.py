@@ -112,10 +112,18 @@ async def _run(settings: Settings) -> None:
     configuration = await load_configuration()
     numbers = Numbers()
     agent = f"{PROGRAM}/{_own_version()}"
-    api = KubernetesApi(configuration, agent=agent, note=numbers.note_request)
+    services: list[Service] = []
+
+    def note(verb: str, resource: str, status: int) -> None:
+        numbers.note_request(verb, resource, status)
+        for each in services:
+            each.queue.note_answer()
+
+    api = KubernetesApi(configuration, agent=agent, note=note)
     world = World(api, clock=time.time, draw=random.random)
     lineage = start_reporting(os.environ, numbers.note_lineage, time.time)
     service = Service(settings, world, decide, numbers, lineage.report if lineage else None)
+    services.append(service)
 
     async def login() -> Credentials:
         return await read_credentials(await load_configuration(configuration))

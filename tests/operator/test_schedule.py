@@ -38,7 +38,10 @@ def test_a_poke_during_a_pass_asks_for_one_more() -> None:
     schedule.enqueue(A, 1.0)
     schedule.enqueue(A, 1.0)
     assert schedule.take(1.0) is None
-    assert schedule.longest_pass(3.0) == 3.0
+    assert schedule.longest_silence(3.0) == 3.0
+    schedule.note_sign(A, 2.0)
+    schedule.note_sign(B, 2.0)  # it does not run
+    assert schedule.longest_silence(3.0) == 1.0
 
     schedule.finish(A, 3.0, wake_at=100.0)
 

@@ -86,6 +86,7 @@ class Watch(Generic[T]):
             found = [] if page.is_first else found
             found += map(self._cache.read, page.items)
             version = page.version
+            self.last_event = self._clock()  # there may be many pages, each half a minute long
         self._note_event()
         self._report(self._cache.replace(found, version))
 

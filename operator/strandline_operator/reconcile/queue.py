@@ -10,7 +10,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from strandline_operator.cluster.errors import ApiError
 from strandline_operator.reconcile.schedule import Key, Schedule
@@ -58,10 +58,21 @@ class Queue:
         self._watcher = watcher
         self._slots = asyncio.Semaphore(concurrency)
         self._changed = asyncio.Event()
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: dict[asyncio.Task[Any], Key] = {}
         # Passes of one namespace that take long leave some for the others.
         self.schedule = Schedule(most_running=max(1, concurrency - concurrency // 4))
-        self.last_finish = clock()
+        self.last_sign = clock()
+
+    def note_answer(self) -> None:
+        """Note that the server has answered; whoever of the passes has asked, comes further by it.
+
+        A server may take half a minute for each answer, and a pass may need many.
+        """
+        task = asyncio.current_task()
+        key = None if task is None else self._tasks.get(task)
+        if key is not None:
+            self.last_sign = self._clock()
+            self.schedule.note_sign(key, self.last_sign)
 
     def enqueue(self, key: Key) -> None:
         """Ask for a pass over a pipeline."""
@@ -74,8 +85,8 @@ class Queue:
             await self._slots.acquire()
             key = await self._take()
             task = asyncio.create_task(self._pass(key), name=f"pass of {key}")
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+            self._tasks[task] = key
+            task.add_done_callback(self._tasks.pop)
 
     async def drain(self, grace: float) -> bool:
         """Wait for the passes that run, then cancel them; False where some had to be."""
@@ -115,8 +126,8 @@ class Queue:
             self.schedule.fail(key, self._clock())
             _LOGGER.exception("a pass failed", extra={"pipeline": str(key)})
         finally:
-            self.last_finish = self._clock()
-            self._watcher.note_pass(self.last_finish - started, outcome)
+            self.last_sign = self._clock()
+            self._watcher.note_pass(self.last_sign - started, outcome)
             self._slots.release()
             self._changed.set()
 

@@ -178,9 +178,14 @@ class Schedule:
         due = min((time for time, _, _ in self._due.values()), default=now)
         return max(0.0, now - due)
 
-    def longest_pass(self, now: float) -> float:
-        """Return how long the oldest pass has been running, in seconds."""
-        return max((now - started for started in self._running.values()), default=0.0)
+    def note_sign(self, key: Key, now: float) -> None:
+        """Note that a pass which runs has come one step further."""
+        if key in self._running:
+            self._running[key] = now
+
+    def longest_silence(self, now: float) -> float:
+        """Return for how long a pass that runs has not come a step further, in seconds."""
+        return max((now - sign for sign in self._running.values()), default=0.0)
 
     def _list_kinds(self) -> tuple[tuple[list[Entry], _Turns], ...]:
         return (self._promised, self._promised_turns), (self._heap, self._turns)

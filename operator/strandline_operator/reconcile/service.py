@@ -42,8 +42,8 @@ SWEEP_SECONDS = 300.0
 _START_WAIT = 5.0
 # Half a minute: whatever has not been listed by then is read from the server for a while.
 _MOST_LOOKS, _LOOK_SECONDS = 300, 0.1
-# Every request has an end, so that whatever takes longer than these is stuck.
-STUCK_PASS = 600.0
+# Every request has an end after half a minute, so that whatever takes longer than these is stuck.
+STUCK_PASS = 180.0
 STUCK_QUEUE = 120.0
 STUCK_WATCH = 300.0
 
@@ -193,8 +193,8 @@ class Service:
             if task.done():
                 raise RuntimeError(f"the {task.get_name()} has ended")
         figures = {
-            "longest_pass_seconds": schedule.longest_pass(now),
-            "queue_lag_seconds": min(schedule.lag(now), now - self.queue.last_finish),
+            "silent_pass_seconds": schedule.longest_silence(now),
+            "queue_lag_seconds": min(schedule.lag(now), now - self.queue.last_sign),
             "watch_age_seconds": max(
                 (now - watch.last_event for watch in self.watches), default=0.0
             ),
