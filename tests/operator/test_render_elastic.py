@@ -71,6 +71,19 @@ def test_a_queue_that_the_pipeline_is_labelled_with_admits_a_fixed_size() -> Non
     assert "enableInTreeAutoscaling" not in rayjob["spec"]["rayClusterSpec"]
 
 
+@pytest.mark.parametrize("value", ["true", "false"])
+def test_a_queue_that_resizes_what_it_has_admitted_lets_it_grow(value: str) -> None:
+    cluster = SimulatedCluster()
+    cluster.edit(ray={"workerGroups": [GROWS], "queueName": "nightly"})
+    cluster.pipeline["metadata"]["annotations"] = {"kueue.x-k8s.io/elastic-job": value}
+    cluster.settle()
+    (rayjob,) = cluster.list_of(Resource.RAYJOB)
+    is_resized = value == "true"
+    annotations = rayjob["metadata"]["annotations"]
+    assert ("kueue.x-k8s.io/elastic-job" in annotations) is is_resized
+    assert rayjob["spec"]["rayClusterSpec"].get("enableInTreeAutoscaling", False) is is_resized
+
+
 def test_the_autoscaler_alone_gets_a_token() -> None:
     rayjob = render(ray={"workerGroups": [GROWS, GPU]})
     (token,) = [

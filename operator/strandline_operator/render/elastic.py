@@ -23,12 +23,14 @@ MOST_ASKED = 1000
 _RESOURCES = {"requests": {"cpu": "200m", "memory": "512Mi"}, "limits": {"memory": "1Gi"}}
 
 
-def is_elastic(order: Order, queue: str | None) -> bool:
+def is_elastic(order: Order, *, has_one_size: bool) -> bool:
     """Return whether the cluster of an attempt may grow.
 
-    One that a queue admits has the size admitted.
+    Args:
+        has_one_size: a queue admits it, at the size that it has then.
     """
-    return queue is None and any(_most(it) > it.min_replicas for it in order.spec.ray.worker_groups)
+    groups = order.spec.ray.worker_groups
+    return not has_one_size and any(_most(group) > group.min_replicas for group in groups)
 
 
 def render_autoscaler(order: Order, confine: dict[str, Any]) -> dict[str, Any]:

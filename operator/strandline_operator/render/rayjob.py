@@ -41,6 +41,8 @@ SLACK_SECONDS = 120
 LONGEST_DROUGHT_SECONDS = 30 * 86_400
 NO_HEAD_RESTART = "ray.io/disable-provisioned-head-restart"
 QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
+# Of a pipeline whose Kueue resizes what it has admitted; KubeRay hands it on to the cluster.
+RESIZED_ANNOTATION = "kueue.x-k8s.io/elastic-job"
 QUEUE_PRIORITY_LABEL = "kueue.x-k8s.io/priority-class"
 # KubeRay hands these on from a RayJob to its cluster and pods, for Volcano and YuniKorn.
 SCHEDULER_LABELS = frozenset(
@@ -97,7 +99,7 @@ def render_rayjob(order: Order) -> Manifest:
     """Render the RayJob."""
     metadata = _metadata(order, order.rayjob)
     metadata["labels"] = metadata["labels"] | _label_queue(order) | _label_scheduler(order)
-    metadata["annotations"] = {NO_HEAD_RESTART: "true"}
+    metadata["annotations"] = {NO_HEAD_RESTART: "true", **_annotate_queue(order)}
     pre_running = order.spec.deadlines.pre_running_seconds or LONGEST_DROUGHT_SECONDS
     spec: dict[str, Any] = {
         "entrypoint": _render_entrypoint(order),
@@ -143,6 +145,12 @@ def _label_queue(order: Order) -> dict[str, str]:
     return {name: value for name, value in wanted.items() if value}
 
 
+def _annotate_queue(order: Order) -> dict[str, str]:
+    """Return what has Kueue resize the cluster, where the pipeline itself asks for it."""
+    is_resized = Meta.read(order.manifest).annotations.get(RESIZED_ANNOTATION) == "true"
+    return {RESIZED_ANNOTATION: "true"} if is_resized else {}
+
+
 def _label_scheduler(order: Order) -> dict[str, str]:
     """Return what KubeRay's batch schedulers read, from the labels of the pipeline itself."""
     labels = {
@@ -185,7 +193,8 @@ def _bound_activity(order: Order, pre_running: float) -> dict[str, int]:
 def _render_cluster(order: Order) -> dict[str, Any]:
     ray = order.spec.ray
     head, growth = render_head(order), {}
-    if is_elastic(order, _label_queue(order).get(QUEUE_LABEL)):
+    has_one_size = QUEUE_LABEL in _label_queue(order) and not _annotate_queue(order)
+    if is_elastic(order, has_one_size=has_one_size):
         head, growth = make_elastic(order, head), render_autoscaler(order, confine())
     # Of an image that the pipeline names, nobody but the pipeline knows the version.
     version = ray.version or ("" if ray.image else order.limits.ray_version)
