@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from strandline.run.attempt.engines import EngineMissingError
     from strandline.run.attempt.partitions import ListingError, PartitionError, SourcePathError
     from strandline.run.code.packages import PackageError
+    from strandline.run.schema_inference import SchemaInferenceError
     from strandline.storage.archives import ArchiveError
     from strandline.storage.downloads import NothingThereError, UnreachableError
     from strandline.storage.errors import HeldError, VolumeError
@@ -60,6 +61,7 @@ __all__ = [
     "PlaceTakenError",
     "PoolBrokenError",
     "RayStartError",
+    "SchemaInferenceError",
     "ShapeError",
     "SourcePathError",
     "SpecError",
@@ -96,6 +98,7 @@ _ROOMS = {
     "PlaceTakenError": "strandline.storage.outputs.ownership",
     "PoolBrokenError": "strandline.engine.ray.losses",
     "RayStartError": "strandline.engine.ray.local_start",
+    "SchemaInferenceError": "strandline.run.schema_inference",
     "ShapeError": "strandline.engine.call.receipts",
     "SourcePathError": "strandline.run.attempt.partitions",
     "SpecError": "strandline_api.documents.problems",

@@ -356,6 +356,16 @@ def test_help_shows_an_example_of_the_command_itself(path: tuple[str, ...], ask:
 def test_no_option_of_the_machines_command_is_lost_unnoticed(path: tuple[str, ...]) -> None:
     """What is left out is named here, so that a new option of a file in the pod is seen."""
     left_out = {"file", "settings", "volume", "ask", "attempt_uid", "once", "to", "form", "metrics"}
-    known = {"state", "limit", "keys", "all_of_them", "as_json", "no_bytes", "out", "title"}
+    known = {
+        "state",
+        "limit",
+        "keys",
+        "all_of_them",
+        "as_json",
+        "no_bytes",
+        "out",
+        "title",
+        "dry_run",
+    }
     names = {param.name for param in find_command(path).params if param.expose_value}
     assert names - left_out <= known | {"license_id"}

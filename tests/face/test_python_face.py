@@ -342,6 +342,7 @@ OF_COMMANDS = {
     "NotCopiedError",
     "NotOnClusterError",
     "NothingPublishedError",
+    "ForeignConfigError",
     "NothingRunError",
     "RequestRefusedError",
     "RunNotEndedError",

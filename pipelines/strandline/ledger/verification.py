@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from strandline.ledger.entries import SharedFile
+from strandline.ledger.entries import Mark, SharedFile
 from strandline.ledger.store.store import Store
 from strandline.plan.receipt import Output, SharedPart
 from strandline.storage.outputs.outputs import (
@@ -18,6 +18,7 @@ from strandline.storage.outputs.outputs import (
     name_output,
     name_shared,
     name_source_folder,
+    read_source_folder,
 )
 
 MISSING = "missing, or recorded twice"
@@ -97,6 +98,85 @@ def _compare(store: Store, outputs: OutputStore, *, reads_bytes: bool) -> Verifi
     return VerificationResult(
         totals["sources"], totals["outputs"], totals["size"], len(unfinished), problems
     )
+
+
+class Damage(NamedTuple):
+    """What outputs lack or have too much, by what puts it right.
+
+    Attributes:
+        again: finished sources of whose outputs something is missing or hurt, to be done again.
+        untidy: finished sources that have files beside their own, which the next attempt removes.
+        orphans: sources that the ledger does not know, whose files nobody names.
+        foreign: files that no run has written.
+    """
+
+    again: dict[bytes, Mark]
+    untidy: set[bytes]
+    orphans: set[bytes]
+    foreign: list[str]
+
+
+def find_damage(
+    store: Store,
+    outputs: OutputStore,
+    hurt: Collection[bytes] = (),
+    *,
+    reads_bytes: bool = True,
+) -> Damage:
+    """Find what would make the outputs whole; nothing may write meanwhile.
+
+    Args:
+        hurt: sources of which something else is missing, such as what stages have gathered.
+        reads_bytes: see `verify`.
+    """
+    found = dict(outputs.list_names())
+    damage = Damage({}, set(), set(), [])
+    faulty = _find_faulty(store, outputs, found, reads_bytes=reads_bytes)
+    finished = set()
+    for source, entry, record in store.list_records():
+        finished.add(source)
+        is_hurt = source in hurt
+        for output in record.outputs:
+            if output.part is not None:
+                is_hurt |= faulty.get(output.part.file, True)
+                continue
+            name = name_output(source, output)
+            size = found.pop(name, None)
+            is_hurt |= bool(_check(name, output, size, outputs, reads_bytes=reads_bytes))
+        if is_hurt:
+            # Of no attempt: the crash of the one before is not held against it.
+            damage.again[source] = Mark(record.key, entry.version, 0, 0, is_stale=True)
+    unjudged = _list_unfinished(store) | {name_source_folder(each) for each in store.list_untidy()}
+    for name in sorted(found):
+        _sort(name, finished, unjudged, damage)
+    return damage
+
+
+def _find_faulty(
+    store: Store, outputs: OutputStore, found: dict[str, int], *, reads_bytes: bool
+) -> dict[bytes, bool]:
+    """Return of each shared file whether something of it is missing or hurt."""
+    faulty = {}
+    for file, facts in store.list_shared():
+        faults = []
+        for suffix, size, digest in facts.list_files():
+            name = name_shared(file, suffix)
+            there, written = found.pop(name, None), Written(size, digest)
+            faults.append(_check(name, written, there, outputs, reads_bytes=reads_bytes))
+        faulty[file] = any(faults)
+    return faulty
+
+
+def _sort(name: str, finished: Collection[bytes], unjudged: set[str], damage: Damage) -> None:
+    """Sort a file that no record names by who removes it; the next attempt sweeps by itself."""
+    folder = name.rpartition("/")[0]
+    if name.startswith((f"{TEMPORARY}/", f"{SHARED}/")) or folder in unjudged:
+        return
+    source = read_source_folder(folder)
+    if source is None:
+        damage.foreign.append(name)
+    else:
+        (damage.untidy if source in finished else damage.orphans).add(source)
 
 
 def _find_extra(names: Iterable[str], unjudged: set[str], *, is_settled: bool) -> Iterator[str]:

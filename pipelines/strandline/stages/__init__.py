@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from strandline.stages.dedup.corpus.cluster_duplicates import ClusterDuplicates
     from strandline.stages.dedup.corpus.digest_rows import DigestRows
     from strandline.stages.dedup.corpus.link_duplicates import LinkDuplicates
+    from strandline.stages.dedup.corpus.list_kept import ListKept
     from strandline.stages.dedup.corpus.paragraphs import JoinParagraphs, SplitParagraphs
     from strandline.stages.dedup.corpus.sentences import DigestSentences, DropListedSentences
     from strandline.stages.dedup.corpus.sign_texts import SignTexts
@@ -125,6 +126,7 @@ __all__ = [
     "KeepDocumented",
     "KeepRows",
     "LinkDuplicates",
+    "ListKept",
     "MeasureFields",
     "MeasureImages",
     "MeasureMotion",
@@ -205,6 +207,7 @@ _ROOMS = {
     "KeepDocumented": "strandline.stages.code.keep_documented",
     "KeepRows": "strandline.stages.tables.rows.keep_rows",
     "LinkDuplicates": "strandline.stages.dedup.corpus.link_duplicates",
+    "ListKept": "strandline.stages.dedup.corpus.list_kept",
     "MeasureFields": "strandline.stages.tables.measure_fields",
     "MeasureImages": "strandline.stages.images.measure_images",
     "MeasureMotion": "strandline.stages.video.measure_motion",

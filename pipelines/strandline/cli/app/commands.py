@@ -33,6 +33,7 @@ _ROOMS = {
     "gather": "data.gather:gather",
     "near-duplicates": "data.near_duplicates:near_duplicates",
     "verify": "data.verify:check",
+    "repair": "data.repair:repair",
     "doctor": "pipelines.doctor:doctor",
     "version": "pipelines.version:show_version",
 }

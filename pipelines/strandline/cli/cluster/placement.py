@@ -33,12 +33,14 @@ class ClaimUse(Enum):
         READ: it reads the ledger.
         OUTPUT: it reads the ledger, and writes beside the outputs.
         WRITE: it changes the ledger.
+        REPAIR: it changes the ledger, and removes outputs.
     """
 
     COPY = "copy"
     READ = "read"
     OUTPUT = "output"
     WRITE = "write"
+    REPAIR = "repair"
 
 
 class JobPlacement(NamedTuple):
@@ -76,7 +78,8 @@ def choose_placement(
         HeldClaimError: it may not run now; the message has what to wait for.
     """
     name, heads = pipeline.name, [holder for holder in holders if holder.is_head]
-    if use is ClaimUse.WRITE and (heads or (attempt is not None and attempt.is_under_way)):
+    changes_ledger = use in {ClaimUse.WRITE, ClaimUse.REPAIR}
+    if changes_ledger and (heads or (attempt is not None and attempt.is_under_way)):
         number = pipeline.status.attempt if attempt is None else attempt.number
         msg = (
             f"attempt {number} of {name} is under way and writes the ledger; wait for its end "
@@ -94,10 +97,10 @@ def choose_placement(
     nodes = [holder.node for holder in (*heads, *holders) if holder.node]
     return JobPlacement(
         node=nodes[0] if nodes else "",
-        writes_ledger=use is ClaimUse.WRITE
+        writes_ledger=changes_ledger
         or (use is ClaimUse.OUTPUT and output is None)
         or (use is not ClaimUse.COPY and bool(heads)),
-        writes_output=use is ClaimUse.OUTPUT,
+        writes_output=use in {ClaimUse.OUTPUT, ClaimUse.REPAIR},
     )
 
 

@@ -41,6 +41,19 @@ def verify_pieces(store: Store, folder: Path, *, reads_bytes: bool = True) -> Pi
             return verdict
 
 
+def find_hurt(store: Store, folder: Path) -> tuple[set[bytes], bool]:
+    """Return the sources of which a piece can't be read, and whether merged files are damaged."""
+    state, hurt = read_state(store), set()
+    with closing(PieceReader(folder, state)) as reader:
+        for source, pieces in store.list_pieces(_EVER, is_whole=True):
+            for piece in pieces:
+                try:
+                    reader.read(source, piece)
+                except DamagedFileError:
+                    hurt.add(source)
+    return hurt, any(_check_merged(folder, state, reads_bytes=True))
+
+
 def _verify_state(
     store: Store, folder: Path, state: GatherState, *, reads_bytes: bool
 ) -> PieceVerdict:

@@ -18,6 +18,7 @@ from typing import Any
 from strandline.engine.core.heartbeat import Heartbeat
 from strandline.ledger.entries import Change
 from strandline.ledger.errors import LedgerError
+from strandline.ledger.gather.verification import find_hurt
 from strandline.ledger.lease import (
     Claim,
     end_attempt,
@@ -29,6 +30,7 @@ from strandline.ledger.liveness import ORPHAN_SECONDS, Claimant, refuse_live_dri
 from strandline.ledger.output_root import clean_up, record_location, sweep_shared
 from strandline.ledger.quarantine import Crash, accuse, release
 from strandline.ledger.store.store import Store
+from strandline.ledger.verification import Damage, find_damage
 from strandline.run.attempt.config import AttemptConfig
 from strandline.run.attempt.output_location import is_own, locate_outputs, make_claim
 from strandline.run.history.records import (
@@ -322,6 +324,33 @@ def read_ledger_id(store: Store) -> str:
         known = uuid.uuid4().hex
         store.write(Change(meta={"id": known}))
     return str(known)
+
+
+def repair_outputs(folder: PipelineFolder, location: str, *, is_trial: bool = False) -> Damage:
+    """Have the next attempt do again what is missing or hurt, in one transaction.
+
+    Args:
+        location: folder or URL of the outputs.
+        is_trial: only tell what would be done.
+
+    Raises:
+        LedgerError: there is no ledger, or a driver is alive.
+        VolumeError: the ledger can't be written.
+    """
+    Store(folder.ledger, readonly=True).close()  # or one would be made where there is none
+    with written_alone(folder, make_claimant()) as store:
+        outputs = open_outputs(location)
+        hurt, is_merged_hurt = find_hurt(store, folder.shards)
+        damage = find_damage(store, outputs, hurt)
+        if is_trial:
+            return damage
+        # What was merged is made anew where something has been dropped since.
+        meta = {"drops": int(store.read_meta("drops") or 0) + 1} if is_merged_hurt else {}
+        marks = sorted(damage.again.items())
+        store.write(Change(mark=marks, untidy=sorted(damage.untidy), meta=meta))
+        for source in sorted(damage.orphans):
+            outputs.remove_others(source, ())
+        return damage
 
 
 def release_sources(folder: PipelineFolder, keys: Collection[str] | None) -> list[str]:

@@ -89,6 +89,15 @@ def name_source_folder(source: bytes) -> str:
     return f"{text[:FAN_OUT]}/{text}"
 
 
+def read_source_folder(folder: str) -> bytes | None:
+    """Return the source whose outputs are in a folder below the output root; None for another."""
+    try:
+        source = bytes.fromhex(folder.rpartition("/")[2])
+    except ValueError:
+        return None
+    return source if name_source_folder(source) == folder else None
+
+
 def name_output(source: bytes, output: Output) -> str:
     """Return the name of the file of an output below the output root."""
     if output.part is not None:

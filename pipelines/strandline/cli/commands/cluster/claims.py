@@ -35,6 +35,7 @@ from strandline_api.spec.pod_paths import CONFIG, MANIFEST, VOLUME
 # The commands, with what they do to the volume.
 USES = {
     ("verify",): ClaimUse.READ,
+    ("repair",): ClaimUse.REPAIR,
     ("report",): ClaimUse.READ,
     ("card",): ClaimUse.OUTPUT,
     ("failures",): ClaimUse.READ,

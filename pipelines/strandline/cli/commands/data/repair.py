@@ -1,0 +1,78 @@
+"""`strandline repair`: what is missing or hurt is done again by the next run."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+
+from strandline.cli.app.json_output import write_line
+from strandline.cli.app.ledger_access import locate, locate_output
+from strandline.cli.app.options import show_examples, take_json, take_manifest, take_volume
+from strandline.cli.views.format import escape_text, format_amount, format_count
+from strandline.ledger.verification import Damage
+from strandline.run.attempt.takeover import repair_outputs
+from strandline.run.manifest.manifest import read_manifest
+
+SHOWN = 20
+
+
+@click.command(
+    "repair",
+    epilog=show_examples(
+        "strandline repair pipeline.yaml --dry-run",
+        "strandline repair pipeline.yaml && strandline run pipeline.yaml",
+    ),
+)
+@take_manifest
+@take_volume
+@click.option("--dry-run", is_flag=True, help="Only tell what would be done.")
+@take_json
+def repair(
+    file: Path, settings: tuple[str, ...], volume: Path, dry_run: bool, as_json: bool
+) -> None:
+    """Have the next run do again what is missing or hurt.
+
+    What `verify` finds wrong is set back: sources whose outputs, or what stages gathered of them,
+    are missing or have other bytes are tried again; files that no finished source names are
+    removed. Refused while the pipeline runs.
+    """
+    plan = read_manifest(file, settings, volume=volume).plan
+    location = locate_output(plan, volume)
+    damage = repair_outputs(locate(plan, volume), location, is_trial=dry_run)
+    if as_json:
+        write_line(json.dumps(_render(damage, is_trial=dry_run)))
+    else:
+        click.echo("\n".join(describe(damage, is_trial=dry_run)))
+
+
+def _render(damage: Damage, *, is_trial: bool) -> dict[str, object]:
+    return {
+        "again": sorted(mark.key for mark in damage.again.values()),
+        "removed": len(damage.untidy) + len(damage.orphans),
+        "foreign": damage.foreign,
+        "dryRun": is_trial,
+    }
+
+
+def describe(damage: Damage, *, is_trial: bool) -> list[str]:
+    """Describe as lines what is done, or would be; only the first sources are named."""
+    if not any(damage):
+        return ["nothing to repair"]
+    lines = []
+    keys = sorted(mark.key for mark in damage.again.values())
+    if keys:
+        what = "would be" if is_trial else "will be"
+        lines.append(f"{format_amount(len(keys), 'source')} {what} done again by the next run:")
+        lines += [f"  {escape_text(key)}" for key in keys[:SHOWN]]
+        lines += [f"  and {format_count(len(keys) - SHOWN)} more"] if len(keys) > SHOWN else []
+    extra = len(damage.untidy) + len(damage.orphans)
+    if extra:
+        what = "would be removed" if is_trial else "are removed"
+        lines.append(f"files that nobody names {what} from {format_amount(extra, 'folder')}")
+    lines += [
+        f"left as it is, no run has written it: {escape_text(name)}"
+        for name in damage.foreign[:SHOWN]
+    ]
+    return lines

@@ -1,0 +1,26 @@
+"""`strandline repair`: what `verify` finds wrong is done again by the next run."""
+
+from __future__ import annotations
+
+import json
+
+from cli_project import Call, Project
+
+
+def test_what_verify_finds_wrong_is_repaired_by_one_command_and_a_run(
+    project: Project, run: Call, call: Call
+) -> None:
+    assert run().exit_code == 0
+    before = project.list_outputs()
+    (project.folder / "output" / min(before)).unlink()
+    assert call("verify", "pipeline.yaml").exit_code == 65
+    told = call("repair", "pipeline.yaml", "--dry-run")
+    assert told.exit_code == 0
+    assert told.stdout.splitlines()[0] == "1 source would be done again by the next run:"
+    assert call("verify", "pipeline.yaml").exit_code == 65
+    done = json.loads(call("repair", "pipeline.yaml", "--json").stdout)
+    assert (len(done["again"]), done["removed"], done["foreign"]) == (1, 0, [])
+    assert run().exit_code == 0
+    assert call("verify", "pipeline.yaml").exit_code == 0
+    assert project.list_outputs() == before
+    assert call("repair", "pipeline.yaml").stdout == "nothing to repair\n"
