@@ -291,3 +291,13 @@ def test_a_namesake_by_pid_in_another_container_is_told_as_such(tmp_path: Path) 
     store = Store(tmp_path, readonly=True)
     assert store.read_meta("lease") is None
     store.close()
+
+
+def test_a_ledger_that_another_thread_has_open_is_in_use_and_not_damaged(tmp_path: Path) -> None:
+    first = Store(tmp_path / "ledger")
+    try:
+        with pytest.raises(LedgerInUseError, match="another thread of this process"):
+            Store(tmp_path / "ledger")
+    finally:
+        first.close()
+    Store(tmp_path / "ledger").close()

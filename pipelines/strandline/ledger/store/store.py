@@ -53,6 +53,7 @@ from strandline.storage.errors import VolumeError
 
 INITIAL_MAP = 1 << 26
 _VOLUME_ERRORS = (errno.ENOSPC, errno.EIO, errno.EACCES, errno.EROFS, errno.EPERM)
+_OPEN_HERE = "already open in this process"  # LMDB's words
 T = TypeVar("T")
 
 
@@ -436,6 +437,9 @@ def _translate(path: Path, error: lmdb.Error) -> Exception:
             f"one, {os.getpid()}, and LMDB tells its readers apart by that; look from the "
             "container of that process, or when it has ended"
         )
+        return LedgerInUseError(msg)
+    if _OPEN_HERE in text:
+        msg = f"{path}: another thread of this process has the ledger open; wait for its end"
         return LedgerInUseError(msg)
     is_volume = isinstance(error, (lmdb.DiskError, lmdb.LockError, lmdb.ReadonlyError))
     if is_volume or any(os.strerror(number) in text for number in _VOLUME_ERRORS):
