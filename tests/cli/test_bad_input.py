@@ -329,7 +329,7 @@ def test_an_unreadable_file_fails_its_source_and_no_other(project: Project, run:
     (project.path / "in/unreadable.txt").symlink_to("/proc/self/mem")
     result = run()
     assert result.exit_code == 3
-    assert "1 of 4 sources failed; the next attempt tries them again" in result.stdout
+    assert "1 of 4 sources failed; another attempt would try them again" in result.stdout
     assert "  in/unreadable.txt: read-files: " in result.stdout
     assert len(project.list_outputs()) == 3
 

@@ -183,7 +183,7 @@ def test_the_summary_as_a_whole() -> None:
     ]
     outcome = AttemptResult(
         ExitCode.SOURCES_FAILED,
-        "12 of 1500 sources failed; the next attempt tries them again",
+        "12 of 1500 sources failed; another attempt would try them again",
         attempt=3,
         standing=Standing(1388, 100, 12, 0, 2),
         counts=counts,
@@ -202,7 +202,7 @@ def test_the_summary_as_a_whole() -> None:
         for entry, where in zip(quarantined, ("OOMKilled", "ApplicationError: read"), strict=True)
     )
     assert describe_outcome(outcome, Details(WrittenFiles(1, 2000), quarantined, groups)) == [
-        "12 of 1500 sources failed; the next attempt tries them again "
+        "12 of 1500 sources failed; another attempt would try them again "
         "(attempt 3, 1 min 5 s, 100 skipped, 2 no longer listed)",
         "",
         "stage     in    out  filtered  failed  rows in  rows out  seconds",

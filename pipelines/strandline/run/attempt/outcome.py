@@ -153,7 +153,9 @@ def judge(ending: Ending, *, was_stopped: bool, quarantine: Quarantine) -> tuple
         message = f"{standing.unfinished} sources are unfinished; the next attempt tries them again"
         return ExitCode.APPLICATION_ERROR, message
     if standing.failed:
-        message = f"{standing.failed} of {listed} sources failed; the next attempt tries them again"
+        message = (
+            f"{standing.failed} of {listed} sources failed; another attempt would try them again"
+        )
         return ExitCode.SOURCES_FAILED, message
     quarantined = standing.quarantined
     if quarantined > (tolerated := quarantine.tolerated(listed)):
