@@ -26,6 +26,7 @@ from strandline_operator.cluster.connection import (
     read_credentials,
 )
 from strandline_operator.cluster.errors import ApiError
+from strandline_operator.cluster.server_clock import ServerClock
 from strandline_operator.decide.pipeline import decide
 from strandline_operator.handlers.framework import configure
 from strandline_operator.handlers.registry import build_registry
@@ -119,9 +120,10 @@ async def _run(settings: Settings) -> None:
         for each in services:
             each.queue.note_answer()
 
-    api = KubernetesApi(configuration, agent=agent, note=note)
-    world = World(api, clock=time.time, draw=random.random)
-    lineage = start_reporting(os.environ, numbers.note_lineage, time.time)
+    clock = ServerClock(time.time, time.monotonic)
+    api = KubernetesApi(configuration, agent=agent, note=note, clock=clock)
+    world = World(api, clock=clock, draw=random.random)
+    lineage = start_reporting(os.environ, numbers.note_lineage, clock)
     service = Service(settings, world, decide, numbers, lineage.report if lineage else None)
     services.append(service)
 

@@ -281,6 +281,15 @@ def test_a_pipeline_at_rest_costs_one_read_until_it_changes_or_its_time_comes() 
     assert len(scene.decided) == 3
 
 
+def test_a_rest_that_began_in_the_future_is_over() -> None:
+    scene = Scene()
+    scene.plan = PassPlan(wake_at=700.0, is_at_rest=True)
+    scene.run()
+    scene.now -= 60.0
+    scene.run()
+    assert len(scene.decided) == 2
+
+
 def test_held_pipelines_are_known_to_the_gate() -> None:
     scene = Scene(per_minute=1)
     key = Key(NAMESPACE, "corpus")

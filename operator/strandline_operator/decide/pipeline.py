@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from strandline_api.objects.pipeline import PipelineSpec
+from strandline_operator.decide.clock_steps import settle_pipeline
 from strandline_operator.decide.obstacles.obstacles import find_unread
 from strandline_operator.decide.run.deadline import expire, keep_time
 from strandline_operator.decide.run.dispatch import dispatch, make_claim, note_dispatched
@@ -51,11 +52,16 @@ from strandline_operator.decide.run.sequence import (
     measure_recovery,
 )
 from strandline_operator.decide.scene import Pass
-from strandline_operator.decide.verdict import Decider, fold
+from strandline_operator.decide.verdict import Decider, PassState, Verdict, fold
 from strandline_operator.model.limits import Limits
 from strandline_operator.model.plan import PassPlan
 from strandline_operator.model.view import View
 from strandline_operator.render.defaults import fill_in
+
+
+def _settle_clock(given: Pass, standing: PassState) -> Verdict:
+    return Verdict(settle_pipeline(standing.status, given.now))
+
 
 # Too little could be read to know what runs: nothing is decided.
 _UNREAD: tuple[Decider, ...] = (note_first_requests, report_unread)
@@ -73,6 +79,7 @@ _UNREADABLE: tuple[Decider, ...] = (
 _RUN: tuple[Decider, ...] = (
     # What has happened since the last pass.
     note_first_requests,
+    _settle_clock,
     forget_withdrawn,
     make_claim,
     begin_first_run,

@@ -12,6 +12,7 @@ from strandline_api.objects.attempt import AttemptStatus
 from strandline_api.objects.pipeline import PipelineSpec
 from strandline_api.outcome.disruptions import Disruption
 from strandline_api.outcome.evidence import Evidence
+from strandline_operator.decide.clock_steps import settle_attempt
 from strandline_operator.decide.disruptions import Taking, find_mark
 from strandline_operator.decide.evidence import find_pod_evidence
 from strandline_operator.model.capacity import NodeSize
@@ -170,7 +171,7 @@ class Scene:
         driver = view.driver if view.driver and view.driver.attempt == attempt.meta.name else None
         return cls(
             attempt=attempt,
-            status=attempt.status,
+            status=settle_attempt(attempt.status, given.now),
             spec=given.spec,
             limits=given.limits,
             now=given.now,

@@ -184,8 +184,8 @@ def _is_worth_writing(old: Status, new: Status, interval: float) -> bool:
     before, after = old.progress, new.progress
     if before is None or after is None or before.time is None or after.time is None:
         return old != new
-    # That long nobody has heard anything, so it is written whatever it is.
-    if after.time - before.time >= interval:
+    # That long nobody has heard anything, or the clock was set: it is written whatever it is.
+    if not 0.0 <= after.time - before.time < interval:
         return old != new
     # Each write brings about the next pass, so a driver that talks must not cause one.
     return old != new.model_copy(update={name: getattr(old, name) for name in _often(new)})

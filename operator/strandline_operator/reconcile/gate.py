@@ -27,16 +27,16 @@ class _Bucket:
         if level >= 1.0 - _ROUNDING:
             return Turn()
         pace = _MINUTE / per_minute
-        # From the moment that it has filled up to: a clock that was put back waits for that.
         opens_at = self.filled + (1.0 - level) * pace
         return Turn(is_open=False, opens_at=opens_at, spread=len(self.waiting) * pace)
 
     def fill(self, now: float, per_minute: float) -> float:
         most = max(1.0, per_minute) if per_minute else 0.0
         level = most if self.level is None else self.level
+        # A clock that was put back gives nothing, and takes no longer from then on.
         gained = max(0.0, now - self.filled) * per_minute / _MINUTE
         self.level = min(most, level + gained)
-        self.filled = max(now, self.filled)
+        self.filled = now
         return self.level
 
     def is_idle(self, now: float, per_minute: float) -> bool:

@@ -124,10 +124,15 @@ class Counter(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class _Rest:
-    """The version of a pipeline that needs no look before that time."""
+    """The version of a pipeline that needs no look between two times."""
 
     version: str
+    since: float
     until: float
+
+    def lasts(self, version: str, now: float) -> bool:
+        """Return whether that is still so; of a time before, as of a clock set back, none knows."""
+        return self.version == version and self.since <= now < self.until
 
 
 @dataclass(slots=True)
@@ -168,7 +173,7 @@ class Passes:
             return Passed()
         self._forget_namesake(key, pipeline.meta.uid)
         rest = self._rests.get(key)
-        if rest is not None and rest.version == pipeline.meta.version and now < rest.until:
+        if rest is not None and rest.lasts(pipeline.meta.version, now):
             return Passed(wake_at=rest.until, is_promised=True)
         made = await self._decide(key, pipeline, kept)
         # Gone: the watch is about to show that as well.
@@ -196,7 +201,7 @@ class Passes:
             # The watch does not ask for the pass that follows: to it these are no changes any more.
             return Passed(wake_at=now)
         if plan.is_at_rest and plan.wake_at is not None:
-            self._rests[key] = _Rest(seen.view.pipeline.meta.version, plan.wake_at)
+            self._rests[key] = _Rest(seen.view.pipeline.meta.version, now, plan.wake_at)
         passed = _conclude(seen, plan, done, before, now)
         if is_left:
             # A driver that did not answer may do so in a moment, and its node has not many.

@@ -10,7 +10,7 @@ from __future__ import annotations
 import heapq
 import sys
 from collections import Counter, OrderedDict, deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from itertools import count
 from typing import NamedTuple
@@ -19,6 +19,8 @@ FIRST_BACKOFF = 0.2
 LONGEST_BACKOFF = 60.0
 # Events come in bursts, as when a hundred pods start; one pass sees all of a burst.
 LEAST_PAUSE = 0.5
+# Seconds that a clock may go back without anybody waiting too long for it.
+_LEAST_STEP = 1.0
 
 
 class Key(NamedTuple):
@@ -68,6 +70,15 @@ class _Turns:
         """Return since when a namespace's first has been due."""
         return self._lines[namespace][0][0]
 
+    def move(self, seconds: float) -> None:
+        """Take all times back by so much."""
+        for namespace, line in self._lines.items():
+            self._lines[namespace] = deque(_move(line, seconds))
+
+
+def _move(entries: Iterable[Entry], seconds: float) -> list[Entry]:
+    return [(time - seconds, number, key) for time, number, key in entries]
+
 
 @dataclass(slots=True)
 class Schedule:
@@ -89,12 +100,14 @@ class Schedule:
     _again: set[Key] = field(default_factory=set)
     _failures: dict[Key, int] = field(default_factory=dict)
     _held: dict[Key, float] = field(default_factory=dict)
+    _latest: float = float("-inf")
 
     def enqueue(self, key: Key, now: float) -> None:
         """Make a pass due now, or a moment after the last one.
 
         Where that one failed, it is due once that has been waited for.
         """
+        self._follow_clock(now)
         if key in self._running:
             self._again.add(key)
         else:
@@ -106,6 +119,7 @@ class Schedule:
         Times that were promised go first. Namespaces take turns, and who of one has been due for
         longest is its first.
         """
+        self._follow_clock(now)
         for heap, turns in self._list_kinds():
             while heap and heap[0][0] <= now:
                 turns.add(heapq.heappop(heap))
@@ -131,6 +145,7 @@ class Schedule:
         Args:
             is_promised: somebody was told of that time, so that it goes before other passes.
         """
+        self._follow_clock(now)
         self._end(key)
         self._failures.pop(key, None)
         if wake_at is None and key not in self._again:
@@ -147,6 +162,7 @@ class Schedule:
         Args:
             at_least: seconds that the server asked to be left alone.
         """
+        self._follow_clock(now)
         self._end(key)
         failures = self._failures.get(key, 0)
         self._failures[key] = failures + 1
@@ -186,6 +202,23 @@ class Schedule:
     def longest_silence(self, now: float) -> float:
         """Return for how long a pass that runs has not come a step further, in seconds."""
         return max((now - sign for sign in self._running.values()), default=0.0)
+
+    def _follow_clock(self, now: float) -> None:
+        """Take all times back with a clock that was set back: who waits, waits as long as before.
+
+        Every time here was given or made by that clock.
+        """
+        back = self._latest - now
+        if back <= _LEAST_STEP:
+            self._latest = max(self._latest, now)
+            return
+        self._latest = now
+        self._due = {key: entry for entry in _move(self._due.values(), back) for key in entry[2:]}
+        for heap, turns in self._list_kinds():
+            heap[:] = _move(heap, back)
+            turns.move(back)
+        for times in (self._running, self._held):
+            times.update({key: time - back for key, time in times.items()})
 
     def _list_kinds(self) -> tuple[tuple[list[Entry], _Turns], ...]:
         return (self._promised, self._promised_turns), (self._heap, self._turns)

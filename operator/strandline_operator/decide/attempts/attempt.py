@@ -39,6 +39,7 @@ from strandline_operator.decide.attempts.ending import (
 )
 from strandline_operator.decide.attempts.silence import find_silence
 from strandline_operator.decide.attempts.stop import find_losses, find_next_deadline, find_stop
+from strandline_operator.decide.clock_steps import LEAST_STEP
 from strandline_operator.decide.conditions import Truth, set_condition
 from strandline_operator.decide.evidence import find_outcome, locate_kill
 from strandline_operator.decide.obstacles.attachment import is_let_go
@@ -46,6 +47,7 @@ from strandline_operator.decide.obstacles.delays import find_delay, find_next_lo
 from strandline_operator.decide.obstacles.obstacles import Block
 from strandline_operator.decide.obstacles.room import find_waits, find_worker_shortage
 from strandline_operator.decide.scene import Scene, find_first, is_head
+from strandline_operator.model.objects import RayJob
 from strandline_operator.model.plan import Action, Delete, Resource
 
 # KubeRay and garbage collection delete a cluster's pods within seconds of its RayJob; where neither
@@ -159,7 +161,7 @@ def _note_rayjob(scene: Scene) -> dict[str, Any]:
     rayjob, status = scene.rayjob, scene.status
     if rayjob is None:
         return {}
-    begun = status.start_time or rayjob.meta.created or scene.now
+    begun = status.start_time or _date_rayjob(rayjob, scene.now)
     if status.phase is AttemptPhase.QUEUED and not scene.is_queued:
         begun = scene.now  # the time in a queue is free
     # So is the time for which a volume was held by a node that is lost.
@@ -173,6 +175,15 @@ def _note_rayjob(scene: Scene) -> dict[str, Any]:
         "job_start_time": status.job_start_time or rayjob.started,
         "running_time": status.running_time or (scene.now if is_begun else None),
     }
+
+
+def _date_rayjob(rayjob: RayJob, now: float) -> float:
+    """Return when a RayJob that is seen for the first time was made, by our clock.
+
+    It is dated by the server's, which may be another; all that counts from there counts by ours.
+    """
+    made = rayjob.meta.created
+    return now if abs(now - made) > LEAST_STEP else made
 
 
 def _note_room(scene: Scene) -> dict[str, Any]:

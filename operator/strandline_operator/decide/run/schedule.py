@@ -16,6 +16,9 @@ from strandline_operator.decide.run.sequence import begin_run
 from strandline_operator.decide.scene import Pass
 from strandline_operator.decide.verdict import PassState, Verdict, warn
 
+# A clock that is set back by less than these seconds makes no second run of the same time.
+_LEAST_STEP = 300.0
+
 
 def begin_scheduled_run(given: Pass, standing: PassState) -> Verdict:
     """Begin the run whose time has come, where nothing goes on, and tell of those left out."""
@@ -26,6 +29,9 @@ def begin_scheduled_run(given: Pass, standing: PassState) -> Verdict:
     if known is None or known.rule != schedule.rule:
         missed = known.missed if known is not None else 0
         return _keep(standing, _account(schedule, given.now, ScheduleStatus(missed=missed)))
+    # The clock was ahead for a while: what it has accounted for is still to come.
+    if known.last_time - given.now > _LEAST_STEP:
+        return _keep(standing, _account(schedule, given.now, known))
     starts = count_starts(schedule, known.last_time, given.now)
     if starts.latest is None:
         return Verdict(wakes=(known.next_time,))
