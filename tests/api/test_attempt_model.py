@@ -48,6 +48,7 @@ FULL_SPEC: dict[str, Any] = {
     "fingerprint": "0f" * 16,
     "memory": {"head": "6Gi", "big": 3 * 2**30},
     "onDemand": ["head"],
+    "inputs": [{"pipeline": "raw", "run": "first", "output": "s3://corpus/raw"}],
 }
 FULL_STATUS: dict[str, Any] = {
     "noRoomSince": {"head": "2026-11-21T09:31:05Z"},

@@ -55,6 +55,32 @@ def test_what_is_read_is_waited_for_without_being_named() -> None:
     ]
 
 
+def test_a_reference_names_the_run_that_is_waited_for() -> None:
+    paths = [{"pipeline": "raw"}, {"pipeline": "raw", "runId": "second"}, {"pipeline": "list"}]
+    document = with_change("spec.source.with", {"paths": paths})
+    document["spec"]["after"] = [{"name": "raw"}]
+    assert parse_pipeline(document).spec.predecessors == {"raw": "second", "list": None}
+
+
+@pytest.mark.parametrize(
+    ("after", "runs", "path"),
+    [
+        ([], ["second", "third"], "spec.source.with.paths[1]"),
+        ([{"name": "raw", "runId": "first"}], ["second"], "spec.source.with.paths[0]"),
+    ],
+)
+def test_two_runs_of_one_pipeline_can_not_be_read(
+    after: list[Any], runs: list[str], path: str
+) -> None:
+    document = with_change(
+        "spec.source.with", {"paths": [{"pipeline": "raw", "runId": run} for run in runs]}
+    )
+    document["spec"]["after"] = after
+    with pytest.raises(SpecError) as caught:
+        parse_pipeline(document)
+    assert str(caught.value).startswith(f"{path}: is of run {runs[-1]!r} of a pipeline of which")
+
+
 @pytest.mark.parametrize(
     ("path", "value", "sentence"),
     [
@@ -102,6 +128,9 @@ def test_a_driver_is_not_told_whom_its_pipeline_comes_after() -> None:
         ({"pipeline": "raw"}, Reference("raw")),
         ({"pipeline": "raw", "files": "**/*.jsonl"}, Reference("raw", "**/*.jsonl")),
         ({"pipeline": "raw", "artifact": "a/b"}, Reference("raw", "", "a/b")),
+        ({"pipeline": "raw", "runId": "second"}, Reference("raw", run="second")),
+        ({"pipeline": "raw", "runId": ""}, None),
+        ({"pipeline": "raw", "run": "second"}, None),
         ({"pipeline": "raw", "artifact": "a/b", "files": "*"}, None),
         ({"pipeline": "raw", "colour": "red"}, None),
         ({"pipeline": 3}, None),

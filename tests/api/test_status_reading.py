@@ -107,6 +107,19 @@ FULL: dict[str, Any] = {
             "finished": 20,
         }
     ],
+    "completedRuns": ["zeroth"],
+    "inputs": [
+        {
+            "pipeline": "raw",
+            "uid": "0f4e3a52-7d5d-4a52-9bb2-2c0b7f1f0a11",
+            "run": "first",
+            "generation": 3,
+            "published": "attempts/0003/p0007",
+            "output": "/var/lib/strandline-inputs/raw-ledger/team/raw/output",
+            "outputClaim": "raw-ledger",
+            "ledgerClaim": "raw-ledger",
+        }
+    ],
     "handled": {"retry": "1", "cancel": "2"},
     "lastAttemptTime": "2026-11-21T10:00:00Z",
 }

@@ -25,6 +25,7 @@ from strandline_api.status.enums import (
     Trigger,
     TriggerField,
 )
+from strandline_api.status.inputs import Inputs, list_inputs
 from strandline_api.status.pipeline_status import (
     MAX_GROUPS,
     Condition,
@@ -117,6 +118,10 @@ class AttemptSpec(Record):
                 "worker groups."
             ),
         )
+    )
+
+    inputs: Inputs = list_inputs(
+        "Other pipelines that the attempt's run comes after, as they were when the run began."
     )
 
     @property

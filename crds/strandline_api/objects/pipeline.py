@@ -38,6 +38,7 @@ from strandline_api.status.pipeline_status import (
 )
 
 AFTER_ITSELF: Final = "a pipeline can't come after itself; name another one"
+_TWO_RUNS = "is of run '{run}' of a pipeline of which run '{known}' is named too; name one of them"
 
 
 class ObjectMeta(ApiModel):
@@ -203,8 +204,11 @@ class PipelineSpec(ApiModel):
     @property
     def predecessors(self) -> dict[str, str | None]:
         """The runs that must have succeeded before, by pipeline; None: its latest."""
-        read = {reference.pipeline: None for _, reference in self.references}
-        return {**read, **{each.name: each.run_id for each in self.after}}
+        read = [(reference.pipeline, reference.run) for _, reference in self.references]
+        named = [*read, *((each.name, each.run_id) for each in self.after)]
+        # Whoever names a run means it for all that is said of that pipeline.
+        runs = {name: run for name, run in named if run}
+        return {name: runs.get(name) for name, _ in named}
 
     @property
     def output_location(self) -> str | None:
@@ -259,4 +263,16 @@ class CurationPipeline(ApiModel):
         path = next((path for path, other in (*after, *read) if other == name), None)
         if path is not None:
             raise PydanticCustomError("after_itself", AFTER_ITSELF, {"below": f"spec.{path}"})
+        return self
+
+    @model_validator(mode="after")
+    def _refuse_two_runs(self) -> Self:
+        runs = {each.name: each.run_id for each in self.spec.after if each.run_id}
+        for path, reference in self.spec.references:
+            if not reference.run:
+                continue
+            known = runs.setdefault(reference.pipeline, reference.run)
+            if known != reference.run:
+                context = {"run": reference.run, "known": known, "below": f"spec.{path}"}
+                raise PydanticCustomError("two_runs", _TWO_RUNS, context)
         return self

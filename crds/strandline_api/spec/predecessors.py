@@ -45,20 +45,27 @@ class Reference(NamedTuple):
         pipeline: its name.
         files: glob below its output; empty: the whole output.
         artifact: path below the artifacts of its latest publication; empty: it is the output.
+        run: the run of it that must have succeeded; empty: its latest.
     """
 
     pipeline: str
     files: str = ""
     artifact: str = ""
+    run: str = ""
+
+
+_RUN = "runId"
+_KEYS = {"pipeline", "files", "artifact", _RUN}
 
 
 def parse_reference(value: object) -> Reference | None:
-    """Read `{pipeline: NAME}`, with `files` or `artifact` where given; None: it is none."""
-    if not isinstance(value, Mapping) or not {"pipeline"} <= value.keys() <= set(Reference._fields):
+    """Read `{pipeline: NAME}`, with `files` or `artifact` and `runId` where given; None: none."""
+    if not isinstance(value, Mapping) or not {"pipeline"} <= value.keys() <= _KEYS:
         return None
     is_text = all(isinstance(text, str) and text for text in value.values())
     is_either = not {"files", "artifact"} <= value.keys()
-    return Reference(**value) if is_text and is_either else None
+    fields = {("run" if name == _RUN else name): text for name, text in value.items()}
+    return Reference(**fields) if is_text and is_either else None
 
 
 def find_references(value: object, path: str) -> Iterator[tuple[str, Reference]]:

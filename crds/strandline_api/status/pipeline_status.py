@@ -22,6 +22,7 @@ from strandline_api.status.enums import (
     PipelinePhaseField,
     TriggerField,
 )
+from strandline_api.status.inputs import Inputs, list_inputs
 from strandline_api.status.preflight import Preflight
 from strandline_api.status.records import (
     Count,
@@ -40,6 +41,7 @@ from strandline_api.times import Time
 
 MAX_CONDITIONS = 16
 MAX_ATTEMPTS = 100
+MAX_RUNS = 100
 _MAX_TOKEN = 256
 # The head and 64 worker groups.
 MAX_GROUPS = 65
@@ -412,6 +414,19 @@ class PipelineStatus(Record):
         description=(
             "Ended attempts, the newest last. 'attemptHistoryLimit' says how many are kept."
         ),
+    )
+    completed_runs: Annotated[tuple[Name, ...], Field(max_length=MAX_RUNS), keep_last(MAX_RUNS)] = (
+        Field(
+            default=(),
+            description=(
+                "Names of completed runs whose attempts are no longer listed, the newest last, for "
+                "pipelines that come after one of them."
+            ),
+        )
+    )
+    inputs: Inputs = list_inputs(
+        "Other pipelines that the latest begun run comes after, as they were when its first "
+        "attempt was made. Its retries read the same."
     )
     handled: HandledTokens | None = Field(
         default=None, description="Requests by annotation that were handled."

@@ -1,0 +1,72 @@
+"""What a run reads of other pipelines, as it stood when the run began.
+
+Kept in the status, so that retries read the same, and a later run can tell what is newer. This room
+must not know where a pipeline keeps its outputs, nor who waits for whom.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, ClassVar
+
+from pydantic import Field
+
+from strandline_api.status.records import Count, Name, Record, keep_first
+
+# Those of `after`, and more that are read alone.
+MAX_INPUTS = 64
+_MAX_LOCATION = 2048
+
+
+class InputRecord(Record):
+    """Another pipeline that a run comes after."""
+
+    always: ClassVar[frozenset[str]] = frozenset({"pipeline"})
+
+    pipeline: Name = Field(description="Name of the pipeline.")
+    uid: Annotated[str, Field(max_length=128)] = Field(
+        default="", description="Uid of the pipeline, which tells it apart from a later one."
+    )
+    run: Name = Field(default="", description="Name of its run that was the latest.")
+    generation: Count | None = Field(default=None, description="The metadata.generation of it.")
+    published: Annotated[str, Field(max_length=253)] = Field(
+        default="",
+        description="Its newest publication, such as 'attempts/0003/p0007'. Absent if unknown.",
+    )
+    output: Annotated[str, Field(max_length=_MAX_LOCATION)] = Field(
+        default="",
+        description=(
+            "Folder or URL of its outputs, as pods of this pipeline find them. Absent where they "
+            "can't."
+        ),
+    )
+    output_claim: Name = Field(
+        default="",
+        description="Persistent volume claim that has to be mounted for that. Absent for a URL.",
+    )
+    ledger_claim: Name = Field(
+        default="", description="Persistent volume claim that holds its ledger and artifacts."
+    )
+
+    def is_newer(self, former: InputRecord) -> bool:
+        """Return whether it has anything that another sight of the same name had not."""
+        return (self.uid, self.run, self.generation, self.published) != (
+            former.uid,
+            former.run,
+            former.generation,
+            former.published,
+        )
+
+
+Inputs = Annotated[tuple[InputRecord, ...], Field(max_length=MAX_INPUTS), keep_first(MAX_INPUTS)]
+
+
+def list_inputs(description: str) -> Any:  # noqa: ANN401 - as pydantic's Field
+    """Declare the inputs in a spec or status, of which each pipeline is there once."""
+    return Field(
+        default=(),
+        json_schema_extra={
+            "x-kubernetes-list-type": "map",
+            "x-kubernetes-list-map-keys": ["pipeline"],
+        },
+        description=description,
+    )
