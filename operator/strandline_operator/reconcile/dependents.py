@@ -64,7 +64,10 @@ def _read_state(body: Body) -> State:
         if isinstance(each, Mapping) and each.get("type") == ConditionType.SUCCEEDED
     ]
     identity = (meta.uid, meta.generation)
-    return identity, status.get("run"), status.get("observedGeneration"), *truth
+    parts = (("schedule", "nextTime"), ("handled", "retry"))
+    inner = [read_mapping(status.get(part)).get(name) for part, name in parts]
+    names = ("run", "observedGeneration")
+    return identity, *(status.get(name) for name in names), *inner, *truth
 
 
 def _list(key: Key, body: Body) -> Iterator[Key]:

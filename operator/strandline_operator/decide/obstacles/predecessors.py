@@ -1,25 +1,30 @@
 """Other pipelines that a run waits for, and what pods of this one see of what they have made.
 
 The first attempt of a run waits until all that `after` names, and all that is read, have succeeded;
-retries don't. This room must not know how other pipelines were read.
+retries don't, and read what the run began with. This room must not know how other pipelines were
+read.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
-from strandline_api.names import name_claim
-from strandline_api.spec.namespace_defaults import SpecDefaults
-from strandline_api.spec.pod_paths import INPUTS
+from strandline_api.objects.attempt import AttemptSpec
 from strandline_api.spec.predecessors import Reference, find_circle
 from strandline_api.status.enums import Trigger
+from strandline_api.status.inputs import InputRecord
+from strandline_api.status.pipeline_status import HandledTokens, PipelineStatus
 from strandline_api.status.reasons import ConditionType, Reason
+from strandline_api.times import format_time
 from strandline_operator.decide.obstacles.namesakes import may_launch
 from strandline_operator.decide.obstacles.obstacles import Block
 from strandline_operator.decide.scene import Pass
 from strandline_operator.model.view import AttemptObject, PipelineView
-from strandline_operator.render.defaults import fill_in
+from strandline_operator.render.inputs import locate_input, record_input
 from strandline_operator.render.order import Input
+
+# Edits of one commit reach the server one by one, and within that time.
+_COMMIT_SECONDS = 60.0
 
 
 def needs_others(pipeline: PipelineView, current: AttemptObject | None) -> bool:
@@ -33,8 +38,10 @@ def is_beginning(pipeline: PipelineView) -> bool:
     spec, status = pipeline.spec, pipeline.status
     if spec is None:
         return False
-    if status.answered_run != spec.run_id:
-        return True
+    return status.answered_run != spec.run_id or _is_first_due(status)
+
+
+def _is_first_due(status: PipelineStatus) -> bool:
     # Who asks for an attempt by hand gets one of another kind, which waits for nobody.
     return status.next_attempt_time is not None and status.retry_trigger is Trigger.RUN
 
@@ -55,11 +62,63 @@ def find_predecessors(given: Pass) -> Block | None:
     if circle:
         return Block(Reason.COMES_AFTER_ITSELF, " comes after ".join(circle))
     waits = (
-        _describe_wait(other, run, others.get(other))
+        _describe_wait(given, other, run, others.get(other))
         for other, run in given.spec.predecessors.items()
     )
-    waiting = [wait for wait in waits if wait]
+    waiting = [wait for wait in waits if wait] or list(_list_unchanged(given))
     return Block(Reason.WAITS_FOR_PIPELINES, "; ".join(waiting)) if waiting else None
+
+
+def find_commit_end(given: Pass) -> float | None:
+    """Return until when others may still get the `runId` of this run's commit; None: none will."""
+    spec, status = given.spec, given.view.pipeline.status
+    if status.answered_run != spec.run_id:
+        return given.now + _COMMIT_SECONDS
+    begun = status.run_start_time
+    # A run by the clock has no commit.
+    if begun is None or status.requested_run or not _is_first_due(status):
+        return None
+    return begun + _COMMIT_SECONDS
+
+
+def _list_unchanged(given: Pass) -> Iterator[str]:
+    """Yield what was read before and has nothing newer, for as long as that may still come."""
+    until = find_commit_end(given)
+    if until is None or given.now >= until:
+        return
+    # The status may tell already of the attempt that is about to be made.
+    read = given.newest.spec.inputs if given.newest else ()
+    former = {record.pipeline: record for record in read}
+    # A run that is named is meant, however old it is.
+    latest = [name for name, run in given.spec.predecessors.items() if run is None]
+    for record in _record_others(given, latest):
+        known = former.get(record.pipeline)
+        if known is not None and not record.is_newer(known):
+            time = format_time(round(until))[11:19]
+            yield f"{record.pipeline}, of which run {known.run} was read before; goes on at {time}"
+
+
+def record_inputs(given: Pass, status: PipelineStatus) -> tuple[InputRecord, ...]:
+    """Record what an attempt reads that is made now: what its run began with, and what is new."""
+    names = sorted(given.spec.predecessors)
+    kept = _find_kept(given, status)
+    known = {record.pipeline: record for record in _record_others(given, names)} | kept
+    return tuple(known[name] for name in names if name in known)
+
+
+def _find_kept(given: Pass, status: PipelineStatus) -> dict[str, InputRecord]:
+    """Return what the current run began with; nothing where its first launch is still to come."""
+    newest = given.newest
+    if newest is None or newest.spec.run != status.run or _is_first_due(status):
+        return {}
+    if newest.spec.trigger is Trigger.RUN and not newest.status.is_frozen:
+        return {}
+    return {record.pipeline: record for record in status.inputs}
+
+
+def _record_others(given: Pass, names: Iterable[str]) -> list[InputRecord]:
+    seen = map((given.view.others or {}).get, names)
+    return [record_input(other, given.view.defaults) for other in seen if other is not None]
 
 
 def find_absent_inputs(given: Pass) -> Block | None:
@@ -67,72 +126,74 @@ def find_absent_inputs(given: Pass) -> Block | None:
     others = given.view.others
     if others is None:
         return None
+    kept = _find_kept(given, given.view.pipeline.status)
     for _, reference in given.spec.references:
-        other = others.get(reference.pipeline)
+        name = reference.pipeline
+        if name in kept and (kept[name].output or reference.artifact):
+            continue
+        other = others.get(name)
         if other is None or other.spec is None:
             wait = "is invalid" if other is not None else "does not exist"
-            return Block(Reason.WAITS_FOR_PIPELINES, f"{reference.pipeline}, which {wait}")
-        filled = fill_in(other, given.view.defaults)
-        location = None if filled is None else filled.output_location
-        is_own = location is not None and not _is_shared(location)
-        if is_own and not reference.artifact:
-            detail = f"{reference.pipeline} writes to the folder {location} of its own pods"
+            return Block(Reason.WAITS_FOR_PIPELINES, f"{name}, which {wait}")
+        if not (reference.artifact or record_input(other, given.view.defaults).output):
+            detail = f"{name} writes to the folder {other.spec.output_location} of its own pods"
             return Block(Reason.INPUT_NOT_SHARED, detail)
     return None
 
 
-def list_inputs(given: Pass) -> dict[Reference, Input]:
-    """Return what each reference stands for in pods of this pipeline."""
-    others = given.view.others or {}
+def list_inputs(given: Pass, attempt: AttemptSpec) -> dict[Reference, Input]:
+    """Return what each reference stands for in pods of an attempt."""
+    known = {record.pipeline: record for record in attempt.inputs}
+    # An attempt of an operator before this one does not say.
+    absent = [each.pipeline for _, each in given.spec.references if each.pipeline not in known]
+    known |= {record.pipeline: record for record in _record_others(given, absent)}
+    namespace = given.view.pipeline.meta.namespace
     return {
-        reference: _locate(reference, other, given.view.defaults)
+        reference: locate_input(reference, known[reference.pipeline], namespace)
         for _, reference in given.spec.references
-        if (other := others.get(reference.pipeline)) is not None
+        if reference.pipeline in known
     }
 
 
-def _locate(reference: Reference, other: PipelineView, defaults: SpecDefaults) -> Input:
-    spec, meta = fill_in(other, defaults), other.meta
-    assert spec is not None  # one that is invalid is an obstacle
-    if not reference.artifact and spec.output_location is not None:
-        return Input(spec.output_location)
-    ledger = spec.storage.ledger.claim_name or name_claim(meta.name)
-    claim = ledger if reference.artifact else spec.storage.output.claim_name or ledger
-    folder = f"{INPUTS}/{claim}/{meta.namespace}/{meta.name}"
-    if reference.artifact:
-        return Input(f"{folder}/latest/artifacts", claim)
-    # A claim for outputs holds nothing else, so they lie at the top of the pipeline's folder.
-    return Input(folder if claim != ledger else f"{folder}/output", claim)
-
-
-def _is_shared(location: str) -> bool:
-    """Return whether a place means the same in all pods, as far as its name tells."""
-    return "://" in location or location.startswith("/")
-
-
-def _describe_wait(name: str, run: str | None, other: PipelineView | None) -> str:
+def _describe_wait(given: Pass, name: str, run: str | None, other: PipelineView | None) -> str:
     """Describe what is still to come of a pipeline; empty where nothing is."""
     if other is None:
         return f"{name}, which does not exist"
     if other.meta.is_deleting:
         return f"{name}, which is being deleted"
-    return "".join(_find_wait(name, run, other))
-
-
-def _find_wait(name: str, run: str | None, other: PipelineView) -> Iterator[str]:
-    status = other.status
-    is_seen = status.observed_generation == other.meta.generation
     if run is None:
-        # An edit that nobody has looked at yet may begin another run.
-        if not is_seen:
-            yield f"{name}, whose next run has not begun"
-            return
-    elif status.run != run:
-        if not any(past.run == run and past.cause is None for past in status.attempts):
-            yield f"{name}, whose run {run} has not begun"
-        return
+        wait = _find_next_run(given, other) or _find_end(other)
+    elif other.status.run == run:
+        wait = _find_end(other)
+    else:
+        wait = _find_past(run, other.status)
+    return f"{name}, {wait}" if wait else ""
+
+
+def _find_next_run(given: Pass, other: PipelineView) -> str:
+    """Describe the run that is about to take the place of the latest one; empty: none is."""
+    status = other.status
+    # An edit that nobody has looked at yet may begin another run.
+    if status.observed_generation != other.meta.generation:
+        return "whose next run has not begun"
+    asked = HandledTokens.of(other.meta.annotations).retry
+    if asked and asked != (status.handled or HandledTokens()).retry:
+        return "of which an attempt is asked for"
+    due = status.schedule.next_time if status.schedule else None
+    # Both can be due at the same moment, and this one be looked at first.
+    return "whose next run is due" if due is not None and due <= given.now else ""
+
+
+def _find_past(run: str, status: PipelineStatus) -> str:
+    past = [attempt for attempt in status.attempts if attempt.run == run]
+    if run in status.completed_runs or any(attempt.cause is None for attempt in past):
+        return ""
+    return f"whose run {run} has failed" if past else f"whose run {run} has not begun"
+
+
+def _find_end(other: PipelineView) -> str:
+    status = other.status
     summary = status.find_condition(ConditionType.SUCCEEDED)
     if summary is None or summary.status == "Unknown":
-        yield f"{name}, whose run {status.run} goes on"
-    elif summary.status == "False":
-        yield f"{name}, whose run {status.run} has failed"
+        return f"whose run {status.run} goes on" if status.run else "whose next run has not begun"
+    return f"whose run {status.run} has failed" if summary.status == "False" else ""

@@ -26,8 +26,10 @@ from strandline_operator.decide.obstacles.obstacles import (
 from strandline_operator.decide.obstacles.output import examine_storage, find_unusable_storage
 from strandline_operator.decide.obstacles.predecessors import (
     find_absent_inputs,
+    find_commit_end,
     find_predecessors,
     list_inputs,
+    record_inputs,
 )
 from strandline_operator.decide.obstacles.preflight import check, is_checked
 from strandline_operator.decide.scene import Pass, Scene, find_first
@@ -99,7 +101,7 @@ def dispatch(given: Pass, standing: PassState) -> Verdict:
     if hindrance is not None:
         is_unwatched = hindrance.reason in _UNWATCHED and due is not None
         wake = given.now + given.limits.pull_interval if is_unwatched else None
-        return Verdict(block=hindrance, wakes=(wake,))
+        return Verdict(block=hindrance, wakes=(wake, find_commit_end(given)))
     # Without our finalizer the pipeline could be gone before what is made for it.
     if due is None or FINALIZER not in given.view.pipeline.meta.finalizers:
         return Verdict()
@@ -160,7 +162,9 @@ def _make_attempt(given: Pass, status: PipelineStatus, due: float) -> Verdict:
     attempt = name_attempt(pipeline.meta.name, spec.number)
     audit = f"dispatch {attempt}: {_describe(spec)}, due {given.now - due:.1f} s ago"
     create = Create(Resource.ATTEMPT, render_attempt(pipeline, spec))
-    return Verdict(actions=(create,), audit=(audit,))
+    # Before it is made: the retries of a run are to read what its first attempt has read.
+    kept = status.model_copy(update={"inputs": spec.inputs})
+    return Verdict(kept, actions=(create,), audit=(audit,))
 
 
 def launch(given: Pass, scene: Scene) -> Verdict:
@@ -295,7 +299,7 @@ def _make_order(given: Pass, attempt: AttemptObject) -> Order:
         memory=attempt.spec.memory_bytes,
         after=_find_former_cause(attempt),
         code=given.view.code if spec.code.config_map else None,
-        inputs=list_inputs(given),
+        inputs=list_inputs(given, attempt.spec),
         run=attempt.spec.run,
         on_demand=frozenset(attempt.spec.on_demand),
         config=attempt.status.config.name if attempt.status.config else "",
@@ -344,4 +348,5 @@ def _plan_attempt(given: Pass, status: PipelineStatus) -> AttemptSpec:
         retry_cause=status.retry_cause,
         memory=status.memory,
         on_demand=list_on_demand(status.spot),
+        inputs=record_inputs(given, status),
     )

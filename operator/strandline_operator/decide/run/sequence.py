@@ -203,14 +203,23 @@ def _book(
     counts = status.retries or RetryCounts()
     spent = count_spent(given.view.policy, [past], counts.spent)
     kept = [attempt for attempt in status.attempts if attempt.number != past.number]
+    limit = given.spec.attempt_history_limit
+    attempts = [*kept, record]
     booked = {
         "retries": RetryCounts.of(spent, past.number),
-        "attempts": tuple([*kept, record][-given.spec.attempt_history_limit :]),
+        "attempts": tuple(attempts[-limit:]),
+        "completed_runs": _list_runs(status, attempts[:-limit]),
         "next_attempt_time": None,
         "retry_cause": past.cause,
         "retry_trigger": None,
     }
     return status.model_copy(update=booked)
+
+
+def _list_runs(status: PipelineStatus, gone: list[PastAttemptRecord]) -> tuple[str, ...]:
+    """Return the completed runs that no attempt in the history tells of any more."""
+    runs = [attempt.run for attempt in gone if attempt.cause is None and attempt.run]
+    return tuple(dict.fromkeys([*status.completed_runs, *runs]))
 
 
 def _recall(attempt: AttemptObject) -> PastAttempt:

@@ -1,0 +1,56 @@
+"""Where pods of one pipeline find what another one has made, and a record of how that one stands.
+
+This room must not know who waits for whom, nor when anything is read.
+"""
+
+from __future__ import annotations
+
+from strandline_api.names import name_claim
+from strandline_api.objects.pipeline import PipelineSpec
+from strandline_api.spec.namespace_defaults import SpecDefaults
+from strandline_api.spec.pod_paths import INPUTS
+from strandline_api.spec.predecessors import Reference
+from strandline_api.status.inputs import InputRecord
+from strandline_operator.model.view import PipelineView
+from strandline_operator.render.defaults import fill_in
+from strandline_operator.render.order import Input
+
+
+def record_input(other: PipelineView, defaults: SpecDefaults) -> InputRecord:
+    """Record how another pipeline stands, and where its outputs are; nowhere if it is invalid."""
+    spec, meta, status = fill_in(other, defaults), other.meta, other.status
+    locations = {} if spec is None else _list_locations(spec, meta.namespace, meta.name)
+    return InputRecord(
+        pipeline=meta.name,
+        uid=meta.uid,
+        run=status.run,
+        generation=meta.generation,
+        published=status.latest,
+        **locations,
+    )
+
+
+def _list_locations(spec: PipelineSpec, namespace: str, name: str) -> dict[str, str]:
+    ledger = spec.storage.ledger.claim_name or name_claim(name)
+    location = spec.output_location
+    # A place in pods of its own is in no pod of another.
+    if location is not None:
+        return {"ledger_claim": ledger, "output": location if is_shared(location) else ""}
+    claim = spec.storage.output.claim_name or ledger
+    folder = f"{INPUTS}/{claim}/{namespace}/{name}"
+    # A claim for outputs holds nothing else, so they lie at the top of the pipeline's folder.
+    output = folder if claim != ledger else f"{folder}/output"
+    return {"ledger_claim": ledger, "output": output, "output_claim": claim}
+
+
+def is_shared(location: str) -> bool:
+    """Return whether a place means the same in all pods, as far as its name tells."""
+    return "://" in location or location.startswith("/")
+
+
+def locate_input(reference: Reference, record: InputRecord, namespace: str) -> Input:
+    """Return what a reference stands for in pods."""
+    if not reference.artifact:
+        return Input(record.output, record.output_claim)
+    folder = f"{INPUTS}/{record.ledger_claim}/{namespace}/{record.pipeline}"
+    return Input(f"{folder}/latest/artifacts", record.ledger_claim)
