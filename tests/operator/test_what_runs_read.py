@@ -1,0 +1,400 @@
+"""Which run of another pipeline a run reads: none that is about to be replaced, and that one on."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+import yaml
+
+from simulated_cluster import SimulatedCluster
+from strandline_api.status.inputs import InputRecord
+from strandline_operator.model.plan import Resource
+from strandline_operator.reconcile.dependents import Dependents
+from strandline_operator.reconcile.schedule import Key
+from test_predecessors_on_a_cluster import (
+    REFERENCE,
+    complete,
+    follow,
+    list_mounts,
+    make_other,
+    read_succeeded,
+)
+
+MIDNIGHT = datetime(2026, 11, 24, tzinfo=UTC).timestamp()
+HOUR = 3600.0
+NIGHTLY = {"cron": "0 3 * * *"}
+
+
+def finish_run(cluster: SimulatedCluster, code: int = 0) -> None:
+    """Let the run whose RayJob is made go on to its end."""
+    cluster.start_rayjob()
+    cluster.settle()
+    cluster.finish(code)
+
+
+def begin_night() -> tuple[SimulatedCluster, SimulatedCluster]:
+    """Two that have run once and are due at the same second, and the first sees it later."""
+    raw = make_other(schedule=NIGHTLY)
+    cluster = follow(raw, **REFERENCE, schedule=NIGHTLY)
+    for each in (raw, cluster):
+        each.time = MIDNIGHT
+    complete(raw)
+    cluster.settle()
+    finish_run(cluster)
+    for each in (raw, cluster):
+        each.time = MIDNIGHT + 3 * HOUR
+    return raw, cluster
+
+
+def read_sources(cluster: SimulatedCluster, number: int) -> Any:
+    """What the driver of an attempt is told to read."""
+    config = cluster.objects[Resource.CONFIG_MAP, f"corpus-{number}"]
+    return yaml.safe_load(config["data"]["pipeline.yaml"])["spec"]["source"]["with"]["paths"]
+
+
+def test_a_run_that_is_due_and_has_not_begun_is_waited_for() -> None:
+    raw, cluster = begin_night()
+    for _ in range(5):
+        cluster.advance(1.0)
+        assert len(cluster.attempts) == 1
+    assert cluster.status.run == "at-20261124t0300z"
+    assert cluster.status.state == "waits for raw, whose next run is due"
+    raw.settle()
+    cluster.settle()
+    assert cluster.status.state == "waits for raw, whose run at-20261124t0300z goes on"
+    finish_run(raw)
+    cluster.settle()
+    assert len(cluster.attempts) == 2
+
+
+def test_a_run_that_is_due_later_is_not_waited_for() -> None:
+    raw, cluster = begin_night()
+    raw.edit(schedule={"cron": "1 3 * * *"})
+    raw.settle()
+    cluster.settle()
+    assert len(cluster.attempts) == 2
+
+
+def test_one_that_is_left_out_is_waited_for_no_more() -> None:
+    raw, cluster = begin_night()
+    raw.edit(suspend=True)
+    cluster.settle()
+    raw.settle()
+    cluster.settle()
+    assert len(cluster.attempts) == 2
+
+
+def test_a_run_that_is_named_waits_for_no_other_time() -> None:
+    _, cluster = begin_night()
+    cluster.edit(after=[{"name": "raw", "runId": "first"}])
+    cluster.settle()
+    cluster.advance(1.0)
+    assert len(cluster.attempts) == 2
+
+
+def test_an_attempt_that_is_asked_for_is_waited_for() -> None:
+    raw = make_other()
+    complete(raw)
+    raw.annotate("retry", "1")
+    cluster = follow(raw)
+    cluster.settle()
+    assert cluster.status.state == "waits for raw, of which an attempt is asked for"
+    raw.settle()
+    cluster.settle()
+    assert not cluster.attempts
+    finish_run(raw)
+    cluster.settle()
+    assert len(cluster.attempts) == 1
+
+
+def make_body(**status: Any) -> dict[str, Any]:
+    metadata = {"name": "raw", "namespace": "team", "uid": "r", "generation": 1}
+    return {"metadata": metadata, "spec": {}, "status": {"run": "first", **status}}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"schedule": {"nextTime": "2026-11-25T03:00:00Z"}},
+        {"handled": {"retry": "1"}},
+    ],
+)
+def test_whoever_waits_is_woken_by_what_it_waits_for(change: dict[str, Any]) -> None:
+    dependents, reader, raw = Dependents(), Key("team", "corpus"), Key("team", "raw")
+    body = {
+        "metadata": {"name": "corpus", "namespace": "team"},
+        "spec": {"after": [{"name": "raw"}]},
+    }
+    dependents.note(reader, body)
+    dependents.note(raw, make_body())
+    assert dependents.note(raw, make_body()) == ()
+    assert dependents.note(raw, make_body(**change)) == (reader,)
+
+
+def begin_second_run() -> tuple[SimulatedCluster, SimulatedCluster]:
+    """The reader has read the first run, and gets a new `runId` before the other one does."""
+    raw = make_other()
+    cluster = follow(raw, **REFERENCE)
+    complete(raw)
+    cluster.settle()
+    finish_run(cluster)
+    cluster.edit(runId="second")
+    cluster.settle()
+    return raw, cluster
+
+
+def test_what_was_read_is_kept() -> None:
+    raw = make_other()
+    raw.status = raw.status.model_copy(update={"latest": "attempts/0001/p0002"})
+    complete(raw)
+    cluster = follow(raw, **REFERENCE)
+    cluster.settle()
+    (kept,) = cluster.status.inputs
+    assert kept == InputRecord(
+        pipeline="raw",
+        uid="uid-raw",
+        run="first",
+        generation=1,
+        published="attempts/0001/p0002",
+        output="/var/lib/strandline-inputs/raw-ledger/team/raw/output",
+        output_claim="raw-ledger",
+        ledger_claim="raw-ledger",
+    )
+    body, _ = cluster.attempts["corpus-1"]
+    assert body["spec"]["inputs"] == [kept.to_json()]
+
+
+def test_two_new_runs_of_one_commit_are_one_after_the_other() -> None:
+    raw, cluster = begin_second_run()
+    assert read_succeeded(cluster) == ("Unknown", "WaitsForPipelines")
+    assert cluster.status.state.startswith("waits for raw, of which run first was read before; ")
+    cluster.advance(2.0)
+    raw.edit(runId="second")
+    cluster.settle()
+    raw.settle()
+    cluster.settle()
+    assert cluster.status.state == "waits for raw, whose run second goes on"
+    cluster.advance(HOUR)
+    finish_run(raw)
+    cluster.settle()
+    assert len(cluster.attempts) == 2
+    assert [each.run for each in cluster.status.inputs] == ["second"]
+
+
+def test_one_whose_commit_is_of_it_alone_waits_for_a_minute() -> None:
+    _, cluster = begin_second_run()
+    plan = cluster.pass_once()
+    assert plan.wake_at is not None
+    assert plan.wake_at <= cluster.time + 60.0
+    cluster.advance(59.0)
+    assert len(cluster.attempts) == 1
+    cluster.advance(1.0)
+    assert len(cluster.attempts) == 2
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {
+            "source": {
+                "use": "jsonl-files",
+                "with": {"paths": [{"pipeline": "raw", "runId": "first"}]},
+            }
+        },
+        {"after": [{"name": "raw", "runId": "first"}]},
+    ],
+)
+def test_one_that_names_the_run_begins_at_once(change: dict[str, Any]) -> None:
+    _, cluster = begin_second_run()
+    cluster.edit(**change)
+    cluster.settle()
+    assert len(cluster.attempts) == 2
+
+
+def test_a_reference_that_names_a_run_waits_for_it() -> None:
+    raw = make_other()
+    complete(raw)
+    paths = [{"pipeline": "raw", "runId": "second", "files": "*.jsonl"}]
+    cluster = follow(raw, source={"use": "jsonl-files", "with": {"paths": paths}})
+    cluster.settle()
+    assert cluster.status.state == "waits for raw, whose run second has not begun"
+    raw.edit(runId="second")
+    complete(raw)
+    cluster.settle()
+    assert read_sources(cluster, 1) == [
+        "/var/lib/strandline-inputs/raw-ledger/team/raw/output/*.jsonl"
+    ]
+
+
+@pytest.mark.parametrize("change", ["run", "edit", "again", "made anew"])
+def test_what_is_newer_is_read_at_once(change: str) -> None:
+    raw = make_other()
+    cluster = follow(raw, **REFERENCE)
+    complete(raw)
+    cluster.settle()
+    finish_run(cluster)
+    if change == "run":
+        raw.edit(runId="other")
+        complete(raw)
+    elif change == "edit":
+        raw.edit(oom={"maxMemory": "64Gi"})
+        raw.settle()
+    elif change == "again":
+        raw.status = raw.status.model_copy(update={"latest": "attempts/0002/p0001"})
+    else:
+        raw.pipeline["metadata"]["uid"] = "uid-new"
+    cluster.edit(runId="second")
+    cluster.settle()
+    assert len(cluster.attempts) == 2
+
+
+def test_a_run_by_the_clock_does_not_wait_for_what_is_newer() -> None:
+    raw = make_other()
+    cluster = follow(raw, **REFERENCE, schedule=NIGHTLY)
+    raw.time = cluster.time = MIDNIGHT
+    complete(raw)
+    cluster.settle()
+    finish_run(cluster)
+    cluster.time = MIDNIGHT + 3 * HOUR
+    cluster.settle()
+    assert len(cluster.attempts) == 2
+
+
+def fail_reader(**spec: Any) -> tuple[SimulatedCluster, SimulatedCluster]:
+    """A reader whose first attempt has failed, and whose retry is due."""
+    raw = make_other(**spec)
+    complete(raw)
+    cluster = follow(raw, **REFERENCE)
+    complete(cluster, 1)
+    return raw, cluster
+
+
+def run_retry(cluster: SimulatedCluster) -> None:
+    cluster.time = max(cluster.time, cluster.status.next_attempt_time or 0.0)
+    cluster.settle()
+
+
+@pytest.mark.parametrize("spec", [{}, {"storage": {"output": {"url": "s3://b/raw"}}}])
+def test_a_retry_reads_what_its_run_began_with_though_the_other_is_gone(
+    spec: dict[str, Any],
+) -> None:
+    _, cluster = fail_reader(**spec)
+    before = read_sources(cluster, 1)
+    del cluster.others["raw"]
+    run_retry(cluster)
+    assert read_sources(cluster, 2) == before
+    rayjob = cluster.objects[Resource.RAYJOB, "corpus-2"]
+    assert bool(list_mounts(rayjob)) == (not spec)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"storage": {"output": {"url": "s3://elsewhere/raw"}}},
+        {"sink": {"use": "jsonl", "with": {"path": "out"}}},
+        {"storage": {"ledger": {"claimName": "other"}}},
+        {"source": 5},
+    ],
+)
+def test_a_retry_reads_what_its_run_began_with_though_the_other_was_edited(
+    change: dict[str, Any],
+) -> None:
+    raw, cluster = fail_reader()
+    before = read_sources(cluster, 1)
+    raw.edit(**change)
+    run_retry(cluster)
+    assert read_sources(cluster, 2) == before
+    finish_run(cluster)
+    if change.get("storage", {}).get("output"):
+        raw.settle()
+        complete_again(raw)
+        cluster.edit(runId="second")
+        cluster.settle()
+        assert read_sources(cluster, 3) == ["s3://elsewhere/raw/"]
+
+
+def complete_again(raw: SimulatedCluster) -> None:
+    raw.edit(runId="second")
+    raw.settle()
+    finish_run(raw)
+
+
+def test_a_suspended_run_goes_on_with_what_it_began_with() -> None:
+    raw = make_other()
+    complete(raw)
+    cluster = follow(raw, **REFERENCE)
+    cluster.settle()
+    cluster.start_rayjob()
+    cluster.settle()
+    cluster.edit(suspend=True)
+    cluster.settle()
+    cluster.finish(75)
+    del cluster.others["raw"]
+    cluster.edit(suspend=False)
+    cluster.settle()
+    assert read_sources(cluster, 2) == read_sources(cluster, 1)
+
+
+def test_an_attempt_by_hand_reads_what_its_run_began_with() -> None:
+    raw = make_other()
+    complete(raw)
+    cluster = follow(raw, **REFERENCE)
+    complete(cluster, 64)
+    del cluster.others["raw"]
+    cluster.annotate("retry", "1")
+    cluster.settle()
+    assert read_sources(cluster, 2) == read_sources(cluster, 1)
+
+
+def test_a_new_run_reads_what_is_there_now() -> None:
+    _, cluster = fail_reader()
+    run_retry(cluster)
+    finish_run(cluster)
+    del cluster.others["raw"]
+    cluster.edit(runId="second")
+    cluster.settle()
+    assert cluster.status.state == "waits for raw, which does not exist"
+    assert len(cluster.attempts) == 2
+
+
+def test_what_is_added_to_a_run_is_read_from_then_on() -> None:
+    _, cluster = fail_reader()
+    more = cluster.others["more"] = make_other("more")
+    complete(more)
+    paths = [{"pipeline": "raw"}, {"pipeline": "more"}]
+    cluster.edit(source={"use": "jsonl-files", "with": {"paths": paths}})
+    del cluster.others["raw"]
+    run_retry(cluster)
+    assert [each.pipeline for each in cluster.status.inputs] == ["more", "raw"]
+    assert len(read_sources(cluster, 2)) == 2
+
+
+def test_a_run_that_is_named_is_known_after_many_others() -> None:
+    raw = make_other(attemptHistoryLimit=1)
+    complete(raw)
+    for number in range(5):
+        raw.edit(runId=f"run-{number}")
+        raw.settle()
+        finish_run(raw)
+    assert [past.run for past in raw.status.attempts] == ["run-4"]
+    assert raw.status.completed_runs == ("first", "run-0", "run-1", "run-2", "run-3")
+    cluster = follow(raw, after=[{"name": "raw", "runId": "first"}])
+    cluster.settle()
+    assert len(cluster.attempts) == 1
+
+
+def test_a_run_that_has_failed_is_no_run_that_is_known() -> None:
+    raw = make_other(attemptHistoryLimit=2)
+    complete(raw, 64)
+    cluster = follow(raw, after=[{"name": "raw", "runId": "first"}])
+    for number in range(4):
+        raw.edit(runId=f"run-{number}")
+        raw.settle()
+        finish_run(raw)
+        state = "has failed" if number < 1 else "has not begun"
+        cluster.settle()
+        assert cluster.status.state == f"waits for raw, whose run first {state}"
+    assert raw.status.completed_runs == ("run-0", "run-1")
+    assert not cluster.attempts
