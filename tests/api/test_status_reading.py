@@ -16,9 +16,9 @@ from strandline_api.law.retry import Spent
 from strandline_api.objects.attempt import AttemptStatus, parse_attempt_status
 from strandline_api.outcome.causes import Cause
 from strandline_api.status.enums import AttemptPhase, PipelinePhase, Trigger
+from strandline_api.status.handled_tokens import HandledTokens
 from strandline_api.status.pipeline_status import (
     Condition,
-    HandledTokens,
     PastAttemptRecord,
     PipelineStatus,
     Progress,

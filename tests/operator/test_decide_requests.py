@@ -9,7 +9,7 @@ from strandline_api.outcome.causes import Cause
 from strandline_api.outcome.driver_outcome import DriverOutcome
 from strandline_api.spec.policy import RetryPolicy
 from strandline_api.status.enums import PipelinePhase, Trigger
-from strandline_api.status.pipeline_status import HandledTokens
+from strandline_api.status.handled_tokens import HandledTokens
 from strandline_api.status.reasons import ConditionType
 from strandline_operator.model.plan import Resource
 

@@ -245,7 +245,7 @@ def test_a_pass_under_way_at_a_step_back_ends_as_ever() -> None:
     schedule.enqueue(A, HOUR)
     assert schedule.take(HOUR) == A
     assert schedule.take(0.0) is None
-    assert schedule.longest_pass(5.0) == pytest.approx(5.0)
+    assert schedule.longest_silence(5.0) == pytest.approx(5.0)
     schedule.finish(A, 5.0, None)
 
 

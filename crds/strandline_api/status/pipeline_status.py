@@ -4,14 +4,12 @@ Enough of it is kept that an operator which starts anew goes on where another on
 room says what was observed. It must not know who observes, nor what a pass makes of it.
 """
 
-import hashlib
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BeforeValidator, Field, ValidationInfo
 
 from strandline_api.law.retry import Spent
-from strandline_api.names import CANCEL_ANNOTATION, RETRY_ANNOTATION
 from strandline_api.quantities import Quantity
 from strandline_api.status.enums import (
     A_CAUSE,
@@ -22,6 +20,7 @@ from strandline_api.status.enums import (
     PipelinePhaseField,
     TriggerField,
 )
+from strandline_api.status.handled_tokens import HandledTokens
 from strandline_api.status.inputs import Inputs, list_inputs
 from strandline_api.status.preflight import Preflight
 from strandline_api.status.records import (
@@ -36,13 +35,11 @@ from strandline_api.status.records import (
 )
 from strandline_api.status.run_clock import RunClock
 from strandline_api.status.work import RunWork
-from strandline_api.texts import repair
 from strandline_api.times import Time
 
 MAX_CONDITIONS = 16
 MAX_ATTEMPTS = 100
 MAX_RUNS = 100
-_MAX_TOKEN = 256
 # The head and 64 worker groups.
 MAX_GROUPS = 65
 
@@ -213,43 +210,6 @@ class PastAttemptRecord(Record):
     start_time: Time | None = Field(default=None, description="Time at which the attempt began.")
     end_time: Time | None = Field(default=None, description="Time at which the attempt ended.")
     finished: Count = Field(default=0, description="Number of sources that the attempt finished.")
-
-
-def _shorten(token: str) -> str:
-    text = repair(token)
-    if len(text) <= _MAX_TOKEN:
-        return text
-    return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
-
-
-class HandledTokens(Record):
-    """The last request by annotation of each kind, so that none acts twice."""
-
-    retry: Annotated[str, Field(max_length=_MAX_TOKEN)] = Field(
-        default="",
-        description=(
-            "Last value of the annotation 'strandline.dev/retry' that was handled. Any other "
-            "text, such as '2', asks for an attempt."
-        ),
-    )
-    cancel: Annotated[str, Field(max_length=_MAX_TOKEN)] = Field(
-        default="",
-        description=(
-            "Last value of the annotation 'strandline.dev/cancel' that was handled. Any other "
-            "text, such as '2', ends the run."
-        ),
-    )
-
-    @classmethod
-    def of(cls, annotations: Mapping[str, str]) -> Self:
-        """Read the requests that stand on a pipeline; one that differs from the kept one is new.
-
-        An empty value asks for nothing, and of a long one a digest is kept.
-        """
-        return cls(
-            retry=_shorten(annotations.get(RETRY_ANNOTATION, "")),
-            cancel=_shorten(annotations.get(CANCEL_ANNOTATION, "")),
-        )
 
 
 class SpotGroup(Record):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from strandline_api.status.pipeline_status import HandledTokens
+from strandline_api.status.handled_tokens import HandledTokens
 from strandline_api.status.reasons import Reason
 from strandline_operator.decide.obstacles.obstacles import Block
 from strandline_operator.decide.rayjob_evidence import TERMINAL

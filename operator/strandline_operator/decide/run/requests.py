@@ -9,7 +9,8 @@ from __future__ import annotations
 from strandline_api.outcome.causes import Cause
 from strandline_api.status.enums import Trigger
 from strandline_api.status.event_reasons import EventReason
-from strandline_api.status.pipeline_status import HandledTokens, PipelineStatus, RetryCounts
+from strandline_api.status.handled_tokens import HandledTokens
+from strandline_api.status.pipeline_status import PipelineStatus, RetryCounts
 from strandline_operator.decide.run.dispatch import withdraw_attempt
 from strandline_operator.decide.scene import Pass
 from strandline_operator.decide.verdict import PassState, Verdict, add_event

@@ -13,7 +13,8 @@ from typing import Any
 from strandline_api.names import PIPELINE_UID_LABEL, ROLE_LABEL, name_claim
 from strandline_api.objects.attempt import AttemptStatus, parse_attempt_status
 from strandline_api.outcome.causes import Cause
-from strandline_api.status.pipeline_status import HandledTokens, PipelineStatus, parse_status
+from strandline_api.status.handled_tokens import HandledTokens
+from strandline_api.status.pipeline_status import PipelineStatus, parse_status
 
 Json = Mapping[str, Any]
 

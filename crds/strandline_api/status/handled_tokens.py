@@ -1,0 +1,53 @@
+"""Requests by annotation that were handled, by their tokens.
+
+Who asks, and what follows, is not known here.
+"""
+
+import hashlib
+from collections.abc import Mapping
+from typing import Annotated, Self
+
+from pydantic import Field
+
+from strandline_api.names import CANCEL_ANNOTATION, RETRY_ANNOTATION
+from strandline_api.status.records import Record
+from strandline_api.texts import repair
+
+_MAX_TOKEN = 256
+
+
+def _shorten(token: str) -> str:
+    text = repair(token)
+    if len(text) <= _MAX_TOKEN:
+        return text
+    return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
+
+
+class HandledTokens(Record):
+    """The last request by annotation of each kind, so that none acts twice."""
+
+    retry: Annotated[str, Field(max_length=_MAX_TOKEN)] = Field(
+        default="",
+        description=(
+            "Last value of the annotation 'strandline.dev/retry' that was handled. Any other "
+            "text, such as '2', asks for an attempt."
+        ),
+    )
+    cancel: Annotated[str, Field(max_length=_MAX_TOKEN)] = Field(
+        default="",
+        description=(
+            "Last value of the annotation 'strandline.dev/cancel' that was handled. Any other "
+            "text, such as '2', ends the run."
+        ),
+    )
+
+    @classmethod
+    def of(cls, annotations: Mapping[str, str]) -> Self:
+        """Read the requests that stand on a pipeline; one that differs from the kept one is new.
+
+        An empty value asks for nothing, and of a long one a digest is kept.
+        """
+        return cls(
+            retry=_shorten(annotations.get(RETRY_ANNOTATION, "")),
+            cancel=_shorten(annotations.get(CANCEL_ANNOTATION, "")),
+        )
