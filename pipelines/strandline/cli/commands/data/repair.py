@@ -22,7 +22,7 @@ SHOWN = 20
     "repair",
     epilog=show_examples(
         "strandline repair pipeline.yaml --dry-run",
-        "strandline repair pipeline.yaml && strandline run pipeline.yaml",
+        "strandline repair pipeline.yaml",
     ),
 )
 @take_manifest
