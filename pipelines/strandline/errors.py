@@ -35,12 +35,14 @@ if TYPE_CHECKING:
     from strandline.storage.downloads import NothingThereError, UnreachableError
     from strandline.storage.errors import HeldError, VolumeError
     from strandline.storage.outputs.ownership import PlaceTakenError, UnreadablePlaceError
+    from strandline.storage.refusals import CredentialsRefusedError
     from strandline_api.documents.problems import SpecError
 
 __all__ = [
     "ArchiveError",
     "ClusterLostError",
     "ClusterRefusedError",
+    "CredentialsRefusedError",
     "DuplicateKeyError",
     "EngineMissingError",
     "FlushError",
@@ -78,6 +80,7 @@ _ROOMS = {
     "ArchiveError": "strandline.storage.archives",
     "ClusterLostError": "strandline.engine.ray.connection",
     "ClusterRefusedError": "strandline.engine.ray.connection",
+    "CredentialsRefusedError": "strandline.storage.refusals",
     "DuplicateKeyError": "strandline.ledger.errors",
     "EngineMissingError": "strandline.run.attempt.engines",
     "FlushError": "strandline.engine.call.receipts",

@@ -39,6 +39,10 @@ from strandline.storage.outputs.ownership import (
     take_over_location,
 )
 from strandline.storage.outputs.remote import open_outputs
+from strandline.storage.refusals import CredentialsRefusedError
+
+# What a place that was left may say: it may be gone altogether, or not be there to be asked.
+_UNRELEASED = (VolumeError, PlaceTakenError, UnreadablePlaceError, CredentialsRefusedError)
 
 
 class Moved(NamedTuple):
@@ -86,8 +90,7 @@ def move_outputs(plan: PipelinePlan, folder: PipelineFolder, *, reads_bytes: boo
                 is_left = knows_location(store) and old not in {None, location}
                 record_location(store, plan.fingerprint, recorded)
                 if is_left:
-                    # It may be gone altogether, or its store not be there to be asked.
-                    with suppress(VolumeError, PlaceTakenError, UnreadablePlaceError):
+                    with suppress(*_UNRELEASED):
                         release_location(str(old), owner)
     return Moved(old, location, verdict)
 

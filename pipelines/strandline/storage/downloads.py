@@ -17,7 +17,7 @@ from typing import BinaryIO, cast
 
 from strandline.plan.errors import StrandlineError
 from strandline.storage.errors import naming_volume
-from strandline.storage.protocols import describe_store_error
+from strandline.storage.refusals import CredentialsRefusedError, describe_store_error
 from strandline.storage.stores import open_store, open_url
 from strandline_api.outcome.exit_codes import ExitCode
 
@@ -118,6 +118,8 @@ def _explaining(url: str) -> Iterator[None]:
     except FileNotFoundError as error:
         msg = f"{url}: there is no such file"
         raise NothingThereError(msg) from error
+    except CredentialsRefusedError:
+        raise
     except (PermissionError, ImportError, ValueError) as error:
         # A missing right, a library that a protocol needs, a protocol that nobody knows.
         raise NothingThereError(f"{url}: {describe_store_error(error)}") from error

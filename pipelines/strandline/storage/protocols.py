@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import difflib
 import re
-from http import HTTPStatus
 from typing import NamedTuple
 
 import fsspec
@@ -60,39 +59,3 @@ def _find_module(protocol: str, error: ImportError) -> str:
     if isinstance(cause, ModuleNotFoundError) and cause.name:
         return cause.name
     return str(known_implementations[protocol]["class"]).partition(".")[0]
-
-
-# How the libraries of S3, Google's and Azure's stores call it.
-_LACKS = frozenset(
-    {
-        "ClientAuthenticationError",
-        "CredentialRetrievalError",
-        "DefaultCredentialsError",
-        "NoCredentialsError",
-        "PartialCredentialsError",
-        "ProfileNotFound",
-        "RefreshError",
-    }
-)
-# What an answer of HTTP says of who asks; some libraries have errors without a name for it.
-_REFUSED = frozenset({HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN})
-
-
-class StoreRefusesError(OSError):
-    """A store does not let us in: nothing here says as whom, or whoever that is may not."""
-
-
-def is_refusal(error: BaseException) -> bool:
-    """Return whether a store's error is about who asks."""
-    lacks = any(kind.__name__ in _LACKS for kind in type(error).__mro__)
-    codes = [getattr(error, name, None) for name in ("code", "status", "status_code")]
-    return lacks or isinstance(error, PermissionError) or any(code in _REFUSED for code in codes)
-
-
-def describe_store_error(error: BaseException) -> str:
-    """Describe what a store's library says went wrong, in one line.
-
-    Its kind where it says nothing.
-    """
-    text = " ".join(str(error).split())
-    return text or type(error).__name__

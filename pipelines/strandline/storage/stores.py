@@ -10,19 +10,27 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, BinaryIO, cast
 
 import fsspec
 from fsspec.core import split_protocol
 
-from strandline.storage.protocols import describe_store_error
+from strandline.storage.refusals import (
+    GoogleAnswers,
+    describe_store_error,
+    is_refusal,
+    naming_rejection,
+)
 from strandline.storage.store_access import StoreAccess, build_arguments
 
 _CHAIN = "::"
 _WEB = ("http://", "https://")
 _PIECE = 1 << 20
 _ACCESS: dict[str, StoreAccess] = {}
+_GOOGLE = {"session_kwargs": {"raise_for_status": GoogleAnswers()}}
+# What the libraries of some stores are always given.
+_GIVEN: dict[str, dict[str, Any]] = dict.fromkeys(("gs", "gcs"), _GOOGLE)
 
 
 def use_access(access: Mapping[str, StoreAccess]) -> None:
@@ -63,7 +71,10 @@ def open_url(url: str, mode: str = "rb") -> BinaryIO:
 
     Raises:
         OSError: it can't be opened; and whatever the library of its store raises.
+        CredentialsRefusedError: a store lets nobody in, now or while it is read.
     """
+    if not url.startswith(_WEB):  # where a refusal may be one page's
+        return _open_watched(url, mode)
     filesystem, root = open_store(url)
     opened = filesystem.open(root, mode)
     if mode != "rb" or _gives_parts(opened, url):
@@ -71,6 +82,38 @@ def open_url(url: str, mode: str = "rb") -> BinaryIO:
     size = opened.size
     opened.close()
     return _copy_whole(filesystem.open(root, mode, block_size=0), url, size)
+
+
+def _open_watched(url: str, mode: str) -> BinaryIO:
+    with naming_rejection(url):
+        filesystem, root = open_store(url)
+        opened = _open_at(filesystem, root, mode)
+    cache: Any = getattr(opened, "cache", None)  # of what was fetched from a store
+    if hasattr(cache, "fetcher"):
+        cache.fetcher = _watch(cache.fetcher, url)
+    return cast("BinaryIO", opened)
+
+
+def _open_at(filesystem: Any, root: str, mode: str) -> Any:  # noqa: ANN401 - fsspec has no types
+    """Open a file, or raise why it can't be: a store that is asked for its size has no words."""
+    try:
+        return filesystem.open(root, mode)
+    except Exception as error:  # each store's library has errors of its own
+        if mode != "rb" or not (is_refusal(error) or isinstance(error, OSError)):
+            raise
+        refused = error
+    filesystem.cat_file(root, start=0, end=1)  # what it raises has its words
+    raise refused
+
+
+def _watch(fetch: Callable[..., bytes], url: str) -> Callable[..., bytes]:
+    """Return what reads a part of a file, with a sentence where nobody is let in any more."""
+
+    def watched(*args: Any, **kwargs: Any) -> bytes:  # noqa: ANN401 - whatever a cache asks for
+        with naming_rejection(url):
+            return fetch(*args, **kwargs)
+
+    return watched
 
 
 def _gives_parts(file: Any, url: str) -> bool:  # noqa: ANN401 - fsspec has no types
@@ -105,9 +148,13 @@ def _copy_whole(stream: Any, url: str, size: int | None) -> BinaryIO:  # noqa: A
 def refresh(filesystem: Any) -> Any:  # noqa: ANN401 - fsspec has no types
     """Return the same file system without what it has kept of listings.
 
-    Some keep them whatever they are told, so it is asked for before every look.
+    Some keep them whatever they are told, so it is asked for before every look. Google's library
+    asks for a token for half a minute where there is none to be had; it is asked once, here.
     """
     filesystem.invalidate_cache()
+    renew = getattr(getattr(filesystem, "credentials", None), "maybe_refresh", None)
+    if renew is not None:
+        renew()
     return filesystem
 
 
@@ -118,7 +165,7 @@ def _choose_options(part: str) -> tuple[str, dict[str, Any]]:
     protocol = str(found or (part if part.isalpha() else "file"))
     access = _find_access(part)
     chosen = {} if access is None else build_arguments(protocol, access, os.environ)
-    return protocol, {"use_listings_cache": False, **chosen}
+    return protocol, {"use_listings_cache": False, **_GIVEN.get(protocol, {}), **chosen}
 
 
 def _find_access(url: str) -> StoreAccess | None:

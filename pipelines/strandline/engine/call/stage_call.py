@@ -35,8 +35,9 @@ from strandline.plan.task import FailedTask, Lineage, NoneTask, Origin, Slot, Ta
 from strandline.storage.errors import VolumeError
 from strandline.storage.outputs.outputs import OutputGroup, OutputStore
 from strandline.storage.outputs.shared_files import SharedFiles
+from strandline.storage.refusals import CredentialsRefusedError
 
-_PASSED_ON = (ShapeError, VolumeError, FlushError)
+_PASSED_ON = (ShapeError, VolumeError, CredentialsRefusedError, FlushError)
 
 # What a stage yields travels on as soon as it is so much: one part of a long answer.
 PART_BYTES = 16 << 20
@@ -108,6 +109,7 @@ class StageCall:
         Raises:
             ShapeError: the answer can't be attributed to the input.
             VolumeError: a sink can't write.
+            CredentialsRefusedError: a store lets nobody in any more.
         """
         writing = ReceiptDraft(self._plan.name)
         writing.counts.calls = 1

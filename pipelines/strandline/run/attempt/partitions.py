@@ -39,7 +39,7 @@ from strandline.run.published_outputs import LedgerOutputs, find_published
 from strandline.stages.sources.buckets import digest_members
 from strandline.stages.sources.listing import FileSource
 from strandline.storage.outputs.temporary import spooling
-from strandline.storage.protocols import StoreRefusesError
+from strandline.storage.refusals import StoreRefusesError
 from strandline_api.documents.problems import Problem, SpecError
 from strandline_api.outcome.exit_codes import ExitCode
 

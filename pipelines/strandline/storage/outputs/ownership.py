@@ -17,7 +17,11 @@ from strandline.plan.errors import StrandlineError
 from strandline.storage.errors import VolumeError, naming_volume
 from strandline.storage.layout import make_durable, make_folder, sync_folder
 from strandline.storage.outputs.outputs import OWNER, TEMPORARY
-from strandline.storage.protocols import describe_store_error
+from strandline.storage.refusals import (
+    explain_store_error,
+    explain_unwritten,
+    is_rejection,
+)
 from strandline.storage.stores import open_store, refresh
 from strandline_api.outcome.exit_codes import ExitCode
 
@@ -210,8 +214,7 @@ class _RemoteRoot:
         except ImportError:
             raise
         except Exception as error:  # credentials that a library can't read, each its own way
-            msg = f"{url}: can't be read ({describe_store_error(error)})"
-            raise UnreadablePlaceError(msg) from error
+            raise _explain_unread(url, error) from error
         self._filesystem: Any = filesystem
         self._path = f"{root.rstrip('/')}/{OWNER}"
 
@@ -221,8 +224,7 @@ class _RemoteRoot:
         except FileNotFoundError:
             return None
         except Exception as error:
-            msg = f"{self._url}: can't be read ({self._find_reason(error)})"
-            raise UnreadablePlaceError(msg) from error
+            raise _explain_unread(self._url, self._find_reason(error)) from error
 
     def create(self, content: bytes, writer: str) -> None:
         with suppress(Exception):  # many stores can't: then who comes last has it
@@ -236,7 +238,7 @@ class _RemoteRoot:
             self._make_folder()
             self._filesystem.pipe_file(self._path, content)
         except Exception as error:  # each store's library has errors of its own
-            raise self._name(error) from error
+            raise explain_unwritten(self._url, error) from error
 
     def remove(self) -> None:
         try:
@@ -244,9 +246,9 @@ class _RemoteRoot:
         except FileNotFoundError:
             return
         except Exception as error:
-            raise self._name(error) from error
+            raise explain_unwritten(self._url, error) from error
 
-    def _find_reason(self, error: Exception) -> str:
+    def _find_reason(self, error: Exception) -> Exception:
         """Return what keeps a file from being read.
 
         Stores say why to who lists, not to who reads.
@@ -256,14 +258,17 @@ class _RemoteRoot:
         except FileNotFoundError:
             pass
         except Exception as cause:  # noqa: BLE001 - each store's library has errors of its own
-            return describe_store_error(cause)
-        return describe_store_error(error)
+            return cause
+        return error
 
     def _make_folder(self) -> None:
         self._filesystem.makedirs(self._path.rpartition("/")[0], exist_ok=True)
 
-    def _name(self, error: Exception) -> VolumeError:
-        return VolumeError(f"{self._url}: can't be written to ({describe_store_error(error)})")
+
+def _explain_unread(url: str, error: Exception) -> UnreadablePlaceError:
+    failed = UnreadablePlaceError(f"{url}: can't be read {explain_store_error(error)}")
+    failed.is_lasting = is_rejection(error)
+    return failed
 
 
 def _open_root(location: str) -> _Root:

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 from strandline.storage import faults
-from strandline.storage.errors import VolumeError
 from strandline.storage.filesystems import is_synced_whole, read_mounts
 from strandline.storage.outputs.outputs import (
     NO_OUTPUTS,
@@ -23,7 +22,7 @@ from strandline.storage.outputs.outputs import (
     name_shared,
     name_source_folder,
 )
-from strandline.storage.protocols import describe_store_error
+from strandline.storage.refusals import explain_unwritten, naming_rejection
 from strandline.storage.stores import open_store, refresh
 
 
@@ -56,7 +55,7 @@ class RemoteOutputs:
         path = f"{self._root}/{name}"
         with self._naming():
             faults.reach("output.written")
-            self._filesystem.makedirs(path.rpartition("/")[0], exist_ok=True)
+            refresh(self._filesystem).makedirs(path.rpartition("/")[0], exist_ok=True)
             self._filesystem.pipe_file(path, target.getvalue())
             faults.reach("output.renamed")
         return hashing.finish()
@@ -74,14 +73,18 @@ class RemoteOutputs:
         return len(others)
 
     def list_names(self) -> Iterator[tuple[str, int]]:
-        found = refresh(self._filesystem).find(self._root, detail=True)
+        with naming_rejection(self._url):
+            found = refresh(self._filesystem).find(self._root, detail=True)
         for path, info in found.items():
             name = str(path)[len(self._root) + 1 :]
             if name not in NO_OUTPUTS:
                 yield name, int(info["size"])
 
     def digest(self, name: str) -> bytes:
-        with refresh(self._filesystem).open(f"{self._root}/{name}", "rb") as file:
+        with (
+            naming_rejection(self._url),
+            refresh(self._filesystem).open(f"{self._root}/{name}", "rb") as file,
+        ):
             return digest_file(file)
 
     def list_shared(self) -> list[str]:
@@ -111,8 +114,7 @@ class RemoteOutputs:
         try:
             yield
         except Exception as error:  # each store's library has errors of its own
-            msg = f"{self._url}: can't be written to ({describe_store_error(error)})"
-            raise VolumeError(msg) from error
+            raise explain_unwritten(self._url, error) from error
 
 
 def put_files(location: str, files: Mapping[str, Path]) -> None:
@@ -120,6 +122,7 @@ def put_files(location: str, files: Mapping[str, Path]) -> None:
 
     Raises:
         VolumeError: the place can't be written to.
+        CredentialsRefusedError: its store lets nobody in.
     """
     try:
         filesystem, root = open_store(location)
@@ -127,8 +130,7 @@ def put_files(location: str, files: Mapping[str, Path]) -> None:
         for name, path in files.items():
             filesystem.put_file(str(path), f"{root}/{name}")
     except Exception as error:  # each store's library has errors of its own
-        msg = f"{location}: can't be written to ({describe_store_error(error)})"
-        raise VolumeError(msg) from error
+        raise explain_unwritten(location, error) from error
 
 
 def resolve_location(location: str) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 
 from strandline.stages.sources.places.globs import Exclusion, PathPattern
 from strandline.stages.sources.places.listed import LEFT_FILE, ListedFile, name_left
-from strandline.storage.protocols import StoreRefusesError, describe_store_error, is_refusal
+from strandline.storage.refusals import StoreRefusesError, explain_store_error, is_refusal
 from strandline.storage.stores import open_store
 
 _MARKS = (
@@ -42,7 +42,7 @@ def walk_url(
         msg = f"{pattern.format_key(pattern.rest)!r}: there is no such file or folder"
         raise FileNotFoundError(msg) from error
     except Exception as error:  # each store's library has errors of its own
-        msg = f"{pattern.format_key(pattern.rest)!r}: {describe_store_error(error)}"
+        msg = f"{pattern.format_key(pattern.rest)!r}: {explain_store_error(error)}"
         kind = StoreRefusesError if is_refusal(error) else OSError
         raise kind(msg) from error
 
