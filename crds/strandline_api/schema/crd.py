@@ -36,7 +36,7 @@ PIPELINE_COLUMNS = (
 )
 PIPELINE_WIDE_COLUMNS = (
     Column("Cause", "string", ".status.retries.cause", "Why the last attempt ended."),
-    Column("Run", "string", ".spec.runId", "Name of the run."),
+    Column("Run", "string", ".status.run", "Name of the current run."),
     Column("Claim", "string", ".status.volumeClaim", "Claim that holds the ledger."),
     Column("Failed", "integer", ".status.progress.failed", "Failed sources."),
     Column("Quarantined", "integer", ".status.progress.quarantined", "Quarantined sources."),

@@ -195,6 +195,8 @@ def _find_past(run: str, status: PipelineStatus) -> str:
 def _find_end(other: PipelineView) -> str:
     status = other.status
     summary = status.find_condition(ConditionType.SUCCEEDED)
+    if not status.run:
+        return "whose first run has not begun"
     if summary is None or summary.status == "Unknown":
-        return f"whose run {status.run} goes on" if status.run else "whose next run has not begun"
+        return f"whose run {status.run} goes on"
     return f"whose run {status.run} has failed" if summary.status == "False" else ""

@@ -281,7 +281,8 @@ def _sum_up_attempt(standing: PassState, active: AttemptObject) -> ConditionSumm
     is_early = attempt.phase in _BEFORE_RUNNING
     phase = PipelinePhase.PENDING if is_early else PipelinePhase.RUNNING
     if block is not None:
-        state = f"attempt {active.spec.number}: {block.detail}" if _is_of_room(block) else None
+        what = block.detail if _is_of_room(block) else block.message
+        state = f"attempt {active.spec.number}: {what}"
         return ConditionSummary(phase, "Unknown", block.reason, block.message, state)
     if attempt.phase is AttemptPhase.HELD:
         return _sum_up_held(active)
@@ -319,7 +320,7 @@ def _sum_up_wait(given: Pass, standing: PassState, due: float) -> ConditionSumma
         )
     if block is not None:
         is_wait = block.reason is Reason.WAITS_FOR_PIPELINES
-        state = f"waits for {block.detail}" if is_wait else None
+        state = f"waits for {block.detail}" if is_wait else block.message
         phase = PipelinePhase.PENDING
         return ConditionSummary(phase, "Unknown", block.reason, block.message, state)
     if not given.view.turn.is_open and due <= given.now:
@@ -328,14 +329,27 @@ def _sum_up_wait(given: Pass, standing: PassState, due: float) -> ConditionSumma
         held = Reason.DISPATCH_STOPPED if is_stopped else Reason.RETRIES_HELD_BACK
         words = held.explain()
         return ConditionSummary(PipelinePhase.WAITING, "Unknown", held, words, words)
-    # There is nothing to retry yet.
-    if not status.attempts:
+    # There is nothing to retry yet, of this run.
+    if status.retry_cause is None and all(past.run != status.run for past in status.attempts):
         pending = Reason.PENDING
-        return ConditionSummary(PipelinePhase.PENDING, "Unknown", pending, pending.meaning)
-    # What the law of retries has said stays: it names the cause and the budget.
-    is_reported = status.state and status.state != suspended
-    state = status.state if is_reported else f"next attempt at {format_time(due)}"
+        state = f"run {status.run} begins its first attempt" if status.attempts else ""
+        return ConditionSummary(PipelinePhase.PENDING, "Unknown", pending, pending.meaning, state)
+    state = _word_wait(given, status, due)
     return ConditionSummary(PipelinePhase.WAITING, "Unknown", Reason.WAITING_TO_RETRY, state, state)
+
+
+def _word_wait(given: Pass, status: PipelineStatus, due: float) -> str:
+    """Word a wait for the next attempt as the law of retries has: with the cause and the budget.
+
+    What stood there of an obstacle, or of a suspension, is past.
+    """
+    before = given.view.pipeline.status
+    former = before.find_condition(ConditionType.SUCCEEDED)
+    was_wait = former is not None and former.reason == Reason.WAITING_TO_RETRY
+    if status.state and (was_wait or status.state != before.state):
+        return status.state
+    after = f" after {status.retry_cause}" if status.retry_cause is not None else ""
+    return f"next attempt at {format_time(due)}{after}"
 
 
 def report_edit(given: Pass, standing: PassState) -> Verdict:
