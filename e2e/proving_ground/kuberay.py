@@ -24,7 +24,8 @@ PROGRAM = Path("ray-operator", "bin", "manager")
 MANIFESTS = Path("ray-operator", "config", "default")
 # The name that its manifests give to what they make, and the one that its chart does.
 NAMES = "app.kubernetes.io/name in (kuberay,kuberay-operator)"
-SELECTOR = f"{NAMES},app.kubernetes.io/component=kuberay-operator"
+COMPONENT, OPERATOR = "app.kubernetes.io/component", "kuberay-operator"
+SELECTOR = f"{NAMES},{COMPONENT}={OPERATOR}"  # of its pods
 # What starts a program that was linked to libraries; its name stands near a program's beginning.
 LOADERS = (b"/ld-linux", b"/ld-musl")
 HEADER = 64 * 1024
@@ -141,7 +142,14 @@ def find_kuberay(kube: Kube) -> KubeRay | None:
 
 def list_deployments(kube: Kube) -> list[Json]:
     """Return the Deployments of KubeRay in all namespaces."""
-    return kube.list_all("deployments", SELECTOR, "--all-namespaces")
+    found = kube.list_all("deployments", NAMES, "--all-namespaces")
+    return [deployment for deployment in found if _read_component(deployment) == OPERATOR]
+
+
+def _read_component(deployment: Json) -> str:
+    """Return which part of KubeRay it is; its chart says so on the pod alone."""
+    labels = deployment["spec"]["template"].get("metadata", {}).get("labels") or {}
+    return str(labels.get(COMPONENT, ""))
 
 
 def await_kuberay(kube: Kube, deployment: str) -> None:

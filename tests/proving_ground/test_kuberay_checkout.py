@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import io
 import json
 import shutil
@@ -36,6 +37,7 @@ DEPLOYMENT: Json = {
     "metadata": {"name": "kuberay-operator", "namespace": "rays"},
     "spec": {
         "template": {
+            "metadata": {"labels": {"app.kubernetes.io/component": "kuberay-operator"}},
             "spec": {
                 "securityContext": {"runAsNonRoot": True},
                 "containers": [
@@ -52,7 +54,7 @@ DEPLOYMENT: Json = {
                         },
                     }
                 ],
-            }
+            },
         }
     },
 }
@@ -185,6 +187,13 @@ def test_it_is_taken_away_and_brought_back(kube: Kube, tmp_path: Path) -> None:
 
 
 def test_the_one_of_a_cluster_is_found_if_there_is_one(kube: Kube, tmp_path: Path) -> None:
+    assert find_kuberay(kube) == KubeRay(kube.within("rays"), "kuberay-operator", "v1.7.0")
+    # Its chart says on the pod alone which part of KubeRay it is.
+    (asked,) = list_calls(tmp_path)
+    assert "component" not in asked
+    others = copy.deepcopy(DEPLOYMENT)
+    others["spec"]["template"]["metadata"]["labels"] = {"app.kubernetes.io/component": "apiserver"}
+    tell_deployments(tmp_path, others, DEPLOYMENT)
     assert find_kuberay(kube) == KubeRay(kube.within("rays"), "kuberay-operator", "v1.7.0")
     tell_deployments(tmp_path)
     assert find_kuberay(kube) is None
