@@ -1,0 +1,19 @@
+"""Pages that a first pipeline is applied by say how much room its head needs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from strandline_api.objects.pipeline import PipelineSpec
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/install.md"])
+def test_what_a_head_asks_for_is_told(page: str) -> None:
+    spec = PipelineSpec.model_validate({"source": {"use": "files"}, "sink": {"use": "parquet"}})
+    asked = spec.ray.head.resources
+    told = f"{asked.cpu:g} free cores and {asked.memory} of memory"
+    assert told in (ROOT / page).read_text(encoding="utf-8")
