@@ -67,9 +67,34 @@ def verify(store: Store, outputs: OutputStore, *, reads_bytes: bool = True) -> V
 
 
 def _compare(store: Store, outputs: OutputStore, *, reads_bytes: bool) -> VerificationResult:
-    found = dict(outputs.list_names())
-    problems: list[str] = []
     totals: Counter[str] = Counter()
+    faults = _find_faults(store, outputs, totals, reads_bytes=reads_bytes)
+    problems = [fault.problem for fault in faults]
+    return VerificationResult(
+        totals["sources"], totals["outputs"], totals["size"], totals["unfinished"], problems
+    )
+
+
+class _Fault(NamedTuple):
+    """Something that is wrong.
+
+    Attributes:
+        problem: one sentence.
+        source: whose own output it is.
+        shared: the shared file that is missing or hurt.
+        name: of a file that no record names.
+    """
+
+    problem: str
+    source: bytes | None = None
+    shared: bytes | None = None
+    name: str = ""
+
+
+def _find_faults(
+    store: Store, outputs: OutputStore, totals: Counter[str], *, reads_bytes: bool
+) -> Iterator[_Fault]:
+    found = dict(outputs.list_names())
     shared = _SharedCheck()
     for source, _, record in store.list_records():
         totals["sources"] += 1
@@ -82,22 +107,20 @@ def _compare(store: Store, outputs: OutputStore, *, reads_bytes: bool) -> Verifi
             name = name_output(source, output)
             fault = _check(name, output, found.pop(name, None), outputs, reads_bytes=reads_bytes)
             if fault:
-                problems.append(f"{fault}: {name}, of source {record.key}")
+                yield _Fault(f"{fault}: {name}, of source {record.key}", source)
     unfinished = _list_unfinished(store)
+    totals["unfinished"] = len(unfinished)
     files = dict(store.list_shared())
-    problems += shared.find_problems(files, is_settled=not unfinished)
+    yield from shared.find_faults(files, is_settled=not unfinished)
     for file, facts in files.items():
         for suffix, size, digest in facts.list_files():
             totals["outputs"] += 1
             name, written = name_shared(file, suffix), Written(size, digest)
             fault = _check(name, written, found.pop(name, None), outputs, reads_bytes=reads_bytes)
             if fault:
-                problems.append(f"{fault}: {name}")
+                yield _Fault(f"{fault}: {name}", shared=file)
     unjudged = unfinished | {name_source_folder(source) for source in store.list_untidy()}
-    problems += _find_extra(found, unjudged, is_settled=not unfinished)
-    return VerificationResult(
-        totals["sources"], totals["outputs"], totals["size"], len(unfinished), problems
-    )
+    yield from _find_extra(found, unjudged, is_settled=not unfinished)
 
 
 class Damage(NamedTuple):
@@ -116,77 +139,37 @@ class Damage(NamedTuple):
     foreign: list[str]
 
 
-def find_damage(
-    store: Store,
-    outputs: OutputStore,
-    hurt: Collection[bytes] = (),
-    *,
-    reads_bytes: bool = True,
-) -> Damage:
-    """Find what would make the outputs whole; nothing may write meanwhile.
+def find_damage(store: Store, outputs: OutputStore, hurt: Collection[bytes] = ()) -> Damage:
+    """Find what would make whole what `verify` finds wrong; nothing may write meanwhile.
 
     Args:
         hurt: sources of which something else is missing, such as what stages have gathered.
-        reads_bytes: see `verify`.
     """
-    found = dict(outputs.list_names())
-    damage = Damage({}, set(), set(), [])
-    faulty = _find_faulty(store, outputs, found, reads_bytes=reads_bytes)
-    finished = set()
+    faults = list(_find_faults(store, outputs, Counter(), reads_bytes=True))
+    sources = {fault.source for fault in faults} | set(hurt)
+    shared = {fault.shared for fault in faults if fault.shared is not None}
+    named = {fault.name: read_source_folder(fault.name) for fault in faults if fault.name}
+    foreign = [name for name, source in named.items() if source is None]
+    damage = Damage({}, set(), {source for source in named.values() if source}, foreign)
     for source, entry, record in store.list_records():
-        finished.add(source)
-        is_hurt = source in hurt
-        for output in record.outputs:
-            if output.part is not None:
-                is_hurt |= faulty.get(output.part.file, True)
-                continue
-            name = name_output(source, output)
-            size = found.pop(name, None)
-            is_hurt |= bool(_check(name, output, size, outputs, reads_bytes=reads_bytes))
-        if is_hurt:
+        parts = (output.part for output in record.outputs if output.part is not None)
+        if source in sources or any(part.file in shared for part in parts):
             # Of no attempt: the crash of the one before is not held against it.
             damage.again[source] = Mark(record.key, entry.version, 0, 0, is_stale=True)
-    unjudged = _list_unfinished(store) | {name_source_folder(each) for each in store.list_untidy()}
-    for name in sorted(found):
-        _sort(name, finished, unjudged, damage)
+        if source in damage.orphans:
+            damage.orphans.remove(source)
+            damage.untidy.add(source)
     return damage
 
 
-def _find_faulty(
-    store: Store, outputs: OutputStore, found: dict[str, int], *, reads_bytes: bool
-) -> dict[bytes, bool]:
-    """Return of each shared file whether something of it is missing or hurt."""
-    faulty = {}
-    for file, facts in store.list_shared():
-        faults = []
-        for suffix, size, digest in facts.list_files():
-            name = name_shared(file, suffix)
-            there, written = found.pop(name, None), Written(size, digest)
-            faults.append(_check(name, written, there, outputs, reads_bytes=reads_bytes))
-        faulty[file] = any(faults)
-    return faulty
-
-
-def _sort(name: str, finished: Collection[bytes], unjudged: set[str], damage: Damage) -> None:
-    """Sort a file that no record names by who removes it; the next attempt sweeps by itself."""
-    folder = name.rpartition("/")[0]
-    if name.startswith((f"{TEMPORARY}/", f"{SHARED}/")) or folder in unjudged:
-        return
-    source = read_source_folder(folder)
-    if source is None:
-        damage.foreign.append(name)
-    else:
-        (damage.untidy if source in finished else damage.orphans).add(source)
-
-
-def _find_extra(names: Iterable[str], unjudged: set[str], *, is_settled: bool) -> Iterator[str]:
+def _find_extra(names: Iterable[str], unjudged: set[str], *, is_settled: bool) -> Iterator[_Fault]:
     """Yield what is wrong with files that no record names."""
     for name in sorted(names):
         if name.startswith((f"{TEMPORARY}/", f"{SHARED}/")):
-            if is_settled:
-                yield f"left over: {name}"
+            if is_settled:  # the next attempt sweeps these
+                yield _Fault(f"left over: {name}")
         elif name.rpartition("/")[0] not in unjudged:
-            yield f"nobody's: {name}"
+            yield _Fault(f"nobody's: {name}", name=name)
 
 
 def _check(
@@ -227,39 +210,42 @@ class _SharedCheck:
     def __init__(self) -> None:
         # Numbers alone, since there may be millions: first rows and rows in turn, by file.
         self._parts: dict[bytes, array[int]] = {}
-        self._problems: list[str] = []
+        self._faults: list[_Fault] = []
 
     def take(self, key: str, output: Output, part: SharedPart) -> None:
         """Take the part of a source into account."""
         if part.begin + output.rows > part.rows:
             name = name_shared(part.file, output.suffix)
-            self._problems.append(f"rows beyond the end: {name}, of source {key}")
+            self._faults.append(_Fault(f"rows beyond the end: {name}, of source {key}"))
         self._parts.setdefault(part.file, array("q")).extend((part.begin, output.rows))
 
-    def find_problems(self, files: Mapping[bytes, SharedFile], *, is_settled: bool) -> list[str]:
-        """Return what is wrong, a sentence each.
+    def find_faults(
+        self, files: Mapping[bytes, SharedFile], *, is_settled: bool
+    ) -> Iterator[_Fault]:
+        """Yield what is wrong.
 
         Args:
             files: as the ledger keeps them.
             is_settled: nothing is unfinished, so no file may hold what nobody names.
         """
-        found = [*self._problems, *self._find_overlaps(files)]
+        yield from self._faults
+        yield from self._find_overlaps(files)
         for file, facts in files.items():
             name = name_shared(file, facts.suffix)
             named = sum(self._parts.get(file, ())[1::2])
             if named != facts.live:
-                found.append(f"{facts.live} rows should be named, and {named} are: {name}")
-            elif is_settled and facts.live != facts.rows:
-                found.append(f"{facts.rows - facts.live} rows are nobody's: {name}")
-        return found
+                yield _Fault(f"{facts.live} rows should be named, and {named} are: {name}")
+            elif is_settled and facts.live != facts.rows:  # the next attempt writes it anew
+                yield _Fault(f"{facts.rows - facts.live} rows are nobody's: {name}")
 
-    def _find_overlaps(self, files: Mapping[bytes, SharedFile]) -> Iterator[str]:
+    def _find_overlaps(self, files: Mapping[bytes, SharedFile]) -> Iterator[_Fault]:
         for file, parts in self._parts.items():
             if file not in files:
-                yield f"nothing is known of the shared file {file.hex()}"
+                problem = f"nothing is known of the shared file {file.hex()}"
+                yield _Fault(problem, shared=file)
             elif _overlap(parts):
                 name = name_shared(file, files[file].suffix)
-                yield f"rows of two sources are the same ones: {name}"
+                yield _Fault(f"rows of two sources are the same ones: {name}")
 
 
 def _overlap(parts: array[int]) -> bool:

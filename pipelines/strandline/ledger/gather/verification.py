@@ -43,14 +43,8 @@ def verify_pieces(store: Store, folder: Path, *, reads_bytes: bool = True) -> Pi
 
 def find_hurt(store: Store, folder: Path) -> tuple[set[bytes], bool]:
     """Return the sources of which a piece can't be read, and whether merged files are damaged."""
-    state, hurt = read_state(store), set()
-    with closing(PieceReader(folder, state)) as reader:
-        for source, pieces in store.list_pieces(_EVER, is_whole=True):
-            for piece in pieces:
-                try:
-                    reader.read(source, piece)
-                except DamagedFileError:
-                    hurt.add(source)
+    state = read_state(store)
+    hurt = {source for source, _ in _find_damaged(store, folder, state, Counter())}
     return hurt, any(_check_merged(folder, state, reads_bytes=True))
 
 
@@ -58,7 +52,27 @@ def _verify_state(
     store: Store, folder: Path, state: GatherState, *, reads_bytes: bool
 ) -> PieceVerdict:
     counts: Counter[str] = Counter()
-    problems: list[str] = []
+    damaged = _find_damaged(store, folder, state, counts, reads_bytes=reads_bytes)
+    problems = [problem for _, problem in damaged]
+    problems += _check_merged(folder, state, reads_bytes=reads_bytes)
+    if _is_settled(store, state):
+        problems += [
+            f"stage {stage!r}: {merged.pieces} pieces are merged, of {counts[stage]}"
+            for stage, merged in state.merged.items()
+            if merged.pieces != counts[stage]
+        ]
+    return PieceVerdict(counts.total(), problems)
+
+
+def _find_damaged(
+    store: Store,
+    folder: Path,
+    state: GatherState,
+    counts: Counter[str],
+    *,
+    reads_bytes: bool = True,
+) -> Iterator[tuple[bytes, str]]:
+    """Yield the source of each piece that is damaged, and how; count the pieces of each stage."""
     with closing(PieceReader(folder, state)) as reader:
         for source, pieces in store.list_pieces(_EVER, is_whole=True):
             for piece in pieces:
@@ -69,15 +83,7 @@ def _verify_state(
                     else:
                         _check_extent(folder, state, Title(source, piece.token, piece.stage), piece)
                 except DamagedFileError as error:
-                    problems.append(str(error))
-    problems += _check_merged(folder, state, reads_bytes=reads_bytes)
-    if _is_settled(store, state):
-        problems += [
-            f"stage {stage!r}: {merged.pieces} pieces are merged, of {counts[stage]}"
-            for stage, merged in state.merged.items()
-            if merged.pieces != counts[stage]
-        ]
-    return PieceVerdict(counts.total(), problems)
+                    yield source, str(error)
 
 
 def _is_settled(store: Store, state: GatherState) -> bool:

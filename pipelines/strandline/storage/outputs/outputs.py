@@ -89,8 +89,9 @@ def name_source_folder(source: bytes) -> str:
     return f"{text[:FAN_OUT]}/{text}"
 
 
-def read_source_folder(folder: str) -> bytes | None:
-    """Return the source whose outputs are in a folder below the output root; None for another."""
+def read_source_folder(name: str) -> bytes | None:
+    """Return the source in whose folder a file is, by its name; None for one in no such folder."""
+    folder = name.rpartition("/")[0]
     try:
         source = bytes.fromhex(folder.rpartition("/")[2])
     except ValueError:
