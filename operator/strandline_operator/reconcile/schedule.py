@@ -48,14 +48,18 @@ class _Turns:
 
     def find(self, may_run: Callable[[str], bool], is_stale: Callable[[Entry], bool]) -> str | None:
         """Return the namespace whose turn it is; None where none may run."""
-        for namespace, line in list(self._lines.items()):
+        found, ended = None, []
+        for namespace, line in self._lines.items():
             while line and is_stale(line[0]):
                 line.popleft()
             if not line:
-                del self._lines[namespace]
+                ended.append(namespace)
             elif may_run(namespace):
-                return namespace
-        return None
+                found = namespace
+                break
+        for namespace in ended:
+            del self._lines[namespace]
+        return found
 
     def take(self, namespace: str) -> Key:
         """Take a namespace's first; its next one comes after those of all others."""

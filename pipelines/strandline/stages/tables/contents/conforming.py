@@ -8,7 +8,7 @@ from __future__ import annotations
 import pyarrow as pa
 
 from strandline.stages.columns import check_names, holds_text
-from strandline.stages.tables.contents.schemas import find_misfit, format_type
+from strandline.stages.tables.contents.schemas import NOT_THERE, find_misfit, format_type
 
 
 class SchemaMisfitError(ValueError):
@@ -37,7 +37,7 @@ def conform_table(table: pa.Table, schema: pa.Schema) -> pa.Table:
     wanted = set(schema.names)
     for name in table.column_names:
         if name not in wanted:
-            raise SchemaMisfitError(name, "values, and is not in the schema")
+            raise SchemaMisfitError(name, NOT_THERE)
     return pa.table([_conform_column(table, field) for field in schema], schema=schema)
 
 

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from strandline.stages.tables.contents.conforming import SchemaMisfitError, conform_values
+from strandline.stages.tables.contents.schemas import NOT_THERE
 
 Row = Mapping[str, Any]
 
@@ -20,7 +21,6 @@ _LARGEST = 2**63 - 1
 _LARGEST_EXACT = 2**53  # that a fraction's type holds
 _ARROW_ERRORS = (pa.ArrowException, OverflowError, UnicodeEncodeError, ValueError, TypeError)
 _OTHER_TYPE = "value of another type than its column"
-_NOT_THERE = "values, and is not in the schema"
 _NAMES = {
     bool: "a boolean",
     int: "a number",
@@ -73,7 +73,7 @@ def build_conformed(
     names = set(schema.names)
     for at, row in enumerate(rows):
         if name := next((name for name in row if name not in names), None):
-            misfits[at] = RowMisfit(name, "column that is not in the schema", _NOT_THERE)
+            misfits[at] = RowMisfit(name, "column that is not in the schema", NOT_THERE)
     columns = {}
     for field in schema:
         values = [row.get(field.name) for row in rows]

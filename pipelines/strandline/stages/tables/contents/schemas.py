@@ -21,6 +21,7 @@ _NAMES: dict[str, pa.DataType] = {
 }
 _SYNTAX = {kind: name for name, kind in _NAMES.items()}
 _SHOWN = 200  # characters of a type in a sentence
+NOT_THERE = "values, and is not in the schema"
 
 
 class SchemaSyntaxError(ValueError):
@@ -208,7 +209,7 @@ def _find_field_misfit(path: str, kind: pa.DataType, wanted: pa.DataType) -> tup
     for field in _list_fields(kind):
         inner = f"{path}.{field.name}"
         if field.name not in fields:
-            return inner, "values, and is not in the schema"
+            return inner, NOT_THERE
         if found := find_misfit(inner, field.type, fields[field.name]):
             return found
     return None
