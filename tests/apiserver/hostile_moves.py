@@ -13,6 +13,7 @@ from http.client import HTTPException
 from typing import Any
 
 from kube_client import MERGE_PATCH, KubeClient, Refusal, spell_path
+from operator_process import OperatorProcess
 from recordings import Json
 
 METADATA = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
@@ -24,6 +25,32 @@ _SCALARS: tuple[Any, ...] = (
     "$(HOME)", "{{ .Values }}", "!!python/object:os.system", "1e999999",
 )  # fmt: skip
 _ANNOTATIONS = ("strandline.dev/retry", "strandline.dev/cancel", "strandline.dev/release", "x/y")
+
+
+def make_pipeline(name: str, parameters: Json | None = None) -> Json:
+    return {
+        "apiVersion": "strandline.dev/v1alpha1",
+        "kind": "CurationPipeline",
+        "metadata": {"name": name},
+        "spec": {
+            "source": {"use": "files", "with": parameters or {}},
+            "sink": {"use": "jsonl"},
+            "ray": {"workerGroups": [{"name": "cpu"}]},
+        },
+    }
+
+
+def is_well(operator: OperatorProcess) -> bool:
+    """Return whether it answers for its health."""
+    try:
+        return operator.ask("healthz")[0] == 200
+    except OSError:  # it does not listen yet
+        return False
+
+
+def is_dispatched(client: KubeClient, namespace: str) -> bool:
+    """Return whether the operator has made an attempt there."""
+    return bool(client.list("CurationAttempt", namespace))
 
 
 class Tenant:
@@ -88,8 +115,8 @@ class Tenant:
         return self._draw.choice(_SCALARS)
 
     def _write_pipeline(self) -> None:
-        ray: Json = {"workerGroups": [{"name": "cpu"}]}
-        spec: Json = {"source": {"use": "files"}, "sink": {"use": "jsonl"}, "ray": ray}
+        body = make_pipeline("")
+        spec, ray = body["spec"], body["spec"]["ray"]
         for _ in range(self._draw.randrange(1, 3)):
             at = self._draw.randrange(7)
             if at == 0:
@@ -108,12 +135,7 @@ class Tenant:
                 ray["authOptions"] = self._odd()
             else:
                 spec[self._draw.choice(("retry", "deadlines", "schedule", "after"))] = self._odd()
-        body = {
-            "apiVersion": "strandline.dev/v1alpha1",
-            "kind": "CurationPipeline",
-            "metadata": {"name": self._draw.choice(NAMES)},
-            "spec": spec,
-        }
+        body["metadata"]["name"] = self._draw.choice(NAMES)
         self._ask("POST", spell_path("CurationPipeline", self._namespace), body)
 
     def _edit(self) -> None:

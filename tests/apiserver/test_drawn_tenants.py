@@ -9,10 +9,9 @@ import psutil
 import pytest
 
 from api_server import ApiServer
-from hostile_moves import Tenant
+from hostile_moves import Tenant, is_dispatched, is_well, make_pipeline
 from kube_client import KubeClient
 from operator_process import run_operator
-from test_hostile_tenants import is_dispatched, is_well, make_pipeline
 
 ROUNDS, MOVES = 4, 25
 # Of a tenant's objects, each of a megabyte and more, this much is kept at most.

@@ -9,26 +9,13 @@ from pathlib import Path
 import pytest
 
 from api_server import ApiServer
+from hostile_moves import METADATA, is_dispatched, is_well, make_pipeline
 from kube_client import KubeClient, spell_path
-from operator_process import OperatorProcess, run_operator
+from operator_process import run_operator
 from recordings import Json
 
 DEEP = (100, 900, 1500, 9000)
-METADATA = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 TABLE = "application/json;as=Table;g=meta.k8s.io;v=v1"
-
-
-def make_pipeline(name: str, parameters: Json | None = None) -> Json:
-    return {
-        "apiVersion": "strandline.dev/v1alpha1",
-        "kind": "CurationPipeline",
-        "metadata": {"name": name},
-        "spec": {
-            "source": {"use": "files", "with": parameters or {}},
-            "sink": {"use": "jsonl"},
-            "ray": {"workerGroups": [{"name": "cpu"}]},
-        },
-    }
 
 
 def nest(levels: int) -> str:
@@ -48,19 +35,6 @@ def read_row(client: KubeClient, name: str, namespace: str) -> str:
     path = spell_path("CurationPipeline", namespace, name)
     table = client.ask("GET", path, accept=TABLE, query={"includeObject": "None"})
     return " ".join(map(str, table["rows"][0]["cells"]))
-
-
-def is_well(operator: OperatorProcess) -> bool:
-    """Return whether it answers for its health."""
-    try:
-        return operator.ask("healthz")[0] == 200
-    except OSError:  # it does not listen yet
-        return False
-
-
-def is_dispatched(client: KubeClient, namespace: str) -> bool:
-    """Return whether the operator has made an attempt there."""
-    return bool(client.list("CurationAttempt", namespace))
 
 
 @pytest.mark.parametrize("levels", DEEP)

@@ -115,11 +115,17 @@ class SimulatedCluster:
     def running(cls) -> Self:
         """A pipeline whose first attempt runs."""
         cluster = cls()
-        cluster.settle()
-        cluster.bind_claim()
-        cluster.start_rayjob()
+        cluster.launch()
         cluster.settle()
         return cluster
+
+    def launch(self, deployment: str = "") -> None:
+        """Bring the first attempt's pods about; KubeRay tells that state, where one is named."""
+        self.settle()
+        self.bind_claim()
+        self.start_rayjob()
+        if deployment:
+            self.end_rayjob(deployment, "")
 
     @property
     def spec(self) -> Body:

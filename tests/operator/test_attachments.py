@@ -49,10 +49,7 @@ def start(**deadlines: str) -> SimulatedCluster:
     cluster = SimulatedCluster()
     if deadlines:
         cluster.edit(deadlines=deadlines)
-    cluster.settle()
-    cluster.bind_claim()
-    cluster.start_rayjob()
-    cluster.end_rayjob("Initializing", "")
+    cluster.launch("Initializing")
     for pod in cluster.list_of(Resource.POD):
         pod["spec"] = {"nodeName": "node-2"}
         pod["metadata"]["creationTimestamp"] = format_time(cluster.time)

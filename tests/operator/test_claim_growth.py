@@ -23,9 +23,7 @@ def make(size: str | None = "10Gi") -> SimulatedCluster:
     cluster = SimulatedCluster()
     if size is not None:
         edit(cluster, size)
-    cluster.settle()
-    cluster.bind_claim()
-    cluster.start_rayjob()
+    cluster.launch()
     cluster.settle()
     return cluster
 

@@ -268,9 +268,7 @@ def test_a_silent_kuberay_is_told(cluster: SimulatedCluster) -> None:
 
 
 def test_a_full_volume_is_told_with_the_claim(cluster: SimulatedCluster) -> None:
-    cluster.settle()
-    cluster.bind_claim()
-    cluster.start_rayjob()
+    cluster.launch()
     cluster.settle()
     cluster.outcome = DriverOutcome(exit_code=73, message="no space is left on the volume")
     cluster.settle()

@@ -28,10 +28,7 @@ POLICY = (
 def cluster() -> SimulatedCluster:
     """An attempt whose pods have their nodes, and no container yet."""
     cluster = SimulatedCluster()
-    cluster.settle()
-    cluster.bind_claim()
-    cluster.start_rayjob()
-    cluster.end_rayjob("Initializing", "")
+    cluster.launch("Initializing")
     for pod in cluster.list_of(Resource.POD):
         name = "ray-head" if pod["metadata"]["name"] == HEAD else "ray-worker"
         pod["spec"] = {"nodeName": "node-1"}

@@ -55,10 +55,7 @@ def start_dry(words: str = FULL, ending: str = "", **spec: Any) -> SimulatedClus
     """An attempt whose pods were made and find no room."""
     cluster = SimulatedCluster()
     cluster.edit(**spec)
-    cluster.settle()
-    cluster.bind_claim()
-    cluster.start_rayjob()
-    cluster.end_rayjob("Initializing", "")
+    cluster.launch("Initializing")
     unplace(cluster, ending, words)
     cluster.settle()
     return cluster
@@ -261,9 +258,7 @@ def run_with_dry_workers(**spec: Any) -> SimulatedCluster:
     groups = [{"name": "cpu", "minReplicas": 0, "maxReplicas": 4}]
     cluster = SimulatedCluster()
     cluster.edit(ray={"workerGroups": groups}, **spec)
-    cluster.settle()
-    cluster.bind_claim()
-    cluster.start_rayjob()
+    cluster.launch()
     cluster.settle()
     unplace(cluster, "cpu")
     cluster.settle()

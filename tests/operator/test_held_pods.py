@@ -28,9 +28,7 @@ def run(hold: str | None = "30m", **fields: Any) -> SimulatedCluster:
     """A pipeline whose first attempt runs, and whose failures are held."""
     cluster = SimulatedCluster()
     cluster.edit(holdOnFailure=hold, **fields)
-    cluster.settle()
-    cluster.bind_claim()
-    cluster.start_rayjob()
+    cluster.launch()
     cluster.settle()
     return cluster
 

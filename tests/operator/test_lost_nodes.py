@@ -33,9 +33,7 @@ WITHHELD = [NodeState.SILENT, NodeState.UNREAD]
 def cluster() -> SimulatedCluster:
     """An attempt that runs on two nodes."""
     cluster = SimulatedCluster()
-    cluster.settle()
-    cluster.bind_claim()
-    cluster.start_rayjob()
+    cluster.launch()
     for pod in cluster.list_of(Resource.POD):
         is_head = pod["metadata"]["name"].endswith("head")
         pod["spec"] = {"nodeName": "node-h" if is_head else "node-w"}

@@ -166,9 +166,7 @@ def test_an_end_in_the_future_is_torn_down_now(ahead: float) -> None:
 def test_a_deadline_counts_from_the_step_back_at_the_latest() -> None:
     cluster = SimulatedCluster(time=MIDNIGHT + DAY)
     cluster.edit(deadlines={"attempt": "1h"})
-    cluster.settle()
-    cluster.bind_claim()
-    cluster.start_rayjob()
+    cluster.launch()
     cluster.settle()
     cluster.time = MIDNIGHT
     cluster.settle()

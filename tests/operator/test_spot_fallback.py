@@ -27,9 +27,7 @@ def start(
     cluster = SimulatedCluster()
     group = {"name": "cpu"} | ({"spot": cpu} if cpu else {})
     cluster.edit(ray={"head": {"spot": head} if head else {}, "workerGroups": [group]})
-    cluster.settle()
-    cluster.bind_claim()
-    cluster.start_rayjob()
+    cluster.launch()
     cluster.settle()
     return cluster
 

@@ -36,10 +36,7 @@ POLICY = (
 def cluster() -> SimulatedCluster:
     """Head and worker are ready, and KubeRay has made the submitter's Job: it says Running."""
     cluster = SimulatedCluster()
-    cluster.settle()
-    cluster.bind_claim()
-    cluster.start_rayjob()
-    cluster.end_rayjob("Running", "")
+    cluster.launch("Running")
     cluster.set_pod("", **READY)
     cluster.advance(1)
     return cluster

@@ -21,9 +21,7 @@ def run_queued(*, is_label: bool = False, **spec: Any) -> SimulatedCluster:
     else:
         spec["ray"] = {"queueName": "nightly", "workerGroups": [{"name": "cpu"}]}
     cluster.edit(**spec)
-    cluster.settle()
-    cluster.bind_claim()
-    cluster.start_rayjob()
+    cluster.launch()
     cluster.settle()
     return cluster
 
