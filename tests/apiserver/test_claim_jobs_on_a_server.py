@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from api_server import ApiServer, find_binary
-from cluster_objects import make_config, read_pipeline_object
+from cluster_objects import make_attempt_object, make_config, read_pipeline_object
 from kube_client import KubeClient
 from strandline.cli.cluster.job import JobOrder, render_job, separate_errors
 from strandline.cli.cluster.placement import JobPlacement
@@ -107,6 +107,12 @@ def test_a_job_that_does_not_start_is_deleted_again(
     generation = pipeline["metadata"]["generation"]
     status = {"observedGeneration": generation, "attempt": 1}
     client.put_status("CurationPipeline", "corpus", status, namespace)
+    attempt = make_attempt_object()
+    attempt |= {"apiVersion": pipeline["apiVersion"], "kind": "CurationAttempt"}
+    attempt["metadata"]["namespace"] = namespace
+    attempt["spec"] |= {"pipeline": "corpus", "pipelineUid": pipeline["metadata"]["uid"]}
+    client.create(attempt, namespace)
+    client.put_status("CurationAttempt", "corpus-1", attempt["status"], namespace)
     config = {"apiVersion": "v1", "kind": "ConfigMap", "data": make_config()["data"]}
     client.create({**config, "metadata": {"name": "corpus-1"}}, namespace)
     claim = {
