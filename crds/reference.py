@@ -11,6 +11,7 @@ from typing import Any
 from strandline_api.outcome.causes import Cause, Treatment
 from strandline_api.outcome.disruptions import Disruption
 from strandline_api.outcome.evidence import PRECEDENCE
+from strandline_api.outcome.exit_codes import ExitCode
 from strandline_api.schema.openapi import nodes
 from strandline_api.status.event_reasons import EventReason
 from strandline_api.status.reasons import ConditionType, Reason
@@ -55,6 +56,7 @@ def render_failures(page: str) -> str:
         KeyError: the page asks for a table that there is not.
     """
     tables = {
+        "exits": _table(("exit code", "what it means", "what to do"), _list_exits()),
         "causes": _table(("cause", "retried", "what it means", "what to do"), _list_causes()),
         "disruptions": _table(
             ("disruption", "cause", "what it says", "known by", "what to do"), _list_disruptions()
@@ -70,6 +72,11 @@ def render_failures(page: str) -> str:
         ),
     }
     return _TABLE.sub(lambda found: f"{found[1]}{tables[found[2]]}\n{found[3]}", page)
+
+
+def _list_exits() -> Iterator[tuple[str, ...]]:
+    for code in ExitCode:
+        yield f"{code:d}", code.meaning, code.advice
 
 
 def _list_causes() -> Iterator[tuple[str, ...]]:

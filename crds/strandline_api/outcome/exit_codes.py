@@ -26,6 +26,11 @@ class ExitCode(IntEnum):
         """One sentence for people: what this code says about the run."""
         return _MEANINGS[self]
 
+    @property
+    def advice(self) -> str:
+        """One or two sentences for people: what to do on a machine of one's own."""
+        return _ADVICE[self]
+
 
 _MEANINGS = {
     ExitCode.COMPLETE: "Every source is finished.",
@@ -44,4 +49,38 @@ _MEANINGS = {
     ExitCode.INTERRUPTED: (
         "The run was interrupted and has saved its work; the next attempt goes on there."
     ),
+}
+_ADVICE = {
+    ExitCode.COMPLETE: "Nothing. `strandline verify FILE` proves it.",
+    ExitCode.APPLICATION_ERROR: (
+        "Mend what the last sentence names, and run again. "
+        "`strandline run FILE --engine inline --debug` shows the traceback."
+    ),
+    ExitCode.SOURCES_FAILED: (
+        "`strandline failures FILE` groups them by reason. Mend the stage or the sources; "
+        "the same `run` tries what has failed."
+    ),
+    ExitCode.QUARANTINE_EXCEEDED: (
+        "`strandline ledger quarantine list FILE` says which and why. Mend them, then "
+        "`strandline ledger quarantine release FILE`, or raise `quarantine.tolerate`."
+    ),
+    ExitCode.BAD_SPEC: (
+        "Correct what the sentence names. `strandline validate FILE` reads the file, and no more."
+    ),
+    ExitCode.LEDGER_MISMATCH: (
+        "Of `run`: undo the change, or say what becomes of what is finished "
+        "(`--set onChange=Restart` or `Continue`); where the ledger is damaged, restore a copy. "
+        "Of `verify`: `strandline repair FILE`, then run again."
+    ),
+    ExitCode.LEDGER_IN_USE: (
+        "Wait for the other run, or end it: `strandline drain FILE --wait`. Then run again."
+    ),
+    ExitCode.NOT_DETERMINISTIC: (
+        "Make the stage depend on its input alone: fixed seeds, no clock. "
+        "Then run with `--set onChange=Restart`."
+    ),
+    ExitCode.VOLUME_UNUSABLE: (
+        "Free space, or correct the rights; `strandline doctor FILE` looks at both. Then run again."
+    ),
+    ExitCode.INTERRUPTED: "Run again: it goes on there.",
 }

@@ -1,0 +1,62 @@
+"""The blocks of code in README and docs, as files and as commands."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).parents[2]
+DOCUMENTS = [
+    "README.md",
+    "docs/stages.md",
+    "docs/stateful.md",
+    "docs/partitions.md",
+    "docs/python.md",
+    "docs/running.md",
+    "docs/statistics.md",
+    "docs/duplicates.md",
+    "docs/video.md",
+    "docs/text.md",
+    "docs/text-filters.md",
+]
+COMMENT = re.compile(r"(^|\s)#.*")
+FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+class Block(NamedTuple):
+    language: str
+    code: str
+
+    @property
+    def file(self) -> str | None:
+        """The file that the block's first line names."""
+        first = self.code.partition("\n")[0]
+        name = first.removeprefix("# ")
+        return name if first.startswith("# ") and re.fullmatch(r"\w+\.\w+", name) else None
+
+
+def read_blocks(document: str) -> list[Block]:
+    return [Block(*found) for found in FENCE.findall((ROOT / document).read_text())]
+
+
+def run_in(folder: Path, *command: str) -> subprocess.CompletedProcess[str]:
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    return subprocess.run(
+        command,
+        cwd=folder,
+        env={**os.environ, "PATH": path, "PYTHONPATH": str(folder)},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+
+
+def write_files(document: str, folder: Path) -> None:
+    for block in read_blocks(document):
+        if block.file:
+            (folder / block.file).write_text(block.code)
