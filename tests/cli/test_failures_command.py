@@ -108,12 +108,10 @@ def test_failures_shows_each_reason_with_its_count(moody: Project, call: Call) -
         "attempt": 1,
         "message": objects[1]["example"]["message"],
     }
-    assert objects[1].keys() == {"stage", "reason", "count", "example"}
+    assert objects[1].keys() == {"state", "stage", "reason", "count", "example"}
 
 
-def test_what_was_mended_or_quarantined_is_no_failure(
-    moody: Project, run: Call, call: Call
-) -> None:
+def test_what_was_mended_is_no_failure(moody: Project, run: Call, call: Call) -> None:
     (use,) = [stage["use"] for stage in moody.spec["stages"] if "own" in stage["use"]]
     file = moody.path / f"{use.partition(':')[0]}.py"
     moody.spec["stages"][-1]["use"] = "keep-documented"
@@ -126,14 +124,44 @@ def test_what_was_mended_or_quarantined_is_no_failure(
     assert call("failures", "pipeline.yaml", "--json").stdout == ""
 
 
-def test_the_quarantined_are_elsewhere(project: Project, run: Call, call: Call) -> None:
+def test_reasons_stay_when_sources_are_quarantined(moody: Project, run: Call, call: Call) -> None:
+    before = call("failures", "pipeline.yaml").stdout.splitlines()
+    moody.spec["quarantine"] = {"after": 2, "tolerate": "100%"}
+    moody.save()
+    run()
+
+    after = call("failures", "pipeline.yaml").stdout.splitlines()
+
+    assert after[:2] == ["no source has failed", "5 sources quarantined:"]
+    told = [re.sub(r"in/\d.txt: |no \d", "", line) for line in before[1:4]]
+    found = [re.sub(r"in/\d.txt: |no \d", "", line) for line in after[2:5]]
+    assert found == [line.replace("own: ", "ApplicationError: own: ", 1) for line in told]
+    assert after[5:] == ["each of them: `strandline ledger quarantine list FILE`"]
+    objects = [
+        json.loads(line) for line in call("failures", "pipeline.yaml", "--json").stdout.splitlines()
+    ]
+    assert [(each["state"], each["count"]) for each in objects] == [
+        ("quarantined", 4),
+        ("quarantined", 1),
+    ]
+
+
+def test_failed_and_quarantined_sources_are_told_apart(
+    project: Project, run: Call, call: Call
+) -> None:
     project.spec["quarantine"] = {"after": 1, "tolerate": "100%"}
     project.add_stage("def process(self, task):\n    raise ValueError('no')")
     run()
-    assert call("failures", "pipeline.yaml").stdout.splitlines() == [
-        "no source has failed",
-        "3 sources quarantined: `strandline ledger quarantine list FILE`",
-    ]
+    project.spec["quarantine"] = {"after": 9}
+    (project.path / "in/new.txt").write_text("x")
+    project.save()
+    run()
+
+    lines = call("failures", "pipeline.yaml").stdout.splitlines()
+
+    assert lines[0] == "1 source failed:"
+    assert lines[2] == "each of them: `strandline ledger sources FILE --state failed`"
+    assert lines[3] == "3 sources quarantined:"
 
 
 def test_a_summary_groups_what_was_quarantined(project: Project, run: Call) -> None:

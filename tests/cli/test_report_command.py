@@ -116,7 +116,7 @@ def test_each_failure_leads_to_the_command_that_lists_its_kind(
     run()
     page = report(call)
     links = {a["href"] for tag, a in page.elements if tag == "a" and "kind-" in (a["href"] or "")}
-    assert links == {"#kind-1", "#kind-2"}
+    assert links == {"#failed-kind-1", "#failed-kind-2"}
     commands = [line.strip() for line in page.words if "ledger sources --state failed" in line]
     assert len(commands) == 2
     found = [
@@ -131,6 +131,26 @@ def test_each_failure_leads_to_the_command_that_lists_its_kind(
     ]
     assert [text.count("\n") for text in found] == [2, 1]
     assert "in/1.txt" in found[1]
+
+
+def test_the_quarantined_are_shown_by_kind_with_the_command_that_lists_them(
+    project: Project, run: Call, call: Call
+) -> None:
+    project.add_stage("def process(self, task: Task) -> Task:\n    raise ValueError('no')")
+    project.spec["quarantine"] = {"after": 1, "tolerate": "100%"}
+    project.save()
+    run()
+
+    page = report(call)
+
+    assert "Quarantine by kind" in page.text
+    (command,) = [line for line in page.words if "quarantine list pipeline.yaml |" in line]
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    listed = subprocess.run(
+        ["/bin/sh", "-c", command], capture_output=True, text=True, check=True,
+        env={**os.environ, "PATH": path},
+    ).stdout  # fmt: skip
+    assert listed.count("\n") == 3
 
 
 def test_what_an_interrupted_run_says_adds_up(project: Project, call: Call) -> None:

@@ -10,6 +10,7 @@ from attempt_builders import killed_for, record_of
 from strandline.cli.report.facts import (
     Artifact,
     Cut,
+    Kinds,
     LatestFacts,
     RunFacts,
     RunLedger,
@@ -22,7 +23,12 @@ from strandline.cli.views.snapshot import Snapshot, StageView
 from strandline.engine.core.pools import PoolState
 from strandline.ledger.entries import FailureRecord, Mark, Quarantined
 from strandline.plan.receipt import StageCounts
-from strandline.run.attempt.failures import FailureGroup, FailureReason, group_failures
+from strandline.run.attempt.failures import (
+    FailureGroup,
+    FailureReason,
+    group_failures,
+    view_quarantined,
+)
 from strandline.run.history.funnel import Cost, StageFunnel, add_up
 from strandline.run.history.records import Witness
 from strandline.run.history.samples import Sample, Samples, StagePoint
@@ -123,7 +129,7 @@ def failures_of(count: int, *, shown: int = 5, message: str = "bad magic") -> Ru
         listed=2 * count,
         finished=count,
         failed_in={"read": count},
-        groups=group(entries, count),
+        failures_by_kind=Kinds(group(entries, count)),
         failures=Cut(tuple(entries), count),
     )
 
@@ -157,6 +163,14 @@ def live_of(bottleneck: str | None = "read") -> Snapshot:
     return Snapshot(60.0, 200, True, 30, 38, 2, 2.5, stages, 1, bottleneck)
 
 
+def kinds_of(ledger: RunLedger) -> Kinds:
+    """The kinds of a ledger's failures between two others, and three that are in none."""
+    undecoded = FailureRecord("a b'.txt", 3, "read", DECODE, 1, VERSION)
+    killed = FailureRecord("c.txt", 3, "", "its worker was killed alone", 1)
+    groups = (*group([undecoded], 90), *ledger.failures_by_kind.groups, *group([killed], 2))
+    return Kinds(groups, 3)
+
+
 def troubled() -> RunFacts:
     """A run with something in every section, in every state."""
     ledger = failures_of(120)
@@ -174,12 +188,8 @@ def troubled() -> RunFacts:
             finished=200,
             finished_by={4: 7},
             failed_in={"read": 118, "": 2},
-            groups=(
-                *group([FailureRecord("a b'.txt", 3, "read", DECODE, 1, VERSION)], 90),
-                *ledger.groups,
-                *group([FailureRecord("c.txt", 3, "", "its worker was killed alone", 1)], 2),
-            ),
-            ungrouped=3,
+            failures_by_kind=kinds_of(ledger),
+            quarantine_by_kind=Kinds(group([view_quarantined(quarantine)], 1)),
             failed_by={3: 118, 4: 2},
             inflight_of={4: 25, 2: 5},
             failures=ledger.failures,
@@ -233,7 +243,7 @@ def crowded() -> RunFacts:
     plain = troubled()
     return replace(
         plain,
-        ledger=replace(ledger, groups=tuple(kinds), ungrouped=5),
+        ledger=replace(ledger, failures_by_kind=Kinds(tuple(kinds), 5)),
         attempts=Cut(views, 1000),
         funnel=funnel_of(10**9, *(f"reason number {number}" for number in range(20))),
         costs={view.record.number: Cost(1e9, 1e6) for view in views},
@@ -262,7 +272,9 @@ def harmful(harm: str) -> RunFacts:
             listed=1,
             finished=1,
             failed_in={harm: 1},
-            groups=(FailureGroup(harm, FailureReason(harm, harm, harm), 1, failure),),
+            failures_by_kind=Kinds(
+                (FailureGroup(harm, FailureReason(harm, harm, harm), 1, failure),)
+            ),
             failures=Cut((failure,), 1),
             quarantine=Cut((quarantine,), 1),
             inflight=Cut((Mark(harm, VERSION, 1, 1, False),), 1),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -68,3 +69,33 @@ def test_what_an_interruption_costs_is_the_share_that_is_done_again() -> None:
     assert estimate_cost(counts, {"read": 1.0, "write": 0.5}, 8, is_cut=True) == Cost(35.0, 7.0)
     assert Cost(1, 2).add(Cost(3, 4)) == Cost(4, 6)
     assert estimate_cost({}, {}, 0, is_cut=True) == Cost()
+
+
+def filter_counts(rows: int, dropped: int) -> dict[str, StageCounts]:
+    """An attempt in which a filter looked at a task of so many rows."""
+    counters = {"dropped: too short": dropped}
+    return {"f": StageCounts(1, 1, rows_in=rows, rows_out=rows - dropped, counters=counters)}
+
+
+FAILED_TASK = {"f": StageCounts(1, failed=1, rows_in=100)}
+
+
+@pytest.mark.parametrize("tries", [0, 1, 3])
+def test_law_tries_that_failed_change_no_share(tries: int) -> None:
+    """However often a source failed, what its rows' stage keeps of them is the same."""
+    (filtering,) = add_up([*[FAILED_TASK] * tries, filter_counts(100, 25)])
+    assert filtering.share_kept == 0.75
+    passing = {"f": StageCounts(1, 1, rows_in=100, rows_out=100)}
+    (mapping,) = add_up([*[FAILED_TASK] * tries, passing])
+    assert mapping.share_kept == 1.0
+
+
+def test_without_an_answer_there_is_no_share() -> None:
+    for attempts in ([{"f": StageCounts()}], [FAILED_TASK, FAILED_TASK]):
+        (stage,) = add_up(attempts)
+        assert stage.share_kept is None
+
+
+def test_a_stage_may_make_many_rows_of_one() -> None:
+    (stage,) = add_up([{"f": StageCounts(1, 1, rows_in=10, rows_out=30)}])
+    assert stage.share_kept == 3.0

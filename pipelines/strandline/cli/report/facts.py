@@ -35,6 +35,19 @@ class Cut(Generic[Item]):
 
 
 @dataclass(frozen=True, slots=True)
+class Kinds:
+    """Sources by what their messages have in common.
+
+    Attributes:
+        groups: the largest first.
+        ungrouped: sources in none of those, since there were too many kinds.
+    """
+
+    groups: tuple[FailureGroup, ...] = ()
+    ungrouped: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class RunLedger:
     """What the ledger says.
 
@@ -44,8 +57,7 @@ class RunLedger:
         finished: sources.
         finished_by: how many of them by which attempt, of which alone that is kept.
         failed_in: how many failed in which stage.
-        groups: failures by what they have in common, the largest first.
-        ungrouped: failures in none of those, since there were too many kinds.
+        failures_by_kind, quarantine_by_kind: sources by why they are there.
         failed_by, inflight_of: how many failed in, or were released to, which attempt.
     """
 
@@ -54,8 +66,8 @@ class RunLedger:
     finished: int = 0
     finished_by: Mapping[int, int] = field(default_factory=dict)
     failed_in: Mapping[str, int] = field(default_factory=dict)
-    groups: tuple[FailureGroup, ...] = ()
-    ungrouped: int = 0
+    failures_by_kind: Kinds = field(default_factory=Kinds)
+    quarantine_by_kind: Kinds = field(default_factory=Kinds)
     failed_by: Mapping[int, int] = field(default_factory=dict)
     inflight_of: Mapping[int, int] = field(default_factory=dict)
     failures: Cut[FailureRecord] = field(default_factory=Cut)

@@ -17,10 +17,10 @@ from strandline.cli.report.sections.stages import make_throughput
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 _SECTIONS = (
     ("sources", "Sources", make_sources),
+    ("failures", "Failures", make_failures),
     ("funnel", "Kept and dropped", make_funnel),
     ("attempts", "Attempts", make_attempts),
     ("throughput", "Throughput", make_throughput),
-    ("failures", "Failures", make_failures),
     ("artifacts", "Statistics", make_artifacts),
     ("latest", "Latest", make_latest),
     ("pipeline", "Pipeline", make_definition),

@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 from strandline.cli.app.ledger_access import looking
 from strandline.cli.report.facts import (
     Cut,
+    Kinds,
     LatestFacts,
     RunFacts,
     RunLedger,
@@ -23,11 +24,11 @@ from strandline.cli.report.facts import (
 from strandline.cli.report.panels import read_artifacts
 from strandline.cli.views.attempt import read_live, view_attempt
 from strandline.cli.views.snapshot import parse_json
-from strandline.ledger.entries import FailureRecord, Mark
+from strandline.ledger.entries import FailureRecord, Mark, Quarantined
 from strandline.ledger.store.store import Store
 from strandline.plan.pipeline import PipelinePlan
 from strandline.plan.receipt import StageCounts
-from strandline.run.attempt.failures import FailureGroups
+from strandline.run.attempt.failures import FailureGroups, view_quarantined
 from strandline.run.history.funnel import Cost, StageFunnel, add_up, estimate_cost
 from strandline.run.history.records import AttemptRecord, read_chain
 from strandline.run.history.samples import Sample, Samples
@@ -134,7 +135,7 @@ def _read_ledger(folder: PipelineFolder) -> RunLedger | None:
         failures, failed_in, failed_by, groups = _read_failures(store)
         marks, inflight_of = _read_marks(store)
         progress = store.read_meta("progress") or {}
-        quarantine = (entry for _, entry in store.list_quarantined())
+        quarantine, quarantine_by_kind = _read_quarantine(store)
         return RunLedger(
             size=data.stat().st_blocks * 512,
             listed=store.read_meta("listed"),
@@ -142,11 +143,11 @@ def _read_ledger(folder: PipelineFolder) -> RunLedger | None:
             finished_by={progress["attempt"]: progress["finished"]} if progress else {},
             failed_in=failed_in,
             failed_by=failed_by,
-            groups=groups.list_groups(),
-            ungrouped=groups.others,
+            failures_by_kind=Kinds(groups.list_groups(), groups.others),
+            quarantine_by_kind=quarantine_by_kind,
             inflight_of=inflight_of,
             failures=failures,
-            quarantine=_cut(quarantine, FAILURES, counts["quarantined"]),
+            quarantine=quarantine,
             inflight=marks,
         )
 
@@ -167,6 +168,18 @@ def _read_failures(
             kept.append(entry)
     failures = Cut(tuple(kept), failed_in.total())
     return failures, dict(failed_in.most_common()), failed_by, groups
+
+
+def _read_quarantine(store: Store) -> tuple[Cut[Quarantined], Kinds]:
+    """Return the first sources in quarantine, and all of them by kind."""
+    kept: list[Quarantined] = []
+    groups, count = FailureGroups(), 0
+    for _, entry in store.list_quarantined():
+        groups.add(view_quarantined(entry))
+        count += 1
+        if len(kept) < FAILURES:
+            kept.append(entry)
+    return Cut(tuple(kept), count), Kinds(groups.list_groups(), groups.others)
 
 
 def _read_marks(store: Store) -> tuple[Cut[Mark], Mapping[int, int]]:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from strandline.cli.views.format import escape_text, format_amount, format_count
+from strandline.ledger.entries import SourceState
 from strandline.run.attempt.failures import FailureGroup
 
 GROUPS_SHOWN = 10
@@ -13,17 +14,21 @@ _LETTERS = 300  # of one example's message
 
 
 def describe_failures(
-    groups: Sequence[FailureGroup], total: int, most: int = GROUPS_SHOWN
+    groups: Sequence[FailureGroup],
+    total: int,
+    most: int = GROUPS_SHOWN,
+    state: SourceState = SourceState.FAILED,
 ) -> Iterator[str]:
     """Describe failures as lines: how many, and each reason with its count and an example.
 
     Args:
         groups: the largest first.
-        total: sources that failed; more than the groups have where not all were looked at.
+        total: sources in that state; more than the groups have where not all were looked at.
         most: groups that are shown.
+        state: what became of the sources: failed, or quarantined.
     """
     if total:
-        yield f"{format_amount(total, 'source')} failed:"
+        yield f"{format_amount(total, 'source')} {state}:"
         yield from describe_groups(groups, total, most)
 
 
@@ -38,10 +43,11 @@ def describe_groups(
         yield f"  and {format_count(rest)} more for other reasons"
 
 
-def render_failure_group(group: FailureGroup) -> dict[str, Any]:
+def render_failure_group(group: FailureGroup, state: SourceState) -> dict[str, Any]:
     """Render a line of `failures --json`; its keys are stable."""
     example = group.example
     return {
+        "state": str(state),
         "stage": group.stage,
         "reason": str(group.reason),
         "count": group.count,

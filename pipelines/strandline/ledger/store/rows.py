@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from itertools import islice
 
-from strandline.ledger.entries import FailureRecord, Row, SourceEffort, SourceState
+from strandline.ledger.entries import FailureRecord, Quarantined, Row, SourceEffort, SourceState
 from strandline.ledger.store.store import Store
 from strandline.storage.outputs.outputs import name_output
 
@@ -51,6 +51,12 @@ def list_failures(store: Store, attempt: int | None = None) -> Iterator[FailureR
     for _, entry in islice(store.list_failures(), _LOOKED_THROUGH):
         if attempt is None or entry.attempt == attempt:
             yield entry
+
+
+def list_quarantined(store: Store) -> Iterator[Quarantined]:
+    """Yield each source in quarantine; of very many only the first are looked at."""
+    for _, entry in islice(store.list_quarantined(), _LOOKED_THROUGH):
+        yield entry
 
 
 def _list_finished(store: Store) -> Iterator[Row]:

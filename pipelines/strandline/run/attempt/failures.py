@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from strandline.ledger.entries import FailureRecord
+from strandline.ledger.entries import FailureRecord, Quarantined
 
 MOST_GROUPS = 500  # that are told apart: each message may be an error of its own
 # As `explain_error` writes what a stage raised: its type, its text, and where.
@@ -91,6 +91,13 @@ def group_failures(failures: Iterable[FailureRecord]) -> tuple[FailureGroup, ...
     for failure in failures:
         groups.add(failure)
     return groups.list_groups()
+
+
+def view_quarantined(entry: Quarantined) -> FailureRecord:
+    """Return a source in quarantine as one that failed, its cause before the stage."""
+    # Without a stage where a process died over it.
+    where = ": ".join(filter(None, (entry.cause, entry.stage)))
+    return FailureRecord(entry.key, entry.attempt, where, entry.message, entry.times)
 
 
 def find_reason(message: str) -> FailureReason:

@@ -33,6 +33,21 @@ class StageFunnel(NamedTuple):
     counts: StageCounts
     dropped: tuple[tuple[str, int], ...]
 
+    @property
+    def share_kept(self) -> float | None:
+        """Rows out for each row that was decided on; None where none was.
+
+        A task that failed comes again in the next attempt, so its rows are in `rows_in` once for
+        each try and were decided on in none of them.
+        """
+        counts, dropped = self.counts, sum(number for _, number in self.dropped)
+        if dropped:
+            return counts.rows_out / (counts.rows_out + dropped)
+        # Rows of failed tasks are not counted apart: they are taken to be as many as in others.
+        begun = max(counts.tasks_in, 1)
+        decided = counts.rows_in * max(counts.tasks_in - counts.failed, 0) / begun
+        return counts.rows_out / decided if decided else None
+
 
 class SweepingRule(NamedTuple):
     """A rule that took nearly all rows of a stage, as one does that does not fit the data.

@@ -12,11 +12,16 @@ from strandline.cli.app.json_output import write_line
 from strandline.cli.app.ledger_access import looking
 from strandline.cli.app.options import show_examples, take_json, take_manifest, take_volume
 from strandline.cli.views.failures import describe_failures, render_failure_group
-from strandline.cli.views.format import format_amount
-from strandline.ledger.store.rows import list_failures
-from strandline.run.attempt.failures import FailureGroup, group_failures
+from strandline.ledger.entries import SourceState
+from strandline.ledger.store.rows import list_failures, list_quarantined
+from strandline.run.attempt.failures import FailureGroup, group_failures, view_quarantined
 from strandline.run.manifest.yaml_file import read_pipeline
 from strandline.storage.layout import PipelineFolder
+
+_LISTINGS = {
+    SourceState.FAILED: "ledger sources FILE --state failed",
+    SourceState.QUARANTINED: "ledger quarantine list FILE",
+}
 
 
 @click.command(
@@ -32,26 +37,28 @@ def failures(file: Path, settings: tuple[str, ...], volume: Path, as_json: bool)
     """Show why sources failed, by stage, error and line of code.
 
     Each reason has the number of its sources and one of them as an example. A source that was
-    finished since has failed no more.
+    finished since has failed no more; one in quarantine is shown with the reason that put it there.
     """
     metadata = read_pipeline(file, settings).pipeline.metadata
     with looking(PipelineFolder.of(volume, metadata.namespace, metadata.name)) as store:
-        groups = group_failures(list_failures(store))
+        reasons = {
+            SourceState.FAILED: group_failures(list_failures(store)),
+            SourceState.QUARANTINED: group_failures(map(view_quarantined, list_quarantined(store))),
+        }
         counts = store.count()
     if as_json:
-        for group in groups:
-            write_line(json.dumps(render_failure_group(group)))
+        for state, groups in reasons.items():
+            for group in groups:
+                write_line(json.dumps(render_failure_group(group, state)))
         return
-    for line in _describe(groups, counts["failed"], counts["quarantined"]):
-        click.echo(line)
+    if not counts[SourceState.FAILED]:
+        click.echo("no source has failed")
+    for state, groups in reasons.items():
+        for line in _describe(groups, counts[state], state):
+            click.echo(line)
 
 
-def _describe(groups: tuple[FailureGroup, ...], failed: int, quarantined: int) -> Iterator[str]:
-    if failed:
-        yield from describe_failures(groups, failed, most=len(groups))
-        yield "each of them: `strandline ledger sources FILE --state failed`"
-    else:
-        yield "no source has failed"
-    if quarantined:
-        amount = format_amount(quarantined, "source")
-        yield f"{amount} quarantined: `strandline ledger quarantine list FILE`"
+def _describe(groups: tuple[FailureGroup, ...], total: int, state: SourceState) -> Iterator[str]:
+    if total:
+        yield from describe_failures(groups, total, most=len(groups), state=state)
+        yield f"each of them: `strandline {_LISTINGS[state]}`"

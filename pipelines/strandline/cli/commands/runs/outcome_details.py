@@ -6,10 +6,9 @@ from itertools import islice
 
 from strandline.cli.app.ledger_access import looking
 from strandline.cli.views.summary import Details, WrittenFiles
-from strandline.ledger.entries import FailureRecord, Quarantined
 from strandline.ledger.errors import LedgerError
 from strandline.ledger.store.store import Store
-from strandline.run.attempt.failures import group_failures
+from strandline.run.attempt.failures import group_failures, view_quarantined
 from strandline.storage.errors import VolumeError
 from strandline.storage.layout import PipelineFolder
 
@@ -35,18 +34,11 @@ def read_details(
             return Details(
                 _count_written(store),
                 quarantined[:QUARANTINED_LISTED],
-                group_failures(map(_view_failure, quarantined)),
+                group_failures(map(view_quarantined, quarantined)),
                 is_packable,
             )
     except (LedgerError, VolumeError):  # the attempt has ended well; its summary must not fail it
         return Details()
-
-
-def _view_failure(entry: Quarantined) -> FailureRecord:
-    """Return a source in quarantine as one that failed, its cause before the stage."""
-    # Without a stage where a process died over it.
-    where = ": ".join(filter(None, (entry.cause, entry.stage)))
-    return FailureRecord(entry.key, entry.attempt, where, entry.message, entry.times)
 
 
 def _count_written(store: Store) -> WrittenFiles | None:

@@ -4,13 +4,22 @@ from __future__ import annotations
 
 import shlex
 
-from strandline.cli.report.facts import RunFacts, RunLedger
+from strandline.cli.report.facts import Kinds, RunFacts, RunLedger
 from strandline.cli.report.markup import Markup, element
 from strandline.cli.report.tables import describe_more, make_note, make_section, make_table
 from strandline.cli.views.format import format_amount, format_count
+from strandline.ledger.entries import SourceState
 from strandline.run.attempt.failures import FailureGroup, find_reason
 
 GROUPS = 40
+_CAPTIONS = {
+    SourceState.FAILED: "Failures by kind",
+    SourceState.QUARANTINED: "Quarantine by kind",
+}
+_LISTINGS = {
+    SourceState.FAILED: ("ledger", "sources", "--state", "failed"),
+    SourceState.QUARANTINED: ("ledger", "quarantine", "list"),
+}
 
 
 def make_failures(facts: RunFacts) -> Markup:
@@ -37,38 +46,40 @@ def _make_failed(facts: RunFacts, ledger: RunLedger) -> list[Markup | None]:
     )
     return [
         element("p", f"{format_amount(failures.count, 'source')} failed: {stages}."),
-        *_make_groups(facts, ledger),
+        *_make_kinds(facts, ledger.failures_by_kind, SourceState.FAILED),
         _make_sources(ledger),
         describe_more(failures.more, facts.name_command("ledger", "sources", "--state", "failed")),
     ]
 
 
-def _make_groups(facts: RunFacts, ledger: RunLedger) -> list[Markup | None]:
-    """Return a table of what failures have in common, and how to see all of each kind."""
-    shown = ledger.groups[:GROUPS]
+def _make_kinds(facts: RunFacts, kinds: Kinds, state: SourceState) -> list[Markup | None]:
+    """Return a table of what sources in a state have in common, and how to see all of each kind."""
+    shown = kinds.groups[:GROUPS]
     if not shown:
         return []
     rows = [
         (
-            entry.stage or "a process that died",
             entry.reason.error or (entry.reason.text, "words"),
-            entry.reason.location,
             format_count(entry.count),
+            entry.stage or "a process that died",
+            entry.reason.location,
             (element("code", entry.example.key), "words"),
             (entry.example.message, "words"),
-            element("a", "how to see them", href=f"#{_name_anchor(number)}"),
+            element("a", "how to see them", href=f"#{_name_anchor(state, number)}"),
         )
         for number, entry in enumerate(shown)
     ]
-    columns = ("stage", "error", "raised at", "#sources", "one of them", "its message", "")
-    more = len(ledger.groups) - len(shown)
-    left = ledger.ungrouped + sum(entry.count for entry in ledger.groups[GROUPS:])
+    columns = ("error", "#sources", "stage", "raised at", "one of them", "its message", "")
+    more = len(kinds.groups) - len(shown)
+    left = kinds.ungrouped + sum(entry.count for entry in kinds.groups[GROUPS:])
     commands = [
-        element("li", element("code", name_command(facts, entry)), id=_name_anchor(number))
+        element(
+            "li", element("code", name_command(facts, entry, state)), id=_name_anchor(state, number)
+        )
         for number, entry in enumerate(shown)
     ]
     return [
-        make_table("Failures by kind", columns, rows),
+        make_table(_CAPTIONS[state], columns, rows),
         make_note(f"and {format_amount(left, 'source')} of other kinds") if more or left else None,
         element(
             "div",
@@ -80,8 +91,8 @@ def _make_groups(facts: RunFacts, ledger: RunLedger) -> list[Markup | None]:
 
 def _make_sources(ledger: RunLedger) -> Markup:
     anchors = {
-        (entry.stage, entry.reason): _name_anchor(number)
-        for number, entry in enumerate(ledger.groups[:GROUPS])
+        (entry.stage, entry.reason): _name_anchor(SourceState.FAILED, number)
+        for number, entry in enumerate(ledger.failures_by_kind.groups[:GROUPS])
     }
     rows = []
     for entry in ledger.failures.items:
@@ -94,17 +105,17 @@ def _make_sources(ledger: RunLedger) -> Markup:
     return element("details", element("summary", "Failed sources, one by one"), table)
 
 
-def name_command(facts: RunFacts, kind: FailureGroup) -> str:
-    """Return the command line that lists the failures of a kind."""
+def name_command(facts: RunFacts, kind: FailureGroup, state: SourceState) -> str:
+    """Return the command line that lists the sources in a state, of a kind."""
     error, location, _ = kind.reason
     wanted = [f": {kind.stage}: {error}" if error else kind.stage, location]
     filters = [f"grep -F -- {shlex.quote(word)}" for word in wanted if word]
-    look = facts.name_command("ledger", "sources", "--state", "failed")
+    look = facts.name_command(*_LISTINGS[state])
     return " | ".join([look, *filters])
 
 
-def _name_anchor(number: int) -> str:
-    return f"kind-{number + 1}"
+def _name_anchor(state: SourceState, number: int) -> str:
+    return f"{state}-kind-{number + 1}"
 
 
 def _make_quarantined(facts: RunFacts, ledger: RunLedger) -> list[Markup | None]:
@@ -129,6 +140,7 @@ def _make_quarantined(facts: RunFacts, ledger: RunLedger) -> list[Markup | None]
             f"{format_amount(quarantine.count, 'source')} quarantined: not tried again until "
             "released, or changed.",
         ),
+        *_make_kinds(facts, ledger.quarantine_by_kind, SourceState.QUARANTINED),
         make_table("Quarantined sources", columns, rows),
         make_note("See them: ", element("code", command)),
         describe_more(quarantine.more),

@@ -58,7 +58,7 @@ def _describe(facts: RunFacts) -> str:
 
 def _make_row(stage: StageFunnel, largest: int) -> tuple[Cell, ...]:
     counts = stage.counts
-    kept = _describe_share(counts.rows_in, counts.rows_out)
+    kept = _describe_share(stage.share_kept)
     chart = draw_share(counts.rows_out / largest if largest else 0.0, f"{stage.name}: {kept} kept")
     return (
         stage.name,
@@ -72,10 +72,9 @@ def _make_row(stage: StageFunnel, largest: int) -> tuple[Cell, ...]:
     )
 
 
-def _describe_share(rows_in: int, rows_out: int) -> str:
-    if not rows_in:
+def _describe_share(share: float | None) -> str:
+    if share is None:
         return ""
-    share = rows_out / rows_in
     return f"{share:.1%}" if share <= 1 else f"×{share:,.1f}"  # a stage may make many of one
 
 
