@@ -446,12 +446,12 @@ def test_giving_up_says_why(
 def test_a_wait_is_described(left: float, expected: str) -> None:
     retry = retry_after(policy_of(**PLAIN), chain(OOM))
     said = describe_wait(retry, left=left)
-    assert said == f"attempt 2 of 4, retry in {expected} after OOMKilled"
+    assert said == f"retry 1 of 3 in {expected} after OOMKilled"
 
 
 def test_a_due_time_is_described() -> None:
     retry = retry_after(policy_of(**PLAIN), chain(OOM, OOM))
-    assert describe_due(retry, "10:31:05") == ("attempt 3 of 4, retry at 10:31:05 after OOMKilled")
+    assert describe_due(retry, "10:31:05") == ("retry 2 of 3 at 10:31:05 after OOMKilled")
 
 
 def test_disruptions_are_described_by_their_own_count() -> None:

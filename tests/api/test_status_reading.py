@@ -62,7 +62,7 @@ FULL: dict[str, Any] = {
         "time": "2026-11-21T10:00:05Z",
     },
     "attempt": 7,
-    "state": "attempt 2 of 4, retry at 10:31:05 after OOMKilled",
+    "state": "retry 1 of 3 at 10:31:05 after OOMKilled",
     "retries": {"attempts": 7, "retries": 1, "disruptions": 3, "cause": "OOMKilled", "through": 7},
     "incidents": 2,
     "work": {

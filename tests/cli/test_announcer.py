@@ -80,7 +80,7 @@ def test_a_log_gets_one_line_a_wait(capsys: Capture) -> None:
     with Announcer().waiting(retry_after(Cause.OOM_KILLED)) as show:
         for left in (58.0, 57.0, 3.0, 0.0):
             show(left)
-    assert read(capsys) == "attempt 2 of 4, retry in 00:58 after OOMKilled\n"
+    assert read(capsys) == "retry 1 of 3 in 00:58 after OOMKilled\n"
 
 
 def test_a_terminal_counts_down_in_place(capsys: Capture) -> None:

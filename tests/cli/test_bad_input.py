@@ -278,7 +278,7 @@ LEDGERS = [
         "the pipeline is not the one that wrote this ledger:\n"
         '  read-files.with.onError: "fail" -> "drop"\n'
         "set onChange to Restart to redo everything, or to Continue to keep what is finished, "
-        "as by --set onChange=Continue",
+        "as by `strandline run FILE#notes --set onChange=Continue`",
     ),
 ]
 

@@ -33,7 +33,7 @@ def test_a_run_elsewhere_is_refused_until_the_move_is_told(
         "the pipeline is not the one that wrote this ledger:\n"
         f"  outputs: {elsewhere.path}/old -> {elsewhere.path}/new\n"
         "set onChange to Restart to redo everything, or to Continue to keep what is finished, "
-        "as by --set onChange=Continue\n"
+        "as by `strandline run FILE#notes --set onChange=Continue`\n"
         "if you have moved the outputs there, run `strandline ledger move-outputs`"
     )
     Path("old").rename("new")

@@ -120,7 +120,7 @@ def test_a_killed_driver_is_followed_by_another_attempt(project: Project) -> Non
     # A machine that is slow to start has a line of progress between.
     assert [line for line in result.stderr.splitlines() if line.startswith("attempt ")] == [
         f"attempt 1 ended with Killed: {KILLED}; 0 sources finished by it",
-        "attempt 2 of 4, retry in 00:00 after Killed",
+        "retry 1 of 3 in 00:00 after Killed",
     ]
     assert result.stdout.startswith("complete: all 3 sources are finished (attempt 2, ")
     assert [Trigger.RUN, Trigger.RETRY] == list_triggers(project)
@@ -294,7 +294,7 @@ def test_a_supervisor_that_waits_refuses_others_and_stops_at_once(
     first = project.start("run", "--engine", "inline")
     started.append(first)
     said = read_until(first, "retry in")
-    assert "attempt 2 of 4, retry in 1:00:00 after Killed\n" in said
+    assert "retry 1 of 3 in 1:00:00 after Killed\n" in said
     told = f"process {first.pid} runs this pipeline already; `strandline drain` stops it"
     for command in (("run",), ("run", "--no-supervise"), ("retry",)):
         second = project.execute(*command, "--engine", "inline")

@@ -101,7 +101,7 @@ def test_a_changed_pipeline_is_refused_untouched_and_told_what_changed(store: St
         '  split.use: "split" -> (none)\n'
         '  write.use: (none) -> "jsonl"\n'
         "set onChange to Restart to redo everything, or to Continue to keep what is finished, "
-        "as by --set onChange=Continue"
+        "as by `strandline run FILE#clips --set onChange=Continue`"
     )
     assert before == {name: store.read_meta(name) for name in before}
     assert len(DONE) == store.count()["finished"]

@@ -59,7 +59,7 @@ def test_the_wait_is_stored_and_kept(cluster: SimulatedCluster) -> None:
     due = cluster.status.next_attempt_time
     assert due == ended + 60
     assert cluster.status.phase is PipelinePhase.WAITING
-    assert cluster.status.state.startswith("attempt 2 of 4, retry at ")
+    assert cluster.status.state.startswith("retry 1 of 3 at ")
     assert truth(cluster, ConditionType.SUCCEEDED) == ("Unknown", "WaitingToRetry")
     cluster.advance(due - cluster.time - 1)
     assert len(cluster.attempts) == 1

@@ -126,7 +126,7 @@ def test_it_does_not_grow_past_what_the_largest_node_has(cluster: SimulatedClust
     assert why in told(cluster, EventReason.MEMORY_LIMITED)[0]
     condition = cluster.status.find_condition(ConditionType.SUCCEEDED)
     assert condition is not None
-    assert condition.message.startswith("attempt 4 of 51, retry at ")
+    assert condition.message.startswith("retry 3 of 50 at ")
     assert why in condition.message
     assert len(told(cluster, EventReason.MEMORY_RAISED)) == 2
     # A large node that goes takes nothing away from what pods have had.

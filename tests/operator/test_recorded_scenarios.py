@@ -126,7 +126,7 @@ def read_following(scenario: Scenario) -> str:
         if status.get("retries", {}).get("through") == 1:
             if "nextAttemptTime" in status:
                 is_disruption = status["state"].startswith("disruption 1 of 100, retry at ")
-                assert is_disruption or status["state"].startswith("attempt 2 of 4, retry at ")
+                assert is_disruption or status["state"].startswith("retry 1 of 3 at ")
                 return DISRUPTION if is_disruption else RETRY
             return DONE if find_conditions(one.body)["Succeeded"] == "True" else NEVER
     return ON

@@ -129,7 +129,7 @@ def test_what_is_not_whole_is_counted_by_the_true_reason(
     blocks = (format_block(PAGE), format_block(body, field), format_block(PAGE))
     contents, counters = read_blocks(tmp_path, *blocks)
     assert [PAGE, PAGE] == contents
-    assert {f"dropped: broken record, {reason}": 1} == counters
+    assert {f"dropped: broken record ({reason})": 1} == counters
 
 
 def test_chunks_without_the_last_are_taken_where_the_head_names_them(tmp_path: Path) -> None:

@@ -138,7 +138,7 @@ def test_a_member_of_many_records_that_was_cut_keeps_what_came_before(
     path.write_bytes(gzip.compress(b"".join(RECORDS), compresslevel=0)[:end])
     rows, stage = read(path)
     assert [page.url for page in PAGES[:-1]] == [row["url"] for row in rows]
-    assert {"dropped: broken record, truncated": 1} == stage.counters
+    assert {"dropped: broken record (truncated)": 1} == stage.counters
 
 
 @pytest.mark.parametrize(

@@ -216,7 +216,7 @@ def test_a_broken_record_is_counted_and_the_next_is_read(
     path.write_bytes(ends[0] + middle + ends[1])
     rows, stage = read(str(path), maxRecordBytes=30_000)
     assert ["https://a.example/1", "https://a.example/3"] == list_urls(rows)
-    assert {f"dropped: broken record, {problem}": 1} == stage.counters
+    assert {f"dropped: broken record ({problem})": 1} == stage.counters
 
 
 @pytest.mark.parametrize("suffix", [".warc", ".warc.gz"])
@@ -226,7 +226,7 @@ def test_a_file_that_ends_too_early_keeps_what_it_has(tmp_path: Path, suffix: st
     path.write_bytes(wrap(FIRST) + wrap(LONG)[:-60])
     rows, stage = read(str(path))
     assert ["https://a.example/1"] == list_urls(rows)
-    assert {"dropped: broken record, truncated": 1} == stage.counters
+    assert {"dropped: broken record (truncated)": 1} == stage.counters
 
 
 def test_content_that_was_sent_packed_is_unpacked(tmp_path: Path) -> None:

@@ -221,18 +221,18 @@ def merge_policies(*layers: RetryPolicy) -> RetryPolicy:
 
 
 def describe_wait(retry: RetryAt, *, left: float) -> str:
-    """Describe what is waited for: `attempt 2 of 4, retry in 00:58 after OOMKilled`.
+    """Describe what is waited for: `retry 1 of 3 in 00:58 after OOMKilled`.
 
     Args:
         retry: what was decided.
         left: seconds until its time; nothing is left where negative.
     """
-    return f"{_describe_retry(retry)}, retry in {_format_duration(left)} after {retry.cause}"
+    return f"{_describe_retry(retry)} in {_format_duration(left)} after {retry.cause}"
 
 
 def describe_due(retry: RetryAt, clock_text: str) -> str:
-    """Describe when it goes on: `attempt 2 of 4, retry at 10:31:05 after OOMKilled`."""
-    return f"{_describe_retry(retry)}, retry at {clock_text} after {retry.cause}"
+    """Describe when it goes on: `retry 1 of 3 at 10:31:05 after OOMKilled`."""
+    return f"{_describe_retry(retry)} at {clock_text} after {retry.cause}"
 
 
 def _spend(policy: RetryPolicy, spent: Spent, attempt: PastAttempt) -> Spent:
@@ -279,10 +279,13 @@ def _used(spent: Spent, budget: Treatment) -> int:
 
 
 def _describe_retry(retry: RetryAt) -> str:
-    """Describe the attempt to come among those of its budget; disruptions count apart."""
+    """Describe a retry among those of its budget; disruptions count apart.
+
+    The number of the attempt would be another one wherever a budget was renewed.
+    """
     if retry.budget is Treatment.DISRUPTION:
-        return f"disruption {retry.number} of {retry.of}"
-    return f"attempt {retry.number + 1} of {retry.of + 1}"
+        return f"disruption {retry.number} of {retry.of}, retry"
+    return f"retry {retry.number} of {retry.of}"
 
 
 def _format_duration(seconds: float) -> str:

@@ -305,8 +305,7 @@ class PipelineStatus(Record):
     state: Sentence = Field(
         default="",
         description=(
-            "What is going on, for people, such as 'attempt 2 of 4, retry at 10:31:05 after "
-            "OOMKilled'."
+            "What is going on, for people, such as 'retry 1 of 3 at 10:31:05 after OOMKilled'."
         ),
     )
     retries: RetryCounts | None = Field(

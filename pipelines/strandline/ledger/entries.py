@@ -113,6 +113,11 @@ class FailureRecord(NamedTuple):
     times: int
     version: bytes = b""
 
+    def __repr__(self) -> str:
+        # People print results in notebooks, where the digest of a version says nothing.
+        shown = {name: value for name, value in self._asdict().items() if name != "version"}
+        return f"FailureRecord({', '.join(f'{name}={value!r}' for name, value in shown.items())})"
+
 
 class Quarantined(NamedTuple):
     """A source in quarantine: not tried again until its version changes or it is released.

@@ -87,7 +87,7 @@ def refuse_changes(store: Store, claim: Claim) -> bool:
     # Of a pipeline that has finished nothing, nothing could be mixed with what a new one makes.
     if changed and claim.on_change is OnChange.FAIL and store.count()["finished"]:
         is_moved = claim.location is not None and find_move(store, claim.location) is not None
-        raise LedgerError(_explain(changed, is_moved=is_moved))
+        raise LedgerError(_explain(changed, claim.pipeline.rpartition("/")[2], is_moved=is_moved))
     return bool(changed)
 
 
@@ -149,13 +149,13 @@ def _mark_fresh(key: str, version: bytes) -> Mark:
     return Mark(key, version, attempt=0, ordinal=0, is_stale=True)
 
 
-def _explain(changed: list[str], *, is_moved: bool) -> str:
+def _explain(changed: list[str], name: str, *, is_moved: bool) -> str:
     lines = "\n".join(f"  {line}" for line in changed)
     moved = "\nif you have moved the outputs there, run `strandline ledger move-outputs`"
     return (
         f"the pipeline is not the one that wrote this ledger:\n{lines}\n"
         "set onChange to Restart to redo everything, or to Continue to keep what is finished, "
-        f"as by --set onChange=Continue{moved if is_moved else ''}"
+        f"as by `strandline run FILE#{name} --set onChange=Continue`{moved if is_moved else ''}"
     )
 
 

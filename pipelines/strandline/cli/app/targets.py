@@ -44,7 +44,7 @@ def list_targets(
     paths = [path for file in files for path in list_pipelines(file)]
     if settings and len(paths) > 1:
         named = ", ".join(map(str, paths))
-        msg = f"--set changes one pipeline, and here are {len(paths)}: {named}"
+        msg = f"--set changes one pipeline; name one of the {len(paths)} that are here: {named}"
         raise click.UsageError(msg)
     return [
         Target(path, read_pipeline(path, settings, is_strict=is_strict).pipeline) for path in paths

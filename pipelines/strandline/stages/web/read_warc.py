@@ -154,7 +154,7 @@ class ReadWarc(Stage):
     def _find_reason(self, record: WebRecord) -> str:
         params = self.params
         if record.problem:
-            return f"broken record, {record.problem}"
+            return f"broken record ({record.problem})"
         if params.records is RecordType.CONVERSION:
             return ""
         is_http = record.status is not None
