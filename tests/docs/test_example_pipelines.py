@@ -238,6 +238,37 @@ def test_the_recipe_of_fineweb_keeps_clean_pages_once(folder: Path) -> None:
     assert "Clean English pages" in card
 
 
+def test_the_recipe_of_fineweb_takes_a_second_crawl(folder: Path, tmp_path: Path) -> None:
+    """What the same command keeps after another day is what one run over both days keeps."""
+    crawl = folder / "strandline-data/crawl"
+    make_crawl(folder, "--pages", "60")
+    run(folder, "run", f"{EXAMPLES}/fineweb.yaml", "--engine", "inline")
+    first = {row["key"] for row in read_kept(folder)}
+    add_day(folder, tmp_path / "days")
+
+    run(folder, "run", f"{EXAMPLES}/fineweb.yaml", "--engine", "inline")
+
+    second = {row["key"] for row in read_kept(folder)}
+    assert first - second, "a page of the new day takes the place of an older one"
+    assert second - first
+    run(folder, "verify", f"{EXAMPLES}/fineweb.yaml#fineweb")
+    shutil.rmtree(folder / DATA)
+    run(folder, "run", f"{EXAMPLES}/fineweb.yaml", "--engine", "inline")
+    assert second == {row["key"] for row in read_kept(folder)}
+    assert crawl.is_dir()
+
+
+def add_day(folder: Path, other: Path) -> None:
+    """Add a crawl of another day: pages of its own, and all of the first day's once more."""
+    crawl = folder / "strandline-data/crawl"
+    for file in list(crawl.iterdir()):
+        shutil.copy(file, crawl / f"again-{file.name}")
+    shutil.copytree(folder / EXAMPLES, other / EXAMPLES)
+    make_crawl(other, "--pages", "40", "--seed", "2")
+    for file in (other / "strandline-data/crawl").iterdir():
+        shutil.copy(file, crawl / f"later-{file.name}")
+
+
 def test_a_crawl_without_duplicates_goes_through_all_passes(folder: Path) -> None:
     make_crawl(folder, "--pages", "2")
     run(folder, "run", f"{EXAMPLES}/fineweb.yaml", "--engine", "inline")
