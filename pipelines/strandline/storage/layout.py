@@ -102,6 +102,11 @@ def make_folder(path: Path) -> None:
         check_writable(path, os.W_OK | os.X_OK)
 
 
+def is_mounted_readonly(path: Path) -> bool:
+    """Return whether nobody can write there, since the volume is mounted read-only."""
+    return bool(os.statvfs(path).f_flag & os.ST_RDONLY)
+
+
 def check_writable(path: Path, mode: int = os.W_OK) -> None:
     """Check that one may write, without writing.
 
@@ -109,8 +114,7 @@ def check_writable(path: Path, mode: int = os.W_OK) -> None:
         OSError: one may not; the number tells a volume that is read-only from missing rights.
     """
     if not os.access(path, mode):
-        is_readonly = os.statvfs(path).f_flag & os.ST_RDONLY
-        number = errno.EROFS if is_readonly else errno.EACCES
+        number = errno.EROFS if is_mounted_readonly(path) else errno.EACCES
         raise OSError(number, os.strerror(number))
 
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
+
+import click
 
 from strandline.ledger.store.store import Store
 from strandline.plan.pipeline import PipelinePlan
 from strandline.run.attempt.output_location import locate_outputs
-from strandline.storage.layout import PipelineFolder
+from strandline.storage.layout import PipelineFolder, is_mounted_readonly
 
 
 def locate(plan: PipelinePlan, volume: Path) -> PipelineFolder:
@@ -29,8 +32,10 @@ def looking(folder: PipelineFolder) -> Iterator[Store]:
     Raises:
         LedgerError: there is none, or it can't be read.
     """
-    store = Store(folder.ledger, readonly=True)
-    try:
+    with closing(Store(folder.ledger, readonly=True)) as store:
+        if is_mounted_readonly(folder.ledger):
+            # A snapshot, say: what is written where it was taken is not to be seen here.
+            written = (folder.ledger / "data.mdb").stat().st_mtime
+            time = datetime.fromtimestamp(written, UTC)
+            click.echo(f"as of {time:%Y-%m-%d %H:%M:%S} UTC: the volume is read-only", err=True)
         yield store
-    finally:
-        store.close()

@@ -6,9 +6,7 @@ which order things become durable the keeper's. The only room that imports lmdb.
 
 from __future__ import annotations
 
-import errno
 import json
-import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -45,15 +43,16 @@ from strandline.ledger.store.layout import (
     is_due,
 )
 from strandline.ledger.store.portions import read_portion, take_pieces
+from strandline.ledger.store.refusals import explain_write, translate
 from strandline.ledger.store.shared import unpack_shared
 from strandline.plan.errors import StrandlineError
 from strandline.plan.receipt import Piece
 from strandline.storage import faults
 from strandline.storage.errors import VolumeError
+from strandline.storage.layout import is_mounted_readonly
 
 INITIAL_MAP = 1 << 26
-_VOLUME_ERRORS = (errno.ENOSPC, errno.EIO, errno.EACCES, errno.EROFS, errno.EPERM)
-_OPEN_HERE = "already open in this process"  # LMDB's words
+_TRIES = 20  # of a portion under which another mount of the volume writes
 T = TypeVar("T")
 
 
@@ -86,6 +85,8 @@ class Store:
                 create=not readonly,
                 max_readers=512,
             )
+        # There LMDB opens without a lock, so a writer elsewhere uses pages again under a reader.
+        self._is_unlocked = readonly and is_mounted_readonly(path)
         self._lease: tuple[int, str] | None = None
         self._turn = threading.Lock()  # of writers, and of who gives the map another size
         try:
@@ -371,11 +372,18 @@ class Store:
         """Yield what is made of rows of a database; no transaction is open in between."""
         after = b""
         while True:
-            with self._reading() as txn:
-                portion = read_portion(txn, db, after)
-                if portion is None:
-                    return
-                found = list(take(txn, self._dbs, self._find_layout(txn), portion.rows))
+            for tries_left in reversed(range(_TRIES)):
+                try:
+                    with self._reading() as txn:
+                        portion = read_portion(txn, db, after)
+                        rows = portion.rows if portion else []
+                        found = list(take(txn, self._dbs, self._find_layout(txn), rows))
+                    break
+                except LedgerInUseError:
+                    if not tries_left:
+                        raise
+            if portion is None:
+                return
             yield from found
             after = portion.last
 
@@ -410,6 +418,9 @@ class Store:
                 except UNREADABLE as error:  # what this has written is read by this
                     msg = f"{self._path}: the ledger can't be read: {describe_damage(error)}"
                     raise LedgerError(msg) from error
+                finally:
+                    if self._is_unlocked and self.read_version() > txn.id():
+                        raise explain_write(self._path)
 
     @contextmanager
     def _translating(self) -> Iterator[None]:
@@ -418,7 +429,7 @@ class Store:
         except (lmdb.MapFullError, lmdb.MapResizedError):
             raise
         except lmdb.Error as error:
-            raise _translate(self._path, error) from error
+            raise translate(self._path, error) from error
         except OSError as error:
             msg = f"{self._path}: {error.strerror or error}"
             raise VolumeError(msg) from error
@@ -426,22 +437,3 @@ class Store:
 
 def _explain_absence(path: Path) -> str:
     return f"{path}: there is no ledger here; has the pipeline been run with this volume?"
-
-
-def _translate(path: Path, error: lmdb.Error) -> Exception:
-    text = str(error)
-    if os.strerror(errno.EAGAIN) in text:
-        # LMDB has each process that looks hold the lock of its own pid.
-        msg = (
-            f"{path}: a process of another container that has the ledger open has the pid of this "
-            f"one, {os.getpid()}, and LMDB tells its readers apart by that; look from the "
-            "container of that process, or when it has ended"
-        )
-        return LedgerInUseError(msg)
-    if _OPEN_HERE in text:
-        msg = f"{path}: another thread of this process has the ledger open; wait for its end"
-        return LedgerInUseError(msg)
-    is_volume = isinstance(error, (lmdb.DiskError, lmdb.LockError, lmdb.ReadonlyError))
-    if is_volume or any(os.strerror(number) in text for number in _VOLUME_ERRORS):
-        return VolumeError(f"{path}: the ledger can't be written: {text}")
-    return LedgerError(f"{path}: the ledger can't be read: {text}")

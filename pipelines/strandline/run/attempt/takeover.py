@@ -337,20 +337,25 @@ def repair_outputs(folder: PipelineFolder, location: str, *, is_trial: bool = Fa
         LedgerError: there is no ledger, or a driver is alive.
         VolumeError: the ledger can't be written.
     """
-    Store(folder.ledger, readonly=True).close()  # or one would be made where there is none
+    with closing(Store(folder.ledger, readonly=True)) as store:
+        if is_trial:  # which works where nothing can be written, and beside a run
+            return _find_damage(store, folder, location)[0]
     with written_alone(folder, make_claimant()) as store:
-        outputs = open_outputs(location)
-        hurt, is_merged_hurt = find_hurt(store, folder.shards)
-        damage = find_damage(store, outputs, hurt)
-        if is_trial:
-            return damage
+        damage, is_merged_hurt = _find_damage(store, folder, location)
         # What was merged is made anew where something has been dropped since.
         meta = {"drops": int(store.read_meta("drops") or 0) + 1} if is_merged_hurt else {}
         marks = sorted(damage.again.items())
         store.write(Change(mark=marks, untidy=sorted(damage.untidy), meta=meta))
+        outputs = open_outputs(location)
         for source in sorted(damage.orphans):
             outputs.remove_others(source, ())
         return damage
+
+
+def _find_damage(store: Store, folder: PipelineFolder, location: str) -> tuple[Damage, bool]:
+    """Return what is damaged, and whether what was merged of statistics is."""
+    hurt, is_merged_hurt = find_hurt(store, folder.shards)
+    return find_damage(store, open_outputs(location), hurt), is_merged_hurt
 
 
 def release_sources(folder: PipelineFolder, keys: Collection[str] | None) -> list[str]:

@@ -1,0 +1,72 @@
+"""Looking needs no writing: on a volume that is mounted read-only each command answers."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from cli_project import Call, Project, read_errors
+
+MOUNT, UNMOUNT = shutil.which("mount") or "", shutil.which("umount") or ""
+LOOKS = [
+    "report pipeline.yaml --out report.html",
+    "failures pipeline.yaml",
+    "attempts pipeline.yaml",
+    "attempts show pipeline.yaml 1",
+    "verify pipeline.yaml",
+    "ledger sources pipeline.yaml",
+    "ledger stats pipeline.yaml",
+    "ledger export pipeline.yaml --to ledger.parquet",
+    "ledger quarantine list pipeline.yaml",
+    "top pipeline.yaml --once",
+    "latest pipeline.yaml",
+    "plan pipeline.yaml",
+    "card pipeline.yaml --license mit --out card.md",
+    "dropped pipeline.yaml",
+    "repair pipeline.yaml --dry-run",
+]
+TELLS_WHEN = {"failures", "verify", "ledger", "report", "card"}
+
+
+@pytest.fixture
+def snapshot(project: Project, run: Call) -> Iterator[Path]:
+    """A mount of the volume that can't be written, after a run."""
+    if sys.platform != "linux" or not MOUNT:
+        pytest.skip("only Linux mounts a folder read-only")
+    assert run().exit_code == 0
+    mounted = project.path / "snapshot"
+    mounted.mkdir()
+    source = project.path / "strandline-data"
+    done = subprocess.run([MOUNT, "--bind", source, mounted], check=False, capture_output=True)
+    if done.returncode:
+        pytest.skip("only root mounts")
+    try:
+        subprocess.run([MOUNT, "-o", "remount,ro,bind", mounted], check=True)
+        yield mounted
+    finally:
+        subprocess.run([UNMOUNT, mounted], check=True)
+
+
+@pytest.mark.parametrize("command", LOOKS)
+def test_each_look_answers_and_tells_of_when(snapshot: Path, command: str, call: Call) -> None:
+    words = [*command.split(), "--volume", str(snapshot)]
+
+    result = call(*words)
+
+    assert result.exit_code == 0, result.output
+    if command.split(maxsplit=1)[0] in TELLS_WHEN:
+        told = r"as of \d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC: the volume is read-only"
+        assert re.search(told, result.stderr)
+
+
+def test_what_writes_says_that_it_can_not(snapshot: Path, call: Call) -> None:
+    for command in ("run", "repair"):
+        result = call(command, "pipeline.yaml", "--volume", str(snapshot))
+        assert result.exit_code == 73, command
+        assert "read-only" in read_errors(result).lower()
