@@ -118,7 +118,9 @@ def test_a_killed_driver_is_followed_by_another_attempt(project: Project) -> Non
     result = run(project)
     assert result.returncode == 0
     # A machine that is slow to start has a line of progress between.
-    assert [line for line in result.stderr.splitlines() if line.startswith("attempt ")] == [
+    assert [
+        line for line in result.stderr.splitlines() if line.startswith(("attempt ", "retry "))
+    ] == [
         f"attempt 1 ended with Killed: {KILLED}; 0 sources finished by it",
         "retry 1 of 3 in 00:00 after Killed",
     ]
@@ -293,7 +295,7 @@ def test_a_supervisor_that_waits_refuses_others_and_stops_at_once(
     make(project, DIE, deaths=1, delay="1h", jitter="none")
     first = project.start("run", "--engine", "inline")
     started.append(first)
-    said = read_until(first, "retry in")
+    said = read_until(first, "retry 1 of")
     assert "retry 1 of 3 in 1:00:00 after Killed\n" in said
     told = f"process {first.pid} runs this pipeline already; `strandline drain` stops it"
     for command in (("run",), ("run", "--no-supervise"), ("retry",)):
@@ -346,7 +348,7 @@ def press_ctrl_c(project: Project, *, waits: bool) -> tuple[int, str]:
     ) as process:
         os.close(slave)
         if waits:
-            read_until(process, "retry in")
+            read_until(process, "retry 1 of")
         else:
             project.wait_for("working")
         os.write(master, b"\x03")

@@ -99,7 +99,7 @@ def test_kuberay_that_is_not_there_is_seen_at_once_and_gone_when_it_is() -> None
 def test_what_the_law_of_retries_said_is_not_replaced_by_an_obstacle_that_is_gone() -> None:
     cluster = wait_to_retry()
     before = show(cluster.status, "State")
-    assert before.startswith("attempt 2 of ")
+    assert before.startswith("retry 1 of ")
     cluster.status = meet(cluster, Block(Reason.CODE_MISSING, DETAIL))
     assert DETAIL in show(cluster.status, "State")
     state = show(meet(cluster, None), "State")
