@@ -18,7 +18,7 @@ PURE := $(addprefix tests/,api engine laws ledger operator plan stages statistic
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run quick room test programs check laws coverage browser crds reference bench rivals agreement real-data picture kills crash fuzz mutants soak soak-operator cluster dns s3 gcs azure policies node e2e e2e-all e2e-spot karpenter helm chart readers gitops workflow scanner scan images docs release-dry changelog constraints upgrade clean
+.PHONY: help run quick room test durations programs check laws coverage browser crds reference bench rivals agreement real-data picture kills crash fuzz mutants soak soak-operator cluster dns s3 gcs azure policies node e2e e2e-all e2e-spot karpenter helm chart readers gitops workflow scanner scan images docs release-dry changelog constraints upgrade clean
 
 help: ## List the targets
 	@sed -nE 's/^([a-z0-9-]+):[^#]*## (.*)$$/  make \1\t\2/p' Makefile | expand -t 22
@@ -42,6 +42,9 @@ room: $(STAMP) ## The same for one room, with all of its tests: R=engine
 test: check programs ## Everything that must pass: check, then all tests; WORKERS=N processes
 	@echo "pytest"
 	@$(BIN)/python -m pytest $(PARALLEL) --durations=25 --junitxml=$(REPORTS)/tests.xml $(ARGS)
+
+durations: $(STAMP) ## Write how long each file of tests took in the last whole run, by which groups are ordered
+	@$(BIN)/python tests/running/durations.py $(REPORTS)/tests.xml tests/durations.json
 
 # What can't be built is not tested, and the last line of the tests says so. CI's lanes build by themselves.
 programs: ## Build what tests need beside Python, where there is Go: ten minutes, once
@@ -319,63 +322,66 @@ define install_azure
 	rm -rf "$$folder/server" && mv "$$folder/new" "$$folder/server"
 endef
 
+# A compiler that collects no garbage takes a third less of the processor; the limit bounds its memory.
+GO_BUILD := CGO_ENABLED=0 GOGC=off GOMEMLIMIT=2GiB nice -n 10 go build
+
 # Kubernetes' servers tell each other their versions, and know them by linker flags only.
 define compile_cluster
 	version=$$(sed -nE 's|^\tk8s.io/kubernetes (v[0-9.]+)$$|\1|p' e2e/cluster/go.mod) && \
 	major=$${version%%.*} && minor=$${version#*.} && stamp=k8s.io/component-base/version && \
-	CGO_ENABLED=0 nice -n 10 go build -C e2e/cluster -trimpath -buildvcs=false \
+	$(GO_BUILD) -C e2e/cluster -trimpath -buildvcs=false \
 		-ldflags "-s -w -X $$stamp.gitVersion=$$version \
 			-X $$stamp.gitMajor=$${major#v} -X $$stamp.gitMinor=$${minor%%.*}" \
 		-o "$$binary.new" .
 endef
 
 define compile_gitops
-	CGO_ENABLED=0 nice -n 10 go build -C e2e/gitops -trimpath -buildvcs=false -ldflags "-s -w" \
+	$(GO_BUILD) -C e2e/gitops -trimpath -buildvcs=false -ldflags "-s -w" \
 		-o "$$binary.new" .
 endef
 
 # Helm has no source of ours: go.mod names its program as a tool.
 define compile_helm
 	version=$$(sed -nE 's|^\thelm.sh/helm/v4 (v[0-9.]+).*$$|\1|p' e2e/helm/go.mod) && \
-	CGO_ENABLED=0 nice -n 10 go build -C e2e/helm -trimpath -buildvcs=false \
+	$(GO_BUILD) -C e2e/helm -trimpath -buildvcs=false \
 		-ldflags "-s -w -X helm.sh/helm/v4/internal/version.version=$$version" \
 		-o "$$binary.new" helm.sh/helm/v4/cmd/helm
 endef
 
 define compile_s3
-	CGO_ENABLED=0 nice -n 10 go build -C e2e/s3 -trimpath -buildvcs=false -ldflags "-s -w" \
+	$(GO_BUILD) -C e2e/s3 -trimpath -buildvcs=false -ldflags "-s -w" \
 		-o "$$binary.new" github.com/versity/versitygw/cmd/versitygw
 endef
 
 define compile_gcs
-	CGO_ENABLED=0 nice -n 10 go build -C e2e/gcs -trimpath -buildvcs=false -ldflags "-s -w" \
+	$(GO_BUILD) -C e2e/gcs -trimpath -buildvcs=false -ldflags "-s -w" \
 		-o "$$binary.new" github.com/fsouza/fake-gcs-server
 endef
 
 define compile_policies
-	CGO_ENABLED=0 nice -n 10 go build -C e2e/policies -trimpath -buildvcs=false -ldflags "-s -w" \
+	$(GO_BUILD) -C e2e/policies -trimpath -buildvcs=false -ldflags "-s -w" \
 		-o "$$binary.new" github.com/cloudnativelabs/kube-router/v2/cmd/kube-router
 endef
 
 define compile_actionlint
-	CGO_ENABLED=0 nice -n 10 go build -C e2e/actionlint -trimpath -buildvcs=false -ldflags "-s -w" \
+	$(GO_BUILD) -C e2e/actionlint -trimpath -buildvcs=false -ldflags "-s -w" \
 		-o "$$binary.new" github.com/rhysd/actionlint/cmd/actionlint
 endef
 
 define compile_scanner
-	CGO_ENABLED=0 nice -n 10 go build -C e2e/scanner -trimpath -buildvcs=false -ldflags "-s -w" \
+	$(GO_BUILD) -C e2e/scanner -trimpath -buildvcs=false -ldflags "-s -w" \
 		-o "$$binary.new" github.com/google/osv-scanner/v2/cmd/osv-scanner
 endef
 
 # It wants a newer Go than the others, which Go fetches by itself.
 define compile_karpenter
-	GOTOOLCHAIN=auto CGO_ENABLED=0 nice -n 10 go build -C e2e/karpenter -trimpath -buildvcs=false -ldflags "-s -w" \
+	GOTOOLCHAIN=auto $(GO_BUILD) -C e2e/karpenter -trimpath -buildvcs=false -ldflags "-s -w" \
 		-o "$$binary.new" sigs.k8s.io/karpenter/kwok
 endef
 
 define compile_dns
-	CGO_ENABLED=0 nice -n 10 go build -C e2e/dns -trimpath -buildvcs=false -ldflags "-s -w" \
+	$(GO_BUILD) -C e2e/dns -trimpath -buildvcs=false -ldflags "-s -w" \
 		-o "$$folder/strandline-pause" ./pause && \
-	CGO_ENABLED=0 nice -n 10 go build -C e2e/dns -trimpath -buildvcs=false -ldflags "-s -w" \
+	$(GO_BUILD) -C e2e/dns -trimpath -buildvcs=false -ldflags "-s -w" \
 		-o "$$binary.new" .
 endef

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 from collections.abc import Callable
@@ -11,10 +12,15 @@ import pytest
 from hypothesis import HealthCheck, settings
 from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
 
+from group_order import find_group, order_groups
 from run_summary import pytest_terminal_summary
 
 # Tables are as wide as it says, and whoever runs these tests may have said something.
 os.environ.pop("COLUMNS", None)
+
+# Google's file system reads this when it is loaded, whichever test does so first; else it asks a
+# service that is not here for the kind of each bucket, and hangs.
+os.environ["GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT"] = "false"
 
 # What a shell starts in the background ignores Ctrl-C, and so would all that tests start.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -24,10 +30,6 @@ __all__ = ["pytest_terminal_summary"]
 pytest_plugins = ["pytester"]
 HERE = Path(__file__).parent
 GOLDEN = HERE / "golden"
-
-# Most of their tests start a Ray, or several: one process has them all, or they would starve each
-# other. Those of other folders start one now and then, so that all processes have as much to do.
-RAY = frozenset({"fuzz", "journeys", "runtime"})
 
 # Examples are the same on every run and machine; those of `make laws` are new ones each time.
 EXAMPLES = {"quick": 5, "usual": 25, "hundred": 100, "many": 1000}
@@ -57,23 +59,26 @@ def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
     return argname if isinstance(val, bytes) and len(val) > LONGEST_ID else None
 
 
-class FileScheduling(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no types
-    """Keeps the tests of a file in one process, for the fixtures that they share."""
+class GroupScheduling(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no types
+    """Keeps the tests of a group in one process, for the fixtures that they share."""
 
     def _split_scope(self, nodeid: str) -> str:
         return find_group(nodeid)
 
 
-def find_group(nodeid: str) -> str:
-    """Find what a test is kept together with: its file, or all that start a Ray."""
-    path = nodeid.partition("::")[0]
-    return "ray" if path.split("/")[1] in RAY else path
-
-
 @pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> FileScheduling:
-    """Take this scheduling, whatever `--dist` says."""
-    return FileScheduling(config, log)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> GroupScheduling:
+    """Take this scheduling, whatever `--dist` says; groups begin in the order of their tests."""
+    config.option.loadscopereorder = False
+    return GroupScheduling(config, log)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Order tests by the ranks of their groups where several processes share them."""
+    if hasattr(config, "workerinput"):
+        seconds = json.loads((HERE / "durations.json").read_text(encoding="utf-8"))
+        ranks = order_groups((item.nodeid for item in items), seconds)
+        items.sort(key=lambda item: ranks[find_group(item.nodeid)])
 
 
 @pytest.fixture

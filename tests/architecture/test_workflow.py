@@ -14,7 +14,7 @@ from source_tree import ROOT
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yaml"))
 PINNED = re.compile(r"[\w.-]+/[\w./-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+")
 USES = re.compile(r"^\s*(?:- )?uses: (.+)$", re.MULTILINE)
-MAKE = re.compile(r"^\s*make ([a-z0-9-]+)", re.MULTILINE)
+MAKE = re.compile(r"^\s*(?:step )?make ([a-z][a-z0-9-]*)", re.MULTILINE)
 
 
 def read_workflow(name: str) -> dict[str, Any]:

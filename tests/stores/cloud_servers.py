@@ -6,7 +6,6 @@ kept in them.
 
 from __future__ import annotations
 
-import importlib
 import os
 from base64 import b64encode
 from collections.abc import Iterator, Mapping
@@ -16,14 +15,13 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import adlfs
+import gcsfs
 
 from control_plane import find_free_ports
 from store_server import Store, find_program, keep_running, require
 
-# Else Google's library asks another service for the kind of each bucket, a minute long.
+# Else Google's library asks another service for the kind of each bucket; see tests/conftest.py.
 _KINDS = {"GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT": "false"}
-os.environ.update(_KINDS)
-gcsfs: Any = importlib.import_module("gcsfs")  # it reads that once, here
 _NONE = "NO SERVER FOR {}, so its stores were not tested: install {} and run `make {}`, once"
 NEEDED = {"gs": "STRANDLINE_NEEDS_GCS", "abfs": "STRANDLINE_NEEDS_AZURE"}
 find_google = partial(

@@ -1,0 +1,65 @@
+"""Tests share processes by file, those with a Ray by two groups; the longest groups begin first."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from durations import read_durations
+from group_order import find_group, order_groups
+
+FILES = [
+    "tests/runtime/crash/test_crash_matrix.py",
+    "tests/runtime/test_kills.py",
+    "tests/fuzz/test_fuzz.py",
+    "tests/apiserver/test_long.py",
+    "tests/plan/test_short.py",
+    "tests/plan/test_long.py",
+]
+
+
+def test_tests_with_a_ray_are_two_groups() -> None:
+    assert [find_group(f"{name}::test_a[x::y]") for name in FILES] == [
+        "ray-crashes",
+        "ray",
+        "ray",
+        *FILES[3:],
+    ]
+
+
+def test_the_longest_group_begins_first_and_servers_are_waited_for_last() -> None:
+    seconds = {FILES[0]: 300.0, FILES[1]: 200.0, FILES[2]: 50.0, FILES[3]: 400.0, FILES[5]: 9.0}
+    ranks = order_groups((f"{name}::test_a" for name in FILES), seconds)
+    assert sorted(ranks, key=ranks.__getitem__) == [
+        "ray-crashes",
+        "ray",
+        FILES[5],
+        FILES[4],
+        FILES[3],
+    ]
+
+
+@given(
+    st.lists(st.sampled_from(FILES), max_size=20),
+    st.dictionaries(st.sampled_from(FILES), st.floats(0, 1000)),
+)
+def test_law_every_group_has_a_rank_of_its_own(files: list[str], seconds: dict[str, float]) -> None:
+    """Whatever is known of files, each group has one rank, and order does not depend on theirs."""
+    tests = [f"{name}::test_{number}" for number, name in enumerate(files)]
+    ranks = order_groups(tests, seconds)
+    assert sorted(ranks.values()) == list(range(len({find_group(test) for test in tests})))
+    assert ranks == order_groups(tests[::-1], seconds)
+
+
+def test_durations_are_added_up_by_file(tmp_path: Path) -> None:
+    report = tmp_path / "tests.xml"
+    name = "tests.running.test_group_order"
+    report.write_text(
+        f'<testsuites><testsuite><testcase classname="{name}" name="a" time="1.5"/>'
+        f'<testcase classname="{name}.SomeClass" name="b" time="2.04"/>'
+        '<testcase classname="tests.running.test_untested" name="c" time="0.2"/>'
+        "</testsuite></testsuites>"
+    )
+    assert read_durations(report) == {"tests/running/test_group_order.py": 3.5}
