@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strandline.engine.call.stage_call import explain_error
+import strandline
+from strandline.engine.raised_errors import explain_error
 from strandline.ledger.entries import FailureRecord
 from strandline.run.attempt.failures import FailureGroups, find_reason
 
@@ -22,6 +29,41 @@ def test_what_a_stage_raises_has_type_and_location() -> None:
     assert reason.error == "ValueError"
     assert reason.location.startswith("test_failure_groups.py:")
     assert find_reason(explain_error(KeyError())) == ("KeyError", "", "")
+
+
+CATCH = """
+def catch(call):
+    try:
+        call()
+    except ValueError as error:
+        return error
+"""
+PROCESS = "def process(call):\n    return call()\n"
+
+
+def load(path: Path, code: str, name: str) -> Callable[[Callable[[], object]], Any]:
+    """A function of a file that is not there."""
+    space: dict[str, Any] = {}
+    exec(compile(code, str(path), "exec"), space)  # noqa: S102 - written above
+    return space[name]  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize(
+    ("path", "location"),
+    [
+        ("strandline/mystage.py", "mystage.py:2"),  # a folder may be called as the program is
+        ("lib/site-packages/theirs/stage.py", "stage.py:2"),  # which looks like a library
+    ],
+)
+def test_what_a_library_raises_is_at_the_line_that_called_it(
+    path: str, location: str, tmp_path: Path
+) -> None:
+    engine = Path(strandline.__file__).parent / "engine" / "caller.py"
+    catch, process = load(engine, CATCH, "catch"), load(tmp_path / path, PROCESS, "process")
+
+    error = catch(partial(process, partial(json.loads, "{")))
+
+    assert find_reason(explain_error(error)).location == location
 
 
 @pytest.mark.parametrize(

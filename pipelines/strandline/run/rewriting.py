@@ -14,7 +14,7 @@ from itertools import accumulate, pairwise
 from typing import NamedTuple
 
 from strandline.engine.call.setup import set_up_stage
-from strandline.engine.call.stage_call import explain_error
+from strandline.engine.raised_errors import explain_error
 from strandline.ledger.entries import Change, Finish, SharedFile, SourceRecord
 from strandline.ledger.output_root import sweep_shared
 from strandline.ledger.store.store import Store

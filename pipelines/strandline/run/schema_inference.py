@@ -15,8 +15,8 @@ from typing import ClassVar
 import pyarrow as pa
 
 from strandline.engine.call.setup import set_up_stage
-from strandline.engine.call.stage_call import explain_error
 from strandline.engine.core.ports import ADMIT_BATCH, Listing
+from strandline.engine.raised_errors import explain_error
 from strandline.ledger.entries import Change
 from strandline.ledger.store.store import Store
 from strandline.plan.errors import StrandlineError

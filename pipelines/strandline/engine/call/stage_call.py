@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import signal
 import threading
-import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import count
@@ -28,6 +27,7 @@ from strandline.engine.call.receipts import (
     format_message,
 )
 from strandline.engine.call.standard_streams import StandardStreams
+from strandline.engine.raised_errors import explain_error
 from strandline.plan.pipeline import StagePlan
 from strandline.plan.receipt import Output, Receipt
 from strandline.plan.stage import Shape, SharingSink, SinkStage, Stage, StatefulFilter
@@ -402,22 +402,6 @@ def _write(sink: SinkStage, task: Task, lineage: Lineage, group: OutputGroup) ->
 
 def _can_share(task: Task) -> bool:
     return isinstance(task.data, pa.Table) and task.num_rows > 0
-
-
-def explain_error(error: BaseException) -> str:
-    """Explain an exception in one line: its type, its text, and where the user's code raised it."""
-    frames = traceback.extract_tb(error.__traceback__)
-    where = f" ({frames[-1].filename.rpartition('/')[2]}:{frames[-1].lineno})" if frames else ""
-    text = " ".join(_format(error).split())
-    return f"{type(error).__name__}: {text}{where}" if text else f"{type(error).__name__}{where}"
-
-
-def _format(error: BaseException) -> str:
-    """Format its text; empty where its own code can't even tell that."""
-    try:
-        return str(error)
-    except Exception:  # noqa: BLE001 - the class may be the user's
-        return ""
 
 
 def was_typed(error: BaseException) -> bool:

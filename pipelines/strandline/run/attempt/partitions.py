@@ -17,8 +17,8 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from strandline.engine.call.setup import set_up_stage
-from strandline.engine.call.stage_call import explain_error
 from strandline.engine.core.ports import Listing
+from strandline.engine.raised_errors import explain_error
 from strandline.ledger.errors import DuplicateKeyError
 from strandline.plan.errors import StrandlineError, may_pass
 from strandline.plan.partition import (
