@@ -57,7 +57,7 @@ def list_all(folder: Path) -> list[tuple[str, int]]:
 
 
 def test_a_volume_is_examined_without_a_file(tmp_path: Path, call: Call) -> None:
-    result = call("doctor", "--volume", str(tmp_path))
+    result = call("doctor", "--quick", "--volume", str(tmp_path))
     assert (result.exit_code, result.stderr) == (0, "")
     *lines, end = result.stdout.splitlines()
     cells = [re.split(r" {2,}", line) for line in lines if not line.startswith("    ")]
@@ -67,8 +67,33 @@ def test_a_volume_is_examined_without_a_file(tmp_path: Path, call: Call) -> None
     assert list_all(tmp_path) == []
 
 
+@pytest.mark.parametrize(
+    ("variable", "code", "found"),
+    [
+        ({}, 0, r"a small pipeline ran on a local Ray in \d+\.\d s"),
+        ({"RAY_memory_monitor_refresh_ms": "abc"}, 1, r".*, and these are set: RAY_memory.*"),
+        ({"RAY_OVERRIDE_RESOURCES": '{"CPU": "x"}'}, 1, "the local Ray did not start: .*"),
+    ],
+    ids=["as it is", "a variable that crashes it", "a variable that it refuses"],
+)
+def test_a_start_of_ray_is_tried(
+    tmp_path: Path, variable: dict[str, str], code: int, found: str
+) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "strandline", "doctor", "--volume", str(tmp_path), "--json"],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=os.environ | variable,
+        timeout=300,
+    )
+    assert done.returncode == code, done.stderr
+    assert re.match(found, find(done.stdout, "ray start")["found"])
+    assert list_all(tmp_path) == []
+
+
 def test_json_has_an_object_a_finding(tmp_path: Path, call: Call) -> None:
-    result = call("doctor", "--volume", str(tmp_path), "--json")
+    result = call("doctor", "--quick", "--volume", str(tmp_path), "--json")
     findings = list(parse(result.stdout))
     assert [finding["name"] for finding in findings] == GENERAL + ON_DISK
     assert {finding["level"] for finding in findings} <= {"ok", "warning"}
@@ -79,7 +104,7 @@ def test_a_pipeline_and_its_ledger_are_examined(project: Project, run: Call, cal
     run()
     (project.folder.parent / "other/ledger").mkdir(parents=True)
     before = list_all(project.path)
-    result = call("doctor", "pipeline.yaml", "--json")
+    result = call("doctor", "--quick", "pipeline.yaml", "--json")
     assert result.exit_code == 0
     names = [finding["name"] for finding in parse(result.stdout)]
     assert names == [*GENERAL, *ON_DISK, "ledger default/notes", *OF_PIPELINE]
@@ -87,7 +112,7 @@ def test_a_pipeline_and_its_ledger_are_examined(project: Project, run: Call, cal
     assert (ledger["level"], ledger["found"]) == ("ok", "attempt 1 has ended; 3 finished")
     assert find(result.stdout, "output")["found"] == str(project.folder / "output")
     assert before == list_all(project.path)
-    bare = call("doctor", "--json").stdout
+    bare = call("doctor", "--quick", "--json").stdout
     assert find(bare, "ledger default/notes") == ledger
 
 
@@ -96,7 +121,7 @@ def test_a_volume_that_is_missing_is_not_made(
     project: Project, call: Call, words: list[str]
 ) -> None:
     before = list_all(project.path)
-    result = call("doctor", *words, "--json")
+    result = call("doctor", "--quick", *words, "--json")
     finding = find(result.stdout, "volume")
     volume = project.path / "strandline-data"
     assert finding["found"] == f"{volume} is not there; looked at {project.path} instead"
@@ -113,7 +138,7 @@ def test_a_volume_that_is_mounted_read_only_is_the_problem(
 
     with monkeypatch.context() as patch:
         patch.setattr(os, "mkdir", refuse)
-        result = call("doctor", "--volume", str(tmp_path))
+        result = call("doctor", "--quick", "--volume", str(tmp_path))
     assert result.exit_code == 73
     lines = [line.split(maxsplit=2) for line in result.stdout.splitlines()]
     at = lines.index(["problem", "rights", f"{tmp_path}: the volume is mounted read-only"])
@@ -122,7 +147,7 @@ def test_a_volume_that_is_mounted_read_only_is_the_problem(
 
 
 def test_a_file_in_place_of_the_volume_is_the_problem(project: Project, call: Call) -> None:
-    result = call("doctor", "--volume", "pipeline.yaml", "--json")
+    result = call("doctor", "--quick", "--volume", "pipeline.yaml", "--json")
     assert result.exit_code == 73
     assert find(result.stdout, "volume") == {
         "name": "volume",
@@ -138,7 +163,7 @@ def test_a_damaged_ledger_is_no_problem_of_the_volume(
     run()
     data = project.folder / "ledger/data.mdb"
     data.write_bytes(data.read_bytes()[:9000])
-    result = call("doctor", "--json")
+    result = call("doctor", "--quick", "--json")
     finding = find(result.stdout, "ledger default/notes")
     assert (result.exit_code, finding["level"]) == (1, "problem")
     assert "it is cut short" in finding["found"]
@@ -148,18 +173,20 @@ def test_a_damaged_ledger_is_no_problem_of_the_volume(
 def test_reservations_of_the_stages_are_compared(project: Project, call: Call) -> None:
     project.spec["stages"][1] |= {"workers": {"min": 1000}, "resources": {"memory": "500Gi"}}
     project.save()
-    result = call("doctor", "pipeline.yaml", "--json")
+    result = call("doctor", "--quick", "pipeline.yaml", "--json")
     finding = find(result.stdout, "reservations")
     assert (result.exit_code, finding["level"]) == (1, "problem")
     assert finding["found"].startswith("stages reserve 536,870.9 GB of ")
     assert "stages that ask for 1002 at least; all" in find(result.stdout, "cpus")["found"]
     settings = ("--set", "stages.1.resources.memory=1Mi")
-    assert call("doctor", "pipeline.yaml", *settings).exit_code == 0
+    assert call("doctor", "--quick", "pipeline.yaml", *settings).exit_code == 0
 
 
 def test_an_output_of_its_own_is_tried_unless_it_is_a_url(project: Project, call: Call) -> None:
     def look(path: str) -> tuple[int, str, str]:
-        result = call("doctor", "pipeline.yaml", "--json", "--set", f"sink.with.path={path}")
+        result = call(
+            "doctor", "--quick", "pipeline.yaml", "--json", "--set", f"sink.with.path={path}"
+        )
         finding = find(result.stdout, "output")
         return result.exit_code, finding["level"], finding["found"]
 
@@ -173,10 +200,10 @@ def test_an_output_of_its_own_is_tried_unless_it_is_a_url(project: Project, call
 
 
 def test_a_wrong_file_is_one_sentence(project: Project, call: Call) -> None:
-    result = call("doctor", "none.yaml")
+    result = call("doctor", "--quick", "none.yaml")
     assert (result.exit_code, read_errors(result)) == (64, "none.yaml: there is no such file")
     assert result.stdout == ""
-    result = call("doctor", "--set", "sink.use=jsonl")
+    result = call("doctor", "--quick", "--set", "sink.use=jsonl")
     assert result.exit_code == 64
     assert read_errors(result).startswith("--set changes a pipeline, so it needs FILE; see ")
 
@@ -184,7 +211,7 @@ def test_a_wrong_file_is_one_sentence(project: Project, call: Call) -> None:
 def test_ray_is_not_started_or_loaded(project: Project) -> None:
     code = (
         "import sys\nfrom strandline.cli.app.commands import program\n"
-        "try:\n    program(['doctor', 'pipeline.yaml'])\n"
+        "try:\n    program(['doctor', '--quick', 'pipeline.yaml'])\n"
         "except SystemExit as end:\n    print(end.code, 'ray' in sys.modules)\n"
     )
     result = subprocess.run(

@@ -49,7 +49,7 @@ def test_a_plan_says_that_a_run_here_is_refused(project: Project, call: Call) ->
 
 def test_a_doctor_says_that_a_run_here_is_refused(project: Project, call: Call) -> None:
     ask_for_decoders(project)
-    result = call("doctor", "pipeline.yaml", "--json")
+    result = call("doctor", "--quick", "pipeline.yaml", "--json")
     (found,) = (
         line for line in map(json.loads, result.stdout.splitlines()) if line["name"] == "requests"
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from typing import NamedTuple
 
 import pytest
@@ -37,6 +38,23 @@ def ended_with(
 def said(outcome: DriverOutcome) -> AttemptRecord:
     """A record whose driver has written its end."""
     return record_of(1).end(outcome, 1060.0, Witness.DRIVER)
+
+
+def test_a_crash_while_ray_is_loaded_names_its_variables() -> None:
+    """Ray's library crashes as it is loaded over a number that is none."""
+    names = ("RAY_gcs_rpc_server_reconnect_timeout_s", "RAY_memory_monitor_refresh_ms")
+    end = ended_with(-signal.SIGSEGV)._replace(ray_variables=names)
+    before = conclude(None, end, None)
+    assert before.exit_code == 139
+    assert before.message.endswith(
+        "Ray crashes so over a variable that it can't read, and these are set: " + ", ".join(names)
+    )
+    for other in (
+        conclude(record_of(1), end, None),  # it had begun, so Ray was loaded
+        conclude(None, end._replace(ray_variables=()), None),
+        conclude(None, end._replace(returncode=-signal.SIGKILL), None),
+    ):
+        assert "RAY_" not in other.message
 
 
 class Case(NamedTuple):

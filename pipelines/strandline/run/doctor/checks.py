@@ -18,6 +18,7 @@ from strandline.run.doctor.facts import (
     Ledger,
     Machine,
     Package,
+    RayStart,
     StagesProbe,
     VolumeFact,
 )
@@ -110,6 +111,8 @@ def _examine_machine(machine: Machine) -> Iterator[Finding]:
     yield _judge_package("python", machine.python, "use a Python of that version")
     install = "install strandline[runtime] anew; without Ray only `--engine inline` runs"
     yield _judge_package("ray", machine.ray, install)
+    if machine.ray_start is not None:
+        yield _judge_start(machine.ray_start)
     yield from _judge_token(machine)
     yield _judge_memory(machine)
     yield from _judge_fullness(machine)
@@ -134,6 +137,14 @@ def _judge_package(name: str, package: Package, advice: str) -> Finding:
     if fits(package.version, package.bounds):
         return Finding(name, Level.OK, package.version)
     return Finding(name, Level.PROBLEM, f"{package.version}, needed is {package.bounds}", advice)
+
+
+def _judge_start(start: RayStart) -> Finding:
+    if not start.problem:
+        found = f"a small pipeline ran on a local Ray in {start.seconds:.1f} s"
+        return Finding("ray start", Level.OK, found)
+    advice = "mend what is said here, or run with `--engine inline`"
+    return Finding("ray start", Level.PROBLEM, start.problem, advice)
 
 
 def _judge_memory(machine: Machine) -> Finding:

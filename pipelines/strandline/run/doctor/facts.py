@@ -16,6 +16,13 @@ class Package(NamedTuple):
     bounds: str
 
 
+class RayStart(NamedTuple):
+    """What came of a small pipeline on a local Ray: its seconds, and why it failed; empty: not."""
+
+    seconds: float
+    problem: str
+
+
 @dataclass(frozen=True, slots=True)
 class Machine:
     """The machine, as far as a run on it depends on it.
@@ -34,6 +41,7 @@ class Machine:
         temporary_disk: its disk; None where that is not known.
         token_mode: what RAY_AUTH_MODE says; empty where it is not set.
         has_token: there is one that Ray would show to a cluster.
+        ray_start: how it went to run something on a local Ray; None: that was not tried.
     """
 
     python: Package
@@ -50,6 +58,7 @@ class Machine:
     temporary_disk: Disk | None = None
     token_mode: str = ""
     has_token: bool = False
+    ray_start: RayStart | None = None
 
     @property
     def usable_memory(self) -> int:

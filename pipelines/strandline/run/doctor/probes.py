@@ -1,6 +1,6 @@
 """Finds out what a doctor wants to know: looks, and tries in a folder of its own, which it removes.
 
-The volume itself, its ledgers and its outputs are never written to, and Ray is not started.
+The volume itself, its ledgers and its outputs are never written to.
 """
 
 from __future__ import annotations
@@ -10,10 +10,13 @@ import platform
 import re
 import resource
 import shutil
+import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
+from dataclasses import replace
 from importlib.metadata import PackageNotFoundError, metadata, requires, version
 from pathlib import Path
 
@@ -33,6 +36,7 @@ from strandline.run.doctor.facts import (
     Machine,
     Need,
     Package,
+    RayStart,
     StagesProbe,
     VolumeFact,
 )
@@ -48,19 +52,39 @@ SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - where Ray keeps its objects
 LEDGERS_AT_MOST = 100
 _PROBE = ".strandline-doctor-"
 _CONTENT = b"strandline" * 400
+_TELLING = ("strandline: error: ", "the attempt ended with ")
+_TRIAL = """
+apiVersion: strandline.dev/v1alpha1
+kind: CurationPipeline
+metadata: {name: trial}
+spec:
+  engine: ray
+  retry: {maxRetries: 0}
+  source: {use: files, with: {paths: [text.txt]}}
+  stages: [{use: read-files}]
+  sink: {use: parquet}
+"""
 
 
-def look(volume: Path, plan: PipelinePlan | None = None, engine: str = "ray") -> Facts:
+def look(
+    volume: Path,
+    plan: PipelinePlan | None = None,
+    engine: str = "ray",
+    *,
+    starts_ray: bool = False,
+) -> Facts:
     """Return all facts about this machine, the volume and, where it is given, the pipeline.
 
     Args:
         engine: that is to run it.
+        starts_ray: a local Ray is tried, which takes seconds.
     """
     volume = volume.absolute()
     stages = None if plan is None else look_at_stages(plan, volume, engine)
-    return Facts(
-        look_at_machine(), look_at_volume(volume), tuple(look_at_ledgers(volume, plan)), stages
-    )
+    machine = look_at_machine()
+    if starts_ray and machine.ray.version is not None:
+        machine = replace(machine, ray_start=try_ray())
+    return Facts(machine, look_at_volume(volume), tuple(look_at_ledgers(volume, plan)), stages)
 
 
 def look_at_machine() -> Machine:
@@ -84,6 +108,33 @@ def look_at_machine() -> Machine:
         token_mode=os.environ.get("RAY_AUTH_MODE", ""),
         has_token=find_token(os.environ),
     )
+
+
+def try_ray() -> RayStart:
+    """Run a small pipeline on a local Ray, in a process and a folder of their own."""
+    begun = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix=_PROBE) as name:
+        folder = Path(name)
+        (folder / "text.txt").write_bytes(_CONTENT)
+        (folder / "trial.yaml").write_text(_TRIAL, encoding="utf-8")
+        command = [sys.executable, "-m", "strandline", "run", "trial.yaml", "--workers", "1"]
+        done = subprocess.run(  # noqa: S603 - this program
+            command,
+            cwd=folder,
+            capture_output=True,
+            text=True,
+            check=False,
+            stdin=subprocess.DEVNULL,
+        )
+    seconds = time.monotonic() - begun
+    return RayStart(seconds, find_problem(done.stderr) if done.returncode else "")
+
+
+def find_problem(text: str) -> str:
+    """Return the sentence of what a run that failed has said."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    sentences = [line for line in lines if line.startswith(_TELLING)]
+    return (sentences or lines or ["it ended without a word"])[0].removeprefix(_TELLING[0])
 
 
 def parse_free_memory(table: str) -> int | None:

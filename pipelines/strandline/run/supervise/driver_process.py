@@ -7,6 +7,7 @@ It loads no stage and opens the ledger only when the driver is gone.
 from __future__ import annotations
 
 import math
+import os
 import signal
 import sys
 import time
@@ -25,11 +26,12 @@ from strandline.run.history.records import (
 )
 from strandline.run.lineage.marker import ENDED, read_marker
 from strandline.run.supervise.driver_message import LastMessage
-from strandline.run.supervise.ending import DriverEnd, conclude
+from strandline.run.supervise.ending import DriverEnd, conclude, is_crash_of_ray
 from strandline.run.supervise.kept_driver import DriverStart, KeptDriver, RunningDriver
 from strandline.run.supervise.memory_kills import MemoryKills
 from strandline.run.supervise.stop import Stop
 from strandline.run.supervise.supervision import EndedAttempt
+from strandline.run.supervise.variables import list_ray_variables
 from strandline.storage.errors import VolumeError
 from strandline.storage.layout import PipelineFolder
 from strandline.storage.volume.driver_logs import DriverLog, begin_log
@@ -115,8 +117,17 @@ class DriverProcess:
             words = kills.read_log()
         finally:
             kills.close()
-        end = DriverEnd(driver.process.pid, code, self._asked, fallen, words, reported.text)
-        return self._put_down(end, driver.identity)._replace(is_lasting=reported.is_lasting)
+        end = DriverEnd(
+            driver.process.pid,
+            code,
+            self._asked,
+            fallen,
+            words,
+            reported.text,
+            list_ray_variables(os.environ),
+        )
+        ended = self._put_down(end, driver.identity)
+        return ended._replace(is_lasting=ended.is_lasting or reported.is_lasting)
 
     def measure_silence(self) -> float | None:
         """Return seconds since the last driver worked, as `limits.stall` bounds them.
@@ -216,7 +227,10 @@ class DriverProcess:
             is_reported = find_signal(outcome.exit_code) is None and end.returncode >= 0
         else:
             is_reported = _is_word_of(reported, outcome)
-        return EndedAttempt(outcome, now, ledger, self.stop.is_asked(), is_reported)
+        is_lasting = record is None and is_crash_of_ray(end)
+        return EndedAttempt(
+            outcome, now, ledger, self.stop.is_asked(), is_reported, is_lasting=is_lasting
+        )
 
 
 def _describe_stop(number: int | None) -> Evidence:

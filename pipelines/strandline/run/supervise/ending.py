@@ -31,6 +31,7 @@ _CONCLUSIVE = frozenset({ExitCode.COMPLETE, ExitCode.SOURCES_FAILED, ExitCode.QU
 _DELIBERATE = frozenset(set(ExitCode) - {ExitCode.APPLICATION_ERROR})
 # How the kernel begins to tell of a kill that a cgroup's limit brought about.
 _BY_LIMIT = "Memory cgroup"
+_CRASHES = frozenset({signal.SIGSEGV, signal.SIGABRT})
 # Ends of a process that does not listen to requests to stop.
 _DEAF = frozenset({-signal.SIGTERM, -signal.SIGINT})
 
@@ -45,6 +46,7 @@ class DriverEnd(NamedTuple):
         memory_kills: processes of this cgroup that the kernel killed for memory meanwhile.
         log: kills in the kernel's log meanwhile, other programs' too.
         words: its error, where it ended by one.
+        ray_variables: names of variables of its environment by which Ray is set.
     """
 
     pid: int
@@ -53,6 +55,7 @@ class DriverEnd(NamedTuple):
     memory_kills: int
     log: Sequence[KernelKill]
     words: str = ""
+    ray_variables: Sequence[str] = ()
 
 
 def conclude(
@@ -70,7 +73,7 @@ def conclude(
     """
     reported = record.outcome if record else None
     code = _find_code(end, reported)
-    evidence = tuple(_gather(end, reported, code))
+    evidence = tuple(_gather(end, reported, code, has_begun=record is not None))
     named = name_cause(evidence) if evidence else None
     if (
         reported is not None
@@ -102,8 +105,14 @@ def _find_code(end: DriverEnd, reported: DriverOutcome | None) -> int:
     return reported.exit_code if reported else int(ExitCode.INTERRUPTED)
 
 
-def _gather(end: DriverEnd, reported: DriverOutcome | None, code: int) -> Iterator[Evidence]:
+def _gather(
+    end: DriverEnd, reported: DriverOutcome | None, code: int, *, has_begun: bool
+) -> Iterator[Evidence]:
     seen = read_exit(code)
+    if seen and not has_begun and is_crash_of_ray(end):
+        crash = f"{seen.message} while it was loaded; Ray crashes so over a variable that it can't "
+        crash += f"read, and these are set: {', '.join(end.ray_variables)}"
+        seen = replace(seen, message=crash)
     if seen and not reported and end.words and find_signal(code) is None:
         seen = replace(seen, message=end.words)
     words = reported.evidence if reported else ()
@@ -116,6 +125,15 @@ def _gather(end: DriverEnd, reported: DriverOutcome | None, code: int) -> Iterat
         yield asked
     if code not in _DELIBERATE:
         yield from _find_memory(end)
+
+
+def is_crash_of_ray(end: DriverEnd) -> bool:
+    """Return whether Ray's library may have crashed, if its driver had begun nothing.
+
+    It reads its variables as it is loaded, and over a number that is none it crashes without a
+    word, in the next attempt too.
+    """
+    return bool(end.ray_variables) and find_signal(end.returncode) in _CRASHES
 
 
 def _count(

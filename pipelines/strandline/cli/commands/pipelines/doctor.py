@@ -32,22 +32,26 @@ _ANY = 1_000_000  # letters of a line that nobody has limited
 @take_settings
 @add_debug
 @take_volume
+@click.option("--quick", is_flag=True, help="Start no Ray, which takes some seconds.")
 @take_json
-def doctor(file: Path | None, settings: tuple[str, ...], volume: Path, as_json: bool) -> int:
+def doctor(
+    file: Path | None, settings: tuple[str, ...], volume: Path, quick: bool, as_json: bool
+) -> int:
     """Check machine, volume and ledgers; say what to do.
 
     With FILE also whether the machine is large enough for the pipeline and its output can be
-    written. Things are tried in a folder of their own, which is removed; Ray is not started.
-    Exit code 73 says that the volume is the problem, 1 that something else is.
+    written. Things are tried in folders of their own, which are removed, and a small pipeline is
+    run on a local Ray. Exit code 73 says that the volume is the problem, 1 that something else is.
     """
     if file is None and settings:
         msg = "--set changes a pipeline, so it needs FILE"
         raise click.UsageError(msg)
     manifest = None if file is None else read_manifest(file, settings, volume=volume)
     if manifest is None:
-        findings = examine(look(volume))
+        findings = examine(look(volume, starts_ray=not quick))
     else:
-        findings = examine(look(volume, manifest.plan, manifest.pipeline.spec.engine))
+        engine = manifest.pipeline.spec.engine
+        findings = examine(look(volume, manifest.plan, engine, starts_ray=not quick))
     lines = map(_render_json, findings) if as_json else describe_findings(findings, find_width())
     write_line("\n".join(lines))
     return choose_code(findings)
