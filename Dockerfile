@@ -1,4 +1,4 @@
-# Two images from one file: --target operator and --target runtime. See docs/images.md.
+# Two images from one file: --target operator and --target runtime. See docs/container-images.md.
 # BASE is a Debian or Ubuntu image; one with Python 3.11 or newer is taken as it is.
 ARG BASE=docker.io/library/debian:bookworm-slim
 

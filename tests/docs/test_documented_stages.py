@@ -8,6 +8,9 @@ import json
 import re
 import sys
 import tarfile
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +19,7 @@ import yaml
 
 from document_blocks import DOCUMENTS, read_blocks, run_in, write_files
 
+SERVICE = "http://127.0.0.1"  # its port is added
 PAGES = [*DOCUMENTS, "docs/kubernetes.md"]
 READ_TEXTS = [{"use": "read-files"}, {"use": "parse-documents"}]
 TEXTS = {"use": "files", "with": {"paths": ["in/*.txt"]}}
@@ -52,6 +56,16 @@ PIPELINES: list[tuple[str, dict[str, Any], list[dict[str, Any]], str, int]] = [
         3,
     ),
     ("docs/stages.md", {"use": "sources:Days"}, [{"use": "days:ReadDay"}], "jsonl", 3),
+    (
+        "docs/stages.md",
+        {"use": "jsonl-files", "with": {"paths": ["in/rows.jsonl"]}},
+        [
+            {"use": "read-jsonl"},
+            {"use": "places:FindPlaces", "with": {"url": SERVICE, "answers": "answers.sqlite"}},
+        ],
+        "jsonl",
+        5,
+    ),
     (
         "docs/video.md",
         {"use": "jsonl-files", "with": {"paths": ["in/rows.jsonl"]}},
@@ -92,12 +106,43 @@ def write_input(folder: Path) -> None:
             header.size = len(data)
             archive.addfile(header, io.BytesIO(data))
     rows = [
-        {"text": "high water" if number < 3 else "low", "width": 2, "height": 1 + 2 * (number < 2)}
+        {
+            "text": "high water" if number < 3 else "low",
+            "name": f"place {number % 3}",
+            "width": 2,
+            "height": 1 + 2 * (number < 2),
+        }
         for number in range(5)
     ]
     (folder / "in/rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     (folder / "in/waves.py").write_text("async def a():\n    return 1\n\ndef b():\n    return 2\n")
     (folder / "words").write_text("ebb\nflow\n")
+
+
+class Places(BaseHTTPRequestHandler):
+    """The service of which a document's stage asks where something is."""
+
+    def do_GET(self) -> None:
+        self.server.asked.append(self.path)  # type: ignore[attr-defined]
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(b'{"place": "here"}')
+
+    def log_message(self, format: str, *words: object) -> None:  # noqa: A002 - its base class's
+        pass
+
+
+@pytest.fixture
+def service() -> Iterator[list[str]]:
+    """The questions that a service at `SERVICE` was asked; its port is the first of them."""
+    with ThreadingHTTPServer(("127.0.0.1", 0), Places) as server:
+        asked = [f"{SERVICE}:{server.server_address[1]}/"]
+        server.asked = asked  # type: ignore[attr-defined]
+        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        yield asked
+        server.shutdown()
+        thread.join()
 
 
 def count_rows(folder: Path, suffix: str) -> int:
@@ -119,6 +164,7 @@ def test_a_documented_stage_works_in_a_whole_pipeline(
     sink: str,
     rows: int,
     tmp_path: Path,
+    service: list[str],
 ) -> None:
     write_files(page, tmp_path)
     write_input(tmp_path)
@@ -138,7 +184,8 @@ def test_a_documented_stage_works_in_a_whole_pipeline(
             else {"use": sink, "with": {"compression": "none"}},
         },
     }
-    (tmp_path / "shown.yaml").write_text(yaml.safe_dump(manifest))
+    text = yaml.safe_dump(manifest).replace(f"url: {SERVICE}", f"url: {service[0]}")
+    (tmp_path / "shown.yaml").write_text(text)
 
     for command in ("run --engine inline shown.yaml", "verify shown.yaml"):
         words = command.split()
@@ -147,6 +194,8 @@ def test_a_documented_stage_works_in_a_whole_pipeline(
 
     suffix = ".json" if ":" in sink else ".jsonl"
     assert count_rows(tmp_path / "strandline-data/default/shown/output", suffix) == rows
+    if SERVICE in str(stages):
+        assert len(service[1:]) == len(set(service[1:])) == 3, "each name is asked for once"
 
 
 def list_shown_stages(page: str) -> set[str]:
