@@ -7,13 +7,17 @@ from hypothesis import strategies as st
 
 from strandline.engine.core.pools import (
     CALLS_PER_WORKER,
+    HEAVY,
+    TELLING_SECONDS,
     Candidate,
     bound_calls,
     bound_queue,
     choose_worker,
+    find_heaviest,
     size_pools,
 )
 from strandline.plan.pipeline import StagePlan
+from strandline.plan.receipt import StageCounts
 from strandline.plan.stage import Stage
 
 stages = st.lists(
@@ -112,3 +116,14 @@ def test_law_of_workers_that_are_alike_the_nearest_to_the_input_gets_it(
 
 def test_without_workers_nobody_is_chosen() -> None:
     assert choose_worker([], {}) is None
+
+
+@given(st.dictionaries(st.sampled_from("abcd"), st.floats(0, 1e6)))
+def test_law_a_stage_stands_out_only_where_most_work_is_in_it(seconds: dict[str, float]) -> None:
+    """What is named has two fifths of all the work, and no other has more; else none is."""
+    found = find_heaviest({name: StageCounts(seconds=each) for name, each in seconds.items()})
+    total = sum(seconds.values())
+    if found is None:
+        assert total < TELLING_SECONDS or max(seconds.values()) < HEAVY * total
+    else:
+        assert seconds[found] == max(seconds.values()) >= HEAVY * total

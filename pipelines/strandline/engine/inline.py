@@ -25,7 +25,7 @@ from strandline.engine.call.stage_call import StageCall
 from strandline.engine.call.wire import Plain, pack_tasks
 from strandline.engine.core.call_size import SINK_SECONDS, FileFilling
 from strandline.engine.core.flow import Flow, StageBrokenError
-from strandline.engine.core.pools import PoolState
+from strandline.engine.core.pools import PoolState, find_heaviest
 from strandline.engine.core.ports import (
     ADMIT_BATCH,
     Admitted,
@@ -246,6 +246,7 @@ class _Run:
                 self._listing.is_ended,
                 [],
                 self._list_pools,
+                find_heaviest(self._flow.counts),
                 notes=self._control.notes,
                 quarantined=self._verdicts[QUARANTINED],
             )

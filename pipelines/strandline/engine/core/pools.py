@@ -6,10 +6,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
 from strandline.plan.pipeline import StagePlan
+from strandline.plan.receipt import StageCounts
 
 QUEUE_FACTOR = 2
 CALLS_PER_WORKER = 2
 FIRST_CALL = 1  # setting up is number 0
+TELLING_SECONDS = 1.0  # of work; less says nothing of what is slow
+HEAVY = 0.4  # the part of all work from which a stage stands out
 
 
 class PoolState(NamedTuple):
@@ -122,3 +125,19 @@ def choose_worker(
         if best is None or rank < best:
             best, chosen = rank, candidate
     return chosen
+
+
+def find_heaviest(counts: Mapping[str, StageCounts]) -> str | None:
+    """Return the stage that most of the work is in; None where none stands out.
+
+    Where one process does everything, that stage sets the pace.
+
+    Args:
+        counts: of each stage, by its name.
+    """
+    seconds = {name: each.seconds for name, each in counts.items()}
+    total = sum(seconds.values())
+    if total < TELLING_SECONDS:
+        return None
+    name = max(seconds, key=seconds.__getitem__)
+    return name if seconds[name] >= HEAVY * total else None
