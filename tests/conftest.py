@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
 
-from group_order import find_group, order_groups
+from group_order import find_group, needs_server, order_groups
 from run_summary import pytest_terminal_summary
 
 # Tables are as wide as it says, and whoever runs these tests may have said something.
@@ -74,11 +74,14 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> GroupSche
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Order tests by the ranks of their groups where several processes share them."""
+    """Order tests by the ranks of their groups where several processes share them.
+
+    Within a group those with a server come last, as among groups.
+    """
     if hasattr(config, "workerinput"):
         seconds = json.loads((HERE / "durations.json").read_text(encoding="utf-8"))
         ranks = order_groups((item.nodeid for item in items), seconds)
-        items.sort(key=lambda item: ranks[find_group(item.nodeid)])
+        items.sort(key=lambda item: (ranks[find_group(item.nodeid)], needs_server(item.nodeid)))
 
 
 @pytest.fixture

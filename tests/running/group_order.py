@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 RAY = frozenset({"fuzz", "journeys", "runtime"})
 RAY_CRASHES = "tests/runtime/crash/"
 # They wait for programs that are built while other tests run.
-SERVERS = frozenset({"apiserver", "stores"})
+SERVERS = frozenset({"apiserver", "fuzz", "journeys", "stores"})
 UNKNOWN_SECONDS = 1.0  # of a file that is new
 
 
@@ -40,9 +40,10 @@ def order_groups(nodeids: Iterable[str], seconds: Mapping[str, float]) -> dict[s
         group: sum(seconds.get(name, UNKNOWN_SECONDS) for name in names)
         for group, names in files.items()
     }
-    ranked = sorted(lengths, key=lambda group: (_needs_server(group), -lengths[group], group))
+    ranked = sorted(lengths, key=lambda group: (needs_server(group), -lengths[group], group))
     return {group: rank for rank, group in enumerate(ranked)}
 
 
-def _needs_server(group: str) -> bool:
-    return not group.startswith("ray") and group.split("/")[1] in SERVERS
+def needs_server(path: str) -> bool:
+    """Return whether a test, or the group of that name, has a server that must be built."""
+    return path.split("/")[1:2] != [] and path.split("/")[1] in SERVERS
