@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import re
-import shutil
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from cli_project import Call, Project, read_errors
+from mounts import mounted_read_only
 
-MOUNT, UNMOUNT = shutil.which("mount") or "", shutil.which("umount") or ""
 LOOKS = [
     "report pipeline.yaml --out report.html",
     "failures pipeline.yaml",
@@ -37,20 +34,9 @@ TELLS_WHEN = {"failures", "verify", "ledger", "report", "card"}
 @pytest.fixture
 def snapshot(project: Project, run: Call) -> Iterator[Path]:
     """A mount of the volume that can't be written, after a run."""
-    if sys.platform != "linux" or not MOUNT:
-        pytest.skip("only Linux mounts a folder read-only")
     assert run().exit_code == 0
-    mounted = project.path / "snapshot"
-    mounted.mkdir()
-    source = project.path / "strandline-data"
-    done = subprocess.run([MOUNT, "--bind", source, mounted], check=False, capture_output=True)
-    if done.returncode:
-        pytest.skip("only root mounts")
-    try:
-        subprocess.run([MOUNT, "-o", "remount,ro,bind", mounted], check=True)
+    with mounted_read_only(project.path / "snapshot", project.path / "strandline-data") as mounted:
         yield mounted
-    finally:
-        subprocess.run([UNMOUNT, mounted], check=True)
 
 
 @pytest.mark.parametrize("command", LOOKS)

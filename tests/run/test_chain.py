@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from attempt_builders import BOOT, DRIVER, killed_for, outcome_of, record_of
+from mounts import fill, mounted_small
 from strandline.run.history.records import (
     RECORD,
     Witness,
@@ -37,6 +38,22 @@ def test_a_record_is_read_as_it_was_written(folder: PipelineFolder) -> None:
     write_record(folder, ended)
     assert ended == read_record(folder, 3)
     assert [RECORD] == [path.name for path in folder.attempt(3).iterdir()]
+
+
+@pytest.mark.parametrize("cause", [Cause.VOLUME_UNUSABLE, Cause.OOM_KILLED])
+def test_a_full_disk_keeps_no_end_from_being_written(cause: Cause, tmp_path: Path) -> None:
+    """Room for it is kept from the beginning, so whoever writes it down can."""
+    with mounted_small(tmp_path / "volume", 1 << 20) as volume:
+        folder = PipelineFolder(volume / "default/notes")
+        running = record_of(1)
+        write_record(folder, running)
+        fill(volume)
+        ended = running.end(killed_for(cause), 1050.0, Witness.DRIVER)
+        write_record(folder, ended)
+        assert read_chain(folder) == [ended]
+        again = running.end(killed_for(cause), 1051.0, Witness.SUPERVISOR)
+        write_record(folder, again)  # where the one before was
+        assert read_chain(folder) == [again]
 
 
 def test_a_record_without_an_end_says_so(folder: PipelineFolder) -> None:

@@ -18,7 +18,7 @@ from strandline.ledger.errors import LedgerError
 from strandline.ledger.store.store import Store
 from strandline.storage.errors import VolumeError, naming_volume
 from strandline.storage.layout import PipelineFolder, make_folder
-from strandline.storage.outputs.whole_files import sweep_whole, write_whole
+from strandline.storage.outputs.whole_files import reserve_whole, sweep_whole, write_whole
 from strandline.storage.volume.locks import Process
 from strandline_api.outcome.causes import Cause
 from strandline_api.outcome.driver_outcome import DriverOutcome
@@ -54,6 +54,7 @@ def find_progress(store: Store, attempt: int) -> AttemptProgress:
 
 
 RECORD = "attempt.json"
+_END_BYTES = 16_384  # for how an attempt ends, which a full disk must not keep from being known
 TABLE = "inflight"  # of the work in flight, beside the record; see `storage.inflight`
 
 
@@ -122,6 +123,8 @@ def write_record(folder: PipelineFolder, record: AttemptRecord) -> None:
     make_folder(location)
     text = record.model_dump_json(indent=1, by_alias=True)
     write_whole(location / RECORD, text.encode(), steps="attempt")
+    if record.ended is None:
+        reserve_whole(location / RECORD, _END_BYTES)
 
 
 def sweep_records(folder: PipelineFolder) -> None:

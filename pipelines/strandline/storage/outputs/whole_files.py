@@ -37,8 +37,9 @@ def write_whole(path: Path, content: bytes, *, steps: str | None = None) -> None
     temporary = _name_temporary(path)
     with naming_volume(path), _hold_alone(temporary) as handle:
         try:
-            os.ftruncate(handle, 0)
+            # First over what was reserved: given back, its room might be another's on a full disk.
             _write_all(handle, content)
+            os.ftruncate(handle, len(content))
             _reach(steps, "written")
             os.fsync(handle)
             _reach(steps, "synced")
@@ -49,6 +50,20 @@ def write_whole(path: Path, content: bytes, *, steps: str | None = None) -> None
             raise
         _reach(steps, "renamed")
         sync_folder(path.parent)
+
+
+def reserve_whole(path: Path, size: int) -> None:
+    """Keep room for the next content of `path`, so that a full disk does not refuse it.
+
+    Args:
+        size: bytes; of a longer content only the rest needs room.
+
+    Raises:
+        VolumeError: there is no such room.
+    """
+    with naming_volume(path), _hold_alone(_name_temporary(path)) as handle:
+        _write_all(handle, bytes(size))  # what is only promised may need more when it is written
+        os.fsync(handle)
 
 
 def sweep_whole(path: Path) -> None:

@@ -1,0 +1,44 @@
+"""A volume that is full, whoever has filled it: the run's cause is known all the same."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+from cli_project import Call, Project
+from mounts import mounted_small
+
+# Whatever else lies on the volume, a log say, grows until nothing is left.
+FILL = """
+def process(self, task):
+    try:
+        with open("small/filling", "ab", buffering=0) as file:
+            while True:
+                file.write(bytes(4096))
+    except OSError:
+        return task
+"""
+
+
+def test_a_full_volume_is_named_by_all_that_look(project: Project, call: Call) -> None:
+    project.add_stage(FILL)
+    with mounted_small(project.path / "small", 3 << 20):
+        command = ["run", "pipeline.yaml", "--engine", "inline", "--volume", "small"]
+        ended = subprocess.run(
+            [sys.executable, "-m", "strandline", *command],
+            cwd=project.path,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=120,
+        )
+        assert ended.returncode == 73
+        assert "no space is left on the volume" in ended.stderr
+
+        listed = call("attempts", "pipeline.yaml", "--volume", "small", "--json")
+        (attempt,) = map(json.loads, listed.stdout.splitlines())
+        report = call("report", "pipeline.yaml", "--volume", "small", "--out", "-")
+
+        assert attempt["cause"] == "VolumeUnusable"
+        assert "VolumeUnusable" in report.stdout
