@@ -148,7 +148,7 @@ def test_a_live_table_drops_columns_and_never_digits(width: int) -> None:
         assert "12,345,678" in rows[0]
         (head,) = [line for line in text.splitlines() if line.startswith("stage")]
         assert "waiting" in head
-        assert ("oldest" in head) is (width == 200)
+        assert "oldest" in head or width == 60  # by which a stage that hangs is seen
 
 
 def test_a_pipe_has_any_width_and_a_terminal_its_own(monkeypatch: pytest.MonkeyPatch) -> None:

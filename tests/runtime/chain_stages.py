@@ -50,3 +50,20 @@ class Die(Stage):
         if task.data[:2] == [3, 1]:
             os._exit(1)
         return task
+
+
+class RestOnce(Stage):
+    """Rests over the task of the number 0, and over no other."""
+
+    class Params(Stage.Params):
+        """How long."""
+
+        seconds: float = Field(default=1.0, description="Of that task.")
+
+    params: Params
+
+    def process(self, task: Task) -> Task:
+        """The same task."""
+        number = task.data[0] if isinstance(task.data, list) else task.data
+        time.sleep(self.params.seconds if number == 0 else 0.0)
+        return task

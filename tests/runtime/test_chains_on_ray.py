@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,8 @@ import pytest
 
 import chain_stages as chained
 import engine_stages as bad
+from strandline.engine.core.ports import RunProgress
+from strandline.engine.core.worker_pool import LONG_SECONDS
 from strandline.ledger.store.store import Store
 from strandline.plan.pipeline import PipelinePlan, StagePlan
 from strandline.plan.planning import check_plan
@@ -23,7 +26,7 @@ from strandline_api.outcome.exit_codes import ExitCode
 pytestmark = pytest.mark.usefixtures("local_ray")
 
 
-def make_plan(stages: dict[str, Stage], count: int, **more: Any) -> PipelinePlan:
+def make_plan(stages: Mapping[str, Stage], count: int, **more: Any) -> PipelinePlan:
     """A pipeline over numbers with these stages; all of them and the sink can be one chain."""
     source = StagePlan("numbers", "numbers", bad.Numbers(count=count))
     middle = [StagePlan(name, name, stage, cpu=0.1, **more) for name, stage in stages.items()]
@@ -85,3 +88,25 @@ def test_a_stage_of_a_chain_that_can_not_be_set_up_is_named(tmp_path: Path) -> N
     stages = {"split": chained.Split(), "unprepared": bad.Unprepared(), "nap": chained.Nap()}
     with pytest.raises(Exception, match="stage 'unprepared' can't be set up: FileNotFoundError"):
         run(make_plan(stages, 2), tmp_path)
+
+
+def test_a_stage_that_takes_long_in_a_chain_is_shown_as_itself(tmp_path: Path) -> None:
+    """And what is queued behind it is done by the worker that has nothing to do."""
+    seen: list[dict[str, float]] = []
+    finished: set[int] = set()
+
+    def look(progress: RunProgress) -> None:
+        names = [stage.name for stage in progress.flow.list_stages()]
+        pools = dict(zip(names, progress.list_pools(), strict=True))
+        seen.append({name: pool.oldest for name, pool in pools.items()})
+        if seen[-1]["rest"] > LONG_SECONDS:
+            finished.add(progress.finished)
+
+    stages = {"read": chained.RestOnce(seconds=0.0), "rest": chained.RestOnce(seconds=14.0)}
+    plan = make_plan(stages, 6, min_workers=2)
+    outcome = run_attempt(AttemptConfig(plan, tmp_path, engine="ray"), report=look)
+
+    assert outcome.code is ExitCode.COMPLETE, outcome.message
+    assert max(each["rest"] for each in seen) > 2 * LONG_SECONDS
+    assert max(each["read"] for each in seen) < 2 * LONG_SECONDS
+    assert max(finished) == 5  # while the sixth was still under way

@@ -17,9 +17,10 @@ from strandline.cli.views.snapshot import Snapshot
 from strandline.engine.core.pools import PoolState
 
 _COLUMNS = ("stage", "in", "out", "waiting", "running", "oldest", "tasks/s", "busy", "workers")
-_EXPENDABLE = ("oldest", "in", "tasks/s", "busy", "running", "workers")
+_EXPENDABLE = ("in", "tasks/s", "busy", "running", "workers", "oldest")
 _GAP = 2
 _LEAST_NAME = 8
+_LONGEST_NAME = 24  # for which columns are left out
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +59,8 @@ class StageTable:
     def _measure(self, shown: Sequence[int]) -> int:
         rows = [self.columns, *(cells for cells, _ in self.rows)]
         widths = [max(len(cells[index]) for cells in rows) for index in shown]
+        if 0 in shown:  # the end of a long name says less than a column
+            widths[shown.index(0)] = min(widths[shown.index(0)], _LONGEST_NAME)
         return sum(widths) + _GAP * (len(widths) - 1)
 
 

@@ -38,7 +38,7 @@ _COLUMNS = (
     "failed",
     "lost",
 )
-_EXPENDABLE = ("oldest", "in", "lost", "tasks/s", "out", "running", "busy")
+_EXPENDABLE = ("in", "lost", "tasks/s", "out", "running", "busy", "oldest")
 _ALARMING = ("failed", "quarantined")
 
 

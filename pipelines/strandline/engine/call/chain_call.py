@@ -36,6 +36,9 @@ class ChainCall:
         now: seconds from any fixed point.
         dumps: pickles what stages hand on and may change.
         joins_below: a stage behind these joins groups, and wants to know which slots are filtered.
+
+    Attributes:
+        link: the number of the stage that is at work, read by another thread where that takes long.
     """
 
     def __init__(
@@ -52,6 +55,7 @@ class ChainCall:
         self._now = now
         self._pack = partial(pack_sharing, dumps=dumps)
         self._joins_below = joins_below
+        self.link = 0
         self._seconds: dict[int, float] = {}  # that a task takes, by stage
         last = len(plans) - 1
         writes = plans[last].shape is Shape.SINK
@@ -73,7 +77,7 @@ class ChainCall:
             link: the number of that stage.
             is_alone: of that stage only, so that a death says which one it was.
         """
-        begun = self._now()
+        begun, self.link = self._now(), link
         for part in self._calls[link].stream(tasks, unreadable, handed):
             if len(self._calls) == 1:
                 yield part
@@ -85,7 +89,7 @@ class ChainCall:
                 self._go_on(draft, begun)
             draft.give_back()
             yield CallPart(draft.data, draft.close(), opened)
-            begun = self._now()
+            begun, self.link = self._now(), link
 
     def leave(self, token: bytes) -> None:
         """Have the answer to a task go on no more; see `StageCall.leave`."""
@@ -129,6 +133,7 @@ class ChainCall:
         tasks, unreadable = self._hand_over(self._plans[link - 1].name, chunk, draft)
         if not tasks and not unreadable:
             return
+        self.link = link
         data, receipt = self._calls[link].run(tasks, unreadable)
         seconds = receipt.counts.seconds / max(1, receipt.counts.tasks_in)
         known = self._seconds.get(link, seconds)

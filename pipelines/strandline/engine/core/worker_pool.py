@@ -18,6 +18,8 @@ from strandline.engine.core.pools import FIRST_CALL, PoolState
 from strandline.plan.pipeline import StagePlan
 from strandline.plan.receipt import StageCounts
 
+LONG_SECONDS = 5.0  # of a call, from which it is shown in which stage of a chain it is
+
 
 @dataclass(slots=True, eq=False)
 class Worker:
@@ -32,6 +34,7 @@ class Worker:
         is_draining: it takes no new calls, and ends when it has none.
         next_number: of its next call.
         begun, ready_since, busy_since: by the clock; the last one of the call that it works on.
+        located: a call by its number, and the number of the stage of the chain that it is in.
     """
 
     stage: int
@@ -47,6 +50,19 @@ class Worker:
     next_number: int = FIRST_CALL
     ready_since: float = 0.0
     busy_since: float = 0.0
+    located: tuple[int, int] = (0, 0)
+
+    @property
+    def link(self) -> int:
+        """The number of the stage of its chain that it is in: where that is not known, begins."""
+        if self.current is None:
+            return 0
+        number, link = self.located
+        return link if number == self.current.number else self.current.entry[0]
+
+    def is_long(self, now: float) -> bool:
+        """Return whether what it works on takes long already."""
+        return self.is_working and now - self.busy_since >= LONG_SECONDS
 
     @property
     def has_suspects(self) -> bool:
@@ -62,6 +78,11 @@ class Worker:
     def is_working(self) -> bool:
         """Return whether somebody waits for what it works on."""
         return self.current is not None and not self.current.is_paused
+
+    @property
+    def is_idle(self) -> bool:
+        """Return whether it could take a call at once."""
+        return self.is_ready and not self.is_draining and not self.calls
 
     @property
     def sources(self) -> set[bytes]:
@@ -303,6 +324,28 @@ class Pool:
     def takers(self) -> int:
         """Workers that queues are sized for; as many as it has at least, before they are there."""
         return max(self.staying, self.plan.min_workers)
+
+    def time_links(self, now: float) -> list[tuple[float, float]]:
+        """Return of each stage the seconds of calls in it, of all and of the longest."""
+        times = [(0.0, 0.0)] * len(self.chain.stages)
+        for worker in self.workers:
+            if worker.is_ready and worker.is_working:
+                total, oldest = times[worker.link]
+                seconds = now - worker.busy_since
+                times[worker.link] = total + seconds, max(oldest, seconds)
+        return times
+
+    def list_held_up(self, now: float) -> list[Call]:
+        """Return calls that wait behind one that takes long, while another worker has nothing."""
+        if not any(worker.is_idle for worker in self.workers):
+            return []
+        return [
+            call
+            for worker in self.workers
+            if worker.is_long(now)
+            for call in list(worker.calls.values())[1:]
+            if not call.is_paused
+        ]
 
     def look(self, now: float) -> PoolState:
         """Return how it stands."""

@@ -28,11 +28,12 @@ from strandline.engine.ray.driver import POLL_SECONDS, DrivenEngine, Driver, Dri
 from strandline.engine.ray.losses import DEATHS_PER_TASK, LOSSES, Losses, OverdueError, is_of_node
 from strandline.engine.ray.pool import RayData, RayPools
 from strandline.engine.ray.scaler import Scaler, find_nodes, list_nodes
+from strandline.engine.ray.worker import LinkWatch
 
 LISTING_SECONDS = 0.05
 LEAVE_SECONDS = 0.1  # from one look at nodes that are going to the next
 # What is told once for all stages of a chain: under the first one.
-_OF_FIRST = dict.fromkeys(("started", "lost", "recycled", "deaths", "under_way", "oldest"), 0)
+_OF_FIRST = dict.fromkeys(("started", "lost", "recycled", "deaths"), 0)
 
 
 class _RayDriver(Driver):
@@ -57,6 +58,7 @@ class _RayDriver(Driver):
         self._evacuation = Evacuation(self._flow, self._pools.list_calls, RayData(self._here))
         self._pending: Mapping[str, int] = {}
         self._leave_due = self._learn_due = 0.0
+        self._link_watch = LinkWatch(control.now)
 
     def _cut(self, given: DriverInputs) -> list[Chain]:
         # A sink that writes to a folder of this node must not keep all else on it.
@@ -100,10 +102,13 @@ class _RayDriver(Driver):
         self._pools.stop()
 
     def _count_pools(self) -> Sequence[PoolState]:
+        now = self._control.now()
         return [
-            pool if not link else pool._replace(**_OF_FIRST)
-            for chain, pool in zip(self.chains, self._pools.look(), strict=True)
-            for link in range(len(chain.stages))
+            (pool if not link else pool._replace(**_OF_FIRST))._replace(
+                under_way=under_way, oldest=oldest
+            )
+            for number, pool in enumerate(self._pools.look())
+            for link, (under_way, oldest) in enumerate(self._pools[number].time_links(now))
         ]
 
     def _has_losses(self) -> bool:
@@ -249,6 +254,12 @@ class _RayDriver(Driver):
             self._counting = self._ledger.count_finished()
         for worker, words in self._pools.list_overdue():
             self._lose(worker, OverdueError(words))
+        self._link_watch.look(
+            worker for worker in self._pools.list_workers() if self.chains[worker.stage].stages[1:]
+        )
+        for stage in range(len(self._pools)):
+            for call in self._pools[stage].list_held_up(self._control.now()):
+                self._take_back(call)  # the idle worker gets it
 
     def _take_notices(self) -> None:
         notices, now = self._control.read_notices(), self._control.now()

@@ -189,10 +189,12 @@ class Losses:
         name = name_loss(death.cause, is_of_node=is_of_node(error))
         self.work.lose_call(name, seconds, worker.node)
         again = f" ({seconds:.0f} s of work)" if seconds >= 1 else ""
+        is_located = worker.located[0] == (worker.current.number if worker.current else None)
+        where = self._name(stage, worker.link) if is_located else pool.plan.name
         calls = self._pools.remove(worker)
         self.anything_died = True
         self._control.incidents.append(
-            f"a worker of {pool.plan.name!r} {_FATES.get(death.cause, 'was lost')}, "
+            f"a worker of {where!r} {_FATES.get(death.cause, 'was lost')}, "
             f"{sum(len(call.batch) for call in calls)} tasks are queued again{again}: {why}"
         )
         # Newest first, so that the oldest ends up first in line. Each may have ended the worker:

@@ -287,8 +287,9 @@ class RayPools:
         """Forget a call that has ended."""
         call = (self.paused if reference in self.paused else self.calls).pop(reference)
         worker = call.worker
+        if worker.current is call:  # else what it works on goes on
+            worker.busy_since = self._now()
         del worker.calls[reference]
-        worker.busy_since = self._now()
         if call.is_shown and self._inflight:
             self._inflight.settle(call.sources)
         self._end_drained(worker)

@@ -9,13 +9,15 @@ from __future__ import annotations
 import gc
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import ray
 from ray import cloudpickle
+from ray.exceptions import RayError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from strandline.engine.call.chain_call import ChainCall
@@ -34,6 +36,7 @@ from strandline.engine.call.wire import (
 from strandline.engine.call.worker_loop import Answers, WorkerLoop
 from strandline.engine.core.chains import Chain, Entry
 from strandline.engine.core.pools import CALLS_PER_WORKER
+from strandline.engine.core.worker_pool import LONG_SECONDS, Call, Worker
 from strandline.plan.pipeline import StagePlan
 from strandline.plan.stage import Shape
 from strandline.plan.task import Task
@@ -129,6 +132,11 @@ class StageWorker:
         return self._take(number, self._open.pop(number))
 
     @ray.method(concurrency_group=CONTROL)  # type: ignore[untyped-decorator]
+    def find_link(self) -> int:
+        """Return the number of the stage, in its chain, that is at work."""
+        return 0 if self._call is None else self._call.link
+
+    @ray.method(concurrency_group=CONTROL)  # type: ignore[untyped-decorator]
     def skip(self, number: int) -> None:
         """Skip the call of that number, which will never come: what it needs is lost."""
         self._loop.skip(number)
@@ -168,6 +176,44 @@ class StageWorker:
             self._open[number] = answers
         opened = part.opened and list(part.opened)
         return pack_pages(packed), [*pack_receipt(receipt), opened, word]
+
+
+class LinkWatch:
+    """Learns which stage of a chain a worker is in that takes long for a call.
+
+    Only such a worker is asked, now and then. One that hangs and keeps the interpreter does not
+    answer; its call is taken to be in the stage in which it began.
+
+    Args:
+        now: seconds from any fixed point.
+    """
+
+    def __init__(self, now: Callable[[], float]) -> None:
+        self._now = now
+        self._asked: dict[Any, tuple[Worker, Call]] = {}
+        self._due = 0.0
+
+    def look(self, workers: Iterable[Worker]) -> None:
+        """Note what was answered, and ask those of the workers, of chains, that take long."""
+        self._take_answers()
+        now = self._now()
+        if now < self._due:
+            return
+        self._due = now + LONG_SECONDS
+        silent = {worker for worker, _ in self._asked.values()}
+        for worker in workers:
+            if worker.current and worker not in silent and worker.is_long(now):
+                self._asked[worker.actor.find_link.remote()] = (worker, worker.current)
+
+    def _take_answers(self) -> None:
+        waiting = list(self._asked)
+        if not waiting:
+            return
+        answered, _ = ray.wait(waiting, num_returns=len(waiting), timeout=0)
+        for reference in answered:
+            worker, call = self._asked.pop(reference)
+            with suppress(RayError):  # it has died, which its call tells
+                worker.located = (call.number, ray.get(reference))
 
 
 # One for all workers: Ray spells a class anew, 33 ms in the driver, for each that `remote` makes.

@@ -1,0 +1,50 @@
+"""A call that takes long: in which stage of its chain it is shown, and what waits behind it."""
+
+from __future__ import annotations
+
+from strandline.engine.call.slots import Slot
+from strandline.engine.core.chains import Chain
+from strandline.engine.core.worker_pool import LONG_SECONDS, Call, Pool, Worker
+from strandline.plan.pipeline import StagePlan
+from strandline.plan.stage import Stage
+
+NOW = 100.0
+
+
+def make_pool(*busy: tuple[int, float]) -> Pool:
+    """A pool of a chain of three, with workers that have so many calls, since so many seconds."""
+    stages = tuple(StagePlan(name, name, Stage()) for name in ("read", "work", "write"))
+    pool = Pool(Chain(0, stages))
+    for count, seconds in busy:
+        worker = Worker(0, "actor", is_ready=True, busy_since=NOW - seconds)
+        for number in range(1, count + 1):
+            slot = Slot(b"s" * 16, "key", b"t" * 16, None, None, number)
+            worker.calls[number] = Call(0, worker, [slot], None, number)
+        pool.workers.append(worker)
+    return pool
+
+
+def test_a_call_is_shown_in_the_stage_that_it_is_in() -> None:
+    pool = make_pool((1, 30.0), (1, 10.0), (0, 0.0))
+    assert pool.time_links(NOW) == [(40.0, 30.0), (0.0, 0.0), (0.0, 0.0)]
+
+    pool.workers[0].located = (1, 2)
+    assert pool.time_links(NOW) == [(10.0, 10.0), (0.0, 0.0), (30.0, 30.0)]
+
+    pool.workers[0].located = (7, 2)  # a call that is over
+    assert pool.time_links(NOW) == [(40.0, 30.0), (0.0, 0.0), (0.0, 0.0)]
+
+
+def test_what_waits_behind_a_long_call_is_held_up_only_where_another_worker_is_idle() -> None:
+    alone = make_pool((2, LONG_SECONDS))
+    assert alone.list_held_up(NOW) == []
+
+    beside = make_pool((2, LONG_SECONDS), (0, 0.0))
+    assert [call.number for call in beside.list_held_up(NOW)] == [2]
+
+    short = make_pool((2, LONG_SECONDS - 1), (0, 0.0))
+    assert short.list_held_up(NOW) == []
+
+    draining = make_pool((2, LONG_SECONDS), (0, 0.0))
+    draining.workers[1].is_draining = True
+    assert draining.list_held_up(NOW) == []
