@@ -123,7 +123,7 @@ def test_a_suspended_pipeline_says_so_and_later_what_it_waits_for(
 ) -> None:
     cluster.finish(1)
     waiting = cluster.status.state
-    assert "retry at" in waiting
+    assert waiting.startswith("retry 1 of ")
     cluster.edit(suspend=True)
     cluster.settle()
     assert (cluster.status.phase, cluster.status.state) == (PipelinePhase.SUSPENDED, SUSPENDED)

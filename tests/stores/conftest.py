@@ -1,5 +1,5 @@
 """Fixtures of this folder, from a module that mypy can name."""
 
-from store_fixtures import cloud, store
+from store_fixtures import cloud, fresh_file_systems, store
 
-__all__ = ["cloud", "store"]
+__all__ = ["cloud", "fresh_file_systems", "store"]

@@ -4,12 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import adlfs
+import gcsfs
 import pytest
+import s3fs
 
 from cloud_servers import serve_azure, serve_google
 from store_server import Store, require_server, serve
 
 CLOUDS = ("s3", "gs", "abfs")
+
+
+@pytest.fixture(autouse=True)
+def fresh_file_systems() -> None:
+    """Open stores anew: this process may know a server of other tests, which has ended."""
+    for kind in (s3fs.S3FileSystem, gcsfs.GCSFileSystem, adlfs.AzureBlobFileSystem):
+        kind.clear_instance_cache()
 
 
 @pytest.fixture(scope="session")
