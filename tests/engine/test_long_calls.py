@@ -1,10 +1,10 @@
-"""A call that takes long: in which stage of its chain it is shown, and what waits behind it."""
+"""A call that takes long: in which stage of its chain it is shown."""
 
 from __future__ import annotations
 
 from strandline.engine.call.slots import Slot
 from strandline.engine.core.chains import Chain
-from strandline.engine.core.worker_pool import LONG_SECONDS, Call, Pool, Worker
+from strandline.engine.core.worker_pool import Call, Pool, Worker
 from strandline.plan.pipeline import StagePlan
 from strandline.plan.stage import Stage
 
@@ -33,18 +33,3 @@ def test_a_call_is_shown_in_the_stage_that_it_is_in() -> None:
 
     pool.workers[0].located = (7, 2)  # a call that is over
     assert pool.time_links(NOW) == [(40.0, 30.0), (0.0, 0.0), (0.0, 0.0)]
-
-
-def test_what_waits_behind_a_long_call_is_held_up_only_where_another_worker_is_idle() -> None:
-    alone = make_pool((2, LONG_SECONDS))
-    assert alone.list_held_up(NOW) == []
-
-    beside = make_pool((2, LONG_SECONDS), (0, 0.0))
-    assert [call.number for call in beside.list_held_up(NOW)] == [2]
-
-    short = make_pool((2, LONG_SECONDS - 1), (0, 0.0))
-    assert short.list_held_up(NOW) == []
-
-    draining = make_pool((2, LONG_SECONDS), (0, 0.0))
-    draining.workers[1].is_draining = True
-    assert draining.list_held_up(NOW) == []

@@ -80,11 +80,6 @@ class Worker:
         return self.current is not None and not self.current.is_paused
 
     @property
-    def is_idle(self) -> bool:
-        """Return whether it could take a call at once."""
-        return self.is_ready and not self.is_draining and not self.calls
-
-    @property
     def sources(self) -> set[bytes]:
         """Those that are with it."""
         return {source for call in self.calls.values() for source in call.sources}
@@ -334,18 +329,6 @@ class Pool:
                 seconds = now - worker.busy_since
                 times[worker.link] = total + seconds, max(oldest, seconds)
         return times
-
-    def list_held_up(self, now: float) -> list[Call]:
-        """Return calls that wait behind one that takes long, while another worker has nothing."""
-        if not any(worker.is_idle for worker in self.workers):
-            return []
-        return [
-            call
-            for worker in self.workers
-            if worker.is_long(now)
-            for call in list(worker.calls.values())[1:]
-            if not call.is_paused
-        ]
 
     def look(self, now: float) -> PoolState:
         """Return how it stands."""

@@ -257,14 +257,6 @@ class _RayDriver(Driver):
         self._link_watch.look(
             worker for worker in self._pools.list_workers() if self.chains[worker.stage].stages[1:]
         )
-        if not self._flow.is_stopped:  # then nothing is handed out any more
-            self._relieve()
-
-    def _relieve(self) -> None:
-        """Queue again what waits behind a call that takes long, for a worker that has nothing."""
-        for stage in range(len(self._pools)):
-            for call in self._pools[stage].list_held_up(self._control.now()):
-                self._take_back(call)
 
     def _take_notices(self) -> None:
         notices, now = self._control.read_notices(), self._control.now()
