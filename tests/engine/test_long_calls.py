@@ -24,12 +24,28 @@ def make_pool(*busy: tuple[int, float]) -> Pool:
     return pool
 
 
+def times_of(pool: Pool) -> list[tuple[float, float]]:
+    return [(state.under_way, state.oldest) for state in pool.look_apart(NOW)]
+
+
 def test_a_call_is_shown_in_the_stage_that_it_is_in() -> None:
     pool = make_pool((1, 30.0), (1, 10.0), (0, 0.0))
-    assert pool.time_links(NOW) == [(40.0, 30.0), (0.0, 0.0), (0.0, 0.0)]
+    assert times_of(pool) == [(40.0, 30.0), (0.0, 0.0), (0.0, 0.0)]
 
     pool.workers[0].located = (1, 2)
-    assert pool.time_links(NOW) == [(10.0, 10.0), (0.0, 0.0), (30.0, 30.0)]
+    assert times_of(pool) == [(10.0, 10.0), (0.0, 0.0), (30.0, 30.0)]
+    assert (pool.look(NOW).under_way, pool.look(NOW).oldest) == (40.0, 30.0)
 
     pool.workers[0].located = (7, 2)  # a call that is over
-    assert pool.time_links(NOW) == [(40.0, 30.0), (0.0, 0.0), (0.0, 0.0)]
+    assert times_of(pool) == [(40.0, 30.0), (0.0, 0.0), (0.0, 0.0)]
+
+
+def test_what_is_of_workers_is_told_once_for_a_chain() -> None:
+    pool = make_pool((1, 30.0), (0, 0.0))
+    pool.started, pool.lost = 5, 3
+    states = pool.look_apart(NOW)
+    assert [(each.started, each.lost, each.workers) for each in states] == [
+        (5, 3, 2),
+        (0, 0, 2),
+        (0, 0, 2),
+    ]

@@ -16,8 +16,14 @@ CLOUDS = ("s3", "gs", "abfs")
 
 
 @pytest.fixture(autouse=True)
-def fresh_file_systems() -> None:
+def fresh_file_systems() -> Iterator[None]:
     """Open stores anew: this process may know a server of other tests, which has ended."""
+    _forget()
+    yield
+    _forget()
+
+
+def _forget() -> None:
     for kind in (s3fs.S3FileSystem, gcsfs.GCSFileSystem, adlfs.AzureBlobFileSystem):
         kind.clear_instance_cache()
 

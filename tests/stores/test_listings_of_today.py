@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
@@ -16,16 +15,13 @@ from strandline.stages import JsonlFiles, JsonlSink, ReadJsonl
 
 
 @pytest.fixture
-def bucket(
-    cloud: Store, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[str]:
+def bucket(cloud: Store, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """A folder of a bucket for each test, `bucket/folder`; this process has the store's keys."""
     for name, value in cloud.variables.items():
         monkeypatch.setenv(name, value)
     name = f"today-{blake2b(request.node.name.encode()).hexdigest()[:12]}"  # it has brackets
     cloud.open().mkdir(name)
-    yield f"{name}/below"
-    type(cloud.open()).clear_instance_cache()
+    return f"{name}/below"
 
 
 def put(store: Store, path: str, *numbers: int) -> None:

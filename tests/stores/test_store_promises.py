@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -31,11 +30,9 @@ def filled(cloud: Store) -> Store:
 
 
 @pytest.fixture(autouse=True)
-def _keys(filled: Store, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def _keys(filled: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in filled.variables.items():
         monkeypatch.setenv(name, value)
-    yield
-    type(filled.open()).clear_instance_cache()
 
 
 def find_version(url: str) -> str:

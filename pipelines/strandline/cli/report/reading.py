@@ -132,7 +132,7 @@ def _read_ledger(folder: PipelineFolder) -> RunLedger | None:
         return None
     with looking(folder) as store:
         counts = store.count()
-        failures, failed_in, failed_by, groups = _read_failures(store)
+        failures, failed_in, failed_by, failures_by_kind = _read_failures(store)
         marks, inflight_of = _read_marks(store)
         progress = store.read_meta("progress") or {}
         quarantine, quarantine_by_kind = _read_quarantine(store)
@@ -143,7 +143,7 @@ def _read_ledger(folder: PipelineFolder) -> RunLedger | None:
             finished_by={progress["attempt"]: progress["finished"]} if progress else {},
             failed_in=failed_in,
             failed_by=failed_by,
-            failures_by_kind=Kinds(groups.list_groups(), groups.others),
+            failures_by_kind=failures_by_kind,
             quarantine_by_kind=quarantine_by_kind,
             inflight_of=inflight_of,
             failures=failures,
@@ -154,7 +154,7 @@ def _read_ledger(folder: PipelineFolder) -> RunLedger | None:
 
 def _read_failures(
     store: Store,
-) -> tuple[Cut[FailureRecord], Mapping[str, int], Mapping[int, int], FailureGroups]:
+) -> tuple[Cut[FailureRecord], Mapping[str, int], Mapping[int, int], Kinds]:
     """Return the first failures, how many each stage and each attempt has, and their kinds."""
     kept: list[FailureRecord] = []
     failed_in: Counter[str] = Counter()
@@ -167,7 +167,8 @@ def _read_failures(
         if len(kept) < FAILURES:
             kept.append(entry)
     failures = Cut(tuple(kept), failed_in.total())
-    return failures, dict(failed_in.most_common()), failed_by, groups
+    kinds = Kinds(groups.list_groups(), groups.others)
+    return failures, dict(failed_in.most_common()), failed_by, kinds
 
 
 def _read_quarantine(store: Store) -> tuple[Cut[Quarantined], Kinds]:

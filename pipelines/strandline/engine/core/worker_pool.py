@@ -19,6 +19,8 @@ from strandline.plan.pipeline import StagePlan
 from strandline.plan.receipt import StageCounts
 
 LONG_SECONDS = 5.0  # of a call, from which it is shown in which stage of a chain it is
+# What is told once for all stages of a chain: under the first one.
+_OF_FIRST = dict.fromkeys(("started", "lost", "recycled", "deaths"), 0)
 
 
 @dataclass(slots=True, eq=False)
@@ -53,12 +55,10 @@ class Worker:
     located: tuple[int, int] = (0, 0)
 
     @property
-    def link(self) -> int:
-        """The number of the stage of its chain that it is in: where that is not known, begins."""
-        if self.current is None:
-            return 0
+    def link(self) -> int | None:
+        """The number of the stage of its chain that its call is in; None where it was not asked."""
         number, link = self.located
-        return link if number == self.current.number else self.current.entry[0]
+        return link if self.current is not None and number == self.current.number else None
 
     def is_long(self, now: float) -> bool:
         """Return whether what it works on takes long already."""
@@ -320,19 +320,31 @@ class Pool:
         """Workers that queues are sized for; as many as it has at least, before they are there."""
         return max(self.staying, self.plan.min_workers)
 
-    def time_links(self, now: float) -> list[tuple[float, float]]:
+    def look_apart(self, now: float) -> list[PoolState]:
+        """Return how it stands by the stages of its chain, each with the calls that are in it."""
+        whole = self.look(now)
+        rest = whole._replace(**_OF_FIRST)
+        return [
+            (rest if link else whole)._replace(under_way=total, oldest=oldest)
+            for link, (total, oldest) in enumerate(self._time_calls(now))
+        ]
+
+    def _time_calls(self, now: float) -> list[tuple[float, float]]:
         """Return of each stage the seconds of calls in it, of all and of the longest."""
         times = [(0.0, 0.0)] * len(self.chain.stages)
         for worker in self.workers:
-            if worker.is_ready and worker.is_working:
-                total, oldest = times[worker.link]
+            call = worker.current
+            if worker.is_ready and worker.is_working and call is not None:
+                link = call.entry[0] if worker.link is None else worker.link
+                total, oldest = times[link]
                 seconds = now - worker.busy_since
-                times[worker.link] = total + seconds, max(oldest, seconds)
+                times[link] = total + seconds, max(oldest, seconds)
         return times
 
     def look(self, now: float) -> PoolState:
         """Return how it stands."""
         ready = [worker for worker in self.workers if worker.is_ready]
+        times = self._time_calls(now)
         return PoolState(
             workers=len(self.workers),
             ready=sum(not worker.is_draining for worker in ready),
@@ -342,8 +354,6 @@ class Pool:
             recycled=self.recycled,
             deaths=self.streak.causes,
             seconds=self.past + sum(now - worker.ready_since for worker in ready),
-            under_way=sum(now - worker.busy_since for worker in ready if worker.is_working),
-            oldest=max(
-                (now - worker.busy_since for worker in ready if worker.is_working), default=0.0
-            ),
+            under_way=sum(total for total, _ in times),
+            oldest=max(oldest for _, oldest in times),
         )

@@ -32,8 +32,6 @@ from strandline.engine.ray.worker import LinkWatch
 
 LISTING_SECONDS = 0.05
 LEAVE_SECONDS = 0.1  # from one look at nodes that are going to the next
-# What is told once for all stages of a chain: under the first one.
-_OF_FIRST = dict.fromkeys(("started", "lost", "recycled", "deaths"), 0)
 
 
 class _RayDriver(Driver):
@@ -103,13 +101,8 @@ class _RayDriver(Driver):
 
     def _count_pools(self) -> Sequence[PoolState]:
         now = self._control.now()
-        return [
-            (pool if not link else pool._replace(**_OF_FIRST))._replace(
-                under_way=under_way, oldest=oldest
-            )
-            for number, pool in enumerate(self._pools.look())
-            for link, (under_way, oldest) in enumerate(self._pools[number].time_links(now))
-        ]
+        pools = map(self._pools.__getitem__, range(len(self._pools)))
+        return [state for pool in pools for state in pool.look_apart(now)]
 
     def _has_losses(self) -> bool:
         # Of a call that is left before its end it may be known what became of its children only.

@@ -189,8 +189,7 @@ class Losses:
         name = name_loss(death.cause, is_of_node=is_of_node(error))
         self.work.lose_call(name, seconds, worker.node)
         again = f" ({seconds:.0f} s of work)" if seconds >= 1 else ""
-        is_located = worker.located[0] == (worker.current.number if worker.current else None)
-        where = self._name(stage, worker.link) if is_located else pool.plan.name
+        where = pool.plan.name if worker.link is None else self._name(stage, worker.link)
         calls = self._pools.remove(worker)
         self.anything_died = True
         self._control.incidents.append(
