@@ -54,6 +54,20 @@ def test_what_it_has_not_begun_and_does_not_fit_is_taken_back(
     assert not leaving.killed
 
 
+def test_what_is_taken_back_leaves_the_clock_of_what_is_worked_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """By which it is known when that ends; what ends itself starts the clock of the next."""
+    leaving = Leaving(2, monkeypatch)
+    leaving.worker.busy_since = -7.0
+    leaving.leave(12.0)  # the first ends in three seconds, the second would ten later
+    assert leaving.skipped == [1]
+    assert leaving.worker.busy_since == -7.0
+
+    leaving.driver._pools.drop_call(0)
+    assert leaving.worker.busy_since == 0.0
+
+
 def test_one_without_calls_ends_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     leaving = Leaving(0, monkeypatch)
     assert leaving.leave(30.0) == 0
