@@ -1,7 +1,7 @@
 """The ledger's bytes: an LMDB environment, read through the memory map, written in transactions.
 
 It keeps states and gives them back. When a source counts as finished is the tally's to say, in
-which order things become durable the keeper's. The only room that imports lmdb.
+which order things become durable the keeper's. Only this room imports lmdb.
 """
 
 from __future__ import annotations
