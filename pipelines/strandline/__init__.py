@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from strandline.plan.task import FailedTask, NoneTask, Task
     from strandline.python.outcome import Outcome
     from strandline.python.pipeline import Pipeline, work
+    from strandline.storage.outputs.manifest import list_outputs
     from strandline_api.outcome.exit_codes import ExitCode
     from strandline_api.spec.policy import Checkpoint, Quarantine
 
@@ -54,6 +55,7 @@ __all__ = [
     "StatefulFilter",
     "Task",
     "__version__",
+    "list_outputs",
     "register",
     "work",
 ]
@@ -76,6 +78,7 @@ _ROOMS = {
     "Stage": "strandline.plan.stage",
     "StatefulFilter": "strandline.plan.stage",
     "Task": "strandline.plan.task",
+    "list_outputs": "strandline.storage.outputs.manifest",
     "register": "strandline.plan.registry",
     "work": "strandline.python.pipeline",
 }

@@ -18,7 +18,7 @@ from click.testing import Result
 
 from strandline.plan.task import Task
 from strandline.stages.dedup.sketch_texts import SketchTexts
-from strandline.storage.outputs.outputs import OWNER
+from strandline.storage.outputs.outputs import NO_OUTPUTS
 
 Call = Callable[..., Result]
 
@@ -121,7 +121,7 @@ class Project:
         return {
             str(path.relative_to(root)): path.read_bytes()
             for path in root.rglob("*")
-            if path.is_file() and path.name != OWNER
+            if path.is_file() and path.name not in NO_OUTPUTS
         }
 
 

@@ -23,7 +23,13 @@ from strandline.ledger.store.store import Store
 from strandline.ledger.verification import verify
 from strandline.run.history.records import read_chain
 from strandline.storage.layout import PipelineFolder
-from strandline.storage.outputs.outputs import OWNER, TEMPORARY, LocalOutputs, OutputStore
+from strandline.storage.outputs.outputs import (
+    NO_OUTPUTS,
+    OWNER,
+    TEMPORARY,
+    LocalOutputs,
+    OutputStore,
+)
 from strandline.storage.volume.latest import find_target, resolve
 from strandline.storage.volume.published import list_publication_ids
 from warm_driver import WarmDrivers
@@ -176,7 +182,7 @@ class Job:
         return {
             str(path.relative_to(root)): blake2b(path.read_bytes(), digest_size=16).hexdigest()
             for path in root.rglob("*")
-            if path.is_file() and path.name != OWNER
+            if path.is_file() and path.name not in NO_OUTPUTS
         }
 
     def read_artifacts(self, volume: Path) -> dict[str, bytes]:

@@ -30,7 +30,7 @@ from strandline.run.attempt.outcome import AttemptResult
 from strandline.run.manifest.manifest import read_manifest
 from strandline.storage.errors import VolumeError
 from strandline.storage.layout import PipelineFolder
-from strandline.storage.outputs.outputs import OWNER
+from strandline.storage.outputs.outputs import NO_OUTPUTS
 from strandline_api.outcome.exit_codes import ExitCode
 
 EXAMPLES = Path(__file__).parents[2] / "pipelines" / "examples"
@@ -59,7 +59,7 @@ def read_outputs(root: Path) -> dict[str, bytes]:
     return {
         str(path.relative_to(root)): path.read_bytes()
         for path in root.rglob("*")
-        if path.is_file() and path.name != OWNER
+        if path.is_file() and path.name not in NO_OUTPUTS
     }
 
 

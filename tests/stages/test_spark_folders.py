@@ -16,7 +16,7 @@ from strandline.stages.sources.parquet_source import ParquetRowGroups
 
 DATA = ("part-0.parquet", "year=2024/part-1.parquet", "year=2025/lang=en/part-2.parquet")
 MARKERS = (
-    *("_SUCCESS", "_metadata", "_common_metadata", "_committed_12", "_started_12"),
+    *("_SUCCESS", "_manifest", "_metadata", "_common_metadata", "_committed_12", "_started_12"),
     *(".part-0.parquet.crc", "year=2024/.part-1.parquet.crc", "._SUCCESS.crc"),
 )
 IN_FOLDERS = ("_temporary/0/part-9.parquet", "year=2024/_temporary/0/_SUCCESS")

@@ -14,7 +14,7 @@ import yaml
 from store_server import Store as Server
 from strandline.ledger.store.store import Store
 from strandline.storage.layout import PipelineFolder
-from strandline.storage.outputs.outputs import OWNER
+from strandline.storage.outputs.outputs import NO_OUTPUTS
 
 COUNT = 12
 NAME = "lines"
@@ -80,7 +80,7 @@ class StoreRuns:
         return {
             path.removeprefix(root): self.files.cat_file(path)
             for path in self.files.find(root)
-            if not path.endswith(OWNER)
+            if path.rpartition("/")[2] not in NO_OUTPUTS
         }
 
     def read_finished(self, volume: Path) -> set[str]:

@@ -6,14 +6,21 @@ and whether two spellings are one, has been found out before: here are absolute 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from strandline.ledger.entries import Change, SourceRecord
+from strandline.ledger.entries import LISTED, Change, SourceRecord
 from strandline.ledger.store.store import Store
 from strandline.plan.fingerprint import Fingerprint, describe_difference
 from strandline.storage import faults
-from strandline.storage.outputs.outputs import OWNER, OutputStore, name_shared
+from strandline.storage.outputs.manifest import ListedOutput, write_manifest
+from strandline.storage.outputs.outputs import (
+    MANIFEST,
+    OWNER,
+    OutputStore,
+    name_output,
+    name_shared,
+)
 
 
 def name_kept(record: SourceRecord) -> set[str]:
@@ -71,6 +78,45 @@ def sweep_shared(
         faults.reach("commit.cleaned")
         work()
     return len(extra)
+
+
+def publish_list(store: Store, location: str, attempt: int) -> list[str]:
+    """Write beside the outputs which of them count, unless the list there still holds.
+
+    Args:
+        location: where they are.
+
+    Returns:
+        Why it was not written, a sentence; the former list stays.
+
+    Raises:
+        LeaseLostError: another attempt has the ledger.
+        VolumeError: the place can't be written to; the former list stays.
+    """
+    if store.read_meta(LISTED) is not None:
+        return []
+    # A reader of such a file would count rows of what is not finished.
+    partial = sum(facts.live != facts.rows for _, facts in store.list_shared())
+    if partial:
+        return [f"{MANIFEST} is not of now: {partial} shared files have rows that are nobody's"]
+    store.require_lease()
+    size, digest = write_manifest(location, list_out(store))
+    facts = {"attempt": attempt, "size": size, "digest": digest.hex()}
+    store.write(Change(meta={LISTED: facts}))
+    return []
+
+
+def list_out(store: Store) -> Iterator[ListedOutput]:
+    """Yield every file that a record names."""
+    for source, _, record in store.list_records():
+        for output in record.outputs:
+            if output.part is None:
+                yield ListedOutput(name_output(source, output), output.size, output.rows)
+    for file, facts in store.list_shared():
+        rows = facts.live
+        for suffix, size, _ in facts.list_files():
+            yield ListedOutput(name_shared(file, suffix), size, rows)
+            rows = 0  # what lies beside the first has none of its own
 
 
 META = "outputs"

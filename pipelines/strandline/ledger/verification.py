@@ -7,10 +7,11 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from strandline.ledger.entries import Mark, SharedFile
+from strandline.ledger.entries import LISTED, Mark, SharedFile
 from strandline.ledger.store.store import Store
 from strandline.plan.receipt import Output, SharedPart
 from strandline.storage.outputs.outputs import (
+    MANIFEST,
     SHARED,
     TEMPORARY,
     OutputStore,
@@ -83,12 +84,14 @@ class _Fault(NamedTuple):
         source: whose own output it is.
         shared: the shared file that is missing or hurt.
         name: of a file that no record names.
+        is_of_list: it is the list of the files that count.
     """
 
     problem: str
     source: bytes | None = None
     shared: bytes | None = None
     name: str = ""
+    is_of_list: bool = False
 
 
 def _find_faults(
@@ -119,6 +122,7 @@ def _find_faults(
             fault = _check(name, written, found.pop(name, None), outputs, reads_bytes=reads_bytes)
             if fault:
                 yield _Fault(f"{fault}: {name}", shared=file)
+    yield from _check_list(store, outputs)
     unjudged = unfinished | {name_source_folder(source) for source in store.list_untidy()}
     yield from _find_extra(found, unjudged, is_settled=not unfinished)
 
@@ -131,12 +135,14 @@ class Damage(NamedTuple):
         untidy: finished sources that have files beside their own, which the next attempt removes.
         orphans: sources that the ledger does not know, whose files nobody names.
         foreign: files that no run has written.
+        is_list_hurt: the list of the files that count is missing or hurt.
     """
 
     again: dict[bytes, Mark]
     untidy: set[bytes]
     orphans: set[bytes]
     foreign: list[str]
+    is_list_hurt: bool = False
 
 
 def find_damage(store: Store, outputs: OutputStore, hurt: Collection[bytes] = ()) -> Damage:
@@ -150,7 +156,9 @@ def find_damage(store: Store, outputs: OutputStore, hurt: Collection[bytes] = ()
     shared = {fault.shared for fault in faults if fault.shared is not None}
     named = {fault.name: read_source_folder(fault.name) for fault in faults if fault.name}
     foreign = [name for name, source in named.items() if source is None]
-    damage = Damage({}, set(), {source for source in named.values() if source}, foreign)
+    orphans = {source for source in named.values() if source}
+    is_list_hurt = any(fault.is_of_list for fault in faults)
+    damage = Damage({}, set(), orphans, foreign, is_list_hurt)
     for source, entry, record in store.list_records():
         parts = (output.part for output in record.outputs if output.part is not None)
         if source in sources or any(part.file in shared for part in parts):
@@ -160,6 +168,21 @@ def find_damage(store: Store, outputs: OutputStore, hurt: Collection[bytes] = ()
             damage.orphans.remove(source)
             damage.untidy.add(source)
     return damage
+
+
+def _check_list(store: Store, outputs: OutputStore) -> Iterator[_Fault]:
+    """Yield what is wrong with the list of the files that count, if it holds at all."""
+    listed = store.read_meta(LISTED)
+    if listed is None:
+        return  # sources were finished or went since, or it was never written
+    try:
+        if outputs.digest(MANIFEST).hex() == listed["digest"]:
+            return
+        problem = OTHER_BYTES
+    except FileNotFoundError:
+        problem = MISSING
+    if store.read_meta(LISTED) == listed:  # else a run has just written another one
+        yield _Fault(f"{problem}: {MANIFEST}", is_of_list=True)
 
 
 def _find_extra(names: Iterable[str], unjudged: set[str], *, is_settled: bool) -> Iterator[_Fault]:

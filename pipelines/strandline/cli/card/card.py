@@ -13,9 +13,11 @@ from strandline.cli.report.facts import RunFacts, StageArtifacts
 from strandline.cli.report.panels import flatten
 from strandline.cli.views.format import format_amount, format_bytes, format_count, format_time
 from strandline.run.history.funnel import RETELLING
+from strandline.storage.outputs.outputs import MANIFEST
 
 NUMBERS = 40  # of the statistics of one stage
 REASONS = 8  # of one stage
+NAMED = 1000  # files, in the head of a card
 # What readers of data sets open, by how the file ends.
 _READ_AS = {
     ".parquet": "parquet",
@@ -62,7 +64,7 @@ def make_front(facts: CardFacts) -> dict[str, Any]:
         front["license"] = facts.license
     front["size_categories"] = [name_size(facts.data.rows)]
     front["tags"] = ["strandline"]
-    if patterns := list_patterns(facts.data):
+    if patterns := list_loadable(facts.data):
         files = [{"split": "train", "path": patterns}]
         front["configs"] = [{"config_name": "default", "data_files": files}]
     return front
@@ -71,6 +73,13 @@ def make_front(facts: CardFacts) -> dict[str, Any]:
 def name_size(rows: int) -> str:
     """Return the category of a number of rows."""
     return next((name for limit, name in _SIZES if rows < limit), "n>1T")
+
+
+def list_loadable(data: DataSetFacts) -> list[str]:
+    """Return what programs are to load: patterns, or names where other files lie among these."""
+    if data.names is None or len(data.names) > NAMED:
+        return list_patterns(data) if data.names is None else []
+    return list(data.names) if list_patterns(data) else []
 
 
 def list_patterns(data: DataSetFacts) -> list[str]:
@@ -94,8 +103,8 @@ def _make_head(facts: CardFacts) -> Iterator[str]:
         of = "" if counts.listed is None else f" of {format_count(counts.listed)}"
         yield (
             f"**It is not complete**: {format_count(counts.finished)}{of} sources are finished"
-            f"{_describe_left(facts.run)}. Files of others may lie among these; a run to the end "
-            "puts them in order."
+            f"{_describe_left(facts.run)}. Files of others may lie among these: load those that "
+            f"`{MANIFEST}` names. A run to the end puts them in order."
         )
     if not list_patterns(data):
         yield "Its files are of no kind that `load_dataset` reads by itself."

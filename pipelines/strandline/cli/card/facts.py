@@ -14,12 +14,14 @@ class DataSetFacts:
 
     Attributes:
         suffixes: how many files end in what, such as `.parquet`.
+        names: of the files, where others may lie among them; None: nothing else lies there.
     """
 
     files: int = 0
     size: int = 0
     rows: int = 0
     suffixes: Mapping[str, int] = field(default_factory=dict)
+    names: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from strandline.cli.card.facts import CardFacts, DataSetFacts
 from strandline.cli.report.reading import read_facts
 from strandline.ledger.errors import LedgerError
 from strandline.ledger.lease import find_changes
+from strandline.ledger.output_root import list_out
 from strandline.ledger.store.store import Store
 from strandline.plan.pipeline import PipelinePlan
 from strandline.run.attempt.output_location import make_claim
@@ -56,4 +57,7 @@ def count_data(store: Store) -> DataSetFacts:
             rows += output.rows
     for _, shared in store.list_shared():
         suffixes.update(suffix for suffix, *_ in shared.list_files())
-    return DataSetFacts(suffixes.total(), size, rows, dict(suffixes))
+    states = store.count()
+    others = states["failed"] + states["inflight"] + states["quarantined"]
+    names = tuple(output.name for output in list_out(store)) if others else None
+    return DataSetFacts(suffixes.total(), size, rows, dict(suffixes), names)

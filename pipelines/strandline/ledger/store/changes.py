@@ -13,6 +13,7 @@ from operator import itemgetter
 from typing import Any, cast
 
 from strandline.ledger.entries import (
+    LISTED,
     Change,
     FailureRecord,
     Finish,
@@ -55,6 +56,8 @@ def apply(txn: Transaction, dbs: Databases, layout: Layout, change: Change, atte
     _leave(txn, change.forget, (dbs.failures, dbs.quarantine, dbs.inflight))
     _delete_all(txn, dbs.untidy, change.tidy)
     _put_all(txn, dbs.untidy, [(source, b"") for source in change.untidy])
+    if finish or gone or change.rewrite:
+        txn.delete(LISTED.encode(), db=dbs.meta)  # the list of outputs is of before
     for name, value in change.meta.items():
         txn.put(name.encode(), json.dumps(value).encode(), db=dbs.meta)
 

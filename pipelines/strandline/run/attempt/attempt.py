@@ -23,6 +23,7 @@ from strandline.engine.core.ports import (
 )
 from strandline.ledger.entries import FailureRecord
 from strandline.ledger.location import LedgerLocation
+from strandline.ledger.output_root import publish_list
 from strandline.ledger.store.rows import list_failures
 from strandline.ledger.store.store import Store
 from strandline.plan.pipeline import PipelinePlan
@@ -76,6 +77,8 @@ PROMPT_SECONDS = 10.0
 # Of these a local Ray and the processes take so much to end, and calls of which nobody knows how
 # long they take are waited for so long.
 ENDING_SECONDS = 2.5
+# Finished sources of which the list is written in a fraction of a second, also after a stop.
+LISTED_IN_HASTE = 20_000
 UNKNOWN_SECONDS = 3.0
 
 
@@ -236,6 +239,9 @@ def _run_tracked(
                 is_stopped = control.must_stop()
                 notes = [] if is_stopped else _tidy_shared(config.plan, store, held, control)
                 gatherer.gather(is_whole=not is_stopped, is_brief=is_stopped)
+                if not is_stopped or store.count()["finished"] <= LISTED_IN_HASTE:
+                    with control.heartbeat.trusting():
+                        notes += publish_list(store, held.location, held.attempt)
                 outcome = replace(
                     outcome,
                     incidents=(*outcome.incidents, *notes),

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from strandline.engine.core.heartbeat import Heartbeat
-from strandline.ledger.entries import Change
+from strandline.ledger.entries import LISTED, Change
 from strandline.ledger.errors import LedgerError
 from strandline.ledger.gather.verification import find_hurt
 from strandline.ledger.lease import (
@@ -343,7 +343,11 @@ def repair_outputs(folder: PipelineFolder, location: str, *, is_trial: bool = Fa
     with written_alone(folder, make_claimant()) as store:
         damage, is_merged_hurt = _find_damage(store, folder, location)
         # What was merged is made anew where something has been dropped since.
-        meta = {"drops": int(store.read_meta("drops") or 0) + 1} if is_merged_hurt else {}
+        meta: dict[str, int | None] = {}
+        if is_merged_hurt:
+            meta["drops"] = int(store.read_meta("drops") or 0) + 1
+        if damage.is_list_hurt:
+            meta[LISTED] = None
         marks = sorted(damage.again.items())
         store.write(Change(mark=marks, untidy=sorted(damage.untidy), meta=meta))
         outputs = open_outputs(location)

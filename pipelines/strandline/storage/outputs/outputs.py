@@ -33,7 +33,8 @@ if TYPE_CHECKING:
 TEMPORARY = ".tmp"
 OWNER = ".strandline-owner"
 CARD = "README.md"
-NO_OUTPUTS = frozenset({OWNER, CARD})  # of the root
+MANIFEST = "_manifest"
+NO_OUTPUTS = frozenset({OWNER, CARD, MANIFEST, f".{MANIFEST}.tmp"})  # of the root
 SHARED = "shared"  # the folder of files that several sources share
 FAN_OUT = 3  # hex digits: 4,096 folders, each of some 2,400 sources at ten million
 DIGEST_BYTES = 16

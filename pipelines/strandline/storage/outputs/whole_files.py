@@ -8,7 +8,7 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -20,14 +20,14 @@ TURNS = 1000  # of others, to be waited for
 _FLAGS = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW
 
 
-def write_whole(path: Path, content: bytes, *, steps: str | None = None) -> None:
+def write_whole(path: Path, content: bytes | Iterable[bytes], *, steps: str | None = None) -> None:
     """Put `content` at `path`, durably; a reader finds the former file or this one, never a part.
 
     Writers of the same file take turns. What a killed one left beside it, the next takes over.
 
     Args:
         path: the file; its folder exists.
-        content: all of its bytes.
+        content: all of its bytes, or blocks of them.
         steps: first half of the names of the steps `written`, `synced` and `renamed` that tests
             can make fail; None: no steps of its own.
 
@@ -38,8 +38,9 @@ def write_whole(path: Path, content: bytes, *, steps: str | None = None) -> None
     with naming_volume(path), _hold_alone(temporary) as handle:
         try:
             # First over what was reserved: given back, its room might be another's on a full disk.
-            _write_all(handle, content)
-            os.ftruncate(handle, len(content))
+            for block in (content,) if isinstance(content, bytes) else content:
+                _write_all(handle, block)
+            os.ftruncate(handle, os.lseek(handle, 0, os.SEEK_CUR))
             _reach(steps, "written")
             os.fsync(handle)
             _reach(steps, "synced")

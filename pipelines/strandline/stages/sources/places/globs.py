@@ -15,8 +15,8 @@ from functools import cached_property
 
 PLACEHOLDERS = {"{stdlib}": "stdlib", "{site-packages}": "purelib"}
 
-# What Spark, Hive and Hadoop leave beside data.
-_MARKERS = re.compile(r"_SUCCESS|_(common_)?metadata|_(committed|started)_[^/]*|.*\.crc")
+# What Spark, Hive, Hadoop and runs of our own leave beside data.
+_MARKERS = re.compile(r"_SUCCESS|_manifest|_(common_)?metadata|_(committed|started)_[^/]*|.*\.crc")
 _LEFT_FOLDERS = frozenset({"_temporary", "_spark_metadata", "_delta_log"})
 _MAGIC = re.compile(r"[*?\[]")
 _BRACED = re.compile(r"\{[^/{}]*\}")
