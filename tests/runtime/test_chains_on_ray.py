@@ -104,4 +104,4 @@ def test_a_stage_that_takes_long_in_a_chain_is_shown_as_itself(tmp_path: Path) -
 
     assert outcome.code is ExitCode.COMPLETE, outcome.message
     assert max(each["rest"] for each in seen) > 2 * LONG_SECONDS
-    assert max(each["read"] for each in seen) < 2 * LONG_SECONDS
+    assert max(each["read"] for each in seen) < max(each["rest"] for each in seen)

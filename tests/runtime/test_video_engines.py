@@ -55,7 +55,8 @@ def test_a_decoder_that_crashes_its_process_costs_its_source_and_nothing_else(
     finally:
         store.close()
     assert ("again.mkv", "crash-at") == (Path(failure.key).name, failure.stage)
-    assert "lost 3 workers" in failure.message
+    assert "lost 3 workers; the last: its process died of SIGSEGV in " in failure.message
+    assert "(runtime/kill_stages.py:" in failure.message
     assert not job.find_problems(volume, unfinished=1)
     found = sorted(job.digest_outputs(volume).values())
     assert set(found) < set(whole.values())

@@ -23,6 +23,18 @@ LONG_SECONDS = 5.0  # of a call, from which it is shown in which stage of a chai
 _OF_FIRST = dict.fromkeys(("started", "lost", "recycled", "deaths"), 0)
 
 
+class WorkerPlace(NamedTuple):
+    """Where a worker runs.
+
+    Attributes:
+        node: the id of its node.
+        log: the file there that takes what it prints on standard error.
+    """
+
+    node: str
+    log: str = ""
+
+
 @dataclass(slots=True, eq=False)
 class Worker:
     """One actor and its calls, oldest first, by the reference of their receipt.
@@ -37,6 +49,7 @@ class Worker:
         next_number: of its next call.
         begun, ready_since, busy_since: by the clock; the last one of the call that it works on.
         located: a call by its number, and the number of the stage of the chain that it is in.
+        log: see `WorkerPlace`.
     """
 
     stage: int
@@ -53,12 +66,18 @@ class Worker:
     ready_since: float = 0.0
     busy_since: float = 0.0
     located: tuple[int, int] = (0, 0)
+    log: str = ""
 
     @property
     def link(self) -> int | None:
         """The number of the stage of its chain that its call is in; None where it was not asked."""
         number, link = self.located
         return link if self.current is not None and number == self.current.number else None
+
+    def settle(self, place: WorkerPlace, here: str) -> None:
+        """Note where it has begun; `here` is the driver's node."""
+        (self.node, self.log), self.is_placed = place, True
+        self.is_here = self.node == here
 
     def is_long(self, now: float) -> bool:
         """Return whether what it works on takes long already."""

@@ -7,7 +7,9 @@ the kernel may take the neighbour of the one that grew, so its work is tried aga
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from ray.exceptions import (
@@ -25,6 +27,7 @@ from strandline.engine.core.flow import Flow
 from strandline.engine.core.ports import Control
 from strandline.engine.core.worker_pool import Call, Worker
 from strandline.engine.preemption.blame import Blame, WorkerDeath
+from strandline.engine.preemption.last_words import explain_death
 from strandline.engine.preemption.lost_work import WorkMeter, name_loss
 from strandline.engine.preemption.nodes import DEATH_SECONDS, SILENCE_SECONDS, LostNodes
 from strandline.engine.preemption.replays import REPLAYS_PER_SOURCE, Replays
@@ -45,6 +48,8 @@ LOSSES = (
     WorkerCrashedError,
 )
 _FATES = {Cause.OOM_KILLED: "was killed for memory", Cause.TIMEOUT: "was replaced"}
+LOG_BYTES = 16_384  # of a dead worker's
+_PROCESS_DIED = "worker process has died"  # and not its node, nor by our own hand
 _DATA_LOST = "data was lost with a node; the sources that it was of begin anew"
 
 
@@ -179,7 +184,7 @@ class Losses:
         Raises:
             PoolBrokenError: it was one too many.
         """
-        stage, why = worker.stage, first_line(error)
+        stage, why = worker.stage, _explain(worker, error)
         if self._marks.is_going(worker.node) and not is_of_node(error):
             error = NodeDiedError(why)  # of which of the two it died can't be told, nor blamed
         pool = self._pools[stage]
@@ -190,6 +195,8 @@ class Losses:
         self.work.lose_call(name, seconds, worker.node)
         again = f" ({seconds:.0f} s of work)" if seconds >= 1 else ""
         where = pool.plan.name if worker.link is None else self._name(stage, worker.link)
+        sure_at = self._find_sure_at(worker, error)
+        known = WorkerDeath(worker.node, sure_at)
         calls = self._pools.remove(worker)
         self.anything_died = True
         self._control.incidents.append(
@@ -202,8 +209,7 @@ class Losses:
         for call in reversed(calls):
             batch = self.keep_current(call)
             if batch:  # else all of it waits to begin anew, and would be worked on twice
-                self._requeue(call, self._recount(batch), death, worker, error)
-        sure_at = self._find_sure_at(worker, error)
+                self._requeue(call, self._recount(batch), death, known, why)
         if not is_of_node(error):  # a stage that kills its workers would do so for ever
             pool.streak.note(entry, death.suspects, worker.node, sure_at)
         elif not (death.cause is Cause.OOM_KILLED or _is_node_death(error)):
@@ -215,11 +221,10 @@ class Losses:
         self._check_streak(stage)
 
     def _requeue(
-        self, call: Call, batch: list[Slot], death: _Death, worker: Worker, error: Exception
+        self, call: Call, batch: list[Slot], death: _Death, known: WorkerDeath, why: str
     ) -> None:
         exposed = 0 if call.number in death.innocent else death.exposed
         if exposed == 1:
-            known = WorkerDeath(worker.node, self._find_sure_at(worker, error))
             self._blame.note([slot.token for slot in batch], known)
         poisoned = self._flow.requeue(
             call.stage,
@@ -229,7 +234,7 @@ class Losses:
             most_deaths=DEATHS_PER_TASK,
         )
         if poisoned:
-            message = f"lost {DEATHS_PER_TASK} workers; the last: {first_line(error)}"
+            message = f"lost {DEATHS_PER_TASK} workers; the last: {why}"
             due = self._blame.find_sure_at(slot.token for slot in poisoned)
             self._accused.append(_Accused(due, call.stage, poisoned, message, death.cause))
             self.judge()
@@ -350,6 +355,23 @@ def is_of_node(error: Exception) -> bool:
     When a node dies, its workers are first out of reach; only later it is known why.
     """
     return isinstance(error, ActorUnavailableError) or _is_node_death(error)
+
+
+def _explain(worker: Worker, error: Exception) -> str:
+    """Return what a worker was lost to, in words."""
+    if not isinstance(error, ActorDiedError) or _PROCESS_DIED not in str(error):
+        return first_line(error)
+    return explain_death(str(error), _read_end(worker.log) if worker.is_here else None)
+
+
+def _read_end(log: str) -> str:
+    """Return the end of a log; nothing where there is none."""
+    try:
+        with Path(log).open("rb") as file:
+            file.seek(max(0, os.fstat(file.fileno()).st_size - LOG_BYTES))
+            return file.read(LOG_BYTES).decode(errors="replace")
+    except (OSError, ValueError):  # no regular file, or it is gone
+        return ""
 
 
 def _is_node_death(error: Any) -> bool:  # noqa: ANN401 - one of Ray's

@@ -6,6 +6,7 @@ answer; the stage itself runs on one thread of its own, in the order in which ca
 
 from __future__ import annotations
 
+import faulthandler
 import gc
 import sys
 import time
@@ -13,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import ray
@@ -36,7 +38,7 @@ from strandline.engine.call.wire import (
 from strandline.engine.call.worker_loop import Answers, WorkerLoop
 from strandline.engine.core.chains import Chain, Entry
 from strandline.engine.core.pools import CALLS_PER_WORKER
-from strandline.engine.core.worker_pool import LONG_SECONDS, Call, Worker
+from strandline.engine.core.worker_pool import LONG_SECONDS, Call, Worker, WorkerPlace
 from strandline.plan.pipeline import StagePlan
 from strandline.plan.stage import Shape
 from strandline.plan.task import Task
@@ -69,6 +71,8 @@ class StageWorker:
         joins_below: bool,
     ) -> None:
         sys.setswitchinterval(_SWITCH_SECONDS)
+        # Before Ray's own handler, which raises the signal again in another thread than it came in.
+        faulthandler.enable(all_threads=False)
         self._stages = stages
         self._joins_below = joins_below
         self._outputs = outputs
@@ -79,20 +83,20 @@ class StageWorker:
         self._open: dict[int, Answers[_Made]] = {}
 
     @ray.method(concurrency_group=CONTROL)  # type: ignore[untyped-decorator]
-    def find_node(self) -> str:
-        """Return the id of the node it is on, told before it is set up."""
-        return str(ray.get_runtime_context().get_node_id())
+    def find_place(self) -> WorkerPlace:
+        """Return where it runs, before it is set up."""
+        return _find_place()
 
-    def prepare(self) -> str:
-        """Set the stage up; returns the id of the node it is on.
+    def prepare(self) -> WorkerPlace:
+        """Set the stage up; returns where it runs.
 
         Raises:
             StageSetupError: the stage can't be imported here, or its own `setup` raised.
             VolumeError: a newer attempt has taken the output over.
         """
-        node = str(ray.get_runtime_context().get_node_id())
-        self._loop.run(0, lambda: self._set_up(node))
-        return node
+        place = _find_place()
+        self._loop.run(0, lambda: self._set_up(place.node))
+        return place
 
     @ray.method(num_returns=2)  # type: ignore[untyped-decorator]
     def run(
@@ -178,6 +182,14 @@ class StageWorker:
         return pack_pages(packed), [*pack_receipt(receipt), opened, word]
 
 
+def _find_place() -> WorkerPlace:
+    node = str(ray.get_runtime_context().get_node_id())
+    try:
+        return WorkerPlace(node, str(Path("/proc/self/fd/2").readlink()))
+    except OSError:  # another system, or a stage has closed it
+        return WorkerPlace(node)
+
+
 class LinkWatch:
     """Learns which stage of a chain a worker is in that takes long for a call.
 
@@ -248,7 +260,7 @@ def start_worker(
         max_restarts=0,
         max_task_retries=0,
     ).remote(stages, outputs, site, joins_below=joins_below)
-    return actor, actor.find_node.remote(), actor.prepare.remote()
+    return actor, actor.find_place.remote(), actor.prepare.remote()
 
 
 def _choose_node(plan: StagePlan, outputs: OutputLocation, node: str | None) -> Any:  # noqa: ANN401 - Ray's own kinds

@@ -1,0 +1,64 @@
+"""What a worker's process died of, by what Ray says of it and by the end of its log. Pure.
+
+Ray knows an exit code where a process exits by itself, and nothing of signals: which one came, and
+in which line, stands in the log alone. Who is to blame is not known here.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import PurePath
+
+LINES = 3  # of a log, that are shown
+WIDTH = 160  # of each
+_EXIT = re.compile(r"exits with an exit code (\d+)\.(.*SIGTERM)?")
+_SIGNAL = re.compile(r"\*\*\* (SIG[A-Z0-9]+) received")
+_FATAL = re.compile(r"^Fatal Python error: (.+)$", re.MULTILINE)
+_FRAME = re.compile(r'^  File "([^"]+)", line (\d+) in (\S+)$', re.MULTILINE)
+# Where the dump of a crash begins, and what Ray itself writes into each log.
+_DUMP = re.compile(r"^(\[[^\]]*\] logging\.cc|\*\*\* SIG|PC: @|Fatal Python error)", re.MULTILINE)
+_MARK = re.compile(r"^:(job_id|actor_name|task_name):")
+
+
+def explain_death(sentence: str, log: str | None) -> str:
+    """Return in words what a process died of, and what it said last.
+
+    Args:
+        sentence: all that Ray says of it.
+        log: the end of its log; None: it can't be read from here.
+    """
+    words = _find_cause(sentence, log or "")
+    if log is None:
+        return f"{words}; its log is on its node"
+    lines = _pick_lines(log)
+    return f"{words}; the end of its log: {' / '.join(lines)}" if lines else words
+
+
+def _find_cause(sentence: str, log: str) -> str:
+    signal, fatal = _SIGNAL.search(log), _FATAL.search(log)
+    if signal or fatal:
+        name = signal[1] if signal else fatal[1] if fatal else ""
+        return f"its process died of {name}{_find_place(log)}"
+    code = _EXIT.search(sentence)
+    if code:
+        return "its process was ended by SIGTERM" if code[2] else f"its process exited: {code[1]}"
+    # Of a SIGKILL, and of a stage that leaves by `os._exit`, nothing is written anywhere.
+    return "its process was killed (SIGKILL), or left by os._exit"
+
+
+def _find_place(log: str) -> str:
+    """Return the innermost line of Python in the dump of a crash."""
+    frame = _FRAME.search(log)
+    if frame is None:
+        return ""
+    path, line, function = frame.groups()
+    return f" in {function} ({'/'.join(PurePath(path).parts[-2:])}:{line})"
+
+
+def _pick_lines(log: str) -> list[str]:
+    """Return the last lines that the process has printed before it died."""
+    dump = _DUMP.search(log)
+    text = log[: dump.start()] if dump else log
+    lines = [line.strip() for line in text.splitlines() if line.strip() and not _MARK.match(line)]
+    shown = ("".join(filter(str.isprintable, line)) for line in lines[-LINES:])
+    return [line if len(line) <= WIDTH else f"{line[:WIDTH]}…" for line in shown]

@@ -1,0 +1,65 @@
+"""What a worker's process died of, by Ray's words and the end of its log."""
+
+from __future__ import annotations
+
+import pytest
+
+from strandline.engine.preemption.last_words import LINES, explain_death
+
+# As Ray 2.60 says it.
+NO_WORD = (
+    "The actor is dead because its worker process has died. Worker exit type: SYSTEM_ERROR Worker "
+    "exit detail: Worker unexpectedly exits with a connection error code 2. End of file. Some "
+    "common causes include: (1) the process was killed by the OOM killer due to high memory usage, "
+    "(2) ray stop --force was called, or (3) the worker crashed unexpectedly due to SIGSEGV."
+)
+EXITED = "Worker exit detail: Worker exits unexpectedly. Worker exits with an exit code 4."
+ENDED = f"{EXITED.replace('4', '1')} The process receives a SIGTERM."
+HEAD = ":job_id:01000000\n:actor_name:StageWorker\n"
+CRASH = """a last word
+[2026-11-26 20:08:44,862 E 14046 14046] logging.cc:474: *** SIGSEGV received at time=1 on cpu 1 ***
+[2026-11-26 20:08:44,862 E 14046 14046] logging.cc:474: PC: @     0x7fae6d385ad8  (unknown)
+Fatal Python error: Segmentation fault
+
+Stack (most recent call first):
+  File "/opt/lib/python3.11/ctypes/__init__.py", line 519 in string_at
+  File "/code/die.py", line 8 in die
+
+Extension modules: numpy, pyarrow.lib (total: 2)
+"""
+
+
+@pytest.mark.parametrize(
+    ("sentence", "log", "words"),
+    [
+        (
+            NO_WORD,
+            HEAD + CRASH,
+            "its process died of SIGSEGV in string_at (ctypes/__init__.py:519); "
+            "the end of its log: a last word",
+        ),
+        (
+            NO_WORD,
+            "Fatal Python error: Aborted\n",
+            "its process died of Aborted",
+        ),
+        (EXITED, HEAD, "its process exited: 4"),
+        (ENDED, HEAD, "its process was ended by SIGTERM"),
+        (NO_WORD, HEAD, "its process was killed (SIGKILL), or left by os._exit"),
+        (NO_WORD, "", "its process was killed (SIGKILL), or left by os._exit"),
+        (EXITED, None, "its process exited: 4; its log is on its node"),
+    ],
+)
+def test_a_death_is_told_in_words(sentence: str, log: str | None, words: str) -> None:
+    assert explain_death(sentence, log) == words
+
+
+def test_of_a_log_the_last_lines_are_shown_and_nothing_that_a_terminal_acts_on() -> None:
+    lines = [f"line {number}" for number in range(9)]
+    log = HEAD + "\n".join([*lines, "\x1b[31mred\x1b[0m " + "x" * 500, ""])
+    _, _, shown = explain_death(EXITED, log).partition("the end of its log: ")
+    first, second, last = shown.split(" / ")
+    assert (first, second) == ("line 7", "line 8")
+    assert len(shown.split(" / ")) == LINES
+    assert last.startswith("[31mred[0m xxx")
+    assert last.endswith("x…")
