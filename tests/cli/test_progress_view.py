@@ -139,6 +139,7 @@ def test_a_snapshot_for_scripts() -> None:
                 "rate": 0.0,
                 "utilisation": 0.0,
                 "oldestCall": 0.0,
+                "oldestOver": "",
                 **render_pool(PoolState()),
             }
         ],
@@ -218,3 +219,16 @@ def test_columns_are_in_line() -> None:
     rows = [("stage", "in"), ("a", "1"), ("bcdefgh", "1,000")]
     assert list(align(rows)) == ["stage       in", "a            1", "bcdefgh  1,000"]
     assert list(align(rows, left=2)) == ["stage    in", "a        1", "bcdefgh  1,000"]
+
+
+def test_a_long_call_is_named_with_its_stage_and_source() -> None:
+    pool = STAGES[0].pool._replace(oldest=75.0, over="in/7\x1b[2J.json and 1 more")
+    snapshot = BUSY._replace(stages=(STAGES[0]._replace(pool=pool), *STAGES[1:]))
+    words = "longest call: 1 min 15 s in read-files, over in/7"
+    assert words in describe_line(snapshot)
+    out = io.StringIO()
+    Console(file=out, width=100).print(draw("notes", snapshot))
+    assert words in out.getvalue()
+    assert "\x1b[2J" not in describe_line(snapshot)
+    assert parse_json(render_snapshot(snapshot)).stages[0].pool.over == pool.over
+    assert "longest call" not in describe_line(BUSY)

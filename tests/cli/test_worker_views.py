@@ -47,6 +47,7 @@ def test_a_stage_has_its_workers_and_what_became_of_them() -> None:
         "rate": 0.0,
         "utilisation": 0.0,
         "oldestCall": 0.0,
+        "oldestOver": "",
         "workers": 4,
         "ready": 3,
         "draining": 1,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from strandline.engine.call.slots import Slot
 from strandline.engine.core.chains import Chain
-from strandline.engine.core.worker_pool import Call, Pool, Worker
+from strandline.engine.core.worker_pool import LONG_SECONDS, Call, Located, Pool, Worker
 from strandline.plan.pipeline import StagePlan
 from strandline.plan.stage import Stage
 
@@ -32,11 +32,11 @@ def test_a_call_is_shown_in_the_stage_that_it_is_in() -> None:
     pool = make_pool((1, 30.0), (1, 10.0), (0, 0.0))
     assert times_of(pool) == [(40.0, 30.0), (0.0, 0.0), (0.0, 0.0)]
 
-    pool.workers[0].located = (1, 2)
+    pool.workers[0].located = Located(1, 2, "in/7.json")
     assert times_of(pool) == [(10.0, 10.0), (0.0, 0.0), (30.0, 30.0)]
     assert (pool.look(NOW).under_way, pool.look(NOW).oldest) == (40.0, 30.0)
 
-    pool.workers[0].located = (7, 2)  # a call that is over
+    pool.workers[0].located = Located(7, 2)  # a call that is over
     assert times_of(pool) == [(40.0, 30.0), (0.0, 0.0), (0.0, 0.0)]
 
 
@@ -49,3 +49,39 @@ def test_what_is_of_workers_is_told_once_for_a_chain() -> None:
         (0, 0, 2),
         (0, 0, 2),
     ]
+
+
+def test_a_long_call_names_its_source() -> None:
+    pool = make_pool((1, 30.0), (1, LONG_SECONDS - 1))
+    pool.workers[0].current.batch.append(  # type: ignore[union-attr]
+        Slot(b"o" * 16, "other", b"u" * 16, None, None, 9)
+    )
+    assert [state.over for state in pool.look_apart(NOW)] == ["key and 1 more", "", ""]
+
+    pool.workers[0].located = Located(1, 2, "in/7.json")
+    assert [state.over for state in pool.look_apart(NOW)] == ["", "", "in/7.json"]
+
+
+def list_stuck(pool: Pool) -> list[tuple[int, int]]:
+    """Calls that are to be given back: the worker's place in the pool, and their number."""
+    return [(pool.workers.index(call.worker), call.number) for call in pool.list_stuck(NOW)]
+
+
+def test_what_waits_behind_a_long_call_is_asked_back_where_a_worker_has_nothing_to_do() -> None:
+    assert list_stuck(make_pool((2, 30.0), (0, 0.0))) == [(0, 2)]
+    assert list_stuck(make_pool((2, 30.0), (1, 1.0))) == []  # nobody would do it sooner
+    assert list_stuck(make_pool((2, 1.0), (0, 0.0))) == []  # its turn comes soon
+    assert list_stuck(make_pool((1, 30.0), (0, 0.0))) == []  # what is begun stays
+    assert list_stuck(make_pool((3, 30.0), (2, 40.0), (0, 0.0))) == [(0, 2)]  # one for each idle
+
+
+def test_what_can_not_be_taken_or_given_back_is_not_asked_for() -> None:
+    pool = make_pool((2, 30.0), (0, 0.0))
+    pool.workers[1].is_draining = True
+    assert list_stuck(pool) == []
+    pool.workers[1].is_draining = False
+    pool.workers[0].calls[2].is_paused = True  # it is begun
+    assert list_stuck(pool) == []
+    pool.workers[0].calls[2].is_paused = False
+    pool.workers[0].calls[2].is_asked_back = True
+    assert list_stuck(pool) == []

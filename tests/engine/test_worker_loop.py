@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strandline.engine.call.worker_loop import PARTS_AHEAD, WorkerLoop
+from strandline.engine.call.worker_loop import PARTS_AHEAD, GivenBack, WorkerLoop
 
 PATIENCE = 120.0
 
@@ -165,3 +165,60 @@ def test_an_error_between_two_parts_reaches_who_waits_for_the_next() -> None:
     assert parts.take() == 1
     with pytest.raises(ValueError, match=r"^$"):
         parts.take()
+
+
+@given(
+    order=st.permutations(range(1, 6)),
+    asked=st.lists(st.tuples(st.integers(1, 5), st.booleans()), max_size=6),
+)
+def test_law_work_is_done_or_given_back_and_never_both(
+    order: list[int], asked: list[tuple[int, bool]]
+) -> None:
+    loop, done, is_free = WorkerLoop(), [], threading.Event()
+    early = {number for number, is_early in asked if is_early}
+    late = {number for number, is_early in asked if not is_early}
+
+    def work(number: int) -> int:
+        done.append(number)
+        return number
+
+    with ThreadPoolExecutor(7) as pool:
+        first = pool.submit(loop.run, 0, lambda: is_free.wait(PATIENCE))  # it hangs
+        for number in early:
+            loop.give_back(number)
+        answers = {
+            number: pool.submit(loop.run, number, lambda own=number: work(own)) for number in order
+        }
+        for number in early:  # at once, though the first one hangs
+            with pytest.raises(GivenBack):
+                answers[number].result(PATIENCE)
+        for number in late:
+            loop.give_back(number)
+        for number in late - early:
+            with pytest.raises(GivenBack):
+                answers[number].result(PATIENCE)
+        assert done == []
+        is_free.set()
+        first.result(PATIENCE)
+        for number in answers.keys() - early - late:
+            assert answers[number].result(PATIENCE) == number
+
+    assert done == sorted(answers.keys() - early - late)
+
+
+def test_what_is_begun_or_done_is_not_given_back() -> None:
+    loop, is_begun, is_free = WorkerLoop(), threading.Event(), threading.Event()
+
+    def work() -> int:
+        is_begun.set()
+        is_free.wait(PATIENCE)
+        return 7
+
+    with ThreadPoolExecutor(1) as pool:
+        answer = pool.submit(loop.run, 0, work)
+        assert is_begun.wait(PATIENCE)
+        loop.give_back(0)
+        is_free.set()
+        assert answer.result(PATIENCE) == 7
+    loop.give_back(0)
+    assert loop.run(1, lambda: 8) == 8

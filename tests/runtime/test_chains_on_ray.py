@@ -90,18 +90,27 @@ def test_a_stage_of_a_chain_that_can_not_be_set_up_is_named(tmp_path: Path) -> N
         run(make_plan(stages, 2), tmp_path)
 
 
-def test_a_stage_that_takes_long_in_a_chain_is_shown_as_itself(tmp_path: Path) -> None:
+def test_a_stage_that_takes_long_in_a_chain_is_shown_as_itself_and_holds_nothing_back(
+    tmp_path: Path,
+) -> None:
     seen: list[dict[str, float]] = []
+    over: set[str] = set()
+    done: list[int] = []
 
     def look(progress: RunProgress) -> None:
         names = [stage.name for stage in progress.flow.list_stages()]
         pools = dict(zip(names, progress.list_pools(), strict=True))
         seen.append({name: pool.oldest for name, pool in pools.items()})
+        over.update(pool.over for pool in pools.values())
+        done.append(progress.finished)
 
-    stages = {"read": chained.RestOnce(seconds=0.0), "rest": chained.RestOnce(seconds=14.0)}
+    stages = {"read": chained.RestOnce(seconds=0.0), "rest": chained.RestOnce(seconds=20.0)}
     plan = make_plan(stages, 6, min_workers=2)
     outcome = run_attempt(AttemptConfig(plan, tmp_path, engine="ray"), report=look)
 
     assert outcome.code is ExitCode.COMPLETE, outcome.message
     assert max(each["rest"] for each in seen) > 2 * LONG_SECONDS
     assert max(each["read"] for each in seen) < max(each["rest"] for each in seen)
+    assert over == {"", "number-0"}
+    # What the worker had in hand besides was given back, and done by the other one.
+    assert max(done) == 5

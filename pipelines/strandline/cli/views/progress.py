@@ -12,7 +12,13 @@ from rich.console import Console, ConsoleOptions, Group, JustifyMethod, RenderRe
 from rich.table import Table
 from rich.text import Text
 
-from strandline.cli.views.format import format_amount, format_count, format_rate, format_seconds
+from strandline.cli.views.format import (
+    escape_text,
+    format_amount,
+    format_count,
+    format_rate,
+    format_seconds,
+)
 from strandline.cli.views.snapshot import Snapshot
 from strandline.engine.core.pools import PoolState
 
@@ -93,12 +99,23 @@ def describe_line(snapshot: Snapshot) -> str:
     ]
     queues = f" | waiting+running: {', '.join(busy)}" if busy else ""
     pace = f" | {snapshot.bottleneck} sets the pace" if snapshot.bottleneck else ""
-    return f"{format_seconds(snapshot.seconds)}: {describe_sources(snapshot)}{queues}{pace}"
+    longest = describe_longest(snapshot)
+    long = f" | {longest}" if longest else ""
+    return f"{format_seconds(snapshot.seconds)}: {describe_sources(snapshot)}{queues}{pace}{long}"
 
 
 def format_oldest(pool: PoolState) -> str:
     """Return how long the oldest call under way takes; empty where there is none."""
     return format_seconds(pool.oldest) if pool.oldest else ""
+
+
+def describe_longest(snapshot: Snapshot) -> str:
+    """Describe the call that takes longest, with its stage and source; empty where none is long."""
+    longest = max(snapshot.stages, key=lambda stage: stage.pool.oldest, default=None)
+    if longest is None or not longest.pool.over:
+        return ""
+    place = f"in {longest.name}, over {escape_text(longest.pool.over)}"
+    return f"longest call: {format_oldest(longest.pool)} {place}"
 
 
 def draw(name: str, snapshot: Snapshot) -> Group:
@@ -119,4 +136,6 @@ def draw(name: str, snapshot: Snapshot) -> Group:
         rows.append(((stage.name, *map(format_count, numbers), *measured), style))
     pace = [Text(f"{snapshot.bottleneck} sets the pace")] if snapshot.bottleneck else []
     tables = [StageTable(_COLUMNS, rows, _EXPENDABLE)] if rows else []
-    return Group(head, Text(describe_sources(snapshot)), *tables, *pace)
+    longest = describe_longest(snapshot)
+    long = [Text(longest, no_wrap=True, overflow="ellipsis")] if longest else []
+    return Group(head, Text(describe_sources(snapshot)), *tables, *pace, *long)

@@ -226,6 +226,7 @@ def render_snapshot(snapshot: Snapshot) -> dict[str, Any]:
                 "rate": round(stage.rate, 3),
                 "utilisation": round(stage.utilisation, 3),
                 "oldestCall": round(stage.pool.oldest, 1),
+                "oldestOver": stage.pool.over,
                 **render_pool(stage.pool),
             }
             for stage in snapshot.stages
@@ -293,6 +294,7 @@ def _parse_stage(content: Mapping[str, Any]) -> StageView:
         pool=PoolState(
             **{name: _count(content.get(key)) for name, key in _POOL_KEYS.items()},
             oldest=read_number(content.get("oldestCall")),
+            over=_name(content.get("oldestOver")) or "",
         ),
         rate=read_number(content.get("rate")),
         utilisation=read_number(content.get("utilisation")),

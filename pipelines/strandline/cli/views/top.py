@@ -20,7 +20,12 @@ from strandline.cli.views.format import (
     format_count,
     format_seconds,
 )
-from strandline.cli.views.progress import StageTable, describe_sources, format_oldest
+from strandline.cli.views.progress import (
+    StageTable,
+    describe_longest,
+    describe_sources,
+    format_oldest,
+)
 from strandline.cli.views.snapshot import Snapshot, StageView
 from strandline.ledger.entries import FailureRecord, Quarantined
 
@@ -97,6 +102,8 @@ def _list_parts(facts: TopFacts) -> Iterator[RenderableType]:
     if facts.live is not None:
         yield Text()
         yield _draw_stages(facts.live)
+        if longest := describe_longest(facts.live):
+            yield Text(longest, no_wrap=True, overflow="ellipsis")
     if facts.failures:
         yield Text()
         yield Text("failed lately", style="dim")

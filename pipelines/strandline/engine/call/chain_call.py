@@ -13,6 +13,7 @@ from functools import partial
 from strandline.engine.call.handover import Unreadable, pack_answers, read_input
 from strandline.engine.call.payloads import Dumps, is_unchanging
 from strandline.engine.call.receipts import CallPart, find_gone
+from strandline.engine.call.slots import describe_keys
 from strandline.engine.call.stage_call import NOTHING_HANDED, StageCall
 from strandline.engine.call.wire import pack_sharing
 from strandline.plan.pipeline import StagePlan
@@ -37,8 +38,6 @@ class ChainCall:
         dumps: pickles what stages hand on and may change.
         joins_below: a stage behind these joins groups, and wants to know which slots are filtered.
 
-    Attributes:
-        link: the number of the stage that is at work, read by another thread where that takes long.
     """
 
     def __init__(
@@ -55,7 +54,7 @@ class ChainCall:
         self._now = now
         self._pack = partial(pack_sharing, dumps=dumps)
         self._joins_below = joins_below
-        self.link = 0
+        self._work: tuple[int, Sequence[Task]] = (0, ())  # in one piece, since two threads use it
         self._seconds: dict[int, float] = {}  # that a task takes, by stage
         last = len(plans) - 1
         writes = plans[last].shape is Shape.SINK
@@ -77,7 +76,7 @@ class ChainCall:
             link: the number of that stage.
             is_alone: of that stage only, so that a death says which one it was.
         """
-        begun, self.link = self._now(), link
+        begun, self._work = self._now(), (link, tasks)
         for part in self._calls[link].stream(tasks, unreadable, handed):
             if len(self._calls) == 1:
                 yield part
@@ -89,7 +88,16 @@ class ChainCall:
                 self._go_on(draft, begun)
             draft.give_back()
             yield CallPart(draft.data, draft.close(), opened)
-            begun, self.link = self._now(), link
+            begun, self._work = self._now(), (link, tasks)
+        self._work = (link, ())
+
+    def find_work(self) -> tuple[int, str]:
+        """Return the number of the stage that is at work, and the sources that it is over.
+
+        Another thread may ask.
+        """
+        link, tasks = self._work
+        return link, describe_keys([task.key for task in tasks])
 
     def leave(self, token: bytes) -> None:
         """Have the answer to a task go on no more; see `StageCall.leave`."""
@@ -133,7 +141,7 @@ class ChainCall:
         tasks, unreadable = self._hand_over(self._plans[link - 1].name, chunk, draft)
         if not tasks and not unreadable:
             return
-        self.link = link
+        self._work = (link, tasks)
         data, receipt = self._calls[link].run(tasks, unreadable)
         seconds = receipt.counts.seconds / max(1, receipt.counts.tasks_in)
         known = self._seconds.get(link, seconds)

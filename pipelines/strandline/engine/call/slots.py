@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from strandline.plan.task import Origin
@@ -32,6 +33,12 @@ class Slot(NamedTuple):
     root: Slot | None = None
     handed: int = 0
     link: int = 0
+
+
+def describe_keys(keys: Iterable[str]) -> str:
+    """Return sources in words: the first one, and how many more there are."""
+    first, *others = dict.fromkeys(keys) or [""]
+    return f"{first} and {len(others)} more" if others else first
 
 
 def split_opened(batch: list[Slot], token: bytes, handed: int) -> tuple[list[Slot], list[Slot]]:

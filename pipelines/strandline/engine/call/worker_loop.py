@@ -11,11 +11,22 @@ import threading
 from collections.abc import Callable, Iterator
 from functools import partial
 from queue import SimpleQueue
-from typing import Generic, TypeVar, cast
+from typing import Generic, NamedTuple, TypeVar, cast
 
 Answer = TypeVar("Answer")
 # Parts of an answer that may wait to be taken while the next one is made.
 PARTS_AHEAD = 1
+
+
+class GivenBack(Exception):  # noqa: N818 - nothing went wrong
+    """A call was asked back before it was begun, and will not be."""
+
+
+class _Turn(NamedTuple):
+    """A piece of work that waits: what does it, and what answers that it is not done."""
+
+    work: Callable[[], None]
+    give_back: Callable[[], None]
 
 
 class WorkerLoop:
@@ -25,8 +36,9 @@ class WorkerLoop:
     """
 
     def __init__(self) -> None:
-        self._waiting: dict[int, Callable[[], None] | None] = {}
+        self._waiting: dict[int, _Turn | None] = {}
         self._next = 0
+        self._asked_back: set[int] = set()
         self._change = threading.Condition()
         threading.Thread(target=self._loop, name="stage", daemon=True).start()
 
@@ -40,33 +52,52 @@ class WorkerLoop:
         It is worked on to its end before the next number is, and waits while parts are not taken.
         """
         answers: Answers[Answer] = Answers()
-        self._enter(number, partial(answers.make, work))
+        self._enter(number, _Turn(partial(answers.make, work), answers.give_back))
         return answers
 
     def skip(self, number: int) -> None:
         """Note that there will be no work of that number."""
         self._enter(number, None)
 
-    def _enter(self, number: int, work: Callable[[], None] | None) -> None:
+    def give_back(self, number: int) -> None:
+        """Have work not done that is not begun: who waits for it gets `GivenBack`.
+
+        Work of that number may come later. What is begun, or done, goes on.
+        """
         with self._change:
-            self._waiting[number] = work
+            if number < self._next:
+                return
+            if number not in self._waiting:
+                self._asked_back.add(number)  # its input is on the way
+                return
+            turn, self._waiting[number] = self._waiting[number], None
+        if turn is not None:
+            turn.give_back()
+
+    def _enter(self, number: int, turn: _Turn | None) -> None:
+        with self._change:
+            is_asked_back = number in self._asked_back
+            self._asked_back.discard(number)
+            self._waiting[number] = None if is_asked_back else turn
             if number == self._next:
                 self._change.notify()
+        if is_asked_back and turn is not None:
+            turn.give_back()
 
     def _loop(self) -> None:
         while True:
-            work = self._take()
-            if work is not None:
-                work()
-            del work  # or its data would be kept until the next one comes
+            turn = self._take()
+            if turn is not None:
+                turn.work()
+            del turn  # or its data would be kept until the next one comes
 
-    def _take(self) -> Callable[[], None] | None:
+    def _take(self) -> _Turn | None:
         with self._change:
             while self._next not in self._waiting:
                 self._change.wait()
-            work = self._waiting.pop(self._next)
+            turn = self._waiting.pop(self._next)
             self._next += 1
-        return work
+        return turn
 
 
 class Answers(Generic[Answer]):
@@ -85,6 +116,10 @@ class Answers(Generic[Answer]):
                 self._room.acquire()
         except BaseException as error:  # noqa: BLE001 - whoever waits for it raises it
             self._made.put((None, error))
+
+    def give_back(self) -> None:
+        """Answer that the work is not done."""
+        self._made.put((None, GivenBack()))
 
     def take(self) -> Answer:
         """Return the next part, waiting for it; what the work raised is raised."""

@@ -29,6 +29,7 @@ class PoolState(NamedTuple):
         seconds: sum of what each worker has been ready for, those that are gone too.
         under_way: seconds that calls have taken which are not done yet.
         oldest: seconds that the one of these takes that was begun first; 0 where there is none.
+        over: the sources that this one is over, in words, where it takes long.
     """
 
     workers: int = 0
@@ -41,6 +42,7 @@ class PoolState(NamedTuple):
     seconds: float = 0.0
     under_way: float = 0.0
     oldest: float = 0.0
+    over: str = ""
 
 
 class Candidate(NamedTuple):

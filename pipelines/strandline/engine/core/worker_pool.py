@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from strandline.engine.call.limits import explain_overdue
-from strandline.engine.call.slots import Slot
+from strandline.engine.call.slots import Slot, describe_keys
 from strandline.engine.core.call_size import TaskCost
 from strandline.engine.core.chains import WHOLE, Chain, Entry
 from strandline.engine.core.pools import FIRST_CALL, PoolState
@@ -20,7 +20,7 @@ from strandline.plan.receipt import StageCounts
 
 LONG_SECONDS = 5.0  # of a call, from which it is shown in which stage of a chain it is
 # What is told once for all stages of a chain: under the first one.
-_OF_FIRST = dict.fromkeys(("started", "lost", "recycled", "deaths"), 0)
+_OF_FIRST: dict[str, Any] = dict.fromkeys(("started", "lost", "recycled", "deaths"), 0)
 
 
 class WorkerPlace(NamedTuple):
@@ -33,6 +33,23 @@ class WorkerPlace(NamedTuple):
 
     node: str
     log: str = ""
+
+
+class Located(NamedTuple):
+    """Where a worker was in a call when it was asked.
+
+    Attributes:
+        number: of the call.
+        link: the number of the stage in its chain.
+        sources: that it was over, in words.
+    """
+
+    number: int = 0
+    link: int = 0
+    sources: str = ""
+
+
+_NOT_ASKED = Located()
 
 
 @dataclass(slots=True, eq=False)
@@ -48,7 +65,7 @@ class Worker:
         is_draining: it takes no new calls, and ends when it has none.
         next_number: of its next call.
         begun, ready_since, busy_since: by the clock; the last one of the call that it works on.
-        located: a call by its number, and the number of the stage of the chain that it is in.
+        located: what it last answered where it takes long.
         log: see `WorkerPlace`.
     """
 
@@ -65,14 +82,25 @@ class Worker:
     next_number: int = FIRST_CALL
     ready_since: float = 0.0
     busy_since: float = 0.0
-    located: tuple[int, int] = (0, 0)
+    located: Located = _NOT_ASKED
     log: str = ""
 
     @property
     def link(self) -> int | None:
         """The number of the stage of its chain that its call is in; None where it was not asked."""
-        number, link = self.located
-        return link if self.current is not None and number == self.current.number else None
+        return self.located.link if self._is_located else None
+
+    @property
+    def over(self) -> str:
+        """The sources that it works on, in words; empty where it works on nothing."""
+        if self.current is None:
+            return ""
+        known = self.located.sources if self._is_located else ""
+        return known or describe_keys([slot.key for slot in self.current.batch])
+
+    @property
+    def _is_located(self) -> bool:
+        return self.current is not None and self.located.number == self.current.number
 
     def settle(self, place: WorkerPlace, here: str) -> None:
         """Note where it has begun; `here` is the driver's node."""
@@ -116,6 +144,7 @@ class Call:
         counts, size: what its parts have counted so far, and bytes of all that came of it.
         size_in: tasks that it began with.
         entry: where in the chain it begins and ends.
+        is_asked_back: its worker was asked to give it back, if it is not begun.
     """
 
     stage: int
@@ -130,6 +159,7 @@ class Call:
     size: int = 0
     size_in: int = 0
     entry: Entry = WHOLE
+    is_asked_back: bool = False
 
     @property
     def sources(self) -> list[bytes]:
@@ -276,6 +306,14 @@ def _count_causes(losses: Iterable[Loss]) -> int:
     return causes
 
 
+class _CallTimes(NamedTuple):
+    """Seconds of calls under way: of all, of the longest, and over what that one is."""
+
+    total: float = 0.0
+    oldest: float = 0.0
+    over: str = ""
+
+
 @dataclass(slots=True)
 class Pool:
     """The workers of one chain of stages.
@@ -344,21 +382,34 @@ class Pool:
         whole = self.look(now)
         rest = whole._replace(**_OF_FIRST)
         return [
-            (rest if link else whole)._replace(under_way=total, oldest=oldest)
-            for link, (total, oldest) in enumerate(self._time_calls(now))
+            (rest if link else whole)._replace(under_way=total, oldest=oldest, over=over)
+            for link, (total, oldest, over) in enumerate(self._time_calls(now))
         ]
 
-    def _time_calls(self, now: float) -> list[tuple[float, float]]:
-        """Return of each stage the seconds of calls in it, of all and of the longest."""
-        times = [(0.0, 0.0)] * len(self.chain.stages)
+    def _time_calls(self, now: float) -> list[_CallTimes]:
+        """Return how long calls take that are in each stage."""
+        times = [_CallTimes()] * len(self.chain.stages)
         for worker in self.workers:
             call = worker.current
             if worker.is_ready and worker.is_working and call is not None:
                 link = call.entry[0] if worker.link is None else worker.link
-                total, oldest = times[link]
+                total, oldest, over = times[link]
                 seconds = now - worker.busy_since
-                times[link] = total + seconds, max(oldest, seconds)
+                if seconds > oldest:
+                    oldest, over = seconds, worker.over if seconds >= LONG_SECONDS else ""
+                times[link] = _CallTimes(total + seconds, oldest, over)
         return times
+
+    def list_stuck(self, now: float) -> Iterator[Call]:
+        """Yield calls that wait behind one that takes long, while another worker has none."""
+        idle = sum(_can_take(worker) and not worker.calls for worker in self.workers)
+        late = (worker for worker in self.workers if worker.is_long(now))
+        # What is paused is begun: it can't be given back.
+        waiting = (call for worker in late for call in [*worker.calls.values()][1:])
+        for call in waiting:
+            if idle > 0 and not call.is_paused and not call.is_asked_back:
+                idle -= 1
+                yield call
 
     def look(self, now: float) -> PoolState:
         """Return how it stands."""
@@ -373,6 +424,10 @@ class Pool:
             recycled=self.recycled,
             deaths=self.streak.causes,
             seconds=self.past + sum(now - worker.ready_since for worker in ready),
-            under_way=sum(total for total, _ in times),
-            oldest=max(oldest for _, oldest in times),
+            under_way=sum(each.total for each in times),
+            oldest=max(each.oldest for each in times),
         )
+
+
+def _can_take(worker: Worker) -> bool:
+    return worker.is_ready and not worker.is_draining

@@ -250,6 +250,7 @@ class _RayDriver(Driver):
         self._link_watch.look(
             worker for worker in self._pools.list_workers() if self.chains[worker.stage].stages[1:]
         )
+        self._relieve()
 
     def _take_notices(self) -> None:
         notices, now = self._control.read_notices(), self._control.now()
@@ -300,6 +301,22 @@ class _RayDriver(Driver):
         batch = self._losses.keep_current(call)
         self._flow.requeue(call.stage, batch, 0, holds=False, most_deaths=DEATHS_PER_TASK)
 
+    def _relieve(self) -> None:
+        """Ask for what waits behind a long call, where another worker has nothing to do."""
+        now = self._control.now()
+        for stage, queue in enumerate(self._flow.queues):
+            if not len(queue):  # else the idle one takes what is there
+                for call in self._pools[stage].list_stuck(now):
+                    call.is_asked_back = True
+                    call.worker.actor.give_back.remote(call.number)
+
+    def _take_given_back(self, reference: Any) -> None:  # noqa: ANN401 - an object reference
+        """Queue a call's work again that its worker has given back."""
+        call = self._pools.calls[reference]
+        self._pools.drop_call(reference)
+        batch = self._losses.keep_current(call)
+        self._flow.requeue(call.stage, batch, 0, holds=False, most_deaths=DEATHS_PER_TASK)
+
     def _learn_nodes(self) -> None:
         """Learn which nodes have died: nobody is to blame for the workers that they took along."""
         now = self._control.now()
@@ -328,6 +345,9 @@ class _RayDriver(Driver):
             self._complete(reference, packed)
 
     def _complete(self, reference: Any, packed: Plain) -> None:  # noqa: ANN401 - a reference
+        if not packed:
+            self._take_given_back(reference)
+            return
         call, receipt = self._pools.take_answer(reference, packed)
         self._pools[call.stage].streak.end(call.entry)
         batch, receipt = self._losses.take_current(call, receipt)

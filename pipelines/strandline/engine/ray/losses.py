@@ -195,12 +195,13 @@ class Losses:
         self.work.lose_call(name, seconds, worker.node)
         again = f" ({seconds:.0f} s of work)" if seconds >= 1 else ""
         where = pool.plan.name if worker.link is None else self._name(stage, worker.link)
+        over = f" while it worked on {worker.over}" if worker.over else ""
         sure_at = self._find_sure_at(worker, error)
         known = WorkerDeath(worker.node, sure_at)
         calls = self._pools.remove(worker)
         self.anything_died = True
         self._control.incidents.append(
-            f"a worker of {where!r} {_FATES.get(death.cause, 'was lost')}, "
+            f"a worker of {where!r} {_FATES.get(death.cause, 'was lost')}{over}, "
             f"{sum(len(call.batch) for call in calls)} tasks are queued again{again}: {why}"
         )
         # Newest first, so that the oldest ends up first in line. Each may have ended the worker:

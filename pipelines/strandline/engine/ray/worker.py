@@ -35,10 +35,10 @@ from strandline.engine.call.wire import (
     pick_tasks,
     read_lineage,
 )
-from strandline.engine.call.worker_loop import Answers, WorkerLoop
+from strandline.engine.call.worker_loop import Answers, GivenBack, WorkerLoop
 from strandline.engine.core.chains import Chain, Entry
 from strandline.engine.core.pools import CALLS_PER_WORKER
-from strandline.engine.core.worker_pool import LONG_SECONDS, Call, Worker, WorkerPlace
+from strandline.engine.core.worker_pool import LONG_SECONDS, Call, Located, Worker, WorkerPlace
 from strandline.plan.pipeline import StagePlan
 from strandline.plan.stage import Shape
 from strandline.plan.task import Task
@@ -112,6 +112,7 @@ class StageWorker:
         Returns:
             The receipt ends with the task that goes on in the next part (token, slots handed on;
             None: there is none), and why this worker should be replaced; see `MemoryWatch.look`.
+            Of a call that was given back it is empty.
         """
         picked = list(pick_tasks(picks, blocks))
         tasks, unreadable = read_input(picked)
@@ -121,7 +122,12 @@ class StageWorker:
             if before
         }
         work = partial(self._process, entry, tasks, unreadable, handed)
-        return self._take(number, self._loop.begin(number, work))
+        answers = self._loop.begin(number, work)
+        del picked, tasks, unreadable, blocks, work  # nobody keeps what is given back
+        try:
+            return self._take(number, answers)
+        except GivenBack:
+            return [], []
 
     @ray.method(num_returns=2)  # type: ignore[untyped-decorator]
     def proceed(self, number: int, left: bytes | None) -> tuple[list[Any], Plain]:
@@ -136,9 +142,14 @@ class StageWorker:
         return self._take(number, self._open.pop(number))
 
     @ray.method(concurrency_group=CONTROL)  # type: ignore[untyped-decorator]
-    def find_link(self) -> int:
-        """Return the number of the stage, in its chain, that is at work."""
-        return 0 if self._call is None else self._call.link
+    def give_back(self, number: int) -> None:
+        """Have the call of that number answer that it was not done, unless it is begun."""
+        self._loop.give_back(number)
+
+    @ray.method(concurrency_group=CONTROL)  # type: ignore[untyped-decorator]
+    def find_work(self) -> tuple[int, str]:
+        """Return the number of the stage, in its chain, that is at work, and over what sources."""
+        return (0, "") if self._call is None else self._call.find_work()
 
     @ray.method(concurrency_group=CONTROL)  # type: ignore[untyped-decorator]
     def skip(self, number: int) -> None:
@@ -191,7 +202,7 @@ def _find_place() -> WorkerPlace:
 
 
 class LinkWatch:
-    """Learns which stage of a chain a worker is in that takes long for a call.
+    """Learns in which stage of a chain, and over which source, a worker takes long for a call.
 
     Only such a worker is asked, now and then. One that hangs and keeps the interpreter does not
     answer; its call is taken to be in the stage in which it began.
@@ -215,7 +226,7 @@ class LinkWatch:
         silent = {worker for worker, _ in self._asked.values()}
         for worker in workers:
             if worker.current and worker not in silent and worker.is_long(now):
-                self._asked[worker.actor.find_link.remote()] = (worker, worker.current)
+                self._asked[worker.actor.find_work.remote()] = (worker, worker.current)
 
     def _take_answers(self) -> None:
         waiting = list(self._asked)
@@ -225,7 +236,7 @@ class LinkWatch:
         for reference in answered:
             worker, call = self._asked.pop(reference)
             with suppress(RayError):  # it has died, which its call tells
-                worker.located = (call.number, ray.get(reference))
+                worker.located = Located(call.number, *ray.get(reference))
 
 
 # One for all workers: Ray spells a class anew, 33 ms in the driver, for each that `remote` makes.

@@ -19,7 +19,7 @@ from strandline.cli.report.tables import (
     make_table,
 )
 from strandline.cli.views.format import format_count, format_rate
-from strandline.cli.views.progress import format_oldest
+from strandline.cli.views.progress import describe_longest, format_oldest
 from strandline.cli.views.snapshot import Snapshot
 
 CHARTS = 24  # stages that have them, one of tasks and one of rows
@@ -89,7 +89,9 @@ def _make_now(live: Snapshot) -> Markup:
         )
         for stage in live.stages
     ]
-    return make_table("Stages now, over half a minute", _NOW, rows)
+    longest = describe_longest(live)
+    note = make_note(f"{longest[:1].upper()}{longest[1:]}.") if longest else None
+    return element("div", make_table("Stages now, over half a minute", _NOW, rows), note)
 
 
 def _make_done(latest: LatestFacts) -> Iterator[Markup | None]:
