@@ -21,6 +21,7 @@ from strandline.cli.views.format import (
 from strandline.cli.views.progress import describe_line, describe_sources, draw
 from strandline.cli.views.snapshot import (
     Pace,
+    RowsDone,
     Snapshot,
     StageView,
     parse_json,
@@ -126,6 +127,7 @@ def test_a_snapshot_for_scripts() -> None:
             "skipped": 1000,
             "quarantined": 0,
         },
+        "rows": {"read": 0, "written": 0, "size": 0},
         "rate": 9.5,
         "secondsLeft": 295.8,
         "stages": [
@@ -232,3 +234,18 @@ def test_a_long_call_is_named_with_its_stage_and_source() -> None:
     assert "\x1b[2J" not in describe_line(snapshot)
     assert parse_json(render_snapshot(snapshot)).stages[0].pool.over == pool.over
     assert "longest call" not in describe_line(BUSY)
+
+
+def test_where_sources_are_few_rows_tell_how_far_it_is() -> None:
+    few = Snapshot(60, 8, True, 0, 3, 0, 0.1, (), 0)
+    words = {
+        RowsDone(): "",
+        RowsDone(read=1234): ", 1,234 rows read",
+        RowsDone(5000, 1, 2_000_000): ", 1 row (2.0 MB) written",
+    }
+    for rows, text in words.items():
+        line = describe_sources(few._replace(rows=rows))
+        assert line.startswith(f"3 of 8 sources finished{text}; 0.10/s")
+        assert parse_json(render_snapshot(few._replace(rows=rows))).rows == rows
+    many = few._replace(listed=1000, rows=RowsDone(5000, 1, 2))
+    assert "written" not in describe_sources(many)

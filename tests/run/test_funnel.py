@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from strandline.plan.receipt import StageCounts
-from strandline.run.history.funnel import Cost, add_up, estimate_cost
+from strandline.run.history.funnel import Cost, WorstKill, add_up, estimate_cost, estimate_worst
 
 STAGES = ("read", "filter", "write")
 
@@ -99,3 +99,34 @@ def test_without_an_answer_there_is_no_share() -> None:
 def test_a_stage_may_make_many_rows_of_one() -> None:
     (stage,) = add_up([{"f": StageCounts(1, 1, rows_in=10, rows_out=30)}])
     assert stage.share_kept == 3.0
+
+
+SOURCES = st.lists(
+    st.tuples(st.text(max_size=3), st.floats(0, 100), st.integers(0, 10**9)), max_size=6
+)
+
+
+@given(SOURCES, st.floats(0.1, 1e6), st.integers(1, 10))
+def test_law_the_worst_kill_is_of_one_source_and_no_less_than_a_common_one(
+    sources: list[tuple[str, float, int]], seconds: float, more: int
+) -> None:
+    worst = estimate_worst(sources, seconds, len(sources) + more)
+    if not sources:
+        assert worst is None
+        return
+    assert worst is not None
+    assert worst.key in {key for key, *_ in sources}
+    assert worst.mean == pytest.approx(seconds / (len(sources) + more))
+    measured = max(known for _, known, _ in sources)
+    if measured > 0:
+        assert worst.seconds == measured
+    else:
+        assert worst.seconds >= worst.mean * 0.999
+        assert worst.seconds <= worst.mean * len(sources) * 1.001
+
+
+def test_without_a_measurement_nothing_is_told_of_a_kill() -> None:
+    assert estimate_worst([("a", 0.0, 1)], 0.0, 1) is None
+    assert estimate_worst([("a", 0.0, 1)], 1.0, 0) is None
+    large = estimate_worst([("a", 0.0, 10), ("b", 0.0, 90)], 20.0, 2)
+    assert large == WorstKill("b", 18.0, 10.0)

@@ -171,6 +171,7 @@ class StageCounts:
         seconds: time inside the stage's own code; not its set-up, nor waiting, nor transport.
         counters: the stage's own, by name.
         calls: of a worker, each with a batch or several.
+        size: bytes of the files that it has written, of a sink.
     """
 
     tasks_in: int = 0
@@ -182,6 +183,7 @@ class StageCounts:
     seconds: float = 0.0
     counters: dict[str, int] = field(default_factory=dict)
     calls: int = 0
+    size: int = 0
 
     def add(self, other: StageCounts) -> None:
         """Add another call's counts to these."""
@@ -193,6 +195,7 @@ class StageCounts:
         self.rows_out += other.rows_out
         self.seconds += other.seconds
         self.calls += other.calls
+        self.size += other.size
         for name, number in other.counters.items():
             self.counters[name] = self.counters.get(name, 0) + number
 

@@ -31,12 +31,10 @@ from strandline.plan.receipt import StageCounts
 from strandline.run.attempt.failures import FailureGroups, view_quarantined
 from strandline.run.history.funnel import Cost, StageFunnel, add_up, estimate_cost
 from strandline.run.history.records import AttemptRecord, read_chain
-from strandline.run.history.samples import Sample, Samples
-from strandline.run.history.sampling import read_samples
+from strandline.run.history.sampling import count_done, read_samples
 from strandline.storage.layout import PipelineFolder
 from strandline.storage.volume.latest import find_pinned, resolve
 from strandline.storage.volume.published import Publication
-from strandline_api.outcome.driver_outcome import SourceCounts
 
 ATTEMPTS = 30
 FAILURES = 100
@@ -112,18 +110,11 @@ def _read_work(
         if samples is None or not samples.counts:
             continue
         funnel = add_up([{stage.name: stage.counts for stage in funnel}, samples.counts])
-        done = _count_done(record, samples)
+        done = count_done(record, samples)
         costs[record.number] = estimate_cost(
             samples.counts, cores, done, is_cut=record.cause is not None
         )
     return (funnel if costs else ()), costs
-
-
-def _count_done(record: AttemptRecord, samples: Samples) -> int:
-    """Return how many sources an attempt has brought to an end."""
-    known = record.outcome.sources if record.outcome else SourceCounts()
-    last = samples.samples[-1] if samples.samples else Sample(0.0, 0, 0, ())
-    return max(known.finished, last.finished) + max(known.failed, last.failed)
 
 
 def _read_ledger(folder: PipelineFolder) -> RunLedger | None:

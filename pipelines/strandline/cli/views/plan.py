@@ -9,13 +9,21 @@ from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from strandline.cli.views.format import align, format_amount, format_bytes, format_count
+from strandline.cli.views.format import (
+    align,
+    escape_text,
+    format_amount,
+    format_bytes,
+    format_count,
+    format_seconds,
+)
 from strandline.engine.core.chains import cut_chains
 from strandline.ledger.lease import OnChange
 from strandline.plan.columns import Columns, ColumnStep, trace_columns
 from strandline.plan.partition import Balance, Chaining
 from strandline.plan.pipeline import PipelinePlan, StagePlan
 from strandline.plan.stage import Shape
+from strandline.run.history.funnel import WorstKill
 
 _COLUMNS = (
     "stage",
@@ -31,6 +39,8 @@ _COLUMNS = (
     "memory",
     "other",
 )
+LONG_SOURCE = 60.0  # seconds, from which a way is told to make sources smaller
+RANGES = "range_bytes"  # of a source that cuts files
 _LOADS = 8  # workers whose load is shown
 
 
@@ -75,6 +85,7 @@ class PlanFacts(NamedTuple):
         chaining: that most sources are chained into one group; None where they aren't, or where
             nobody shares anything.
         schema: of what is read, in words; None where each task has its own.
+        worst: what a kill costs at the worst moment; None where nothing was measured.
     """
 
     plan: PipelinePlan
@@ -85,6 +96,7 @@ class PlanFacts(NamedTuple):
     unmet: tuple[str, ...] = ()
     chaining: Chaining | None = None
     schema: str | None = None
+    worst: WorstKill | None = None
 
 
 def describe_plan(facts: PlanFacts, width: int | None = None) -> list[str]:
@@ -96,6 +108,8 @@ def describe_plan(facts: PlanFacts, width: int | None = None) -> list[str]:
         ("output", facts.output),
         ("ledger", _describe_ledger(facts.ledger)),
     ]
+    if facts.worst is not None:
+        heads += _describe_worst(facts.worst, plan.source)
     if facts.schema is not None:
         heads.append(("schema", facts.schema))
     if facts.listing is not None:
@@ -147,6 +161,7 @@ def render_plan(facts: PlanFacts) -> dict[str, Any]:
         "schema": facts.schema,
         "onChange": facts.on_change.value,
         "refused": list(facts.unmet),
+        "worstKill": facts.worst and facts.worst._asdict(),
         "sources": listing and _render_listing(listing),
         "groups": listing and listing.balance and _render_groups(listing.balance),
         "chained": facts.chaining and _render_chaining(facts.chaining),
@@ -167,6 +182,16 @@ def _describe_ledger(ledger: LedgerPreview | None) -> str:
         f"attempt {ledger.attempt}, {format_amount(counts['finished'], 'source')} finished, "
         f"{format_count(counts['failed'])} failed, {format_count(counts['inflight'])} in flight"
     )
+
+
+def _describe_worst(worst: WorstKill, source: StagePlan) -> Iterator[tuple[str, str]]:
+    lost, mean = format_seconds(worst.seconds), format_seconds(worst.mean)
+    largest = f"loses {lost} of work a worker, at the end of {escape_text(worst.key)}"
+    yield "worst kill", f"{largest}; a source takes {mean} on average"
+    if worst.seconds >= LONG_SOURCE:
+        fields = type(source.stage.params).model_fields
+        way = f"a smaller `rangeBytes` of {source.name}" if RANGES in fields else "smaller files"
+        yield "", f"{way} would make it less"
 
 
 def _describe_listing(listing: ListingFacts) -> str:

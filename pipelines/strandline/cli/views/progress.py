@@ -15,6 +15,7 @@ from rich.text import Text
 from strandline.cli.views.format import (
     escape_text,
     format_amount,
+    format_bytes,
     format_count,
     format_rate,
     format_seconds,
@@ -22,6 +23,8 @@ from strandline.cli.views.format import (
 from strandline.cli.views.snapshot import Snapshot
 from strandline.engine.core.pools import PoolState
 
+# So many move the number of those that are finished often enough to be all that one needs to know.
+MANY_SOURCES = 500
 _COLUMNS = ("stage", "in", "out", "waiting", "running", "oldest", "tasks/s", "busy", "workers")
 _EXPENDABLE = ("in", "tasks/s", "busy", "running", "workers", "oldest")
 _GAP = 2
@@ -84,10 +87,22 @@ def describe_sources(snapshot: Snapshot) -> str:
         parts.append(f"{format_count(snapshot.quarantined)} quarantined")
     if snapshot.incidents:
         parts.append(format_amount(snapshot.incidents, "incident"))
+    rows = describe_rows(snapshot)
+    parts += [rows] if rows else []
     pace = f"; {format_rate(snapshot.rate)}" if snapshot.rate else ""
     left = snapshot.seconds_left
     ahead = f", about {format_seconds(left)} left" if left else ""
     return ", ".join(parts) + pace + ahead
+
+
+def describe_rows(snapshot: Snapshot) -> str:
+    """Describe how many rows went through; empty where sources alone say how far it is."""
+    rows = snapshot.rows
+    if snapshot.listed > MANY_SOURCES or not rows.read:
+        return ""
+    if not rows.written:
+        return f"{format_amount(rows.read, 'row')} read"
+    return f"{format_amount(rows.written, 'row')} ({format_bytes(rows.size)}) written"
 
 
 def describe_line(snapshot: Snapshot) -> str:

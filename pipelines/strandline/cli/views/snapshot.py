@@ -52,6 +52,23 @@ class StageView(NamedTuple):
     utilisation: float = 0.0
 
 
+class RowsDone(NamedTuple):
+    """Rows that went through an attempt so far.
+
+    Attributes:
+        read: that the first stage which makes rows has made.
+        written: that the sink has written, of sources that are not finished too.
+        size: bytes of what it has written.
+    """
+
+    read: int = 0
+    written: int = 0
+    size: int = 0
+
+
+NO_ROWS = RowsDone()
+
+
 class Snapshot(NamedTuple):
     """An attempt at one moment.
 
@@ -68,6 +85,7 @@ class Snapshot(NamedTuple):
         quarantined: listed sources that are not tried any more.
         measured: seconds over which the rate is.
         work: seconds that it took, and those of them that are done again.
+        rows: how much went through it.
     """
 
     seconds: float
@@ -84,6 +102,7 @@ class Snapshot(NamedTuple):
     quarantined: int = 0
     measured: float = WINDOW_SECONDS
     work: WorkCost = NO_WORK
+    rows: RowsDone = NO_ROWS
 
     @property
     def seconds_left(self) -> float | None:
@@ -160,7 +179,16 @@ def take_snapshot(progress: RunProgress, seconds: float, pace: Pace) -> Snapshot
         quarantined=progress.quarantined,
         measured=pace.measured,
         work=progress.measure_work(),
+        rows=_count_rows(progress),
     )
+
+
+def _count_rows(progress: RunProgress) -> RowsDone:
+    counts = [stage.counts for stage in progress.flow.list_stages()]
+    if not counts:
+        return NO_ROWS
+    read = next((each.rows_out for each in counts if each.rows_out), 0)
+    return RowsDone(read, counts[-1].rows_out, counts[-1].size)
 
 
 def _view_stages(progress: RunProgress, seconds: float, pace: Pace) -> Iterator[StageView]:
@@ -213,6 +241,7 @@ def render_snapshot(snapshot: Snapshot) -> dict[str, Any]:
             "skipped": snapshot.skipped,
             "quarantined": snapshot.quarantined,
         },
+        "rows": snapshot.rows._asdict(),
         "rate": round(snapshot.rate, 3),
         "secondsLeft": None if left is None else round(left, 1),
         "stages": [
@@ -280,6 +309,9 @@ def parse_json(content: object) -> Snapshot:
         quarantined=_count(sources.get("quarantined")),
         measured=WINDOW_SECONDS if found.get("secondsLeft") is not None else 0.0,
         work=parse_work(found),
+        rows=RowsDone(
+            **{name: _count(_object(found.get("rows")).get(name)) for name in NO_ROWS._fields}
+        ),
     )
 
 

@@ -224,7 +224,9 @@ class ReceiptDraft:
     def write(self, lineage: Lineage, outputs: tuple[Output, ...]) -> None:
         """Note that a sink has written a task."""
         self.counts.tasks_out += 1
-        self.counts.rows_out += sum(output.rows for output in outputs)
+        for output in outputs:
+            self.counts.rows_out += output.rows
+            self.counts.size += output.size
         self.events.append(Event(lineage.source, (lineage.token,), (), outputs))
 
     def settle(self, lineages: Sequence[Lineage], piece: bytes | None) -> None:

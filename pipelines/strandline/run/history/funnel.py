@@ -102,6 +102,44 @@ def estimate_cost(
     return Cost(used, used * (begun - done) / begun)
 
 
+class WorstKill(NamedTuple):
+    """What a kill costs at the worst moment: at the end of the largest source.
+
+    Attributes:
+        key: of that source.
+        seconds: of stages' own code that it takes.
+        mean: that a source takes.
+    """
+
+    key: str
+    seconds: float
+    mean: float
+
+
+def estimate_worst(
+    sources: Iterable[tuple[str, float, int]], seconds: float, done: int
+) -> WorstKill | None:
+    """Return what a kill costs at the worst moment; None where nothing was measured.
+
+    Args:
+        sources: finished ones: key, seconds where they were measured (else 0), bytes written.
+        seconds: that stages took for all sources.
+        done: how many these were.
+    """
+    if not done or seconds <= 0:
+        return None
+    mean, known = seconds / done, list(sources)
+    if not known:
+        return None
+    slowest = max(known, key=lambda source: source[1])
+    if slowest[1] > 0:
+        return WorstKill(slowest[0], slowest[1], mean)
+    # Seconds go with what comes of a source, as far as anything is known of it.
+    key, _, size = max(known, key=lambda source: source[2])
+    total = sum(size for *_, size in known)
+    return WorstKill(key, mean * size * len(known) / total if total else mean, mean)
+
+
 def add_up(attempts: Iterable[Mapping[str, StageCounts]]) -> tuple[StageFunnel, ...]:
     """Return the funnel of several attempts, in the order of the stages."""
     totals: dict[str, StageCounts] = {}

@@ -9,9 +9,11 @@ from pydantic import ValidationError
 
 from strandline.engine.core.ports import RunProgress
 from strandline.plan.receipt import StageCounts
+from strandline.run.history.records import AttemptRecord
 from strandline.run.history.samples import Sample, Samples, Series, StagePoint
 from strandline.storage.layout import PipelineFolder
 from strandline.storage.outputs.whole_files import show_whole
+from strandline_api.outcome.driver_outcome import SourceCounts
 
 SAMPLES = "samples.json"
 END_OF_TIME = 1e11  # seconds since the epoch, in the year 5138
@@ -86,3 +88,10 @@ def read_samples(folder: PipelineFolder, attempt: int) -> Samples | None:
         return None
     times = (samples.begun, *(sample.seconds for sample in samples.samples))
     return samples if all(0 <= time < END_OF_TIME for time in times) else None
+
+
+def count_done(record: AttemptRecord, samples: Samples) -> int:
+    """Return how many sources an attempt has brought to an end."""
+    known = record.outcome.sources if record.outcome else SourceCounts()
+    last = samples.samples[-1] if samples.samples else Sample(0.0, 0, 0, ())
+    return max(known.finished, last.finished) + max(known.failed, last.failed)

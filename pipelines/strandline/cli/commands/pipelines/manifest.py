@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -40,10 +41,16 @@ from strandline.run.attempt.engines import find_unmet_here
 from strandline.run.attempt.output_location import make_claim
 from strandline.run.attempt.partitions import find_chaining, open_source
 from strandline.run.code.requirements import check_requirements
+from strandline.run.history.funnel import WorstKill, estimate_worst
+from strandline.run.history.records import read_chain
+from strandline.run.history.sampling import count_done, read_samples
 from strandline.run.manifest.manifest import Manifest, read_manifest
 from strandline.run.schema_inference import describe_schema, recall_schema
+from strandline.storage.layout import PipelineFolder
 from strandline_api.documents.problems import SpecError
 from strandline_api.outcome.exit_codes import ExitCode
+
+SOURCES_WEIGHED = 100_000
 
 
 @click.command(
@@ -189,7 +196,27 @@ def _gather_facts(
         ledger = LedgerPreview(lease["attempt"], store.count(), changes)
         listing = count(plan, store) if count else None
         plan = recall_schema(plan, store)
-    return PlanFacts(plan, on_change, output, ledger, listing, schema=describe_schema(plan))
+        worst = _estimate_worst(store, folder)
+    schema = describe_schema(plan)
+    return PlanFacts(plan, on_change, output, ledger, listing, schema=schema, worst=worst)
+
+
+def _estimate_worst(store: Store, folder: PipelineFolder) -> WorstKill | None:
+    seconds, done = 0.0, 0
+    for record in read_chain(folder):
+        samples = read_samples(folder, record.number)
+        if samples is None:
+            continue
+        seconds += sum(each.seconds for each in samples.counts.values())
+        done += count_done(record, samples)
+    return estimate_worst(_list_weights(store), seconds, done)
+
+
+def _list_weights(store: Store) -> Iterator[tuple[str, float, int]]:
+    """Yield of the first finished sources the key, the seconds that are known, and the bytes."""
+    for _, _, record in islice(store.list_records(), SOURCES_WEIGHED):
+        seconds = sum(effort.seconds for effort in record.efforts)
+        yield record.key, seconds, sum(output.size for output in record.outputs)
 
 
 def _count_listing(
