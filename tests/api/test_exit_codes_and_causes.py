@@ -32,6 +32,7 @@ RETRIED = {
     "ImagePullFailure",
     "SchedulingTimeout",
     "SubmissionFailed",
+    "RayNotStarted",
     "Stalled",
     "SourcesFailed",
     "ApplicationError",

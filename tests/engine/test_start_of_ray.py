@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from types import ModuleType
 from typing import Any
 
@@ -36,7 +37,12 @@ from strandline.engine.ray.connection import (
     start_ahead,
 )
 from strandline.engine.ray.driver import list_modules
-from strandline.engine.ray.local_start import START_SECONDS, RayStartError, choose_start_limit
+from strandline.engine.ray.local_start import (
+    START_SECONDS,
+    RayStartError,
+    choose_start_limit,
+    read_last_error,
+)
 from strandline.plan.errors import code_of
 from strandline.plan.pipeline import StagePlan
 from strandline.plan.planning import check_plan
@@ -77,25 +83,22 @@ def refuse(error: Exception) -> Callable[..., None]:
 
 
 @pytest.mark.parametrize(
-    ("error", "load", "sentence", "cause"),
+    ("error", "load", "sentence"),
     [
         (
             Exception(SLOW),
             1.0,
             f"the local Ray did not start within 180 s, as where a machine is busy or full{ADVICE}",
-            Cause.SCHEDULING_TIMEOUT,
         ),
         (
             Exception(SLOW),
             3.0,
             f"the local Ray did not start within 540 s, as where a machine is busy or full{ADVICE}",
-            Cause.SCHEDULING_TIMEOUT,
         ),
         (
             RuntimeError("no room in /dev/shm.\nSee its logs."),
             1.0,
             f"the local Ray did not start: no room in /dev/shm{ADVICE}",
-            None,
         ),
     ],
 )
@@ -103,7 +106,6 @@ def test_a_ray_that_does_not_start_is_told_and_nothing_of_it_is_left(
     error: Exception,
     load: float,
     sentence: str,
-    cause: Cause | None,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     begun: list[subprocess.Popen[bytes]] = []
@@ -114,7 +116,7 @@ def test_a_ray_that_does_not_start_is_told_and_nothing_of_it_is_left(
         pass
     assert str(caught.value) == sentence
     assert (ExitCode.APPLICATION_ERROR, False) == (code_of(caught.value), caught.value.is_lasting)
-    assert caught.value.cause is cause
+    assert caught.value.cause is Cause.RAY_NOT_STARTED
     (process,) = begun
     assert -signal.SIGKILL == process.wait()
     process.communicate()
@@ -433,3 +435,39 @@ def test_a_client_that_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch
         "ray://head:10001 needs Ray's client, which is not installed; pip install 'ray[client]'"
     )
     assert str(caught.value) == wanted
+
+
+def test_what_ended_a_process_of_rays_is_told_by_its_log() -> None:
+    program = """
+import sys
+from pathlib import Path
+from strandline.engine.ray.local_start import RayStartError, start_local
+try:
+    start_local(1, Path(sys.argv[1]), _system_config={"not_there": 1})  # which it can't read
+except RayStartError as error:
+    print(error)
+"""
+    with TemporaryDirectory(prefix="ray-") as folder:  # a socket's path is short
+        words = [sys.executable, "-c", program, folder]
+        done = subprocess.run(words, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == (
+        "the local Ray did not start: its gcs_server died as it began; its log says: gcs_server: "
+        f"Received unexpected config parameter not_there{ADVICE}"
+    )
+
+
+def test_of_logs_the_newest_session_counts_and_what_a_process_died_of(tmp_path: Path) -> None:
+    assert read_last_error(tmp_path) == ""
+    head = "[2026-11-26 20:08:44,862 {} 14046 14046]"
+    for at, name in enumerate(("session_old", "session_new")):
+        logs = tmp_path / name / "logs"
+        logs.mkdir(parents=True)
+        lines = (
+            f"{head.format('I')} main.cc:8: fine",
+            f"{head.format('C')} (raylet) file.cc:12: {name} can't go on: no port",
+            f"{head.format('E')} file.cc:13: an error that ends nothing",
+            "*** StackTrace Information ***",
+        )
+        (logs / "raylet.out").write_text("\n".join(lines))
+        os.utime(logs, (at, at))
+    assert read_last_error(tmp_path) == "raylet: session_new can't go on: no port"

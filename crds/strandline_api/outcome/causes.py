@@ -29,6 +29,7 @@ class Cause(StrEnum):
     IMAGE_PULL_FAILURE = "ImagePullFailure"
     SCHEDULING_TIMEOUT = "SchedulingTimeout"
     SUBMISSION_FAILED = "SubmissionFailed"
+    RAY_NOT_STARTED = "RayNotStarted"
     STALLED = "Stalled"
     SOURCES_FAILED = "SourcesFailed"
     APPLICATION_ERROR = "ApplicationError"
@@ -144,13 +145,20 @@ _TEXTS = {
     Cause.SCHEDULING_TIMEOUT: (
         (
             "The driver did not run within `deadlines.preRunning`, mostly since no node can hold a "
-            "pod; or a local Ray did not start on a machine that is busy or full."
+            "pod."
         ),
         "Add nodes, ask for less, or correct node selectors and tolerations in the pod templates.",
     ),
     Cause.SUBMISSION_FAILED: (
         "The Ray cluster was there, but KubeRay could not start the driver or lost sight of it.",
         "Read the message of the RayJob and KubeRay's log. A retry mostly helps.",
+    ),
+    Cause.RAY_NOT_STARTED: (
+        "A local Ray did not start on this machine.",
+        (
+            "Read what its log says, in the message. `strandline doctor` looks at memory, "
+            "`/dev/shm`, open files and variables, and starts one. `--engine inline` needs none."
+        ),
     ),
     Cause.STALLED: (
         "The driver gave no sign of life for `deadlines.stall`.",

@@ -39,6 +39,7 @@ PRECEDENCE: tuple[Cause, ...] = (
     Cause.IMAGE_PULL_FAILURE,
     Cause.SCHEDULING_TIMEOUT,
     Cause.SUBMISSION_FAILED,
+    Cause.RAY_NOT_STARTED,
     Cause.SOURCES_FAILED,
     Cause.APPLICATION_ERROR,
     Cause.UNKNOWN,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -31,17 +32,15 @@ _NODE_SECONDS = 0.02
 _PORT_MILLISECONDS = 500
 _ANSWER_SECONDS = 2.0
 _END_SECONDS = 1.0
+# A line of its C++ that ends a process: `[time, level, pid, tid] file.cc:12: what is wrong`.
+_FATAL = re.compile(r"^\[[^\]]* [FC] [^\]]*\] (?:\([^)]*\) )?[\w.]+:\d+: +(.+)$", re.MULTILINE)
 _JOB = "RAY_JOB_CONFIG_JSON_ENV_VAR"  # by which `ray job submit` hands a job its environment
 
 
 class RayStartError(StrandlineError):
-    """The local Ray did not start; the message says why, and another attempt may have it.
+    """The local Ray did not start; the message says why, and another attempt may have it."""
 
-    Attributes:
-        cause: it was waited for in vain; None: Ray itself said what is wrong.
-    """
-
-    cause: Cause | None = None
+    cause: Cause | None = Cause.RAY_NOT_STARTED
 
 
 def start_local(cpus: int, folder: Path, **options: Any) -> Any:  # noqa: ANN401 - Ray's own
@@ -72,9 +71,8 @@ def start_local(cpus: int, folder: Path, **options: Any) -> Any:  # noqa: ANN401
             _kill(set(psutil.Process().children()) - before)
             if isinstance(error, _ProcessDiedError) and tries_left:
                 continue
-            failed = RayStartError(_describe_start(error, seconds))
+            failed = RayStartError(_describe_start(error, seconds, read_last_error(folder)))
             failed.is_lasting = isinstance(error, PermissionError) or is_about_token(error)
-            failed.cause = Cause.SCHEDULING_TIMEOUT if _is_late(error) else None
             raise failed from error
     raise AssertionError  # the last try returns or raises
 
@@ -306,19 +304,36 @@ def _is_late(error: Exception) -> bool:
     return "timed out" in str(error).lower()
 
 
-def _describe_start(error: Exception, seconds: float) -> str:
+def read_last_error(folder: Path) -> str:
+    """Return the last error in the logs of the newest session below a folder; empty: there is none.
+
+    Only what ends a process is looked for: a Ray that starts writes errors too.
+    """
+    with suppress(OSError, ValueError):  # there is no session, or it is being removed
+        session = max(folder.glob("session_*/logs"), key=lambda path: path.stat().st_mtime)
+        for name in ("raylet", "gcs_server"):
+            for suffix in (".out", ".err"):
+                path = session / f"{name}{suffix}"
+                found = _FATAL.findall(path.read_text(errors="replace")) if path.exists() else []
+                if found:
+                    return f"{name}: {found[-1].strip()}"
+    return ""
+
+
+def _describe_start(error: Exception, seconds: float, log: str) -> str:
     if isinstance(error, PermissionError):  # its token is kept at home
         todo = "set HOME, or TMPDIR, to a folder that may be written to"
         return f"the local Ray did not start, without the right to write {error.filename}; {todo}"
     if is_about_token(error):
         why = getattr(error, "message", str(error))  # what Ray adds is about clusters
         return f"the local Ray did not start: {why}; unset RAY_AUTH_TOKEN_PATH, and Ray makes one"
+    log = f"; its log says: {log}" if log else ""
     advice = "`strandline doctor` looks at the machine, and --workers 1 has Ray start less"
     if _is_late(error):
         why = f"within {seconds:.0f} s, as where a machine is busy or full"
-        return f"the local Ray did not start {why}; {advice}"
+        return f"the local Ray did not start {why}{log}; {advice}"
     why = (str(error).strip() or type(error).__name__).partition("\n")[0].rstrip(".")
-    return f"the local Ray did not start: {why}; {advice}"
+    return f"the local Ray did not start: {why}{log}; {advice}"
 
 
 def find_child(name: str) -> psutil.Process | None:
