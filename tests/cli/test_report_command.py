@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from cli_project import Call, Project
 from filled_ledger import fill
@@ -313,3 +314,18 @@ def test_every_command_that_the_page_names_works(project: Project, run: Call, ca
     for command in commands:
         result = call(*shlex.split(command.partition(" | ")[0])[1:])
         assert result.exit_code == 0, (command, result.output)
+
+
+def test_all_pipelines_of_a_file_are_on_one_page(project: Project, call: Call) -> None:
+    second = json.loads(json.dumps(project.document))
+    second["metadata"]["name"] = "after"
+    second["spec"]["source"]["with"]["paths"] = ["in/0.txt"]
+    second["spec"].pop("storage", None)
+    project.write(yaml.safe_dump_all([project.document, second]), "both.yaml")
+    assert call("run", "both.yaml", "--engine", "inline", "--no-supervise").exit_code == 0
+    outline = Outline(call("report", "both.yaml", "--out", "-").stdout)
+    links = [attributes["href"] for tag, attributes in outline.elements if tag == "a"]
+    assert {"#pipeline-1", "#pipeline-2"} <= set(links)
+    assert "default/notes" in outline.text
+    assert "strandline failures 'both.yaml#after'" not in outline.text  # there is none
+    assert "2 pipelines" in outline.text

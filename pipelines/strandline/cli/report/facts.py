@@ -199,6 +199,7 @@ class RunFacts:
         live: the running attempt by its own word a moment ago; None where none says any.
         fingerprint: of the pipeline as its file is now.
         definition: its stages, source and sink included.
+        chains: the names of the stages that run in one worker, in order.
         funnel: what went through them, over all attempts of the run.
         costs: by number of attempt, of all of them.
         file: words of a command line that name the pipeline.
@@ -217,6 +218,7 @@ class RunFacts:
     live: Snapshot | None = None
     fingerprint: str = ""
     definition: tuple[StageDefinition, ...] = ()
+    chains: tuple[tuple[str, ...], ...] = ()
     funnel: tuple[StageFunnel, ...] = ()
     costs: Mapping[int, Cost] = field(default_factory=dict)
     file: tuple[str, ...] = ("FILE",)

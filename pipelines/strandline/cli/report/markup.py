@@ -6,6 +6,7 @@ outside can become a tag by being forgotten.
 
 from __future__ import annotations
 
+import re
 from html import escape as escape_html
 
 from strandline.cli.views.format import escape_text
@@ -13,6 +14,7 @@ from strandline.cli.views.format import escape_text
 CHARACTERS = 1000  # of one text; keys and messages may be of any length
 # These have no end tag.
 _VOID = frozenset({"meta", "br"})
+_ANCHOR = re.compile(r'( (?:id|aria-labelledby)="| href="#)')
 
 
 class Markup(str):
@@ -33,6 +35,14 @@ def escape(text: str) -> Markup:
     if len(text) > CHARACTERS:
         text = f"{text[:CHARACTERS]}…"
     return Markup(escape_html(escape_text(text)))
+
+
+def prefix_anchors(markup: Markup, prefix: str) -> Markup:
+    """Return markup whose anchors begin with a word, so that several of a kind fit on one page.
+
+    What people wrote can't look like an attribute: its quotation marks are escaped.
+    """
+    return Markup(_ANCHOR.sub(lambda found: f"{found[1]}{prefix}", markup))
 
 
 def element(tag: str, *children: Child, **attributes: Attribute) -> Markup:

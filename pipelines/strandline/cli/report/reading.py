@@ -24,6 +24,7 @@ from strandline.cli.report.facts import (
 from strandline.cli.report.panels import read_artifacts
 from strandline.cli.views.attempt import read_live, view_attempt
 from strandline.cli.views.snapshot import parse_json
+from strandline.engine.core.chains import cut_chains
 from strandline.ledger.entries import FailureRecord, Mark, Quarantined
 from strandline.ledger.store.store import Store
 from strandline.plan.pipeline import PipelinePlan
@@ -81,6 +82,9 @@ def read_facts(
         live=None if shown is None else parse_json(shown),
         fingerprint=plan.fingerprint.digest,
         definition=define_stages(plan),
+        chains=tuple(
+            tuple(stage.name for stage in chain.stages) for chain in cut_chains(plan.stages)
+        ),
         funnel=funnel,
         costs=costs,
         file=tuple(file),

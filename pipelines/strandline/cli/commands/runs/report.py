@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
 
 from strandline.cli.app.ledger_access import locate
-from strandline.cli.app.options import show_examples, take_manifest, take_volume
+from strandline.cli.app.options import show_examples, take_manifests, take_volume
+from strandline.cli.app.targets import list_targets, order_targets
+from strandline.cli.report.facts import RunFacts
 from strandline.cli.report.page import render_page
 from strandline.cli.report.reading import read_facts
 from strandline.cli.views.format import format_bytes
 from strandline.run.manifest.manifest import read_manifest
 from strandline.storage.layout import VOLUME
+from strandline_api.objects.pipeline import CurationPipeline
 
 
 @click.command(
@@ -24,7 +28,7 @@ from strandline.storage.layout import VOLUME
         "strandline report pipeline.yaml --volume /data --out run.html",
     ),
 )
-@take_manifest
+@take_manifests
 @take_volume
 @click.option(
     "--out",
@@ -34,17 +38,18 @@ from strandline.storage.layout import VOLUME
     metavar="PAGE",
     help="File to write; `-` for standard output.",
 )
-def report(file: Path, settings: tuple[str, ...], volume: Path, out: Path) -> None:
-    """Write a page that shows the run.
+def report(files: tuple[Path, ...], settings: tuple[str, ...], volume: Path, out: Path) -> None:
+    """Write a page that shows the run of FILES.
 
     Its attempts with their causes, sources by state, throughput of each stage, failures,
     statistics, and what `latest` is. It is one file of HTML that needs no network, and may be made
-    while the run goes on.
+    while the run goes on. Several pipelines are on one page, in the order in which they run; those
+    that are well are folded.
     """
-    plan = read_manifest(file, settings, volume=volume).plan
-    named = [str(file), *(word for each in settings for word in ("--set", each))]
-    where = ["--volume", str(volume)] if volume != Path(VOLUME) else []
-    page = render_page(read_facts(plan, locate(plan, volume), time.time(), named, where))
+    targets = order_targets(list_targets(files, settings), None)
+    others = [target.pipeline for target in targets]
+    runs = [_read_run(target.file, settings, volume, others) for target in targets]
+    page = render_page(*runs)
     content = page.encode("utf-8", "replace")
     if str(out) == "-":
         sys.stdout.buffer.write(content)
@@ -55,3 +60,12 @@ def report(file: Path, settings: tuple[str, ...], volume: Path, out: Path) -> No
         msg = f"{out}: can't be written: {error.strerror}"
         raise click.UsageError(msg) from error
     click.echo(f"{out}: {format_bytes(len(content))}", err=True)
+
+
+def _read_run(
+    file: Path, settings: tuple[str, ...], volume: Path, others: Sequence[CurationPipeline]
+) -> RunFacts:
+    plan = read_manifest(file, settings, volume=volume, others=others).plan
+    named = [str(file), *(word for each in settings for word in ("--set", each))]
+    where = ["--volume", str(volume)] if volume != Path(VOLUME) else []
+    return read_facts(plan, locate(plan, volume), time.time(), named, where)

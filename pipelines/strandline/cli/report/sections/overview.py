@@ -25,10 +25,14 @@ from strandline.cli.views.format import (
 from strandline_api.outcome.causes import Treatment
 
 
-def make_header(facts: RunFacts) -> Markup:
-    """Name, state and the numbers that matter most."""
+def make_header(facts: RunFacts, heading: str = "h1") -> Markup:
+    """Name, state and the numbers that matter most.
+
+    Args:
+        heading: the tag of the name.
+    """
     counts = facts.count_sources()
-    name, kind = _name_state(facts.last)
+    name, kind = name_state(facts.last)
     listed = "" if counts.listed is None else f"of {format_count(counts.listed)}"
     latest = facts.latest.name if facts.latest else "none"
     tiles = [
@@ -44,7 +48,7 @@ def make_header(facts: RunFacts) -> Markup:
     return element(
         "header",
         element("p", "Strandline", class_="brand"),
-        element("h1", facts.pipeline, " ", element("span", name, class_=f"badge {kind}")),
+        element(heading, facts.pipeline, " ", element("span", name, class_=f"badge {kind}")),
         element("p", f"run {facts.run}, as of {format_timestamp(facts.time)} UTC", class_="note"),
         element("dl", *tiles, class_="tiles"),
         _describe_end(facts),
@@ -128,7 +132,8 @@ def _describe_latest(latest: LatestFacts) -> str:
     return ", ".join(parts)
 
 
-def _name_state(last: AttemptSummary | None) -> tuple[str, str]:
+def name_state(last: AttemptSummary | None) -> tuple[str, str]:
+    """Return where the last attempt stands, and the class of its badge."""
     if last is None:
         return "not run yet", "waiting"
     cause = last.record.cause

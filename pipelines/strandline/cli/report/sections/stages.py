@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from strandline.cli.report.axes import TimeAxis
 from strandline.cli.report.charts import draw_rate
@@ -22,7 +22,7 @@ from strandline.cli.views.format import format_count, format_rate
 from strandline.cli.views.progress import describe_longest, format_oldest
 from strandline.cli.views.snapshot import Snapshot
 
-CHARTS = 24  # stages that have them, one of tasks and one of rows
+CHARTS = 24  # chains that have one
 _DONE = ("stage", "#in", "#out", "#filtered", "#failed", "#rows in", "#rows out", "#seconds")
 _NOW = (
     "stage",
@@ -37,16 +37,16 @@ _NOW = (
 
 
 def make_throughput(facts: RunFacts) -> Markup:
-    """Return the throughput of the sources and of each stage, over all attempts shown."""
+    """Return the throughput of the sources and of each chain of stages, over all attempts shown."""
     charts = list(_draw_charts(facts))
     if not charts:
         charts = [make_note("Nothing has been measured yet.")]
-    content: list[Markup | None] = [element("div", *charts[: 2 * CHARTS + 1], class_="charts")]
+    content: list[Markup | None] = [element("div", *charts[: CHARTS + 1], class_="charts")]
     if facts.live is not None:
         content.append(_make_now(facts.live))
     if facts.latest is not None and facts.latest.stages:
         content += _make_done(facts.latest)
-    more = describe_more(max(0, len(charts) - 2 * CHARTS - 1))
+    more = describe_more(max(0, len(charts) - CHARTS - 1))
     return make_section("throughput", "Throughput", content[0], more, *content[1:])
 
 
@@ -55,14 +55,33 @@ def _draw_charts(facts: RunFacts) -> Iterator[Markup]:
     if not any(samples.samples for samples in known.values()):
         return
     axis = TimeAxis(span_of(samples) for samples in known.values())
-    names = dict.fromkeys(name for samples in known.values() for name in samples.stages)
     slowest = facts.live.bottleneck if facts.live else None
     yield _draw(facts, axis, "sources finished", "Sources finished a second", measure_finished)
-    for name in names:
-        mark = " (sets the pace)" if name == slowest else ""
-        yield _draw(facts, axis, f"{name}{mark}", f"Tasks a second of {name}", measure_stage(name))
-        rows = measure_stage(name, "rows")
-        yield _draw(facts, axis, f"rows of {name}", f"Rows a second of {name}", rows)
+    for chain in _list_chains(facts):
+        name = " → ".join(chain)
+        mark = f" ({slowest} sets the pace)" if slowest in chain else ""
+        entry, unit = _find_entry(facts, chain)
+        title = f"{unit.capitalize()} a second into {entry}"
+        yield _draw(facts, axis, f"{name}{mark}", title, measure_stage(entry, unit))
+
+
+def _list_chains(facts: RunFacts) -> Iterator[tuple[str, ...]]:
+    """Yield stages that ran in one worker: their tasks come and go together."""
+    yield from facts.chains
+    planned = {name for chain in facts.chains for name in chain}
+    names = dict.fromkeys(name for samples in facts.samples.values() for name in samples.stages)
+    # Of a pipeline that has changed since, nobody knows which went together.
+    yield from ((name,) for name in names if name not in planned)
+
+
+def _find_entry(facts: RunFacts, chain: Sequence[str]) -> tuple[str, str]:
+    """Return the first stage of a chain that rows come to; where none does, the first, by tasks."""
+    for name in chain:
+        for samples in facts.samples.values():
+            count = measure_stage(name, "rows")(samples)
+            if count is not None and any(count(sample) for sample in samples.samples):
+                return name, "rows"
+    return chain[0], "tasks"
 
 
 def _draw(facts: RunFacts, axis: TimeAxis, name: str, title: str, measure: Measure) -> Markup:
