@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
 from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
 
+from garbage import spare_collector
 from group_order import find_group, needs_server, order_groups
 from run_summary import pytest_terminal_summary
 
@@ -64,6 +65,13 @@ class GroupScheduling(LoadScopeScheduling):  # type: ignore[misc]  # xdist has n
 
     def _split_scope(self, nodeid: str) -> str:
         return find_group(nodeid)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Spare the garbage collector the tests of the session, which stay to its end."""
+    with spare_collector():
+        return (yield)
 
 
 @pytest.hookimpl(optionalhook=True)

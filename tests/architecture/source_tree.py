@@ -9,6 +9,8 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
+from garbage import spare_collector
+
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("crds/strandline_api", "operator/strandline_operator", "pipelines/strandline")
 
@@ -36,12 +38,18 @@ def list_files() -> tuple[Path, ...]:
 @cache
 def list_modules(*folders: str) -> tuple[Module, ...]:
     """The Python modules below some folders."""
-    texts = {
-        path.as_posix(): (ROOT / path).read_text(encoding="utf-8")
-        for path in list_files()
-        if path.suffix == ".py" and any(path.is_relative_to(folder) for folder in folders)
-    }
-    return tuple(Module(path, text, ast.parse(text)) for path, text in texts.items())
+    with spare_collector():
+        return tuple(
+            _read_module(path)
+            for path in list_files()
+            if path.suffix == ".py" and any(path.is_relative_to(folder) for folder in folders)
+        )
+
+
+@cache  # folders are listed in several ways, and each tree is large
+def _read_module(path: Path) -> Module:
+    text = (ROOT / path).read_text(encoding="utf-8")
+    return Module(path.as_posix(), text, ast.parse(text))
 
 
 def walk_public(scope: Scope, name: str = "") -> Iterator[tuple[str, ast.ClassDef | Function]]:
