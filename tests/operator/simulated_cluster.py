@@ -9,8 +9,9 @@ from __future__ import annotations
 import copy
 from dataclasses import dataclass, field
 from itertools import count
-from typing import Any, Self
+from typing import Any, Self, cast
 
+from parsed_bodies import ParsedBodies
 from strandline_api.names import FINALIZER, name_claim, name_preflight
 from strandline_api.objects.attempt import AttemptSpec, AttemptStatus
 from strandline_api.outcome.driver_outcome import DriverOutcome
@@ -109,6 +110,7 @@ class SimulatedCluster:
     cuts: int = 0
     known: list[PassPlan] = field(default_factory=list)
     plans: list[PassPlan] = field(default_factory=list)
+    _parsed: ParsedBodies = field(default_factory=ParsedBodies)
     _uids: Any = field(default_factory=lambda: count(1))
 
     @classmethod
@@ -182,7 +184,7 @@ class SimulatedCluster:
 
     def _mark_pods(self) -> dict[str, NodeMarks]:
         """What is known of the nodes of pods, by uid of the pod."""
-        pods = [Pod.read(body) for body in (*self.list_of(Resource.POD), *self.gone_pods)]
+        pods = map(Pod.read, (*self.list_of(Resource.POD), *self.gone_pods))
         return {pod.meta.uid: self.marks[pod.node] for pod in pods if pod.node in self.marks}
 
     def _read_preflight(self) -> PreflightJob | None:
@@ -215,8 +217,7 @@ class SimulatedCluster:
         spec = self.pipeline["spec"]
         if not isinstance(spec, dict):  # a test may break all of it
             return None
-        found: str | None = spec.get("storage", {}).get(part, {}).get("claimName")
-        return found
+        return cast("str | None", spec.get("storage", {}).get(part, {}).get("claimName"))
 
     def _read_claim(self, name: str | None) -> VolumeClaim | None:
         body = self.objects.get((Resource.CLAIM, name or ""))
@@ -392,7 +393,7 @@ class SimulatedCluster:
         raise AssertionError(f"{name} is not frozen")
 
     def _view_pipeline(self) -> PipelineView:
-        found = read_spec(self.pipeline)
+        found = self._parsed.parse(self.pipeline, read_spec)
         return PipelineView(
             meta=Meta.read(self.pipeline),
             spec=found.spec,
@@ -405,7 +406,9 @@ class SimulatedCluster:
 
     def _view_attempts(self) -> list[AttemptObject]:
         views = [
-            AttemptObject(Meta.read(body), AttemptSpec.parse(body["spec"]), status)
+            AttemptObject(
+                Meta.read(body), self._parsed.parse(body["spec"], AttemptSpec.parse), status
+            )
             for body, status in self.attempts.values()
         ]
         return sorted(views, key=lambda one: one.spec.number)
