@@ -119,7 +119,7 @@ cluster: ## Build the control plane for tests, once: Go and five minutes; prints
 	@$(call build_go,cluster,strandline-cluster,1.24,five minutes)
 
 dns: ## Build the DNS server and the pause program of a node for tests, once: Go and a minute or two
-	@$(call build_go,dns,strandline-dns,1.25,a minute or two)
+	@$(call build_go,dns,strandline-dns,1.26,a minute or two)
 
 s3: ## Build the S3 server for tests, once: Go and three minutes; prints where it is
 	@$(call build_go,s3,versitygw,1.25,three minutes)

@@ -1,0 +1,46 @@
+"""Programs in Go that are built one after another share what they compile."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from source_tree import ROOT
+
+# The later one finds compiled what it has in common with the earlier one, Kubernetes' client above
+# all, as long as both name the same versions: a package is compiled again for each other version of
+# anything below it.
+SHARED = [("helm", "dns")]
+
+
+def read_versions(text: str) -> dict[str, str]:
+    """Return the version of each module that a `go.mod` requires."""
+    return dict(re.findall(r"^(?:require )?\s*([\w.~-]+\.\w+/\S+) (v\S+)", text, re.MULTILINE))
+
+
+def find_differences(first: str, second: str) -> list[str]:
+    """Find modules of which two `go.mod` name different versions."""
+    versions, others = read_versions(first), read_versions(second)
+    both = sorted(versions.keys() & others.keys())
+    return [
+        f"{name}: {versions[name]}, {others[name]}"
+        for name in both
+        if versions[name] != others[name]
+    ]
+
+
+@pytest.mark.parametrize(("first", "second"), SHARED)
+def test_programs_that_share_packages_name_the_same_versions(first: str, second: str) -> None:
+    texts = [
+        (ROOT / "e2e" / name / "go.mod").read_text(encoding="utf-8") for name in (first, second)
+    ]
+    assert "k8s.io/client-go" in read_versions(texts[0]).keys() & read_versions(texts[1]).keys()
+    assert find_differences(*texts) == []
+
+
+def test_another_version_is_seen() -> None:
+    first = "module a.dev/a\n\nrequire k8s.io/api v0.37.1\n"
+    second = "module a.dev/b\n\nrequire (\n\tk8s.io/api v0.37.0 // indirect\n\tb.dev/b v1.0.0\n)\n"
+    assert find_differences(first, first) == []
+    assert find_differences(first, second) == ["k8s.io/api: v0.37.1, v0.37.0"]
