@@ -62,7 +62,7 @@ _ADVICE = {
     ),
     ExitCode.QUARANTINE_EXCEEDED: (
         "`strandline ledger quarantine list FILE` says which and why. Mend them, then "
-        "`strandline ledger quarantine release FILE`, or raise `quarantine.tolerate`."
+        "`strandline ledger quarantine release FILE --all`, or raise `quarantine.tolerate`."
     ),
     ExitCode.BAD_SPEC: (
         "Correct what the sentence names. `strandline validate FILE` reads the file, and no more."

@@ -45,19 +45,22 @@ class VerificationResult(NamedTuple):
     pieces: int = 0
 
 
-def verify(store: Store, outputs: OutputStore, *, reads_bytes: bool = True) -> VerificationResult:
+def verify(
+    store: Store, outputs: OutputStore, *, reads_bytes: bool = True, judges_list: bool = True
+) -> VerificationResult:
     """Walk ledger and outputs and compare.
 
     Others may write meanwhile; what then seems wrong is looked at once more.
 
     Args:
         reads_bytes: also read each file and compare its digest; without, only sizes.
+        judges_list: the list of the files that count is to be there too.
     """
     version = store.read_version()
-    verdict = _compare(store, outputs, reads_bytes=reads_bytes)
+    verdict = _compare(store, outputs, reads_bytes=reads_bytes, judges_list=judges_list)
     if not verdict.problems or store.read_version() == version:
         return verdict
-    again = _compare(store, outputs, reads_bytes=False).problems
+    again = _compare(store, outputs, reads_bytes=False, judges_list=judges_list).problems
     # A file with other bytes was there when it was read, and so was its record just before.
     stay = [
         problem
@@ -67,10 +70,12 @@ def verify(store: Store, outputs: OutputStore, *, reads_bytes: bool = True) -> V
     return verdict._replace(problems=stay)
 
 
-def _compare(store: Store, outputs: OutputStore, *, reads_bytes: bool) -> VerificationResult:
+def _compare(
+    store: Store, outputs: OutputStore, *, reads_bytes: bool, judges_list: bool
+) -> VerificationResult:
     totals: Counter[str] = Counter()
     faults = _find_faults(store, outputs, totals, reads_bytes=reads_bytes)
-    problems = [fault.problem for fault in faults]
+    problems = [fault.problem for fault in faults if judges_list or not fault.is_of_list]
     return VerificationResult(
         totals["sources"], totals["outputs"], totals["size"], totals["unfinished"], problems
     )

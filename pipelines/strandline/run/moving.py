@@ -8,6 +8,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import NamedTuple
 
+from strandline.ledger.entries import LISTED, Change
 from strandline.ledger.errors import LedgerError
 from strandline.ledger.lease import OnChange, refuse_changes
 from strandline.ledger.output_root import (
@@ -83,12 +84,15 @@ def move_outputs(plan: PipelinePlan, folder: PipelineFolder, *, reads_bytes: boo
             location, old = locate_outputs(plan, folder), name_old(store, recorded)
             owner = Owner(read_ledger_id(store), f"{plan.namespace}/{plan.name}")
             refuse_other(location, read_owner(location), owner, inherits=is_own(recorded))
-            verdict = verify(store, open_outputs(location), reads_bytes=reads_bytes)
+            verdict = verify(
+                store, open_outputs(location), reads_bytes=reads_bytes, judges_list=False
+            )
             if not verdict.problems:
                 store.require_lease()  # no transaction can do the next step
                 claim_location(location, owner, inherits=is_own(recorded))
                 is_left = knows_location(store) and old not in {None, location}
                 record_location(store, plan.fingerprint, recorded)
+                store.write(Change(meta={LISTED: None}))  # the next run writes it there
                 if is_left:
                     with suppress(*_UNRELEASED):
                         release_location(str(old), owner)

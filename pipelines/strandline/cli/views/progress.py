@@ -129,8 +129,8 @@ def describe_longest(snapshot: Snapshot) -> str:
     longest = max(snapshot.stages, key=lambda stage: stage.pool.oldest, default=None)
     if longest is None or not longest.pool.over:
         return ""
-    place = f"in {longest.name}, over {escape_text(longest.pool.over)}"
-    return f"longest call: {format_oldest(longest.pool)} {place}"
+    stage = f"in {longest.name}, over {escape_text(longest.pool.over)}"
+    return f"longest call: {format_oldest(longest.pool)} {stage}"
 
 
 def draw(name: str, snapshot: Snapshot) -> Group:

@@ -23,7 +23,7 @@ LONG_SECONDS = 5.0  # of a call, from which it is shown in which stage of a chai
 _OF_FIRST: dict[str, Any] = dict.fromkeys(("started", "lost", "recycled", "deaths"), 0)
 
 
-class WorkerPlace(NamedTuple):
+class WorkerAddress(NamedTuple):
     """Where a worker runs.
 
     Attributes:
@@ -66,7 +66,7 @@ class Worker:
         next_number: of its next call.
         begun, ready_since, busy_since: by the clock; the last one of the call that it works on.
         located: what it last answered where it takes long.
-        log: see `WorkerPlace`.
+        log: see `WorkerAddress`.
     """
 
     stage: int
@@ -102,9 +102,9 @@ class Worker:
     def _is_located(self) -> bool:
         return self.current is not None and self.located.number == self.current.number
 
-    def settle(self, place: WorkerPlace, here: str) -> None:
+    def settle(self, address: WorkerAddress, here: str) -> None:
         """Note where it has begun; `here` is the driver's node."""
-        (self.node, self.log), self.is_placed = place, True
+        (self.node, self.log), self.is_placed = address, True
         self.is_here = self.node == here
 
     def is_long(self, now: float) -> bool:

@@ -38,7 +38,7 @@ def _find_cause(sentence: str, log: str) -> str:
     signal, fatal = _SIGNAL.search(log), _FATAL.search(log)
     if signal or fatal:
         name = signal[1] if signal else fatal[1] if fatal else ""
-        return f"its process died of {name}{_find_place(log)}"
+        return f"its process died of {name}{_find_line(log)}"
     code = _EXIT.search(sentence)
     if code:
         return "its process was ended by SIGTERM" if code[2] else f"its process exited: {code[1]}"
@@ -46,7 +46,7 @@ def _find_cause(sentence: str, log: str) -> str:
     return "its process was killed (SIGKILL), or left by os._exit"
 
 
-def _find_place(log: str) -> str:
+def _find_line(log: str) -> str:
     """Return the innermost line of Python in the dump of a crash."""
     frame = _FRAME.search(log)
     if frame is None:

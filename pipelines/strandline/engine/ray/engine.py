@@ -18,7 +18,7 @@ from strandline.engine.core.call_size import FileFilling
 from strandline.engine.core.chains import Chain, cut_chains
 from strandline.engine.core.pools import PoolState
 from strandline.engine.core.ports import Ending, Leave, WorkCost
-from strandline.engine.core.worker_pool import Call, Worker, WorkerPlace
+from strandline.engine.core.worker_pool import Call, Worker, WorkerAddress
 from strandline.engine.preemption.departures import Departures, Evacuation
 from strandline.engine.preemption.fitting import fits, fits_next, is_hopeless, predict_ends
 from strandline.engine.preemption.nodes import LostNodes
@@ -378,16 +378,16 @@ class _RayDriver(Driver):
         self,
         reference: Any,  # noqa: ANN401 - an object reference
         workers: dict[Any, Worker],
-        take: Callable[[Any, WorkerPlace, str], None],
+        take: Callable[[Any, WorkerAddress, str], None],
     ) -> None:
         try:
-            place = ray.get(reference)
+            address = ray.get(reference)
         except LOSSES as error:
             self._lose(workers.pop(reference), error)
         except RayTaskError as error:
             self._fail_setup(workers[reference], unwrap(error))
         else:
-            take(reference, place, self._here)
+            take(reference, address, self._here)
 
     def _fail_setup(self, worker: Worker, error: Exception) -> None:
         # A package that is missing is so everywhere; anything else may be its node's or a server's.

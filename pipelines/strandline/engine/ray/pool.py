@@ -42,7 +42,7 @@ from strandline.engine.core.pools import (
     bound_queue,
     choose_worker,
 )
-from strandline.engine.core.worker_pool import Call, Pool, Worker, WorkerPlace
+from strandline.engine.core.worker_pool import Call, Pool, Worker, WorkerAddress
 from strandline.engine.ray.worker import start_worker
 from strandline.plan.receipt import Receipt, StageCounts
 from strandline.storage.outputs.outputs import OutputLocation
@@ -110,15 +110,15 @@ class RayPools:
         self.unplaced[placed] = worker
         self.preparing[ready] = worker
 
-    def take_placed(self, reference: Any, place: WorkerPlace, here: str) -> None:  # noqa: ANN401 - of Ray
+    def take_placed(self, reference: Any, address: WorkerAddress, here: str) -> None:  # noqa: ANN401 - of Ray
         """Note that a worker has begun on that node; and whether that is the driver's."""
         worker = self.unplaced.pop(reference)
-        worker.settle(place, here)
+        worker.settle(address, here)
 
-    def take_ready(self, reference: Any, place: WorkerPlace, here: str) -> None:  # noqa: ANN401 - of Ray
+    def take_ready(self, reference: Any, address: WorkerAddress, here: str) -> None:  # noqa: ANN401 - of Ray
         """Note that a worker is ready; it may be heard of before the word that it has begun."""
         worker = self.preparing.pop(reference)
-        worker.settle(place, here)
+        worker.settle(address, here)
         worker.is_ready = True
         worker.ready_since = self._now()
 

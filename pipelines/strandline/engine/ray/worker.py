@@ -38,7 +38,7 @@ from strandline.engine.call.wire import (
 from strandline.engine.call.worker_loop import Answers, GivenBack, WorkerLoop
 from strandline.engine.core.chains import Chain, Entry
 from strandline.engine.core.pools import CALLS_PER_WORKER
-from strandline.engine.core.worker_pool import LONG_SECONDS, Call, Located, Worker, WorkerPlace
+from strandline.engine.core.worker_pool import LONG_SECONDS, Call, Located, Worker, WorkerAddress
 from strandline.plan.pipeline import StagePlan
 from strandline.plan.stage import Shape
 from strandline.plan.task import Task
@@ -83,20 +83,20 @@ class StageWorker:
         self._open: dict[int, Answers[_Made]] = {}
 
     @ray.method(concurrency_group=CONTROL)  # type: ignore[untyped-decorator]
-    def find_place(self) -> WorkerPlace:
+    def find_address(self) -> WorkerAddress:
         """Return where it runs, before it is set up."""
-        return _find_place()
+        return _find_address()
 
-    def prepare(self) -> WorkerPlace:
+    def prepare(self) -> WorkerAddress:
         """Set the stage up; returns where it runs.
 
         Raises:
             StageSetupError: the stage can't be imported here, or its own `setup` raised.
             VolumeError: a newer attempt has taken the output over.
         """
-        place = _find_place()
-        self._loop.run(0, lambda: self._set_up(place.node))
-        return place
+        address = _find_address()
+        self._loop.run(0, lambda: self._set_up(address.node))
+        return address
 
     @ray.method(num_returns=2)  # type: ignore[untyped-decorator]
     def run(
@@ -193,12 +193,12 @@ class StageWorker:
         return pack_pages(packed), [*pack_receipt(receipt), opened, word]
 
 
-def _find_place() -> WorkerPlace:
+def _find_address() -> WorkerAddress:
     node = str(ray.get_runtime_context().get_node_id())
     try:
-        return WorkerPlace(node, str(Path("/proc/self/fd/2").readlink()))
+        return WorkerAddress(node, str(Path("/proc/self/fd/2").readlink()))
     except OSError:  # another system, or a stage has closed it
-        return WorkerPlace(node)
+        return WorkerAddress(node)
 
 
 class LinkWatch:
@@ -271,7 +271,7 @@ def start_worker(
         max_restarts=0,
         max_task_retries=0,
     ).remote(stages, outputs, site, joins_below=joins_below)
-    return actor, actor.find_place.remote(), actor.prepare.remote()
+    return actor, actor.find_address.remote(), actor.prepare.remote()
 
 
 def _choose_node(plan: StagePlan, outputs: OutputLocation, node: str | None) -> Any:  # noqa: ANN401 - Ray's own kinds

@@ -50,7 +50,7 @@ def write_manifest(location: str, outputs: Iterable[ListedOutput]) -> Written:
 
     def watch() -> Iterator[bytes]:
         nonlocal size
-        for block in _spell(outputs):
+        for block in _render(outputs):
             state.update(block)
             size += len(block)
             yield block
@@ -105,7 +105,7 @@ def _open(location: str) -> Any:  # noqa: ANN401 - a file, or fsspec's
         raise FileNotFoundError(msg) from None
 
 
-def _spell(outputs: Iterable[ListedOutput]) -> Iterator[bytes]:
+def _render(outputs: Iterable[ListedOutput]) -> Iterator[bytes]:
     """Yield the list in blocks: millions of lines are not held at once, nor written one by one."""
     lines: list[str] = []
     length = 0

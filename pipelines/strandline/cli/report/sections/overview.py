@@ -47,7 +47,7 @@ def make_header(facts: RunFacts, heading: str = "h1") -> Markup:
     ]
     return element(
         "header",
-        element("p", "Strandline", class_="brand"),
+        element("p", "Strandline", class_="brand") if heading == "h1" else None,
         element(heading, facts.pipeline, " ", element("span", name, class_=f"badge {kind}")),
         element("p", f"run {facts.run}, as of {format_timestamp(facts.time)} UTC", class_="note"),
         element("dl", *tiles, class_="tiles"),

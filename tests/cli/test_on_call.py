@@ -1,0 +1,197 @@
+"""Who is on call, with docs/failures.md: ten broken runs, each mended by what stands there."""
+
+from __future__ import annotations
+
+import re
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from cli_project import Call, Project
+from strandline_api.outcome.exit_codes import ExitCode
+
+PAGE = Path(__file__).parents[2] / "docs/failures.md"
+FILES = 3
+WELL = "def process(self, task: Task) -> Task:\n    return task\n"
+REFUSING = """
+def process(self, task: Task) -> Task:
+    if 'number 1' in str(task.table['text'][0]):
+        raise ValueError('a bad note')
+    return task
+"""
+Mend = Callable[[], None]
+
+
+def read_advice(code: int) -> str:
+    """What the page says of an exit code."""
+    (row,) = re.findall(rf"^\| {code} \|.*\| (.*) \|$", PAGE.read_text(), re.MULTILINE)
+    return str(row)
+
+
+class OnCall:
+    """A person with a terminal, who does what the page says."""
+
+    def __init__(self, project: Project, call: Call) -> None:
+        self.project = project
+        self._call = call
+
+    def run(self, *words: str) -> int:
+        """Run as the page does, in a process of its own, as nothing outlives it."""
+        done = self.project.execute("run", "--engine", "inline", "--no-supervise", *words)
+        self.said = done.stdout + done.stderr
+        assert "Traceback" not in self.said
+        return done.returncode
+
+    def follow(self, code: int, command: str, *words: str) -> str:
+        """Use a command that the page names for an exit code; what it says."""
+        rest = " ".join(word for word in words if word != "--quick")
+        line = f"`strandline {command} FILE {rest}".rstrip()
+        assert line in read_advice(code), (code, line)
+        result = self._call(*command.split(), "pipeline.yaml", *words)
+        assert "Traceback" not in result.output
+        self.code = result.exit_code
+        return result.output
+
+    def write_stage(self, body: str) -> None:
+        """Write the stage of one's own anew, under its old name."""
+        head = "from strandline import Stage, Task\n\n\nclass Own(Stage):\n"
+        text = head + "".join(f"    {line}\n" for line in body.strip().splitlines())
+        (self.project.path / "mine.py").write_text(text)
+        if {"use": "mine:Own"} not in self.project.spec["stages"]:
+            self.project.spec["stages"].append({"use": "mine:Own"})
+            self.project.save()
+
+    def is_well(self) -> bool:
+        """Return whether all is there in the end, and proved."""
+        proof = self._call("verify", "pipeline.yaml")
+        return proof.exit_code == 0 and len(self.project.list_outputs()) == FILES
+
+
+@pytest.fixture
+def person(project: Project, call: Call) -> OnCall:
+    return OnCall(project, call)
+
+
+def test_an_error_of_a_stage(person: OnCall) -> None:
+    person.write_stage(f"def setup(self) -> None:\n    raise OSError('no model')\n\n{WELL}")
+    assert person.run() == ExitCode.APPLICATION_ERROR, person.said
+    assert "stage 'own' can't be set up: OSError: no model" in person.said
+    assert "run FILE --engine inline --debug" in read_advice(1)
+    person.write_stage(WELL)
+    assert person.run() == 0
+    assert person.is_well()
+
+
+def test_sources_that_failed(person: OnCall) -> None:
+    person.write_stage(REFUSING)
+    assert person.run() == ExitCode.SOURCES_FAILED
+    assert "ValueError" in person.follow(3, "failures")
+    person.write_stage(WELL)
+    assert person.run() == 0
+    assert person.is_well()
+
+
+def test_more_in_quarantine_than_is_tolerated(person: OnCall) -> None:
+    person.project.spec["quarantine"] = {"after": 1}
+    person.write_stage(REFUSING)
+    assert person.run() == ExitCode.QUARANTINE_EXCEEDED
+    assert "in/1.txt" in person.follow(4, "ledger quarantine list")
+    person.write_stage(WELL)
+    said = person.follow(4, "ledger quarantine release", "--all")
+    assert person.code == 0, said
+    assert person.run() == 0
+    assert person.is_well()
+
+
+def test_a_file_that_is_wrong(person: OnCall) -> None:
+    person.project.spec["stages"][0]["use"] = "read-fils"
+    person.project.save()
+    assert person.run() == ExitCode.BAD_SPEC
+    assert "did you mean 'read-files'" in person.follow(64, "validate")
+    person.project.spec["stages"][0]["use"] = "read-files"
+    person.project.save()
+    assert person.run() == 0
+    assert person.is_well()
+
+
+def test_a_pipeline_that_has_changed(person: OnCall) -> None:
+    assert person.run() == 0
+    person.project.spec["sink"]["with"] = {"compression": "gzip"}
+    person.project.save()
+    assert person.run() == ExitCode.LEDGER_MISMATCH
+    assert "compression" in person.said
+    assert "--set onChange=Restart" in read_advice(65)
+    assert person.run("--set", "onChange=Restart") == 0
+    assert person.is_well()
+
+
+def test_an_output_that_is_gone(person: OnCall) -> None:
+    assert person.run() == 0
+    first, *_ = person.project.list_outputs()
+    (person.project.folder / "output" / first).unlink()
+    assert not person.is_well()
+    assert "will be done again" in person.follow(65, "repair")
+    assert person.run() == 0
+    assert person.is_well()
+
+
+def test_a_ledger_that_is_damaged(person: OnCall) -> None:
+    assert person.run() == 0
+    data = person.project.folder / "ledger/data.mdb"
+    copy = data.read_bytes()
+    data.write_bytes(copy[: len(copy) // 2])
+    assert person.run() == ExitCode.LEDGER_MISMATCH
+    assert "restore a copy" in read_advice(65)
+    data.write_bytes(copy)
+    assert person.run() == 0
+    assert person.is_well()
+
+
+def test_another_driver_that_has_the_ledger(person: OnCall) -> None:
+    person.write_stage("""
+def process(self, task: Task) -> Task:
+    import pathlib, time
+    pathlib.Path('begun').touch()
+    time.sleep(2)
+    return task
+""")
+    other = person.project.start("run", "--engine", "inline")
+    person.project.wait_for("begun")
+    assert person.run() == ExitCode.LEDGER_IN_USE
+    person.follow(69, "drain", "--wait")
+    assert person.code == 0
+    other.communicate(timeout=120)
+    assert person.run() == 0
+    assert person.is_well()
+
+
+def test_a_volume_that_is_full(person: OnCall, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STRANDLINE_FAULT", "output.written:enospc:2")
+    assert person.run() == ExitCode.VOLUME_UNUSABLE
+    monkeypatch.delenv("STRANDLINE_FAULT")
+    assert "enough" not in person.said
+    assert "strandline doctor FILE" in read_advice(73)
+    person.follow(73, "doctor", "--quick")
+    assert person.code == 0
+    assert person.run() == 0
+    assert person.is_well()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_a_run_that_was_ended_from_outside(person: OnCall, number: signal.Signals) -> None:
+    """Asked to stop it says so, killed it can't; either is gone on with by running again."""
+    person.write_stage(f"""
+def process(self, task: Task) -> Task:
+    import os
+    if 'number 1' in str(task.table['text'][0]) and not os.path.exists('done'):
+        open('done', 'w').close()
+        os.kill(os.getpid(), {int(number)})
+    return task
+""")
+    is_asked = number is signal.SIGTERM
+    assert person.run() == (ExitCode.INTERRUPTED if is_asked else 128 + number)
+    assert "Run again" in (read_advice(75) if is_asked else PAGE.read_text())
+    assert person.run() == 0
+    assert person.is_well()
