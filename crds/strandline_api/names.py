@@ -97,6 +97,15 @@ def name_preflight(pipeline: str) -> str:
     return _join(pipeline, "preflight", _LABEL, MAX_LABEL)
 
 
+def name_network(pipeline: str, digest: str) -> str:
+    """Name the NetworkPolicy of a pipeline's check and commands: `corpus-network-1f…`.
+
+    Args:
+        digest: of what it says, at most 32 characters: what says something else is another one.
+    """
+    return _join(pipeline, f"network-{digest}", SUBDOMAIN, MAX_OBJECT_NAME)
+
+
 def fit_name(pipeline: str, longest: int, shape: re.Pattern[str] = SUBDOMAIN) -> str:
     """Keep a name that is short and well formed, else make one with a digest of it.
 
@@ -147,6 +156,9 @@ LINEAGE_VARIABLE = "STRANDLINE_LINEAGE_UID"
 # Of the Job that checks a pipeline before it runs, and of its pod: what is checked, and for when.
 # An operator finds pods of attempts by the other labels, which it therefore must not have.
 PREFLIGHT_LABEL = f"{GROUP}/preflight"
+# Of pods beside attempts, checks and commands, where their way out is restricted: which policy
+# selects them.
+NETWORK_LABEL = f"{GROUP}/network"
 MANAGED_BY_LABEL = "app.kubernetes.io/managed-by"
 MANAGER = "strandline"
 

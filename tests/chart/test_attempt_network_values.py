@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from attempt_pods import list_pods, list_policies, render_attempt
@@ -74,3 +75,29 @@ def test_the_right_to_make_policies_is_given_only_where_they_are_made(helm: Helm
 
     assert find_verbs(helm.render(*ENABLED)) == [["get", "create"]]
     assert find_verbs(helm.render()) == []
+
+
+RESTRICTED = (*ENABLED, "--set", "attemptNetworkPolicy.restrictEgress=true")
+CLUSTER_DNS = Endpoint("kube-system", {"k8s-app": "kube-dns"})
+NODE_CACHE = Endpoint(ip="169.254.20.10")
+
+
+def list_answering(helm: Helm, *words: str) -> list[Endpoint]:
+    """Whom the head may ask for names, of some."""
+    cluster = make_attempt(helm.render(*RESTRICTED, *words))
+    policies, head = list_policies(cluster), list_pods(cluster)["head"]
+    asked = (CLUSTER_DNS, NODE_CACHE, Endpoint(ip="192.0.2.7"))
+    return [server for server in asked if is_allowed(policies, head, server, 53, "UDP")]
+
+
+def test_the_way_out_leaves_the_clusters_dns_and_no_other_server_of_names(helm: Helm) -> None:
+    assert list_answering(helm) == [CLUSTER_DNS]
+    # As it is after `--reuse-values` of a release that had no such value.
+    assert list_answering(helm, "--set", "attemptNetworkPolicy.dns=null") == [CLUSTER_DNS]
+
+
+def test_other_servers_of_names_are_named_in_the_values(helm: Helm) -> None:
+    peers, ports = [{"ipBlock": {"cidr": "169.254.20.10/32"}}], [{"protocol": "UDP", "port": 53}]
+    rules = json.dumps([{"to": peers, "ports": ports}])
+    assert list_answering(helm, "--set-json", f"attemptNetworkPolicy.dns={rules}") == [NODE_CACHE]
+    assert list_answering(helm, "--set-json", "attemptNetworkPolicy.dns=[]") == []

@@ -220,6 +220,6 @@ def test_the_next_attempt_has_a_policy_of_its_own() -> None:
     assert list_open(OWN["head"], list_pods(cluster)["head"], [first, second]) == []
 
 
-def test_the_whole_of_a_policy(golden: Callable[[str, str], None]) -> None:
+def test_the_whole_of_both_policies(golden: Callable[[str, str], None]) -> None:
     policies = list_policies(render_attempt(NETWORK.model_copy(update={"egress": ()})))
     golden("operator/network-policy.yaml", yaml.safe_dump_all(policies, sort_keys=False))

@@ -30,6 +30,10 @@
 {{- $network := dict "operator" (list $operator) "kuberay" .kuberayFrom "ingress" .ingress }}
 {{- if .restrictEgress }}
 {{- $network = set $network "egress" .egress }}
+{{- /* A release from before has no such value. */}}
+{{- if not (kindIs "invalid" .dns) }}
+{{- $network = set $network "dns" .dns }}
+{{- end }}
 {{- end }}
 {{- toJson $network }}
 {{- else -}}

@@ -19,10 +19,12 @@ CONTAINERS: Final = (HEAD_CONTAINER, WORKER_CONTAINER, SUBMITTER_CONTAINER)
 VOLUME: Final = "/var/lib/strandline"
 OUTPUT: Final = "/var/lib/strandline-output"
 CONFIG: Final = "/etc/strandline"
-# Keys of the ConfigMap that is mounted there: the pipeline, and the pod's own template, from which
-# a command after the run is given the same volumes, variables and user.
+# Keys of the ConfigMap that is mounted there: the pipeline; the pod's own template, from which a
+# command after the run is given the same volumes, variables and user; and the labels and
+# annotations that a pod of such a command must have.
 MANIFEST: Final = "pipeline.yaml"
 HEAD_TEMPLATE: Final = "head.json"
+COMMAND_METADATA: Final = "command-metadata.json"
 CODE: Final = "/var/lib/strandline-code"
 # Claims of other pipelines, to be read; each in a folder of its name.
 INPUTS: Final = "/var/lib/strandline-inputs"

@@ -14,6 +14,17 @@ from pydantic import BaseModel, ConfigDict, Field
 Peer = dict[str, Any]
 Rule = dict[str, Any]
 
+# A port that is open to everywhere would be a way out: whoever runs a server there is told all.
+CLUSTER_DNS: Rule = {
+    "to": [
+        {
+            "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "kube-system"}},
+            "podSelector": {"matchLabels": {"k8s-app": "kube-dns"}},
+        }
+    ],
+    "ports": [{"protocol": "UDP", "port": 53}, {"protocol": "TCP", "port": 53}],
+}
+
 
 class AttemptNetwork(BaseModel):
     """What the NetworkPolicy of each attempt says, besides what its own pods need.
@@ -35,6 +46,11 @@ class AttemptNetwork(BaseModel):
     egress: tuple[Rule, ...] | None = Field(
         default=None,
         description=(
-            "All that pods may reach besides each other and DNS; None leaves that way open."
+            "All that pods may reach besides each other and DNS; None leaves that way open. It "
+            "holds for checks and commands too."
         ),
+    )
+    dns: tuple[Rule, ...] = Field(
+        default=(CLUSTER_DNS,),
+        description="Rules of who answers for names, where the way out is not open.",
     )

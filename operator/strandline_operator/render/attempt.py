@@ -54,11 +54,16 @@ def render_claim(pipeline: PipelineView) -> Manifest:
 
 def render_owner(pipeline: PipelineView) -> dict[str, Any]:
     """Render the reference to the pipeline as the owner of what goes with it."""
+    return render_pipeline_owner(pipeline.meta.name, pipeline.meta.uid)
+
+
+def render_pipeline_owner(name: str, uid: str) -> dict[str, Any]:
+    """Render the same from the pipeline's name and uid."""
     return {
         "apiVersion": API_VERSION,
         "kind": PIPELINE.name,
-        "name": pipeline.meta.name,
-        "uid": pipeline.meta.uid,
+        "name": name,
+        "uid": uid,
         "controller": True,
         "blockOwnerDeletion": True,
     }

@@ -1,20 +1,28 @@
 """The NetworkPolicy of an attempt: its pods talk to each other, and few others to them.
 
 Ray runs what anyone asks of it, so whoever reaches its ports or its dashboard can do what the
-attempt can. See docs/design/2026-11-25-a-policy-for-each-attempt.md.
+attempt can. Where the way out is restricted, a second one holds for what is made beside attempts
+and runs a pipeline's code too. See docs/design/2026-11-25-a-policy-for-each-attempt.md.
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
 from typing import Any
 
-from strandline_api.names import ATTEMPT_LABEL, PIPELINE_UID_LABEL, ROLE_LABEL
+from strandline_api.names import (
+    ATTEMPT_LABEL,
+    NETWORK_LABEL,
+    PIPELINE_UID_LABEL,
+    ROLE_LABEL,
+    name_network,
+)
 from strandline_operator.model.network import AttemptNetwork, Peer, Rule
 from strandline_operator.model.plan import Manifest
-from strandline_operator.render.order import Order, Role
+from strandline_operator.render.attempt import render_pipeline_owner
+from strandline_operator.render.order import Order, Role, label_pipeline
 from strandline_operator.render.pods import RAY_PORTS
-
-_DNS_PORT = 53
 
 
 def render_network(order: Order, metadata: dict[str, Any]) -> Manifest | None:
@@ -32,7 +40,45 @@ def render_network(order: Order, metadata: dict[str, Any]) -> Manifest | None:
     }
     if network.egress is not None:
         spec["policyTypes"] = ["Ingress", "Egress"]
-        spec["egress"] = _render_egress(order, network.egress)
+        own = {"to": [{"podSelector": {"matchLabels": _label_own(order)}}]}
+        spec["egress"] = [own, *network.dns, *network.egress]
+    return _render(metadata, spec)
+
+
+def render_network_beside(order: Order) -> Manifest | None:
+    """Render the policy of checks and commands of a pipeline; None where their way out is open.
+
+    It is the pipeline's, since commands run when all attempts are gone. Policies add up and the
+    operator may change none, so one with other rules has another name and selects other pods.
+    """
+    labels, network = label_beside(order), order.limits.attempt_network
+    if not labels or network is None:
+        return None
+    metadata = {
+        "name": name_network(order.pipeline, labels[NETWORK_LABEL]),
+        "namespace": order.namespace,
+        "labels": label_pipeline(order.pipeline, order.pipeline_uid),
+        "ownerReferences": [render_pipeline_owner(order.pipeline, order.pipeline_uid)],
+    }
+    spec = {
+        "podSelector": {"matchLabels": labels},
+        "policyTypes": ["Ingress", "Egress"],
+        "egress": [*network.dns, *(network.egress or ())],
+    }
+    return _render(metadata, spec)
+
+
+def label_beside(order: Order) -> dict[str, str]:
+    """Return by which label a policy finds pods beside the attempts; none where none is made."""
+    network = order.limits.attempt_network
+    if network is None or network.egress is None:
+        return {}
+    text = json.dumps([order.pipeline_uid, network.dns, network.egress], sort_keys=True)
+    encoded = text.encode("utf-8", "surrogatepass")
+    return {NETWORK_LABEL: hashlib.blake2b(encoded, digest_size=8).hexdigest()}
+
+
+def _render(metadata: dict[str, Any], spec: dict[str, Any]) -> Manifest:
     return {
         "apiVersion": "networking.k8s.io/v1",
         "kind": "NetworkPolicy",
@@ -54,16 +100,6 @@ def _render_ingress(order: Order, network: AttemptNetwork) -> list[Rule]:
         *([_open([*network.operator], order.limits.driver_port)] if network.operator else []),
     ]
     return [*rules, *network.ingress]
-
-
-def _render_egress(order: Order, more: tuple[Rule, ...]) -> list[Rule]:
-    dns = [{"protocol": protocol, "port": _DNS_PORT} for protocol in ("UDP", "TCP")]
-    # Where names are resolved differs: by pods of the cluster, or by each node.
-    return [
-        {"to": [{"podSelector": {"matchLabels": _label_own(order)}}]},
-        {"ports": dns},
-        *more,
-    ]
 
 
 def _open(peers: list[Peer], port: int) -> Rule:

@@ -3,7 +3,7 @@
 Its pod is the head's in all that decides what can be imported: image, code, variables, users,
 nodes, and what the user mounts. It has none of our claims: a volume that is bound for a check
 would bind the run, and one that a pod holds would hold the run back. It has no label by which pods
-of attempts are found.
+of attempts are found, and where the way out is restricted the one by which a policy finds it.
 """
 
 from __future__ import annotations
@@ -23,8 +23,9 @@ from strandline_api.spec.pod_paths import CODE_FILES_VOLUME, INPUT_VOLUME_PREFIX
 from strandline_operator.model.plan import Manifest
 from strandline_operator.model.view import PipelineView
 from strandline_operator.render.attempt import render_owner
+from strandline_operator.render.network import label_beside, render_network_beside
 from strandline_operator.render.order import Order, label_pipeline
-from strandline_operator.render.pods import render_head
+from strandline_operator.render.pods import lay_over, render_head
 from strandline_operator.render.rayjob import localise
 
 CONTAINER = "strandline-preflight"
@@ -45,11 +46,15 @@ class PreflightOrder(NamedTuple):
         pod: the spec of its pod.
         key: digest of all that is checked.
         is_short: the pipeline fits into an argument.
+        metadata: labels and annotations of its pod.
+        network: the policy that selects it; None where none is wanted.
     """
 
     pod: Part
     key: str
     is_short: bool
+    metadata: Part
+    network: Manifest | None
 
 
 def order_preflight(order: Order) -> PreflightOrder:
@@ -76,7 +81,13 @@ def order_preflight(order: Order) -> PreflightOrder:
         ],
     }
     pod = {name: value for name, value in pod.items() if value != []}
-    return PreflightOrder(pod, _digest(order, pod), len(text.encode()) <= MOST_DOCUMENT)
+    return PreflightOrder(
+        pod,
+        _digest(order, pod),
+        len(text.encode()) <= MOST_DOCUMENT,
+        {"labels": label_beside(order)},
+        render_network_beside(order),
+    )
 
 
 def render_preflight(
@@ -91,6 +102,7 @@ def render_preflight(
         longest: seconds after which nobody waits for it any more.
     """
     meta, labels = pipeline.meta, {PREFLIGHT_LABEL: token}
+    template = {"metadata": lay_over(check.metadata, {"labels": labels}), "spec": check.pod}
     return {
         "apiVersion": "batch/v1",
         "kind": "Job",
@@ -104,7 +116,7 @@ def render_preflight(
             "backoffLimit": 0,
             "activeDeadlineSeconds": int(longest) + 1,
             "ttlSecondsAfterFinished": KEEP_SECONDS,
-            "template": {"metadata": {"labels": labels}, "spec": check.pod},
+            "template": template,
         },
     }
 

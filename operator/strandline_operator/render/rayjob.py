@@ -14,7 +14,14 @@ from typing import Any
 
 from strandline_api.documents.stored import forward_document, render_document
 from strandline_api.names import API_VERSION, ATTEMPT, name_code
-from strandline_api.spec.pod_paths import CONFIG, HEAD_TEMPLATE, MANIFEST, OUTPUT, VOLUME
+from strandline_api.spec.pod_paths import (
+    COMMAND_METADATA,
+    CONFIG,
+    HEAD_TEMPLATE,
+    MANIFEST,
+    OUTPUT,
+    VOLUME,
+)
 from strandline_api.spec.predecessors import Reference, join_location, replace_references
 from strandline_api.spec.ray_cluster import RayCluster, RayNode, WorkerGroup
 from strandline_operator.model.objects import Meta
@@ -22,7 +29,7 @@ from strandline_operator.model.plan import Manifest
 from strandline_operator.render.code import render_code
 from strandline_operator.render.disruptions import render_budget
 from strandline_operator.render.elastic import is_elastic, make_elastic, render_autoscaler
-from strandline_operator.render.network import render_network
+from strandline_operator.render.network import label_beside, render_network
 from strandline_operator.render.order import Order
 from strandline_operator.render.pods import (
     EXTRA_GRACE_SECONDS,
@@ -68,6 +75,8 @@ def render_config(order: Order) -> Manifest:
     # A pipeline that nearly fills a ConfigMap is worth more than commands after its run.
     if sum(map(len, (*data.values(), head))) <= MOST_CONFIG:
         data[HEAD_TEMPLATE] = head
+    if labels := label_beside(order):
+        data[COMMAND_METADATA] = json.dumps({"labels": labels})
     return {
         "apiVersion": "v1",
         "kind": "ConfigMap",

@@ -89,7 +89,10 @@ def check(given: Pass, status: PipelineStatus, order: PreflightOrder, due: float
     if job is None:
         longest = given.limits.preflight_longest
         manifest = render_preflight(given.view.pipeline, order, token, longest)
-        return PreflightStep(pending, (Create(Resource.JOB, manifest),))
+        # One that runs before its policy stands could send away what it has.
+        policy = order.network
+        before = () if policy is None else (Create(Resource.NETWORK_POLICY, policy),)
+        return PreflightStep(pending, (*before, Create(Resource.JOB, manifest)))
     # One of an earlier spec has its name.
     return PreflightStep(pending, () if _is_of(job, token) else _remove(job, given))
 
@@ -149,10 +152,11 @@ def _find_too_long(seen: _Check) -> PreflightFinding | None:
 
 
 def _find_refusal(seen: _Check) -> PreflightFinding | None:
-    """Find that the Job may not be read, made or deleted."""
+    """Find that the Job, or its policy, may not be read, made or deleted."""
     if seen.job is not None and seen.job.unread:
         return PreflightFinding(PreflightVerdict.UNKNOWN, seen.job.unread)
-    refused = (each for each in seen.given.view.refusals if each.what == Resource.JOB)
+    kinds = {Resource.JOB} | ({Resource.NETWORK_POLICY} if seen.order.network else set())
+    refused = (each for each in seen.given.view.refusals if each.what in kinds)
     refusal = next(refused, None)
     return (
         None

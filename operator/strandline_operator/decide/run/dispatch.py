@@ -38,6 +38,7 @@ from strandline_operator.model.objects import Meta
 from strandline_operator.model.plan import Action, Count, Create, Manifest, Resource
 from strandline_operator.model.view import AttemptObject
 from strandline_operator.render.attempt import render_attempt
+from strandline_operator.render.network import render_network_beside
 from strandline_operator.render.order import Order
 from strandline_operator.render.preflight import order_preflight
 from strandline_operator.render.rayjob import (
@@ -274,6 +275,7 @@ def list_manifests(given: Pass, attempt: AttemptObject) -> list[_Rendered]:
     rendered = (
         (Resource.CONFIG_MAP, render_config(order)),
         (Resource.CONFIG_MAP, render_code_map(order)),
+        (Resource.NETWORK_POLICY, render_network_beside(order)),
         (Resource.NETWORK_POLICY, render_network_policy(order)),
         (Resource.DISRUPTION_BUDGET, render_disruption_budget(order)),
         (Resource.RAYJOB, render_rayjob(order)),

@@ -29,7 +29,12 @@ from strandline.cli.cluster.waiting import PodState, read_pod
 from strandline.plan.errors import StrandlineError
 from strandline_api.names import name_attempt
 from strandline_api.outcome.exit_codes import ExitCode
-from strandline_api.spec.pod_paths import HEAD_TEMPLATE, MANIFEST, digest_config
+from strandline_api.spec.pod_paths import (
+    COMMAND_METADATA,
+    HEAD_TEMPLATE,
+    MANIFEST,
+    digest_config,
+)
 
 _ALIVE = "--field-selector=status.phase!=Succeeded,status.phase!=Failed"
 _LOOK_SECONDS, _QUIET_SECONDS, _END_SECONDS = 1.0, 10.0, 60.0
@@ -115,11 +120,13 @@ class Volumes(NamedTuple):
     Attributes:
         document: the pipeline as its driver was told.
         head: the spec of its head's pod.
+        metadata: labels and annotations of a pod that gets them.
     """
 
     document: Mapping[str, Any]
     head: Mapping[str, Any]
     holders: tuple[ClaimHolder, ...]
+    metadata: Mapping[str, Any]
 
 
 def run_command(
@@ -192,7 +199,8 @@ def find_volumes(session: ClusterSession, pipeline: ClusterPipeline) -> Volumes:
             "retry once with a newer one"
         )
         raise NothingRunError(msg)
-    return Volumes(json.loads(data[MANIFEST]), head, holders)
+    metadata = json.loads(data.get(COMMAND_METADATA, "{}"))
+    return Volumes(json.loads(data[MANIFEST]), head, holders, metadata)
 
 
 def _read_config(
@@ -231,10 +239,16 @@ def opened_job(
         volumes.holders,
         find_output(volumes.document),
     )
-    manifest = render_job(
-        JobOrder(order.title, order.words, pipeline, volumes.head, placement, order.width)
+    job_order = JobOrder(
+        order.title,
+        order.words,
+        pipeline,
+        volumes.head,
+        placement,
+        order.width,
+        volumes.metadata,
     )
-    job = session.kubectl.create(manifest)["metadata"]["name"]
+    job = session.kubectl.create(render_job(job_order))["metadata"]["name"]
     try:
         _await(session, job, lambda state: state.has_started, session.start_seconds)
         yield job, _find_pod(session, job)["metadata"]["name"]

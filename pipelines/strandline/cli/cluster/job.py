@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from strandline.cli.cluster.objects import ClusterPipeline
@@ -18,6 +18,7 @@ from strandline_api.names import (
     API_VERSION,
     GROUP,
     MANAGED_BY_LABEL,
+    NETWORK_LABEL,
     PIPELINE,
     fit_name,
     format_label_value,
@@ -51,6 +52,8 @@ _SECURITY_KEPT = (
     "seccompProfile",
     "seLinuxOptions",
 )
+# Of what the operator has written for pods of commands what is known here.
+_LABELS_KEPT = (NETWORK_LABEL,)
 _CONFINED = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
 _OF_NODES = "hostPath"
 _CODE_CONTAINER = "strandline-code"
@@ -76,6 +79,7 @@ class JobOrder:
         head: the spec of the pod that had them.
         placement: where it runs, and what it may write.
         width: letters in a line of its answer; None: any number.
+        metadata: labels and annotations that the operator wants on its pod.
     """
 
     title: str
@@ -84,6 +88,7 @@ class JobOrder:
     head: Mapping[str, Any]
     placement: JobPlacement
     width: int | None = None
+    metadata: Mapping[str, Any] = field(default_factory=dict)
 
 
 def separate_errors(words: Sequence[str]) -> list[str]:
@@ -119,9 +124,15 @@ def render_job(order: JobOrder) -> dict[str, Any]:
             "backoffLimit": 0,
             "activeDeadlineSeconds": LONGEST_SECONDS,
             "ttlSecondsAfterFinished": KEEP_SECONDS,
-            "template": {"metadata": {"labels": labels}, "spec": _render_pod(order)},
+            "template": {"metadata": _render_metadata(order, labels), "spec": _render_pod(order)},
         },
     }
+
+
+def _render_metadata(order: JobOrder, labels: dict[str, str]) -> dict[str, Any]:
+    """Return labels and annotations of the pod, with those by which a policy finds it."""
+    wanted = order.metadata.get("labels") or {}
+    return {"labels": {name: wanted[name] for name in _LABELS_KEPT if name in wanted} | labels}
 
 
 def _render_pod(order: JobOrder) -> dict[str, Any]:
