@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from simulated_cluster import SimulatedCluster
 from strandline_api.names import PIPELINE_LABEL, PREFLIGHT_LABEL, name_preflight
 from strandline_api.outcome.driver_outcome import DriverOutcome, format_outcome_line
+from strandline_api.spec.pod_paths import MESH_KEYS
 from strandline_api.status.enums import PipelinePhase
 from strandline_api.status.preflight import Preflight, PreflightVerdict
 from strandline_api.status.reasons import ConditionType, Reason
@@ -460,7 +461,7 @@ def test_its_pod_is_the_heads_without_our_claims_and_without_our_labels() -> Non
         assert not own & {"STRANDLINE_ATTEMPT", "STRANDLINE_READER", "STRANDLINE_LINEAGE_UID"}
     assert not {"ports", "lifecycle", "readinessProbe", "livenessProbe"} & container.keys()
     labels = job["spec"]["template"]["metadata"]["labels"]
-    assert list(labels) == [PREFLIGHT_LABEL]
+    assert set(labels) - set(MESH_KEYS) == {PREFLIGHT_LABEL}
     assert job["metadata"]["labels"][PIPELINE_LABEL] == "corpus"
     (owner,) = job["metadata"]["ownerReferences"]
     assert (owner["kind"], owner["uid"]) == ("CurationPipeline", "uid-p")

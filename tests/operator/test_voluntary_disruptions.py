@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from simulated_cluster import SimulatedCluster
+from strandline_api.spec.pod_paths import MESH_KEYS
 from strandline_api.status.reasons import ConditionType, Reason
 from strandline_operator.decide.attempts.drains import read_drain
 from strandline_operator.model.nodes import NodeMarks, read_marks
@@ -21,7 +22,11 @@ GROUPS = [{"name": "cpu", "minReplicas": 1, "maxReplicas": 4}, {"name": "gpu", "
 
 def list_annotations(**ray: Any) -> dict[str, dict[str, str]]:
     pods = pods_of(render(ray={"workerGroups": [{"name": "cpu"}], **ray}))
-    return {name: pod["metadata"].get("annotations", {}) for name, pod in pods.items()}
+    found = {name: pod["metadata"].get("annotations", {}) for name, pod in pods.items()}
+    return {
+        name: {key: value for key, value in listed.items() if key not in MESH_KEYS}
+        for name, listed in found.items()
+    }
 
 
 def budgets(**ray: Any) -> list[dict[str, Any]]:

@@ -51,6 +51,14 @@ VOLUME_NAMES: Final = (
     "ray-logs",
     "shared-mem",
 )
+# By which a mesh is told whether to put a container of its own into a pod, and what keeps it out:
+# such a container may never end, and none but pods of the mesh would reach the head.
+ISTIO_KEYS: Final = ("sidecar.istio.io/inject", "istio.io/rev")
+LINKERD_KEYS: Final = ("linkerd.io/inject",)
+MESH_KEYS: Final = ISTIO_KEYS + LINKERD_KEYS
+OUT_OF_ISTIO: Final = {"labels": {ISTIO_KEYS[0]: "false"}}
+OUT_OF_LINKERD: Final = {"annotations": {LINKERD_KEYS[0]: "disabled"}}
+OUT_OF_MESHES: Final = OUT_OF_ISTIO | OUT_OF_LINKERD
 VARIABLE_PREFIXES: Final = ("STRANDLINE_", "RAY_")
 
 

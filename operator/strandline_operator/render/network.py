@@ -1,4 +1,4 @@
-"""The NetworkPolicy of an attempt: its pods talk to each other, and few others to them.
+"""Who talks to pods: the NetworkPolicy of an attempt, and what keeps meshes out of its pods.
 
 Ray runs what anyone asks of it, so whoever reaches its ports or its dashboard can do what the
 attempt can. Where the way out is restricted, a second one holds for what is made beside attempts
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping
 from typing import Any
 
 from strandline_api.names import (
@@ -18,11 +19,22 @@ from strandline_api.names import (
     ROLE_LABEL,
     name_network,
 )
+from strandline_api.spec.pod_paths import (
+    ISTIO_KEYS,
+    LINKERD_KEYS,
+    MESH_KEYS,
+    OUT_OF_ISTIO,
+    OUT_OF_LINKERD,
+)
 from strandline_operator.model.network import AttemptNetwork, Peer, Rule
 from strandline_operator.model.plan import Manifest
 from strandline_operator.render.attempt import render_pipeline_owner
 from strandline_operator.render.order import Order, Role, label_pipeline
-from strandline_operator.render.pods import RAY_PORTS
+
+# KubeRay names these of itself only where the head names no port at all.
+RAY_PORTS = {"gcs-server": 6379, "dashboard": 8265, "client": 10001}
+_MESHES = ((ISTIO_KEYS, OUT_OF_ISTIO), (LINKERD_KEYS, OUT_OF_LINKERD))
+_LONGEST_CHOICE = 63  # characters of a label; an annotation could have any number
 
 
 def render_network(order: Order, metadata: dict[str, Any]) -> Manifest | None:
@@ -66,6 +78,37 @@ def render_network_beside(order: Order) -> Manifest | None:
         "egress": [*network.dns, *(network.egress or ())],
     }
     return _render(metadata, spec)
+
+
+def render_metadata_beside(order: Order, head: Mapping[str, Any]) -> dict[str, Any]:
+    """Render labels and annotations of a check and of commands.
+
+    Args:
+        order: the attempt that they are made for.
+        head: metadata of its head's pod, in whose place they are: also as to meshes.
+    """
+    metadata: dict[str, Any] = {"labels": label_beside(order), "annotations": {}}
+    for part, kept in metadata.items():
+        for key, value in _read_map(head, part).items():
+            if key in MESH_KEYS and len(str(value)) <= _LONGEST_CHOICE:
+                kept[key] = value
+    return {part: kept for part, kept in metadata.items() if kept}
+
+
+def keep_out_of_meshes(metadata: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a pod's metadata with what keeps each mesh out of which it says nothing itself."""
+    chosen = {*_read_map(metadata, "labels"), *_read_map(metadata, "annotations")}
+    result = dict(metadata)
+    for keys, out in _MESHES:
+        if chosen.isdisjoint(keys):
+            for part, more in out.items():
+                result[part] = {**_read_map(metadata, part), **more}
+    return result
+
+
+def _read_map(metadata: Mapping[str, Any], part: str) -> Mapping[str, Any]:
+    found = metadata.get(part)
+    return found if isinstance(found, Mapping) else {}
 
 
 def label_beside(order: Order) -> dict[str, str]:

@@ -36,6 +36,7 @@ from strandline_api.spec.pod_paths import (
 from strandline_api.spec.ray_cluster import RayCluster, RayNode, WorkerGroup
 from strandline_operator.render.code import bring_code
 from strandline_operator.render.disruptions import annotate
+from strandline_operator.render.network import RAY_PORTS, keep_out_of_meshes
 from strandline_operator.render.order import Order, Role
 from strandline_operator.render.spot import apply_choice, choose_nodes
 
@@ -131,8 +132,6 @@ RAY_CONTAINERS = (HEAD_CONTAINER, WORKER_CONTAINER)
 # Where a node's agent answers for its health, unless `ray start` is told another port.
 AGENT_PORT = 52365
 AGENT_PORT_PARAM = "dashboard-agent-listen-port"
-# KubeRay names these of itself only where the head names no port at all.
-RAY_PORTS = {"gcs-server": 6379, "dashboard": 8265, "client": 10001}
 
 _SUBMITTERS_RESOURCES = {
     "requests": {"cpu": "50m", "memory": "128Mi"},
@@ -324,7 +323,8 @@ def _finish(
         "metadata": {"labels": labels},
         "spec": {"restartPolicy": "Never"},
     }
-    return dict(lay_over(template, fixed))
+    laid = dict(lay_over(template, fixed))
+    return {**laid, "metadata": keep_out_of_meshes(laid["metadata"])}
 
 
 def _join_claims(spec: dict[str, Any]) -> None:

@@ -23,7 +23,7 @@ from strandline_api.spec.pod_paths import CODE_FILES_VOLUME, INPUT_VOLUME_PREFIX
 from strandline_operator.model.plan import Manifest
 from strandline_operator.model.view import PipelineView
 from strandline_operator.render.attempt import render_owner
-from strandline_operator.render.network import label_beside, render_network_beside
+from strandline_operator.render.network import render_metadata_beside, render_network_beside
 from strandline_operator.render.order import Order, label_pipeline
 from strandline_operator.render.pods import lay_over, render_head
 from strandline_operator.render.rayjob import localise
@@ -62,7 +62,8 @@ def order_preflight(order: Order) -> PreflightOrder:
     document = localise(order)
     document["spec"].pop("runId", None)
     text = render_document(document)
-    head = render_head(order)["spec"]
+    template = render_head(order)
+    head = template["spec"]
     ray, *_ = head["containers"]
     checking = {
         "name": CONTAINER,
@@ -85,7 +86,7 @@ def order_preflight(order: Order) -> PreflightOrder:
         pod,
         _digest(order, pod),
         len(text.encode()) <= MOST_DOCUMENT,
-        {"labels": label_beside(order)},
+        render_metadata_beside(order, template["metadata"]),
         render_network_beside(order),
     )
 

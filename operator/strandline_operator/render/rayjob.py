@@ -29,7 +29,7 @@ from strandline_operator.model.plan import Manifest
 from strandline_operator.render.code import render_code
 from strandline_operator.render.disruptions import render_budget
 from strandline_operator.render.elastic import is_elastic, make_elastic, render_autoscaler
-from strandline_operator.render.network import label_beside, render_network
+from strandline_operator.render.network import render_metadata_beside, render_network
 from strandline_operator.render.order import Order
 from strandline_operator.render.pods import (
     EXTRA_GRACE_SECONDS,
@@ -70,13 +70,15 @@ def render_config(order: Order) -> Manifest:
 
     The pod is for commands that need the volumes when the head is gone: see docs/kubectl.md.
     """
-    data = {MANIFEST: render_document(localise(order))}
-    head = json.dumps(render_head(order)["spec"])
+    template = render_head(order)
+    data = {
+        MANIFEST: render_document(localise(order)),
+        COMMAND_METADATA: json.dumps(render_metadata_beside(order, template["metadata"])),
+    }
+    head = json.dumps(template["spec"])
     # A pipeline that nearly fills a ConfigMap is worth more than commands after its run.
     if sum(map(len, (*data.values(), head))) <= MOST_CONFIG:
         data[HEAD_TEMPLATE] = head
-    if labels := label_beside(order):
-        data[COMMAND_METADATA] = json.dumps({"labels": labels})
     return {
         "apiVersion": "v1",
         "kind": "ConfigMap",

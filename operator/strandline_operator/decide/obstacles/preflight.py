@@ -178,7 +178,10 @@ def _find_end(seen: _Check) -> PreflightFinding | None:
     if pod is None:
         return None
     # What a cluster puts beside it may fail, or never end, and says nothing of the pipeline.
-    own = [each for each in pod.containers if each.is_init or each.name == CONTAINER]
+    checks = [each for each in pod.containers if each.name == CONTAINER]
+    # What runs before it decides only where it was not let begin: a proxy ends after it.
+    own = checks if any(each.ends for each in checks) else [*pod.containers]
+    own = [each for each in own if each.is_init or each.name == CONTAINER]
     failed = next((end for each in own for end in each.ends[:1] if end.exit_code), None)
     if failed is None:
         is_over = any(each.ends and not each.is_running for each in own if each.name == CONTAINER)

@@ -33,6 +33,7 @@ from strandline_api.spec.pod_paths import (
     COMMAND_METADATA,
     HEAD_TEMPLATE,
     MANIFEST,
+    OUT_OF_MESHES,
     digest_config,
 )
 
@@ -199,7 +200,9 @@ def find_volumes(session: ClusterSession, pipeline: ClusterPipeline) -> Volumes:
             "retry once with a newer one"
         )
         raise NothingRunError(msg)
-    metadata = json.loads(data.get(COMMAND_METADATA, "{}"))
+    # An older operator has left none.
+    kept = data.get(COMMAND_METADATA)
+    metadata = OUT_OF_MESHES if kept is None else json.loads(kept)
     return Volumes(json.loads(data[MANIFEST]), head, holders, metadata)
 
 

@@ -25,7 +25,7 @@ from strandline_api.names import (
 )
 from strandline_api.outcome.reader_token import DRIVERS_OWN
 from strandline_api.quantities import parse_cpu
-from strandline_api.spec.pod_paths import HEAD_CONTAINER, OUTPUT, VOLUME
+from strandline_api.spec.pod_paths import HEAD_CONTAINER, MESH_KEYS, OUT_OF_MESHES, OUTPUT, VOLUME
 
 CONTAINER = "strandline"
 COMMAND_LABEL = f"{GROUP}/command"
@@ -53,7 +53,7 @@ _SECURITY_KEPT = (
     "seLinuxOptions",
 )
 # Of what the operator has written for pods of commands what is known here.
-_LABELS_KEPT = (NETWORK_LABEL,)
+_METADATA_KEPT = {"labels": (NETWORK_LABEL, *MESH_KEYS), "annotations": MESH_KEYS}
 _CONFINED = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
 _OF_NODES = "hostPath"
 _CODE_CONTAINER = "strandline-code"
@@ -88,7 +88,7 @@ class JobOrder:
     head: Mapping[str, Any]
     placement: JobPlacement
     width: int | None = None
-    metadata: Mapping[str, Any] = field(default_factory=dict)
+    metadata: Mapping[str, Any] = field(default_factory=lambda: OUT_OF_MESHES)
 
 
 def separate_errors(words: Sequence[str]) -> list[str]:
@@ -131,8 +131,12 @@ def render_job(order: JobOrder) -> dict[str, Any]:
 
 def _render_metadata(order: JobOrder, labels: dict[str, str]) -> dict[str, Any]:
     """Return labels and annotations of the pod, with those by which a policy finds it."""
-    wanted = order.metadata.get("labels") or {}
-    return {"labels": {name: wanted[name] for name in _LABELS_KEPT if name in wanted} | labels}
+    wanted = {
+        part: {name: order.metadata[part][name] for name in kept if name in order.metadata[part]}
+        for part, kept in _METADATA_KEPT.items()
+        if part in order.metadata
+    }
+    return wanted | {"labels": wanted.get("labels", {}) | labels}
 
 
 def _render_pod(order: JobOrder) -> dict[str, Any]:
