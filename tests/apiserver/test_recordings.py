@@ -57,8 +57,11 @@ TOLD: dict[str, tuple[str, ...]] = {
     "s-worker-oom": ("worker OOMKilled", "RayJob Complete"),
     "s-worker-preempted": ("worker DisruptionTarget", "RayJob Complete"),
     "v-no-ray-version": ("head Running", "worker Running", "RayJob deleting"),
+    "v-node-drained": ("drain", "head DisruptionTarget", "submitter gone", "head gone"),
     "v-quota-on-pods": ("RayCluster ReplicaFailure", "RayJob deleting"),
+    "v-quota-on-submitter": ("head Ready", "RayJob Running", "RayJob deleting", "head gone"),
     "v-raycluster-deleted": ("RayJob RUNNING", "RayCluster gone", "RayCluster new"),
+    "v-slow-start": ("head Ready", "RayJob Running", "RayJob RUNNING", "RayJob deleting"),
 }
 
 
@@ -80,7 +83,7 @@ def test_a_second_run_shows_in_the_start_times_of_the_job(name: str, starts: int
 
 def test_the_files_are_small_and_all_there() -> None:
     files = list(FOLDER.glob("*.jsonl"))
-    assert len(files) == 60
+    assert len(files) == 63
     assert sum(path.stat().st_size for path in files) < 1.5 * MEGABYTE
 
 

@@ -63,6 +63,9 @@ def make_rayjob(recording: Recording) -> Json:
         "headGroupSpec": {"rayStartParams": {}, "template": _make_template(heads)},
         "workerGroupSpecs": [{**group, "rayStartParams": {}, "template": _make_template(workers)}],
     }
+    # A Job is made once all pods are ready, so one without workers was to have none.
+    if limits and not workers:
+        cluster["workerGroupSpecs"] = []
     return {
         "apiVersion": "ray.io/v1",
         "kind": "RayJob",

@@ -74,10 +74,15 @@ RECORDINGS = {
     "s-worker-oom": SIDECAR,
     "s-worker-preempted": SIDECAR,
     "v-no-ray-version": "",
+    "v-node-drained": "",
     "v-quota-on-pods": "",
+    "v-quota-on-submitter": "",
     "v-raycluster-deleted": "",
+    "v-slow-start": "",
 }
-PLAYED = [name for name, refusal in RECORDINGS.items() if not refusal]
+# KubeRay itself was away while it happened, as a stand-in that is replayed never is.
+AWAY = {"v-node-drained"}
+PLAYED = [name for name, refusal in RECORDINGS.items() if not refusal and name not in AWAY]
 # What the recorder saw within this many seconds may have happened in another order: it held one
 # watch for each kind.
 BLUR = 1.5

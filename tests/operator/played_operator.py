@@ -212,7 +212,9 @@ class Scenario:
     def _warn(self, notice: Body) -> None:
         """An Event about an object, as it was recorded."""
         kind, _, name = notice["object"].partition("/")
-        named = [one for one in self.store.list(Resource.POD) if one["metadata"]["name"] == name]
+        kinds = {"Pod": Resource.POD, "Job": Resource.JOB}
+        listed = self.store.list(kinds.get(kind, Resource.POD))
+        named = [one for one in listed if one["metadata"]["name"] == name]
         uid = named[0]["metadata"]["uid"] if named else ""
         count = len(self.store.list(Resource.EVENT))
         body = {
@@ -243,6 +245,26 @@ class Scenario:
         if "status" in body and (not mine or mine[-1].body["status"] != body["status"]):
             at = round(self.store.time - MIDNIGHT, 3)
             self.sightings.append(Sighting(at, self._after, body["kind"], body))
+
+
+class AwayScenario(Scenario):
+    """One in which the operator is away for a while, and remembers nothing of before."""
+
+    def __init__(self, recording: str, away: tuple[float, float]) -> None:
+        super().__init__(recording)
+        self._away = away
+        self._is_back = False
+
+    async def settle(self) -> None:
+        """Pass until nothing changes any more, unless it is away."""
+        begin, end = (MIDNIGHT + seconds for seconds in self._away)
+        if begin <= self.store.time < end:
+            self._wake_at = end
+            return
+        if self.store.time >= end and not self._is_back:
+            self._is_back = True
+            self.operator = Operator(self.api, self.limits)
+        await super().settle()
 
 
 @dataclass(slots=True)

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import pytest
 import yaml
 
-from played_operator import Scenario, Sighting
+from played_operator import AwayScenario, Scenario, Sighting
 from recordings import list_recordings, read_recording
 from strandline_operator.model.limits import Limits
 from strandline_operator.model.plan import Resource
@@ -91,8 +91,11 @@ ENDS = {
     "s-worker-oom": End("OOMKilled", RETRY, "worker/ray-worker"),
     "s-worker-preempted": End("", DONE, incidents=1),
     "v-no-ray-version": End("SchedulingTimeout", RETRY),
+    "v-node-drained": End("Evicted", DISRUPTION, "head", incidents=1),
     "v-quota-on-pods": End("QuotaExceeded", DISRUPTION),
+    "v-quota-on-submitter": End("QuotaExceeded", DISRUPTION),
     "v-raycluster-deleted": End("Interrupted", DISRUPTION),
+    "v-slow-start": End("", DONE),
 }
 # The driver never gets to run, and the recorder went away before the operator's own patience ends.
 SPECS: dict[str, dict[str, Any]] = {
@@ -212,6 +215,8 @@ def test_a_status_is_written_only_when_something_has_changed(name: str) -> None:
     [
         ("v-no-ray-version", "head pod .* runs but is not Ready for .*wget: command not found"),
         ("v-quota-on-pods", 'pods "corpus-1-.*-head-…" is forbidden: exceeded quota: small, requ'),
+        ("v-quota-on-submitter", "Job corpus-1: .* must specify limits.cpu for: ray-job-submitter"),
+        ("v-node-drained", r"was evicted from node node-1 \(Eviction API: evicting\)"),
     ],
 )
 def test_what_kept_the_pods_from_starting_is_in_the_message(name: str, words: str) -> None:
@@ -231,6 +236,42 @@ def test_it_was_told_long_before(name: str, reason: str, seconds: float) -> None
         if condition["reason"] == reason
     ]
     assert told[0] <= seconds
+
+
+def test_a_healthy_start_that_is_slow_blames_nobody() -> None:
+    """It took 66 s from the head's address to the job; the driver's silence was told after 61."""
+    scenario = play("v-slow-start")
+    told = [
+        condition["reason"]
+        for status in statuses(scenario, "CurationPipeline")
+        for condition in status.body["status"]["conditions"]
+        if condition["type"] == "Succeeded"
+    ]
+    assert set(told) == {
+        *("ClaimPending", "Pending", "Starting", "Running", "TearingDown", "Completed")
+    }
+    warnings = [one for one in scenario.store.list(Resource.EVENT) if one["type"] == "Warning"]
+    assert [one for one in warnings if one["reason"] == "Blocked"] == []
+
+
+def test_a_submitter_that_a_quota_refuses_costs_seconds_and_no_half_hour() -> None:
+    """KubeRay said Running after 52 s, and went on saying so; its Job was refused before."""
+    ends = [
+        sighting.at
+        for sighting in statuses(play("v-quota-on-submitter"), "CurationAttempt")
+        if "endTime" in sighting.body["status"]
+    ]
+    assert ends[0] < 51.8 + 15.0
+
+
+@pytest.mark.parametrize("back", [105.0, 140.0], ids=["before KubeRay", "after KubeRay's word"])
+def test_an_operator_that_was_evicted_too_takes_the_drain_for_no_failure(back: float) -> None:
+    """KubeRay fails the RayJob by itself then, which was taken for the driver's own word."""
+    scenario = AwayScenario("v-node-drained", away=(66.0, back))
+    scenario.run()
+    status = scenario.attempt["status"]
+    assert (status["cause"], read_following(scenario)) == ("Interrupted", DISRUPTION)
+    assert status["message"] == "the head pod is gone, and nobody saw why"
 
 
 def forget_times(status: dict[str, Any]) -> dict[str, Any]:
