@@ -15,9 +15,11 @@ from __future__ import annotations
 import asyncio
 import json
 import ssl
+import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
+from email.utils import formatdate
 from enum import StrEnum
 from http import HTTPStatus
 from pathlib import Path
@@ -107,6 +109,7 @@ class CountingProxy:
         kubeconfig: what the operator is given.
         kill: ends the operator at once.
         troubles: that have happened.
+        ahead: seconds by which the dates of answers are ahead; None: answers have none.
     """
 
     kubeconfig: Path
@@ -117,6 +120,7 @@ class CountingProxy:
     kill: Callable[[], None] = lambda: None
     calls: list[Call] = field(default_factory=list)
     troubles: list[tuple[Call, Trouble]] = field(default_factory=list)
+    ahead: float | None = 0.0
     _session: aiohttp.ClientSession | None = None
     _runner: web.ServerRunner | None = None
 
@@ -193,15 +197,18 @@ class CountingProxy:
 
     async def _pass_on(self, request: web.BaseRequest) -> web.StreamResponse:
         async with self._forward(request) as response:
-            answer = web.StreamResponse(
-                status=response.status, headers=drop_headers(response.headers)
-            )
+            headers = drop_headers(response.headers) | {"Date": self._date()}
+            answer = web.StreamResponse(status=response.status, headers=headers)
             with suppress(ConnectionResetError):  # the operator is gone
                 await answer.prepare(request)
                 async for piece in response.content.iter_any():
                     await answer.write(piece)
                 await answer.write_eof()
             return answer
+
+    def _date(self) -> str:
+        """What answers are dated by; an empty date is as good as none."""
+        return "" if self.ahead is None else formatdate(time.time() + self.ahead, usegmt=True)
 
     @asynccontextmanager
     async def _forward(self, request: web.BaseRequest) -> AsyncIterator[aiohttp.ClientResponse]:

@@ -23,6 +23,7 @@ from control_plane import find_free_ports
 from recordings import Json
 
 PATIENCE = 180.0
+SKEWED = Path(__file__).with_name("skewed_operator.py")
 # What makes a story short that would take minutes; the rest is as in production.
 QUICK = {
     "STRANDLINE_SETTLE": "1",
@@ -40,11 +41,18 @@ class OperatorProcess:
         starts: how often it has been started.
     """
 
-    def __init__(self, arguments: Sequence[str], variables: Mapping[str, str], log: Path) -> None:
+    def __init__(
+        self,
+        arguments: Sequence[str],
+        variables: Mapping[str, str],
+        log: Path,
+        clock: Path | None = None,
+    ) -> None:
         self.log = log
         self.starts = 0
         self.ports = dict(zip(("metrics", "healthz"), find_free_ports(2), strict=True))
-        self._command = [sys.executable, "-m", "strandline_operator", *arguments]
+        entry = ["-m", "strandline_operator"] if clock is None else [str(SKEWED), str(clock)]
+        self._command = [sys.executable, *entry, *arguments]
         ports = {
             "STRANDLINE_METRICS_PORT": str(self.ports["metrics"]),
             "STRANDLINE_LIVENESS_PORT": str(self.ports["healthz"]),
@@ -136,9 +144,18 @@ def run_operator(
     kubeconfig: Path, folder: Path, *arguments: str, **environment: str
 ) -> Iterator[OperatorProcess]:
     """Run an operator, and end it in the end whatever happens."""
+    with run_skewed_operator(kubeconfig, folder, None, *arguments, **environment) as operator:
+        yield operator
+
+
+@contextmanager
+def run_skewed_operator(
+    kubeconfig: Path, folder: Path, clock: Path | None, *arguments: str, **environment: str
+) -> Iterator[OperatorProcess]:
+    """Run one on a machine whose clock is ahead by the seconds in a file, also while it runs."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("STRANDLINE")}
     variables = {**kept, "KUBECONFIG": str(kubeconfig), **environment}
-    operator = OperatorProcess(arguments, variables, folder / "operator.log")
+    operator = OperatorProcess(arguments, variables, folder / "operator.log", clock)
     try:
         yield operator
     finally:

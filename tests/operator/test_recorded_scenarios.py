@@ -239,7 +239,10 @@ def test_it_was_told_long_before(name: str, reason: str, seconds: float) -> None
 
 
 def test_a_healthy_start_that_is_slow_blames_nobody() -> None:
-    """It took 66 s from the head's address to the job; the driver's silence was told after 61."""
+    """Its head takes 43 s to be Ready, and the job 23 s more.
+
+    That a driver is silent so long is nobody's fault either: `test_driver_silence.py`.
+    """
     scenario = play("v-slow-start")
     told = [
         condition["reason"]

@@ -352,3 +352,47 @@ def test_an_answer_of_the_server_sets_the_clock(status: int, is_taken: bool) -> 
 
     asyncio.run(story())
     assert (clock() < MIDNIGHT + 60.0) is is_taken
+
+
+@pytest.mark.parametrize("ahead", [HOUR, -HOUR])
+@pytest.mark.parametrize(
+    ("date", "created", "is_taken"),
+    [
+        ("", "2026-11-24T00:00:00Z", True),
+        ("", "soon", False),
+        ("", None, False),
+        # The answer's own date is later by as much as the request took, and is believed alone.
+        (DATE, "2026-11-25T00:00:00Z", True),
+    ],
+)
+def test_what_the_server_makes_sets_the_clock_where_answers_have_no_date(
+    ahead: float, date: str, created: object, *, is_taken: bool
+) -> None:
+    times = Times(MIDNIGHT + ahead)
+    clock = times.make()
+
+    async def story() -> None:
+        async with serve() as stub:
+            api = KubernetesApi(Configuration(host=stub.url), agent="tests/1", clock=clock)
+            stub.answer({"metadata": {"creationTimestamp": created}}, 201, Date=date)
+            await api.create(Resource.EVENT, "team", {})
+            await api.close()
+
+    asyncio.run(story())
+    assert (abs(clock() - MIDNIGHT) < 60.0) is is_taken
+
+
+def test_what_was_made_before_sets_no_clock() -> None:
+    """Only what is new tells what time it is."""
+    times = Times(MIDNIGHT + HOUR)
+    clock = times.make()
+
+    async def story() -> None:
+        async with serve() as stub:
+            api = KubernetesApi(Configuration(host=stub.url), agent="tests/1", clock=clock)
+            stub.answer({"metadata": {"creationTimestamp": "2026-11-24T00:00:00Z"}}, 200, Date="")
+            await api.get(Resource.POD, "team", "a")
+            await api.close()
+
+    asyncio.run(story())
+    assert clock() == MIDNIGHT + HOUR

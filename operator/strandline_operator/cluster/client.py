@@ -103,6 +103,7 @@ class KubernetesApi:
         self._client.user_agent = agent
         self._note = note
         self._clock = clock
+        self._has_dates = True
         self._drivers: aiohttp.ClientSession | None = None
 
     async def get(self, resource: Resource, namespace: str | None, name: str) -> Body | None:
@@ -145,7 +146,11 @@ class KubernetesApi:
         self, resource: Resource, namespace: str, body: Body, *, is_strict: bool = False
     ) -> Body:
         query = [("fieldValidation", "Strict")] if is_strict else []
-        return await self._ask("POST", resource, build_path(resource, namespace), body, query)
+        sent_at = 0.0 if self._clock is None else self._clock.elapse()
+        made = await self._ask("POST", resource, build_path(resource, namespace), body, query)
+        if self._clock is not None and not self._has_dates:
+            self._clock.compare_made((made.get("metadata") or {}).get("creationTimestamp"), sent_at)
+        return made
 
     async def replace_status(
         self, resource: Resource, namespace: str, name: str, body: Body
@@ -268,7 +273,9 @@ class KubernetesApi:
             status = response.status
             # Whoever stands before a server that is away has a clock of its own.
             if self._clock is not None and status < HTTPStatus.INTERNAL_SERVER_ERROR:
-                self._clock.compare(response.headers.get("Date", ""), sent_at)
+                date = response.headers.get("Date", "")
+                self._has_dates = bool(date)
+                self._clock.compare(date, sent_at)
             async with response:
                 if status >= HTTPStatus.BAD_REQUEST:
                     raise await self._refuse(response)

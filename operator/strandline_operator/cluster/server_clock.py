@@ -1,15 +1,18 @@
 """The API server's time, by which the whole operator goes.
 
 Objects carry the times of their server, so an operator of another opinion would see starts that
-last for hours. Each answer names the server's time; between two answers runs the clock that nobody
-sets. This room must not know what is timed.
+last for hours. Each answer names the server's time, and so does whatever was just made; between two
+of them runs the clock that nobody sets. This room must not know what is timed.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from contextlib import suppress
 from email.utils import parsedate_to_datetime
+
+from strandline_api.times import parse_time
 
 # Clocks that are kept together differ by less, and an answer's time is cut to the second.
 TOLERANCE = 5.0
@@ -44,10 +47,22 @@ class ServerClock:
             date: value of the header `Date`; anything that is none says nothing.
             sent_at: what `elapse` gave when the request was sent.
         """
-        try:
-            named = parsedate_to_datetime(date).timestamp()
-        except (ValueError, TypeError, OverflowError):
-            return
+        with suppress(ValueError, TypeError, OverflowError):
+            self._take(parsedate_to_datetime(date).timestamp(), sent_at)
+
+    def compare_made(self, created: object, sent_at: float) -> None:
+        """Take it from an object that the server has just made, where the answer had no date.
+
+        Something on the way may take that off; what is made has the server's time all the same.
+
+        Args:
+            created: its `creationTimestamp`; anything that is none says nothing.
+            sent_at: as for `compare`.
+        """
+        with suppress(ValueError, TypeError, OverflowError):
+            self._take(parse_time(str(created)), sent_at)
+
+    def _take(self, named: float, sent_at: float) -> None:
         # It was written at some moment of that second, between question and answer.
         least, most = named - self._elapsed(), named + _SECOND - sent_at
         if least - TOLERANCE <= self._offset <= most + TOLERANCE:

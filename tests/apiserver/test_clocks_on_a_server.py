@@ -1,0 +1,130 @@
+"""A real API server, and an operator whose clock is another's: runs go as if both were right."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from api_server import ApiServer
+from counting_proxy import CountingProxy, run_proxy
+from kube_client import KubeClient
+from operator_process import QUICK, OperatorProcess, run_skewed_operator
+from operator_stories import NAME, STORIES, Performance, Story
+from recordings import Json
+
+HOUR, DAY = 3600.0, 86400.0
+# One of each kind is enough every time; `make clocks` plays all.
+PLAYS_ALL = "STRANDLINE_ALL_CLOCKS" in os.environ
+PATIENCE = 90.0
+# The server dates what it makes to the second, and a start of the operator takes a few.
+NEAR = 60.0
+
+
+class Scene(NamedTuple):
+    """A story, told by an operator behind a proxy, on a machine with a clock of its own."""
+
+    one: Performance
+    operator: OperatorProcess
+    proxy: CountingProxy
+    clock: Path
+
+    def go_on(self, is_so: Callable[[], object]) -> None:
+        """Play until something is so."""
+        end = time.monotonic() + PATIENCE
+        while not is_so():
+            assert self.operator.is_alive, self.operator.tail
+            assert time.monotonic() < end, (self.one.status, self.operator.tail)
+            asyncio.run(self.one.tick())
+            time.sleep(0.1)
+
+    def read_attempts(self) -> list[Json]:
+        listed = self.one.client.list("CurationAttempt", self.one.namespace)
+        return [dict(each.get("status", {})) for each in listed]
+
+
+@contextmanager
+def open_scene(
+    server: ApiServer, folder: Path, story: Story, *, off: float, ahead: float | None
+) -> Iterator[Scene]:
+    clock = folder / "clock"
+    clock.write_text(str(off))
+    with closing(KubeClient(server.kubeconfig)) as client:
+        one = Performance.open(server, client, story)
+        # Long enough for the clock to be set meanwhile.
+        client.patch("CurationPipeline", NAME, {"spec": {"retry": {"delay": "6s"}}}, one.namespace)
+        with run_proxy(server.kubeconfig, folder) as proxy:
+            proxy.ahead = ahead
+            words = ("--namespaces", one.namespace)
+            with run_skewed_operator(proxy.kubeconfig, folder, clock, *words, **QUICK) as operator:
+                yield Scene(one, operator, proxy, clock)
+                assert operator.faults == []
+
+
+OFF = {"31 minutes ahead": 31 * 60.0, "an hour behind": -HOUR, "a day ahead": DAY}
+CLOCKS = {
+    f"{name}, {'dated' if is_dated else 'undated'}": (off, is_dated)
+    for is_dated in (False, True)
+    for name, off in OFF.items()
+}
+
+
+@pytest.mark.parametrize(
+    ("off", "is_dated"),
+    [*CLOCKS.values()][: None if PLAYS_ALL else 1],
+    ids=[*CLOCKS][: None if PLAYS_ALL else 1],
+)
+def test_a_run_goes_well_by_a_clock_that_is_off(
+    api_server: ApiServer, tmp_path: Path, off: float, *, is_dated: bool
+) -> None:
+    """Also where something on the way takes the date off the server's answers."""
+    ahead = 0.0 if is_dated else None
+    with open_scene(api_server, tmp_path, STORIES["goes well"], off=off, ahead=ahead) as scene:
+        scene.go_on(lambda: scene.one.is_over)
+        assert (scene.one.phase, scene.one.causes) == ("Succeeded", [""])
+        (attempt,) = scene.read_attempts()
+        for name in ("startTime", "endTime"):
+            written = datetime.fromisoformat(attempt[name])
+            assert abs((written - datetime.now(UTC)).total_seconds()) < NEAR, name
+
+
+FAILS = Story(["b-app-failure", "s-k-success"], "Succeeded", ["ApplicationError", ""])
+WRONG = {
+    "the server's by a day": ("server", DAY),
+    "the server's by an hour": ("server", HOUR),
+    "the operator's by an hour": ("operator", HOUR),
+}
+
+
+@pytest.mark.parametrize(
+    ("whose", "ahead"),
+    [*WRONG.values()][: None if PLAYS_ALL else 1],
+    ids=[*WRONG][: None if PLAYS_ALL else 1],
+)
+def test_a_clock_that_is_ahead_for_a_moment_holds_up_no_retry(
+    api_server: ApiServer, tmp_path: Path, whose: str, ahead: float
+) -> None:
+    """The operator's is set while it runs, which it does not notice, and right at its next start.
+
+    It has no other then, since no answer has a date.
+    """
+    is_servers = whose == "server"
+    off, dates = (0.0, ahead) if is_servers else (ahead, None)
+    with open_scene(api_server, tmp_path, FAILS, off=off, ahead=dates) as scene:
+        # The retry is due by the wrong clock.
+        scene.go_on(lambda: scene.one.causes and scene.one.status.get("nextAttemptTime"))
+        if is_servers:
+            scene.proxy.ahead = 0.0
+        else:
+            scene.clock.write_text("0")
+            scene.operator.kill()
+            scene.operator.start()
+        scene.go_on(lambda: scene.one.is_over)
+        assert (scene.one.phase, len(scene.one.causes)) == ("Succeeded", 2)
