@@ -175,6 +175,17 @@ def test_what_was_written_is_expected_for_a_while_and_then_not_believed() -> Non
     assert world.cache.is_current(102.0 + EXPECTATION_SECONDS)
 
 
+def test_what_was_expected_by_a_clock_that_was_ahead_is_late_all_the_same() -> None:
+    world = World()
+    world.list_all()
+    world.change("make", "a", "mine")
+    (answer,) = world.answers
+    world.cache.put(answer, 3600.0)
+    assert not world.cache.is_current(60.0)
+    world.stream()
+    assert world.cache.is_current(60.0)
+
+
 def test_a_bookmark_meets_what_is_expected() -> None:
     world = World()
     world.list_all()

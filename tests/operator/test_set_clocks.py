@@ -247,6 +247,26 @@ def test_a_pass_under_way_at_a_step_back_ends_as_ever() -> None:
     schedule.finish(A, 5.0, None)
 
 
+@pytest.mark.parametrize("is_noticed", [True, False])
+@pytest.mark.parametrize("later", [0.0, 30.0])
+def test_what_a_pass_asks_for_that_began_before_a_step_back_is_due_in_time(
+    later: float, *, is_noticed: bool
+) -> None:
+    """It has asked by the clock as it was; what it has written asks for nothing else."""
+    schedule = Schedule()
+    schedule.enqueue(A, HOUR)
+    assert schedule.take(HOUR) == A
+    if is_noticed:
+        assert schedule.take(0.0) is None
+    schedule.finish(A, 0.5, HOUR + later)
+    assert schedule.take(later - 1.0) is None
+    assert schedule.take(later + 2.0) == A
+    # The next one goes by the clock as it is.
+    schedule.finish(A, later + 2.0, later + 20.0)
+    assert schedule.take(later + 19.0) is None
+    assert schedule.take(later + 20.0) == A
+
+
 def test_a_queue_goes_on_after_a_step_back() -> None:
     now, begun = [HOUR], list[Key]()
 

@@ -213,6 +213,20 @@ def test_one_that_names_the_run_begins_at_once(change: dict[str, Any]) -> None:
     assert len(cluster.attempts) == 2
 
 
+def test_a_run_that_is_named_is_waited_for_however_late_its_edit_comes() -> None:
+    raw, cluster = begin_second_run()
+    cluster.edit(after=[{"name": "raw", "runId": "second"}])
+    cluster.settle()
+    cluster.advance(5 * HOUR)
+    assert cluster.status.state == "waits for raw, whose run second has not begun"
+    raw.edit(runId="second")
+    complete(raw)
+    cluster.settle()
+    assert len(cluster.attempts) == 2
+    (read,) = cluster.status.inputs
+    assert read.run == "second"
+
+
 def test_a_reference_that_names_a_run_waits_for_it() -> None:
     raw = make_other()
     complete(raw)

@@ -100,6 +100,7 @@ class Schedule:
     _promised_turns: _Turns = field(default_factory=_Turns)
     _numbers: count[int] = field(default_factory=count)
     _running: dict[Key, float] = field(default_factory=dict)
+    _set_back: Counter[Key] = field(default_factory=Counter)
     _running_in: Counter[str] = field(default_factory=Counter)
     _again: set[Key] = field(default_factory=set)
     _failures: dict[Key, int] = field(default_factory=dict)
@@ -150,8 +151,12 @@ class Schedule:
             is_promised: somebody was told of that time, so that it goes before other passes.
         """
         self._follow_clock(now)
+        # It asked by the clock as it was when it began; a look that is too early harms nobody.
+        back = self._set_back[key]
         self._end(key)
         self._failures.pop(key, None)
+        if wake_at is not None:
+            wake_at -= back
         if wake_at is None and key not in self._again:
             self._held.pop(key, None)
             return
@@ -217,6 +222,7 @@ class Schedule:
             self._latest = max(self._latest, now)
             return
         self._latest = now
+        self._set_back.update(dict.fromkeys(self._running, back))
         self._due = {key: entry for entry in _move(self._due.values(), back) for key in entry[2:]}
         for heap, turns in self._list_kinds():
             heap[:] = _move(heap, back)
@@ -234,7 +240,7 @@ class Schedule:
         return self._due.get(entry[2]) != entry
 
     def _end(self, key: Key) -> None:
-        del self._running[key]
+        del self._running[key], self._set_back[key]
         self._running_in -= Counter([key.namespace])
 
     def _repeat(self, key: Key, now: float) -> None:
