@@ -162,8 +162,10 @@ NETWORK_LABEL = f"{GROUP}/network"
 MANAGED_BY_LABEL = "app.kubernetes.io/managed-by"
 MANAGER = "strandline"
 
-# A new value asks once: for an attempt now, or for the end of the run.
+# A new value asks once: for an attempt now, for one that does again what is missing or hurt, or for
+# the end of the run.
 RETRY_ANNOTATION = f"{GROUP}/retry"
+REPAIR_ANNOTATION = f"{GROUP}/repair"
 CANCEL_ANNOTATION = f"{GROUP}/cancel"
 
 # Of a data set's card: the identifier of its license, and its name for people.

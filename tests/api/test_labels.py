@@ -47,7 +47,7 @@ def test_keys_are_of_our_group_and_valid() -> None:
         for name, value in vars(labels).items()
         if name.endswith(("_LABEL", "_ANNOTATION", "FINALIZER")) and isinstance(value, str)
     }
-    assert len(keys) == 13
+    assert len(keys) == 15
     assert all(KEY.fullmatch(key) for key in keys)
     assert {key for key in keys if not key.startswith("strandline.dev/")} == {
         "app.kubernetes.io/managed-by"

@@ -24,3 +24,17 @@ def test_what_verify_finds_wrong_is_repaired_by_one_command_and_a_run(
     assert call("verify", "pipeline.yaml").exit_code == 0
     assert project.list_outputs() == before
     assert call("repair", "pipeline.yaml").stdout == "nothing to repair\n"
+
+
+def test_a_run_does_again_what_is_missing_where_it_is_told_to(
+    project: Project, run: Call, call: Call
+) -> None:
+    assert run().exit_code == 0
+    before = project.list_outputs()
+    (project.folder / "output" / min(before)).unlink()
+    assert "nothing left to do" in project.execute("run", "--engine", "inline").stdout
+    done = project.execute("run", "--engine", "inline", "--missing")
+    assert (done.returncode, project.list_outputs()) == (0, before), done
+    assert call("verify", "pipeline.yaml").exit_code == 0
+    *_, last = call("attempts", "pipeline.yaml", "--json").stdout.splitlines()
+    assert json.loads(last)["trigger"] == "Repair"

@@ -233,3 +233,48 @@ def test_a_cancel_of_a_finished_run_with_an_invalid_spec_does_not_reach_the_next
     cluster.edit(sink={"use": "jsonl"}, runId="second")
     cluster.settle()
     assert len(cluster.attempts) == 2
+
+
+def read_entrypoint(cluster: SimulatedCluster) -> str:
+    *_, rayjob = cluster.list_of(Resource.RAYJOB)
+    return str(rayjob["spec"]["entrypoint"])
+
+
+def test_a_repair_is_an_attempt_that_looks_for_damage(cluster: SimulatedCluster) -> None:
+    assert "--missing" not in read_entrypoint(cluster)
+    cluster.outcome = DriverOutcome(exit_code=0)
+    cluster.settle()
+    cluster.finish_teardown()
+    assert find_end(cluster)[0] == "True"
+    cluster.annotate("repair", "one")
+    cluster.settle()
+    assert cluster.attempts["corpus-2"][0]["spec"]["trigger"] == Trigger.REPAIR
+    assert " --missing" in read_entrypoint(cluster)
+    cluster.advance(1000)
+    assert len(cluster.attempts) == 2
+
+
+def test_a_repair_that_is_asked_for_while_an_attempt_runs_waits_for_its_end(
+    cluster: SimulatedCluster,
+) -> None:
+    cluster.annotate("repair", "one")
+    cluster.settle()
+    assert len(cluster.attempts) == 1
+    cluster.outcome = DriverOutcome(exit_code=0)
+    cluster.settle()
+    cluster.finish_teardown()
+    cluster.settle()
+    assert cluster.attempts["corpus-2"][0]["spec"]["trigger"] == Trigger.REPAIR
+
+
+def test_of_a_repair_that_fails_the_next_attempt_is_a_retry(cluster: SimulatedCluster) -> None:
+    cluster.annotate("repair", "one")
+    break_down(cluster)
+    cluster.finish_teardown()
+    cluster.settle()
+    cluster.outcome = DriverOutcome(exit_code=1)
+    cluster.settle()
+    cluster.finish_teardown()
+    cluster.advance(10_000)
+    triggers = [attempt["spec"]["trigger"] for attempt, _ in cluster.attempts.values()]
+    assert triggers[:3] == [Trigger.RUN, Trigger.REPAIR, Trigger.RETRY]

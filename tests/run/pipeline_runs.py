@@ -21,6 +21,7 @@ from strandline.run.attempt.outcome import AttemptResult
 from strandline.run.manifest.manifest import read_manifest
 from strandline.storage.layout import PipelineFolder
 from strandline.storage.outputs.remote import open_outputs
+from strandline_api.status.enums import Trigger
 
 
 class Passes:
@@ -34,7 +35,9 @@ class Passes:
         self.folder = folder
         self.volume = folder / "volume"
 
-    def run(self, name: str, on_change: str = "Fail", **spec: Any) -> AttemptResult:
+    def run(
+        self, name: str, on_change: str = "Fail", trigger: Trigger = Trigger.RUN, **spec: Any
+    ) -> AttemptResult:
         """Run a pipeline in this process; the fields are those of a manifest's `spec`."""
         document = {
             "apiVersion": "strandline.dev/v1alpha1",
@@ -45,8 +48,10 @@ class Passes:
         path = self.folder / f"{name}.yaml"
         path.write_text(yaml.safe_dump(document))
         plan = read_manifest(path, volume=self.volume).plan
-        config = AttemptConfig(plan, self.volume, engine="inline", on_change=OnChange(on_change))
-        return run_attempt(config)
+        changes = OnChange(on_change)
+        return run_attempt(
+            AttemptConfig(plan, self.volume, engine="inline", on_change=changes, trigger=trigger)
+        )
 
     def find_output(self, name: str) -> Path:
         """The pipeline's own folder of outputs."""

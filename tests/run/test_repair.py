@@ -19,6 +19,7 @@ from strandline.run.attempt.outcome import AttemptResult
 from strandline.run.attempt.takeover import repair_outputs
 from strandline.storage.layout import PipelineFolder
 from strandline_api.outcome.exit_codes import ExitCode
+from strandline_api.status.enums import Trigger
 
 NAME, FILES = "rows", 5
 SINKS: list[dict[str, Any]] = [
@@ -27,9 +28,10 @@ SINKS: list[dict[str, Any]] = [
 ]
 
 
-def run(passes: Passes, sink: Mapping[str, Any]) -> AttemptResult:
+def run(passes: Passes, sink: Mapping[str, Any], trigger: Trigger = Trigger.RUN) -> AttemptResult:
     return passes.run(
         NAME,
+        trigger=trigger,
         source={"use": "jsonl-files", "with": {"paths": [f"{passes.folder}/in/*.jsonl"]}},
         stages=[{"use": "read-jsonl"}, {"use": "measure-fields", "with": {"columns": ["n"]}}],
         sink=dict(sink),
@@ -92,11 +94,17 @@ HURTS = st.lists(
 
 
 @settings(max_examples=15, suppress_health_check=[HealthCheck.too_slow])
-@given(hurts=HURTS, sink=st.sampled_from(SINKS), hurts_pieces=st.booleans())
+@given(
+    hurts=HURTS,
+    sink=st.sampled_from(SINKS),
+    hurts_pieces=st.booleans(),
+    is_in_one=st.booleans(),
+)
 def test_law_after_a_repair_and_a_run_all_is_as_it_was(
     hurts: list[tuple[int, str]],
     sink: dict[str, Any],
     hurts_pieces: bool,
+    is_in_one: bool,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
     passes = make(tmp_path_factory.mktemp("repair"), sink)
@@ -113,8 +121,11 @@ def test_law_after_a_repair_and_a_run_all_is_as_it_was(
     before = {path: path.read_bytes() for path in list_outputs(passes)}
     tried = repair(passes, is_trial=True)
     assert {path: path.read_bytes() for path in list_outputs(passes)} == before
-    assert repair(passes) == tried
-    assert run(passes, sink).code is ExitCode.COMPLETE
+    if is_in_one:
+        assert run(passes, sink, Trigger.REPAIR).code is ExitCode.COMPLETE
+    else:
+        assert repair(passes) == tried
+        assert run(passes, sink).code is ExitCode.COMPLETE
     assert find_problems(passes) == []
     assert passes.read_rows(NAME, "n") == rows
     assert read_statistics(passes) == statistics

@@ -48,6 +48,12 @@ class Trigger(StrEnum):
     RETRY = "Retry"
     MANUAL = "Manual"
     RESUME = "Resume"
+    REPAIR = "Repair"
+
+    @property
+    def is_by_hand(self) -> bool:
+        """Return whether somebody has asked for it, so that no budget pays for it."""
+        return self in {Trigger.MANUAL, Trigger.RESUME, Trigger.REPAIR}
 
 
 _OPEN = WithJsonSchema({"type": "string", "maxLength": MAX_ENUM_TEXT})
@@ -59,7 +65,7 @@ TriggerField = Annotated[Trigger, read_value(Trigger, Trigger.RETRY), _OPEN]
 
 
 def join_values(values: type[StrEnum]) -> str:
-    """Name all words in a sentence: `One of Run, Retry, Manual or Resume.`."""
+    """Name all words in a sentence: `One of Run, Retry or Manual.`."""
     *others, last = (value.value for value in values)
     return f"One of {', '.join(others)} or {last}."
 

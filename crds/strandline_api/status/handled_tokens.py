@@ -9,15 +9,15 @@ from typing import Annotated, Self
 
 from pydantic import Field
 
-from strandline_api.names import CANCEL_ANNOTATION, RETRY_ANNOTATION
+from strandline_api import texts
+from strandline_api.names import CANCEL_ANNOTATION, REPAIR_ANNOTATION, RETRY_ANNOTATION
 from strandline_api.status.records import Record
-from strandline_api.texts import repair
 
 _MAX_TOKEN = 256
 
 
 def _shorten(token: str) -> str:
-    text = repair(token)
+    text = texts.repair(token)
     if len(text) <= _MAX_TOKEN:
         return text
     return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
@@ -40,6 +40,13 @@ class HandledTokens(Record):
             "text, such as '2', ends the run."
         ),
     )
+    repair: Annotated[str, Field(max_length=_MAX_TOKEN)] = Field(
+        default="",
+        description=(
+            "Last value of the annotation 'strandline.dev/repair' that was handled. Any other "
+            "text, such as '2', asks for an attempt that does again what is missing or hurt."
+        ),
+    )
 
     @classmethod
     def of(cls, annotations: Mapping[str, str]) -> Self:
@@ -50,4 +57,5 @@ class HandledTokens(Record):
         return cls(
             retry=_shorten(annotations.get(RETRY_ANNOTATION, "")),
             cancel=_shorten(annotations.get(CANCEL_ANNOTATION, "")),
+            repair=_shorten(annotations.get(REPAIR_ANNOTATION, "")),
         )

@@ -64,7 +64,7 @@ def _read_state(body: Body) -> State:
         if isinstance(each, Mapping) and each.get("type") == ConditionType.SUCCEEDED
     ]
     identity = (meta.uid, meta.generation)
-    parts = (("schedule", "nextTime"), ("handled", "retry"))
+    parts = (("schedule", "nextTime"), ("handled", "retry"), ("handled", "repair"))
     inner = [read_mapping(status.get(part)).get(name) for part, name in parts]
     names = ("run", "observedGeneration")
     return identity, *(status.get(name) for name in names), *inner, *truth

@@ -57,6 +57,7 @@ class Order:
         manifest: what the driver reads.
         memory: bytes by group, where it is not what the spec says.
         after: why the attempt before ended; empty for the first one.
+        repairs: it does again what is missing or hurt.
         code: what the ConfigMap holds that the pipeline brings; None where it names none.
         inputs: what it reads of other pipelines.
         run: name of its run; empty: the spec's.
@@ -84,6 +85,7 @@ class Order:
     on_demand: frozenset[str] = frozenset()
     config: str = ""
     cpu_rules: CpuRules = field(default_factory=CpuRules)
+    repairs: bool = False
 
     @property
     def config_name(self) -> str:

@@ -183,6 +183,8 @@ def _render_entrypoint(order: Order) -> str:
         "--no-supervise",
         f"--serve {order.limits.driver_port}",
     ]
+    if order.repairs:
+        words.append("--missing")
     if order.after:
         words.append(f"--after {order.after}")
     return " ".join(words)

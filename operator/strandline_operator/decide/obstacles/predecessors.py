@@ -177,8 +177,9 @@ def _find_next_run(given: Pass, other: PipelineView) -> str:
     # An edit that nobody has looked at yet may begin another run.
     if status.observed_generation != other.meta.generation:
         return "whose next run has not begun"
-    asked = HandledTokens.of(other.meta.annotations).retry
-    if asked and asked != (status.handled or HandledTokens()).retry:
+    asked, known = HandledTokens.of(other.meta.annotations), status.handled or HandledTokens()
+    retries = (asked.retry, known.retry), (asked.repair, known.repair)
+    if any(token and token != handled for token, handled in retries):
         return "of which an attempt is asked for"
     due = status.schedule.next_time if status.schedule else None
     # Both can be due at the same moment, and this one be looked at first.

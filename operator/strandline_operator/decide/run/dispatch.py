@@ -300,6 +300,7 @@ def _make_order(given: Pass, attempt: AttemptObject) -> Order:
         limits=given.limits,
         memory=attempt.spec.memory_bytes,
         after=_find_former_cause(attempt),
+        repairs=attempt.spec.trigger is Trigger.REPAIR,
         code=given.view.code if spec.code.config_map else None,
         inputs=list_inputs(given, attempt.spec),
         run=attempt.spec.run,

@@ -29,7 +29,9 @@ def forget_withdrawn(given: Pass, standing: PassState) -> Verdict:
     """Forget what was handled and is not asked for any more: it may be asked for again."""
     asked, known = _read_asked(given), standing.status.handled or HandledTokens()
     kept = HandledTokens(
-        retry=known.retry if asked.retry else "", cancel=known.cancel if asked.cancel else ""
+        retry=known.retry if asked.retry else "",
+        cancel=known.cancel if asked.cancel else "",
+        repair=known.repair if asked.repair else "",
     )
     return Verdict(_handle(standing.status, kept))
 
@@ -42,6 +44,7 @@ def find_requests(given: Pass, status: PipelineStatus) -> HandledTokens:
     return HandledTokens(
         retry=asked.retry if is_readable and asked.retry != known.retry else "",
         cancel=asked.cancel if asked.cancel != known.cancel else "",
+        repair=asked.repair if is_readable and asked.repair != known.repair else "",
     )
 
 
@@ -52,7 +55,9 @@ def settle_under_way(given: Pass, standing: PassState) -> Verdict:
     if attempt is None or attempt.status.is_frozen:
         return Verdict()
     if attempt.status.end_time is None:
-        return Verdict(_settle(standing.status, requests))
+        # It goes on without looking for damage, so a repair waits for the next one.
+        seen = HandledTokens(retry=requests.retry, cancel=requests.cancel)
+        return Verdict(_settle(standing.status, seen))
     # Whoever ended it was killed before this was written.
     if requests.cancel and _was_ended_by(attempt, requests.cancel):
         return Verdict(_settle(standing.status, HandledTokens(cancel=requests.cancel)))
@@ -75,23 +80,24 @@ def answer(given: Pass, standing: PassState) -> Verdict:
         return Verdict()
     if requests.cancel:
         cancelled = _answer_cancel(status, requests)
-        if cancelled.events or not requests.retry:
+        if cancelled.events or not (requests.retry or requests.repair):
             return cancelled
         status = cancelled.status or status
-    if requests.retry:
+    if requests.retry or requests.repair:
         return _answer_retry(given, status, requests)
     return Verdict()
 
 
 def _answer_retry(given: Pass, status: PipelineStatus, requests: HandledTokens) -> Verdict:
-    """Make an attempt due at once."""
+    """Make an attempt due at once; one that repairs is a retry, too."""
     due = {
         "next_attempt_time": given.now,
-        "retry_trigger": Trigger.MANUAL,
+        "retry_trigger": Trigger.REPAIR if requests.repair else Trigger.MANUAL,
         "retries": status.retries or RetryCounts(),
     }
-    settled = _settle(status, HandledTokens(retry=requests.retry))
-    reported = add_event(EventReason.RETRY_REQUESTED, f"asked for: {requests.retry}")
+    settled = _settle(status, HandledTokens(retry=requests.retry, repair=requests.repair))
+    asked = requests.repair or requests.retry
+    reported = add_event(EventReason.RETRY_REQUESTED, f"asked for: {asked}")
     return Verdict(settled.model_copy(update=due), events=(reported,))
 
 
@@ -102,7 +108,7 @@ def _answer_cancel(status: PipelineStatus, requests: HandledTokens) -> Verdict:
         return Verdict(settled)
     words = describe_cancel(requests.cancel)
     # A retry that is asked for in the same breath would start what was ended.
-    settled = _settle(settled, HandledTokens(retry=requests.retry))
+    settled = _settle(settled, HandledTokens(retry=requests.retry, repair=requests.repair))
     reported = add_event(EventReason.RUN_CANCELLED, words)
     over = withdraw_attempt(settled, Cause.USER_CANCELLED, words)
     return Verdict(over, events=(reported,))
@@ -122,7 +128,9 @@ def _settle(status: PipelineStatus, requests: HandledTokens) -> PipelineStatus:
     """Return the status with those requests handled beside what was."""
     known = status.handled or HandledTokens()
     handled = HandledTokens(
-        retry=requests.retry or known.retry, cancel=requests.cancel or known.cancel
+        retry=requests.retry or known.retry,
+        cancel=requests.cancel or known.cancel,
+        repair=requests.repair or known.repair,
     )
     return _handle(status, handled)
 

@@ -232,7 +232,7 @@ def _recall(attempt: AttemptObject) -> PastAttempt:
         ended=status.end_time or 0.0,
         finished=finished,
         remaining=outcome.remaining if outcome else None,
-        is_manual=attempt.spec.trigger in {Trigger.MANUAL, Trigger.RESUME},
+        is_manual=attempt.spec.trigger.is_by_hand,
         resets=attempt.spec.trigger is Trigger.RUN,
     )
 

@@ -48,7 +48,7 @@ from strandline.run.attempt.outcome import (
 )
 from strandline.run.attempt.partitions import find_removed_folders, open_source
 from strandline.run.attempt.publishing import Publisher
-from strandline.run.attempt.takeover import TakenFolder, opened, take_over
+from strandline.run.attempt.takeover import TakenFolder, opened, set_back_damage, take_over
 from strandline.run.code.requirements import check_requirements
 from strandline.run.history.records import Witness, find_progress
 from strandline.run.history.sampling import Sampler
@@ -67,6 +67,7 @@ from strandline_api.outcome.causes import Cause
 from strandline_api.outcome.evidence import Evidence
 from strandline_api.outcome.exit_codes import ExitCode
 from strandline_api.spec.policy import Checkpoint, Quarantine
+from strandline_api.status.enums import Trigger
 
 # Of the grace period so much is left for flushing, publishing and the end of processes.
 MARGIN_SHARE = 1 / 3
@@ -230,6 +231,8 @@ def _run_tracked(
                 read_notices=partial(_read_notices, NoticeFile(held.folder.notices)),
             )
             with closing(gatherer):
+                if config.trigger is Trigger.REPAIR:
+                    control.notes.append(_repair(held, gatherer, control))
                 lists = source, listing
                 ending = _run_engine(config, lists, watched, held, gatherer)
             sampler.take(ending.standing.finished, ending.counts)
@@ -273,6 +276,13 @@ def _renewed(held: TakenFolder, gatherer: Gatherer, heartbeat: Heartbeat) -> Ite
         store.keep_lease(held.attempt, held.uid)
         with heartbeat.renewing(lambda: store.renew_lease(time.time())):
             yield store
+
+
+def _repair(held: TakenFolder, gatherer: Gatherer, control: Control) -> str:
+    """Set back what is missing or hurt, before anything is listed; what was found, in words."""
+    with _renewed(held, gatherer, control.heartbeat) as store, control.heartbeat.trusting():
+        damage = set_back_damage(store, held.folder, held.location)
+    return f"repair: {len(damage.again)} finished sources are done again"
 
 
 def _tidy_shared(

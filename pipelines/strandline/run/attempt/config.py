@@ -25,7 +25,7 @@ class AttemptConfig:
         workers: CPUs of the local Ray; None: the machine's.
         on_change: what to do when the pipeline has changed.
         quarantine, checkpoint: as the pipeline says.
-        trigger: why the attempt was started.
+        trigger: why the attempt was started; one to repair looks for damage first.
         after: why the attempt before ended, where somebody knows better than this machine can.
         parent: pid of the process that supervises this one, if one does.
         stall: seconds without a sign of life after which it counts as dead; None: any number.

@@ -341,19 +341,24 @@ def repair_outputs(folder: PipelineFolder, location: str, *, is_trial: bool = Fa
         if is_trial:  # which works where nothing can be written, and beside a run
             return _find_damage(store, folder, location)[0]
     with written_alone(folder, make_claimant()) as store:
-        damage, is_merged_hurt = _find_damage(store, folder, location)
-        # What was merged is made anew where something has been dropped since.
-        meta: dict[str, int | None] = {}
-        if is_merged_hurt:
-            meta["drops"] = int(store.read_meta("drops") or 0) + 1
-        if damage.is_list_hurt:
-            meta[LISTED] = None
-        marks = sorted(damage.again.items())
-        store.write(Change(mark=marks, untidy=sorted(damage.untidy), meta=meta))
-        outputs = open_outputs(location)
-        for source in sorted(damage.orphans):
-            outputs.remove_others(source, ())
-        return damage
+        return set_back_damage(store, folder, location)
+
+
+def set_back_damage(store: Store, folder: PipelineFolder, location: str) -> Damage:
+    """Set back what is missing or hurt, in one transaction, under a lease that is held."""
+    damage, is_merged_hurt = _find_damage(store, folder, location)
+    # What was merged is made anew where something has been dropped since.
+    meta: dict[str, int | None] = {}
+    if is_merged_hurt:
+        meta["drops"] = int(store.read_meta("drops") or 0) + 1
+    if damage.is_list_hurt:
+        meta[LISTED] = None
+    marks = sorted(damage.again.items())
+    store.write(Change(mark=marks, untidy=sorted(damage.untidy), meta=meta))
+    outputs = open_outputs(location)
+    for source in sorted(damage.orphans):
+        outputs.remove_others(source, ())
+    return damage
 
 
 def _find_damage(store: Store, folder: PipelineFolder, location: str) -> tuple[Damage, bool]:

@@ -72,14 +72,19 @@ class Environment:
     ends_at: float | None = None
 
 
-def supervise(policy: RetryPolicy, around: Environment, listener: RunListener) -> int:
+def supervise(
+    policy: RetryPolicy, around: Environment, listener: RunListener, trigger: Trigger = Trigger.RUN
+) -> int:
     """Make attempts until one completes, none may follow, or it is told to stop.
+
+    Args:
+        trigger: of the first.
 
     Returns:
         The exit code: the last attempt's, or 75 where the wait for the next one was cut short.
     """
     history: list[PastAttempt] = []
-    trigger, ledger = Trigger.RUN, ""
+    ledger = ""
     while True:
         ended = around.attempt(trigger)
         outcome = ended.outcome

@@ -63,6 +63,12 @@ if TYPE_CHECKING:
     metavar="PORT",
     help="Answer /progress, /metrics and, for a while after the end, /outcome; one attempt only.",
 )
+@click.option(
+    "--missing",
+    "repairs",
+    is_flag=True,
+    help="First set back finished sources of which outputs are missing or hurt, as `repair` does.",
+)
 @take_json
 def run(
     files: tuple[Path, ...],
@@ -74,6 +80,7 @@ def run(
     after: str | None,
     is_single: bool,
     port: int | None,
+    repairs: bool,
     as_json: bool,
 ) -> int:
     """Run the pipelines in FILES, or go on where they stopped.
@@ -93,11 +100,12 @@ def run(
     if port is not None and len(targets) > 1:
         raise click.UsageError("--serve goes with one pipeline")
 
-    stop = Stop()
+    stop, trigger = Stop(), Trigger.REPAIR if repairs else Trigger.RUN
 
     def run_target(file: Path, others: KeptDriver | None = None) -> int:
         request = Request(file, settings, volume, engine, address, workers, after, as_json)
-        return _run_pipeline(request, announcer, port, stop, is_single=is_single, others=others)
+        made = partial(_run_pipeline, request, announcer, port, stop, trigger)
+        return made(is_single=is_single, others=others)
 
     if len(targets) == 1:
         return run_target(targets[0].file)
@@ -152,6 +160,7 @@ def _run_pipeline(
     announcer: Announcer,
     port: int | None,
     stop: Stop,
+    trigger: Trigger,
     *,
     is_single: bool,
     others: KeptDriver | None,
@@ -159,7 +168,7 @@ def _run_pipeline(
     with announcer.failing(), _serving(port) as server:
         with launching(request, others, stop) as (pipeline, folder, driver):
             if not is_single:
-                return _supervise(driver, pipeline, announcer)
+                return _supervise(driver, pipeline, announcer, trigger)
             if server is not None:
                 server.watch(
                     folder.progress,
@@ -169,7 +178,7 @@ def _run_pipeline(
                     lambda: driver.log_file,
                     _take_notices(folder, driver),
                 )
-            ended = driver.attempt(Trigger.RUN)
+            ended = driver.attempt(trigger)
             announcer.end(ended)
         if server is not None:  # the folder is free again while the outcome waits to be read
             server.end(ended.outcome, time.sleep)
@@ -203,7 +212,9 @@ def _take_notices(folder: PipelineFolder, driver: DriverProcess) -> NoticeBoard:
     return NoticeBoard(file, driver.stop.ask, time.monotonic, is_own_address)
 
 
-def _supervise(driver: DriverProcess, pipeline: CurationPipeline, announcer: Announcer) -> int:
+def _supervise(
+    driver: DriverProcess, pipeline: CurationPipeline, announcer: Announcer, first: Trigger
+) -> int:
     begun, deadline = time.monotonic(), pipeline.spec.deadlines.run_seconds
 
     def attempt(trigger: Trigger) -> EndedAttempt:
@@ -218,4 +229,4 @@ def _supervise(driver: DriverProcess, pipeline: CurationPipeline, announcer: Ann
 
     ends_at = None if deadline is None else time.time() + deadline
     around = Environment(attempt, wait, time.time, random.random, ends_at)
-    return supervise(pipeline.spec.retry, around, announcer)
+    return supervise(pipeline.spec.retry, around, announcer, first)
