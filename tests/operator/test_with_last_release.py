@@ -22,6 +22,7 @@ from strandline_operator.model.plan import Resource
 UNSPOKEN = {
     Cause.LEDGER_IN_USE: ExitCode.LEDGER_IN_USE,
     Cause.TIMEOUT: ExitCode.APPLICATION_ERROR,
+    Cause.RAY_NOT_STARTED: ExitCode.APPLICATION_ERROR,
 }
 
 

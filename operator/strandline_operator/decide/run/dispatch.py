@@ -313,11 +313,14 @@ def _make_order(given: Pass, attempt: AttemptObject) -> Order:
 def _find_former_cause(attempt: AttemptObject) -> str:
     """What the driver is told of the end of the one that had the ledger before it; empty: nothing.
 
-    An attempt that was refused the ledger never had it: its own end says nothing of that. That a
-    call took too long its driver has written down itself, and an older one knows no such cause.
+    An attempt that was refused the ledger never had it: its own end says nothing of that. The
+    others its driver has written down itself, and an older one knows no such causes.
     """
     cause = attempt.spec.retry_cause
-    return "" if cause in {None, Cause.LEDGER_IN_USE, Cause.TIMEOUT} else str(cause.value)
+    return "" if cause is None or cause in _UNSPOKEN else str(cause.value)
+
+
+_UNSPOKEN = frozenset({Cause.LEDGER_IN_USE, Cause.TIMEOUT, Cause.RAY_NOT_STARTED})
 
 
 def _find_turn(given: Pass) -> float | None:
