@@ -50,7 +50,7 @@ from strandline_operator.model.view import (
     Turn,
     View,
 )
-from strandline_operator.reconcile.caches.own_kinds import read_spec
+from strandline_operator.reconcile.caches.own_kinds import cut_manifest, read_spec
 
 Body = dict[str, Any]
 PIPELINE: Body = {
@@ -401,7 +401,7 @@ class SimulatedCluster:
             unknown=found.unknown,
             status=self.status,
             has_status=self.has_status,
-            manifest=self.pipeline,
+            manifest=cut_manifest(self.pipeline),
         )
 
     def _view_attempts(self) -> list[AttemptObject]:

@@ -50,6 +50,8 @@ NO_HEAD_RESTART = "ray.io/disable-provisioned-head-restart"
 QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
 # Of a pipeline whose Kueue resizes what it has admitted; KubeRay hands it on to the cluster.
 RESIZED_ANNOTATION = "kueue.x-k8s.io/elastic-job"
+# Of a pipeline's annotations, those that an attempt is made from.
+RENDERED_ANNOTATIONS = (RESIZED_ANNOTATION,)
 QUEUE_PRIORITY_LABEL = "kueue.x-k8s.io/priority-class"
 # KubeRay hands these on from a RayJob to its cluster and pods, for Volcano and YuniKorn.
 SCHEDULER_LABELS = frozenset(

@@ -20,6 +20,7 @@ from strandline_api.status.pipeline_status import parse_status
 from strandline_operator.cluster.api import Body
 from strandline_operator.model.objects import Meta
 from strandline_operator.model.view import AttemptObject, PipelineView
+from strandline_operator.render.rayjob import RENDERED_ANNOTATIONS
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -38,15 +39,7 @@ def read_pipeline(body: Body, before: PipelineView | None = None) -> PipelineVie
     Args:
         before: the same pipeline as it was read last.
     """
-    meta = Meta.read(body)
-    written = body.get("metadata")
-    labels = written.get("labels") if isinstance(written, dict) else None
-    manifest: Mapping[str, object] = {
-        "apiVersion": body.get("apiVersion"),
-        "kind": body.get("kind"),
-        "metadata": {"name": meta.name, "namespace": meta.namespace, "labels": labels or {}},
-        "spec": body.get("spec"),
-    }
+    meta, manifest = Meta.read(body), cut_manifest(body)
     if before is not None and before.manifest == manifest:
         manifest, found = before.manifest, Found(before.spec, before.problems, before.unknown)
     else:
@@ -71,6 +64,23 @@ def read_attempt(body: Body) -> AttemptObject | None:
     except ValidationError:
         return None
     return AttemptObject(Meta.read(body), spec, parse_attempt_status(body.get("status")))
+
+
+def cut_manifest(body: Body) -> Mapping[str, object]:
+    """Return what attempts are made from: a pipeline without what changes while it runs."""
+    meta, written = Meta.read(body), body.get("metadata")
+    labels = written.get("labels") if isinstance(written, dict) else None
+    metadata = {"name": meta.name, "namespace": meta.namespace, "labels": labels or {}}
+    # Of the annotations only what a RayJob is given: the others are of whoever applies or retries.
+    annotations = {
+        name: meta.annotations[name] for name in RENDERED_ANNOTATIONS if name in meta.annotations
+    }
+    return {
+        "apiVersion": body.get("apiVersion"),
+        "kind": body.get("kind"),
+        "metadata": {**metadata, "annotations": annotations} if annotations else metadata,
+        "spec": body.get("spec"),
+    }
 
 
 def read_spec(manifest: Mapping[str, object]) -> Found:
