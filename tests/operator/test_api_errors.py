@@ -13,6 +13,7 @@ from strandline_operator.cluster.errors import (
     Invalid,
     NotFound,
     TooMany,
+    Unadmitted,
     Unavailable,
     make_error,
 )
@@ -44,6 +45,16 @@ def test_each_status_has_its_kind(status: int, kind: type[ApiError]) -> None:
     assert (error.status, error.reason, error.message) == (status, "Why", "what happened")
     assert error.retry_after == 2.5
     assert str(error) == f"{status} Why: what happened"
+
+
+@pytest.mark.parametrize(
+    ("status", "kind"), [(500, Unadmitted), (504, Unadmitted), (403, Forbidden), (400, Invalid)]
+)
+def test_a_webhook_that_does_not_answer_is_no_failure_of_the_server(
+    status: int, kind: type[ApiError]
+) -> None:
+    words = 'failed calling webhook "mrayjob.kb.io": context deadline exceeded'
+    assert type(make_error(status, "InternalError", words)) is kind
 
 
 def test_no_answer_is_said_without_a_status() -> None:

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from http import HTTPStatus
 
+from strandline_operator.model.view import UNANSWERED_WEBHOOK
+
 
 class ApiError(Exception):
     """A request that an API server did not carry out.
@@ -56,6 +58,10 @@ class Unavailable(ApiError):
     """The server failed, or none answered in time."""
 
 
+class Unadmitted(ApiError):
+    """A webhook that has to let the object in did not answer; the server itself is well."""
+
+
 _BY_STATUS: dict[int, type[ApiError]] = {
     HTTPStatus.UNAUTHORIZED: Unavailable,  # credentials that ran out are read anew
     HTTPStatus.FORBIDDEN: Forbidden,
@@ -75,5 +81,7 @@ def make_error(
 ) -> ApiError:
     """Return the exception for a status of HTTP, 400 or more."""
     is_servers = status >= HTTPStatus.INTERNAL_SERVER_ERROR
+    if is_servers and UNANSWERED_WEBHOOK in message:
+        return Unadmitted(status, reason, message, retry_after)
     kind = _BY_STATUS.get(status, Unavailable if is_servers else ApiError)
     return kind(status, reason, message, retry_after)

@@ -113,6 +113,10 @@ class DriverView:
     silence: Silence = Silence()
 
 
+# Kubernetes' words where a webhook that has to let an object in is away, or too slow.
+UNANSWERED_WEBHOOK = "failed calling webhook"
+
+
 @dataclass(frozen=True, slots=True)
 class Refusal:
     """An action of an earlier pass that the API server refused, or a read of this one.

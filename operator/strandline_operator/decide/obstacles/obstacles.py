@@ -8,7 +8,7 @@ from typing import NamedTuple
 from strandline_api.status.reasons import Reason
 from strandline_operator.decide.scene import Pass
 from strandline_operator.model.plan import Resource
-from strandline_operator.model.view import Refusal, View
+from strandline_operator.model.view import UNANSWERED_WEBHOOK, Refusal, View
 
 # The API server's words where a quota has no room, demands a request or limit, or is for others.
 _QUOTA = ("exceeded quota", "failed quota", "insufficient quota")
@@ -100,6 +100,9 @@ def describe_refusal(refusal: Refusal) -> str:
 
 
 def _find_reason(refusal: Refusal) -> Reason:
+    # What lets objects in is away: others have to see to that, and the server's words name it.
+    if refusal.status >= SERVER_ERROR and UNANSWERED_WEBHOOK in refusal.message:
+        return Reason.OBJECT_REFUSED
     # A server that is too busy, or away, has refused nothing.
     is_passing = refusal.status in {0, TIMEOUT, TOO_MANY}
     if is_passing or refusal.status >= SERVER_ERROR:
