@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
 
+from fake_api import FakeApi
+from fake_store import FakeStore
+from operator_bodies import KEY, NAMESPACE, make_attempt, make_pipeline, make_rayjob
+from played_operator import Operator
 from simulated_cluster import SimulatedCluster
 from strandline_api.outcome.causes import Cause
 from strandline_api.spec.policy import RetryPolicy
+from strandline_api.times import format_time
+from strandline_operator.model.limits import Limits
 from strandline_operator.model.plan import Resource
 
 QUEUE = "kueue.x-k8s.io/queue-name"
@@ -80,6 +87,56 @@ def test_without_a_queue_a_suspension_is_waited_for_like_any_disruption() -> Non
     assert list_rayjobs(cluster) == []
     assert cluster.status.next_attempt_time is not None
     assert cluster.status.next_attempt_time > ended
+
+
+WHY = "Preempted to accommodate a workload due to prioritization in the ClusterQueue"
+
+
+@pytest.mark.parametrize("is_late", [False, True])
+def test_the_attempt_says_why_the_queue_took_it_back(*, is_late: bool) -> None:
+    """From Kueue's event about the RayJob, which may come after the suspension, to its message."""
+    api = FakeApi(FakeStore(time=1_000_000.0))
+    pipeline = make_pipeline(api.store)
+    attempt = make_attempt(api.store, pipeline)
+    running = {"jobDeploymentStatus": "Running", "jobStatus": "RUNNING"}
+    rayjob = make_rayjob(api.store, pipeline, attempt, running)
+    operator = Operator(api, Limits())
+    asyncio.run(operator.passes.run(KEY))
+    assert [call for call in api.calls if call.verb == "events"] == []
+    status = {"jobDeploymentStatus": "Suspending", "jobStatus": "RUNNING"}
+    api.store.put_status(Resource.RAYJOB, NAMESPACE, "corpus-1", status)
+    if is_late:
+        asyncio.run(operator.passes.run(KEY))
+        assert read_message(api) == "RayJob corpus-1 was suspended while its driver ran"
+    for reason, message in (("Started", "Admitted by clusterQueue all"), ("Stopped", WHY)):
+        api.store.time += 1
+        api.store.create(Resource.EVENT, NAMESPACE, render_event(rayjob, reason, message, api))
+    asyncio.run(operator.passes.run(KEY))
+    assert read_message(api) == f"RayJob corpus-1 was suspended while its driver ran: {WHY}"
+    assert {call.name for call in api.calls if call.verb == "events"} == {"corpus-1"}
+
+
+def read_message(api: FakeApi) -> str:
+    (found,) = api.store.list(Resource.ATTEMPT)
+    assert found["status"]["phase"] == "TearingDown"
+    (seen,) = found["status"]["evidence"]
+    assert seen["message"] == found["status"]["message"]
+    return str(seen["message"])
+
+
+def render_event(about: dict[str, Any], reason: str, message: str, api: FakeApi) -> dict[str, Any]:
+    names = {"kind": "RayJob", "name": "corpus-1", "uid": about["metadata"]["uid"]}
+    return {
+        "apiVersion": "v1",
+        "kind": "Event",
+        "metadata": {"name": f"corpus-1.{reason}"},
+        "involvedObject": names,
+        "type": "Normal",
+        "reason": reason,
+        "message": message,
+        "source": {"component": "ray.io/rayjob-kueue-controller"},
+        "lastTimestamp": format_time(api.store.time),
+    }
 
 
 def test_in_a_queue_what_is_no_suspension_is_waited_for() -> None:

@@ -90,6 +90,7 @@ class Reason(StrEnum):
     PERMISSION_DENIED = "PermissionDenied"
     OBJECT_REFUSED = "ObjectRefused"
     QUOTA_USED_UP = "QuotaUsedUp"
+    QUEUE_UNFIT = "QueueUnfit"
     NAMESAKE_RUNS = "NamesakeRuns"
     NAMESPACE_TERMINATING = "NamespaceTerminating"
     API_UNAVAILABLE = "ApiUnavailable"
@@ -143,8 +144,11 @@ _CONDITIONS = {
 _REASONS = {
     Reason.PENDING: ("The first attempt has not been made yet.", ""),
     Reason.QUEUED: (
-        "Kueue holds the attempt back until its queue has room.",
-        "Nothing. `kubectl get workloads` shows the queue.",
+        "Kueue holds the attempt back, mostly until its queue has room.",
+        (
+            "Nothing, or look why with `kubectl describe workloads`: the queue may also be stopped "
+            "or not there, or Kueue may have given the workload up."
+        ),
     ),
     Reason.STARTING: ("The attempt's pods are on their way; its driver does not run yet.", ""),
     Reason.RUNNING: ("The driver runs.", ""),
@@ -375,6 +379,13 @@ _REASONS = {
     Reason.QUOTA_USED_UP: (
         "A quota of the namespace does not allow what the pipeline needs.",
         "Nothing, or raise the quota or ask for less: it is tried again until there is room.",
+    ),
+    Reason.QUEUE_UNFIT: (
+        "The queue can never let the attempt in as it is.",
+        (
+            "Correct what is named, or name another queue; then set `suspend` to true and back to "
+            "false."
+        ),
     ),
     Reason.NAMESAKE_RUNS: (
         "A former pipeline of this name has left something that may still run on its volume.",

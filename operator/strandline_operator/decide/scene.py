@@ -223,7 +223,10 @@ class Scene:
     def is_queued(self) -> bool:
         """A queue holds it back, or KubeRay has not taken note yet that none does any more."""
         rayjob = self.rayjob
-        return rayjob is not None and (rayjob.is_suspended or rayjob.deployment in SUSPENDED)
+        # A driver that has run is no longer waited for: it is at work until KubeRay stops it.
+        if rayjob is None or self.status.running_time is not None:
+            return False
+        return rayjob.is_suspended or rayjob.deployment in SUSPENDED
 
     @property
     def is_running(self) -> bool:

@@ -21,6 +21,9 @@ _GRACE = 30.0  # seconds that Kubernetes gives a pod that does not say
 OOM_KILLED = "OOMKilled"
 # In a pod of its own, or beside Ray in the head pod, as the submission mode has it.
 SUBMITTER = SUBMITTER_CONTAINER
+# Kueue's name for the submitter's pod, and for those that carry out RayJobs on other clusters.
+SUBMITTER_SET = "submitter"
+MULTIKUEUE = "kueue.x-k8s.io/multikueue"
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,6 +212,8 @@ class RayJob:
         job: `jobStatus`.
         started: start of the driver's run by Ray's word (epoch); another one means that it ran
             twice. None where Ray has not said.
+        is_elsewhere: another cluster is to carry it out.
+        pod_sets: the kinds of its pods, each by the name that Kueue has for it.
     """
 
     meta: Meta
@@ -219,6 +224,8 @@ class RayJob:
     cluster: str
     started: float | None
     is_suspended: bool
+    is_elsewhere: bool = False
+    pod_sets: tuple[str, ...] = ()
 
     @classmethod
     def read(cls, body: Json) -> RayJob:
@@ -233,7 +240,17 @@ class RayJob:
             cluster=_text(status.get("rayClusterName")),
             started=read_time(read_mapping(status.get("rayJobInfo")).get("startTime")),
             is_suspended=spec.get("suspend") is True,
+            is_elsewhere=spec.get("managedBy") == MULTIKUEUE,
+            pod_sets=tuple(_list_pod_sets(spec)),
         )
+
+
+def _list_pod_sets(spec: Json) -> Iterator[str]:
+    yield "head"
+    groups = read_list(read_mapping(spec.get("rayClusterSpec")).get("workerGroupSpecs"))
+    yield from (_text(read_mapping(group).get("groupName")) for group in groups)
+    if spec.get("submissionMode") == "K8sJobMode":
+        yield SUBMITTER_SET
 
 
 @dataclass(frozen=True, slots=True)

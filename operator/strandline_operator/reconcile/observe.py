@@ -269,16 +269,17 @@ async def _look_around(
     now: float,
 ) -> _Environment:
     api, pods = reader.api, (*children.pods, *children.gone_pods)
+    current = children.attempts[-1] if children.attempts else None
     stuck = list_stuck(rayjob, children.rayclusters, children.pods, now)
     nodes = await inputs.nodes.look(api, list_suspects(children.pods, now), now)
     marks = await inputs.nodes.read_marks(api, children.pods, children.gone_pods, now)
     warnings = await inputs.notices.look(api, reader.namespace, stuck, now)
+    suspension = await inputs.notices.read_suspension(api, rayjob, current, now)
     reasons = await inputs.notices.read_reasons(api, pods, marks, now)
-    current = children.attempts[-1] if children.attempts else None
     rules = CpuRules()
     if may_launch(pipeline, current):
         rules = await inputs.cpu_rules.read(api, reader.namespace, now)
-    return _Environment(nodes, marks, (*warnings, *reasons), rules)
+    return _Environment(nodes, marks, (*warnings, *suspension, *reasons), rules)
 
 
 def _find_rayjob(

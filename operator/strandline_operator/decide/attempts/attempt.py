@@ -37,6 +37,7 @@ from strandline_operator.decide.attempts.ending import (
     read_progress,
     was_stopped,
 )
+from strandline_operator.decide.attempts.queueing import find_unfit_queue
 from strandline_operator.decide.attempts.silence import find_silence
 from strandline_operator.decide.attempts.stop import find_losses, find_next_deadline, find_stop
 from strandline_operator.decide.clock_steps import LEAST_STEP
@@ -55,7 +56,7 @@ from strandline_operator.model.plan import Action, Delete, Resource
 _SWEEP = 60.0
 _SUCCEEDED, _FROZEN = "Succeeded", "Frozen"
 # What delays an attempt that goes on; the first is told.
-_DELAYS = (find_delay, find_silence, find_worker_shortage, find_held_drain)
+_DELAYS = (find_unfit_queue, find_delay, find_silence, find_worker_shortage, find_held_drain)
 
 
 @dataclass(frozen=True, slots=True)

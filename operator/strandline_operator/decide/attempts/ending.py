@@ -14,6 +14,7 @@ from strandline_api.outcome.disruptions import Disruption
 from strandline_api.outcome.evidence import PRECEDENCE, Evidence, name_cause, read_exit
 from strandline_api.outcome.exit_codes import ExitCode
 from strandline_api.status.pipeline_status import Progress
+from strandline_operator.decide.attempts.queueing import explain_suspension
 from strandline_operator.decide.evidence import (
     blame_taking,
     find_foreign_kills,
@@ -66,16 +67,16 @@ def merge(scene: Scene, evidence: Iterable[Evidence]) -> tuple[EvidenceRecord, .
         if index is None:
             known[_identify(seen)] = len(records)
             records.append(EvidenceRecord.of(seen, scene.now))
-        # A node may say only later who it was.
+        # A node may say only later who it was, and a queue why.
         elif _is_vaguer(records[index].evidence, seen):
             records[index] = EvidenceRecord.of(seen, records[index].time)
     return tuple(records)
 
 
 def _is_vaguer(known: Evidence, seen: Evidence) -> bool:
-    """Return whether evidence that is kept does not say who took a pod, and what is seen does."""
+    """Return whether kept evidence does not say who did it or why, and what is seen does."""
     before, after = (_RANKS.get(str(each.details.get("reason")), 2) for each in (known, seen))
-    return before < after
+    return before < after or seen.message.startswith(f"{known.message}: ")
 
 
 def _identify(seen: Evidence) -> tuple[object, ...]:
@@ -106,6 +107,7 @@ def _list_records(scene: Scene) -> Iterator[Evidence]:
     # While a RayJob goes on its words are about something else than the end.
     if scene.rayjob is not None and is_at_end(scene):
         yield from find_rayjob_evidence(scene.rayjob)
+    yield from explain_suspension(scene)
     yield from filter(None, (read_late_outcome(scene), explain_by_head(scene)))
     for pod in scene.all_pods:
         yield from _pick(scene, pod)

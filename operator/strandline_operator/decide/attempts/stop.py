@@ -7,6 +7,7 @@ from collections.abc import Callable
 from strandline_api.outcome.causes import Cause
 from strandline_api.outcome.evidence import Evidence
 from strandline_operator.decide.attempts.fallback import find_fallback
+from strandline_operator.decide.attempts.queueing import find_suspension
 from strandline_operator.decide.attempts.silence import find_stall
 from strandline_operator.decide.evidence import find_image_problem, find_reserved_name
 from strandline_operator.decide.obstacles.attachment import is_kept_by_volume
@@ -14,14 +15,7 @@ from strandline_operator.decide.obstacles.code import find_lost_code
 from strandline_operator.decide.obstacles.delays import explain_delay, find_refusal, is_starting
 from strandline_operator.decide.obstacles.room import describe_misfit, find_misfit
 from strandline_operator.decide.obstacles.token import find_missing_token
-from strandline_operator.decide.scene import (
-    SUSPENDED,
-    Scene,
-    find_first,
-    find_lost_node,
-    is_head,
-    role_of,
-)
+from strandline_operator.decide.scene import Scene, find_first, find_lost_node, is_head, role_of
 from strandline_operator.model.objects import Pod
 
 # Something may just have been leaving; by then KubeRay has tried eight times or more.
@@ -112,18 +106,6 @@ def _find_second_start(scene: Scene) -> Evidence | None:
         return None
     message = f"RayJob {rayjob.meta.name} has started its driver a second time"
     return Evidence(Cause.INTERRUPTED, message, "rayjob", {"reason": "SecondStart"})
-
-
-def _find_suspension(scene: Scene) -> Evidence | None:
-    """Find a suspended driver: it has ended, and KubeRay would start it once more."""
-    rayjob = scene.rayjob
-    # A queue may suspend what has not begun as often as it likes.
-    if rayjob is None or scene.status.running_time is None:
-        return None
-    if rayjob.deployment not in SUSPENDED:
-        return None
-    message = f"RayJob {rayjob.meta.name} was suspended while its driver ran"
-    return Evidence(Cause.INTERRUPTED, message, "rayjob", {"reason": rayjob.deployment})
 
 
 def _find_quota(scene: Scene) -> Evidence | None:
@@ -235,7 +217,7 @@ _REASONS: tuple[Callable[[Scene], Evidence | None], ...] = (
     find_missing_token,
     _find_second_run,
     _find_second_start,
-    _find_suspension,
+    find_suspension,
     _find_quota,
     _find_refused_submitter,
     _find_deadline,

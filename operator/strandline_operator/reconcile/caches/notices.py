@@ -1,9 +1,9 @@
 """Events about what does not get to start, and what is taken away, and about nothing else.
 
 A mount that fails, a policy that refuses, the words of a probe and those of an autoscaler, and why
-Karpenter ends a node stand in events alone, and nobody tells us of those: so the events of a few
-objects are asked for while an attempt starts or a pod is evicted, at most every few seconds. This
-room must not know what an event means.
+Karpenter ends a node or Kueue a run stand in events alone, and nobody tells us of those: so the
+events of a few objects are asked for while an attempt starts, is suspended or a pod is evicted, at
+most every few seconds. This room must not know what an event means.
 """
 
 from __future__ import annotations
@@ -20,13 +20,17 @@ from strandline_operator.cluster.errors import ApiError, Forbidden
 from strandline_operator.decide.disruptions import is_unexplained
 from strandline_operator.decide.obstacles.delays import is_unmade
 from strandline_operator.decide.obstacles.room import list_claims, list_unplaced
+from strandline_operator.decide.scene import SUSPENDED
 from strandline_operator.model.nodes import NodeMarks
 from strandline_operator.model.notices import Notice
 from strandline_operator.model.objects import Meta, Pod, RayClusterState, RayJob
+from strandline_operator.model.view import AttemptObject
 from strandline_operator.reconcile.caches.ttl_cache import TtlCache
 from strandline_operator.render.order import Role
 
 KEEP_SECONDS = 4.0
+# Why a RayJob was suspended may be written just after that, and it is soon deleted.
+BRIEF_SECONDS = 0.5
 MOST_OBJECTS = 3
 MOST_CLAIMS = 2
 MOST_REASONS = 1_000  # pods of which is kept why they were taken
@@ -118,6 +122,9 @@ class NoticeMemory:
     _kept: TtlCache[_Key, tuple[Notice, ...]] = field(
         default_factory=lambda: TtlCache(KEEP_SECONDS)
     )
+    _brief: TtlCache[_Key, tuple[Notice, ...]] = field(
+        default_factory=lambda: TtlCache(BRIEF_SECONDS)
+    )
     _reasons: OrderedDict[str, tuple[Notice, ...]] = field(default_factory=OrderedDict)
     _forbidden: TtlCache[None, bool] = field(default_factory=lambda: TtlCache(FORBIDDEN_SECONDS))
 
@@ -130,6 +137,17 @@ class NoticeMemory:
         """
         notices = await self._look(api, [_Key(namespace, name) for name in names], now)
         return (*notices, *await self._look_at_claims(api, list_claims(notices), now))
+
+    async def read_suspension(
+        self, api: Api, rayjob: RayJob | None, attempt: AttemptObject | None, now: float
+    ) -> tuple[Notice, ...]:
+        """Return what was said of a RayJob that was suspended while its driver ran."""
+        if rayjob is None or attempt is None or rayjob.deployment not in SUSPENDED:
+            return ()
+        if attempt.status.running_time is None:
+            return ()
+        key = _Key(rayjob.meta.namespace, rayjob.meta.name)
+        return await self._brief.read(key, now, partial(self._ask, api, key))
 
     async def read_reasons(
         self, api: Api, pods: Iterable[Pod], marks: Mapping[str, NodeMarks], now: float

@@ -1,0 +1,65 @@
+"""What a queue does to an attempt: it takes it back, and says why, or can never let it in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from strandline_api.outcome.causes import Cause
+from strandline_api.outcome.evidence import Evidence
+from strandline_api.status.reasons import Reason
+from strandline_operator.decide.obstacles.obstacles import Block
+from strandline_operator.decide.scene import SUSPENDED, Scene
+from strandline_operator.model.notices import find_newest
+from strandline_operator.model.objects import SUBMITTER_SET
+from strandline_operator.render.rayjob import QUEUE_LABEL
+
+# Kueue's reason of the event about the RayJob whose message says why.
+_TAKEN_BACK = ("Stopped",)
+# The API server refuses a Workload of more, and Kueue says that in its own log alone.
+MOST_POD_SETS = 8
+
+
+def find_suspension(scene: Scene) -> Evidence | None:
+    """Find a suspended driver: it has ended, and KubeRay would start it once more."""
+    rayjob = scene.rayjob
+    # A queue may suspend what has not begun as often as it likes.
+    if rayjob is None or scene.status.running_time is None:
+        return None
+    if rayjob.deployment not in SUSPENDED:
+        return None
+    notice = find_newest(scene.notices, _TAKEN_BACK, uid=rayjob.meta.uid)
+    why = f": {notice.message}" if notice is not None else ""
+    message = f"RayJob {rayjob.meta.name} was suspended while its driver ran{why}"
+    return Evidence(Cause.INTERRUPTED, message, "rayjob", {"reason": rayjob.deployment})
+
+
+def explain_suspension(scene: Scene) -> Iterator[Evidence]:
+    """Yield the suspension that has ended an attempt once more: its event may come after it."""
+    if any(
+        record.source == "rayjob" and record.details.get("reason") in SUSPENDED
+        for record in scene.status.evidence
+    ):
+        yield from filter(None, (find_suspension(scene),))
+
+
+def find_unfit_queue(scene: Scene) -> Block | None:
+    """Find that an attempt waits in a queue that can never run it; nobody else says so."""
+    rayjob = scene.rayjob
+    if rayjob is None:
+        return None
+    if rayjob.is_elsewhere:
+        where = "where neither its ConfigMap nor its claims are"
+        words = f"MultiKueue sends RayJob {rayjob.meta.name} to another cluster, {where}"
+        return Block(Reason.QUEUE_UNFIT, words)
+    if not scene.is_queued or QUEUE_LABEL not in rayjob.meta.labels:
+        return None
+    if rayjob.pod_sets.count(SUBMITTER_SET) > 1:
+        words = (
+            f"a worker group is called {SUBMITTER_SET!r}, as Kueue calls what submits the driver"
+        )
+        return Block(Reason.QUEUE_UNFIT, words)
+    if len(rayjob.pod_sets) <= MOST_POD_SETS:
+        return None
+    kinds = ", ".join(rayjob.pod_sets)
+    words = f"Kueue takes at most {MOST_POD_SETS} kinds of pods, and these are more: {kinds}"
+    return Block(Reason.QUEUE_UNFIT, words)

@@ -1,0 +1,72 @@
+"""A queue that can't let an attempt in is named, since Kueue says so in its own log alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from simulated_cluster import SimulatedCluster
+from strandline_operator.model.plan import Resource
+
+
+def wait_in_queue(*groups: str, **changes: Any) -> SimulatedCluster:
+    """A pipeline whose RayJob is suspended from the first, as Kueue's webhook makes it."""
+    cluster = SimulatedCluster()
+    named = [{"name": name} for name in groups]
+    cluster.edit(ray={"queueName": "nightly", "workerGroups": named})
+    cluster.settle()
+    (rayjob,) = cluster.list_of(Resource.RAYJOB)
+    rayjob["spec"].update(suspend=True, **changes)
+    cluster.advance(10.0)
+    return cluster
+
+
+def read_state(cluster: SimulatedCluster) -> tuple[str, str]:
+    condition = cluster.status.find_condition("Succeeded")
+    assert condition is not None
+    return condition.reason, condition.message
+
+
+SIX = ["a", "b", "c", "d", "e", "f"]
+
+
+@pytest.mark.parametrize(
+    ("groups", "changes", "words"),
+    [
+        ([*SIX, "g"], {}, "at most 8 kinds of pods, and these are more: head, a, b, c, d, e, f, g"),
+        (["submitter"], {}, "a worker group is called 'submitter'"),
+        (["a"], {"managedBy": "kueue.x-k8s.io/multikueue"}, "MultiKueue sends RayJob corpus-1"),
+    ],
+)
+def test_a_queue_that_can_not_run_it_is_named(
+    groups: list[str], changes: dict[str, Any], words: str
+) -> None:
+    cluster = wait_in_queue(*groups, **changes)
+    reason, message = read_state(cluster)
+    assert reason == "QueueUnfit"
+    assert words in message
+    assert cluster.attempts["corpus-1"][1].phase == "Queued"
+    assert cluster.attempts["corpus-1"][1].end_time is None
+
+
+@pytest.mark.parametrize(
+    ("groups", "changes"),
+    [
+        (SIX, {}),
+        # Without a pod of its own the submitter takes no place.
+        ([*SIX, "g"], {"submissionMode": "SidecarMode"}),
+        (["submitter"], {"submissionMode": "SidecarMode"}),
+        (["a"], {"managedBy": "ray.io/kuberay-operator"}),
+    ],
+)
+def test_any_other_queue_has_its_time(groups: list[str], changes: dict[str, Any]) -> None:
+    assert read_state(wait_in_queue(*groups, **changes))[0] == "Queued"
+
+
+def test_what_a_queue_has_let_in_is_not_told_of_it() -> None:
+    cluster = wait_in_queue(*SIX, "g")
+    (rayjob,) = cluster.list_of(Resource.RAYJOB)
+    rayjob["spec"]["suspend"] = False
+    cluster.advance(10.0)
+    assert read_state(cluster)[0] == "Starting"
