@@ -18,7 +18,7 @@ PURE := $(addprefix tests/,api engine laws ledger operator plan stages statistic
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run quick room test durations programs check laws coverage browser crds reference bench rivals agreement real-data picture kills crash fuzz mutants soak soak-operator clocks cluster dns s3 gcs azure policies node e2e e2e-all e2e-spot karpenter helm chart readers gitops workflow scanner scan images docs release-dry changelog constraints upgrade clean
+.PHONY: help run quick room test durations programs check laws coverage browser crds reference bench rivals agreement real-data picture kills crash fuzz mutants soak soak-operator clocks cluster dns s3 gcs azure policies node e2e e2e-all e2e-spot karpenter kueue helm chart readers gitops workflow scanner scan images docs release-dry changelog constraints upgrade clean
 
 help: ## List the targets
 	@sed -nE 's/^([a-z0-9-]+):[^#]*## (.*)$$/  make \1\t\2/p' Makefile | expand -t 22
@@ -176,6 +176,12 @@ karpenter: $(STAMP) ## Record anew what Karpenter writes, on a real API server; 
 	module=$$(GOTOOLCHAIN=auto go -C e2e/karpenter list -m -f '{{.Dir}}' sigs.k8s.io/karpenter) && \
 	PYTHONPATH=tests/apiserver $(BIN)/python tests/apiserver/record_karpenter.py \
 		"$$program" "$$module/pkg/apis/crds" "$$module/kwok/apis/crds"
+
+kueue: $(STAMP) ## Record anew what Kueue does to RayJobs, on a real API server; Go, five minutes once; STORIES=a,b picks some
+	@program=$$($(call build_go,kueue,kueue,1.25,five minutes)) || exit 1; \
+	module=$$(GOTOOLCHAIN=auto go -C e2e/kueue list -m -f '{{.Dir}}' sigs.k8s.io/kueue) && \
+	PYTHONPATH=tests/apiserver:e2e $(BIN)/python tests/apiserver/record_kueue.py \
+		"$$program" "$$module/config/components"
 
 scanner: ## Build the scanner of images, once: Go and three minutes; prints where it is
 	@$(call build_go,scanner,osv-scanner,1.26,three minutes)
@@ -380,6 +386,11 @@ endef
 define compile_karpenter
 	GOTOOLCHAIN=auto $(GO_BUILD) -C e2e/karpenter -trimpath -buildvcs=false -ldflags "-s -w" \
 		-o "$$binary.new" sigs.k8s.io/karpenter/kwok
+endef
+
+define compile_kueue
+	GOTOOLCHAIN=auto $(GO_BUILD) -C e2e/kueue -trimpath -buildvcs=false -ldflags "-s -w" \
+		-o "$$binary.new" sigs.k8s.io/kueue/cmd/kueue
 endef
 
 define compile_dns

@@ -1,0 +1,193 @@
+"""Kueue's own manager on the API server of the tests: its definitions, its webhooks, its process.
+
+It is installed as its own kustomization does it, and makes the certificate of its webhooks itself.
+The Service that leads to them is an ExternalName of loopback, since there is no kubelet whose pods
+could be led to; what a kubelet would mount, the certificate, is written into its folder here. This
+room must not know what is played.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import subprocess
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from control_plane import LOOPBACK, NotStartedError, find_free_ports
+from kube_client import APPLY, KubeClient, Refusal
+
+Json = dict[str, Any]
+HOME = "kueue-system"
+SERVICE = "kueue-webhook-service"
+SECRET = "kueue-webhook-server-cert"  # noqa: S105 - a name
+KIND = "CustomResourceDefinition"
+DEFINITIONS = "apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+HOOKS = "apis/admissionregistration.k8s.io/v1"
+# Kinds that Kueue converts between its versions, by a webhook too.
+CONVERTED = ("clusterqueues", "cohorts", "localqueues", "multikueueclusters", "workloads")
+# Of the jobs that it can manage, those that KubeRay makes or is given; pods are never written here.
+HOOKED = frozenset({"rayjobs", "rayclusters", "jobs"})
+FRAMEWORKS = ("batch/job", "ray.io/rayjob", "ray.io/raycluster")
+LONGEST, PAUSE, LAST_LINES = 120.0, 0.2, 25
+
+
+@contextmanager
+def run_kueue(
+    program: Path,
+    components: Path,
+    kubeconfig: Path,
+    folder: Path,
+    client: KubeClient,
+    **changes: Any,
+) -> Iterator[None]:
+    """Install Kueue and run it for as long as the block lasts.
+
+    Args:
+        components: `config/components` of its module.
+        changes: fields of its configuration; `featureGates` are merged with those of the tests.
+
+    Raises:
+        NotStartedError: it ended, or took too long.
+    """
+    hook, health = find_free_ports(2)
+    certificates = folder / "kueue-certificates"
+    certificates.mkdir()
+    install(client, components, hook)
+    path = folder / "kueue.yaml"
+    path.write_text(json.dumps(render_configuration(hook, health, certificates, changes)))
+    log = folder / "kueue.log"
+    with log.open("wb") as out:
+        process = subprocess.Popen(
+            [program, f"--config={path}", "--zap-log-level=2"],
+            env={**os.environ, "KUBECONFIG": str(kubeconfig)},
+            stdout=out,
+            stderr=out,
+        )
+    try:
+        wait_until_ready(client, process, certificates, log)
+        yield
+    finally:
+        process.kill()
+        process.wait()
+
+
+def render_configuration(hook: int, health: int, folder: Path, changes: Mapping[str, Any]) -> Json:
+    """Render what Kueue reads; the visibility server wants to be reached through the API server."""
+    gates = {"VisibilityOnDemand": False, **changes.get("featureGates", {})}
+    return {
+        "apiVersion": "config.kueue.x-k8s.io/v1beta2",
+        "kind": "Configuration",
+        "namespace": HOME,
+        "health": {"healthProbeBindAddress": f"{LOOPBACK}:{health}"},
+        "metrics": {"bindAddress": "0"},
+        "webhook": {"host": LOOPBACK, "port": hook, "certDir": str(folder)},
+        "leaderElection": {"leaderElect": False},
+        "internalCertManagement": {
+            "enable": True,
+            "webhookServiceName": SERVICE,
+            "webhookSecretName": SECRET,
+        },
+        "integrations": {"frameworks": list(FRAMEWORKS)},
+        **changes,
+        "featureGates": gates,
+    }
+
+
+def install(client: KubeClient, components: Path, port: int) -> None:
+    """Make what Kueue's manager needs before it starts."""
+    client.ask("POST", "api/v1/namespaces", {"metadata": {"name": HOME}})
+    service = {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {"name": SERVICE},
+        "spec": {"type": "ExternalName", "externalName": "localhost"},
+    }
+    client.ask("POST", f"api/v1/namespaces/{HOME}/services", service)
+    secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": SECRET}}
+    client.ask("POST", f"api/v1/namespaces/{HOME}/secrets", secret)
+    for path in sorted((components / "crd" / "bases").glob("*.yaml")):
+        body = yaml.safe_load(path.read_text("utf-8"))
+        if body["spec"]["names"]["plural"] in CONVERTED:
+            body["spec"]["conversion"] = render_conversion(port)
+        apply(client, f"{DEFINITIONS}/{body['metadata']['name']}", body)
+    text = (components / "webhook" / "manifests.yaml").read_text("utf-8")
+    for body in filter(None, yaml.safe_load_all(text)):
+        kind = "mutating" if body["kind"].startswith("Mutating") else "validating"
+        body["metadata"] = {"name": f"kueue-{kind}-webhook-configuration"}
+        body["webhooks"] = [hook for hook in body["webhooks"] if is_wanted(hook)]
+        for hook in body["webhooks"]:
+            path = hook["clientConfig"]["service"]["path"]
+            hook["clientConfig"]["service"] = refer(port, path)
+        apply(client, f"{HOOKS}/{kind}webhookconfigurations/{body['metadata']['name']}", body)
+
+
+def is_wanted(hook: Json) -> bool:
+    """Return whether a webhook is about Kueue's own kinds, or about jobs that are enabled."""
+    return any(
+        "kueue.x-k8s.io" in rule["apiGroups"] or HOOKED & set(rule["resources"])
+        for rule in hook["rules"]
+    )
+
+
+def render_conversion(port: int) -> Json:
+    """Render how objects of a kind get from one version to another."""
+    return {
+        "strategy": "Webhook",
+        "webhook": {
+            "clientConfig": {"service": refer(port, "/convert")},
+            "conversionReviewVersions": ["v1"],
+        },
+    }
+
+
+def refer(port: int, path: str) -> Json:
+    """Render where the API server asks Kueue."""
+    return {"namespace": HOME, "name": SERVICE, "path": path, "port": port}
+
+
+def apply(client: KubeClient, path: str, body: Json) -> None:
+    """Apply an object on the server's side."""
+    query = {"fieldManager": "installer", "force": "true"}
+    client.ask("PATCH", path, json.dumps(body).encode(), content=APPLY, query=query)
+
+
+def wait_until_ready(
+    client: KubeClient, process: subprocess.Popen[bytes], folder: Path, log: Path
+) -> None:
+    """Mount the certificate as a kubelet does, and wait until the webhooks answer by it.
+
+    Raises:
+        NotStartedError: Kueue ended, or took too long.
+    """
+    end = time.monotonic() + LONGEST
+    while time.monotonic() < end and process.poll() is None:
+        secret = client.ask("GET", f"api/v1/namespaces/{HOME}/secrets/{SECRET}")
+        for name, data in (secret.get("data") or {}).items():
+            (folder / name).write_bytes(base64.b64decode(data))
+        if answers(client):
+            return
+        time.sleep(PAUSE)
+    lines = log.read_text(errors="replace").splitlines()[-LAST_LINES:]
+    raise NotStartedError("\n".join(["Kueue did not start", *lines]))
+
+
+def answers(client: KubeClient) -> bool:
+    """Return whether a flavor would be taken, which a webhook is asked for."""
+    flavor = {
+        "apiVersion": "kueue.x-k8s.io/v1beta2",
+        "kind": "ResourceFlavor",
+        "metadata": {"name": "probe"},
+    }
+    path = "apis/kueue.x-k8s.io/v1beta2/resourceflavors"
+    try:
+        client.ask("POST", path, flavor, query={"dryRun": "All"})
+    except Refusal:
+        return False
+    return True
