@@ -1,0 +1,171 @@
+"""What Kueue wrote on a real API server, played again to the operator's decisions.
+
+`make kueue` records it; each file has every version of RayJobs and Workloads, and Kueue's events.
+A `Replay` takes one pipeline of a story: each recorded version of its RayJobs is put in the place
+of the one that the operator has made, with cluster and pods as KubeRay has them at that status.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from simulated_cluster import SimulatedCluster
+from strandline_api.times import format_time
+from strandline_operator.model.plan import Create, Resource
+
+Json = dict[str, Any]
+RECORDINGS = Path(__file__).parents[1] / "fixtures" / "kueue"
+# By when an operator of the tests has made the next RayJob, where it is due at all.
+LATEST = 60
+
+
+def read_lines(story: str) -> list[Json]:
+    """Return the lines of a story, without the one that says what it is."""
+    text = (RECORDINGS / f"{story}.jsonl").read_text(encoding="utf-8")
+    return [json.loads(line) for line in text.splitlines()[1:]]
+
+
+def read_rayjobs(story: str, name: str) -> list[Json]:
+    """Return the recorded versions of a RayJob."""
+    return [
+        line["object"]
+        for line in read_lines(story)
+        if line["kind"] == "RayJob"
+        and "object" in line
+        and line["object"]["metadata"]["name"] == name
+    ]
+
+
+def read_conditions(story: str, rayjob: str) -> list[tuple[str, str, str]]:
+    """Return the conditions that a RayJob's Workload has had, each once."""
+    found = [
+        (condition["type"], condition["status"], condition["reason"])
+        for line in read_lines(story)
+        if line["kind"] == "Workload" and line.get("object", {}).get("metadata", {}).get("owner")
+        for condition in line["object"]["status"].get("conditions", ())
+        if line["object"]["metadata"]["owner"] == rayjob
+    ]
+    return list(dict.fromkeys(found))
+
+
+class QueuedCluster(SimulatedCluster):
+    """A cluster whose RayJobs are suspended from the first, as Kueue's webhook makes them."""
+
+    def _create(self, action: Create) -> None:
+        super()._create(action)
+        if action.resource is Resource.RAYJOB and not self.refusals:
+            self.objects[Resource.RAYJOB, action.manifest["metadata"]["name"]]["spec"].setdefault(
+                "suspend", True
+            )
+
+
+@dataclass
+class Replay:
+    """One pipeline of a story on its way.
+
+    Attributes:
+        phases: of each attempt, in order.
+    """
+
+    name: str
+    cluster: QueuedCluster = field(default_factory=QueuedCluster)
+    phases: dict[str, list[str]] = field(default_factory=dict)
+
+    @classmethod
+    def play(cls, story: str, name: str, **ray: Any) -> Replay:
+        """Play all that was recorded of a pipeline's RayJobs."""
+        replay = cls(name)
+        replay.cluster.pipeline["metadata"]["name"] = name
+        replay.cluster.edit(ray={"queueName": "team-a", "workerGroups": [{"name": "cpu"}], **ray})
+        replay.cluster.settle()
+        replay.cluster.bind_claim()
+        before = 0.0
+        for line in read_lines(story):
+            replay.cluster.time += max(0.0, line["time"] - before)
+            before = line["time"]
+            replay._apply(line.get("object", {}), line["kind"])
+        return replay
+
+    def _apply(self, recorded: Json, kind: str) -> None:
+        if kind == "Event":
+            self._add_event(recorded)
+        elif kind == "RayJob" and recorded and self._is_mine(recorded["metadata"]["name"]):
+            self._put_rayjob(self._wait_for_rayjob(recorded["metadata"]["name"]), recorded)
+            self._look()
+
+    def _is_mine(self, rayjob: str) -> bool:
+        return rayjob.rpartition("-")[0] == self.name
+
+    def _look(self) -> None:
+        self.cluster.settle()
+        for attempt, (_, status) in self.cluster.attempts.items():
+            phases = self.phases.setdefault(attempt, [])
+            if status.phase not in phases[-1:]:
+                phases.append(str(status.phase))
+
+    def _wait_for_rayjob(self, name: str) -> Json | None:
+        """Return a RayJob, once it is made; None where it is gone already."""
+        number = int(name.rpartition("-")[2])
+        for _ in range(LATEST):
+            body = self.cluster.objects.get((Resource.RAYJOB, name))
+            if body is not None or f"{self.name}-{number + 1}" in self.cluster.attempts:
+                return body
+            attempt = self.cluster.attempts.get(name)
+            if attempt is not None and attempt[1].end_time is not None:
+                return None
+            self.cluster.time += 1.0
+            self._look()
+            self.cluster.sweep()
+        raise AssertionError(f"RayJob {name} was not made")
+
+    def _put_rayjob(self, body: Json | None, recorded: Json) -> None:
+        if body is None:
+            return
+        body["spec"]["suspend"] = recorded["spec"].get("suspend", False)
+        body["status"] = dict(recorded["status"])
+        name, cluster = body["metadata"]["name"], body["status"].get("rayClusterName")
+        for resource, key in list(self.cluster.objects):
+            # A RayCluster that KubeRay has forgotten was deleted, and its pods with it.
+            if resource == Resource.RAYCLUSTER and key.startswith(f"{name}-") and key != cluster:
+                self._remove_cluster(name)
+        if cluster and (Resource.RAYCLUSTER, cluster) not in self.cluster.objects:
+            labels = body["metadata"]["labels"]
+            self.cluster.objects[Resource.RAYCLUSTER, cluster] = {
+                "metadata": {"name": cluster, "uid": f"uid-{cluster}", "labels": dict(labels)},
+                "status": {},
+            }
+            for pod, template in list_templates(body):
+                self.cluster.add_pod(f"{cluster}-{pod}", template["metadata"]["labels"])
+                made = self.cluster.objects[Resource.POD, f"{cluster}-{pod}"]
+                made["metadata"]["creationTimestamp"] = format_time(self.cluster.time)
+
+    def _remove_cluster(self, rayjob: str) -> None:
+        for key in list(self.cluster.objects):
+            if key[0] in {Resource.RAYCLUSTER, Resource.POD} and key[1].startswith(f"{rayjob}-"):
+                body = self.cluster.objects.pop(key)
+                if key[0] == Resource.POD:
+                    self.cluster.gone_pods.append(body)
+
+    def _add_event(self, event: Json) -> None:
+        about = event["involvedObject"]
+        body = self.cluster.objects.get((Resource.RAYJOB, about["name"]))
+        if about["kind"] == "RayJob" and body is not None:
+            mine = {**about, "uid": body["metadata"]["uid"]}
+            self.cluster.notices.append({**event, "involvedObject": mine})
+
+    def end(self, attempt: str) -> tuple[str | None, str]:
+        """Return cause and message of an attempt."""
+        status = self.cluster.attempts[attempt][1]
+        return (None if status.cause is None else str(status.cause)), status.message or ""
+
+
+def list_templates(rayjob: Json) -> Iterator[tuple[str, Json]]:
+    """Yield the pods of a RayJob's cluster by the end of their name, with their templates."""
+    cluster = rayjob["spec"]["rayClusterSpec"]
+    yield "head", cluster["headGroupSpec"]["template"]
+    for group in cluster["workerGroupSpecs"]:
+        yield group["groupName"], group["template"]

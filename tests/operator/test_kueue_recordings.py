@@ -1,0 +1,110 @@
+"""What Kueue 0.17 did to RayJobs on a real API server, and what the operator makes of it."""
+
+from __future__ import annotations
+
+import pytest
+
+from kueue_replay import Replay, read_conditions, read_rayjobs
+from strandline_operator.model.objects import RayJob
+
+BEGUN = ["Queued", "Starting", "Running"]
+TAKEN = [*BEGUN, "TearingDown", "Failed"]
+
+
+@pytest.mark.parametrize(
+    ("story", "pipeline", "words"),
+    [
+        ("preempted", "low", "Preempted to accommodate a workload"),
+        ("stopped", "runs", "The ClusterQueue is stopped"),
+        ("stopped", "waits", "The LocalQueue is stopped"),
+        ("flavor", "placed", "The ClusterQueue is stopped"),
+        ("deactivated", "taken", "The workload is deactivated"),
+        ("borrowed", "borrower", "due to reclamation within the cohort"),
+        ("operator-away", "seen", "The ClusterQueue is stopped"),
+        ("elastic", "grows", "The ClusterQueue is stopped"),
+    ],
+)
+def test_a_run_that_is_taken_back_says_why_and_waits_again(
+    story: str, pipeline: str, words: str
+) -> None:
+    replay = Replay.play(story, pipeline)
+    cause, message = replay.end(f"{pipeline}-1")
+    assert cause == "Interrupted"
+    assert words in message
+    assert replay.phases[f"{pipeline}-1"] == TAKEN
+    assert replay.phases[f"{pipeline}-2"][0] == "Queued"
+    retries = replay.cluster.status.retries
+    assert retries is not None
+    assert retries.retries == 0
+    assert replay.cluster.most_running <= 1
+
+
+@pytest.mark.parametrize(
+    ("story", "pipeline", "phases"),
+    [
+        ("waits", "second", BEGUN),
+        ("borrowed", "other", BEGUN),
+        ("no-queue", "early", BEGUN),
+        ("no-queue", "late", BEGUN),
+        # The same attempt waits as often as Kueue likes, until its driver has run.
+        ("preempted-early", "low", ["Queued", "Starting", *BEGUN]),
+        ("pods-ready", "slow", ["Queued", "Starting", "Queued", "Starting", "Queued"]),
+        ("all-managed", "plain", ["Queued"]),
+        ("kueue-away", "early", BEGUN),
+    ],
+)
+def test_a_run_that_waits_is_one_attempt_however_often_it_is_let_in(
+    story: str, pipeline: str, phases: list[str]
+) -> None:
+    replay = Replay.play(story, pipeline)
+    assert list(replay.phases) == [f"{pipeline}-1"]
+    assert replay.phases[f"{pipeline}-1"][: len(phases)] == phases
+    status = replay.cluster.attempts[f"{pipeline}-1"][1]
+    assert status.cause is None
+    assert status.evidence == ()
+
+
+@pytest.mark.parametrize(
+    ("story", "pipeline"),
+    [("refused", "seven"), ("refused", "named"), ("multikueue", "sent")],
+)
+def test_a_queue_that_never_lets_it_in_is_recorded_without_an_admission(
+    story: str, pipeline: str
+) -> None:
+    conditions = read_conditions(story, f"{pipeline}-1")
+    assert ("Admitted", "True", "Admitted") not in conditions
+    versions = read_rayjobs(story, f"{pipeline}-1")
+    assert versions
+    assert all(version["spec"]["suspend"] for version in versions)
+    is_elsewhere = RayJob.read(versions[-1]).is_elsewhere
+    assert is_elsewhere == (story == "multikueue")
+
+
+def test_a_flavor_is_in_all_templates_while_it_is_admitted_and_out_of_them_after() -> None:
+    """Where pods go Kueue writes into the RayJob alone, which the operator leaves as it is."""
+    versions = read_rayjobs("flavor", "placed-1")
+    running = [each for each in versions if each["status"].get("jobStatus") == "RUNNING"]
+    for template in running[0]["spec"]["templates"].values():
+        assert template["nodeSelector"]["pool"] == "spot"
+        assert {each["key"] for each in template["tolerations"]} >= {"team", "spot"}
+    (before, after) = (versions[0]["spec"]["templates"], versions[-1]["spec"]["templates"])
+    assert before == after
+
+
+def test_a_cluster_that_grows_is_several_workloads_of_one_rayjob() -> None:
+    versions = read_rayjobs("elastic", "grows-1")
+    annotation = "kueue.x-k8s.io/elastic-job"
+    assert all(each["metadata"]["annotations"][annotation] == "true" for each in versions)
+    assert versions[0]["spec"]["enableInTreeAutoscaling"] is True
+    assert versions[0]["spec"]["suspend"] is True
+    conditions = read_conditions("elastic", "grows-1")
+    assert ("Finished", "True", "WorkloadSliceReplaced") in conditions
+
+
+def test_a_worker_without_room_in_the_queue_waits_and_the_run_goes_on() -> None:
+    conditions = read_conditions("elastic-full", "stays-1")
+    assert ("QuotaReserved", "False", "Pending") in conditions
+    assert not any(kind == "Evicted" for kind, _, _ in conditions)
+    replay = Replay.play("elastic-full", "stays")
+    assert replay.phases["stays-1"][: len(BEGUN)] == BEGUN
+    assert replay.end("stays-1")[0] is None
