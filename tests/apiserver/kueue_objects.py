@@ -47,6 +47,23 @@ def render_local_queue(name: str = "team-a", cluster_queue: str = "all") -> Json
     }
 
 
+def render_multikueue(name: str) -> tuple[Json, Json, Json]:
+    """Render another cluster, and the check that sends runs to it; its Secret is not there."""
+    metadata = {"metadata": {"name": name}}
+    config = {"apiGroup": "kueue.x-k8s.io", "kind": "MultiKueueConfig", "name": name}
+    source = {"kubeConfig": {"location": name, "locationType": "Secret"}}
+    specs: dict[str, Json] = {
+        "MultiKueueCluster": {"clusterSource": source},
+        "MultiKueueConfig": {"clusters": [name]},
+        "AdmissionCheck": {"controllerName": "kueue.x-k8s.io/multikueue", "parameters": config},
+    }
+    cluster, clusters, check = (
+        {"apiVersion": VERSION, "kind": kind, **metadata, "spec": spec}
+        for kind, spec in specs.items()
+    )
+    return cluster, clusters, check
+
+
 def render_priority(name: str, value: int) -> Json:
     """Render a WorkloadPriorityClass."""
     kind = "WorkloadPriorityClass"

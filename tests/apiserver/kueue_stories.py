@@ -17,6 +17,7 @@ from kueue_objects import (
     render_cluster_queue,
     render_flavor,
     render_local_queue,
+    render_multikueue,
     render_pipeline,
     render_priority,
 )
@@ -269,7 +270,7 @@ def grow(play: Play) -> None:
 
 
 def grow_as_far_as_there_is_room(play: Play) -> None:
-    """A cluster whose next worker has no room in the queue: that one waits, and the run goes on."""
+    """A cluster whose next worker has no room: that one waits, and even a drain stops nothing."""
     play.prepare(cpu="4")
     play.make(render_elastic("stays"))
     play.wait_for_phase("stays-1", "Running")
@@ -279,6 +280,10 @@ def grow_as_far_as_there_is_room(play: Play) -> None:
     play.stage.go_on(8.0)
     assert play.read("stays-1")["phase"] == "Running"
     assert len(list_workers(play, "Running")) == 2
+    play.change("ClusterQueue", "all", stopPolicy="HoldAndDrain")
+    play.stage.go_on(8.0)
+    assert play.read("stays-1")["phase"] == "Running"
+    play.change("ClusterQueue", "all", stopPolicy="None")
     play.succeed("stays")
 
 
@@ -351,29 +356,50 @@ def set_ports(play: Play, path: str, hooks: list[Json], ports: list[int]) -> Non
     play.stage.patch(path, {"webhooks": hooks})
 
 
+def lack_a_class(play: Play) -> None:
+    """A priority class that is not there: Kueue makes no Workload until it is."""
+    play.prepare(cpu="100")
+    play.make(render_pipeline("unranked", priority="absent"))
+    play.wait_for_phase("unranked-1", "Queued")
+    play.stage.go_on(4.0)
+    assert not play.stage.find_workload("unranked-1")
+    play.make(render_priority("absent", 5))
+    play.wait_for_phase("unranked-1", "Running")
+    play.succeed("unranked")
+
+
+def stop_growing(play: Play) -> None:
+    """A cluster that may grow is evicted while its pods are on their way, and let in again."""
+    play.prepare(cpu="100")
+    play.stage.unready.add("grows-1")
+    play.make(render_elastic("grows"))
+    play.wait_for_phase("grows-1", "Starting")
+    play.stage.wait_for("pods", lambda: play.stage.list_all(PODS))
+    play.change("ClusterQueue", "all", stopPolicy="HoldAndDrain")
+    play.wait_for_phase("grows-1", "Queued")
+    play.wait_for_word("grows-1", "jobDeploymentStatus", "Suspended")
+    play.stage.unready.clear()
+    play.change("ClusterQueue", "all", stopPolicy="None")
+    play.stage.go_on(20.0)
+
+
 def manage_all(play: Play) -> None:
     """Kueue manages jobs that name no queue: a pipeline without one waits for it."""
     play.prepare()
     play.make(render_pipeline("plain", queue=""))
     play.wait_for_phase("plain-1", "Queued")
-    play.stage.go_on(3.0)
+    checked = render_pipeline("checked", queue="")
+    checked["spec"]["preflight"] = True
+    play.make(checked)
+    play.wait_for_pipeline("checked", "Preflight")
+    play.stage.go_on(15.0)
 
 
 def send_elsewhere(play: Play) -> None:
     """A queue whose runs MultiKueue sends to other clusters."""
-    multikueue = {"apiGroup": "kueue.x-k8s.io", "kind": "MultiKueueConfig", "name": "far"}
-    version = {"apiVersion": "kueue.x-k8s.io/v1beta2"}
-    secret = {"clusterSource": {"kubeConfig": {"location": "far", "locationType": "Secret"}}}
-    far = {"metadata": {"name": "far"}}
-    check = {"controllerName": "kueue.x-k8s.io/multikueue", "parameters": multikueue}
-    play.make(
-        {**version, "kind": "MultiKueueCluster", **far, "spec": secret},
-        {**version, "kind": "MultiKueueConfig", **far, "spec": {"clusters": ["far"]}},
-        {**version, "kind": "AdmissionCheck", **far, "spec": check},
-        render_flavor(),
-        render_cluster_queue(admissionChecksStrategy={"admissionChecks": [{"name": "far"}]}),
-        render_local_queue(),
-    )
+    checks = {"admissionChecks": [{"name": "far"}]}
+    play.make(*render_multikueue("far"), render_flavor())
+    play.make(render_cluster_queue(admissionChecksStrategy=checks), render_local_queue())
     play.stage.go_on(2.0)
     play.make(render_pipeline("sent"))
     play.wait_for_pipeline("sent", "QueueUnfit")
@@ -407,7 +433,9 @@ STORIES: Mapping[str, Story] = {
     "elastic": Story(grow, {"featureGates": ELASTIC_GATE}),
     "elastic-full": Story(grow_as_far_as_there_is_room, {"featureGates": ELASTIC_GATE}),
     "elastic-off": Story(grow_in_vain),
+    "elastic-early": Story(stop_growing, {"featureGates": ELASTIC_GATE}),
     "refused": Story(refuse),
+    "no-class": Story(lack_a_class),
     "kueue-away": Story(be_without_kueue),
     "all-managed": Story(manage_all, {"manageJobsWithoutQueueName": True}),
     "multikueue": Story(send_elsewhere),
