@@ -13,6 +13,7 @@ from operator_bodies import KEY, NAMESPACE, make_attempt, make_pipeline, make_ra
 from played_operator import Operator
 from simulated_cluster import SimulatedCluster
 from strandline_api.outcome.causes import Cause
+from strandline_api.outcome.driver_outcome import DriverOutcome
 from strandline_api.spec.policy import RetryPolicy
 from strandline_api.times import format_time
 from strandline_operator.model.limits import Limits
@@ -60,6 +61,24 @@ def test_the_next_attempt_waits_in_the_queue_as_soon_as_the_pods_are_gone(
     assert rayjob["metadata"]["labels"][QUEUE] == "nightly"
     assert cluster.attempts["corpus-1"][1].cause is Cause.INTERRUPTED
     assert cluster.most_running == 1
+
+
+@pytest.mark.parametrize("is_queued", [False, True])
+def test_its_rayjob_goes_at_once_or_the_queue_would_start_it_again(*, is_queued: bool) -> None:
+    """With its first head still on its way out; what that one says is read all the same."""
+    cluster = run_queued() if is_queued else SimulatedCluster.running()
+    cluster.edit(holdOnFailure="1h", retry={"disruptions": {"maxRetries": 0}})
+    (rayjob,) = cluster.list_of(Resource.RAYJOB)
+    rayjob["status"]["jobDeploymentStatus"] = "Suspending"
+    cluster.settle()
+    (rayjob,) = cluster.list_of(Resource.RAYJOB)
+    assert "deletionTimestamp" in rayjob["metadata"]
+    assert cluster.attempts["corpus-1"][1].end_time == cluster.time
+    cluster.outcome = DriverOutcome(exit_code=75, message="interrupted; goes on later")
+    cluster.advance(1.0)
+    assert cluster.attempts["corpus-1"][1].outcome is not None
+    cluster.finish_teardown()
+    assert cluster.attempts["corpus-1"][1].cause is Cause.INTERRUPTED
 
 
 def test_it_counts_as_a_disruption_so_that_it_does_not_go_on_for_ever() -> None:

@@ -37,7 +37,7 @@ from strandline_operator.decide.attempts.ending import (
     read_progress,
     was_stopped,
 )
-from strandline_operator.decide.attempts.queueing import find_unfit_queue
+from strandline_operator.decide.attempts.queueing import find_unfit_queue, was_suspended
 from strandline_operator.decide.attempts.silence import find_silence
 from strandline_operator.decide.attempts.stop import find_losses, find_next_deadline, find_stop
 from strandline_operator.decide.clock_steps import LEAST_STEP
@@ -283,8 +283,10 @@ def _tear_down(scene: Scene) -> AttemptStep:
     # The teardown would cut off a driver that is about to say why it ended.
     waits = not is_stopped and _may_explain(scene)
     due = reported_by if waits else settled
-    # What was stopped has its cause, and nothing is to be learnt by waiting.
-    actions = tuple(_remove(scene, ended)) if is_stopped or now >= due else ()
+    # What was stopped has its cause, and nothing is to be learnt by waiting. What a queue has taken
+    # back it may start again at any moment, beside pods that still go.
+    is_urgent = is_stopped or was_suspended(scene.status)
+    actions = tuple(_remove(scene, ended)) if is_urgent or now >= due else ()
     # A kill for memory can show some seconds after the pods have gone.
     if scene.is_gone and now >= settled:
         phase = AttemptPhase.FAILED if scene.status.cause else AttemptPhase.SUCCEEDED

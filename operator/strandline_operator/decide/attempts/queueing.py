@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from strandline_api.objects.attempt import AttemptStatus
 from strandline_api.outcome.causes import Cause
 from strandline_api.outcome.evidence import Evidence
 from strandline_api.status.reasons import Reason
@@ -15,6 +16,7 @@ from strandline_operator.render.rayjob import QUEUE_LABEL
 
 # Kueue's reason of the event about the RayJob whose message says why.
 _TAKEN_BACK = ("Stopped",)
+_BARE = "was suspended while its driver ran"
 # The API server refuses a Workload of more, and Kueue says that in its own log alone.
 MOST_POD_SETS = 8
 
@@ -27,19 +29,38 @@ def find_suspension(scene: Scene) -> Evidence | None:
         return None
     if rayjob.deployment not in SUSPENDED:
         return None
-    notice = find_newest(scene.notices, _TAKEN_BACK, uid=rayjob.meta.uid)
-    why = f": {notice.message}" if notice is not None else ""
-    message = f"RayJob {rayjob.meta.name} was suspended while its driver ran{why}"
+    message = _describe(scene, rayjob.meta.name, rayjob.meta.uid)
     return Evidence(Cause.INTERRUPTED, message, "rayjob", {"reason": rayjob.deployment})
 
 
 def explain_suspension(scene: Scene) -> Iterator[Evidence]:
     """Yield the suspension that has ended an attempt once more: its event may come after it."""
-    if any(
-        record.source == "rayjob" and record.details.get("reason") in SUSPENDED
-        for record in scene.status.evidence
-    ):
-        yield from filter(None, (find_suspension(scene),))
+    seen, rayjob = _recall_suspension(scene.status), scene.status.ray_job
+    if seen is not None and rayjob is not None:
+        message = _describe(scene, rayjob.name, rayjob.uid or "")
+        yield Evidence(seen.cause, message, seen.source, seen.details)
+
+
+def was_suspended(status: AttemptStatus) -> bool:
+    """Return whether its RayJob was suspended in the middle, as a queue does."""
+    return _recall_suspension(status) is not None
+
+
+def is_suspension_unexplained(status: AttemptStatus) -> bool:
+    """Return whether it was suspended, and nobody has said why yet."""
+    seen = _recall_suspension(status)
+    return seen is not None and seen.message.endswith(_BARE)
+
+
+def _recall_suspension(status: AttemptStatus) -> Evidence | None:
+    found = (record.evidence for record in status.evidence if record.source == "rayjob")
+    return next((seen for seen in found if seen.details.get("reason") in SUSPENDED), None)
+
+
+def _describe(scene: Scene, name: str, uid: str) -> str:
+    notice = find_newest(scene.notices, _TAKEN_BACK, uid=uid)
+    why = f": {notice.message}" if notice is not None else ""
+    return f"RayJob {name} {_BARE}{why}"
 
 
 def find_unfit_queue(scene: Scene) -> Block | None:

@@ -28,9 +28,10 @@ from strandline_api.status.work import RunWork
 from strandline_api.times import format_time
 from strandline_operator.decide.attempts.ending import NO_ROOM
 from strandline_operator.decide.attempts.fallback import describe_fallback, note_spot
+from strandline_operator.decide.attempts.queueing import was_suspended
 from strandline_operator.decide.run.deadline import find_run_end
 from strandline_operator.decide.run.memory import raise_memory
-from strandline_operator.decide.scene import SUSPENDED, Pass
+from strandline_operator.decide.scene import Pass
 from strandline_operator.decide.verdict import PassState, Verdict, add_event, warn
 from strandline_operator.model.plan import Count
 from strandline_operator.model.view import AttemptObject
@@ -254,10 +255,7 @@ def _was_taken_back(given: Pass, ended: AttemptStatus) -> bool:
     """Return whether a queue has suspended an attempt in the middle."""
     meta, spec = given.view.pipeline.meta, given.spec
     has_queue = bool(spec.ray.queue_name or meta.labels.get(QUEUE_LABEL))
-    return has_queue and any(
-        record.source == "rayjob" and record.details.get("reason") in SUSPENDED
-        for record in ended.evidence
-    )
+    return has_queue and was_suspended(ended)
 
 
 def _ask_law(

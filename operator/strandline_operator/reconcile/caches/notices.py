@@ -17,6 +17,9 @@ from typing import NamedTuple
 from strandline_api.names import ATTEMPT_LABEL, ROLE_LABEL
 from strandline_operator.cluster.api import Api
 from strandline_operator.cluster.errors import ApiError, Forbidden
+from strandline_operator.decide.attempts.queueing import (
+    is_suspension_unexplained,
+)
 from strandline_operator.decide.disruptions import is_unexplained
 from strandline_operator.decide.obstacles.delays import is_unmade
 from strandline_operator.decide.obstacles.room import list_claims, list_unplaced
@@ -142,11 +145,17 @@ class NoticeMemory:
         self, api: Api, rayjob: RayJob | None, attempt: AttemptObject | None, now: float
     ) -> tuple[Notice, ...]:
         """Return what was said of a RayJob that was suspended while its driver ran."""
-        if rayjob is None or attempt is None or rayjob.deployment not in SUSPENDED:
+        if attempt is None or attempt.status.is_frozen or attempt.status.ray_job is None:
             return ()
+        is_new = rayjob is not None and rayjob.deployment in SUSPENDED
+        is_taken = is_new and attempt.status.end_time is None
+        # Its RayJob is deleted at once, and the event stays.
+        if not is_taken and not is_suspension_unexplained(attempt.status):
+            return ()
+        # One that has not run is let in again.
         if attempt.status.running_time is None:
             return ()
-        key = _Key(rayjob.meta.namespace, rayjob.meta.name)
+        key = _Key(attempt.meta.namespace, attempt.status.ray_job.name)
         return await self._brief.read(key, now, partial(self._ask, api, key))
 
     async def read_reasons(
