@@ -169,13 +169,22 @@ def wait_until_ready(
     end = time.monotonic() + LONGEST
     while time.monotonic() < end and process.poll() is None:
         secret = client.ask("GET", f"api/v1/namespaces/{HOME}/secrets/{SECRET}")
-        for name, data in (secret.get("data") or {}).items():
-            (folder / name).write_bytes(base64.b64decode(data))
+        mount(folder, secret.get("data") or {})
         if answers(client):
             return
         time.sleep(PAUSE)
     lines = log.read_text(errors="replace").splitlines()[-LAST_LINES:]
     raise NotStartedError("\n".join(["Kueue did not start", *lines]))
+
+
+def mount(folder: Path, data: Mapping[str, str]) -> None:
+    """Write a Secret's files, each whole, the key first: Kueue begins with the certificate."""
+    for name in sorted(data, reverse=True):
+        content, path = base64.b64decode(data[name]), folder / name
+        if not path.exists() or path.read_bytes() != content:
+            new = folder / f"{name}.new"
+            new.write_bytes(content)
+            new.rename(path)
 
 
 def answers(client: KubeClient) -> bool:
