@@ -14,6 +14,7 @@ from reading_law import (
     UNSEEN,
     Pair,
     Sight,
+    expect_attempt,
     expect_rayjob,
     list_scenarios,
     read_sights,
@@ -74,9 +75,29 @@ def test_the_law_meets_every_state_that_recordings_can_show() -> None:
         ("CurationPipeline", "Current", "Healthy"),
         ("CurationPipeline", "Failed", "Degraded"),
         ("CurationAttempt", "Current", "Progressing"),
-        ("CurationAttempt", "Current", "Suspended"),
         ("CurationAttempt", "Current", "Healthy"),
     }
+
+
+def test_an_attempt_that_waits_in_a_queue_is_suspended_to_argo(reader: Reader) -> None:
+    """KubeRay's recordings have none: a queue holds back what has not begun."""
+    starting = {
+        sight.name: wait_in_queue(sight.body)
+        for sight in list_sights()
+        if sight.body["kind"] == "CurationAttempt" and sight.body["status"]["phase"] == "Starting"
+    }
+    assert starting
+    readings = {name: reading.pair for name, reading in reader.read(starting).items()}
+    assert set(readings.values()) == {expect_attempt({"phase": "Queued"})}
+
+
+def wait_in_queue(body: Body) -> Body:
+    status = body["status"]
+    conditions = [
+        {**each, "reason": "Queued"} if each["type"] == "Succeeded" else each
+        for each in status["conditions"]
+    ]
+    return {**body, "status": {**status, "phase": "Queued", "conditions": conditions}}
 
 
 @everywhere
