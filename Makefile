@@ -54,6 +54,7 @@ programs: ## Build what tests need beside Python, where there is Go: ten minutes
 check: $(STAMP) ## Lint, format, types, import contracts, generated files, spelling
 	@$(lint)
 	@echo "crds/generate.py --check" && $(BIN)/python crds/generate.py --check
+	@echo "pipelines/stage_index.py --check" && $(BIN)/python pipelines/stage_index.py --check
 	@echo "docs/python_reference.py --check" && $(BIN)/python docs/python_reference.py --check
 	@echo "codespell" && $(BIN)/codespell
 
@@ -76,7 +77,7 @@ browser: ## Install Chromium, in which reports are tested, where there is no bro
 	DEBIAN_FRONTEND=noninteractive apt-get install --quiet --quiet --yes --no-install-recommends chromium
 
 crds: $(STAMP) ## Write the generated files anew
-	@$(BIN)/python crds/generate.py
+	@$(BIN)/python pipelines/stage_index.py && $(BIN)/python crds/generate.py
 
 reference: $(STAMP) ## Write docs/api-python.md anew from the docstrings
 	@$(BIN)/python docs/python_reference.py

@@ -2,6 +2,7 @@
 
 A stage knows tasks and its parameters; it must not know the ledger, the engine or the run. Their
 classes are public here, and each is loaded when it is first used: a worker needs one of them.
+Made by `make crds` from the files of the stages. Do not edit.
 """
 
 from typing import TYPE_CHECKING

@@ -1,165 +1,82 @@
 """The stages that come with Strandline, known by name once this is imported.
 
-Whoever reads names needs all of them; a worker needs one, and imports no more.
+Names need all of them; a worker needs one, and imports no more.
+Made by `make crds` from the files of the stages. Do not edit.
 """
 
+import strandline.stages.code.count_languages
+import strandline.stages.code.decode_python
+import strandline.stages.code.drop_generated_code
+import strandline.stages.code.extract_functions
+import strandline.stages.code.filter_code_quality
+import strandline.stages.code.keep_documented
+import strandline.stages.code.redact_secrets
+import strandline.stages.dedup.corpus.cluster_duplicates
+import strandline.stages.dedup.corpus.digest_rows
+import strandline.stages.dedup.corpus.link_duplicates
+import strandline.stages.dedup.corpus.list_kept
+import strandline.stages.dedup.corpus.paragraphs
+import strandline.stages.dedup.corpus.sentences
+import strandline.stages.dedup.corpus.sign_texts
+import strandline.stages.dedup.drop_contaminated
+import strandline.stages.dedup.drop_duplicates
+import strandline.stages.dedup.drop_listed
+import strandline.stages.dedup.seen.drop_seen
+import strandline.stages.dedup.seen.fill_bloom
+import strandline.stages.dedup.sketch_texts
+import strandline.stages.images.decode_images
+import strandline.stages.images.measure_images
+import strandline.stages.images.resize_images
+import strandline.stages.models.caption_frames
+import strandline.stages.models.embed_frames
+import strandline.stages.sinks.jsonl_sink
+import strandline.stages.sinks.parquet_partitions
+import strandline.stages.sinks.row_sinks
+import strandline.stages.sinks.shuffle_sink
+import strandline.stages.sinks.token_shards
+import strandline.stages.sinks.webdataset_sink
+import strandline.stages.sinks.zarr_sink
+import strandline.stages.sources.dataset_folder
+import strandline.stages.sources.files
+import strandline.stages.sources.jsonl_source
+import strandline.stages.sources.parquet_source
+import strandline.stages.sources.shuffle_source
+import strandline.stages.sources.warc_source
+import strandline.stages.tables.measure_fields
+import strandline.stages.tables.read_files
+import strandline.stages.tables.read_jsonl
+import strandline.stages.tables.read_parquet
+import strandline.stages.tables.read_shuffle
+import strandline.stages.tables.read_webdataset
+import strandline.stages.tables.rows.keep_rows
+import strandline.stages.tables.rows.read_arrow
+import strandline.stages.tables.rows.read_csv
+import strandline.stages.tables.select_columns
+import strandline.stages.text.count_tokens
+import strandline.stages.text.filter_text_quality
 import strandline.stages.text.filters.adapters.data_juicer_ops
-import strandline.stages.text.filters.adapters.datatrove_steps  # noqa: F401 - register themselves
-from strandline.stages.code import (
-    count_languages,
-    decode_python,
-    drop_generated_code,
-    extract_functions,
-    filter_code_quality,
-    keep_documented,
-    redact_secrets,
-)
-from strandline.stages.dedup import drop_contaminated, drop_duplicates, drop_listed, sketch_texts
-from strandline.stages.dedup.corpus import (
-    cluster_duplicates,
-    digest_rows,
-    link_duplicates,
-    list_kept,
-    paragraphs,
-    sentences,
-    sign_texts,
-)
-from strandline.stages.dedup.seen import drop_seen, fill_bloom
-from strandline.stages.images import decode_images, measure_images, resize_images
-from strandline.stages.models import caption_frames, embed_frames
-from strandline.stages.sinks import (
-    jsonl_sink,
-    parquet_partitions,
-    row_sinks,
-    shuffle_sink,
-    token_shards,
-    webdataset_sink,
-    zarr_sink,
-)
-from strandline.stages.sources import (
-    dataset_folder,
-    files,
-    jsonl_source,
-    parquet_source,
-    shuffle_source,
-    warc_source,
-)
-from strandline.stages.tables import (
-    measure_fields,
-    read_files,
-    read_jsonl,
-    read_parquet,
-    read_shuffle,
-    read_webdataset,
-    select_columns,
-)
-from strandline.stages.tables.rows import keep_rows, read_arrow, read_csv
-from strandline.stages.text import (
-    count_tokens,
-    filter_text_quality,
-    normalise_text,
-    parse_documents,
-    redact_pii,
-    repair_text,
-    tokenise_text,
-)
-from strandline.stages.text.filters import (
-    c4_quality,
-    drop_listed_words,
-    fineweb_quality,
-    gopher_quality,
-    gopher_repetition,
-)
-from strandline.stages.text.scoring import (
-    classify_text,
-    identify_language,
-    score_perplexity,
-    score_text,
-)
-from strandline.stages.video import (
-    decode_frames,
-    filter_video,
-    hash_video,
-    measure_motion,
-    measure_video,
-    split_video,
-    transcode_clip,
-)
-from strandline.stages.web import extract_text, filter_urls, read_warc
-
-__all__ = [
-    "c4_quality",
-    "caption_frames",
-    "classify_text",
-    "cluster_duplicates",
-    "count_languages",
-    "count_tokens",
-    "dataset_folder",
-    "decode_frames",
-    "decode_images",
-    "decode_python",
-    "digest_rows",
-    "drop_contaminated",
-    "drop_duplicates",
-    "drop_generated_code",
-    "drop_listed",
-    "drop_listed_words",
-    "drop_seen",
-    "embed_frames",
-    "extract_functions",
-    "extract_text",
-    "files",
-    "fill_bloom",
-    "filter_code_quality",
-    "filter_text_quality",
-    "filter_urls",
-    "filter_video",
-    "fineweb_quality",
-    "gopher_quality",
-    "gopher_repetition",
-    "hash_video",
-    "identify_language",
-    "jsonl_sink",
-    "jsonl_source",
-    "keep_documented",
-    "keep_rows",
-    "link_duplicates",
-    "list_kept",
-    "measure_fields",
-    "measure_images",
-    "measure_motion",
-    "measure_video",
-    "normalise_text",
-    "paragraphs",
-    "parquet_partitions",
-    "parquet_source",
-    "parse_documents",
-    "read_arrow",
-    "read_csv",
-    "read_files",
-    "read_jsonl",
-    "read_parquet",
-    "read_shuffle",
-    "read_warc",
-    "read_webdataset",
-    "redact_pii",
-    "redact_secrets",
-    "repair_text",
-    "resize_images",
-    "row_sinks",
-    "score_perplexity",
-    "score_text",
-    "select_columns",
-    "sentences",
-    "shuffle_sink",
-    "shuffle_source",
-    "sign_texts",
-    "sketch_texts",
-    "split_video",
-    "token_shards",
-    "tokenise_text",
-    "transcode_clip",
-    "warc_source",
-    "webdataset_sink",
-    "zarr_sink",
-]
+import strandline.stages.text.filters.adapters.datatrove_steps
+import strandline.stages.text.filters.c4_quality
+import strandline.stages.text.filters.drop_listed_words
+import strandline.stages.text.filters.fineweb_quality
+import strandline.stages.text.filters.gopher_quality
+import strandline.stages.text.filters.gopher_repetition
+import strandline.stages.text.normalise_text
+import strandline.stages.text.parse_documents
+import strandline.stages.text.redact_pii
+import strandline.stages.text.repair_text
+import strandline.stages.text.scoring.classify_text
+import strandline.stages.text.scoring.identify_language
+import strandline.stages.text.scoring.score_perplexity
+import strandline.stages.text.scoring.score_text
+import strandline.stages.text.tokenise_text
+import strandline.stages.video.decode_frames
+import strandline.stages.video.filter_video
+import strandline.stages.video.hash_video
+import strandline.stages.video.measure_motion
+import strandline.stages.video.measure_video
+import strandline.stages.video.split_video
+import strandline.stages.video.transcode_clip
+import strandline.stages.web.extract_text
+import strandline.stages.web.filter_urls
+import strandline.stages.web.read_warc
