@@ -5,6 +5,7 @@ found out, nor when a retry happens.
 """
 
 from enum import StrEnum
+from typing import NamedTuple
 
 
 class Treatment(StrEnum):
@@ -46,55 +47,38 @@ class Cause(StrEnum):
     @property
     def treatment(self) -> Treatment:
         """Return whether an attempt may follow, and out of which budget."""
-        if self in _DISRUPTIONS:
-            return Treatment.DISRUPTION
-        return Treatment.NEVER if self in _FINAL else Treatment.RETRIED
+        return _ROWS[self].treatment
 
     @property
     def meaning(self) -> str:
         """One sentence for people: what has happened."""
-        return _TEXTS[self][0]
+        return _ROWS[self].meaning
 
     @property
     def advice(self) -> str:
         """One or two sentences for people: what to do about it."""
-        return _TEXTS[self][1]
+        return _ROWS[self].advice
 
 
-# What befalls a run from outside, and passes without anybody changing it.
-_DISRUPTIONS = frozenset(
-    {
-        Cause.QUOTA_EXCEEDED,
-        Cause.PREEMPTED,
-        Cause.EVICTED,
-        Cause.NODE_LOST,
-        Cause.LEDGER_IN_USE,
-        Cause.INTERRUPTED,
-    }
-)
-# Ends that nothing that was being worked on can have brought about.
-BLAMELESS = _DISRUPTIONS | {Cause.USER_CANCELLED, Cause.DEADLINE_EXCEEDED}
-_FINAL = frozenset(
-    {
-        Cause.USER_CANCELLED,
-        Cause.INVALID_SPEC,
-        Cause.NON_DETERMINISTIC,
-        Cause.LEDGER_MISMATCH,
-        Cause.VOLUME_UNUSABLE,
-        Cause.QUARANTINE_EXCEEDED,
-        Cause.DEADLINE_EXCEEDED,
-    }
-)
+class _Row(NamedTuple):
+    """All that is known of a cause: what follows it, what has happened, and what to do."""
 
-_TEXTS = {
-    Cause.PREEMPTED: (
+    treatment: Treatment
+    meaning: str
+    advice: str
+
+
+_ROWS = {
+    Cause.PREEMPTED: _Row(
+        Treatment.DISRUPTION,
         "A spot node was taken back, or pods of higher priority took the place of a pod.",
         (
             "Nothing: the next attempt goes on. The evidence says [which](#disruptions), and what "
             "helps where it keeps happening."
         ),
     ),
-    Cause.EVICTED: (
+    Cause.EVICTED: _Row(
+        Treatment.DISRUPTION,
         (
             "A pod was put off its node: a drain, an autoscaler or Karpenter, maintenance, or a "
             "node short of memory or disk."
@@ -104,22 +88,26 @@ _TEXTS = {
             "short of something, raise the pod's requests."
         ),
     ),
-    Cause.NODE_LOST: (
+    Cause.NODE_LOST: _Row(
+        Treatment.DISRUPTION,
         "The node of a pod was shut down, went away, stopped answering or came back empty.",
         "Nothing: the next attempt goes on elsewhere. Look at the node if it is to come back.",
     ),
-    Cause.LEDGER_IN_USE: (
+    Cause.LEDGER_IN_USE: _Row(
+        Treatment.DISRUPTION,
         "Another driver has the ledger, and gave signs of life.",
         (
             "Nothing where it is about to end, as on a node that fell silent. Otherwise find who "
             "else runs the pipeline on this volume, and stop one of them."
         ),
     ),
-    Cause.INTERRUPTED: (
+    Cause.INTERRUPTED: _Row(
+        Treatment.DISRUPTION,
         "The driver was asked to stop, saved its work and ended.",
         "Nothing: the next attempt goes on from there.",
     ),
-    Cause.OOM_KILLED: (
+    Cause.OOM_KILLED: _Row(
+        Treatment.RETRIED,
         "A process was ended because memory had run out.",
         (
             "Usually nothing: the next attempt gets `oom.memoryFactor` times the memory. Where "
@@ -127,40 +115,47 @@ _TEXTS = {
             "the stage."
         ),
     ),
-    Cause.TIMEOUT: (
+    Cause.TIMEOUT: _Row(
+        Treatment.RETRIED,
         "A stage took longer for a task than its `timeout`.",
         (
             "Look at the source that the message names: it is tried apart, and quarantined in the "
             "end. Where tasks may take so long, raise `timeout` of the stage."
         ),
     ),
-    Cause.KILLED: (
+    Cause.KILLED: _Row(
+        Treatment.RETRIED,
         "A process was ended by SIGKILL, and nothing tells who sent it.",
         "Look at the node's kernel log. Where it speaks of memory, raise the pod's memory.",
     ),
-    Cause.IMAGE_PULL_FAILURE: (
+    Cause.IMAGE_PULL_FAILURE: _Row(
+        Treatment.RETRIED,
         "A node could not pull an image.",
         "Correct `ray.image`, or name the registry's secret in `ray.imagePullSecrets`.",
     ),
-    Cause.SCHEDULING_TIMEOUT: (
+    Cause.SCHEDULING_TIMEOUT: _Row(
+        Treatment.RETRIED,
         (
             "The driver did not run within `deadlines.preRunning`, mostly since no node can hold a "
             "pod."
         ),
         "Add nodes, ask for less, or correct node selectors and tolerations in the pod templates.",
     ),
-    Cause.SUBMISSION_FAILED: (
+    Cause.SUBMISSION_FAILED: _Row(
+        Treatment.RETRIED,
         "The Ray cluster was there, but KubeRay could not start the driver or lost sight of it.",
         "Read the message of the RayJob and KubeRay's log. A retry mostly helps.",
     ),
-    Cause.RAY_NOT_STARTED: (
+    Cause.RAY_NOT_STARTED: _Row(
+        Treatment.RETRIED,
         "A local Ray did not start on this machine.",
         (
             "Read what its log says, in the message. `strandline doctor` looks at memory, "
             "`/dev/shm`, open files and variables, and starts one. `--engine inline` needs none."
         ),
     ),
-    Cause.STALLED: (
+    Cause.STALLED: _Row(
+        Treatment.RETRIED,
         "The driver gave no sign of life for `deadlines.stall`.",
         (
             "Look in the last log lines for what the driver did: a merge, or a disk that does not "
@@ -168,7 +163,8 @@ _TEXTS = {
             "no silence: `timeout` of the stage ends that."
         ),
     ),
-    Cause.SOURCES_FAILED: (
+    Cause.SOURCES_FAILED: _Row(
+        Treatment.RETRIED,
         "The run came to its end, but some sources failed.",
         (
             "`strandline ledger sources FILE --state failed` says which and why, on a cluster "
@@ -176,62 +172,79 @@ _TEXTS = {
             "source; sources that keep failing are quarantined."
         ),
     ),
-    Cause.APPLICATION_ERROR: (
+    Cause.APPLICATION_ERROR: _Row(
+        Treatment.RETRIED,
         "A stage or the program itself raised an error.",
         (
             "Read the attempt's message and last log lines. On a machine of your own, `strandline "
             "run FILE --engine inline --debug` shows the traceback."
         ),
     ),
-    Cause.UNKNOWN: (
+    Cause.UNKNOWN: _Row(
+        Treatment.RETRIED,
         "Nothing that was seen tells why the attempt ended.",
         "Read the attempt's evidence and events, and the logs of its pods where they are kept.",
     ),
-    Cause.USER_CANCELLED: (
+    Cause.USER_CANCELLED: _Row(
+        Treatment.NEVER,
         "Somebody ended the run.",
         "Nothing. A new `runId` starts another run, which skips what is finished.",
     ),
-    Cause.INVALID_SPEC: (
+    Cause.INVALID_SPEC: _Row(
+        Treatment.NEVER,
         "The pipeline says something that cannot be run.",
         "Correct what the message names and apply the pipeline again.",
     ),
-    Cause.QUOTA_EXCEEDED: (
+    Cause.QUOTA_EXCEEDED: _Row(
+        Treatment.DISRUPTION,
         "A quota of the namespace does not allow what the attempt needs.",
         "Nothing where others give room back. Otherwise raise the quota or ask for less.",
     ),
-    Cause.NON_DETERMINISTIC: (
+    Cause.NON_DETERMINISTIC: _Row(
+        Treatment.NEVER,
         "A stage gave different results for the same input.",
         (
             "Make the stage depend on its input alone: fixed seeds, no clock. Then start "
             "a new run with `onChange: Restart`."
         ),
     ),
-    Cause.LEDGER_MISMATCH: (
+    Cause.LEDGER_MISMATCH: _Row(
+        Treatment.NEVER,
         "The ledger belongs to another pipeline or version, or it is damaged.",
         (
             "Undo the change, or choose `onChange: Restart` or `Continue`. Where the ledger has a "
             "newer format, run the version that wrote it. Restore a damaged ledger."
         ),
     ),
-    Cause.VOLUME_UNUSABLE: (
+    Cause.VOLUME_UNUSABLE: _Row(
+        Treatment.NEVER,
         "The volume cannot be used: its file system, its space or its permissions.",
         (
             "Read the message: make the claim larger, or choose a storage class of local or block "
             "storage. Then retry by hand."
         ),
     ),
-    Cause.QUARANTINE_EXCEEDED: (
+    Cause.QUARANTINE_EXCEEDED: _Row(
+        Treatment.NEVER,
         "More sources are quarantined than `quarantine.tolerate` allows.",
         (
             "`strandline ledger quarantine list FILE` says which and why, on a cluster "
             "`kubectl strandline quarantine list NAME`. Mend and release them, or tolerate more."
         ),
     ),
-    Cause.DEADLINE_EXCEEDED: (
+    Cause.DEADLINE_EXCEEDED: _Row(
+        Treatment.NEVER,
         "The attempt took longer than `deadlines.attempt`, or the run longer than `deadlines.run`.",
         "Raise the deadline, or find out what is slow. Then retry by hand.",
     ),
 }
+# A cause without a row would be retried for ever by whoever asked a set for it.
+if missing := set(Cause) - _ROWS.keys():
+    msg = f"causes without a row: {sorted(missing)}"
+    raise AssertionError(msg)
+_DISRUPTIONS = {cause for cause, row in _ROWS.items() if row.treatment is Treatment.DISRUPTION}
+# Ends that nothing that was being worked on can have brought about.
+BLAMELESS = frozenset({*_DISRUPTIONS, Cause.USER_CANCELLED, Cause.DEADLINE_EXCEEDED})
 
 # The default of `retry.eligibleCauses`, in the order of the list above.
 RETRYABLE_CAUSES = tuple(cause for cause in Cause if cause.treatment is not Treatment.NEVER)
