@@ -14,15 +14,14 @@ from strandline.engine.core import heartbeat
 from strandline.engine.core.heartbeat import (
     LEAST_BYTES,
     LEAST_SECONDS,
-    RENEWAL_SECONDS,
     WINDOW_SECONDS,
     Heartbeat,
     ProcessUsage,
     has_progressed,
     read_moved,
 )
+from strandline.ledger.entries import LAPSE_SECONDS, RENEWAL_SECONDS
 from strandline.ledger.errors import LeaseLostError
-from strandline.ledger.liveness import HEARTBEAT_SECONDS
 
 PATIENCE = 100.0
 PATIENT_TICKS = int(PATIENCE)
@@ -58,7 +57,7 @@ def test_law_the_lease_is_renewed_while_the_last_step_is_not_long_ago(steps: lis
         watched.tick(works=works)
         worked = watched.now if works else worked
         assert worked == watched.shown[-1]
-        is_renewed = watched.now - watched.beats[-1] <= RENEWAL_SECONDS < HEARTBEAT_SECONDS
+        is_renewed = watched.now - watched.beats[-1] <= RENEWAL_SECONDS < LAPSE_SECONDS
         assert is_renewed or watched.now - worked > PATIENCE - RENEWAL_SECONDS
     later = zip(watched.beats, watched.beats[1:], strict=False)
     assert all(after - before >= RENEWAL_SECONDS for before, after in later)

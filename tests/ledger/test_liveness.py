@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from ledger_builders import claim, claimant
+from strandline.ledger.entries import LAPSE_SECONDS
 from strandline.ledger.errors import LedgerError
 from strandline.ledger.lease import end_attempt, open_attempt
 from strandline.ledger.liveness import (
-    HEARTBEAT_SECONDS,
     ORPHAN_SECONDS,
     Claimant,
     is_long_silent,
@@ -118,7 +118,7 @@ def test_the_parents_pid_may_be_used_again(store: Store) -> None:
     assert not is_orphan(store.read_meta("lease"), find_nobody)
 
 
-@pytest.mark.parametrize("skew", [-1e6, -5.0, 0.0, 5.0, 10 * HEARTBEAT_SECONDS])
+@pytest.mark.parametrize("skew", [-1e6, -5.0, 0.0, 5.0, 10 * LAPSE_SECONDS])
 def test_a_driver_on_another_host_lives_where_its_heartbeat_changes(
     store: Store, skew: float
 ) -> None:
@@ -135,7 +135,7 @@ def test_a_heartbeat_that_stands_still_is_a_dead_drivers(store: Store) -> None:
     open_attempt(store, claim(), claimant("a", "boot-1", time=5000.0))
     later, nap = Claimant("b", "boot-2", Process(200, 1), 5001.0), Nap()
     lease = refuse_live_driver(store, later, find_anybody, nap)
-    assert HEARTBEAT_SECONDS == nap.seconds
+    assert LAPSE_SECONDS == nap.seconds
     assert refuse_live_driver(store, later, find_anybody, never, known_dead=lease) == lease
     store.renew_lease(5002.0)
     with pytest.raises(LedgerError):  # the one that was thought dead has come back
@@ -146,7 +146,7 @@ def test_a_heartbeat_that_stands_still_is_a_dead_drivers(store: Store) -> None:
 
 def test_a_heartbeat_of_long_ago_is_not_watched(store: Store) -> None:
     open_attempt(store, claim(), claimant("a", "boot-1", time=5000.0))
-    time = 5000.5 + 10 * HEARTBEAT_SECONDS
+    time = 5000.5 + 10 * LAPSE_SECONDS
     later = Claimant("b", "boot-2", Process(200, 1), time)
     lease = refuse_live_driver(store, later, find_anybody, never)
     assert lease is not None

@@ -15,10 +15,9 @@ import pytest
 
 from attempt_builders import killed_for, outcome_of, record_of
 from strandline.engine.core.heartbeat import Heartbeat
-from strandline.ledger.entries import Change, Finish, Mark, SourceRecord
+from strandline.ledger.entries import LAPSE_SECONDS, Change, Finish, Mark, SourceRecord
 from strandline.ledger.errors import LedgerError
 from strandline.ledger.lease import OnChange
-from strandline.ledger.liveness import HEARTBEAT_SECONDS
 from strandline.ledger.store.store import Store
 from strandline.plan.pipeline import PipelinePlan
 from strandline.plan.token import digest_key
@@ -62,7 +61,7 @@ class Place:
         manifest.write_text(MANIFEST)
         self.plan: PipelinePlan = read_manifest(manifest).plan
         self.passed = 0.0
-        self.heartbeat = Heartbeat(lambda: self.passed, limit=HEARTBEAT_SECONDS)
+        self.heartbeat = Heartbeat(lambda: self.passed, limit=LAPSE_SECONDS)
 
     def take(self, **given: Any) -> Any:
         return take_over(replace(AttemptConfig(self.plan, self.volume), **given), self.heartbeat)
@@ -222,7 +221,7 @@ def test_samples_are_signs_of_life_too(place: Place) -> None:
 def test_a_sign_of_life_by_another_clock_is_no_end(
     place: Place, sign: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("strandline.ledger.liveness.HEARTBEAT_SECONDS", 1.0)  # it is waited for
+    monkeypatch.setattr("strandline.ledger.liveness.LAPSE_SECONDS", 1.0)  # it is waited for
     place.cut_off(1, "a", started=1000.0)
     lease = place.read_meta("lease") | {"time": sign, "ended": False}
     with closing(Store(place.folder.ledger)) as store:
@@ -411,14 +410,14 @@ def test_law_the_lease_is_renewed_however_long_that_takes(
 
     class Slow(LocalOutputs):
         def remove_others(self, source: bytes, keep: Collection[str]) -> int:
-            place.passed += HEARTBEAT_SECONDS - 1
+            place.passed += LAPSE_SECONDS - 1
             place.heartbeat.renew_lease()
             return super().remove_others(source, keep)
 
     monkeypatch.setattr(takeover, "open_outputs", lambda where: Slow(Path(where)))
     place.go_through()
     assert len(left) == len(beats)
-    place.passed += HEARTBEAT_SECONDS
+    place.passed += LAPSE_SECONDS
     place.heartbeat.renew_lease()
     assert len(left) == len(beats)  # the ledger is closed, and the engine has its own
 

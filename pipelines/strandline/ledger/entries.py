@@ -19,6 +19,9 @@ _new_tuple = tuple.__new__
 QUARANTINED, SKIPPED, RELEASED = -1, 0, 1
 # Added for one that failed in an attempt before; no crowd is as large.
 HAS_FAILED = 1 << 40
+# Between two signs of life of a lease's holder, and without one until it counts as dead.
+RENEWAL_SECONDS = 15.0
+LAPSE_SECONDS = 4 * RENEWAL_SECONDS
 # The name in `meta` of what is known of the list beside the outputs, for as long as that holds.
 LISTED = "listed outputs"
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from strandline.ledger.entries import LAPSE_SECONDS
 from strandline.ledger.errors import LedgerInUseError
 from strandline.ledger.store.store import Store
 from strandline.storage.volume.locks import Process
 
-HEARTBEAT_SECONDS = 60.0  # without a beat
 ORPHAN_SECONDS = 30.0
 
 
@@ -82,7 +82,7 @@ def is_orphan(lease: dict[str, Any], find_process: Callable[[int], Process | Non
 
 def is_long_silent(lease: dict[str, Any], time: float) -> bool:
     """Return whether a lease's driver can't be alive even if its clock is another one."""
-    return bool(time - lease["time"] > 10 * HEARTBEAT_SECONDS)
+    return bool(time - lease["time"] > 10 * LAPSE_SECONDS)
 
 
 def _watch_heartbeat(
@@ -91,7 +91,7 @@ def _watch_heartbeat(
     # The clocks of two hosts may differ, but hardly by so much.
     if is_long_silent(lease, claimant.time):
         return lease
-    for _ in range(round(HEARTBEAT_SECONDS)):
+    for _ in range(round(LAPSE_SECONDS)):
         sleep(1.0)
         now: dict[str, Any] = store.read_meta("lease")
         if now["ended"]:

@@ -15,7 +15,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-RENEWAL_SECONDS = 15.0  # who looks at a lease calls it dead after four of them without a beat
+from strandline.ledger.entries import RENEWAL_SECONDS
+
 TICK_SECONDS = 1.0
 # Less than this in so many seconds is what an idle process does anyway.
 WINDOW_SECONDS = 15.0

@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import NamedTuple
 
+from strandline.ledger.entries import LAPSE_SECONDS
 from strandline.run.doctor.facts import (
     Disk,
     Facts,
@@ -36,7 +37,7 @@ BUSY = 4  # processes that run or wait to, for each CPU
 FEW_FILES = 4096  # below that Ray itself warns: each worker has connections to many others
 FIRST_SANE_TIME = 1_704_067_200.0  # 2024 begins
 MOST_LAG = 5.0
-RECENT_SECONDS = 120.0  # two heartbeats
+RECENT_SECONDS = 2 * LAPSE_SECONDS
 _COMPARE = re.compile(r"(<=|>=|==|!=|<|>|~=)\s*(\d+(?:\.\d+)*)")
 _VOLUME = frozenset({"volume", "file system", "space", "inodes", "rights", "lmdb", "output"})
 
