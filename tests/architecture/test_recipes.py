@@ -1,0 +1,91 @@
+"""What CONTRIBUTING.md promises of changes: a stage is a file, and a cause can't be half there."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import get_args
+
+import pytest
+
+from source_tree import ROOT
+from strandline.run.attempt.engines import ENGINES, IN_DRIVER
+from strandline_api.objects.pipeline import PipelineSpec
+
+STAGE = '''
+"""Nothing but a stage."""
+
+from strandline.plan.registry import register
+from strandline.plan.stage import Stage
+from strandline.plan.task import Task
+
+
+@register("do-nothing")
+class DoNothing(Stage):
+    """Hands on what it gets."""
+
+    def process(self, task: Task) -> Task:
+        """The same task."""
+        return task
+'''
+
+
+@pytest.fixture
+def copy(tmp_path: Path) -> Path:
+    """The product's source, to be changed."""
+    for name in ("crds", "pipelines"):
+        ignored = shutil.ignore_patterns("__pycache__", "examples")
+        shutil.copytree(ROOT / name, tmp_path / name, ignore=ignored)
+    return tmp_path
+
+
+def execute(copy: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, *words],
+        cwd=copy,
+        env={"PYTHONPATH": f"{copy / 'pipelines'}:{copy / 'crds'}", "PATH": "/usr/bin:/bin"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_a_stage_is_a_file_and_one_command(copy: Path) -> None:
+    (copy / "pipelines/strandline/stages/tables/do_nothing.py").write_text(STAGE.lstrip())
+    stale = execute(copy, "pipelines/stage_index.py", "--check")
+    assert (stale.returncode, "run `make crds`" in stale.stderr) == (1, True)
+    assert execute(copy, "pipelines/stage_index.py").returncode == 0
+    assert execute(copy, "pipelines/stage_index.py", "--check").returncode == 0
+    program = (
+        "import strandline.stages as stages, strandline.stages.catalogue\n"
+        "from strandline.plan.registry import list_registered\n"
+        "assert 'do-nothing' in dict(list_registered()), list_registered()\n"
+        "assert stages.DoNothing.__name__ == 'DoNothing'\n"
+    )
+    done = execute(copy, "-c", program)
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_cause_without_a_row_is_refused_at_once(copy: Path) -> None:
+    path = copy / "crds/strandline_api/outcome/causes.py"
+    known = '    UNKNOWN = "Unknown"\n'
+    path.write_text(path.read_text().replace(known, f'{known}    STRUCK = "Struck"\n'))
+    done = execute(copy, "-c", "import strandline_api.outcome.causes")
+    assert "causes without a row: [<Cause.STRUCK: 'Struck'>]" in done.stderr
+
+
+def test_what_the_recipes_name_is_there() -> None:
+    text = (ROOT / "CONTRIBUTING.md").read_text()
+    table = text.partition("## Recipes")[2].partition("\n## ")[0]
+    named = [path for path in re.findall(r"`([\w./{}-]+)`", table) if "/" in path]
+    assert len(named) > 20
+    missing = [path for path in named if "{" not in path and not (ROOT / path).exists()]
+    assert missing == []
+
+
+def test_the_engines_of_a_manifest_are_those_that_there_are() -> None:
+    named = get_args(PipelineSpec.model_fields["engine"].annotation)
+    assert {*named, IN_DRIVER} == set(ENGINES)
