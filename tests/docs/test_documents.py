@@ -18,12 +18,31 @@ from strandline_api.outcome.exit_codes import ExitCode
 
 
 def check_requirement(words: list[str]) -> None:
-    """What a line installs is this distribution, with extras that it has; nothing is fetched."""
+    """What a line installs is this checkout, with extras that it has; nothing is fetched."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    own, *_ = map(Requirement, words)
-    assert own.name == project["name"]
-    assert own.extras <= project["optional-dependencies"].keys(), own
-    assert "runtime" in own.extras
+    first, *others = words
+    found = re.fullmatch(r"\.\[([\w,-]+)\]", first)
+    assert found, first
+    extras = set(found[1].split(","))
+    assert extras <= project["optional-dependencies"].keys(), first
+    assert "runtime" in extras
+    assert all(map(Requirement, others))
+
+
+def test_a_checkout_is_installed_by_its_path_alone(tmp_path: Path) -> None:
+    """The first line of README's, but for what others have published."""
+    target = tmp_path / "there"
+    words = ["install", "--no-deps", "--quiet", "--target", str(target), "."]
+    done = run_in(ROOT, sys.executable, "-m", "pip", *words)
+    assert done.returncode == 0, done.stderr
+    assert (target / "bin/strandline").exists()
+    assert {"strandline", "strandline_api"} <= {path.name for path in target.iterdir()}
+
+
+def test_no_page_installs_what_nobody_has_published() -> None:
+    for page in [ROOT / "README.md", *(ROOT / "docs").glob("*.*")]:
+        if page.suffix in {".md", ".ipynb"}:
+            assert "pip install 'strandline" not in page.read_text(), page.name
 
 
 @pytest.mark.parametrize("document", DOCUMENTS)
