@@ -242,7 +242,7 @@ def test_a_task_that_kills_its_workers_fails_its_source_alone(tmp_path: Path) ->
 
     assert (outcome.code, outcome.standing.finished, outcome.standing.failed) == (3, 9, 1)
     assert len(outcome.incidents) == 4  # one with its neighbours, three alone
-    assert outcome.incidents[0].startswith("a worker of 'stage-0' was lost, ")
+    assert outcome.incidents[0].startswith("a worker of 'stage-0' was lost while it worked on ")
 
 
 def test_a_stage_that_kills_every_worker_ends_the_run(tmp_path: Path) -> None:

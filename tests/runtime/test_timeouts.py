@@ -49,7 +49,7 @@ def test_law_a_source_that_hangs_fails_alone_and_its_cause_is_known(
 
     assert outcome.code is ExitCode.COMPLETE
     assert (outcome.standing.finished, outcome.standing.quarantined) == (9, 1)
-    assert all(" was replaced, " in incident for incident in outcome.incidents)
+    assert all(" was replaced while it worked on " in incident for incident in outcome.incidents)
     parked = read_parked(PipelineFolder.of(tmp_path, "default", "hanging"))
     assert (parked.key, parked.stage, parked.cause) == ("number-3", "hang", Cause.TIMEOUT)
     assert "lost 3 workers; the last: a task took longer than the 0.5 s" in parked.message
