@@ -52,12 +52,12 @@ def _could_hold(node: NodeSize, group: RayNode, template: Mapping[str, Any]) -> 
     pod = pod if isinstance(pod, Mapping) else {}
     selector, tolerations = pod.get("nodeSelector"), pod.get("tolerations")
     wanted = selector if isinstance(selector, Mapping) else {}
-    given = tolerations if isinstance(tolerations, list | tuple) else ()
+    facts = tolerations if isinstance(tolerations, list | tuple) else ()
     return (
         group.resources.cpu <= node.cpu
         and group.resources.gpu <= node.gpu
         and all(node.labels.get(name) == value for name, value in wanted.items())
-        and all(any(tolerates(toleration, taint) for toleration in given) for taint in node.taints)
+        and all(any(tolerates(toleration, taint) for toleration in facts) for taint in node.taints)
     )
 
 

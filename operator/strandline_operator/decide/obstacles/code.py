@@ -14,14 +14,14 @@ from strandline_operator.model.objects import Container, Pod, Termination
 from strandline_operator.render.code import CONTAINER
 
 
-def find_missing_code(given: Pass) -> Block | None:
+def find_missing_code(facts: Pass) -> Block | None:
     """Find a ConfigMap with code that is not there, so that no attempt can be made.
 
     Unknown in the pass in which an attempt has become final: it began with one that had its copy.
     """
-    view, name = given.view, given.spec.code.config_map
+    view, name = facts.view, facts.spec.code.config_map
     # It is read only where something is to be made, so else its absence says nothing.
-    if name is None or not may_launch(view.pipeline, given.newest):
+    if name is None or not may_launch(view.pipeline, facts.newest):
         return None
     if view.code is None:
         return Block(Reason.CODE_MISSING, f"ConfigMap {name}")

@@ -48,9 +48,9 @@ def list_living(
     )
 
 
-def find_namesakes(given: Pass) -> Block | None:
+def find_namesakes(facts: Pass) -> Block | None:
     """Find something of an earlier pipeline of this name that is still there."""
-    namesakes = given.view.namesakes
+    namesakes = facts.view.namesakes
     if not namesakes:
         return None
     more = len(namesakes) - _MOST_NAMED

@@ -50,24 +50,24 @@ def find_unread(view: View) -> Block | None:
     return Block(Reason.PERMISSION_DENIED, f"{outcome}. Until then nothing is decided.")
 
 
-def find_unusable_defaults(given: Pass) -> Block | None:
+def find_unusable_defaults(facts: Pass) -> Block | None:
     """Find that the namespace's defaults can't be read.
 
     An attempt made without them has another image, other nodes, or writes elsewhere.
     """
-    problem = given.view.defaults_problem
+    problem = facts.view.defaults_problem
     return Block(Reason.DEFAULTS_UNUSABLE, problem) if problem else None
 
 
-def find_reserved_account(given: Pass) -> Block | None:
+def find_reserved_account(facts: Pass) -> Block | None:
     """Find that pods of the pipeline would have the operator's own account.
 
     Whoever may write a pipeline beside the operator would be the operator in all other namespaces.
     """
-    namespace, _, name = given.limits.account.partition("/")
-    if not name or given.view.pipeline.meta.namespace != namespace:
+    namespace, _, name = facts.limits.account.partition("/")
+    if not name or facts.view.pipeline.meta.namespace != namespace:
         return None
-    ray = given.spec.ray
+    ray = facts.spec.ray
     accounts = set(_list_accounts(ray.model_dump(mode="json", by_alias=True)))
     # Pods that name none have the namespace's default one.
     accounts |= set() if ray.service_account_name else {"default"}

@@ -23,15 +23,15 @@ from strandline_operator.model.view import View
 SHARED, ALONE = "ReadWriteMany", "ReadWriteOncePod"
 
 
-def examine_storage(given: Pass) -> ClaimVerdict:
+def examine_storage(facts: Pass) -> ClaimVerdict:
     """Return how both claims stand: the ledger's and that for outputs."""
-    view, spec = given.view, given.spec
+    view, spec = facts.view, facts.spec
     return _join(examine_claim(view, spec), _examine_output(view, spec))
 
 
-def find_unusable_storage(given: Pass) -> Block | None:
+def find_unusable_storage(facts: Pass) -> Block | None:
     """That a pod could not mount its claims, or would wait for them without end."""
-    storage = examine_storage(given)
+    storage = examine_storage(facts)
     return None if storage.is_usable else Block(storage.reason, storage.detail)
 
 
@@ -40,10 +40,10 @@ def _examine_output(view: View, spec: PipelineSpec) -> ClaimVerdict | None:
 
     None as well where claims may not be read, which is said of the ledger's.
     """
-    given = spec.storage.output.claim_name
-    if given is None or any(refusal.what == Resource.CLAIM for refusal in view.unread):
+    facts = spec.storage.output.claim_name
+    if facts is None or any(refusal.what == Resource.CLAIM for refusal in view.unread):
         return None
-    name, claim = f"{given} of storage.output", view.output
+    name, claim = f"{facts} of storage.output", view.output
     # Nobody but its owner knows what it is to be made of.
     if claim is None:
         return describe_problem(Reason.CLAIM_MISSING, name)

@@ -47,9 +47,9 @@ def _is_first_due(status: PipelineStatus) -> bool:
     return status.next_attempt_time is not None and status.retry_trigger is Trigger.RUN
 
 
-def find_predecessors(given: Pass) -> Block | None:
+def find_predecessors(facts: Pass) -> Block | None:
     """Find pipelines that have to succeed before the run begins."""
-    view, others = given.view, given.view.others
+    view, others = facts.view, facts.view.others
     # Nothing is begun where they were not read; `dispatch` sees to that.
     if others is None or not is_beginning(view.pipeline):
         return None
@@ -59,22 +59,22 @@ def find_predecessors(given: Pass) -> Block | None:
         for other, seen in others.items()
         if seen is not None and seen.spec is not None
     }
-    circle = find_circle(name, before | {name: tuple(given.spec.predecessors)})
+    circle = find_circle(name, before | {name: tuple(facts.spec.predecessors)})
     if circle:
         return Block(Reason.COMES_AFTER_ITSELF, " comes after ".join(circle))
     waits = (
-        _describe_wait(given, other, run, others.get(other))
-        for other, run in given.spec.predecessors.items()
+        _describe_wait(facts, other, run, others.get(other))
+        for other, run in facts.spec.predecessors.items()
     )
-    waiting = [wait for wait in waits if wait] or list(_list_unchanged(given))
+    waiting = [wait for wait in waits if wait] or list(_list_unchanged(facts))
     return Block(Reason.WAITS_FOR_PIPELINES, "; ".join(waiting)) if waiting else None
 
 
-def find_commit_end(given: Pass) -> float | None:
+def find_commit_end(facts: Pass) -> float | None:
     """Return until when others may still get the `runId` of this run's commit; None: none will."""
-    spec, status = given.spec, given.view.pipeline.status
+    spec, status = facts.spec, facts.view.pipeline.status
     if status.answered_run != spec.run_id:
-        return given.now + _COMMIT_SECONDS
+        return facts.now + _COMMIT_SECONDS
     begun = status.run_start_time
     # A run by the clock has no commit.
     if begun is None or status.requested_run or not _is_first_due(status):
@@ -82,34 +82,34 @@ def find_commit_end(given: Pass) -> float | None:
     return begun + _COMMIT_SECONDS
 
 
-def _list_unchanged(given: Pass) -> Iterator[str]:
+def _list_unchanged(facts: Pass) -> Iterator[str]:
     """Yield what was read before and has nothing newer, for as long as that may still come."""
-    until = find_commit_end(given)
-    if until is None or given.now >= until:
+    until = find_commit_end(facts)
+    if until is None or facts.now >= until:
         return
     # The status may tell already of the attempt that is about to be made.
-    read = given.newest.spec.inputs if given.newest else ()
+    read = facts.newest.spec.inputs if facts.newest else ()
     former = {record.pipeline: record for record in read}
     # A run that is named is meant, however old it is.
-    latest = [name for name, run in given.spec.predecessors.items() if run is None]
-    for record in _record_others(given, latest):
+    latest = [name for name, run in facts.spec.predecessors.items() if run is None]
+    for record in _record_others(facts, latest):
         known = former.get(record.pipeline)
         if known is not None and not record.is_newer(known):
             time = format_time(round(until))[11:19]
             yield f"{record.pipeline}, of which run {known.run} was read before; goes on at {time}"
 
 
-def record_inputs(given: Pass, status: PipelineStatus) -> tuple[InputRecord, ...]:
+def record_inputs(facts: Pass, status: PipelineStatus) -> tuple[InputRecord, ...]:
     """Record what an attempt reads that is made now: what its run began with, and what is new."""
-    names = sorted(given.spec.predecessors)
-    kept = _find_kept(given, status)
-    known = {record.pipeline: record for record in _record_others(given, names)} | kept
+    names = sorted(facts.spec.predecessors)
+    kept = _find_kept(facts, status)
+    known = {record.pipeline: record for record in _record_others(facts, names)} | kept
     return tuple(known[name] for name in names if name in known)
 
 
-def _find_kept(given: Pass, status: PipelineStatus) -> dict[str, InputRecord]:
+def _find_kept(facts: Pass, status: PipelineStatus) -> dict[str, InputRecord]:
     """Return what the current run began with; nothing where its first launch is still to come."""
-    newest = given.newest
+    newest = facts.newest
     if newest is None or newest.spec.run != status.run or _is_first_due(status):
         return {}
     if newest.spec.trigger is Trigger.RUN and not newest.status.is_frozen:
@@ -117,18 +117,18 @@ def _find_kept(given: Pass, status: PipelineStatus) -> dict[str, InputRecord]:
     return {record.pipeline: record for record in status.inputs}
 
 
-def _record_others(given: Pass, names: Iterable[str]) -> list[InputRecord]:
-    seen = map((given.view.others or {}).get, names)
-    return [record_input(other, given.view.defaults) for other in seen if other is not None]
+def _record_others(facts: Pass, names: Iterable[str]) -> list[InputRecord]:
+    seen = map((facts.view.others or {}).get, names)
+    return [record_input(other, facts.view.defaults) for other in seen if other is not None]
 
 
-def find_absent_inputs(given: Pass) -> Block | None:
+def find_absent_inputs(facts: Pass) -> Block | None:
     """Find what is read of other pipelines and can't be reached from pods of this one."""
-    others = given.view.others
+    others = facts.view.others
     if others is None:
         return None
-    kept = _find_kept(given, given.view.pipeline.status)
-    for _, reference in given.spec.references:
+    kept = _find_kept(facts, facts.view.pipeline.status)
+    for _, reference in facts.spec.references:
         name = reference.pipeline
         if name in kept and (kept[name].output or reference.artifact):
             continue
@@ -136,34 +136,34 @@ def find_absent_inputs(given: Pass) -> Block | None:
         if other is None or other.spec is None:
             wait = "is invalid" if other is not None else "does not exist"
             return Block(Reason.WAITS_FOR_PIPELINES, f"{name}, which {wait}")
-        if not (reference.artifact or record_input(other, given.view.defaults).output):
+        if not (reference.artifact or record_input(other, facts.view.defaults).output):
             detail = f"{name} writes to the folder {other.spec.output_location} of its own pods"
             return Block(Reason.INPUT_NOT_SHARED, detail)
     return None
 
 
-def list_inputs(given: Pass, attempt: AttemptSpec) -> dict[Reference, Input]:
+def list_inputs(facts: Pass, attempt: AttemptSpec) -> dict[Reference, Input]:
     """Return what each reference stands for in pods of an attempt."""
     known = {record.pipeline: record for record in attempt.inputs}
     # An attempt of an operator before this one does not say.
-    absent = [each.pipeline for _, each in given.spec.references if each.pipeline not in known]
-    known |= {record.pipeline: record for record in _record_others(given, absent)}
-    namespace = given.view.pipeline.meta.namespace
+    absent = [each.pipeline for _, each in facts.spec.references if each.pipeline not in known]
+    known |= {record.pipeline: record for record in _record_others(facts, absent)}
+    namespace = facts.view.pipeline.meta.namespace
     return {
         reference: locate_input(reference, known[reference.pipeline], namespace)
-        for _, reference in given.spec.references
+        for _, reference in facts.spec.references
         if reference.pipeline in known
     }
 
 
-def _describe_wait(given: Pass, name: str, run: str | None, other: PipelineView | None) -> str:
+def _describe_wait(facts: Pass, name: str, run: str | None, other: PipelineView | None) -> str:
     """Describe what is still to come of a pipeline; empty where nothing is."""
     if other is None:
         return f"{name}, which does not exist"
     if other.meta.is_deleting:
         return f"{name}, which is being deleted"
     if run is None:
-        wait = _find_next_run(given, other) or _find_end(other)
+        wait = _find_next_run(facts, other) or _find_end(other)
     elif other.status.run == run:
         wait = _find_end(other)
     else:
@@ -171,7 +171,7 @@ def _describe_wait(given: Pass, name: str, run: str | None, other: PipelineView 
     return f"{name}, {wait}" if wait else ""
 
 
-def _find_next_run(given: Pass, other: PipelineView) -> str:
+def _find_next_run(facts: Pass, other: PipelineView) -> str:
     """Describe the run that is about to take the place of the latest one; empty: none is."""
     status = other.status
     # An edit that nobody has looked at yet may begin another run.
@@ -183,7 +183,7 @@ def _find_next_run(given: Pass, other: PipelineView) -> str:
         return "of which an attempt is asked for"
     due = status.schedule.next_time if status.schedule else None
     # Both can be due at the same moment, and this one be looked at first.
-    return "whose next run is due" if due is not None and due <= given.now else ""
+    return "whose next run is due" if due is not None and due <= facts.now else ""
 
 
 def _find_past(run: str, status: PipelineStatus) -> str:

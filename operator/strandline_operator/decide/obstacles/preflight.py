@@ -67,11 +67,11 @@ def needs_preflight(
     return is_due and is_free and may_launch(pipeline, current)
 
 
-def check(given: Pass, status: PipelineStatus, order: PreflightOrder, due: float) -> PreflightStep:
+def check(facts: Pass, status: PipelineStatus, order: PreflightOrder, due: float) -> PreflightStep:
     """Return how the check stands of an attempt that is due, and what to do about it.
 
     Args:
-        given: the pass.
+        facts: the pass.
         status: the pipeline's, as it stands.
         order: what is to be checked.
         due: when the attempt is, which tells this check from an earlier one of the same.
@@ -79,26 +79,26 @@ def check(given: Pass, status: PipelineStatus, order: PreflightOrder, due: float
     known = status.preflight
     if known is not None and known.key == order.key and _is_lasting(known, status, due):
         return PreflightStep(known)
-    token, job = f"{order.key}-{round(due * 1000)}", given.view.preflight
+    token, job = f"{order.key}-{round(due * 1000)}", facts.view.preflight
     begun = known.time if known is not None and known.key == token else None
-    found = find_first(_FINDERS, _Check(given, order, token, job, begun))
+    found = find_first(_FINDERS, _Check(facts, order, token, job, begun))
     if found is not None:
-        return PreflightStep(_record(given, order.key, found), _remove(job, given))
+        return PreflightStep(_record(facts, order.key, found), _remove(job, facts))
     # Its beginning is durable, so whatever becomes of Jobs it has an end.
-    pending = _record(given, token, PreflightFinding(PreflightVerdict.PENDING), begun)
+    pending = _record(facts, token, PreflightFinding(PreflightVerdict.PENDING), begun)
     if job is None:
-        longest = given.limits.preflight_longest
-        manifest = render_preflight(given.view.pipeline, order, token, longest)
+        longest = facts.limits.preflight_longest
+        manifest = render_preflight(facts.view.pipeline, order, token, longest)
         # One that runs before its policy stands could send away what it has.
         policy = order.network
         before = () if policy is None else (Create(Resource.NETWORK_POLICY, policy),)
         return PreflightStep(pending, (*before, Create(Resource.JOB, manifest)))
     # One of an earlier spec has its name.
-    return PreflightStep(pending, () if _is_of(job, token) else _remove(job, given))
+    return PreflightStep(pending, () if _is_of(job, token) else _remove(job, facts))
 
 
 class _Check(NamedTuple):
-    given: Pass
+    facts: Pass
     order: PreflightOrder
     token: str
     job: PreflightJob | None
@@ -122,15 +122,15 @@ def _is_lasting(known: Preflight, status: PipelineStatus, due: float) -> bool:
     return is_of_this or status.retry_trigger in {Trigger.RETRY, Trigger.RESUME}
 
 
-def _record(given: Pass, key: str, found: PreflightFinding, time: float | None = None) -> Preflight:
-    job = given.view.preflight
+def _record(facts: Pass, key: str, found: PreflightFinding, time: float | None = None) -> Preflight:
+    job = facts.view.preflight
     return Preflight(
         key=key,
         verdict=found.verdict,
         message=found.message,
         image=job.image if job and found.verdict is not PreflightVerdict.PENDING else "",
-        generation=given.view.pipeline.meta.generation,
-        time=given.now if time is None else time,
+        generation=facts.view.pipeline.meta.generation,
+        time=facts.now if time is None else time,
     )
 
 
@@ -138,9 +138,9 @@ def _is_of(job: PreflightJob, token: str) -> bool:
     return job.meta.labels.get(PREFLIGHT_LABEL) == token
 
 
-def _remove(job: PreflightJob | None, given: Pass) -> tuple[Action, ...]:
+def _remove(job: PreflightJob | None, facts: Pass) -> tuple[Action, ...]:
     """Delete the Job, if it is one of ours."""
-    is_ours = job is not None and job.meta.owner == given.view.pipeline.meta.uid
+    is_ours = job is not None and job.meta.owner == facts.view.pipeline.meta.uid
     if job is None or not is_ours or job.meta.is_deleting:
         return ()
     return (Delete(Resource.JOB, job.meta.name, job.meta.uid),)
@@ -156,7 +156,7 @@ def _find_refusal(seen: _Check) -> PreflightFinding | None:
     if seen.job is not None and seen.job.unread:
         return PreflightFinding(PreflightVerdict.UNKNOWN, seen.job.unread)
     kinds = {Resource.JOB} | ({Resource.NETWORK_POLICY} if seen.order.network else set())
-    refused = (each for each in seen.given.view.refusals if each.what in kinds)
+    refused = (each for each in seen.facts.view.refusals if each.what in kinds)
     refusal = next(refused, None)
     return (
         None
@@ -166,9 +166,9 @@ def _find_refusal(seen: _Check) -> PreflightFinding | None:
 
 
 def _find_taken_name(seen: _Check) -> PreflightFinding | None:
-    if seen.job is None or seen.job.meta.owner == seen.given.view.pipeline.meta.uid:
+    if seen.job is None or seen.job.meta.owner == seen.facts.view.pipeline.meta.uid:
         return None
-    name = name_preflight(seen.given.view.pipeline.meta.name)
+    name = name_preflight(seen.facts.view.pipeline.meta.name)
     return PreflightFinding(PreflightVerdict.UNKNOWN, f"Job {name} belongs to something else")
 
 
@@ -220,8 +220,8 @@ def _find_unpulled(seen: _Check) -> PreflightFinding | None:
 
 def _find_late(seen: _Check) -> PreflightFinding | None:
     """Find that nobody waits any longer, for the check or for an earlier one to be gone."""
-    longest = seen.given.limits.preflight_longest
-    if seen.begun is None or seen.given.now <= seen.begun + longest:
+    longest = seen.facts.limits.preflight_longest
+    if seen.begun is None or seen.facts.now <= seen.begun + longest:
         return None
     return PreflightFinding(
         PreflightVerdict.UNKNOWN, f"no answer within {longest:g} s: {_explain(seen.job)}"

@@ -39,8 +39,8 @@ class ClaimVerdict(NamedTuple):
 
 def examine_claim(view: View, spec: PipelineSpec) -> ClaimVerdict:
     """Return what the pipeline's claim says."""
-    given = spec.storage.ledger.claim_name
-    name = given or name_claim(view.pipeline.meta.name)
+    facts = spec.storage.ledger.claim_name
+    name = facts or name_claim(view.pipeline.meta.name)
     unread = next((refusal for refusal in view.unread if refusal.what == Resource.CLAIM), None)
     # What could not be read does not count as missing: it would be made a second time.
     if unread is not None:
@@ -55,7 +55,7 @@ def examine_claim(view: View, spec: PipelineSpec) -> ClaimVerdict:
         )
     claim = view.claim
     if claim is None:
-        return _find_missing(view, name, is_given=given is not None)
+        return _find_missing(view, name, is_given=facts is not None)
     is_unusable = view.pipeline.status.retry_cause is Cause.VOLUME_UNUSABLE
     found = judge_claim(claim, name)
     # A retry may succeed where somebody has made room, so it is told and hinders nothing.
