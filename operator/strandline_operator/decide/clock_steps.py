@@ -13,7 +13,7 @@ from strandline_api.status.enums import Trigger
 from strandline_api.status.pipeline_status import PipelineStatus
 from strandline_api.status.records import Record
 
-Kept = TypeVar("Kept", bound=Record)
+AnyRecord = TypeVar("AnyRecord", bound=Record)
 # Clocks that are kept together differ by less, as those of two operators one after the other.
 LEAST_STEP = 60.0
 
@@ -58,6 +58,6 @@ def is_ahead(time: float | None, now: float) -> bool:
     return time is not None and time - now > LEAST_STEP
 
 
-def _bound(record: Kept, names: tuple[str, ...], now: float) -> Kept:
+def _bound(record: AnyRecord, names: tuple[str, ...], now: float) -> AnyRecord:
     late = {name: now for name in names if is_ahead(getattr(record, name), now)}
     return record.model_copy(update=late) if late else record

@@ -59,8 +59,8 @@ from strandline_operator.model.view import View
 from strandline_operator.render.defaults import fill_in
 
 
-def _settle_clock(given: Pass, standing: PassState) -> Verdict:
-    return Verdict(settle_pipeline(standing.status, given.now))
+def _settle_clock(facts: Pass, standing: PassState) -> Verdict:
+    return Verdict(settle_pipeline(standing.status, facts.now))
 
 
 # Too little could be read to know what runs: nothing is decided.
@@ -123,16 +123,16 @@ def decide(view: View, now: float, limits: Limits, drawn: float) -> PassPlan:
         now: seconds since the epoch.
         drawn: a random number from [0, 1), for random jitter.
     """
-    given = Pass(view, _read_spec(view), limits, round(now, 3), drawn)
-    plan = fold(given, _choose(given))
-    return replace(plan, ends=list_ends(view, plan, given.now))
+    facts = Pass(view, _read_spec(view), limits, round(now, 3), drawn)
+    plan = fold(facts, _choose(facts))
+    return replace(plan, ends=list_ends(view, plan, facts.now))
 
 
-def _choose(given: Pass) -> tuple[Decider, ...]:
+def _choose(facts: Pass) -> tuple[Decider, ...]:
     """Choose the law that applies."""
-    pipeline = given.view.pipeline
+    pipeline = facts.view.pipeline
     # Before anything else: what can't be read would count as gone, even at a deletion.
-    if find_unread(given.view) is not None:
+    if find_unread(facts.view) is not None:
         return _UNREAD
     if pipeline.meta.is_deleting:
         return _DELETION

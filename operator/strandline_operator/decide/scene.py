@@ -31,11 +31,11 @@ _LOSSES = {
     NodeState.SILENT: Disruption.NODE_DIED,
 }
 _WITHHELD = frozenset({NodeState.SILENT, NodeState.UNREAD})
-Seen = TypeVar("Seen")
-Found = TypeVar("Found")
+Entry = TypeVar("Entry")
+Result = TypeVar("Result")
 
 
-def find_first(finders: Iterable[Callable[[Seen], Found | None]], seen: Seen) -> Found | None:
+def find_first(finders: Iterable[Callable[[Entry], Result | None]], seen: Entry) -> Result | None:
     """Ask one finder after another; the first that finds something wins, and no other is asked."""
     return next((found for find in finders if (found := find(seen)) is not None), None)
 
@@ -162,19 +162,19 @@ class Scene:
     sizes: tuple[NodeSize, ...] | None = None
 
     @classmethod
-    def of(cls, given: Pass, attempt: AttemptObject) -> Scene:
+    def of(cls, facts: Pass, attempt: AttemptObject) -> Scene:
         """Pick one attempt's objects out of all that a pass has read."""
-        view, number = given.view, attempt.spec.number
+        view, number = facts.view, attempt.spec.number
         name = name_rayjob(view.pipeline.meta.name, number)
         rayjob = next((job for job in view.rayjobs if job.meta.name == name), None)
         living, gone = part_pods(view)
         driver = view.driver if view.driver and view.driver.attempt == attempt.meta.name else None
         return cls(
             attempt=attempt,
-            status=settle_attempt(attempt.status, given.now),
-            spec=given.spec,
-            limits=given.limits,
-            now=given.now,
+            status=settle_attempt(attempt.status, facts.now),
+            spec=facts.spec,
+            limits=facts.limits,
+            now=facts.now,
             rayjob=rayjob,
             rayjob_name=name,
             clusters=tuple(

@@ -114,12 +114,12 @@ class PassState:
 Decider = Callable[[Pass, PassState], Verdict]
 
 
-def fold(given: Pass, deciders: Iterable[Decider]) -> PassPlan:
+def fold(facts: Pass, deciders: Iterable[Decider]) -> PassPlan:
     """Ask the deciders in their order, each with what those before it said, and make the plan."""
     decided = Verdict()
     for decider in deciders:
-        decided = decided.then(decider(given, PassState(given.view, decided)))
-    return _make_plan(given, decided)
+        decided = decided.then(decider(facts, PassState(facts.view, decided)))
+    return _make_plan(facts, decided)
 
 
 def add_event(reason: EventReason, message: str, attempt: str | None = None) -> EventDraft:
@@ -132,13 +132,13 @@ def warn(reason: EventReason, message: str) -> EventDraft:
     return EventDraft(reason.value, message, is_warning=True)
 
 
-def _make_plan(given: Pass, decided: Verdict) -> PassPlan:
+def _make_plan(facts: Pass, decided: Verdict) -> PassPlan:
     """Return the plan; statuses that have not changed are not in it."""
-    pipeline = _find_pipeline_change(given, decided)
-    attempts = _find_attempt_changes(given, decided)
-    pause = max(given.limits.resync, _REST_SECONDS if decided.is_at_rest else 0.0)
+    pipeline = _find_pipeline_change(facts, decided)
+    attempts = _find_attempt_changes(facts, decided)
+    pause = max(facts.limits.resync, _REST_SECONDS if decided.is_at_rest else 0.0)
     # The past is not waited for.
-    wakes = [time for time in decided.wakes if time is not None and time > given.now]
+    wakes = [time for time in decided.wakes if time is not None and time > facts.now]
     return PassPlan(
         pipeline=pipeline,
         attempts=attempts,
@@ -147,7 +147,7 @@ def _make_plan(given: Pass, decided: Verdict) -> PassPlan:
         counts=decided.counts,
         audit=decided.audit,
         departures=decided.departures,
-        wake_at=min([*wakes, given.now + pause]),
+        wake_at=min([*wakes, facts.now + pause]),
         is_at_rest=decided.is_at_rest and pipeline is None and not attempts,
     )
 
@@ -160,8 +160,8 @@ def _rank(action: Action) -> tuple[bool, bool]:
     return action != SetFinalizer(is_set=True), isinstance(action, Grow)
 
 
-def _find_pipeline_change(given: Pass, decided: Verdict) -> PipelineStatus | None:
-    known, interval = given.view.pipeline, given.limits.status_interval
+def _find_pipeline_change(facts: Pass, decided: Verdict) -> PipelineStatus | None:
+    known, interval = facts.view.pipeline, facts.limits.status_interval
     status = known.status if decided.status is None else decided.status
     # One without a status was never seen, even where nothing is to be said of it.
     if not known.has_status or _is_worth_writing(known.status, status, interval):
@@ -169,9 +169,9 @@ def _find_pipeline_change(given: Pass, decided: Verdict) -> PipelineStatus | Non
     return None
 
 
-def _find_attempt_changes(given: Pass, decided: Verdict) -> dict[str, AttemptStatus]:
-    known = {attempt.meta.name: attempt.status for attempt in given.view.attempts}
-    interval = given.limits.status_interval
+def _find_attempt_changes(facts: Pass, decided: Verdict) -> dict[str, AttemptStatus]:
+    known = {attempt.meta.name: attempt.status for attempt in facts.view.attempts}
+    interval = facts.limits.status_interval
     return {
         name: status
         for name, status in decided.attempts.items()

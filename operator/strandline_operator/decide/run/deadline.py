@@ -18,19 +18,19 @@ from strandline_operator.decide.scene import Pass, Scene
 from strandline_operator.decide.verdict import PassState, Verdict, warn
 
 
-def keep_time(given: Pass, standing: PassState) -> Verdict:
+def keep_time(facts: Pass, standing: PassState) -> Verdict:
     """Note whether the run stands still."""
-    status, scene = standing.status, given.scene
+    status, scene = standing.status, facts.scene
     # A run that is over has no time to count, and its status would change without end.
     if scene is None and status.next_attempt_time is None:
         return Verdict()
     is_queued = scene is not None and scene.is_queued
-    is_waiting = scene is None and find_predecessors(given) is not None
-    is_paused = given.spec.suspend or is_queued or is_waiting or _is_dry(scene)
+    is_waiting = scene is None and find_predecessors(facts) is not None
+    is_paused = facts.spec.suspend or is_queued or is_waiting or _is_dry(scene)
     # The clock begins with the first pause: most runs have none, and need no field for it.
     if status.run_clock is None and not is_paused:
         return Verdict()
-    clock = (status.run_clock or RunClock()).tick(given.now, is_paused=is_paused)
+    clock = (status.run_clock or RunClock()).tick(facts.now, is_paused=is_paused)
     return Verdict(status.model_copy(update={"run_clock": clock}))
 
 
@@ -41,17 +41,17 @@ def _is_dry(scene: Scene | None) -> bool:
     return bool(scene.status.no_room_since) and scene.status.running_time is None
 
 
-def find_run_end(given: Pass, status: PipelineStatus) -> float | None:
+def find_run_end(facts: Pass, status: PipelineStatus) -> float | None:
     """Return when the run must be over, in seconds since the epoch.
 
     None: never, as far as we know.
     """
-    longest, begun = given.spec.deadlines.run_seconds, status.run_start_time
+    longest, begun = facts.spec.deadlines.run_seconds, status.run_start_time
     # A status that was lost has no beginning, and nobody knows how long the run took.
     if longest is None or begun is None:
         return None
     clock = status.run_clock
-    return begun + longest + (clock.count_paused(given.now) if clock else 0.0)
+    return begun + longest + (clock.count_paused(facts.now) if clock else 0.0)
 
 
 def describe_run_deadline(spec: PipelineSpec) -> str:
@@ -59,15 +59,15 @@ def describe_run_deadline(spec: PipelineSpec) -> str:
     return f"the run took longer than deadlines.run allows: {spec.deadlines.run_seconds:g} s"
 
 
-def expire(given: Pass, standing: PassState) -> Verdict:
+def expire(facts: Pass, standing: PassState) -> Verdict:
     """End a run whose time is over while it waits, so that nothing is waited for without end."""
     status = standing.status
-    ends_at = find_run_end(given, status)
+    ends_at = find_run_end(facts, status)
     # A suspended run has its time stopped: it must not end while somebody holds it.
-    if status.next_attempt_time is None or given.spec.suspend or ends_at is None:
+    if status.next_attempt_time is None or facts.spec.suspend or ends_at is None:
         return Verdict()
-    if given.now <= ends_at:
+    if facts.now <= ends_at:
         return Verdict(wakes=(ends_at,))
-    message = describe_run_deadline(given.spec)
+    message = describe_run_deadline(facts.spec)
     over = withdraw_attempt(status, Cause.DEADLINE_EXCEEDED, message)
     return Verdict(over, events=(warn(EventReason.RUN_FAILED, message),))

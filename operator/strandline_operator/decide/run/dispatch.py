@@ -69,16 +69,16 @@ _UNWATCHED = frozenset({Reason.NAMESAKE_RUNS, Reason.DEFAULTS_UNUSABLE})
 _NEXT_LOOK = 0.1
 
 
-def make_claim(given: Pass, standing: PassState) -> Verdict:
+def make_claim(facts: Pass, standing: PassState) -> Verdict:
     """Make the ledger's claim where there is none, and make it larger where that is asked for."""
     del standing
-    action = examine_storage(given).action
+    action = examine_storage(facts).action
     return Verdict() if action is None else Verdict(actions=(action,))
 
 
-def note_dispatched(given: Pass, standing: PassState) -> Verdict:
+def note_dispatched(facts: Pass, standing: PassState) -> Verdict:
     """Note that the attempt that was due exists: it is due no more."""
-    status, newest = standing.status, given.newest
+    status, newest = standing.status, facts.newest
     # One that is counted is over: what is due by now is its successor.
     if newest is None or newest.spec.number <= standing.through:
         return Verdict()
@@ -86,62 +86,62 @@ def note_dispatched(given: Pass, standing: PassState) -> Verdict:
     # An earlier pass has told of it, and it is told once.
     if status.attempt == newest.spec.number:
         return Verdict(status.model_copy(update=done))
-    made = newest.meta.created or given.now
+    made = newest.meta.created or facts.now
     noted = {**done, "attempt": newest.spec.number, "last_attempt_time": made}
     due = status.next_attempt_time
-    late = () if due is None else (Count("attempt_delay_seconds", "", max(0.0, given.now - due)),)
+    late = () if due is None else (Count("attempt_delay_seconds", "", max(0.0, facts.now - due)),)
     reported = add_event(EventReason.ATTEMPT_STARTED, _describe(newest.spec), newest.meta.name)
     return Verdict(status.model_copy(update=noted), events=(reported,), counts=late)
 
 
-def dispatch(given: Pass, standing: PassState) -> Verdict:
+def dispatch(facts: Pass, standing: PassState) -> Verdict:
     """Make the attempt that is due, if nothing hinders that."""
-    if standing.active is not None or given.spec.suspend:
+    if standing.active is not None or facts.spec.suspend:
         return Verdict()
-    due, hindrance = standing.status.next_attempt_time, find_first(_BEFORE_ATTEMPT, given)
+    due, hindrance = standing.status.next_attempt_time, find_first(_BEFORE_ATTEMPT, facts)
     if hindrance is not None:
         is_unwatched = hindrance.reason in _UNWATCHED and due is not None
-        wake = given.now + given.limits.pull_interval if is_unwatched else None
-        return Verdict(block=hindrance, wakes=(wake, find_commit_end(given)))
+        wake = facts.now + facts.limits.pull_interval if is_unwatched else None
+        return Verdict(block=hindrance, wakes=(wake, find_commit_end(facts)))
     # Without our finalizer the pipeline could be gone before what is made for it.
-    if due is None or FINALIZER not in given.view.pipeline.meta.finalizers:
+    if due is None or FINALIZER not in facts.view.pipeline.meta.finalizers:
         return Verdict()
-    wait = _find_wait(given, standing.status, due)
-    return _check_first(given, standing.status, due) if wait is None else wait
+    wait = _find_wait(facts, standing.status, due)
+    return _check_first(facts, standing.status, due) if wait is None else wait
 
 
-def _find_wait(given: Pass, status: PipelineStatus, due: float) -> Verdict | None:
+def _find_wait(facts: Pass, status: PipelineStatus, due: float) -> Verdict | None:
     """Return when to look again where an attempt that is due is not made now."""
     is_first = status.retry_trigger is Trigger.RUN
-    if is_first and given.spec.predecessors and given.view.others is None:
-        return Verdict(wakes=(given.now + _NEXT_LOOK,))
+    if is_first and facts.spec.predecessors and facts.view.others is None:
+        return Verdict(wakes=(facts.now + _NEXT_LOOK,))
     # A wait is a time in the status and no sleep: it outlives the operator.
-    if due > given.now:
+    if due > facts.now:
         return Verdict(wakes=(due,))
     # Many runs that end at once would come back at once, and end again.
-    return None if given.view.turn.is_open else Verdict(wakes=(_find_turn(given),))
+    return None if facts.view.turn.is_open else Verdict(wakes=(_find_turn(facts),))
 
 
-def _check_first(given: Pass, status: PipelineStatus, due: float) -> Verdict:
+def _check_first(facts: Pass, status: PipelineStatus, due: float) -> Verdict:
     """Make the attempt once its stages and parameters are known to fit, or can't be known."""
-    if not is_checked(given.spec, by_default=given.limits.preflight):
-        return _make_attempt(given, status, due)
-    planned = _foresee_attempt(given, status)
-    step = check(given, status, order_preflight(_make_order(given, planned)), due)
+    if not is_checked(facts.spec, by_default=facts.limits.preflight):
+        return _make_attempt(facts, status, due)
+    planned = _foresee_attempt(facts, status)
+    step = check(facts, status, order_preflight(_make_order(facts, planned)), due)
     noted = status.model_copy(update={"preflight": step.record})
     checked = Verdict(noted, block=step.block, actions=step.actions)
     if step.block is not None:
-        return checked.then(Verdict(wakes=(given.now + given.limits.settle,)))
+        return checked.then(Verdict(wakes=(facts.now + facts.limits.settle,)))
     if step.record.verdict is not PreflightVerdict.FAILED:
-        return checked.then(_make_attempt(given, noted, due))
+        return checked.then(_make_attempt(facts, noted, due))
     message = step.record.message
     over = withdraw_attempt(noted, Cause.INVALID_SPEC, message)
     return checked.then(Verdict(over, events=(warn(EventReason.RUN_FAILED, message),)))
 
 
-def _foresee_attempt(given: Pass, status: PipelineStatus) -> AttemptObject:
+def _foresee_attempt(facts: Pass, status: PipelineStatus) -> AttemptObject:
     """Return the attempt that is due, of which there is no object yet."""
-    spec, meta = _plan_attempt(given, status), given.view.pipeline.meta
+    spec, meta = _plan_attempt(facts, status), facts.view.pipeline.meta
     name = name_attempt(meta.name, spec.number)
     return AttemptObject(Meta(name, meta.namespace, ""), spec, AttemptStatus())
 
@@ -157,49 +157,49 @@ def withdraw_attempt(status: PipelineStatus, cause: Cause, message: str) -> Pipe
     return status.model_copy(update=over)
 
 
-def _make_attempt(given: Pass, status: PipelineStatus, due: float) -> Verdict:
-    pipeline = given.view.pipeline
-    spec = _plan_attempt(given, status)
+def _make_attempt(facts: Pass, status: PipelineStatus, due: float) -> Verdict:
+    pipeline = facts.view.pipeline
+    spec = _plan_attempt(facts, status)
     attempt = name_attempt(pipeline.meta.name, spec.number)
-    audit = f"dispatch {attempt}: {_describe(spec)}, due {given.now - due:.1f} s ago"
+    audit = f"dispatch {attempt}: {_describe(spec)}, due {facts.now - due:.1f} s ago"
     create = Create(Resource.ATTEMPT, render_attempt(pipeline, spec))
     # Before it is made: the retries of a run are to read what its first attempt has read.
     kept = status.model_copy(update={"inputs": spec.inputs})
     return Verdict(kept, actions=(create,), audit=(audit,))
 
 
-def launch(given: Pass, scene: Scene) -> Verdict:
+def launch(facts: Pass, scene: Scene) -> Verdict:
     """Make an attempt's RayJob, or tell what stands in its way."""
-    block = find_first(_BEFORE_LAUNCH, given)
+    block = find_first(_BEFORE_LAUNCH, facts)
     # What was refused or is in the way mostly stays so for a while.
-    is_long = given.view.refusals or given.view.namesakes
-    pause = given.limits.pull_interval if is_long else given.limits.settle
+    is_long = facts.view.refusals or facts.view.namesakes
+    pause = facts.limits.pull_interval if is_long else facts.limits.settle
     if block is not None:
-        return Verdict(block=block, wakes=(given.now + pause,))
+        return Verdict(block=block, wakes=(facts.now + pause,))
     try:
-        attempt, manifests = _settle_config(given, scene.attempt)
+        attempt, manifests = _settle_config(facts, scene.attempt)
     except (TypeError, ValueError, LookupError, AttributeError) as error:
         # What is laid over our pods may be of a kind that nobody foresaw: that is its own matter.
         block = Block(Reason.OBJECT_REFUSED, f"the pods can't be rendered: {error!r}")
-        return Verdict(block=block, wakes=(given.now + given.limits.pull_interval,))
+        return Verdict(block=block, wakes=(facts.now + facts.limits.pull_interval,))
     is_noted = attempt.status == scene.attempt.status
     attempts = {} if is_noted else {attempt.meta.name: attempt.status}
     actions = _list_objects(manifests)
-    return Verdict(attempts=attempts, actions=actions, wakes=(given.now + pause,))
+    return Verdict(attempts=attempts, actions=actions, wakes=(facts.now + pause,))
 
 
-def _settle_config(given: Pass, attempt: AttemptObject) -> tuple[AttemptObject, list[_Rendered]]:
+def _settle_config(facts: Pass, attempt: AttemptObject) -> tuple[AttemptObject, list[_Rendered]]:
     """Return the attempt with its ConfigMap noted, and all that it is made of.
 
     After an edit, such as one that mends a RayJob which was refused, it is another ConfigMap: what
     is made can't be changed, and the driver must not read what the spec was before.
     """
-    manifests = list_manifests(given, attempt)
+    manifests = list_manifests(facts, attempt)
     made, known = _read_config(manifests), attempt.status.config
     if known is not None and known != made:
         name = f"{attempt.meta.name[:_LONGEST_CONFIG]}-{made.digest[:8]}"
         attempt = _note_config(attempt, ConfigRecord(name=name))
-        manifests = list_manifests(given, attempt)
+        manifests = list_manifests(facts, attempt)
         made = _read_config(manifests)
     return _note_config(attempt, made), manifests
 
@@ -220,20 +220,20 @@ def is_launchable(scene: Scene) -> bool:
     return scene.rayjob is None and status.ray_job is None and status.end_time is None
 
 
-def _find_missing_kuberay(given: Pass) -> Block | None:
-    return None if given.view.has_kuberay else _describe_remains(given, Reason.KUBERAY_MISSING)
+def _find_missing_kuberay(facts: Pass) -> Block | None:
+    return None if facts.view.has_kuberay else _describe_remains(facts, Reason.KUBERAY_MISSING)
 
 
-def _find_remains(given: Pass) -> Block | None:
+def _find_remains(facts: Pass) -> Block | None:
     """Return what could still run of another attempt, or of this one: two must never have pods."""
-    scene = given.scene
+    scene = facts.scene
     if scene is None or not (scene.others or scene.pods or scene.clusters):
         return None
-    return _describe_remains(given, Reason.TEARING_DOWN)
+    return _describe_remains(facts, Reason.TEARING_DOWN)
 
 
-def _describe_remains(given: Pass, reason: Reason) -> Block | None:
-    scene = given.scene
+def _describe_remains(facts: Pass, reason: Reason) -> Block | None:
+    scene = facts.scene
     if scene is None:
         return None
     detail = f"still there: {', '.join(scene.others[:3])}" if scene.others else ""
@@ -269,9 +269,9 @@ def _list_objects(manifests: Iterable[_Rendered]) -> tuple[Action, ...]:
     )
 
 
-def list_manifests(given: Pass, attempt: AttemptObject) -> list[_Rendered]:
+def list_manifests(facts: Pass, attempt: AttemptObject) -> list[_Rendered]:
     """Return what an attempt is made of, with its kinds, in the order in which it is made."""
-    order = _make_order(given, attempt)
+    order = _make_order(facts, attempt)
     rendered = (
         (Resource.CONFIG_MAP, render_config(order)),
         (Resource.CONFIG_MAP, render_code_map(order)),
@@ -283,9 +283,9 @@ def list_manifests(given: Pass, attempt: AttemptObject) -> list[_Rendered]:
     return [(kind, manifest) for kind, manifest in rendered if manifest is not None]
 
 
-def _make_order(given: Pass, attempt: AttemptObject) -> Order:
+def _make_order(facts: Pass, attempt: AttemptObject) -> Order:
     """Return all that the manifests of an attempt are rendered from."""
-    pipeline, spec = given.view.pipeline, given.spec
+    pipeline, spec = facts.view.pipeline, facts.spec
     return Order(
         name=attempt.meta.name,
         rayjob=name_rayjob(pipeline.meta.name, attempt.spec.number),
@@ -297,16 +297,16 @@ def _make_order(given: Pass, attempt: AttemptObject) -> Order:
         spec=spec,
         manifest=pipeline.manifest,
         claim=spec.storage.ledger.claim_name or name_claim(pipeline.meta.name),
-        limits=given.limits,
+        limits=facts.limits,
         memory=attempt.spec.memory_bytes,
         after=_find_former_cause(attempt),
         repairs=attempt.spec.trigger is Trigger.REPAIR,
-        code=given.view.code if spec.code.config_map else None,
-        inputs=list_inputs(given, attempt.spec),
+        code=facts.view.code if spec.code.config_map else None,
+        inputs=list_inputs(facts, attempt.spec),
         run=attempt.spec.run,
         on_demand=frozenset(attempt.spec.on_demand),
         config=attempt.status.config.name if attempt.status.config else "",
-        cpu_rules=given.view.cpu_rules,
+        cpu_rules=facts.view.cpu_rules,
     )
 
 
@@ -323,17 +323,17 @@ def _find_former_cause(attempt: AttemptObject) -> str:
 _UNSPOKEN = frozenset({Cause.LEDGER_IN_USE, Cause.TIMEOUT, Cause.RAY_NOT_STARTED})
 
 
-def _find_turn(given: Pass) -> float | None:
+def _find_turn(facts: Pass) -> float | None:
     """Return when to ask again, each waiting pipeline at a moment of its own.
 
     None: at the next look.
     """
-    turn = given.view.turn
+    turn = facts.view.turn
     if turn.opens_at is None:
         return None
-    digest = hashlib.blake2b(given.view.pipeline.meta.uid.encode(), digest_size=4).digest()
+    digest = hashlib.blake2b(facts.view.pipeline.meta.uid.encode(), digest_size=4).digest()
     share = int.from_bytes(digest, "big") / 2**32
-    return max(turn.opens_at, given.now) + share * turn.spread
+    return max(turn.opens_at, facts.now) + share * turn.spread
 
 
 def _describe(spec: AttemptSpec) -> str:
@@ -341,8 +341,8 @@ def _describe(spec: AttemptSpec) -> str:
     return f"attempt {spec.number} of run {spec.run}, {spec.trigger.value}{after}"
 
 
-def _plan_attempt(given: Pass, status: PipelineStatus) -> AttemptSpec:
-    meta = given.view.pipeline.meta
+def _plan_attempt(facts: Pass, status: PipelineStatus) -> AttemptSpec:
+    meta = facts.view.pipeline.meta
     through = status.retries.through if status.retries else 0
     return AttemptSpec(
         pipeline=meta.name,
@@ -354,5 +354,5 @@ def _plan_attempt(given: Pass, status: PipelineStatus) -> AttemptSpec:
         retry_cause=status.retry_cause,
         memory=status.memory,
         on_demand=list_on_demand(status.spot),
-        inputs=record_inputs(given, status),
+        inputs=record_inputs(facts, status),
     )

@@ -21,14 +21,14 @@ from strandline_operator.decide.verdict import PassState
 BEFORE_START = 120.0
 
 
-def find_hold(given: Pass, standing: PassState) -> Callable[[AttemptStatus], float | None]:
+def find_hold(facts: Pass, standing: PassState) -> Callable[[AttemptStatus], float | None]:
     """Return what tells until when an attempt that ended so is held; None: it is not."""
-    longest = given.spec.hold_on_failure_seconds
+    longest = facts.spec.hold_on_failure_seconds
 
     def find(attempt: AttemptStatus) -> float | None:
         if longest is None or attempt.cause is None or attempt.end_time is None:
             return None
-        if _is_over(given, standing.status) or _is_followed(given, standing, attempt):
+        if _is_over(facts, standing.status) or _is_followed(facts, standing, attempt):
             return None
         starts_at = standing.status.schedule.next_time if standing.status.schedule else None
         ends_at = attempt.end_time + longest
@@ -37,16 +37,16 @@ def find_hold(given: Pass, standing: PassState) -> Callable[[AttemptStatus], flo
     return find
 
 
-def _is_over(given: Pass, status: PipelineStatus) -> bool:
+def _is_over(facts: Pass, status: PipelineStatus) -> bool:
     """Return whether somebody wants the pods to go, or something else to start."""
-    requests = find_requests(given, status)
+    requests = find_requests(facts, status)
     is_asked = bool(requests.cancel or requests.retry)
-    return is_asked or given.spec.suspend or status.answered_run != given.spec.run_id
+    return is_asked or facts.spec.suspend or status.answered_run != facts.spec.run_id
 
 
-def _is_followed(given: Pass, standing: PassState, attempt: AttemptStatus) -> bool:
+def _is_followed(facts: Pass, standing: PassState, attempt: AttemptStatus) -> bool:
     newest = standing.newest
     # One that is counted has had its say about what follows.
     if newest is None or newest.spec.number <= standing.through:
         return True
-    return not isinstance(foresee(given, standing.status, newest, attempt), GiveUp)
+    return not isinstance(foresee(facts, standing.status, newest, attempt), GiveUp)

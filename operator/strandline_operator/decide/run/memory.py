@@ -39,9 +39,9 @@ def needs_nodes(view: View) -> bool:
     return Cause.OOM_KILLED in seen
 
 
-def settle_memory(given: Pass, standing: PassState) -> Verdict:
+def settle_memory(facts: Pass, standing: PassState) -> Verdict:
     """Keep of what was raised what still holds: no edit has replaced it, no limit forbids it."""
-    status, spec = standing.status, given.spec
+    status, spec = standing.status, facts.spec
     # What is under way has its memory, and what is over needs none.
     if standing.active is not None or status.next_attempt_time is None:
         return Verdict()
@@ -50,7 +50,7 @@ def settle_memory(given: Pass, standing: PassState) -> Verdict:
     return Verdict(_keep(status, requested, held))
 
 
-def raise_memory(given: Pass, status: PipelineStatus, ended: AttemptStatus) -> tuple[Verdict, str]:
+def raise_memory(facts: Pass, status: PipelineStatus, ended: AttemptStatus) -> tuple[Verdict, str]:
     """After a kill for memory: more for the group that was killed, kept for all later attempts.
 
     Returns:
@@ -59,11 +59,11 @@ def raise_memory(given: Pass, status: PipelineStatus, ended: AttemptStatus) -> t
     # A worker that was killed and made good for needs no more than it had.
     if ended.cause is not Cause.OOM_KILLED:
         return Verdict(), ""
-    spec = given.spec
+    spec = facts.spec
     requested = _list_requests(spec)
     raised = _find_raised(status, requested)
     killed = _list_killed(ended, requested)
-    rooms = find_rooms(given.view.sizes or (), spec)
+    rooms = find_rooms(facts.view.sizes or (), spec)
     bounds = {name: room.memory for name, room in rooms.items()}
     before = hold_memory(spec.oom, requested, raised)
     after = grow_memory(spec.oom, requested, killed, raised=raised, bounds=bounds)

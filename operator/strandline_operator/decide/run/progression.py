@@ -19,14 +19,14 @@ from strandline_operator.decide.verdict import PassState, Verdict
 StopRequest = Callable[[Pass, PassState], Evidence | None]
 
 
-def end_others(given: Pass, standing: PassState) -> Verdict:
+def end_others(facts: Pass, standing: PassState) -> Verdict:
     """End older attempts: they can be open after a restore from a copy, and only one may run."""
     del standing
     replaced = Evidence(Cause.INTERRUPTED, "a newer attempt has taken over", SUSPEND)
     ended = Verdict()
-    for attempt in given.view.attempts[:-1]:
+    for attempt in facts.view.attempts[:-1]:
         if not attempt.status.is_frozen:
-            step = follow(Scene.of(given, attempt), replaced)
+            step = follow(Scene.of(facts, attempt), replaced)
             # Of an older one nothing is told: it neither blocks the run nor wakes it.
             ended = ended.then(
                 Verdict(attempts={attempt.meta.name: step.status}, actions=step.actions)
@@ -34,25 +34,25 @@ def end_others(given: Pass, standing: PassState) -> Verdict:
     return ended
 
 
-def launch_newest(given: Pass, standing: PassState) -> Verdict:
+def launch_newest(facts: Pass, standing: PassState) -> Verdict:
     """Make the newest attempt's RayJob where it never had one, and nobody wants it to end."""
-    scene = given.scene
-    if scene is None or not is_launchable(scene) or _find_desired(given, standing) is not None:
+    scene = facts.scene
+    if scene is None or not is_launchable(scene) or _find_desired(facts, standing) is not None:
         return Verdict()
-    return launch(given, scene)
+    return launch(facts, scene)
 
 
-def follow_newest(given: Pass, standing: PassState) -> Verdict:
+def follow_newest(facts: Pass, standing: PassState) -> Verdict:
     """Take the newest attempt one step further: watch it, end it or tear it down."""
-    scene, stop = given.scene, _find_desired(given, standing)
+    scene, stop = facts.scene, _find_desired(facts, standing)
     if scene is None:
         return Verdict()
     # Its manifests are made from the spec: while that can't be read, it waits as it is.
-    if stop is None and is_launchable(scene) and given.view.pipeline.spec is None:
+    if stop is None and is_launchable(scene) and facts.view.pipeline.spec is None:
         return Verdict()
     # An attempt that is ended anyway need not be looked at when the run's time is over.
-    ends_at = find_run_end(given, standing.status) if stop is None else None
-    step = follow(scene, stop, find_hold(given, standing))
+    ends_at = find_run_end(facts, standing.status) if stop is None else None
+    step = follow(scene, stop, find_hold(facts, standing))
     # What it was launched with a moment ago, in this pass, is not in what was read.
     config = standing.newest.status.config if standing.newest else None
     status = step.status.model_copy(update={"config": config or step.status.config})
@@ -64,37 +64,37 @@ def follow_newest(given: Pass, standing: PassState) -> Verdict:
     )
 
 
-def _find_desired(given: Pass, standing: PassState) -> Evidence | None:
+def _find_desired(facts: Pass, standing: PassState) -> Evidence | None:
     """Return why the attempt is to end, where that is not the attempt's own matter."""
     return next(
-        (desired for find in _STOP_REQUESTS if (desired := find(given, standing)) is not None), None
+        (desired for find in _STOP_REQUESTS if (desired := find(facts, standing)) is not None), None
     )
 
 
-def _find_cancel(given: Pass, standing: PassState) -> Evidence | None:
-    token = find_requests(given, standing.status).cancel
+def _find_cancel(facts: Pass, standing: PassState) -> Evidence | None:
+    token = find_requests(facts, standing.status).cancel
     return Evidence(Cause.USER_CANCELLED, describe_cancel(token), "user") if token else None
 
 
-def _find_suspension(given: Pass, standing: PassState) -> Evidence | None:
+def _find_suspension(facts: Pass, standing: PassState) -> Evidence | None:
     del standing
-    if not given.spec.suspend:
+    if not facts.spec.suspend:
         return None
     return Evidence(Cause.INTERRUPTED, "the pipeline was suspended", SUSPEND)
 
 
-def _find_run_deadline(given: Pass, standing: PassState) -> Evidence | None:
-    ends_at = find_run_end(given, standing.status)
-    if ends_at is None or given.now <= ends_at:
+def _find_run_deadline(facts: Pass, standing: PassState) -> Evidence | None:
+    ends_at = find_run_end(facts, standing.status)
+    if ends_at is None or facts.now <= ends_at:
         return None
-    return Evidence(Cause.DEADLINE_EXCEEDED, describe_run_deadline(given.spec), "deadline")
+    return Evidence(Cause.DEADLINE_EXCEEDED, describe_run_deadline(facts.spec), "deadline")
 
 
 # The first ends the attempt. What people want goes first: a cancelled run must not be resumed.
 _STOP_REQUESTS: tuple[StopRequest, ...] = (_find_cancel, _find_suspension, _find_run_deadline)
 
 
-def warn_driver(given: Pass, _: PassState) -> Verdict:
+def warn_driver(facts: Pass, _: PassState) -> Verdict:
     """Have the driver of the running attempt told which of its nodes are about to go."""
-    scene = given.scene
+    scene = facts.scene
     return Verdict() if scene is None else Verdict(departures=tuple(list_departures(scene)))

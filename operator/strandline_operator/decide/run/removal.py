@@ -17,13 +17,13 @@ from strandline_operator.model.objects import Meta
 from strandline_operator.model.plan import Action, Delete, Resource, SetFinalizer
 
 
-def remove(given: Pass, standing: PassState) -> Verdict:
+def remove(facts: Pass, standing: PassState) -> Verdict:
     """Delete all that could still run of a deleted pipeline, and let it go when nothing can.
 
     Its claim stays unless the claim is the pipeline's own, in which case the API server's garbage
     collection takes it. A RayJob that KubeRay does not let go of is not waited for: pods are.
     """
-    view = given.view
+    view = facts.view
     # It is held by somebody else's finalizer now.
     if FINALIZER not in view.pipeline.meta.finalizers:
         return Verdict()
@@ -41,39 +41,39 @@ def remove(given: Pass, standing: PassState) -> Verdict:
         for found in objects
         if not found.meta.is_deleting
     )
-    wake = Verdict(wakes=(given.now + given.limits.settle,))
+    wake = Verdict(wakes=(facts.now + facts.limits.settle,))
     # Only then can nothing write to the volume any more.
     if not pods:
         freed = Verdict(actions=(*actions, SetFinalizer(is_set=False)))
-        return freed.then(report_deletion(given, standing, "")).then(wake)
+        return freed.then(report_deletion(facts, standing, "")).then(wake)
     names = ", ".join(pod.meta.name for pod in pods[:3])
     wait = describe_wait(pods, view.nodes)
     reported = report_deletion(
-        given, standing, f"Still there: {names}{f'; it {wait}' if wait else ''}."
+        facts, standing, f"Still there: {names}{f'; it {wait}' if wait else ''}."
     )
     return Verdict(actions=actions).then(reported).then(wake)
 
 
-def trim_history(given: Pass, standing: PassState) -> Verdict:
+def trim_history(facts: Pass, standing: PassState) -> Verdict:
     """Delete old attempts; the newest one always stays, and so does one that is not counted."""
     ended = [
         attempt
         for attempt in standing.attempts[:-1]
         if attempt.spec.number <= standing.through and attempt.status.is_frozen
     ]
-    beyond = max(0, len(standing.attempts) - given.spec.attempt_history_limit)
-    times = [_find_time(given, attempt.status) for attempt in ended]
+    beyond = max(0, len(standing.attempts) - facts.spec.attempt_history_limit)
+    times = [_find_time(facts, attempt.status) for attempt in ended]
     doomed = [
         attempt.meta
         for index, (attempt, time) in enumerate(zip(ended, times, strict=True))
-        if index < beyond or (time is not None and given.now >= time)
+        if index < beyond or (time is not None and facts.now >= time)
     ]
     return Verdict(actions=tuple(_delete(doomed)), wakes=tuple(times))
 
 
-def _find_time(given: Pass, status: AttemptStatus) -> float | None:
+def _find_time(facts: Pass, status: AttemptStatus) -> float | None:
     """Return when an ended attempt has been kept for long enough; None: never."""
-    longest, ended = given.spec.ttl_after_finished_seconds, status.end_time
+    longest, ended = facts.spec.ttl_after_finished_seconds, status.end_time
     return None if longest is None or ended is None else ended + longest
 
 
@@ -83,9 +83,9 @@ def _delete(attempts: list[Meta]) -> Iterator[Action]:
             yield Delete(Resource.ATTEMPT, meta.name, meta.uid)
 
 
-def guard(given: Pass, standing: PassState) -> Verdict:
+def guard(facts: Pass, standing: PassState) -> Verdict:
     """Hold the pipeline while it may have pods, and let it go when it has none."""
-    is_held = FINALIZER in given.view.pipeline.meta.finalizers
+    is_held = FINALIZER in facts.view.pipeline.meta.finalizers
     # One that is due will be made: the finalizer is there before it, or not at all.
     is_needed = standing.active is not None or standing.status.next_attempt_time is not None
     return Verdict() if is_held == is_needed else Verdict(actions=(SetFinalizer(is_set=is_needed),))

@@ -69,9 +69,9 @@ class ConditionSummary(NamedTuple):
     state: str | None = None
 
 
-def report_losses(given: Pass, standing: PassState) -> Verdict:
+def report_losses(facts: Pass, standing: PassState) -> Verdict:
     """Tell of the workers that an attempt has lost since, and goes on without."""
-    scene, after = given.scene, standing.newest
+    scene, after = facts.scene, standing.newest
     if scene is None or after is None:
         return Verdict()
     lost_before, lost = scene.attempt.status.incidents, after.status.incidents
@@ -86,9 +86,9 @@ def report_losses(given: Pass, standing: PassState) -> Verdict:
     )
 
 
-def report_changes(given: Pass, standing: PassState) -> Verdict:
+def report_changes(facts: Pass, standing: PassState) -> Verdict:
     """Tell that the pipeline is held back from now on, goes on, or waits for somebody."""
-    before, after = given.view.pipeline.status, standing.status
+    before, after = facts.view.pipeline.status, standing.status
     summary = after.find_condition(ConditionType.SUCCEEDED)
     was_held = before.find_condition(ConditionType.SUSPENDED) is not None
     is_held = after.find_condition(ConditionType.SUSPENDED) is not None
@@ -99,7 +99,7 @@ def report_changes(given: Pass, standing: PassState) -> Verdict:
         held = Verdict(events=(add_event(EventReason.RESUMED, EventReason.RESUMED.meaning),))
     else:
         held = Verdict()
-    return held.then(_report_hold(before, summary)).then(_report_block(given, standing))
+    return held.then(_report_hold(before, summary)).then(_report_block(facts, standing))
 
 
 def _report_hold(before: PipelineStatus, summary: Condition | None) -> Verdict:
@@ -111,7 +111,7 @@ def _report_hold(before: PipelineStatus, summary: Condition | None) -> Verdict:
     return Verdict(events=(warn(EventReason.PODS_HELD, summary.message),))
 
 
-def _report_block(given: Pass, standing: PassState) -> Verdict:
+def _report_block(facts: Pass, standing: PassState) -> Verdict:
     """Describe what the pipeline waits for, once."""
     block = standing.decided.block
     # An event for each start would bury those that need somebody.
@@ -119,7 +119,7 @@ def _report_block(given: Pass, standing: PassState) -> Verdict:
         return Verdict()
     former, summary = (
         status.find_condition(ConditionType.SUCCEEDED)
-        for status in (given.view.pipeline.status, standing.status)
+        for status in (facts.view.pipeline.status, standing.status)
     )
     # What a run that is over would meet with concerns nobody.
     if summary is None or summary.reason != block.reason:
@@ -129,15 +129,15 @@ def _report_block(given: Pass, standing: PassState) -> Verdict:
     return Verdict(events=(warn(EventReason.BLOCKED, block.message),))
 
 
-def report_refusals(given: Pass, standing: PassState) -> Verdict:
+def report_refusals(facts: Pass, standing: PassState) -> Verdict:
     """Describe what the API server refused in the last pass, where nothing worse is the matter."""
     del standing
-    return Verdict(block=read_refusals(given.view.refusals))
+    return Verdict(block=read_refusals(facts.view.refusals))
 
 
-def report_progress(given: Pass, standing: PassState) -> Verdict:
+def report_progress(facts: Pass, standing: PassState) -> Verdict:
     """Take over the newest attempt's progress, and what its publications lead to."""
-    del given
+    del facts
     newest = standing.newest
     # What an earlier run has come to stands until the next one begins.
     if newest is None:
@@ -157,44 +157,44 @@ def _is_behind(known: Progress | None, progress: Progress) -> bool:
     return known is not None and progress.total is None and progress.finished < known.finished
 
 
-def report(given: Pass, standing: PassState) -> Verdict:
+def report(facts: Pass, standing: PassState) -> Verdict:
     """Sum up everything that was decided in phase, state and conditions."""
-    summary, storage = _sum_up(given, standing), examine_storage(given)
-    claim = given.view.claim
-    named = given.spec.storage.ledger.claim_name or (claim.meta.name if claim else "")
+    summary, storage = _sum_up(facts, standing), examine_storage(facts)
+    claim = facts.view.claim
+    named = facts.spec.storage.ledger.claim_name or (claim.meta.name if claim else "")
     changes = {
-        "observed_generation": given.view.pipeline.meta.generation,
+        "observed_generation": facts.view.pipeline.meta.generation,
         "phase": summary.phase,
         "state": standing.status.state if summary.state is None else summary.state,
         "volume_claim": named,
     }
     status = standing.status.model_copy(update=changes)
     status = _set(
-        given, status, ConditionType.SUCCEEDED, summary.truth, summary.reason, summary.message
+        facts, status, ConditionType.SUCCEEDED, summary.truth, summary.reason, summary.message
     )
     status = _set(
-        given, status, ConditionType.STORAGE_READY, storage.truth, storage.reason, storage.message
+        facts, status, ConditionType.STORAGE_READY, storage.truth, storage.reason, storage.message
     )
-    return Verdict(_show_kind(given, standing, status, summary))
+    return Verdict(_show_kind(facts, standing, status, summary))
 
 
 def _show_kind(
-    given: Pass, standing: PassState, status: PipelineStatus, summary: ConditionSummary
+    facts: Pass, standing: PassState, status: PipelineStatus, summary: ConditionSummary
 ) -> PipelineStatus:
     """Show the one condition that tools read by its presence, if any fits."""
     if summary.truth == "False":
-        return _show_only(given, status, ConditionType.STALLED, summary.reason, summary.message)
+        return _show_only(facts, status, ConditionType.STALLED, summary.reason, summary.message)
     # Nothing goes on until somebody edits one of them, or has looked at what is held for that.
     if summary.reason in {Reason.COMES_AFTER_ITSELF, Reason.HELD}:
-        return _show_only(given, status, ConditionType.STALLED, summary.reason, summary.message)
+        return _show_only(facts, status, ConditionType.STALLED, summary.reason, summary.message)
     is_open = summary.truth == "Unknown"
-    if is_open and given.spec.suspend:
+    if is_open and facts.spec.suspend:
         suspended = Reason.SUSPENDED
-        return _show_only(given, status, ConditionType.SUSPENDED, suspended, suspended.explain())
+        return _show_only(facts, status, ConditionType.SUSPENDED, suspended, suspended.explain())
     # Later on a retry is no change that somebody rolls out, and Flux would wait for its end.
     if is_open and not _has_run(standing):
-        return _show_only(given, status, ConditionType.RECONCILING, summary.reason, summary.message)
-    return _show_only(given, status)
+        return _show_only(facts, status, ConditionType.RECONCILING, summary.reason, summary.message)
+    return _show_only(facts, status)
 
 
 def _has_run(standing: PassState) -> bool:
@@ -205,64 +205,64 @@ def _has_run(standing: PassState) -> bool:
     return standing.active is not None and standing.active.status.running_time is not None
 
 
-def report_invalid(given: Pass, standing: PassState) -> Verdict:
+def report_invalid(facts: Pass, standing: PassState) -> Verdict:
     """Describe what is wrong with the spec; an attempt under way still goes on."""
-    message = "; ".join(given.view.pipeline.problems) or "the spec is invalid"
-    generation, known = given.view.pipeline.meta.generation, standing.status
+    message = "; ".join(facts.view.pipeline.problems) or "the spec is invalid"
+    generation, known = facts.view.pipeline.meta.generation, standing.status
     phase = known.phase if standing.active is not None else PipelinePhase.FAILED
     changes = {"observed_generation": generation, "state": message, "phase": phase}
     status = known.model_copy(update=changes)
-    status = _show_only(given, status, ConditionType.STALLED, "InvalidSpec", message)
+    status = _show_only(facts, status, ConditionType.STALLED, "InvalidSpec", message)
     # Not False: an attempt that is under way may still complete the run.
-    return Verdict(_set(given, status, ConditionType.SUCCEEDED, "Unknown", "InvalidSpec", message))
+    return Verdict(_set(facts, status, ConditionType.SUCCEEDED, "Unknown", "InvalidSpec", message))
 
 
-def report_unread(given: Pass, standing: PassState) -> Verdict:
+def report_unread(facts: Pass, standing: PassState) -> Verdict:
     """Describe that too little could be read to decide anything."""
-    block, status = find_unread(given.view), standing.status
+    block, status = find_unread(facts.view), standing.status
     summary = status.find_condition(ConditionType.SUCCEEDED)
     # A run that is over stays over, whatever can be read of it.
     if block is None or (summary is not None and summary.status != "Unknown"):
         return Verdict()
     # Tools take an object without a status for one that is ready.
-    if not given.view.pipeline.has_status:
-        generation = given.view.pipeline.meta.generation
+    if not facts.view.pipeline.has_status:
+        generation = facts.view.pipeline.meta.generation
         status = status.model_copy(update={"observed_generation": generation})
-        status = _show_only(given, status, ConditionType.RECONCILING, block.reason, block.message)
+        status = _show_only(facts, status, ConditionType.RECONCILING, block.reason, block.message)
     status = status.model_copy(update={"state": block.message})
     return Verdict(
-        _set(given, status, ConditionType.SUCCEEDED, "Unknown", block.reason, block.message)
+        _set(facts, status, ConditionType.SUCCEEDED, "Unknown", block.reason, block.message)
     )
 
 
-def report_deletion(given: Pass, standing: PassState, waits_for: str) -> Verdict:
+def report_deletion(facts: Pass, standing: PassState, waits_for: str) -> Verdict:
     """Describe what the deletion waits for."""
     message = Reason.DELETING.explain(waits_for)
     changes = {
-        "observed_generation": given.view.pipeline.meta.generation,
+        "observed_generation": facts.view.pipeline.meta.generation,
         "phase": PipelinePhase.DELETING,
         "state": message,
     }
     status = standing.status.model_copy(update=changes)
     return Verdict(
-        _set(given, status, ConditionType.SUCCEEDED, "Unknown", Reason.DELETING, message)
+        _set(facts, status, ConditionType.SUCCEEDED, "Unknown", Reason.DELETING, message)
     )
 
 
-def rest(given: Pass, standing: PassState) -> Verdict:
+def rest(facts: Pass, standing: PassState) -> Verdict:
     """Note that nothing but the pipeline itself can change anything before the next wake."""
     summary = standing.status.find_condition(ConditionType.SUCCEEDED)
     is_plain = summary is not None and (summary.status != "Unknown" or summary.reason in _AT_REST)
-    is_clear = not (standing.decided.actions or given.view.refusals or given.view.unread)
+    is_clear = not (standing.decided.actions or facts.view.refusals or facts.view.unread)
     return Verdict(is_at_rest=standing.active is None and is_plain and is_clear)
 
 
-def _sum_up(given: Pass, standing: PassState) -> ConditionSummary:
+def _sum_up(facts: Pass, standing: PassState) -> ConditionSummary:
     status = standing.status
     if standing.active is not None:
         return _sum_up_attempt(standing, standing.active)
     if status.next_attempt_time is not None:
-        return _sum_up_wait(given, standing, status.next_attempt_time)
+        return _sum_up_wait(facts, standing, status.next_attempt_time)
     # No attempt is due, and the last one ended badly: the law has given up.
     if status.retry_cause is not None:
         message = status.state or f"the last attempt ended with {status.retry_cause}"
@@ -309,12 +309,12 @@ def _sum_up_held(active: AttemptObject) -> ConditionSummary:
     return ConditionSummary(PipelinePhase.FAILED, "Unknown", Reason.HELD, message, state)
 
 
-def _sum_up_wait(given: Pass, standing: PassState, due: float) -> ConditionSummary:
+def _sum_up_wait(facts: Pass, standing: PassState, due: float) -> ConditionSummary:
     """Sum up a pipeline of which an attempt is due, now or later."""
     status, block = standing.status, standing.decided.block
     suspended = Reason.SUSPENDED.explain()
     # Whoever holds it back knows why nothing goes on: no obstacle is told meanwhile.
-    if given.spec.suspend:
+    if facts.spec.suspend:
         return ConditionSummary(
             PipelinePhase.SUSPENDED, "Unknown", Reason.SUSPENDED, suspended, suspended
         )
@@ -323,9 +323,9 @@ def _sum_up_wait(given: Pass, standing: PassState, due: float) -> ConditionSumma
         state = f"waits for {block.detail}" if is_wait else block.message
         phase = PipelinePhase.PENDING
         return ConditionSummary(phase, "Unknown", block.reason, block.message, state)
-    if not given.view.turn.is_open and due <= given.now:
+    if not facts.view.turn.is_open and due <= facts.now:
         # For a while, or as long as the limit is 0.
-        is_stopped = given.view.turn.opens_at is None
+        is_stopped = facts.view.turn.opens_at is None
         held = Reason.DISPATCH_STOPPED if is_stopped else Reason.RETRIES_HELD_BACK
         words = held.explain()
         return ConditionSummary(PipelinePhase.WAITING, "Unknown", held, words, words)
@@ -334,16 +334,16 @@ def _sum_up_wait(given: Pass, standing: PassState, due: float) -> ConditionSumma
         pending = Reason.PENDING
         state = f"run {status.run} begins its first attempt" if status.attempts else ""
         return ConditionSummary(PipelinePhase.PENDING, "Unknown", pending, pending.meaning, state)
-    state = _word_wait(given, status, due)
+    state = _word_wait(facts, status, due)
     return ConditionSummary(PipelinePhase.WAITING, "Unknown", Reason.WAITING_TO_RETRY, state, state)
 
 
-def _word_wait(given: Pass, status: PipelineStatus, due: float) -> str:
+def _word_wait(facts: Pass, status: PipelineStatus, due: float) -> str:
     """Word a wait for the next attempt as the law of retries has: with the cause and the budget.
 
     What stood there of an obstacle, or of a suspension, is past.
     """
-    before = given.view.pipeline.status
+    before = facts.view.pipeline.status
     former = before.find_condition(ConditionType.SUCCEEDED)
     was_wait = former is not None and former.reason == Reason.WAITING_TO_RETRY
     if status.state and (was_wait or status.state != before.state):
@@ -352,9 +352,9 @@ def _word_wait(given: Pass, status: PipelineStatus, due: float) -> str:
     return f"next attempt at {format_time(due)}{after}"
 
 
-def report_edit(given: Pass, standing: PassState) -> Verdict:
+def report_edit(facts: Pass, standing: PassState) -> Verdict:
     """Return whether what runs is what the spec says; only what somebody edited is told of."""
-    view, status = given.view.pipeline, standing.status
+    view, status = facts.view.pipeline, standing.status
     seen = view.status.observed_generation
     is_edited = view.has_status and seen is not None and seen != view.meta.generation
     summary = status.find_condition(ConditionType.SUCCEEDED)
@@ -366,23 +366,23 @@ def report_edit(given: Pass, standing: PassState) -> Verdict:
     if not is_next and (is_edited or (is_over and waited)):
         reason = Reason.WAITS_FOR_NEXT_RUN if is_over else Reason.WAITS_FOR_NEXT_ATTEMPT
         return Verdict(
-            _set(given, status, ConditionType.SPEC_APPLIED, "False", reason, reason.explain())
+            _set(facts, status, ConditionType.SPEC_APPLIED, "False", reason, reason.explain())
         )
     if is_next or old is None:
         applied = Reason.APPLIED
         return Verdict(
-            _set(given, status, ConditionType.SPEC_APPLIED, "True", applied, applied.meaning)
+            _set(facts, status, ConditionType.SPEC_APPLIED, "True", applied, applied.meaning)
         )
     return Verdict()
 
 
-def report_preflight(given: Pass, standing: PassState) -> Verdict:
+def report_preflight(facts: Pass, standing: PassState) -> Verdict:
     """Tell what a check of this very spec has come to, where that is not what one hopes for."""
     status, known = standing.status, standing.status.preflight
     # An edit since then is told in another way.
-    if known is None or known.generation != given.view.pipeline.meta.generation:
+    if known is None or known.generation != facts.view.pipeline.meta.generation:
         return Verdict()
-    is_awaited = status.next_attempt_time is not None and not given.spec.suspend
+    is_awaited = status.next_attempt_time is not None and not facts.spec.suspend
     truth, reason = _PREFLIGHTS.get(known.verdict, ("True", Reason.APPLIED))
     # One that nobody waits for any more has nothing to tell.
     if known.verdict is PreflightVerdict.PENDING and is_awaited:
@@ -390,22 +390,22 @@ def report_preflight(given: Pass, standing: PassState) -> Verdict:
     if known.verdict is PreflightVerdict.PASSED:
         return Verdict()
     message = reason.explain(known.message)
-    return Verdict(_set(given, status, ConditionType.SPEC_APPLIED, truth, reason, message))
+    return Verdict(_set(facts, status, ConditionType.SPEC_APPLIED, truth, reason, message))
 
 
-def report_unknown(given: Pass, standing: PassState) -> Verdict:
+def report_unknown(facts: Pass, standing: PassState) -> Verdict:
     """Tell which fields of the spec are ignored: its definition is newer than this operator."""
-    unknown, reported = given.view.pipeline.unknown, ConditionType.FIELDS_IGNORED
+    unknown, reported = facts.view.pipeline.unknown, ConditionType.FIELDS_IGNORED
     if unknown:
         reason = Reason.OPERATOR_IS_OLDER
         message = reason.explain(describe_unknown("it", unknown))
-        return Verdict(_set(given, standing.status, reported, "True", reason, message))
+        return Verdict(_set(facts, standing.status, reported, "True", reason, message))
     kept = drop_conditions(standing.status.conditions, [reported])
     return Verdict(standing.status.model_copy(update={"conditions": kept}))
 
 
 def _set(
-    given: Pass,
+    facts: Pass,
     status: PipelineStatus,
     type_: ConditionType,
     truth: Truth,
@@ -418,14 +418,14 @@ def _set(
         truth,
         str(reason),
         message,
-        given.now,
-        generation=given.view.pipeline.meta.generation,
+        facts.now,
+        generation=facts.view.pipeline.meta.generation,
     )
     return status.model_copy(update={"conditions": conditions})
 
 
 def _show_only(
-    given: Pass,
+    facts: Pass,
     status: PipelineStatus,
     shown: ConditionType | None = None,
     reason: str = "",
@@ -437,4 +437,4 @@ def _show_only(
     untrue = [type_ for type_ in _ONLY_WHEN_TRUE if type_ is not shown]
     kept = drop_conditions(status.conditions, untrue)
     status = status.model_copy(update={"conditions": kept})
-    return status if shown is None else _set(given, status, shown, "True", reason, message)
+    return status if shown is None else _set(facts, status, shown, "True", reason, message)

@@ -17,17 +17,17 @@ from strandline_operator.decide.verdict import PassState, Verdict, add_event
 from strandline_operator.model.view import AttemptObject
 
 
-def note_first_requests(given: Pass, standing: PassState) -> Verdict:
+def note_first_requests(facts: Pass, standing: PassState) -> Verdict:
     """Take what annotations a new pipeline came with for answered."""
     # A copy of a manifest has the annotations of its original, and nobody means them any more.
-    if given.view.pipeline.has_status:
+    if facts.view.pipeline.has_status:
         return Verdict()
-    return Verdict(_handle(standing.status, _read_asked(given)))
+    return Verdict(_handle(standing.status, _read_asked(facts)))
 
 
-def forget_withdrawn(given: Pass, standing: PassState) -> Verdict:
+def forget_withdrawn(facts: Pass, standing: PassState) -> Verdict:
     """Forget what was handled and is not asked for any more: it may be asked for again."""
-    asked, known = _read_asked(given), standing.status.handled or HandledTokens()
+    asked, known = _read_asked(facts), standing.status.handled or HandledTokens()
     kept = HandledTokens(
         retry=known.retry if asked.retry else "",
         cancel=known.cancel if asked.cancel else "",
@@ -36,11 +36,11 @@ def forget_withdrawn(given: Pass, standing: PassState) -> Verdict:
     return Verdict(_handle(standing.status, kept))
 
 
-def find_requests(given: Pass, status: PipelineStatus) -> HandledTokens:
+def find_requests(facts: Pass, status: PipelineStatus) -> HandledTokens:
     """Find what is asked for and was not acted upon."""
-    asked, known = _read_asked(given), status.handled or HandledTokens()
+    asked, known = _read_asked(facts), status.handled or HandledTokens()
     # An attempt can be ended whatever the spec says; the next one waits until that can be read.
-    is_readable = given.view.pipeline.spec is not None
+    is_readable = facts.view.pipeline.spec is not None
     return HandledTokens(
         retry=asked.retry if is_readable and asked.retry != known.retry else "",
         cancel=asked.cancel if asked.cancel != known.cancel else "",
@@ -48,9 +48,9 @@ def find_requests(given: Pass, status: PipelineStatus) -> HandledTokens:
     )
 
 
-def settle_under_way(given: Pass, standing: PassState) -> Verdict:
+def settle_under_way(facts: Pass, standing: PassState) -> Verdict:
     """Note what an attempt that was going on has been ended by, and that it needed no retry."""
-    attempt, requests = given.newest, find_requests(given, standing.status)
+    attempt, requests = facts.newest, find_requests(facts, standing.status)
     # Then it is for the next decider to answer.
     if attempt is None or attempt.status.is_frozen:
         return Verdict()
@@ -69,9 +69,9 @@ def describe_cancel(token: str) -> str:
     return f"cancelled: {token}"
 
 
-def answer(given: Pass, standing: PassState) -> Verdict:
+def answer(facts: Pass, standing: PassState) -> Verdict:
     """Act on requests where no attempt is under way."""
-    status, requests = standing.status, find_requests(given, standing.status)
+    status, requests = standing.status, find_requests(facts, standing.status)
     newest = standing.newest
     if standing.active is not None:
         return Verdict()
@@ -84,14 +84,14 @@ def answer(given: Pass, standing: PassState) -> Verdict:
             return cancelled
         status = cancelled.status or status
     if requests.retry or requests.repair:
-        return _answer_retry(given, status, requests)
+        return _answer_retry(facts, status, requests)
     return Verdict()
 
 
-def _answer_retry(given: Pass, status: PipelineStatus, requests: HandledTokens) -> Verdict:
+def _answer_retry(facts: Pass, status: PipelineStatus, requests: HandledTokens) -> Verdict:
     """Make an attempt due at once; one that repairs is a retry, too."""
     due = {
-        "next_attempt_time": given.now,
+        "next_attempt_time": facts.now,
         "retry_trigger": Trigger.REPAIR if requests.repair else Trigger.MANUAL,
         "retries": status.retries or RetryCounts(),
     }
@@ -114,8 +114,8 @@ def _answer_cancel(status: PipelineStatus, requests: HandledTokens) -> Verdict:
     return Verdict(over, events=(reported,))
 
 
-def _read_asked(given: Pass) -> HandledTokens:
-    return HandledTokens.of(given.view.pipeline.meta.annotations)
+def _read_asked(facts: Pass) -> HandledTokens:
+    return HandledTokens.of(facts.view.pipeline.meta.annotations)
 
 
 def _was_ended_by(attempt: AttemptObject, token: str) -> bool:

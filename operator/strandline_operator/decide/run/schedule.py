@@ -20,22 +20,22 @@ from strandline_operator.decide.verdict import PassState, Verdict, warn
 _LEAST_STEP = 300.0
 
 
-def begin_scheduled_run(given: Pass, standing: PassState) -> Verdict:
+def begin_scheduled_run(facts: Pass, standing: PassState) -> Verdict:
     """Begin the run whose time has come, where nothing goes on, and tell of those left out."""
-    schedule, known = given.spec.schedule, standing.status.schedule
+    schedule, known = facts.spec.schedule, standing.status.schedule
     if schedule is None:
         return _keep(standing, None) if known is not None else Verdict()
     # Another rule counts from now on: by it, what is past was never due.
     if known is None or known.rule != schedule.rule:
         missed = known.missed if known is not None else 0
-        return _keep(standing, _account(schedule, given.now, ScheduleStatus(missed=missed)))
+        return _keep(standing, _account(schedule, facts.now, ScheduleStatus(missed=missed)))
     # The clock was ahead for a while: what it has accounted for is still to come.
-    if known.last_time - given.now > _LEAST_STEP:
-        return _keep(standing, _account(schedule, given.now, known))
-    starts = count_starts(schedule, known.last_time, given.now)
+    if known.last_time - facts.now > _LEAST_STEP:
+        return _keep(standing, _account(schedule, facts.now, known))
+    starts = count_starts(schedule, known.last_time, facts.now)
     if starts.latest is None:
         return Verdict(wakes=(known.next_time,))
-    why = _find_hindrance(given, standing, schedule, starts.latest)
+    why = _find_hindrance(facts, standing, schedule, starts.latest)
     missed = starts.number - (not why)
     accounted = _account(schedule, starts.latest, known)
     if missed:
@@ -47,19 +47,19 @@ def begin_scheduled_run(given: Pass, standing: PassState) -> Verdict:
     if why or kept.status is None:
         return kept
     run = name_scheduled_run(starts.latest)
-    return kept.then(begin_run(given, PassState(standing.view, standing.decided.then(kept)), run))
+    return kept.then(begin_run(facts, PassState(standing.view, standing.decided.then(kept)), run))
 
 
-def _find_hindrance(given: Pass, standing: PassState, schedule: RunSchedule, time: float) -> str:
+def _find_hindrance(facts: Pass, standing: PassState, schedule: RunSchedule, time: float) -> str:
     """Return why the run that is due can't begin; empty where nothing keeps it."""
     status = standing.status
-    if given.spec.suspend:
+    if facts.spec.suspend:
         return "the pipeline is suspended"
     # What has ended is counted by now, and has its successor's time where one follows.
     if standing.active is not None or status.next_attempt_time is not None:
         return f"run {status.run} goes on"
     latest = schedule.starting_deadline_seconds
-    if latest is not None and given.now - time > latest:
+    if latest is not None and facts.now - time > latest:
         return "the operator was away for longer than schedule.startingDeadline allows"
     return ""
 

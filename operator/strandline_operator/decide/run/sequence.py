@@ -40,33 +40,33 @@ from strandline_operator.render.rayjob import QUEUE_LABEL
 SUSPEND = "suspend"  # the word of evidence that an attempt was ended to hold the pipeline back
 
 
-def begin_first_run(given: Pass, standing: PassState) -> Verdict:
+def begin_first_run(facts: Pass, standing: PassState) -> Verdict:
     """Begin the first run of a pipeline, whatever its status says of attempts."""
-    return Verdict() if standing.status.run else begin_run(given, standing, given.spec.run_id)
+    return Verdict() if standing.status.run else begin_run(facts, standing, facts.spec.run_id)
 
 
-def begin_next_run(given: Pass, standing: PassState) -> Verdict:
+def begin_next_run(facts: Pass, standing: PassState) -> Verdict:
     """Begin the run that somebody asks for by another `runId`, once no attempt is under way."""
-    is_asked = standing.status.answered_run != given.spec.run_id
+    is_asked = standing.status.answered_run != facts.spec.run_id
     if not is_asked or standing.active is not None:
         return Verdict()
-    return begin_run(given, standing, given.spec.run_id)
+    return begin_run(facts, standing, facts.spec.run_id)
 
 
-def begin_run(given: Pass, standing: PassState, run: str) -> Verdict:
+def begin_run(facts: Pass, standing: PassState, run: str) -> Verdict:
     """Start counting anew and make the first attempt of a run due at once."""
     begun = {
         "run": run,
-        "requested_run": "" if run == given.spec.run_id else given.spec.run_id,
-        "run_start_time": given.now,
+        "requested_run": "" if run == facts.spec.run_id else facts.spec.run_id,
+        "run_start_time": facts.now,
         "memory": {},
         "memory_requested": {},
-        "run_clock": RunClock(paused_since=given.now) if given.spec.suspend else None,
+        "run_clock": RunClock(paused_since=facts.now) if facts.spec.suspend else None,
         "retries": RetryCounts(through=_find_through(standing)),
         "incidents": 0,
         "work": None,
         "spot": (),
-        "next_attempt_time": given.now,
+        "next_attempt_time": facts.now,
         "retry_cause": None,
         "retry_trigger": Trigger.RUN,
         "progress": None,
@@ -84,14 +84,14 @@ def _find_through(standing: PassState) -> int:
     return max(standing.through, *ended, newest - 1, 0)
 
 
-def count_attempt(given: Pass, standing: PassState) -> Verdict:
+def count_attempt(facts: Pass, standing: PassState) -> Verdict:
     """Count the newest attempt where it is frozen, and fix what follows it."""
     attempt, before = standing.newest, standing.status.retries or RetryCounts()
     if attempt is None or not attempt.status.is_frozen or attempt.spec.number <= before.through:
         return Verdict()
     past, ended = _recall(attempt), attempt.status
-    booked = _book(given, standing.status, past, _record(attempt, past))
-    spot = note_spot(given.spec.ray, booked.spot, attempt.spec, ended, given.now)
+    booked = _book(facts, standing.status, past, _record(attempt, past))
+    spot = note_spot(facts.spec.ray, booked.spot, attempt.spec, ended, facts.now)
     fallbacks = describe_fallback(booked.spot, spot)
     incidents = booked.incidents + ended.incidents
     changes = {"incidents": incidents, "spot": spot, "work": _add_work(booked.work, ended)}
@@ -102,11 +102,11 @@ def count_attempt(given: Pass, standing: PassState) -> Verdict:
     # and costs no retry.
     if _is_free(ended):
         state = "; ".join(fallbacks) or booked.state
-        resumed = {"next_attempt_time": given.now, "retry_trigger": Trigger.RESUME, "state": state}
+        resumed = {"next_attempt_time": facts.now, "retry_trigger": Trigger.RESUME, "state": state}
         return counted.then(Verdict(booked.model_copy(update=resumed)))
     if ended.cause is None:
         return counted.then(_report_success(booked, attempt))
-    return counted.then(_follow_failure(given, booked, attempt, past, before.spent))
+    return counted.then(_follow_failure(facts, booked, attempt, past, before.spent))
 
 
 def _add_work(known: RunWork | None, ended: AttemptStatus) -> RunWork | None:
@@ -127,12 +127,12 @@ def _report_success(status: PipelineStatus, attempt: AttemptObject) -> Verdict:
 
 
 def _follow_failure(
-    given: Pass, status: PipelineStatus, attempt: AttemptObject, past: PastAttempt, since: Spent
+    facts: Pass, status: PipelineStatus, attempt: AttemptObject, past: PastAttempt, since: Spent
 ) -> Verdict:
     """Give the next attempt its memory and its time, or end the run."""
-    raised, limited = raise_memory(given, status, attempt.status)
-    is_taken = _was_taken_back(given, attempt.status)
-    planned = raised.then(_schedule(given, raised.status or status, past, since, is_taken=is_taken))
+    raised, limited = raise_memory(facts, status, attempt.status)
+    is_taken = _was_taken_back(facts, attempt.status)
+    planned = raised.then(_schedule(facts, raised.status or status, past, since, is_taken=is_taken))
     if not limited or planned.status is None:
         return planned
     # Whoever reads that it is tried again is to know that it will hardly do better.
@@ -140,33 +140,33 @@ def _follow_failure(
     return planned.then(Verdict(planned.status.model_copy(update={"state": state})))
 
 
-def count_missing(given: Pass, standing: PassState) -> Verdict:
+def count_missing(facts: Pass, standing: PassState) -> Verdict:
     """Count an attempt whose object somebody deleted while it went on: nothing tells how it ended.
 
     What it has left behind still holds its successor back, until that is gone too.
     """
     status, number = standing.status, standing.status.attempt
-    newest = max((attempt.spec.number for attempt in given.view.attempts), default=0)
+    newest = max((attempt.spec.number for attempt in facts.view.attempts), default=0)
     # Its object is there, or it was counted when it ended.
     if number <= max(standing.through, newest):
         return Verdict()
     since = status.retries.spent if status.retries else Spent()
-    past = PastAttempt(number, Cause.INTERRUPTED, ended=given.now)
+    past = PastAttempt(number, Cause.INTERRUPTED, ended=facts.now)
     record = PastAttemptRecord(
         number=number,
-        name=name_attempt(given.view.pipeline.meta.name, number),
+        name=name_attempt(facts.view.pipeline.meta.name, number),
         run=status.run,
         cause=past.cause,
-        end_time=given.now,
+        end_time=facts.now,
     )
-    booked = _book(given, status, past, record)
+    booked = _book(facts, status, past, record)
     counted = Verdict(booked, counts=(Count("attempts", str(past.cause)),))
-    return counted.then(_schedule(given, booked, past, since))
+    return counted.then(_schedule(facts, booked, past, since))
 
 
-def measure_recovery(given: Pass, standing: PassState) -> Verdict:
+def measure_recovery(facts: Pass, standing: PassState) -> Verdict:
     """Measure how long it took from one attempt's end until the driver of the next one ran."""
-    before, after = given.newest, standing.newest
+    before, after = facts.newest, standing.newest
     if before is None or after is None or before.status.running_time is not None:
         return Verdict()
     begun = after.status.running_time
@@ -198,13 +198,13 @@ def _record(attempt: AttemptObject, past: PastAttempt) -> PastAttemptRecord:
 
 
 def _book(
-    given: Pass, status: PipelineStatus, past: PastAttempt, record: PastAttemptRecord
+    facts: Pass, status: PipelineStatus, past: PastAttempt, record: PastAttemptRecord
 ) -> PipelineStatus:
     """Add an attempt to the run's counts and history; what follows it is not fixed yet."""
     counts = status.retries or RetryCounts()
-    spent = count_spent(given.view.policy, [past], counts.spent)
+    spent = count_spent(facts.view.policy, [past], counts.spent)
     kept = [attempt for attempt in status.attempts if attempt.number != past.number]
-    limit = given.spec.attempt_history_limit
+    limit = facts.spec.attempt_history_limit
     attempts = [*kept, record]
     booked = {
         "retries": RetryCounts.of(spent, past.number),
@@ -243,31 +243,31 @@ def _is_free(status: AttemptStatus) -> bool:
 
 
 def foresee(
-    given: Pass, status: PipelineStatus, attempt: AttemptObject, ended: AttemptStatus
+    facts: Pass, status: PipelineStatus, attempt: AttemptObject, ended: AttemptStatus
 ) -> RetryAt | GiveUp:
     """Return what will follow an attempt that is not counted yet, if its end stays as it looks."""
     past, since = _recall(replace(attempt, status=ended)), status.retries or RetryCounts()
-    is_taken = _was_taken_back(given, ended)
-    return _ask_law(given, status, past, since.spent, is_taken=is_taken)
+    is_taken = _was_taken_back(facts, ended)
+    return _ask_law(facts, status, past, since.spent, is_taken=is_taken)
 
 
-def _was_taken_back(given: Pass, ended: AttemptStatus) -> bool:
+def _was_taken_back(facts: Pass, ended: AttemptStatus) -> bool:
     """Return whether a queue has suspended an attempt in the middle."""
-    meta, spec = given.view.pipeline.meta, given.spec
+    meta, spec = facts.view.pipeline.meta, facts.spec
     has_queue = bool(spec.ray.queue_name or meta.labels.get(QUEUE_LABEL))
     return has_queue and was_suspended(ended)
 
 
 def _ask_law(
-    given: Pass, status: PipelineStatus, past: PastAttempt, since: Spent, *, is_taken: bool
+    facts: Pass, status: PipelineStatus, past: PastAttempt, since: Spent, *, is_taken: bool
 ) -> RetryAt | GiveUp:
     """Ask the law of retries what follows."""
-    policy, uid = given.view.policy, given.view.pipeline.meta.uid
-    decision = decide(policy, [past], given.now, uid=uid, drawn=given.drawn, since=since)
+    policy, uid = facts.view.policy, facts.view.pipeline.meta.uid
+    decision = decide(policy, [past], facts.now, uid=uid, drawn=facts.drawn, since=since)
     # The queue says when it may start; whoever joins it later only has a worse place there.
     if isinstance(decision, RetryAt) and is_taken:
-        decision = replace(decision, time=given.now, delay=max(0.0, given.now - past.ended))
-    ends_at = find_run_end(given, status)
+        decision = replace(decision, time=facts.now, delay=max(0.0, facts.now - past.ended))
+    ends_at = find_run_end(facts, status)
     # An attempt that is due after the deadline would only be waited for.
     if isinstance(decision, RetryAt) and ends_at is not None and decision.time > ends_at:
         return GiveUp(f"{decision.why}, which is after the run's deadline")
@@ -275,7 +275,7 @@ def _ask_law(
 
 
 def _schedule(
-    given: Pass,
+    facts: Pass,
     status: PipelineStatus,
     past: PastAttempt,
     since: Spent,
@@ -283,32 +283,32 @@ def _schedule(
     is_taken: bool = False,
 ) -> Verdict:
     """Give what follows its time, or end the run."""
-    decision = _ask_law(given, status, past, since, is_taken=is_taken)
+    decision = _ask_law(facts, status, past, since, is_taken=is_taken)
     failed = warn(EventReason.ATTEMPT_FAILED, f"attempt {past.number} ended with {past.cause}")
     reported = Verdict(events=(failed,))
     if isinstance(decision, RetryAt):
-        return reported.then(_plan_retry(given, status, decision))
-    return reported.then(_give_up(given, status, decision, past))
+        return reported.then(_plan_retry(facts, status, decision))
+    return reported.then(_give_up(facts, status, decision, past))
 
 
-def _give_up(given: Pass, status: PipelineStatus, decision: GiveUp, past: PastAttempt) -> Verdict:
+def _give_up(facts: Pass, status: PipelineStatus, decision: GiveUp, past: PastAttempt) -> Verdict:
     over = status.model_copy(update={"state": decision.why})
     reported = Verdict(over, events=(warn(EventReason.RUN_FAILED, decision.why),))
     # Where retries are off, or the cause is never retried, nothing was used up.
     if not decision.is_exhausted:
         return reported
-    is_reported = given.view.policy.emit_retry_events
+    is_reported = facts.view.policy.emit_retry_events
     events = (warn(EventReason.RETRY_EXHAUSTED, decision.why),) if is_reported else ()
     return reported.then(
         Verdict(events=events, counts=(Count("retry_exhausted", str(past.cause)),))
     )
 
 
-def _plan_retry(given: Pass, status: PipelineStatus, decision: RetryAt) -> Verdict:
-    due, cause = round(max(decision.time, given.now), 3), decision.cause.value
+def _plan_retry(facts: Pass, status: PipelineStatus, decision: RetryAt) -> Verdict:
+    due, cause = round(max(decision.time, facts.now), 3), decision.cause.value
     state = describe_due(decision, format_time(round(due))[11:19])
     planned = {"next_attempt_time": due, "retry_trigger": Trigger.RETRY, "state": state}
-    is_reported = given.view.policy.emit_retry_events
+    is_reported = facts.view.policy.emit_retry_events
     return Verdict(
         status.model_copy(update=planned),
         events=(add_event(EventReason.RETRY_SCHEDULED, state),) if is_reported else (),
