@@ -237,12 +237,12 @@ def read_settings(flags: Mapping[str, Any], environment: Mapping[str, str]) -> S
         for name, value in set_here.items()
         if value and not value.startswith(_SERVICE_LINKS)
     }
-    given = {name: value for name, value in flags.items() if value is not None}
+    facts = {name: value for name, value in flags.items() if value is not None}
     try:
-        return Settings.model_validate(variables | given)
+        return Settings.model_validate(variables | facts)
     except ValidationError as error:
         problems = problems_of(error, Settings, "")
-        raise SettingsError("\n".join(_describe(problem, given) for problem in problems)) from None
+        raise SettingsError("\n".join(_describe(problem, facts) for problem in problems)) from None
 
 
 def format_flag(name: str) -> str:

@@ -54,8 +54,8 @@ def read_size(body: Mapping[str, Any]) -> NodeSize | None:
         gpu = int(allocatable.get(GPU, 0))
     except (KeyError, TypeError, ValueError):
         return None
-    given = spec.get("taints")
-    taints = [read_mapping(taint) for taint in given] if isinstance(given, list) else []
+    facts = spec.get("taints")
+    taints = [read_mapping(taint) for taint in facts] if isinstance(facts, list) else []
     return NodeSize(
         name=str(metadata.get("name", "")),
         memory=memory,

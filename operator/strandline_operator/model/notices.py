@@ -66,8 +66,8 @@ def _list_times(body: Json) -> list[float]:
     observed = series.get("lastObservedTime") if isinstance(series, Mapping) else None
     metadata = body.get("metadata")
     made = metadata.get("creationTimestamp") if isinstance(metadata, Mapping) else None
-    given = (body.get(name) for name in ("firstTimestamp", "lastTimestamp", "eventTime"))
-    times = (*given, observed, made)
+    facts = (body.get(name) for name in ("firstTimestamp", "lastTimestamp", "eventTime"))
+    times = (*facts, observed, made)
     return [time for time in map(read_time, times) if time is not None]
 
 

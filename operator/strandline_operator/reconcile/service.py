@@ -34,7 +34,7 @@ from strandline_operator.reconcile.queue import Queue
 from strandline_operator.reconcile.schedule import Key, SeenPipelines
 from strandline_operator.settings import Settings
 
-Seen = TypeVar("Seen")
+Item = TypeVar("Item")
 
 _LOGGER = logging.getLogger(__name__)
 # Streams have missed events before; a pipeline that none has told of is found after so long.
@@ -219,9 +219,9 @@ class Service:
         self,
         resource: Resource,
         namespace: str | None,
-        cache: ScopeCache[Seen],
-        notify: Callable[[Observation[Seen]], None],
-    ) -> Watch[Seen]:
+        cache: ScopeCache[Item],
+        notify: Callable[[Observation[Item]], None],
+    ) -> Watch[Item]:
         is_foreign = resource in {Resource.RAYJOB, Resource.RAYCLUSTER}
         is_expected = not is_foreign or self._settings.kuberay_expected
         is_expected = is_expected and resource is not Resource.NODE

@@ -31,35 +31,35 @@ def fill_in(pipeline: PipelineView, defaults: SpecDefaults) -> PipelineSpec | No
     return spec.model_copy(update=changes)
 
 
-def _fill_ray(ray: RayCluster, given: RayDefaults, labels: Mapping[str, str]) -> RayCluster:
+def _fill_ray(ray: RayCluster, defaults: RayDefaults, labels: Mapping[str, str]) -> RayCluster:
     changes: dict[str, object] = {
         # The version speaks of one image, and so do the secrets that it is pulled with.
-        "image": ray.image or given.image,
-        "version": ray.version or (None if ray.image else given.version),
+        "image": ray.image or defaults.image,
+        "version": ray.version or (None if ray.image else defaults.version),
         "image_pull_secrets": ray.image_pull_secrets
-        or (() if ray.image else given.image_pull_secrets),
-        "pod_template": lay_over(dict(given.pod_template), dict(ray.pod_template)),
+        or (() if ray.image else defaults.image_pull_secrets),
+        "pod_template": lay_over(dict(defaults.pod_template), dict(ray.pod_template)),
         # What is in KubeRay's own options nobody here knows, so they are taken whole.
-        "auth_options": ray.auth_options or given.auth_options,
-        "tls_options": ray.tls_options or given.tls_options,
+        "auth_options": ray.auth_options or defaults.auth_options,
+        "tls_options": ray.tls_options or defaults.tls_options,
         "gcs_fault_tolerance_options": ray.gcs_fault_tolerance_options
-        or given.gcs_fault_tolerance_options,
+        or defaults.gcs_fault_tolerance_options,
         # A label of the pipeline itself says as much as its spec.
-        "queue_name": ray.queue_name or _unless(QUEUE_LABEL in labels, given.queue_name),
+        "queue_name": ray.queue_name or _unless(QUEUE_LABEL in labels, defaults.queue_name),
         "queue_priority_class": ray.queue_priority_class
-        or _unless(QUEUE_PRIORITY_LABEL in labels, given.queue_priority_class),
+        or _unless(QUEUE_PRIORITY_LABEL in labels, defaults.queue_priority_class),
     }
     return ray.model_copy(update=changes)
 
 
-def _fill_storage(pipeline: PipelineView, spec: PipelineSpec, given: OutputStorage) -> Storage:
+def _fill_storage(pipeline: PipelineView, spec: PipelineSpec, defaults: OutputStorage) -> Storage:
     storage, meta = spec.storage, pipeline.meta
     is_given = spec.output_location is not None or storage.output.claim_name is not None
-    if is_given or given == OutputStorage():
+    if is_given or defaults == OutputStorage():
         return storage
     # A place has one owner, so each pipeline gets its own, as on a claim.
-    url = f"{given.url.rstrip('/')}/{meta.namespace}/{meta.name}" if given.url else None
-    output = OutputStorage(url=url, claim_name=given.claim_name)
+    url = f"{defaults.url.rstrip('/')}/{meta.namespace}/{meta.name}" if defaults.url else None
+    output = OutputStorage(url=url, claim_name=defaults.claim_name)
     return storage.model_copy(update={"output": output})
 
 

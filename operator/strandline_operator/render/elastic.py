@@ -75,8 +75,8 @@ def render_full_size(order: Order) -> str:
 
 def _offer(node: RayNode) -> dict[str, int]:
     """Return what Ray has on such a node, rounded down, so that it surely fits."""
-    given = node.ray_start_params.get("num-cpus", "")
-    cpus = int(given) if given.isdecimal() else math.floor(node.resources.cpu)
+    facts = node.ray_start_params.get("num-cpus", "")
+    cpus = int(facts) if facts.isdecimal() else math.floor(node.resources.cpu)
     amounts = {"CPU": cpus, "GPU": node.resources.gpu}
     return {name: amount for name, amount in amounts.items() if amount > 0}
 

@@ -314,8 +314,8 @@ def _finish(
     if waits := annotate(ray, labels[ROLE_LABEL]):
         metadata["annotations"] = waits
     template: Template = {"metadata": metadata, "spec": spec}
-    for given in (ray.pod_template, node.pod_template):
-        template = lay_over(template, fit_template(given, container["name"]))
+    for facts in (ray.pod_template, node.pod_template):
+        template = lay_over(template, fit_template(facts, container["name"]))
     apply_choice(template["spec"], choose_nodes(order, labels))
     _join_claims(template["spec"])
     _probe(template, node)
@@ -383,8 +383,8 @@ def _probe(template: Template, node: RayNode) -> None:
 
     KubeRay's own choice needs `wget` in the image wherever it does not know Ray's version.
     """
-    given = node.ray_start_params.get(AGENT_PORT_PARAM, "")
-    port = int(given) if given.isdecimal() else AGENT_PORT
+    facts = node.ray_start_params.get(AGENT_PORT_PARAM, "")
+    port = int(facts) if facts.isdecimal() else AGENT_PORT
     # The one path that every version of Ray has that we run on.
     probe = {"path": "/api/local_raylet_healthz", "port": port}
     often = {"timeoutSeconds": 5, "periodSeconds": 5}

@@ -241,8 +241,8 @@ def _ask_for_token(version: str, head: dict[str, Any]) -> dict[str, Any]:
 
 def _list_options(ray: RayCluster) -> dict[str, Any]:
     """Return what KubeRay is told in its own words, as far as it is given."""
-    given = (ray.auth_options, ray.tls_options, ray.gcs_fault_tolerance_options)
-    return {name: option for name, option in zip(OPTIONS, given, strict=True) if option}
+    facts = (ray.auth_options, ray.tls_options, ray.gcs_fault_tolerance_options)
+    return {name: option for name, option in zip(OPTIONS, facts, strict=True) if option}
 
 
 def has_options(rayjob: Manifest) -> bool:

@@ -25,7 +25,7 @@ from strandline_operator.render.rayjob import RENDERED_ANNOTATIONS
 _LOGGER = logging.getLogger(__name__)
 
 
-class Found(NamedTuple):
+class ReadSpec(NamedTuple):
     """A spec, or what is wrong with it, a sentence each; and paths of fields that are ignored."""
 
     spec: PipelineSpec | None
@@ -41,7 +41,7 @@ def read_pipeline(body: Body, before: PipelineView | None = None) -> PipelineVie
     """
     meta, manifest = Meta.read(body), cut_manifest(body)
     if before is not None and before.manifest == manifest:
-        manifest, found = before.manifest, Found(before.spec, before.problems, before.unknown)
+        manifest, found = before.manifest, ReadSpec(before.spec, before.problems, before.unknown)
     else:
         found = read_spec(manifest)
         _log_unknown(meta, found.unknown)
@@ -83,13 +83,13 @@ def cut_manifest(body: Body) -> Mapping[str, object]:
     }
 
 
-def read_spec(manifest: Mapping[str, object]) -> Found:
+def read_spec(manifest: Mapping[str, object]) -> ReadSpec:
     """Return the spec in a manifest: apiVersion, kind, metadata, spec."""
     try:
         pipeline, unknown = parse_stored_pipeline(manifest)
     except SpecError as error:
-        return Found(None, tuple(map(str, error.problems)))
-    return Found(pipeline.spec, (), unknown)
+        return ReadSpec(None, tuple(map(str, error.problems)))
+    return ReadSpec(pipeline.spec, (), unknown)
 
 
 def _log_unknown(meta: Meta, unknown: tuple[str, ...]) -> None:

@@ -16,7 +16,7 @@ Key = TypeVar("Key", bound=Hashable)
 Value = TypeVar("Value")
 
 
-class Kept(NamedTuple, Generic[Value]):
+class CacheEntry(NamedTuple, Generic[Value]):
     """A value with the times between which it holds, in seconds since the epoch."""
 
     value: Value
@@ -34,19 +34,19 @@ class TtlCache(Generic[Key, Value]):
 
     seconds: float
     most: int | None = MOST_KEYS
-    _kept: dict[Key, Kept[Value]] = field(default_factory=dict)
+    _kept: dict[Key, CacheEntry[Value]] = field(default_factory=dict)
 
     async def read(self, key: Key, now: float, load: Callable[[], Awaitable[Value]]) -> Value:
         """Return the value, loaded anew where none holds; what `load` raises keeps nothing."""
         kept = self.find(key, now)
         return kept.value if kept is not None else self.keep(key, await load(), now)
 
-    def find(self, key: Key, now: float) -> Kept[Value] | None:
+    def find(self, key: Key, now: float) -> CacheEntry[Value] | None:
         """Return what holds at that time."""
         kept = self._kept.get(key)
         return kept if kept is not None and kept.read_at <= now < kept.until else None
 
-    def find_any(self, key: Key) -> Kept[Value] | None:
+    def find_any(self, key: Key) -> CacheEntry[Value] | None:
         """Return what was kept last, however old it is."""
         return self._kept.get(key)
 
@@ -54,7 +54,9 @@ class TtlCache(Generic[Key, Value]):
         """Keep a value that was read at that time, and return it."""
         if self.most is not None and key not in self._kept and len(self._kept) >= self.most:
             self._kept.clear()
-        self._kept[key] = Kept(value, now, now + (self.seconds if seconds is None else seconds))
+        self._kept[key] = CacheEntry(
+            value, now, now + (self.seconds if seconds is None else seconds)
+        )
         return value
 
     def drop(self, key: Key) -> None:
