@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
-Seen = TypeVar("Seen")
+Value = TypeVar("Value")
 PAUSE = 0.5
 
 
@@ -19,10 +19,10 @@ class GivenUpError(AssertionError):
 
 def wait_for(
     what: str,
-    look: Callable[[], Seen | None],
+    look: Callable[[], Value | None],
     seconds: float,
     describe: Callable[[], str] = lambda: "",
-) -> Seen:
+) -> Value:
     """Look until there is something to see.
 
     Args:

@@ -12,7 +12,7 @@ from strandline.engine.core.listing_thread import SOURCES_AHEAD, ListingThread
 from strandline.engine.core.ports import ADMIT_BATCH, Listing
 from strandline.engine.ray.admission import Admission
 from strandline.engine.ray.engine import RayEngine
-from strandline.ledger.entries import QUARANTINED, RELEASED, SKIPPED, Listed
+from strandline.ledger.entries import QUARANTINED, RELEASED, SKIPPED, ListedSource
 from strandline.plan.stage import Source
 from test_flow import make_flow
 
@@ -45,7 +45,7 @@ def test_what_was_passed_over_is_skipped_and_the_ledger_is_told_once() -> None:
 
     def take(*_: object) -> list[Any]:
         count, listing.passed = next(batches)
-        return [(Listed(b"s" * 16, b"v" * 8, "key", 1), Source("key", "1", None))] * count
+        return [(ListedSource(b"s" * 16, b"v" * 8, "key", 1), Source("key", "1", None))] * count
 
     listing.take = take
     admission = Admission(listing, ledger, make_flow(1))

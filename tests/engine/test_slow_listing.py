@@ -17,7 +17,7 @@ from strandline.engine.inline import LISTING_SECONDS, NoLedger, run_inline
 from strandline.engine.ray.connection import Connection
 from strandline.engine.ray.driver import DriverInputs
 from strandline.engine.ray_data import engine as ray_data
-from strandline.ledger.entries import QUARANTINED, RELEASED, Listed
+from strandline.ledger.entries import QUARANTINED, RELEASED, ListedSource
 from strandline.plan.fingerprint import Fingerprint
 from strandline.plan.pipeline import PipelinePlan, StagePlan
 from strandline.plan.stage import Source, Stage
@@ -156,7 +156,7 @@ def test_law_inline_a_slow_listing_shows_life_after_a_moment_at_most(tmp_path: A
 class Parking(NoLedger):
     """Has every third source in quarantine."""
 
-    def admit(self, batch: Sequence[Listed], passed: int) -> list[int]:
+    def admit(self, batch: Sequence[ListedSource], passed: int) -> list[int]:
         return [QUARANTINED if listed.ordinal % 3 == 0 else RELEASED for listed in batch]
 
 

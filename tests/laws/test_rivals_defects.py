@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from strandline.ledger.entries import HAS_FAILED, QUARANTINED, RELEASED, SKIPPED, Listed
+from strandline.ledger.entries import HAS_FAILED, QUARANTINED, RELEASED, SKIPPED, ListedSource
 from strandline.ledger.errors import LedgerError
 from strandline.ledger.keeper import Keeper
 from strandline.ledger.lease import Claim, open_attempt
@@ -99,11 +99,11 @@ def keeper_of(store: Store, path: Path, attempt: int = 1) -> Keeper:
     return Keeper(store, LocalOutputs(path / "output"), attempt, lambda: 0.0)
 
 
-def listed(key: str, ordinal: int = 0, version: str = "1") -> Listed:
-    return Listed(digest_key(key), digest_version(version), key, ordinal)
+def listed(key: str, ordinal: int = 0, version: str = "1") -> ListedSource:
+    return ListedSource(digest_key(key), digest_version(version), key, ordinal)
 
 
-def settle(source: Listed) -> Event:
+def settle(source: ListedSource) -> Event:
     return Event(source.source, (derive_root(source.source, source.version),), ())
 
 
@@ -156,7 +156,7 @@ def test_id_collision_in_the_ledger(tmp_path: Path) -> None:
     twin = SOURCE[:15] + bytes([SOURCE[15] ^ 1])
     with opened(tmp_path) as store:
         keeper = keeper_of(store, tmp_path)
-        sources = [Listed(SOURCE, VERSION, "a", 0), Listed(twin, VERSION, "b", 1)]
+        sources = [ListedSource(SOURCE, VERSION, "a", 0), ListedSource(twin, VERSION, "b", 1)]
         keeper.admit(sources)
         keeper.apply(1, [settle(sources[0])])
         keeper.commit()
@@ -189,7 +189,7 @@ def test_unpruned_memory(tmp_path: Path) -> None:
     assert weights[0][1] < weights[-1][1]
 
 
-def half_done(source: Listed) -> list[Event]:
+def half_done(source: ListedSource) -> list[Event]:
     """One of two children is written, the other is not."""
     root = derive_root(source.source, source.version)
     output = Output(root, ".txt", 3, b"d" * 16, 1)
@@ -199,7 +199,7 @@ def half_done(source: Listed) -> list[Event]:
     ]
 
 
-def fail(source: Listed) -> Failure:
+def fail(source: ListedSource) -> Failure:
     return Failure(source.source, source.key, b"", "decode", "no such codec")
 
 

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from ledger_builders import Clock, claim, claimant, failed, listed, opened, root_of
 from shard_files import KINDS, make_sink, make_table, read_texts
 from strandline.engine.call.stage_call import StageCall
-from strandline.ledger.entries import Listed
+from strandline.ledger.entries import ListedSource
 from strandline.ledger.keeper import GROUP_SECONDS, Keeper
 from strandline.ledger.lease import open_attempt
 from strandline.ledger.output_root import clean_up, sweep_shared
@@ -57,20 +57,20 @@ def crash_at(monkeypatch: pytest.MonkeyPatch, number: int | None) -> None:
     monkeypatch.setattr("strandline.storage.faults.reach", reach)
 
 
-def rows_of(source: Listed) -> list[str]:
+def rows_of(source: ListedSource) -> list[str]:
     """Some have more rows than others, and one has none."""
     count = source.source[0] % 6
     return [f"{source.key} {source.version.hex()} {row}" for row in range(count)]
 
 
-def tokens_of(source: Listed) -> list[bytes]:
+def tokens_of(source: ListedSource) -> list[bytes]:
     """The tokens of a source's tasks at the sink: some were fanned out."""
     slots = source.source[1] % 4
     children = [derive_child([root_of(source)], "split", slot) for slot in range(slots)]
     return children or [root_of(source)]
 
 
-def tasks_of(source: Listed) -> list[Task]:
+def tasks_of(source: ListedSource) -> list[Task]:
     tokens, rows = tokens_of(source), rows_of(source)
     tasks = []
     for slot, token in enumerate(tokens):
@@ -79,7 +79,7 @@ def tasks_of(source: Listed) -> list[Task]:
     return tasks
 
 
-def fan_out(sources: Iterable[Listed]) -> list[Event]:
+def fan_out(sources: Iterable[ListedSource]) -> list[Event]:
     """What is told of those that were."""
     roots = ((source.source, root_of(source), tokens_of(source)) for source in sources)
     return [
@@ -87,7 +87,7 @@ def fan_out(sources: Iterable[Listed]) -> list[Event]:
     ]
 
 
-def sources_of(listing: Listing) -> dict[bytes, Listed]:
+def sources_of(listing: Listing) -> dict[bytes, ListedSource]:
     found = [listed(key, str(version)) for key, version in listing.items()]
     return {source.source: source for source in found}
 
@@ -145,7 +145,7 @@ def read_source(store: Store, outputs: LocalOutputs, source: bytes) -> list[str]
     return rows
 
 
-def check(path: Path, versions: Mapping[bytes, set[Listed]]) -> None:
+def check(path: Path, versions: Mapping[bytes, set[ListedSource]]) -> None:
     """What must hold at every moment: a finished source's rows are there, in one version."""
     outputs = LocalOutputs(path / "output")
     with opened(path / "ledger") as store:
@@ -194,7 +194,7 @@ def test_law_each_row_of_a_finished_source_is_in_one_file_once(
     path, random = tmp_path_factory.mktemp("shared"), Random(seed)
     sink = make_sink(kind, target)
     plan = StagePlan("sink", "sink", sink)
-    versions: dict[bytes, set[Listed]] = {}
+    versions: dict[bytes, set[ListedSource]] = {}
     for listing in listings:
         for source, known in sources_of(listing).items():
             versions.setdefault(source, set()).add(known)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from strandline.ledger.entries import Change, Finish, Listed, Mark, Quarantined, SourceRecord
+from strandline.ledger.entries import Change, Finish, ListedSource, Mark, Quarantined, SourceRecord
 from strandline.ledger.keeper import Keeper
 from strandline.ledger.lease import Claim, OnChange
 from strandline.ledger.liveness import Claimant
@@ -31,27 +31,27 @@ def opened(path: Path, *, readonly: bool = False, map_size: int = INITIAL_MAP) -
         store.close()
 
 
-def listed(key: str, version: str = "1", ordinal: int = 0) -> Listed:
+def listed(key: str, version: str = "1", ordinal: int = 0) -> ListedSource:
     """A source as a listing names it."""
-    return Listed(digest_key(key), digest_version(version), key, ordinal)
+    return ListedSource(digest_key(key), digest_version(version), key, ordinal)
 
 
-def root_of(source: Listed) -> bytes:
+def root_of(source: ListedSource) -> bytes:
     """The token of the source's root."""
     return derive_root(source.source, source.version)
 
 
-def output_of(source: Listed, suffix: str = ".txt") -> Output:
+def output_of(source: ListedSource, suffix: str = ".txt") -> Output:
     """What a sink says of the source's only task."""
     return Output(root_of(source), suffix, 3, b"d" * 16, 1)
 
 
-def written(source: Listed, *outputs: Output) -> Event:
+def written(source: ListedSource, *outputs: Output) -> Event:
     """The only event after the announcement of a source that is one task."""
     return Event(source.source, (root_of(source),), (), outputs)
 
 
-def failed(source: Listed, message: str = "no such codec") -> Failure:
+def failed(source: ListedSource, message: str = "no such codec") -> Failure:
     """What a stage says of a source that can't be worked on."""
     return Failure(source.source, source.key, root_of(source), "decode", message)
 
@@ -68,7 +68,7 @@ def counts(
     }
 
 
-def finish_of(source: Listed, *outputs: Output) -> Finish:
+def finish_of(source: ListedSource, *outputs: Output) -> Finish:
     """The source as the ledger is told of it at its end."""
     return Finish(source.source, source.version, SourceRecord(source.key, outputs))
 
@@ -177,7 +177,7 @@ class Desk:
         )
         return self.keeper
 
-    def fail_in(self, source: Listed, *attempts: int, quarantine_after: int = 3) -> Keeper:
+    def fail_in(self, source: ListedSource, *attempts: int, quarantine_after: int = 3) -> Keeper:
         """Have the source fail in each of these attempts; the keeper of the last."""
         for attempt in attempts:
             keeper = self.next_attempt(attempt, quarantine_after=quarantine_after)
@@ -186,10 +186,10 @@ class Desk:
             keeper.commit()
         return self.keeper
 
-    def find_quarantined(self, source: Listed) -> Quarantined | None:
+    def find_quarantined(self, source: ListedSource) -> Quarantined | None:
         """What the quarantine holds of a source."""
         return self.store.find_quarantined([source.source]).get(source.source)
 
-    def find_mark(self, source: Listed) -> Mark:
+    def find_mark(self, source: ListedSource) -> Mark:
         """The mark of a source that is in flight."""
         return self.store.find_marks([source.source])[source.source]

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from example_counts import scale_examples
 from ledger_builders import Clock, claim, claimant, failed, listed, opened, root_of
 from output_builders import write_output
-from strandline.ledger.entries import Listed
+from strandline.ledger.entries import ListedSource
 from strandline.ledger.gather.gather import gather
 from strandline.ledger.gather.pieces import LARGE_BYTES, PieceStore
 from strandline.ledger.gather.state import find_merged, read_state
@@ -90,7 +90,7 @@ def crash_at(monkeypatch: pytest.MonkeyPatch, number: int | None) -> Steps:
     return steps
 
 
-def piece_of(source: Listed, token: bytes) -> Piece:
+def piece_of(source: ListedSource, token: bytes) -> Piece:
     """What two stages in turn have gathered of a task; of some sources too much for memory."""
     line = f"{source.key} {token.hex()}\n".encode()
     if source.key == "fanned-out":
@@ -105,7 +105,7 @@ def concatenate(paths: Sequence[Path], out: Path) -> None:
 MERGES = {"small": concatenate, "large": concatenate}
 
 
-def work(keeper: Keeper, outputs: LocalOutputs, source: Listed, number: int) -> int:
+def work(keeper: Keeper, outputs: LocalOutputs, source: ListedSource, number: int) -> int:
     """All of a source's work, its events told in two messages; the number of the last one."""
     if source.key == "failing" and source.version == listed("", "1").version:
         keeper.apply(number + 1, [], [failed(source)])
@@ -124,7 +124,7 @@ def work(keeper: Keeper, outputs: LocalOutputs, source: Listed, number: int) -> 
     return number + 2
 
 
-def put(outputs: LocalOutputs, source: Listed, token: bytes) -> Output:
+def put(outputs: LocalOutputs, source: ListedSource, token: bytes) -> Output:
     content = f"{source.key} {token.hex()}".encode()
 
     def to_json(file: BinaryIO) -> None:
@@ -135,7 +135,7 @@ def put(outputs: LocalOutputs, source: Listed, token: bytes) -> Output:
     )
 
 
-def attempt(path: Path, sources: list[Listed], uid: str) -> None:
+def attempt(path: Path, sources: list[ListedSource], uid: str) -> None:
     """An attempt as a driver makes it; what is finished or not is up to where it crashes."""
     outputs = LocalOutputs(path / "output", f"ours-{uid}")
     with opened(path / "ledger", map_size=1 << 16) as store, ExitStack() as stack:

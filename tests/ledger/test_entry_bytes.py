@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from strandline.ledger.entries import (
     Change,
     FailureRecord,
-    Listed,
+    ListedSource,
     Mark,
     Quarantined,
     SourceRecord,
@@ -81,11 +81,11 @@ def test_the_token_of_a_root_costs_nothing() -> None:
     ) - len(packed)
 
 
-@given(st.lists(st.builds(Listed, TOKENS, VERSIONS, TEXT, NUMBER)))
-def test_listed_sources(batch: list[Listed]) -> None:
+@given(st.lists(st.builds(ListedSource, TOKENS, VERSIONS, TEXT, NUMBER)))
+def test_listed_sources(batch: list[ListedSource]) -> None:
     arrived = unpack_listed(pack_listed(batch))
     assert batch == arrived
-    assert all(type(listed) is Listed for listed in arrived)
+    assert all(type(listed) is ListedSource for listed in arrived)
 
 
 @given(st.lists(st.tuples(TOKENS, VERSIONS, TEXT, st.lists(OUTPUTS)), max_size=5))

@@ -10,7 +10,7 @@ from ledger_builders import Desk, counts, failed, listed, output_of, written
 from strandline.ledger.entries import HAS_FAILED, RELEASED, SKIPPED
 from strandline.ledger.errors import DuplicateKeyError
 from strandline.ledger.keeper import Keeper
-from strandline.ledger.store.vanished import Seen
+from strandline.ledger.store.vanished import SeenSources
 
 A, B, C, D = (listed(key, ordinal=place) for place, key in enumerate("abcd"))
 
@@ -177,7 +177,7 @@ def test_a_keeper_that_deletes_nothing_remembers_no_listing(desk: Desk) -> None:
 
 
 def test_seen_sources_are_told_from_missing_ones() -> None:
-    seen = Seen()
+    seen = SeenSources()
     seen.add([A.source, B.source])
     seen.add([B.source, C.source])
     assert [D.source] == seen.find_missing([A.source, D.source, C.source])

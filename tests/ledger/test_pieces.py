@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ledger_builders import Clock, RecordingOutputs, failed, listed, opened, output_of, root_of
-from strandline.ledger.entries import Listed
+from strandline.ledger.entries import ListedSource
 from strandline.ledger.gather import pieces
 from strandline.ledger.gather.pieces import LARGE_BYTES, PieceStore, find_shard
 from strandline.ledger.gather.verification import verify_pieces
@@ -35,7 +35,7 @@ class Desk:
         self.told += 1
         self.keeper.apply(self.told, events)
 
-    def read(self, source: Listed) -> list[tuple[str, bytes]]:
+    def read(self, source: ListedSource) -> list[tuple[str, bytes]]:
         """What the ledger holds of a source, read from the shard."""
         records = {digest: record for digest, _, record in self.store.list_records()}
         found = []
@@ -58,14 +58,14 @@ def desk(tmp_path: Path) -> Iterator[Desk]:
         yield Desk(tmp_path, store, pieces)
 
 
-def gathered(source: Listed, data: bytes, stage: str = "words", child: bytes = b"") -> Event:
+def gathered(source: ListedSource, data: bytes, stage: str = "words", child: bytes = b"") -> Event:
     """A stage that gathers has settled the root, and passed the task on."""
     root = root_of(source)
     child = child or derive_child([root], stage, 0)
     return Event(source.source, (root,), (child,), (Piece(stage, root, data),))
 
 
-def ended(source: Listed, stage: str = "words", *left: Left) -> Event:
+def ended(source: ListedSource, stage: str = "words", *left: Left) -> Event:
     return Event(source.source, (derive_child([root_of(source)], stage, 0),), (), left)
 
 

@@ -23,7 +23,7 @@ from strandline.ledger.entries import (
     RELEASED,
     Change,
     FailureRecord,
-    Listed,
+    ListedSource,
     Mark,
     Quarantined,
     Standing,
@@ -119,7 +119,7 @@ def test_what_a_parked_source_has_left_goes_when_it_finishes(desk: Desk) -> None
 @pytest.mark.parametrize("again", [A, A2])
 @pytest.mark.parametrize("in_one_batch", [True, False])
 def test_one_key_twice_where_it_is_quarantined(
-    desk: Desk, again: Listed, in_one_batch: bool
+    desk: Desk, again: ListedSource, in_one_batch: bool
 ) -> None:
     desk.fail_in(A, 2, 3, 4)
     keeper = desk.next_attempt(5)
@@ -133,7 +133,9 @@ def test_one_key_twice_where_it_is_quarantined(
 
 
 @pytest.mark.parametrize("again", [A, A2])
-def test_one_key_again_after_it_was_quarantined_by_this_attempt(desk: Desk, again: Listed) -> None:
+def test_one_key_again_after_it_was_quarantined_by_this_attempt(
+    desk: Desk, again: ListedSource
+) -> None:
     keeper = desk.fail_in(A, 2, 3, 4)
     with pytest.raises(DuplicateKeyError, match="when it was quarantined"):
         keeper.admit([again])

@@ -18,7 +18,7 @@ from strandline.ledger.entries import (
     Change,
     FailureRecord,
     Finish,
-    Listed,
+    ListedSource,
     Mark,
     Quarantined,
     SourceRecord,
@@ -53,7 +53,7 @@ def small_portions(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(portions, "PORTION", 4)
 
 
-def gathered(one: Listed) -> SourceRecord:
+def gathered(one: ListedSource) -> SourceRecord:
     piece = Piece("count", root_of(one), PieceLocation(1, 0, 3, b"d" * 16))
     return SourceRecord(one.key, (output_of(one),), (piece,))
 
@@ -119,7 +119,7 @@ def test_a_proof_that_reads_every_output_keeps_no_transaction(tmp_path: Path, st
     assert measure(store) <= before + (1 << 17)
 
 
-def finish_with_files(store: Store, outputs: LocalOutputs, sources: list[Listed]) -> None:
+def finish_with_files(store: Store, outputs: LocalOutputs, sources: list[ListedSource]) -> None:
     change = Change()
     for source in sources:
         output = output_of(source)

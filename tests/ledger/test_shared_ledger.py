@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from example_counts import scale_examples
 from ledger_builders import finish_of, listed, opened, output_of, root_of
-from strandline.ledger.entries import Change, Finish, Listed, Mark, SharedFile
+from strandline.ledger.entries import Change, Finish, ListedSource, Mark, SharedFile
 from strandline.ledger.errors import LeaseLostError
 from strandline.ledger.output_root import name_kept, sweep_shared
 from strandline.ledger.store import layout
@@ -32,7 +32,9 @@ def outputs(tmp_path: Path) -> LocalOutputs:
     return LocalOutputs(tmp_path / "output")
 
 
-def share(outputs: LocalOutputs, file: bytes, *sources: Listed, rows: int = 2) -> list[Finish]:
+def share(
+    outputs: LocalOutputs, file: bytes, *sources: ListedSource, rows: int = 2
+) -> list[Finish]:
     """Write a file with as many rows of each source."""
     content = b"row\n" * rows * len(sources)
 
@@ -57,7 +59,7 @@ def share(outputs: LocalOutputs, file: bytes, *sources: Listed, rows: int = 2) -
     ]
 
 
-def mark_of(source: Listed) -> tuple[bytes, Mark]:
+def mark_of(source: ListedSource) -> tuple[bytes, Mark]:
     return source.source, Mark(source.key, source.version, 1, 0, is_stale=True)
 
 
@@ -218,7 +220,9 @@ MOVES = st.lists(
 @settings(max_examples=scale_examples(30), deadline=None)
 @given(moves=MOVES, large=st.sampled_from([2, layout.LARGE]))
 def test_law_a_file_has_as_many_live_rows_as_records_name_of_it(
-    moves: list[tuple[str, list[Listed]]], large: int, tmp_path_factory: pytest.TempPathFactory
+    moves: list[tuple[str, list[ListedSource]]],
+    large: int,
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
     """In a ledger that is converted to the second format on the way, too."""
     path = tmp_path_factory.mktemp("ledger")

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from example_counts import scale_examples
 from ledger_builders import counts, failed, finish_of, listed, opened, output_of
-from strandline.ledger.entries import Change, FailureRecord, Listed, Mark, Quarantined
+from strandline.ledger.entries import Change, FailureRecord, ListedSource, Mark, Quarantined
 from strandline.ledger.errors import LeaseLostError, LedgerError
 from strandline.ledger.store.store import Store
 from strandline.storage.errors import VolumeError
@@ -20,16 +20,16 @@ A, B, C, D = (listed(key, ordinal=place) for place, key in enumerate("abcd"))
 LEASE = {"attempt": 3, "uid": "mine"}
 
 
-def mark(source: Listed, attempt: int = 1) -> tuple[bytes, Mark]:
+def mark(source: ListedSource, attempt: int = 1) -> tuple[bytes, Mark]:
     return source.source, Mark(source.key, source.version, attempt, source.ordinal, False)
 
 
-def failure(source: Listed, times: int = 1) -> tuple[bytes, FailureRecord]:
+def failure(source: ListedSource, times: int = 1) -> tuple[bytes, FailureRecord]:
     what = failed(source)
     return source.source, FailureRecord(source.key, 1, what.stage, what.message, times)
 
 
-def parked(source: Listed) -> tuple[bytes, Quarantined]:
+def parked(source: ListedSource) -> tuple[bytes, Quarantined]:
     return source.source, Quarantined(source.key, source.version, 1, "Killed", "decode", "gone", 3)
 
 
@@ -42,7 +42,7 @@ CHANGES = {
 }
 
 
-def kinds_of(sources: Sequence[Listed]) -> st.SearchStrategy[list[tuple[str, Listed]]]:
+def kinds_of(sources: Sequence[ListedSource]) -> st.SearchStrategy[list[tuple[str, ListedSource]]]:
     """Some of these sources, each with what becomes of it."""
     kinds = st.lists(st.sampled_from(sorted(CHANGES)), max_size=len(sources))
     return kinds.map(lambda drawn: list(zip(drawn, sources, strict=False)))
@@ -57,7 +57,7 @@ def join(changes: Iterable[Change]) -> Change:
     return whole
 
 
-def states_of(store: Store, source: Listed) -> set[str]:
+def states_of(store: Store, source: ListedSource) -> set[str]:
     """The states a source is in, from every way to ask."""
     digest = source.source
     states = set()
@@ -200,7 +200,9 @@ def test_a_change_is_kept_whole_or_not_at_all(
     assert store.read_meta("listed") is None
 
 
-NEIGHBOURS = [Listed(b"abc" + bytes([number] * 13), b"v" * 8, "key", number) for number in range(9)]
+NEIGHBOURS = [
+    ListedSource(b"abc" + bytes([number] * 13), b"v" * 8, "key", number) for number in range(9)
+]
 
 
 def bytes_of(path: Path, changes: Iterable[Change]) -> list[list[tuple[bytes, bytes]]]:
@@ -215,7 +217,7 @@ def bytes_of(path: Path, changes: Iterable[Change]) -> list[list[tuple[bytes, by
 @settings(max_examples=scale_examples(20))
 @given(steps=st.lists(st.permutations(NEIGHBOURS).flatmap(kinds_of), max_size=4))
 def test_law_a_change_of_many_leaves_the_bytes_of_many_changes(
-    tmp_path_factory: pytest.TempPathFactory, steps: list[list[tuple[str, Listed]]]
+    tmp_path_factory: pytest.TempPathFactory, steps: list[list[tuple[str, ListedSource]]]
 ) -> None:
     """In the order of sources, whatever order they come in."""
     folder = tmp_path_factory.mktemp("ledgers")

@@ -18,7 +18,7 @@ from strandline.ledger.entries import (
     RELEASED,
     SKIPPED,
     Change,
-    Listed,
+    ListedSource,
     Quarantined,
 )
 from strandline.ledger.errors import LeaseLostError
@@ -32,7 +32,9 @@ A2 = listed("a", version="2")
 WHY = "a process died while it worked on this source alone"
 
 
-def crash(attempt: int, processing: Collection[Listed], queued: Collection[Listed] = ()) -> Crash:
+def crash(
+    attempt: int, processing: Collection[ListedSource], queued: Collection[ListedSource] = ()
+) -> Crash:
     """An attempt that the kernel ended over these sources."""
     return Crash(
         attempt,
@@ -43,7 +45,7 @@ def crash(attempt: int, processing: Collection[Listed], queued: Collection[Liste
     )
 
 
-def blame_of(desk: Desk, source: Listed) -> tuple[int, int]:
+def blame_of(desk: Desk, source: ListedSource) -> tuple[int, int]:
     """In how many attempts a source failed, and in which crowd it is suspected."""
     mark = desk.find_mark(source)
     return mark.failed_before, mark.exposed
@@ -70,7 +72,7 @@ def test_a_source_that_was_alone_is_blamed(desk: Desk) -> None:
     ],
 )
 def test_those_of_a_crowd_are_suspected_by_its_size(
-    desk: Desk, processing: list[Listed], queued: list[Listed], exposed: int
+    desk: Desk, processing: list[ListedSource], queued: list[ListedSource], exposed: int
 ) -> None:
     everyone = [A, B, C, D]
     desk.keeper.admit(everyone)
@@ -281,7 +283,7 @@ class Bench:
 
     store: Store
     after: int
-    sources: list[Listed]
+    sources: list[ListedSource]
     guilt: dict[str, Guilt] = field(default_factory=dict)
 
     def judge(self, key: str) -> None:
@@ -313,7 +315,7 @@ class Bench:
         if what.died:
             self.crash(number, what, fates)
 
-    def crash(self, number: int, what: Try, fates: dict[Listed, str]) -> None:
+    def crash(self, number: int, what: Try, fates: dict[ListedSource, str]) -> None:
         where = dict(zip(self.sources, what.with_workers, strict=True))
         processing = [source for source in fates if where[source] == "P"]
         queued = [source for source in fates if where[source] == "Q"]

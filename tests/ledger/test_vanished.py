@@ -26,7 +26,7 @@ from strandline.ledger.entries import (
     RELEASED,
     Change,
     FailureRecord,
-    Listed,
+    ListedSource,
     Mark,
     Quarantined,
     RemovalPolicy,
@@ -34,7 +34,7 @@ from strandline.ledger.entries import (
 from strandline.ledger.keeper import Keeper
 from strandline.ledger.quarantine import Crash, accuse
 from strandline.ledger.store.store import Store
-from strandline.ledger.store.vanished import Seen, find_vanished
+from strandline.ledger.store.vanished import SeenSources, find_vanished
 from strandline.storage.errors import VolumeError
 
 A, B, C, D = (listed(key, ordinal=place) for place, key in enumerate("abcd"))
@@ -64,7 +64,7 @@ def test_a_quarantined_source_that_vanished_goes_with_its_leftovers(
 @pytest.mark.parametrize("deletes", [True, False])
 @pytest.mark.parametrize(("named", "verdict"), [(A, QUARANTINED), (A2, RELEASED)])
 def test_a_quarantined_source_that_is_listed_stays(
-    desk: Desk, named: Listed, verdict: int, deletes: bool
+    desk: Desk, named: ListedSource, verdict: int, deletes: bool
 ) -> None:
     desk.fail_in(A, 2, 3, 4)
     keeper = desk.next_attempt(5, deletes_vanished=deletes)
@@ -180,7 +180,7 @@ def mixed(store: Store) -> Store:
 def test_what_vanished_is_neither_known_nor_seen_nor_this_attempts(
     mixed: Store, attempt: int, known: str, seen: str | None, vanished: str
 ) -> None:
-    noted = None if seen is None else Seen()
+    noted = None if seen is None else SeenSources()
     if noted is not None and seen is not None:
         noted.add(digests(seen))
     found = dict(find_vanished(mixed, attempt, digests(known), noted))

@@ -8,7 +8,7 @@ import pytest
 
 from ledger_builders import failed, finish_of, listed, opened
 from output_builders import write_output
-from strandline.ledger.entries import Change, FailureRecord, Listed, Mark, Quarantined
+from strandline.ledger.entries import Change, FailureRecord, ListedSource, Mark, Quarantined
 from strandline.ledger.store.store import Store
 from strandline.ledger.verification import VerificationResult, verify
 from strandline.plan.receipt import Output
@@ -29,7 +29,7 @@ def outputs(tmp_path: Path) -> LocalOutputs:
     return LocalOutputs(tmp_path / "output")
 
 
-def write(outputs: LocalOutputs, source: Listed, content: bytes = CONTENT) -> Output:
+def write(outputs: LocalOutputs, source: ListedSource, content: bytes = CONTENT) -> Output:
     token = derive_root(source.source, source.version)
     written = write_output(
         outputs, source.source, f"{token.hex()}.txt", lambda file: _spell(file, content)
@@ -41,7 +41,7 @@ def _spell(file: object, content: bytes) -> None:
     file.write(content)  # type: ignore[attr-defined]
 
 
-def finish(store: Store, outputs: LocalOutputs, *sources: Listed) -> list[Path]:
+def finish(store: Store, outputs: LocalOutputs, *sources: ListedSource) -> list[Path]:
     """Finish sources that have an output each; the files."""
     written = [(source, write(outputs, source)) for source in sources]
     store.write(Change(finish=[finish_of(source, output) for source, output in written]))

@@ -23,7 +23,7 @@ from strandline.ledger.entries import (
     Change,
     FailureRecord,
     Finish,
-    Listed,
+    ListedSource,
     Mark,
     Quarantined,
     SourceRecord,
@@ -61,15 +61,15 @@ def fill(path: Path) -> None:
         )
 
 
-def _mark(source: Listed, attempt: int) -> tuple[bytes, Mark]:
+def _mark(source: ListedSource, attempt: int) -> tuple[bytes, Mark]:
     return source.source, Mark(source.key, source.version, attempt, source.ordinal, False)
 
 
-def _quarantined(source: Listed) -> Quarantined:
+def _quarantined(source: ListedSource) -> Quarantined:
     return Quarantined(source.key, source.version, 2, "ApplicationError", "decode", "broken", 3)
 
 
-def _finish(source: Listed) -> Finish:
+def _finish(source: ListedSource) -> Finish:
     if source is GATHERED:
         piece = Piece("count", b"t" * 16, PieceLocation(1, 0, 3, b"d" * 16))
         return Finish(source.source, source.version, SourceRecord(source.key, (), (piece,)))

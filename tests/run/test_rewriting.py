@@ -14,7 +14,7 @@ from strandline.cli.card.reading import count_data
 from strandline.cli.commands.runs.outcome_details import _count_written
 from strandline.cli.views.summary import WrittenFiles
 from strandline.engine.call.stage_call import StageCall
-from strandline.ledger.entries import Change, Listed, Mark
+from strandline.ledger.entries import Change, ListedSource, Mark
 from strandline.ledger.store.store import Store
 from strandline.ledger.verification import verify
 from strandline.plan.pipeline import StagePlan
@@ -68,7 +68,7 @@ def store(tmp_path: Path, outputs: LocalOutputs) -> Iterator[Store]:
         yield store
 
 
-def write(outputs: LocalOutputs, tokens: list[tuple[Listed, bytes]]) -> list[Output]:
+def write(outputs: LocalOutputs, tokens: list[tuple[ListedSource, bytes]]) -> list[Output]:
     """Write a task of each source, with two rows, to one file."""
     tasks = [
         Task(pa.table({"row": [each.key] * 2}), None, Lineage(each.source, token, each.key))

@@ -21,7 +21,7 @@ from strandline.stages.images.samples import (
     LONGEST,
     SHOWN,
     ClipSample,
-    Shown,
+    SampledClip,
     choose_clip,
     draw_jpeg,
     rank_clip,
@@ -33,7 +33,7 @@ CLIPS = pa.schema(
 )
 BOUNDS: dict[str, Any] = {"bounds": {"black_share": [None, 0.5]}}
 
-shown = st.builds(Shown, st.binary(min_size=1, max_size=2), st.text(max_size=2), st.just(b""))
+shown = st.builds(SampledClip, st.binary(min_size=1, max_size=2), st.text(max_size=2), st.just(b""))
 
 
 @st.composite

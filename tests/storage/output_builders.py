@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import BinaryIO
 
-from strandline.storage.outputs.outputs import OutputStore, Written
+from strandline.storage.outputs.outputs import Content, OutputStore
 
 
 def write_output(
     outputs: OutputStore, source: bytes, name: str, write_content: Callable[[BinaryIO], None]
-) -> Written:
+) -> Content:
     """Write one output durably, as a group of its own."""
     with outputs.grouped() as group:
         return group.write(source, name, write_content)

@@ -24,9 +24,9 @@ from strandline.storage.outputs.outputs import (
     GROUP_FILES,
     SYNCED_WHOLE_FROM,
     TEMPORARY,
+    Content,
     HashingFile,
     LocalOutputs,
-    Written,
     name_source_folder,
 )
 
@@ -58,7 +58,7 @@ def names(outputs: LocalOutputs) -> list[str]:
 
 def test_a_written_output_is_there_and_described(outputs: LocalOutputs) -> None:
     written = write_output(outputs, SOURCE, "t.txt", spell(CONTENT, CONTENT))
-    assert Written(2 * len(CONTENT), digest_of(2 * CONTENT)) == written
+    assert Content(2 * len(CONTENT), digest_of(2 * CONTENT)) == written
     assert 2 * CONTENT == (outputs.root / FOLDER / "t.txt").read_bytes()
     assert [(f"{FOLDER}/t.txt", 2 * len(CONTENT))] == list(outputs.list_names())
     assert written.digest == outputs.digest(f"{FOLDER}/t.txt")
@@ -263,13 +263,13 @@ def test_a_hashing_file_counts_and_digests_what_passes(pieces: list[bytes]) -> N
         assert len(piece) == file.write(piece)
     content = b"".join(pieces)
     assert (content, len(content)) == (target.getvalue(), file.tell())
-    assert Written(len(content), digest_of(content)) == file.finish()
+    assert Content(len(content), digest_of(content)) == file.finish()
 
 
 def test_a_hashing_file_counts_bytes_of_wider_buffers() -> None:
     file = HashingFile(io.BytesIO(), "place")
     file.write(memoryview(b"abcdefgh").cast("Q"))
-    assert Written(8, digest_of(b"abcdefgh")) == file.finish()
+    assert Content(8, digest_of(b"abcdefgh")) == file.finish()
 
 
 def test_arrow_can_write_through_a_hashing_file(outputs: LocalOutputs) -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from output_builders import write_output
 from strandline.storage.errors import VolumeError
-from strandline.storage.outputs.outputs import LocalOutputs, Written
+from strandline.storage.outputs.outputs import Content, LocalOutputs
 from strandline.storage.outputs.remote import RemoteOutputs, open_outputs
 
 SOURCE = bytes.fromhex("abcdef0123456789abcdef0123456789")
@@ -29,7 +29,7 @@ def outputs() -> Iterator[RemoteOutputs]:
     memory.pseudo_dirs[:] = [""]
 
 
-def write(outputs: RemoteOutputs, source: bytes, name: str, content: bytes = CONTENT) -> Written:
+def write(outputs: RemoteOutputs, source: bytes, name: str, content: bytes = CONTENT) -> Content:
     return write_output(outputs, source, name, lambda file: _spell(file, content))
 
 
@@ -43,7 +43,7 @@ def refuse(*_: object, **__: object) -> None:
 
 def test_a_written_output_is_there_and_described(outputs: RemoteOutputs) -> None:
     written = write(outputs, SOURCE, "t.txt")
-    assert Written(len(CONTENT), blake2b(CONTENT, digest_size=16).digest()) == written
+    assert Content(len(CONTENT), blake2b(CONTENT, digest_size=16).digest()) == written
     assert [(f"{FOLDER}/t.txt", len(CONTENT))] == list(outputs.list_names())
     assert written.digest == outputs.digest(f"{FOLDER}/t.txt")
     assert CONTENT == fsspec.filesystem("memory").cat_file(f"/bucket/out/{FOLDER}/t.txt")

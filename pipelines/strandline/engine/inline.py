@@ -36,7 +36,7 @@ from strandline.engine.core.ports import (
     conclude,
 )
 from strandline.engine.core.roots import enter_roots
-from strandline.ledger.entries import QUARANTINED, RELEASED, SKIPPED, Listed, Standing
+from strandline.ledger.entries import QUARANTINED, RELEASED, SKIPPED, ListedSource, Standing
 from strandline.ledger.keeper import Keeper, opened_keeper
 from strandline.ledger.location import LedgerLocation
 from strandline.ledger.store.store import Store
@@ -105,7 +105,7 @@ class KeeperLedger:
         self._time = time
         self._forwarded = 0
 
-    def admit(self, batch: Sequence[Listed], passed: int) -> list[int]:
+    def admit(self, batch: Sequence[ListedSource], passed: int) -> list[int]:
         return self._keeper.admit(batch, passed)
 
     def forward(self, events: Sequence[Event], failures: Sequence[Failure]) -> None:
@@ -132,7 +132,7 @@ class NoLedger:
         self._released = 0
         self._failed: set[bytes] = set()
 
-    def admit(self, batch: Sequence[Listed], passed: int) -> list[int]:  # noqa: ARG002
+    def admit(self, batch: Sequence[ListedSource], passed: int) -> list[int]:  # noqa: ARG002
         self._released += len(batch)
         return [RELEASED] * len(batch)
 

@@ -26,7 +26,7 @@ LAPSE_SECONDS = 4 * RENEWAL_SECONDS
 LISTED = "listed outputs"
 
 
-class Listed(NamedTuple):
+class ListedSource(NamedTuple):
     """A listed source as the ledger sees it: digests of key (16) and version (8), key, place."""
 
     source: bytes
@@ -301,7 +301,7 @@ def _unpack_pieces(more: list[Any]) -> tuple[Piece, ...]:
     )
 
 
-def pack_listed(batch: Iterable[Listed]) -> bytes:
+def pack_listed(batch: Iterable[ListedSource]) -> bytes:
     """Return listed sources as bytes, for the way to a ledger in another process.
 
     What carries them otherwise looks at each of them, and takes many times as long.
@@ -309,9 +309,9 @@ def pack_listed(batch: Iterable[Listed]) -> bytes:
     return msgpack.packb(list(batch))  # type: ignore[no-any-return]
 
 
-def unpack_listed(packed: bytes) -> list[Listed]:
+def unpack_listed(packed: bytes) -> list[ListedSource]:
     """Return the inverse of `pack_listed`."""
-    return [_new_tuple(Listed, listed) for listed in msgpack.unpackb(packed, use_list=False)]
+    return [_new_tuple(ListedSource, listed) for listed in msgpack.unpackb(packed, use_list=False)]
 
 
 def pack(entry: Mark | FailureRecord | Quarantined) -> bytes:

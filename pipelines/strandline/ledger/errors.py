@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from strandline.ledger.entries import Listed
+from strandline.ledger.entries import ListedSource
 from strandline.plan.errors import StrandlineError
 from strandline_api.outcome.exit_codes import ExitCode
 
@@ -47,7 +47,7 @@ class NegativePendingCountError(StrandlineError):
     exit_code = ExitCode.NOT_DETERMINISTIC
 
 
-def duplicate_of(listed: Listed, where: str) -> DuplicateKeyError:
+def duplicate_of(listed: ListedSource, where: str) -> DuplicateKeyError:
     """Return the error of a source whose key was listed before, and where that was."""
     return DuplicateKeyError(
         f"the source key {listed.key!r} is listed twice: as item {listed.ordinal} and {where}; "

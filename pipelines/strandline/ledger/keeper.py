@@ -22,7 +22,7 @@ from strandline.ledger.entries import (
     FailureRecord,
     Finish,
     FinishedEntry,
-    Listed,
+    ListedSource,
     Mark,
     Quarantined,
     RemovalPolicy,
@@ -36,7 +36,7 @@ from strandline.ledger.output_root import name_kept
 from strandline.ledger.store.store import Store
 from strandline.ledger.store.vanished import (
     ListingScope,
-    Seen,
+    SeenSources,
     clean_away,
     find_vanished,
 )
@@ -112,10 +112,10 @@ class Keeper:
     def set_removal(self, policy: RemovalPolicy) -> None:
         """Say which finished sources go that are not listed, before anything is."""
         self._policy = policy
-        self._seen = Seen(policy.part_suffix) if any(policy) else None
+        self._seen = SeenSources(policy.part_suffix) if any(policy) else None
 
     @naming_volume("the ledger")
-    def admit(self, batch: Sequence[Listed], passed: int = 0) -> list[int]:
+    def admit(self, batch: Sequence[ListedSource], passed: int = 0) -> list[int]:
         """Mark the sources of a listing batch that are to be worked on.
 
         Args:
@@ -270,7 +270,7 @@ class Keeper:
         return source in self._waiting or source not in self._live
 
     def _admit_fresh(
-        self, fresh: Sequence[tuple[int, Listed, FinishedEntry | None]]
+        self, fresh: Sequence[tuple[int, ListedSource, FinishedEntry | None]]
     ) -> list[tuple[int, int]]:
         """Mark what is not finished; return indices in the batch, and the verdict on each."""
         past = self._find_past([listed[0] for _, listed, _ in fresh])
@@ -316,7 +316,7 @@ class Keeper:
 
     def _mark_again(
         self,
-        listed: Listed,
+        listed: ListedSource,
         held: Quarantined | None,
         old: Mark | None,
         failure: FailureRecord | None,

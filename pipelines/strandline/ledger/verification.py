@@ -14,8 +14,8 @@ from strandline.storage.outputs.outputs import (
     MANIFEST,
     SHARED,
     TEMPORARY,
+    Content,
     OutputStore,
-    Written,
     name_output,
     name_shared,
     name_source_folder,
@@ -123,7 +123,7 @@ def _find_faults(
     for file, facts in files.items():
         for suffix, size, digest in facts.list_files():
             totals["outputs"] += 1
-            name, written = name_shared(file, suffix), Written(size, digest)
+            name, written = name_shared(file, suffix), Content(size, digest)
             fault = _check(name, written, found.pop(name, None), outputs, reads_bytes=reads_bytes)
             if fault:
                 yield _Fault(f"{fault}: {name}", shared=file)
@@ -202,7 +202,7 @@ def _find_extra(names: Iterable[str], unjudged: set[str], *, is_settled: bool) -
 
 def _check(
     name: str,
-    output: Output | Written,
+    output: Output | Content,
     size: int | None,
     outputs: OutputStore,
     *,

@@ -46,7 +46,7 @@ from strandline.storage.refusals import CredentialsRefusedError
 _UNRELEASED = (VolumeError, PlaceTakenError, UnreadablePlaceError, CredentialsRefusedError)
 
 
-class Moved(NamedTuple):
+class MoveResult(NamedTuple):
     """What became of a move.
 
     Attributes:
@@ -60,7 +60,9 @@ class Moved(NamedTuple):
     verdict: VerificationResult
 
 
-def move_outputs(plan: PipelinePlan, folder: PipelineFolder, *, reads_bytes: bool = True) -> Moved:
+def move_outputs(
+    plan: PipelinePlan, folder: PipelineFolder, *, reads_bytes: bool = True
+) -> MoveResult:
     """Have the ledger know that its outputs are where the plan says, if they are.
 
     Args:
@@ -96,7 +98,7 @@ def move_outputs(plan: PipelinePlan, folder: PipelineFolder, *, reads_bytes: boo
                 if is_left:
                     with suppress(*_UNRELEASED):
                         release_location(str(old), owner)
-    return Moved(old, location, verdict)
+    return MoveResult(old, location, verdict)
 
 
 def seize_outputs(plan: PipelinePlan, folder: PipelineFolder) -> Owner | None:

@@ -23,7 +23,7 @@ from strandline.plan.pipeline import StagePlan
 from strandline.plan.receipt import Output, SharedPart
 from strandline.plan.stage import SharingSink, Stage
 from strandline.plan.token import derive_shared
-from strandline.storage.outputs.outputs import OutputStore, Written, name_shared
+from strandline.storage.outputs.outputs import Content, OutputStore, name_shared
 
 
 class _Member(NamedTuple):
@@ -133,7 +133,7 @@ def _write(
 
 
 def _locate_parts(
-    own: Sequence[Output], file: bytes, written: Written, begins: Sequence[int]
+    own: Sequence[Output], file: bytes, written: Content, begins: Sequence[int]
 ) -> dict[Output, Output]:
     """Return what becomes of the parts of a file that was written anew."""
     sizes = list(accumulate((output.size for output in own), initial=0))

@@ -94,17 +94,17 @@ def is_ours_on_ray(spec: PipelineSpec, engine: str | None) -> bool:
     return is_ours and (engine or spec.engine) == SHARED
 
 
-def _read_cause(given: str | None, *, is_stored: bool) -> str | None:
+def _read_cause(text: str | None, *, is_stored: bool) -> str | None:
     """Return the cause that was named; None if there is none, or only a newer operator knows it.
 
     Without one, what can be seen on the volume tells how the last attempt ended.
     """
     known = [cause.value for cause in Cause]
-    if given is None or given in known:
-        return given
+    if text is None or text in known:
+        return text
     if is_stored:
         return None
-    msg = f"{given!r} is not one of {', '.join(known)}."
+    msg = f"{text!r} is not one of {', '.join(known)}."
     raise click.BadParameter(msg, param_hint="'--after'")
 
 
@@ -135,8 +135,12 @@ def _build_arguments(request: Request) -> list[str]:
     words = [str(request.file), "--volume", str(request.volume)]
     for setting in request.settings:
         words += ["--set", setting]
-    given = {"--engine": request.engine, "--address": request.address, "--workers": request.workers}
-    for name, value in given.items():
+    options = {
+        "--engine": request.engine,
+        "--address": request.address,
+        "--workers": request.workers,
+    }
+    for name, value in options.items():
         words += [] if value is None else [name, str(value)]
     debug = click.get_current_context().meta.get("debug")
     return words + ["--json"] * request.as_json + ["--debug"] * bool(debug)

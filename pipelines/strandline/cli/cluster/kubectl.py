@@ -42,9 +42,9 @@ Runner = Callable[[Sequence[str], str], KubectlAnswer]
 Opener = Callable[[Sequence[str]], "subprocess.Popen[bytes]"]
 
 
-def run_process(words: Sequence[str], given: str) -> KubectlAnswer:
+def run_process(words: Sequence[str], text: str) -> KubectlAnswer:
     """Run a command with text at its stdin."""
-    done = subprocess.run(words, input=given, capture_output=True, check=False, text=True)  # noqa: S603 - the user's own
+    done = subprocess.run(words, input=text, capture_output=True, check=False, text=True)  # noqa: S603 - the user's own
     return KubectlAnswer(done.returncode, done.stdout, done.stderr)
 
 
@@ -111,8 +111,8 @@ class Kubectl:
                 process.terminate()
             process.wait()
 
-    def _call(self, words: Sequence[str], given: str = "") -> str:
-        answer = self.run(self._join(words), given)
+    def _call(self, words: Sequence[str], text: str = "") -> str:
+        answer = self.run(self._join(words), text)
         if answer.code == 0:
             return answer.out
         text = " ".join(answer.err.split()) or f"exit code {answer.code}"

@@ -44,12 +44,12 @@ class ListingThread:
 
     @property
     def is_whole(self) -> bool:
-        """See `Drawn`."""
+        """See `ListingState`."""
         return self._listing.is_whole
 
     @property
     def gaps(self) -> Sequence[str]:
-        """See `Drawn`."""
+        """See `ListingState`."""
         return self._listing.gaps
 
     def take(self, limit: float = 0.0, most: int = ADMIT_BATCH) -> Admitted | None:

@@ -5,21 +5,21 @@ So one odd source takes no other along. It must not know which stage has listed 
 
 from __future__ import annotations
 
-from strandline.ledger.entries import Listed
+from strandline.ledger.entries import ListedSource
 from strandline.plan.stage import Source
 from strandline.plan.token import digest_key, digest_version
 
 
-def identify(source: Source, ordinal: int) -> Listed:
+def identify(source: Source, ordinal: int) -> ListedSource:
     """Return a source as the ledger sees it; what it could not keep is escaped."""
     # A stage of the user's may have put anything there.
     key: object = source.key
     version: object = source.version
     if type(key) is str and key.isascii() and type(version) is str:  # as most are; no more is asked
-        return Listed(digest_key(key), digest_version(version), key, ordinal)
+        return ListedSource(digest_key(key), digest_version(version), key, ordinal)
     name = key if isinstance(key, str) and _is_text(key) else _format(key)
     state = version if isinstance(version, str) else _format(version)
-    return Listed(digest_key(name), digest_version(state), name, ordinal)
+    return ListedSource(digest_key(name), digest_version(state), name, ordinal)
 
 
 def explain_odd(source: Source) -> str | None:

@@ -16,7 +16,7 @@ from strandline.engine.core.flow import Flow
 from strandline.engine.core.heartbeat import Heartbeat
 from strandline.engine.core.odd_sources import identify
 from strandline.engine.core.pools import PoolState
-from strandline.ledger.entries import Listed, Standing
+from strandline.ledger.entries import ListedSource, Standing
 from strandline.ledger.location import LedgerLocation
 from strandline.plan.pipeline import PipelinePlan
 from strandline.plan.receipt import Failure, StageCounts
@@ -26,7 +26,7 @@ from strandline_api.outcome.work_lost import WorkLost
 
 ADMIT_BATCH = 256
 
-Admitted = list[tuple[Listed, Source]]
+Admitted = list[tuple[ListedSource, Source]]
 
 
 class WorkCost(NamedTuple):
@@ -159,7 +159,7 @@ class Control:
     heartbeat: Heartbeat = field(default_factory=lambda: Heartbeat(lambda: 0.0))
 
 
-class Drawn(Protocol):
+class ListingState(Protocol):
     """A listing as far as it was drawn."""
 
     @property
@@ -182,7 +182,7 @@ class Drawn(Protocol):
 def conclude(
     standing: Standing,
     flow: Flow,
-    listing: Drawn,
+    listing: ListingState,
     control: Control,
     pools: Sequence[PoolState],
     work: WorkCost = NO_WORK,
@@ -228,7 +228,7 @@ class Listing:
     Args:
         sources: what the source stage lists; drawn no faster than asked for.
         is_whole: asked at the end: whether all that is there was listed.
-        find_gaps: asked at the end: what was not looked at, see `Drawn`.
+        find_gaps: asked at the end: what was not looked at, see `ListingState`.
 
     Attributes:
         listed: sources so far.
@@ -250,12 +250,12 @@ class Listing:
 
     @property
     def is_whole(self) -> bool:
-        """See `Drawn`."""
+        """See `ListingState`."""
         return self._is_whole()
 
     @property
     def gaps(self) -> Sequence[str]:
-        """See `Drawn`."""
+        """See `ListingState`."""
         return self._find_gaps()
 
     def draw(self, size: int = ADMIT_BATCH) -> Admitted:

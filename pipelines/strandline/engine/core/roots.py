@@ -13,7 +13,7 @@ from strandline.engine.call.slots import Slot
 from strandline.engine.core.flow import Flow
 from strandline.engine.core.odd_sources import explain_odd
 from strandline.engine.core.ports import Admitted
-from strandline.ledger.entries import HAS_FAILED, RELEASED, Listed
+from strandline.ledger.entries import HAS_FAILED, RELEASED, ListedSource
 from strandline.plan.receipt import Failure
 from strandline.plan.stage import Source
 from strandline.plan.task import Lineage, Task
@@ -43,13 +43,13 @@ def enter_roots(flow: Flow, verdicts: Iterable[int], batch: Admitted, pack: Pack
     return failures
 
 
-def make_root(listed: Listed, source: Source) -> Task:
+def make_root(listed: ListedSource, source: Source) -> Task:
     """Return the task that a released source begins with."""
     token = derive_root(listed.source, listed.version)
     return Task(source.data, source.meta, Lineage(listed.source, token, listed.key))
 
 
-def _pack_root(stage: str, listed: Listed, source: Source, pack: Pack) -> Slot | Failure:
+def _pack_root(stage: str, listed: ListedSource, source: Source, pack: Pack) -> Slot | Failure:
     task = make_root(listed, source)
     assert task.lineage is not None  # it was made with one
     token, problem = task.lineage.token, explain_odd(source)

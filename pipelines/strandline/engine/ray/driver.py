@@ -59,14 +59,14 @@ class DriverInputs(NamedTuple):
 class Driver(ABC):
     """Runs every source that the ledger releases, to the end or until told to stop."""
 
-    def __init__(self, given: DriverInputs) -> None:
-        control = given.control
-        self._connection = given.connection
-        self._listing = ListingThread(given.listing, control.now)
+    def __init__(self, inputs: DriverInputs) -> None:
+        control = inputs.control
+        self._connection = inputs.connection
+        self._listing = ListingThread(inputs.listing, control.now)
         self._control = control
-        self.chains = self._cut(given)
-        self._flow = Flow(given.plan, self.chains)
-        self._ledger = RayLedger(given.ledger, control.heartbeat.note_progress, control.now)
+        self.chains = self._cut(inputs)
+        self._flow = Flow(inputs.plan, self.chains)
+        self._ledger = RayLedger(inputs.ledger, control.heartbeat.note_progress, control.now)
         self._admission = Admission(self._listing, self._ledger, self._flow)
         self._finished = 0
         self._look_due = 0.0
@@ -90,9 +90,9 @@ class Driver(ABC):
         self._stop_workers()
         self._ledger.stop()
 
-    def _cut(self, given: DriverInputs) -> list[Chain]:
+    def _cut(self, inputs: DriverInputs) -> list[Chain]:
         """Return the stages as they run in workers; each by itself."""
-        return list_apart(given.plan.stages)
+        return list_apart(inputs.plan.stages)
 
     @abstractmethod
     def _run(self) -> None:
@@ -192,10 +192,10 @@ class DrivenEngine:
         with type(self).surrounding(), connected(self.address, self.workers, modules) as connection:
             if connection.capacity is not None:
                 refuse_unmet(plan, connection.capacity)
-            given = DriverInputs(
+            inputs = DriverInputs(
                 plan, listing, ledger, control, connection, self.outputs, self.wait
             )
-            return self.driver(given).drive()
+            return self.driver(inputs).drive()
 
 
 def list_modules(plan: PipelinePlan) -> list[str]:

@@ -35,9 +35,9 @@ LEAVE_SECONDS = 0.1  # from one look at nodes that are going to the next
 
 
 class _RayDriver(Driver):
-    def __init__(self, given: DriverInputs) -> None:
-        super().__init__(given)
-        plan, control, outputs = given.plan, given.control, given.outputs
+    def __init__(self, inputs: DriverInputs) -> None:
+        super().__init__(inputs)
+        plan, control, outputs = inputs.plan, inputs.control, inputs.outputs
         self._counting: Any = None
         self._is_listing_slow = False
         name = f"{plan.namespace}.{plan.name}"
@@ -47,7 +47,7 @@ class _RayDriver(Driver):
         self._here = str(ray.get_runtime_context().get_node_id())
         self._marks = LostNodes(self._here)
         self._scaler = Scaler(plans, self._pools, outputs, control.notes, control.now, self._marks)
-        self._first_workers = FirstWorkers(given.wait)
+        self._first_workers = FirstWorkers(inputs.wait)
         self._demand = Demand(read_full_size(os.environ), control.now)
         self._losses = Losses(self._flow, self._pools, self._ledger, control, self._marks)
         target = plan.stages[-1].target_bytes
@@ -58,11 +58,11 @@ class _RayDriver(Driver):
         self._leave_due = self._learn_due = 0.0
         self._link_watch = LinkWatch(control.now)
 
-    def _cut(self, given: DriverInputs) -> list[Chain]:
+    def _cut(self, inputs: DriverInputs) -> list[Chain]:
         # A sink that writes to a folder of this node must not keep all else on it.
-        is_elsewhere = given.connection.capacity is None
+        is_elsewhere = inputs.connection.capacity is None
         return cut_chains(
-            given.plan.stages, is_sink_apart=given.outputs.is_on_driver and is_elsewhere
+            inputs.plan.stages, is_sink_apart=inputs.outputs.is_on_driver and is_elsewhere
         )
 
     def _run(self) -> None:

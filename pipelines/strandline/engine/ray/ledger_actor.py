@@ -18,9 +18,9 @@ from ray.exceptions import RayError, RayTaskError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from strandline.engine.call.wire import Plain, pack_events, unpack_events
-from strandline.engine.core.ports import Drawn
+from strandline.engine.core.ports import ListingState
 from strandline.engine.ray.connection import first_line, unwrap
-from strandline.ledger.entries import Listed, Standing, pack_listed, unpack_listed
+from strandline.ledger.entries import ListedSource, Standing, pack_listed, unpack_listed
 from strandline.ledger.keeper import GROUP_SECONDS, opened_keeper
 from strandline.ledger.location import LedgerLocation
 from strandline.plan.errors import StrandlineError
@@ -168,7 +168,7 @@ class RayLedger:
         """Return False where the run keeps no ledger."""
         return self._actor is not None
 
-    def admit(self, batch: Sequence[Listed], passed: int = 0) -> Any:  # noqa: ANN401 - an object reference
+    def admit(self, batch: Sequence[ListedSource], passed: int = 0) -> Any:  # noqa: ANN401 - an object reference
         """Return a reference to `Keeper.admit`'s answer."""
         return self._actor.admit.remote(pack_listed(batch), passed)
 
@@ -268,7 +268,7 @@ class RayLedger:
                     self.drain(None, anything_died=True)
             raise
 
-    def conclude(self, listing: Drawn, failed: int, *, anything_died: bool) -> Standing:
+    def conclude(self, listing: ListingState, failed: int, *, anything_died: bool) -> Standing:
         """Return how the sources stand in the end, by the ledger or, without one, by what was seen.
 
         Args:

@@ -44,13 +44,13 @@ class WindowLostError(StrandlineError):
 
 
 class _RayDataDriver(Driver):
-    def __init__(self, given: DriverInputs) -> None:
-        super().__init__(given)
-        plan, control = given.plan, given.control
+    def __init__(self, inputs: DriverInputs) -> None:
+        super().__init__(inputs)
+        plan, control = inputs.plan, inputs.control
         self._first = plan.stages[0].name
         self._losses = WorkerLosses([stage.name for stage in plan.stages], control)
-        sizes = size_workers(plan, given.connection.cpus)
-        self._windows = Windows(plan, sizes, given.outputs, self._losses.actor)
+        sizes = size_workers(plan, inputs.connection.cpus)
+        self._windows = Windows(plan, sizes, inputs.outputs, self._losses.actor)
         joins = any(stage.group for stage in plan.stages)
         self._size = GROUP_SOURCES if joins else WINDOW_SOURCES
         self._shown: set[bytes] = set()

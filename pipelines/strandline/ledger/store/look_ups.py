@@ -24,7 +24,7 @@ from typing import BinaryIO, Generic, NamedTuple, Protocol, TypeVar
 
 import msgpack
 
-from strandline.ledger.entries import Listed
+from strandline.ledger.entries import ListedSource
 from strandline.ledger.store.store import Store
 from strandline.plan.token import digest_key, digest_version
 
@@ -209,7 +209,7 @@ def _look_up(store: Store, attempt: int, names: list[str]) -> list[int]:
     each = iter(names)
     try:
         batch = [
-            _new_tuple(Listed, (digest_key(key), digest_version(version), key, 0))
+            _new_tuple(ListedSource, (digest_key(key), digest_version(version), key, 0))
             for key, version in zip(each, each, strict=True)
         ]
     except AttributeError:  # no text, see above

@@ -19,7 +19,7 @@ from strandline.ledger.entries import (
     Change,
     FailureRecord,
     FinishedEntry,
-    Listed,
+    ListedSource,
     Mark,
     Quarantined,
     SharedFile,
@@ -161,8 +161,8 @@ class Store:
             return self._read_entries(txn, self._find_layout(txn), rows)
 
     def find_unfinished(
-        self, batch: Sequence[Listed], attempt: int | None = None
-    ) -> list[tuple[int, Listed, FinishedEntry | None]]:
+        self, batch: Sequence[ListedSource], attempt: int | None = None
+    ) -> list[tuple[int, ListedSource, FinishedEntry | None]]:
         """Return those of a batch that are not finished as they are now, in its order.
 
         Args:
@@ -172,7 +172,7 @@ class Store:
             The index in the batch, the source, and its entry where another version is finished, or
             this attempt has finished it.
         """
-        left: list[tuple[int, Listed, bytes | None]] = []
+        left: list[tuple[int, ListedSource, bytes | None]] = []
         with self._reading(self._dbs.finished) as txn:
             layout = self._find_layout(txn)
             is_finished_before = layout.rows.is_finished_before

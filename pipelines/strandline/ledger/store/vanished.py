@@ -16,7 +16,7 @@ from typing import NamedTuple
 from strandline.ledger.entries import (
     Change,
     FailureRecord,
-    Listed,
+    ListedSource,
     Mark,
     Quarantined,
     RemovalPolicy,
@@ -47,7 +47,7 @@ DELETE_ALL = RemovalPolicy(everywhere=True)
 ALL = ListingScope()
 
 
-class Seen:
+class SeenSources:
     """A set of source digests that may be larger than memory; gone when closed.
 
     Args:
@@ -70,7 +70,7 @@ class Seen:
             self._database.executemany(f"INSERT OR IGNORE INTO {table} VALUES (?)", rows)  # noqa: S608 - its own tables
         self._database.execute("COMMIT")
 
-    def add_listed(self, batch: Sequence[Listed]) -> None:
+    def add_listed(self, batch: Sequence[ListedSource]) -> None:
         """Note that the sources of a batch were listed."""
         files = dict.fromkeys(filter(None, (self._find_file(listed.key) for listed in batch)))
         self.add([listed.source for listed in batch], map(digest_key, files))
@@ -104,7 +104,7 @@ def find_vanished(
     store: Store,
     attempt: int,
     known: Collection[bytes],
-    seen: Seen | None,
+    seen: SeenSources | None,
     policy: RemovalPolicy = DELETE_ALL,
     scope: ListingScope = ALL,
 ) -> Iterator[tuple[bytes, str]]:
@@ -134,14 +134,16 @@ def find_vanished(
                 yield source, group[source]
 
 
-def _has_all(store: Store, seen: Seen, scope: ListingScope) -> bool:
+def _has_all(store: Store, seen: SeenSources, scope: ListingScope) -> bool:
     """Return whether so many sources are finished as are listed and finished."""
     if scope.unfinished is None:
         return False
     return store.count()["finished"] == seen.count() - scope.unfinished
 
 
-def _is_gone(key: str, policy: RemovalPolicy, scope: ListingScope, seen: Seen | None) -> bool:
+def _is_gone(
+    key: str, policy: RemovalPolicy, scope: ListingScope, seen: SeenSources | None
+) -> bool:
     """Return whether a source goes that a listing does not name."""
     # What was not looked at may be there, whatever else was found.
     if scope.gaps and _lies_within(key, scope.gaps):

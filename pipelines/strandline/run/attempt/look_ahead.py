@@ -13,7 +13,7 @@ from collections.abc import Callable
 from strandline.engine.core.listing_thread import ListingThread
 from strandline.engine.core.odd_sources import identify
 from strandline.engine.core.ports import ADMIT_BATCH, Admitted, Control, Listing
-from strandline.ledger.entries import Listed
+from strandline.ledger.entries import ListedSource
 from strandline.ledger.location import LedgerLocation
 from strandline.ledger.store.look_ups import CHUNK, LookUps
 from strandline.ledger.store.store import Store
@@ -24,7 +24,7 @@ MOST_SOURCES = 100_000
 LISTING_SECONDS = 0.5
 # So long a listing whose sources are all left may take to say that it can't be drawn.
 FRESH_SECONDS = 0.1
-Sources = deque[tuple[Listed, Source]]
+Sources = deque[tuple[ListedSource, Source]]
 # Processes that look up take some tenths of a second to start. They do where the ledger has so many
 # finished sources, and the listing has come so far: one that is short stays without.
 MANY_FINISHED = 300_000

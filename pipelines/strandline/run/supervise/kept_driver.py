@@ -68,30 +68,30 @@ class RunningDriver:
     is_waiting: bool = field(default=False, init=False)
 
     @classmethod
-    def start(cls, given: DriverStart, log: DriverLog | None) -> RunningDriver:
+    def start(cls, start: DriverStart, log: DriverLog | None) -> RunningDriver:
         """Start one.
 
         Args:
             log: where its first words are kept.
         """
         message = DriverMessage.open()
-        output = open_output(given.kept) if given.kept and log else None
-        ours, its = socket.socketpair() if given.goes_on else (None, None)
+        output = open_output(start.kept) if start.kept and log else None
+        ours, its = socket.socketpair() if start.goes_on else (None, None)
         environment = os.environ | _tell(message, output, log)
         inherited = [message.sink, *(output.inherited if output else ())]
-        if given.ray is not None:
-            environment[AHEAD] = given.ray
+        if start.ray is not None:
+            environment[AHEAD] = start.ray
         if its is not None:
             environment[ORDERS] = str(its.fileno())
             inherited.append(its.fileno())
         sinks = output.sinks if output else {}
         process = subprocess.Popen(  # noqa: S603 - our own program
-            given.command,
+            start.command,
             # In a group of its own, or the terminal's Ctrl-C would reach it too and count twice.
-            process_group=None if given.shares_terminal else 0,
+            process_group=None if start.shares_terminal else 0,
             env=environment,
             pass_fds=inherited,
-            stdout=sinks.get(STDOUT, given.stdout),
+            stdout=sinks.get(STDOUT, start.stdout),
             stderr=sinks.get(STDERR),
         )
         if output:

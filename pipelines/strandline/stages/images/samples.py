@@ -27,7 +27,7 @@ _CELL = (
 )
 
 
-class Shown(NamedTuple):
+class SampledClip(NamedTuple):
     """A clip that is shown: its rank among all, its name, and a JPEG file; empty: no picture."""
 
     rank: bytes
@@ -45,7 +45,7 @@ class ClipSample:
     """
 
     number: int
-    shown: tuple[Shown, ...] = ()
+    shown: tuple[SampledClip, ...] = ()
 
     def __add__(self, other: Self) -> Self:
         both = sorted({*self.shown, *other.shown})
@@ -59,7 +59,7 @@ class ClipSample:
     def parse(cls, dumped: Sequence[Any]) -> Self:
         """Read what `dump` gave."""
         number, shown = dumped
-        return cls(number, tuple(Shown(*each) for each in shown))
+        return cls(number, tuple(SampledClip(*each) for each in shown))
 
 
 def rank_clip(name: str) -> bytes:

@@ -28,18 +28,18 @@ class Summary(Protocol):
         ...
 
 
-Kept = TypeVar("Kept", bound=Summary)
-Parse = Callable[[list[Any]], Kept]
+AnySummary = TypeVar("AnySummary", bound=Summary)
+Parse = Callable[[list[Any]], AnySummary]
 
 BINS = pa.list_(pa.struct([("low", pa.float64()), ("high", pa.float64()), ("count", pa.int64())]))
 
 
-def gather(gathered: dict[str, Kept], name: str, summary: Kept) -> None:
+def gather(gathered: dict[str, AnySummary], name: str, summary: AnySummary) -> None:
     """Join a summary to the one that the name has."""
     gathered[name] = gathered[name] + summary if name in gathered else summary
 
 
-def dump_piece(gathered: dict[str, Kept]) -> bytes | None:
+def dump_piece(gathered: dict[str, AnySummary]) -> bytes | None:
     """Return what was gathered as one piece, and forgotten; None where there was nothing."""
     if not gathered:
         return None
@@ -48,15 +48,15 @@ def dump_piece(gathered: dict[str, Kept]) -> bytes | None:
     return piece
 
 
-def read_piece(path: Path, parse: Parse[Kept]) -> dict[str, Kept]:
+def read_piece(path: Path, parse: Parse[AnySummary]) -> dict[str, AnySummary]:
     """Return the summaries in a file, by name."""
     dumped = msgpack.unpackb(path.read_bytes())
     return {name: parse(value) for name, value in dumped.items()}
 
 
-def merge_pieces(paths: Sequence[Path], out: Path, parse: Parse[Kept]) -> None:
+def merge_pieces(paths: Sequence[Path], out: Path, parse: Parse[AnySummary]) -> None:
     """Join the files of pieces to one, name by name."""
-    gathered: dict[str, Kept] = {}
+    gathered: dict[str, AnySummary] = {}
     for path in paths:
         for name, summary in read_piece(path, parse).items():
             gather(gathered, name, summary)
@@ -93,6 +93,6 @@ def list_bins(histogram: Histogram) -> list[dict[str, Any]]:
     ]
 
 
-def _dump(gathered: Mapping[str, Kept]) -> bytes:
+def _dump(gathered: Mapping[str, AnySummary]) -> bytes:
     dumped = {name: gathered[name].dump() for name in sorted(gathered)}
     return bytes(msgpack.packb(dumped))

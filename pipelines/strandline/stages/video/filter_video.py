@@ -20,7 +20,7 @@ from strandline.stages.images.pictures import load_pillow
 from strandline.stages.images.samples import (
     SHOWN,
     ClipSample,
-    Shown,
+    SampledClip,
     choose_clip,
     draw_jpeg,
     draw_samples,
@@ -152,9 +152,9 @@ class FilterVideo(RowFilter, StatefulFilter):
             gather(self._gathered, outcome, ClipSample(len(rows), shown))
 
     @staticmethod
-    def _show(table: pa.Table) -> Shown:
+    def _show(table: pa.Table) -> SampledClip:
         """Show one clip of those that share a task and an outcome."""
         names = [name or "" for name in find_column(table, "clip").cast(pa.string()).to_pylist()]
         at = choose_clip(names)
         frames = find_column(table, "frames").slice(at, 1).to_pylist()[0]
-        return Shown(rank_clip(names[at]), names[at], draw_jpeg(frames or []))
+        return SampledClip(rank_clip(names[at]), names[at], draw_jpeg(frames or []))

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from strandline.storage.errors import naming_volume
-from strandline.storage.outputs.outputs import DIGEST_BYTES, MANIFEST, Written
+from strandline.storage.outputs.outputs import DIGEST_BYTES, MANIFEST, Content
 from strandline.storage.outputs.remote import put_files, resolve_location
 from strandline.storage.outputs.whole_files import write_whole
 from strandline.storage.refusals import naming_rejection
@@ -37,7 +37,7 @@ class ListedOutput(NamedTuple):
     rows: int
 
 
-def write_manifest(location: str, outputs: Iterable[ListedOutput]) -> Written:
+def write_manifest(location: str, outputs: Iterable[ListedOutput]) -> Content:
     """Put the list in its place, whole; a reader finds the former one or this one.
 
     Args:
@@ -61,7 +61,7 @@ def write_manifest(location: str, outputs: Iterable[ListedOutput]) -> Written:
         with naming_volume(location):
             Path(location).mkdir(parents=True, exist_ok=True)
         write_whole(Path(location, MANIFEST), watch(), steps="list")
-    return Written(size, state.digest())
+    return Content(size, state.digest())
 
 
 def list_outputs(location: str | Path) -> list[str]:

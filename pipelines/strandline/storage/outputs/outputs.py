@@ -43,7 +43,7 @@ SYNCED_WHOLE_FROM = 8  # files
 FOLDERS_KNOWN = 1000  # to be there for good; one that is forgotten is synced again
 
 
-class Written(NamedTuple):
+class Content(NamedTuple):
     """What was written: bytes, and their blake2b-128."""
 
     size: int
@@ -79,9 +79,9 @@ class HashingFile(io.BufferedIOBase):
     def tell(self) -> int:
         return self._size
 
-    def finish(self) -> Written:
+    def finish(self) -> Content:
         """Return size and digest of all that was written."""
-        return Written(self._size, self._state.digest())
+        return Content(self._size, self._state.digest())
 
 
 def name_source_folder(source: bytes) -> str:
@@ -136,7 +136,7 @@ class OutputLocation:
 class OutputGroup(Protocol):
     """Outputs that become durable together."""
 
-    def write(self, source: bytes, name: str, write_content: Callable[[BinaryIO], None]) -> Written:
+    def write(self, source: bytes, name: str, write_content: Callable[[BinaryIO], None]) -> Content:
         """Write one output, which is to have `name` in the source's folder.
 
         What `write_content` raises is passed on, and takes none of the others along.
@@ -147,7 +147,7 @@ class OutputGroup(Protocol):
 
     def write_shared(
         self, file: bytes, suffix: str, write_content: Callable[[BinaryIO], None]
-    ) -> Written:
+    ) -> Content:
         """Write one file that several sources share, under its name; see `write`."""
 
 
@@ -342,18 +342,18 @@ class LocalGroup:
         self._pending: list[_Pending] = []
         self._filesystem: int | None = None
 
-    def write(self, source: bytes, name: str, write_content: Callable[[BinaryIO], None]) -> Written:
+    def write(self, source: bytes, name: str, write_content: Callable[[BinaryIO], None]) -> Content:
         """See `OutputGroup`."""
         return self._write(name_source_folder(source), name, write_content)
 
     def write_shared(
         self, file: bytes, suffix: str, write_content: Callable[[BinaryIO], None]
-    ) -> Written:
+    ) -> Content:
         """See `OutputGroup`."""
         name = file.hex() + suffix
         return self._write(_name_shared_folder(file), name, write_content)
 
-    def _write(self, folder: str, name: str, write_content: Callable[[BinaryIO], None]) -> Written:
+    def _write(self, folder: str, name: str, write_content: Callable[[BinaryIO], None]) -> Content:
         root = self._outputs.root
         if len(self._pending) >= GROUP_FILES:
             self.commit()

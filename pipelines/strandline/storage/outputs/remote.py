@@ -14,10 +14,10 @@ from strandline.storage.filesystems import is_synced_whole, read_mounts
 from strandline.storage.outputs.outputs import (
     NO_OUTPUTS,
     SHARED,
+    Content,
     HashingFile,
     LocalOutputs,
     OutputStore,
-    Written,
     digest_file,
     name_shared,
     name_source_folder,
@@ -39,15 +39,15 @@ class RemoteOutputs:
     def grouped(self) -> Iterator[RemoteOutputs]:
         yield self  # a put is durable by itself
 
-    def write(self, source: bytes, name: str, write_content: Callable[[BinaryIO], None]) -> Written:
+    def write(self, source: bytes, name: str, write_content: Callable[[BinaryIO], None]) -> Content:
         return self._write(f"{name_source_folder(source)}/{name}", write_content)
 
     def write_shared(
         self, file: bytes, suffix: str, write_content: Callable[[BinaryIO], None]
-    ) -> Written:
+    ) -> Content:
         return self._write(name_shared(file, suffix), write_content)
 
-    def _write(self, name: str, write_content: Callable[[BinaryIO], None]) -> Written:
+    def _write(self, name: str, write_content: Callable[[BinaryIO], None]) -> Content:
         target = io.BytesIO()
         hashing = HashingFile(target, self._url)
         faults.reach("output.opened")

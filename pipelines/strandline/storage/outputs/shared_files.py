@@ -16,7 +16,7 @@ from strandline.plan.receipt import Output, SharedPart
 from strandline.plan.stage import SharingSink
 from strandline.plan.task import Lineage, Task
 from strandline.plan.token import derive_shared
-from strandline.storage.outputs.outputs import OutputGroup, Written
+from strandline.storage.outputs.outputs import Content, OutputGroup
 
 
 class SharedFiles:
@@ -70,7 +70,7 @@ class SharedFiles:
         return filter(None, files)
 
 
-def _share(tasks: Sequence[Task], file: bytes, suffix: str, written: Written) -> Iterator[Output]:
+def _share(tasks: Sequence[Task], file: bytes, suffix: str, written: Content) -> Iterator[Output]:
     """Yield which part of a file is of each task."""
     size, digest = written
     sizes = list(accumulate(map(_measure, tasks), initial=0))

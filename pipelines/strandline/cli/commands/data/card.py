@@ -73,13 +73,13 @@ def card(
         click.echo("the card names no license; --license does", err=True)
 
 
-def choose_license(manifest: Manifest, given: str | None) -> str | None:
+def choose_license(manifest: Manifest, value: str | None) -> str | None:
     """Return the identifier of the license that is asked for, or that the pipeline names.
 
     Raises:
         UsageError: it is no identifier.
     """
-    named = given or manifest.pipeline.metadata.annotations.get(LICENSE_ANNOTATION)
+    named = value or manifest.pipeline.metadata.annotations.get(LICENSE_ANNOTATION)
     if named is None:
         return None
     if not _LICENSE.fullmatch(named.lower()):

@@ -15,7 +15,7 @@ from strandline.cli.app.ledger_access import locate, locate_output
 from strandline.cli.app.options import show_examples, take_json, take_manifest, take_volume
 from strandline.cli.commands.data.verify import describe_verdict
 from strandline.run.manifest.manifest import read_manifest
-from strandline.run.moving import Moved, seize_outputs
+from strandline.run.moving import MoveResult, seize_outputs
 from strandline.run.moving import move_outputs as move
 from strandline_api.outcome.exit_codes import ExitCode
 
@@ -72,7 +72,7 @@ def own_outputs(file: Path, settings: tuple[str, ...], volume: Path, as_json: bo
         write_line(f"{location} is this ledger's" + (f", no longer {former}'s" if former else ""))
 
 
-def _describe(moved: Moved) -> list[str]:
+def _describe(moved: MoveResult) -> list[str]:
     lines = describe_verdict(moved.verdict)
     if moved.verdict.problems:
         return [*lines, f"the ledger stays as it was, with its outputs at {moved.old}"]

@@ -96,12 +96,12 @@ PARENT_SECONDS = 0.5  # from one look at the parent to the next
     "--trigger", type=click.Choice([choice.value for choice in Trigger]), default=Trigger.RUN.value
 )
 @take_json
-def drive(**given: Any) -> int:  # noqa: ANN401 - the options
+def drive(**options: Any) -> int:  # noqa: ANN401 - the options
     """Make one attempt in this very process, and others after it where the parent asks for that."""
     orders, ahead = find_orders(os.environ), os.environ.pop(AHEAD, None)
     is_shared = orders is not None or ahead is not None
     with keeping_started(SHARED if is_shared else None):
-        made = make_attempt(Given(**given))
+        made = make_attempt(DriveOptions(**options))
         while orders and made.may_go_on and (arguments := _ask(orders)) is not None:
             made = make_attempt(_parse(arguments))
     _prepare_end(made.engine)
@@ -114,13 +114,13 @@ def _ask(orders: Orders) -> list[str] | None:
     return orders.ask(os.environ)
 
 
-def _parse(arguments: list[str]) -> Given:
+def _parse(arguments: list[str]) -> DriveOptions:
     """Return what arguments of this command mean."""
     here = click.get_current_context()
-    return Given(**drive.make_context(here.info_name, arguments, parent=here.parent).params)
+    return DriveOptions(**drive.make_context(here.info_name, arguments, parent=here.parent).params)
 
 
-class Given(NamedTuple):
+class DriveOptions(NamedTuple):
     """What the command line says, by the names of its options."""
 
     file: Path
@@ -134,7 +134,7 @@ class Given(NamedTuple):
     as_json: bool
 
 
-class Made(NamedTuple):
+class MadeAttempt(NamedTuple):
     """An attempt that was made.
 
     Attributes:
@@ -148,16 +148,16 @@ class Made(NamedTuple):
     may_go_on: bool
 
 
-def make_attempt(given: Given) -> Made:
+def make_attempt(options: DriveOptions) -> MadeAttempt:
     """Make an attempt that the command line asks for, and tell people of it."""
-    reporter = create_reporter(is_json=given.as_json)
+    reporter = create_reporter(is_json=options.as_json)
     parent, read_on = _find_parent(), prepare_reading_on(os.environ)
     with reporter.failing(), leaving_message(os.environ):
-        manifest = read_manifest(given.file, given.settings, volume=given.volume)
+        manifest = read_manifest(options.file, options.settings, volume=options.volume)
         if manifest.unknown:
             reporter.announce(describe_unknown("this image", manifest.unknown))
         grace = manifest.pipeline.spec.checkpoint.grace_period_seconds
-        folder = locate(manifest.plan, given.volume)
+        folder = locate(manifest.plan, options.volume)
         note = partial(_note_leaving, folder, parent)
         interruption = Interruption(reporter.announce, then=partial(_leave_after, grace, note))
         written = ProgressFile(folder.progress)
@@ -167,7 +167,7 @@ def make_attempt(given: Given) -> Made:
             if reporter.report(progress):
                 interruption.arm()  # Ray puts its own handler in place when it starts
 
-        config = _make_config(given, manifest, parent)
+        config = _make_config(options, manifest, parent)
         # Stages print, and so does Ray; stdout is for what this command has to say.
         printing = redirect_stdout(sys.stderr)
         with (
@@ -185,24 +185,24 @@ def make_attempt(given: Given) -> Made:
     reporter.close(outcome, details)
     # One that was asked to stop is about to be ended, though this attempt was done by then.
     may_go_on = outcome.code == ExitCode.COMPLETE and not interruption.is_asked()
-    return Made(config.engine, int(outcome.code), may_go_on)
+    return MadeAttempt(config.engine, int(outcome.code), may_go_on)
 
 
-def _make_config(given: Given, manifest: Manifest, parent: int | None) -> AttemptConfig:
+def _make_config(options: DriveOptions, manifest: Manifest, parent: int | None) -> AttemptConfig:
     spec = manifest.pipeline.spec
     return AttemptConfig(
         manifest.plan,
-        given.volume,
-        given.engine or spec.engine,
-        given.address,
-        given.workers,
+        options.volume,
+        options.engine or spec.engine,
+        options.address,
+        options.workers,
         on_change=OnChange(spec.on_change),
         quarantine=spec.quarantine,
         checkpoint=spec.checkpoint,
-        trigger=Trigger(given.trigger),
-        after=Cause(given.after) if given.after else None,
+        trigger=Trigger(options.trigger),
+        after=Cause(options.after) if options.after else None,
         parent=parent,
-        stall=None if works_in_driver(given.engine) else spec.deadlines.stall_seconds,
+        stall=None if works_in_driver(options.engine) else spec.deadlines.stall_seconds,
         # An operator has a limit of its own, until this process runs.
         wait=None if manifest.is_stored else spec.deadlines.pre_running_seconds,
     )
