@@ -242,11 +242,9 @@ class TestMoving:
             beats.append(store.read_meta("lease")["time"])
             has_beaten.set()
 
-        def read_long(
-            store: Store, outputs: OutputStore, *, reads_bytes: bool
-        ) -> VerificationResult:
+        def read_long(store: Store, outputs: OutputStore, **choices: bool) -> VerificationResult:
             assert has_beaten.wait(PATIENCE)
-            return real(store, outputs, reads_bytes=reads_bytes)
+            return real(store, outputs, **choices)
 
         letters.run(path="old")
         monkeypatch.setattr(Store, "renew_lease", note)
@@ -262,11 +260,9 @@ class TestMoving:
         """Another host may have taken the ledger over while all was read."""
         letters.run(path="old")
 
-        def be_overtaken(
-            store: Store, outputs: OutputStore, *, reads_bytes: bool
-        ) -> VerificationResult:
+        def be_overtaken(store: Store, outputs: OutputStore, **choices: bool) -> VerificationResult:
             store.write(Change(meta={"lease": {"attempt": 9, "uid": "other", "ended": False}}))
-            return real(store, outputs, reads_bytes=reads_bytes)
+            return real(store, outputs, **choices)
 
         real = verify
         monkeypatch.setattr("strandline.run.moving.verify", be_overtaken)
