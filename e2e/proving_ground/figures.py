@@ -15,7 +15,9 @@ from proving_ground.story import Story
 BEGIN, END = "<!-- e2e: begin -->", "<!-- e2e: end -->"
 WHAT = "what happened"
 # The columns of the stand-in. A KubeRay has one column for all of this, and the day.
-HEADS = ("cause", "recovery", "sources finished before", "others opened again")
+CELLS = ("cause", "recovery", "sources finished before", "others opened again")
+PLAYED = "played"
+HEADS = (*CELLS, PLAYED)
 NOTHING = "–"
 Row = dict[str, str]
 
@@ -51,12 +53,12 @@ class Figures:
         self.add(what, how, NOTHING, NOTHING, NOTHING)
 
     def add(self, what: str, *cells: str) -> None:
-        """Add a row with the cells of `HEADS`."""
+        """Add a row with the cells of `CELLS`."""
         if self.version:
             output = ", ".join(cell for cell in cells if cell != NOTHING)
             self.rows[what] = {f"KubeRay {self.version}": f"{output} ({self.day})"}
         else:
-            self.rows[what] = dict(zip(HEADS, cells, strict=True))
+            self.rows[what] = dict(zip(CELLS, cells, strict=True)) | {PLAYED: self.day}
 
     def tabulate(self) -> str:
         """Return the table in Markdown; empty where nothing was noted."""

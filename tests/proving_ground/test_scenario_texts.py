@@ -95,7 +95,7 @@ def test_the_table_is_between_the_marks_and_read_as_it_was_written(page: Path) -
     first = page.read_text()
     make_figures(HEAD_GOES).keep(page)
     assert page.read_text() == first
-    assert list_rows(page)[1:] == ["| a head goes | Interrupted | 41 s | 12 | 0 |"]
+    assert list_rows(page)[1:] == ["| a head goes | Interrupted | 41 s | 12 | 0 | 2026-11-23 |"]
     assert first.startswith("before\n")
     assert first.endswith("after\n")
 
@@ -104,8 +104,8 @@ def test_rows_of_other_scenarios_stay(page: Path) -> None:
     make_figures(HEAD_GOES, ("a worker goes", "–", "–", "–", "0")).keep(page)
     make_figures(("a worker goes", "–", "–", "–", "7")).keep(page)
     assert list_rows(page)[1:] == [
-        "| a head goes | Interrupted | 41 s | 12 | 0 |",
-        "| a worker goes | – | – | – | 7 |",
+        "| a head goes | Interrupted | 41 s | 12 | 0 | 2026-11-23 |",
+        "| a worker goes | – | – | – | 7 | 2026-11-23 |",
     ]
 
 
@@ -115,22 +115,34 @@ def test_each_kuberay_has_a_column_with_the_day_and_the_newest_comes_first(page:
     absorbed = ("a worker goes", "–", "same attempt", "–", "0")
     make_figures(("a head goes", "Evicted", "9 s", "3", "1"), absorbed, version="v1.7.0").keep(page)
     head, *rows = list_rows(page)
-    assert head.endswith("| others opened again | KubeRay v1.7.0 | KubeRay v1.6.2 |")
+    assert head.endswith("| others opened again | played | KubeRay v1.7.0 | KubeRay v1.6.2 |")
     assert rows == [
-        "| a head goes | Interrupted | 41 s | 12 | 0"
+        "| a head goes | Interrupted | 41 s | 12 | 0 | 2026-11-23"
         " | Evicted, 9 s, 3, 1 (2026-11-23) | Interrupted, 41 s, 12, 0 (2026-11-23) |",
-        "| a worker goes |  |  |  |  | same attempt, 0 (2026-11-23) |  |",
+        "| a worker goes |  |  |  |  |  | same attempt, 0 (2026-11-23) |  |",
     ]
     before = page.read_text()
     make_figures().keep(page)
     assert page.read_text() == before
 
 
+def test_what_was_played_before_days_were_kept_has_none(page: Path) -> None:
+    old = "| what happened | cause |\n| --- | --- |\n| a worker goes | Evicted |"
+    page.write_text(page.read_text().replace(BEGIN, f"{BEGIN}\n{old}"))
+    make_figures(HEAD_GOES).keep(page)
+    assert list_rows(page)[1:] == [
+        "| a worker goes | Evicted |  |  |  |  |",
+        "| a head goes | Interrupted | 41 s | 12 | 0 | 2026-11-23 |",
+    ]
+
+
 def test_what_needs_no_recovery_has_only_its_end() -> None:
-    figures, of_kuberay = Figures(), Figures("v1.7.0", "2026-11-23")
+    figures, of_kuberay = Figures(day="2026-11-22"), Figures("v1.7.0", "2026-11-23")
     for each in (figures, of_kuberay):
         each.note_end("the quota is used up", "QuotaExceeded")
-    assert figures.tabulate().endswith("| the quota is used up | QuotaExceeded | – | – | – |")
+    assert figures.tabulate().endswith(
+        "| the quota is used up | QuotaExceeded | – | – | – | 2026-11-22 |"
+    )
     assert of_kuberay.tabulate().endswith("| the quota is used up | QuotaExceeded (2026-11-23) |")
 
 
