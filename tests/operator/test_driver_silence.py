@@ -61,6 +61,14 @@ def test_an_outage_of_the_operator_ends_nothing(cluster: SimulatedCluster) -> No
     assert find_message(cluster)[0] == "Running"
 
 
+def test_the_port_that_is_named_is_the_one_that_the_pod_has(cluster: SimulatedCluster) -> None:
+    (head,) = (pod for pod in cluster.list_of(Resource.POD) if "head" in pod["metadata"]["name"])
+    port = {"name": "strandline", "containerPort": 8790}
+    head.setdefault("spec", {})["containers"] = [{"name": "ray-head", "ports": [port]}]
+    cluster.ask_in_vain(105)
+    assert "so the way to its port 8790 may be cut" in find_message(cluster)[1]
+
+
 def test_silence_is_told_first_and_ends_the_attempt_when_all_of_it_has_passed(
     cluster: SimulatedCluster,
 ) -> None:

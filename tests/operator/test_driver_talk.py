@@ -142,6 +142,19 @@ def test_a_driver_at_an_address_of_the_newer_kind_is_asked() -> None:
     assert view.progress is not None
 
 
+def test_a_driver_is_asked_where_its_pod_says_that_it_answers() -> None:
+    """The setting may have been changed since the attempt began."""
+    scene = Scene()
+    named = {"dashboard": 8265, "strandline": 8790}
+    ports = [{"name": name, "containerPort": port} for name, port in named.items()]
+    other = {"name": "agent", "ports": [{"name": "metrics", "containerPort": 9000}]}
+    containers = [other, {"name": "ray-head", "ports": ports}]
+    scene.api.store.patch(Resource.POD, NAMESPACE, "head", {"spec": {"containers": containers}})
+    scene.api.drivers["http://10.0.0.7:8790/progress"] = PROGRESS
+    view, _ = scene.listen(100.0)
+    assert view.progress is not None
+
+
 def test_one_that_is_held_is_asked_no_more_often_than_one_that_runs() -> None:
     """For half an hour perhaps, and a driver that has gone has said all it will."""
     scene = Scene()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -182,6 +183,12 @@ def test_a_driver_is_told_once_of_each_pod_and_mark() -> None:
     reports.forget("p")
     report(reports, api, make_departure())
     assert len(api.pushed) == 4
+
+
+def test_a_driver_is_told_where_its_own_pod_says_that_it_answers() -> None:
+    api = FakeApi(answers={URL.replace("8780", "8790"): 200})
+    assert not report(DepartureReports(), api, replace(make_departure(), port=8790))
+    assert [url for url, *_ in api.pushed] == [URL.replace("8780", "8790")]
 
 
 @pytest.mark.parametrize("status", [404, 405, 501])

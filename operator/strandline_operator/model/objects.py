@@ -19,6 +19,7 @@ Json = Mapping[str, Any]
 _GRACE = 30.0  # seconds that Kubernetes gives a pod that does not say
 # A container's reason where the kernel has ended it for want of memory.
 OOM_KILLED = "OOMKilled"
+DRIVER_PORT = "strandline"  # name of a container's port
 # In a pod of its own, or beside Ray in the head pod, as the submission mode has it.
 SUBMITTER = SUBMITTER_CONTAINER
 # Kueue's name for the submitter's pod, and for those that carry out RayJobs on other clusters.
@@ -120,6 +121,7 @@ class Pod:
         is_revived: it had ended, and its node has begun it once more; why it had ended stands in
             `reason`, `message` and `disruption`.
         request: what it asks of its node.
+        driver_port: where its driver answers; 0 where it names no such port.
     """
 
     meta: Meta
@@ -139,6 +141,7 @@ class Pod:
     grace: float = _GRACE
     is_revived: bool = False
     request: PodRequest = field(default_factory=PodRequest)
+    driver_port: int = 0
 
     @property
     def submitter_end(self) -> Termination | None:
@@ -182,6 +185,7 @@ class Pod:
             asks_spot=asks_for_spot(spec),
             grace=_read_seconds(spec.get("terminationGracePeriodSeconds"), _GRACE),
             request=PodRequest.read(spec),
+            driver_port=_read_driver_port(spec),
         )
 
     def follow(self, before: Pod | None) -> Pod:
@@ -372,6 +376,16 @@ def read_list(value: object) -> list[Any]:
 
 def _text(value: object) -> str:
     return value if isinstance(value, str) else ""
+
+
+def _read_driver_port(spec: Json) -> int:
+    ports = (
+        read_mapping(port)
+        for container in read_list(spec.get("containers"))
+        for port in read_list(read_mapping(container).get("ports"))
+    )
+    named = (port.get("containerPort") for port in ports if port.get("name") == DRIVER_PORT)
+    return next((port for port in named if isinstance(port, int)), 0)
 
 
 def _read_seconds(value: object, default: float) -> float:

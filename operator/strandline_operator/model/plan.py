@@ -142,6 +142,7 @@ class Departure:
         node: the pod's address, by which Ray knows it.
         seconds: until it goes, as far as anybody says.
         why: a sentence without an end.
+        port: where that driver answers; 0 where its pod does not name it.
     """
 
     attempt: str
@@ -151,6 +152,7 @@ class Departure:
     node: str
     seconds: float
     why: str
+    port: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -55,7 +55,7 @@ class DepartureReports:
         """Tell a driver what it has not been told; return whether something is left to tell soon.
 
         Args:
-            port: where drivers answer.
+            port: where drivers answer whose pods do not say it.
         """
         if not departures:
             return False
@@ -92,7 +92,9 @@ def _is_due(report: _Report, departure: Departure) -> bool:
 async def _report(api: Api, report: _Report, departure: Departure, port: int) -> None:
     mark = _identify(departure)
     report.tries[mark] = report.tries.get(mark, 0) + 1
-    address = DriverAddress(departure.head, port, derive_notice_token(departure.attempt))
+    address = DriverAddress(
+        departure.head, departure.port or port, derive_notice_token(departure.attempt)
+    )
     body = {"node": departure.node, "seconds": departure.seconds, "why": departure.why}
     try:
         status = await send_notice(api, address, body)

@@ -291,7 +291,9 @@ class DriverTalk:
 
     def _find_address(self, attempt: AttemptObject, head: Pod | None) -> DriverAddress:
         token = derive_token(attempt.meta.uid)
-        return DriverAddress(head.ip if head else "", self.limits.driver_port, token)
+        # The setting may have been changed since the driver was started.
+        port = (head.driver_port if head else 0) or self.limits.driver_port
+        return DriverAddress(head.ip if head else "", port, token)
 
     def _measure_pause(self, known: LastAnswer, now: float) -> tuple[float, float]:
         """Return the seconds since the last question, and how many of them may count at most."""

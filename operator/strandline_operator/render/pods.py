@@ -34,6 +34,7 @@ from strandline_api.spec.pod_paths import (
     WORKER_CONTAINER,
 )
 from strandline_api.spec.ray_cluster import RayCluster, RayNode, WorkerGroup
+from strandline_operator.model.objects import DRIVER_PORT
 from strandline_operator.render.code import bring_code
 from strandline_operator.render.disruptions import annotate
 from strandline_operator.render.network import RAY_PORTS, keep_out_of_meshes
@@ -151,7 +152,7 @@ def render_head(order: Order) -> Template:
     container["env"].append({"name": NOTICE_VARIABLE, "value": notice})
     if order.limits.reports_lineage:
         container["env"].append({"name": LINEAGE_VARIABLE, "value": order.pipeline_uid})
-    ports = RAY_PORTS | {"strandline": order.limits.driver_port}
+    ports = RAY_PORTS | {DRIVER_PORT: order.limits.driver_port}
     container["ports"] = [{"name": name, "containerPort": port} for name, port in ports.items()]
     drain = f"strandline drain {CONFIG}/{MANIFEST} --volume {VOLUME} --wait"
     stop = ["/bin/sh", "-c", f"{drain}; sleep {LINGER_SECONDS}"]

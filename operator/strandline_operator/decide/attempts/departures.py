@@ -45,6 +45,7 @@ def list_departures(scene: Scene) -> Iterator[Departure]:
                 node=pod.ip,
                 seconds=round(max(0.0, seconds), 1),
                 why=why,
+                port=head.driver_port,
             )
 
 

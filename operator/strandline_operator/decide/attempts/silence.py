@@ -52,7 +52,7 @@ def _describe_way(scene: Scene) -> str:
         return "there is no head pod"
     # Then it is not the pod that is to be looked at.
     if head.phase == "Running" and head.is_ready:
-        way = f"the way to its port {scene.limits.driver_port} may be cut"
+        way = f"the way to its port {head.driver_port or scene.limits.driver_port} may be cut"
         return f"head pod {head.meta.name} runs and is Ready, so {way}"
     state = "Running but not Ready" if head.phase == "Running" else head.phase or "of no phase"
     return f"head pod {head.meta.name} is {state}"
