@@ -212,6 +212,18 @@ def test_what_no_autoscaler_speaks_of_ends_after_the_operator_s_own_time(words: 
     assert words.rstrip(".") in newest(cluster).message
 
 
+def test_a_claim_without_a_volume_is_no_want_of_a_larger_node() -> None:
+    cluster = start_dry("0/1 nodes are available: pod has unbound immediate PersistentVolumeClaims")
+    for pod in cluster.list_of(Resource.POD):
+        pod["spec"]["containers"] = [{"resources": {"requests": {"cpu": 1}}}]
+    cluster.settle()
+    wait(cluster, 2100.0)
+    assert newest(cluster).cause is Cause.SCHEDULING_TIMEOUT
+    message = newest(cluster).message
+    assert "pod corpus-1-head: 0/1 nodes are available: pod has unbound" in message
+    assert "no node can hold it" not in message
+
+
 def test_a_priority_class_that_is_missing_is_no_lack_of_room() -> None:
     cluster = start_dry()
     for pod in cluster.list_of(Resource.POD):

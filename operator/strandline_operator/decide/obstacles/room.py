@@ -361,7 +361,9 @@ def describe_misfit(pod: Pod, finding: RoomFinding) -> str:
     """Describe what a pod asks for that no node can hold, and who says so."""
     speaker = "" if finding.speaker == _SCHEDULER else f"{finding.speaker}: "
     asks = pod.request.describe()
-    asked = f" asks for {asks}, and no node can hold it" if asks else ""
+    # A larger node would be no help to a pod whose claim has no volume.
+    is_size = asks and not _CLAIMS.search(finding.words)
+    asked = f" asks for {asks}, and no node can hold it" if is_size else ""
     return f"Pod {pod.meta.name}{asked}: {speaker}{finding.words}"
 
 
