@@ -81,6 +81,12 @@ class KubeRay:
         self._scale(1)
         await_kuberay(self.kube, self.deployment)
 
+    def kill(self) -> None:
+        """Kill its pod, in whose place the Deployment puts another one."""
+        killed = ("pod", "-l", SELECTOR, "--grace-period=0", "--force", "--wait=false")
+        self.kube.call("delete", *killed)
+        await_kuberay(self.kube, self.deployment)
+
     def _scale(self, replicas: int) -> None:
         self.kube.call("scale", "deployment", self.deployment, f"--replicas={replicas}")
 
@@ -113,7 +119,9 @@ def read_checkout(folder: Path) -> Checkout:
 
 def install_kuberay(kube: Kube, node: Node, checkout: Checkout) -> KubeRay:
     """Install it on a node, as its manifests say, and wait until it runs."""
-    kube.call("apply", "--server-side", "-k", str(checkout.manifests), timeout=APPLY_SECONDS)
+    # What was fitted to a node before, on which it is installed again, is fitted once more.
+    words = ("apply", "--server-side", "--force-conflicts", "-k", str(checkout.manifests))
+    kube.call(*words, timeout=APPLY_SECONDS)
     (deployment,) = list_deployments(kube)
     metadata = deployment["metadata"]
     image, command = read_container(deployment)

@@ -41,6 +41,9 @@ class Carrier(Protocol):
     def start(self) -> None:
         """Go on where it was stopped."""
 
+    def kill(self) -> None:
+        """End it in the midst of what it does, and have another one go on at once."""
+
 
 @dataclass(slots=True)
 class Standin:
@@ -77,6 +80,13 @@ class Standin:
             self._process.terminate()
             self._process.wait(30)
             self._process = None
+
+    def kill(self) -> None:
+        """Kill it, and start another one."""
+        if self._process is not None:
+            self._process.kill()
+        self.stop()
+        self.start()
 
 
 @contextmanager

@@ -22,6 +22,10 @@ from proving_ground.records import Expectation, Records
 from proving_ground.story import Story
 
 COUNT, EARLY = 60, 8
+# More than Ray writes: logs, and its sessions.
+DISK_MEBIBYTES = 500
+# Of work that lasts until the kubelet has measured volumes, which it does once a minute.
+LONG = 240
 WORK: Json = {"use": "tide:Work", "with": {"seconds": 0.5}}
 Disturb = Callable[[Kube, str], None]
 
@@ -115,6 +119,26 @@ def test_a_head_taken_by_hand(
         records.take(ground, story, "head-evicted", "The head is evicted")
     assert story.wait_for_end()["status"] == "True", story.describe()
     figures.note(f"the head pod is {how}", story, _check_resumed(ground, story))
+
+
+@pytest.mark.extended
+def test_a_head_that_has_filled_its_disk(ground: Ground, figures: Figures) -> None:
+    """The kubelet evicts a pod that has written more than its limit allows."""
+    ray = ground.render("x")["spec"]["ray"]
+    container = ray["head"]["podTemplate"]["spec"]["containers"][0]
+    container["resources"]["limits"]["ephemeral-storage"] = f"{DISK_MEBIBYTES}Mi"
+    story = ground.begin("corpus", count=LONG, stages=[WORK], finished=EARLY, spec={"ray": ray})
+    (head,) = story.pods("head", 1)
+    fill = ("dd", "if=/dev/zero", "of=/tmp/filler", "bs=1M", f"count={2 * DISK_MEBIBYTES}")
+    ground.kube.call("exec", head["metadata"]["name"], "-c", container["name"], "--", *fill)
+    assert story.wait_for_cause(1, 240) == "Evicted", story.describe()
+    evidence = story.attempt(1)["status"]["evidence"]
+    reasons = [record.get("details", {}).get("reason") for record in evidence]
+    assert "PodOverLimit" in reasons, evidence
+    assert story.wait_for_end()["status"] == "True", story.describe()
+    past = ground.look_back(story)
+    assert past.finished.isdisjoint(past.second)
+    figures.note("the head has filled its disk", story, past)
 
 
 @pytest.mark.extended

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -15,6 +16,7 @@ from proving_ground.story import PIPELINE, Story
 
 COUNT, EARLY = 60, 8
 WORK: Json = {"use": "tide:Work", "with": {"seconds": 0.5}}
+ATTEMPT_SECONDS, TTL_SECONDS = 90, 30
 SUSPENDED = Expectation(
     "suspended",
     "The pipeline is suspended",
@@ -61,6 +63,48 @@ def test_suspend_and_resume(ground: Ground, records: Records, figures: Figures) 
     assert story.status["retries"]["retries"] == 0
     assert story.status["progress"]["text"] == f"{COUNT}/{COUNT}"
     figures.note("the pipeline is suspended and resumed", story, ground.look_back(story))
+
+
+def test_a_suspension_longer_than_an_attempt_may_take(ground: Ground, figures: Figures) -> None:
+    """The time in which nothing runs counts for no deadline, and no cluster is kept meanwhile."""
+    spec: Json = {"deadlines": {"preRunning": "300s", "attempt": f"{ATTEMPT_SECONDS}s"}}
+    story = ground.begin("corpus", count=COUNT, stages=[WORK], finished=EARLY, spec=spec)
+    ground.kube.patch(PIPELINE, story.name, {"spec": {"suspend": True}})
+    story.wait_until("no pods are left", lambda: not story.pods(), 120)
+    left = ground.kube.list_all("rayjobs"), ground.kube.list_all("rayclusters")
+    assert left == ([], []), story.describe()
+    time.sleep(ATTEMPT_SECONDS + 20)
+    assert [attempt["spec"]["number"] for attempt in story.attempts] == [1]
+    assert story.condition("Suspended")["status"] == "True", story.describe()
+    ground.kube.patch(PIPELINE, story.name, {"spec": {"suspend": False}})
+    assert story.wait_for_end()["status"] == "True", story.describe()
+    assert [attempt["spec"]["number"] for attempt in story.attempts] == [1, 2]
+    assert story.status["retries"]["retries"] == 0
+    past = ground.look_back(story)
+    assert past.finished.isdisjoint(past.second)
+    figures.note("the pipeline is suspended for longer than its deadline", story, past)
+
+
+def test_attempts_are_forgotten_after_their_time(ground: Ground, figures: Figures) -> None:
+    """What is known of the run, and of its sources, stays."""
+    spec: Json = {"ttlAfterFinished": f"{TTL_SECONDS}s"}
+    story = ground.begin("corpus", count=COUNT, stages=[WORK], finished=EARLY, spec=spec)
+    story.kill_head(1)
+    assert story.wait_for_cause(1, 180) == "Interrupted", story.describe()
+    story.wait_until("the first attempt is forgotten", lambda: _list_numbers(story) == [2], 300)
+    assert ground.kube.find("configmap", f"{story.name}-1") is None
+    assert story.wait_for_end()["status"] == "True", story.describe()
+    assert story.status["progress"]["text"] == f"{COUNT}/{COUNT}"
+    assert story.status["retries"]["retries"] == 1
+    assert {number for number, _ in ground.opened} == {1, 2}
+    time.sleep(TTL_SECONDS)
+    assert _list_numbers(story) == [2]  # the newest is always kept
+    assert f"verified: {COUNT} finished sources" in ground.verify(story)
+    figures.note_end("attempts are deleted after their time", "Completed")
+
+
+def _list_numbers(story: Story) -> list[int]:
+    return [attempt["spec"]["number"] for attempt in story.attempts]
 
 
 def test_cancel(ground: Ground, records: Records, figures: Figures) -> None:

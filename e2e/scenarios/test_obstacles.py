@@ -12,6 +12,7 @@ from proving_ground.records import Records
 from proving_ground.story import Story
 
 pytestmark = pytest.mark.extended
+COUNT = 12
 ONCE: dict[str, Any] = {"retry": {"maxRetries": 0, "delay": "1s"}}
 
 
@@ -86,6 +87,45 @@ def test_a_quota(ground: Ground, figures: Figures) -> None:
     ground.kube.delete("resourcequota", "none")
     assert story.wait_for_end()["status"] == "True", story.describe()
     figures.note_end("a quota has no room for the RayJob, and then has", "Completed")
+
+
+def _limit(ground: Ground, **bounds: dict[str, str]) -> None:
+    """Have the namespace bound its containers, as LimitRanges do."""
+    spec = {"limits": [{"type": "Container", **bounds}]}
+    metadata = {"name": "bounds"}
+    body = {"apiVersion": "v1", "kind": "LimitRange", "metadata": metadata, "spec": spec}
+    ground.kube.apply(body)
+
+
+def test_a_limit_range_that_lets_all_in(ground: Ground, figures: Figures) -> None:
+    """It sets limits where nobody names any, and asks for some of every container."""
+    _limit(
+        ground,
+        default={"cpu": "1", "memory": "512Mi"},
+        defaultRequest={"cpu": "50m", "memory": "64Mi"},
+        min={"cpu": "20m", "memory": "16Mi"},
+        max={"cpu": "2", "memory": "4Gi"},
+    )
+    story = ground.begin("corpus", count=COUNT, spec=ONCE)
+    story.wait_for_finished(1)
+    for pod in story.pods():
+        for container in pod["spec"]["containers"]:
+            assert {"cpu", "memory"} <= container["resources"]["limits"].keys()
+    assert story.wait_for_end()["status"] == "True", story.describe()
+    figures.note_end("a LimitRange bounds what containers may have", "Completed")
+
+
+def test_a_limit_range_that_refuses_the_head(ground: Ground, figures: Figures) -> None:
+    _limit(ground, max={"memory": "1Gi"})
+    deadlines = {"preRunning": "45s"}
+    story = ground.begin("corpus", spec=ONCE | {"deadlines": deadlines})
+    assert "maximum memory usage per Container is 1Gi" in _wait_for_event(
+        story, "ObjectRefused", 60
+    )
+    assert story.wait_for_cause(1, 180) == "SchedulingTimeout", story.describe()
+    assert "maximum memory usage" in story.attempt(1)["status"]["message"]
+    _few_events(story)
+    figures.note_end("a LimitRange refuses the head", "SchedulingTimeout")
 
 
 def _wait_for_event(story: Story, reason: str, seconds: float) -> str:

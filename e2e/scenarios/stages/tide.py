@@ -98,7 +98,7 @@ class Grow(Stage):
         """Return the same task, once there was enough."""
         if task.data == self.params.number and _is_first(self.params.once):
             if self.params.shared:
-                _fill_shared(self.params.mebibytes)
+                fill_shared(self.params.mebibytes)
             else:
                 _fill_own(self.params.mebibytes)
         return task
@@ -158,7 +158,8 @@ def _fill_own(mebibytes: int) -> None:
             memory[at] = 1
 
 
-def _fill_shared(mebibytes: int) -> None:
+def fill_shared(mebibytes: int) -> None:
+    """Take memory from the pod's memory volume until the kernel ends the container."""
     # The kernel ends what Ray has marked for that first, and of the rest the largest: not this
     # small program, which is as dear as the container's first process, but in the end that one.
     # Ray must not find it, and what it has filled stays, or the container would live on.
