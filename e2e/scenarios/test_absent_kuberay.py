@@ -127,7 +127,7 @@ def test_a_head_is_killed_for_memory_while_kuberay_is_away(
         assert story.attempt(1)["status"]["cause"] == "OOMKilled", story.describe()
     assert story.wait_for_cause(1, 120) == "OOMKilled", story.describe()
     assert story.wait_for_end()["status"] == "True", story.describe()
-    assert story.attempt(2)["spec"]["memory"] == {"head": "3Gi"}
+    assert story.attempt(2)["spec"]["memory"] == {"head": "3072Mi"}
     past = ground.look_back(story)
     assert past.finished.isdisjoint(past.second)
     figures.note("the head is killed for memory while KubeRay is away", story, past)

@@ -90,7 +90,7 @@ def test_attempts_are_forgotten_after_their_time(ground: Ground, figures: Figure
     spec: Json = {"ttlAfterFinished": f"{TTL_SECONDS}s"}
     story = ground.begin("corpus", count=COUNT, stages=[WORK], finished=EARLY, spec=spec)
     story.kill_head(1)
-    assert story.wait_for_cause(1, 180) == "Interrupted", story.describe()
+    # Its time may be over by the moment its cause is final, so nobody waits for that here.
     story.wait_until("the first attempt is forgotten", lambda: _list_numbers(story) == [2], 300)
     assert ground.kube.find("configmap", f"{story.name}-1") is None
     assert story.wait_for_end()["status"] == "True", story.describe()
