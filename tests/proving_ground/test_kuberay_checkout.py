@@ -168,7 +168,7 @@ def test_it_is_installed_as_its_manifests_say_and_then_fitted(
     assert there == KubeRay(kube.within("rays"), "kuberay-operator", "v1.7.0")
     assert [read_layer(image) for image in node.taken] == [{"manager": STATIC}]
     applied, looked, patched, awaited = list_calls(tmp_path)
-    assert applied == f"default apply --server-side -k {checkout / MANIFESTS}"
+    assert applied == f"default apply --server-side --force-conflicts -k {checkout / MANIFESTS}"
     assert looked.startswith("default get deployments -l app.kubernetes.io/name in (kuberay,")
     assert patched.startswith("rays patch deployment kuberay-operator --type merge -p")
     assert json.loads(patched.partition(" -p ")[2]) == fit_to_node(DEPLOYMENT)
