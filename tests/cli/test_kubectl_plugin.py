@@ -352,7 +352,18 @@ def test_help_shows_an_example_of_the_command_itself(path: tuple[str, ...], ask:
 @pytest.mark.parametrize("path", USES, ids=" ".join)
 def test_no_option_of_the_machines_command_is_lost_unnoticed(path: tuple[str, ...]) -> None:
     """What is left out is named here, so that a new option of a file in the pod is seen."""
-    left_out = {"file", "settings", "volume", "ask", "attempt_uid", "once", "to", "form", "metrics"}
+    left_out = {
+        "file",
+        "files",
+        "settings",
+        "volume",
+        "ask",
+        "attempt_uid",
+        "once",
+        "to",
+        "form",
+        "metrics",
+    }
     known = {
         "state",
         "limit",

@@ -49,7 +49,9 @@ USES = {
     ("ledger", "own-outputs"): ClaimUse.WRITE,
 }
 # Known on a cluster, or of files that would be left in the pod.
-_LEFT_OUT = frozenset({"file", "settings", "volume", "ask", "once", "to", "form", "metrics"})
+_LEFT_OUT = frozenset(
+    {"file", "files", "settings", "volume", "ask", "once", "to", "form", "metrics"}
+)
 _PAGE = "out"
 
 
