@@ -1,6 +1,6 @@
 """How comments and docstrings speak, measured; each budget may only fall.
 
-The aims stand in `AIMS`. A change that makes a figure worse is refused; one that makes it better
+The aims are 10, 80 and 40. A change that makes a figure worse is refused; one that makes it better
 lowers the budget: both tests name the number to write.
 """
 
@@ -53,7 +53,6 @@ class Voice(NamedTuple):
 
 # What is measured now, rounded up.
 BUDGET = Voice(people=67, pronouns=345, participles=47)
-AIMS = Voice(people=10, pronouns=80, participles=40)
 
 
 def list_comments(module: Module) -> Iterator[str]:
@@ -124,11 +123,6 @@ def test_no_figure_gets_worse(figure: str) -> None:
 def test_what_got_better_stays_so(figure: str) -> None:
     now, budget = getattr(measure_product(), figure), getattr(BUDGET, figure)
     assert now > budget * 0.97 - 2, f"{figure}: lower the budget from {budget} to {now}"
-
-
-def test_budgets_are_no_lower_than_the_aims_need() -> None:
-    assert all(budget > 0 for budget in BUDGET)
-    assert all(aim > 0 for aim in AIMS)
 
 
 def test_each_figure_sees_what_it_counts() -> None:
