@@ -110,16 +110,16 @@ def render_index(stages: Path = STAGES) -> dict[Path, str]:
 
 def main() -> int:
     """Write the files, or say which are out of date."""
-    stale = [
-        path
+    stale = {
+        path: content
         for path, content in render_index().items()
         if path.read_text(encoding="utf-8") != content
-    ]
-    for path in stale:
+    }
+    for path, content in stale.items():
         if "--check" in sys.argv:
             sys.stderr.write(f"{path.relative_to(ROOT.parent)} is out of date; run `make crds`\n")
         else:
-            path.write_text(render_index()[path], encoding="utf-8")
+            path.write_text(content, encoding="utf-8")
     return 1 if stale and "--check" in sys.argv else 0
 
 

@@ -12,13 +12,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from strandline.ledger.errors import LedgerError
+from strandline.ledger.output_root import list_out
 from strandline.ledger.store.store import Store
 from strandline.plan.errors import StrandlineError
 from strandline.stages.sources.listing import FileSource
 from strandline.stages.sources.places.globs import is_url, parse_pattern
 from strandline.storage.errors import VolumeError
 from strandline.storage.layout import PipelineFolder
-from strandline.storage.outputs.outputs import name_output, name_shared
+from strandline.storage.outputs.outputs import name_shared
 from strandline.storage.outputs.ownership import Owner, read_owner
 from strandline.storage.outputs.published_files import OutputFile, may_hold_outputs
 
@@ -113,11 +114,11 @@ def _find_ledger(volume: Path, owner: Owner) -> Path | None:
 
 
 def _list_files(store: Store) -> Iterator[OutputFile]:
-    for source, _, record in store.list_records():
-        for output in record.outputs:
-            if output.part is None:
-                yield OutputFile(name_output(source, output))
-    for file, facts in store.list_shared():
-        is_whole = facts.live == facts.rows
-        for suffix, *_ in facts.list_files():
-            yield OutputFile(name_shared(file, suffix), is_whole)
+    partial = {
+        name_shared(file, suffix)
+        for file, facts in store.list_shared()
+        if facts.live != facts.rows
+        for suffix, *_ in facts.list_files()
+    }
+    for output in list_out(store):
+        yield OutputFile(output.name, is_whole=output.name not in partial)

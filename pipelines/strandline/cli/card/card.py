@@ -7,7 +7,7 @@ from typing import Any
 
 import yaml
 
-from strandline.cli.card.facts import CardFacts, DataSetFacts
+from strandline.cli.card.facts import NAMED, CardFacts, DataSetFacts
 from strandline.cli.card.markdown import escape, make_code, make_table
 from strandline.cli.report.facts import RunFacts, StageArtifacts
 from strandline.cli.report.panels import flatten
@@ -17,7 +17,6 @@ from strandline.storage.outputs.outputs import MANIFEST
 
 NUMBERS = 40  # of the statistics of one stage
 REASONS = 8  # of one stage
-NAMED = 1000  # files, in the head of a card
 # What readers of data sets open, by how the file ends.
 _READ_AS = {
     ".parquet": "parquet",

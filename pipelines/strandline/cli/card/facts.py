@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 
 from strandline.cli.report.facts import RunFacts
 
+NAMED = 1000  # files, in the head of a card
+
 
 @dataclass(frozen=True, slots=True)
 class DataSetFacts:
@@ -14,7 +16,8 @@ class DataSetFacts:
 
     Attributes:
         suffixes: how many files end in what, such as `.parquet`.
-        names: of the files, where others may lie among them; None: nothing else lies there.
+        names: of the files, where others may lie among them, one more than `NAMED` at most; None:
+            nothing else lies there.
     """
 
     files: int = 0

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 
 from strandline.cli.app.ledger_access import looking
-from strandline.cli.card.facts import CardFacts, DataSetFacts
+from strandline.cli.card.facts import NAMED, CardFacts, DataSetFacts
 from strandline.cli.report.reading import read_facts
 from strandline.ledger.errors import LedgerError
 from strandline.ledger.lease import find_changes
@@ -48,16 +48,16 @@ def read_card(
 
 def count_data(store: Store) -> DataSetFacts:
     """Count the files of all finished sources, their bytes and rows."""
-    suffixes: Counter[str] = Counter()
-    size = rows = 0
-    for _, _, record in store.list_records():
-        for output in record.outputs:
-            suffixes[output.suffix] += output.part is None
-            size += output.size
-            rows += output.rows
-    for _, shared in store.list_shared():
-        suffixes.update(suffix for suffix, *_ in shared.list_files())
     states = store.count()
     others = states["failed"] + states["inflight"] + states["quarantined"]
-    names = tuple(output.name for output in list_out(store)) if others else None
-    return DataSetFacts(suffixes.total(), size, rows, dict(suffixes), names)
+    suffixes: Counter[str] = Counter()
+    names: list[str] = []
+    size = rows = 0
+    for output in list_out(store):
+        suffixes[output.suffix] += 1
+        size += output.size
+        rows += output.rows
+        if others and len(names) <= NAMED:  # a name more says that they are too many
+            names.append(output.name)
+    named = tuple(names) if others else None
+    return DataSetFacts(suffixes.total(), size, rows, dict(suffixes), named)

@@ -37,7 +37,6 @@ class ChainCall:
         now: seconds from any fixed point.
         dumps: pickles what stages hand on and may change.
         joins_below: a stage behind these joins groups, and wants to know which slots are filtered.
-
     """
 
     def __init__(

@@ -86,6 +86,11 @@ class Worker:
     log: str = ""
 
     @property
+    def is_open(self) -> bool:
+        """Return whether it takes calls."""
+        return self.is_ready and not self.is_draining
+
+    @property
     def link(self) -> int | None:
         """The number of the stage of its chain that its call is in; None where it was not asked."""
         return self.located.link if self._is_located else None
@@ -104,8 +109,8 @@ class Worker:
 
     def settle(self, address: WorkerAddress, here: str) -> None:
         """Note where it has begun; `here` is the driver's node."""
-        (self.node, self.log), self.is_placed = address, True
-        self.is_here = self.node == here
+        self.node, self.log = address
+        self.is_placed, self.is_here = True, self.node == here
 
     def is_long(self, now: float) -> bool:
         """Return whether what it works on takes long already."""
@@ -402,7 +407,7 @@ class Pool:
 
     def list_stuck(self, now: float) -> Iterator[Call]:
         """Yield calls that wait behind one that takes long, while another worker has none."""
-        idle = sum(_can_take(worker) and not worker.calls for worker in self.workers)
+        idle = sum(worker.is_open and not worker.calls for worker in self.workers)
         late = (worker for worker in self.workers if worker.is_long(now))
         # What is paused is begun: it can't be given back.
         waiting = (call for worker in late for call in [*worker.calls.values()][1:])
@@ -427,7 +432,3 @@ class Pool:
             under_way=sum(each.total for each in times),
             oldest=max(each.oldest for each in times),
         )
-
-
-def _can_take(worker: Worker) -> bool:
-    return worker.is_ready and not worker.is_draining

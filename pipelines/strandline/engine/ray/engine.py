@@ -298,6 +298,10 @@ class _RayDriver(Driver):
         """Queue a call's work again that its worker has not begun."""
         reference = next(key for key, each in call.worker.calls.items() if each is call)
         self._pools.skip_call(reference)
+        self._requeue(call)
+
+    def _requeue(self, call: Call) -> None:
+        """Queue a call's work again for which nobody is to blame."""
         batch = self._losses.keep_current(call)
         self._flow.requeue(call.stage, batch, 0, holds=False, most_deaths=DEATHS_PER_TASK)
 
@@ -309,13 +313,6 @@ class _RayDriver(Driver):
                 for call in self._pools[stage].list_stuck(now):
                     call.is_asked_back = True
                     call.worker.actor.give_back.remote(call.number)
-
-    def _take_given_back(self, reference: Any) -> None:  # noqa: ANN401 - an object reference
-        """Queue a call's work again that its worker has given back."""
-        call = self._pools.calls[reference]
-        self._pools.drop_call(reference)
-        batch = self._losses.keep_current(call)
-        self._flow.requeue(call.stage, batch, 0, holds=False, most_deaths=DEATHS_PER_TASK)
 
     def _learn_nodes(self) -> None:
         """Learn which nodes have died: nobody is to blame for the workers that they took along."""
@@ -345,8 +342,10 @@ class _RayDriver(Driver):
             self._complete(reference, packed)
 
     def _complete(self, reference: Any, packed: Plain) -> None:  # noqa: ANN401 - a reference
-        if not packed:
-            self._take_given_back(reference)
+        if not packed:  # the worker has given it back
+            call = self._pools.calls[reference]
+            self._pools.drop_call(reference)
+            self._requeue(call)
             return
         call, receipt = self._pools.take_answer(reference, packed)
         self._pools[call.stage].streak.end(call.entry)

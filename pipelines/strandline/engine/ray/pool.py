@@ -354,8 +354,7 @@ class RayPools:
     def _list_free(self, stage: int, most: int) -> Iterator[Worker]:
         """Yield workers with fewer calls than `most` that can take one."""
         for worker in self._pools[stage].workers:
-            is_open = worker.is_ready and not worker.is_draining and len(worker.calls) < most
-            if is_open and not worker.has_suspects:
+            if worker.is_open and len(worker.calls) < most and not worker.has_suspects:
                 yield worker
 
     def _end_drained(self, worker: Worker) -> None:

@@ -122,10 +122,8 @@ class StageWorker:
             if before
         }
         work = partial(self._process, entry, tasks, unreadable, handed)
-        answers = self._loop.begin(number, work)
-        del picked, tasks, unreadable, blocks, work  # nobody keeps what is given back
         try:
-            return self._take(number, answers)
+            return self._take(number, self._loop.begin(number, work))
         except GivenBack:
             return [], []
 
