@@ -6,6 +6,7 @@ It changes nothing.
 from __future__ import annotations
 
 from collections import Counter
+from itertools import islice
 
 from strandline.cli.app.ledger_access import looking
 from strandline.cli.card.facts import NAMED, CardFacts, DataSetFacts
@@ -48,16 +49,17 @@ def read_card(
 
 def count_data(store: Store) -> DataSetFacts:
     """Count the files of all finished sources, their bytes and rows."""
+    suffixes: Counter[str] = Counter()
+    size = rows = 0
+    for _, _, record in store.list_records():
+        for output in record.outputs:
+            suffixes[output.suffix] += output.part is None
+            size += output.size
+            rows += output.rows
+    for _, shared in store.list_shared():
+        suffixes.update(suffix for suffix, *_ in shared.list_files())
     states = store.count()
     others = states["failed"] + states["inflight"] + states["quarantined"]
-    suffixes: Counter[str] = Counter()
-    names: list[str] = []
-    size = rows = 0
-    for output in list_out(store):
-        suffixes[output.suffix] += 1
-        size += output.size
-        rows += output.rows
-        if others and len(names) <= NAMED:  # a name more says that they are too many
-            names.append(output.name)
-    named = tuple(names) if others else None
-    return DataSetFacts(suffixes.total(), size, rows, dict(suffixes), named)
+    # A name more than a card has room for says that they are too many.
+    names = tuple(output.name for output in islice(list_out(store), NAMED + 1)) if others else None
+    return DataSetFacts(suffixes.total(), size, rows, dict(suffixes), names)

@@ -13,7 +13,6 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from strandline.plan.token import TOKEN_BYTES
 from strandline.storage.errors import naming_volume
 from strandline.storage.outputs.outputs import DIGEST_BYTES, MANIFEST, Content
 from strandline.storage.outputs.remote import put_files, resolve_location
@@ -36,11 +35,6 @@ class ListedOutput(NamedTuple):
     name: str
     size: int
     rows: int
-
-    @property
-    def suffix(self) -> str:
-        """Return how the file is named behind its token, such as `.parquet`."""
-        return self.name.rpartition("/")[2][2 * TOKEN_BYTES :]
 
 
 def write_manifest(location: str, outputs: Iterable[ListedOutput]) -> Content:
