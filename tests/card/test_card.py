@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from report_builders import HARM, facts_of, harmful, troubled
 from strandline.cli.card.card import list_patterns, make_front, name_size, render_card
-from strandline.cli.card.facts import CardFacts, DataSetFacts
+from strandline.cli.card.facts import NAMED, CardFacts, DataSetFacts
 from strandline.cli.report.facts import RunFacts, RunLedger, StageDefinition
 
 ORDER = "n<1K, 1K<n<10K, 10K<n<100K, 100K<n<1M, 1M<n<10M, 10M<n<100M, 100M<n<1B, 1B<n<10B"
@@ -74,3 +74,15 @@ def test_an_empty_ledger_makes_a_card() -> None:
     assert "0 rows in 0 files" in text
     assert "not complete" not in text
     assert "Nothing was counted." in text
+
+
+def test_where_other_files_lie_among_them_programs_load_those_that_count_by_name() -> None:
+    data = DataSetFacts(2, 10, 4, {".jsonl": 2}, ("a/b/1.jsonl", "a/b/2.jsonl"))
+    (config,) = make_front(card_of(facts_of(definition=STAGES), data))["configs"]
+    assert config["data_files"] == [{"split": "train", "path": ["a/b/1.jsonl", "a/b/2.jsonl"]}]
+
+
+def test_too_many_names_are_none() -> None:
+    names = tuple(f"a/b/{number}.jsonl" for number in range(NAMED + 1))
+    data = DataSetFacts(len(names), 10, 4, {".jsonl": len(names)}, names)
+    assert "configs" not in make_front(card_of(facts_of(definition=STAGES), data))

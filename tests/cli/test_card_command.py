@@ -150,7 +150,10 @@ def test_what_is_not_complete_says_so(project: Project, run: Call, call: Call) -
         "    return task"
     )
     assert run().exit_code == 3
-    assert "**It is not complete**: 2 of 3 sources are finished (1 failed)" in show(call)
+    text = show(call)
+    assert "**It is not complete**: 2 of 3 sources are finished (1 failed)" in text
+    named = read_front(text)["configs"][0]["data_files"][0]["path"]
+    assert named == sorted(project.list_outputs())
 
 
 def test_nothing_has_run(project: Project, call: Call) -> None:
