@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from engine_works import Items, Work, weigh
-from strandline.storage.outputs.outputs import OWNER
+from strandline.storage.outputs.outputs import MANIFEST, OWNER
 
 _FORMAT = struct.Struct("<dIQQ")
 _MASK = (1 << 64) - 1
@@ -95,7 +95,7 @@ def sum_marks(marks: Iterable[Mark]) -> Summary:
 
 
 def sum_files(folder: Path) -> Summary:
-    """Return the summary of a folder's files by name and content, without its owner's."""
+    """Return the summary of a folder's files by name and content, without owner and list."""
     return sum_up(
         int.from_bytes(
             blake2b(
@@ -105,7 +105,7 @@ def sum_files(folder: Path) -> Summary:
             "big",
         )
         for path in folder.rglob("*")
-        if path.is_file() and path.name != OWNER
+        if path.is_file() and path.name not in {MANIFEST, OWNER}
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import sys
 from collections.abc import Callable, Generator
 from pathlib import Path
 
@@ -90,6 +91,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         seconds = json.loads((HERE / "durations.json").read_text(encoding="utf-8"))
         ranks = order_groups((item.nodeid for item in items), seconds)
         items.sort(key=lambda item: (ranks[find_group(item.nodeid)], needs_server(item.nodeid)))
+
+
+@pytest.fixture(autouse=True)
+def empty_memory() -> Generator[None]:
+    """Empty fsspec's memory:// after each test, which every test of a process shares."""
+    yield
+    if memory := sys.modules.get("fsspec.implementations.memory"):
+        memory.MemoryFileSystem.store.clear()
+        memory.MemoryFileSystem.pseudo_dirs[:] = [""]
 
 
 @pytest.fixture
