@@ -192,7 +192,7 @@ FAULTS = [
     (CHOICE, "strandline/run/attempt/attempt.py", "import strandline.engine.inline"),
     (CHOICE, "strandline/cli/app/launch.py", "import strandline.engine.ray.engine"),
     (PORTS, "strandline/engine/core/ports.py", "import strandline.ledger.keeper"),
-    (PORTS, "strandline/engine/core/heartbeat.py", "import strandline.ledger.liveness"),
+    (PORTS, "strandline/engine/core/heartbeat.py", "import strandline.ledger.lease"),
     (STATISTICS, "strandline/statistics/moments.py", "import pyarrow"),
     (VIEWS, "strandline/cli/views/summary.py", "import strandline.ledger.store.rows"),
     (CIRCLE, "strandline/cli/views/format.py", "import strandline.cli.views.summary"),

@@ -35,10 +35,10 @@ class Watched:
         self.effort = ProcessUsage(0.0, 0)
         self.beats: list[float] = []
         self.shown: list[float] = []
-        self.beating = Heartbeat(lambda: self.now, limit, lambda: self.effort)
+        self.beating = Heartbeat(lambda: self.now, lambda: self.now, limit, lambda: self.effort)
         self.around = ExitStack()
         self.around.enter_context(self.beating.showing(self.shown.append))
-        self.around.enter_context(self.beating.renewing(lambda: self.beats.append(self.now)))
+        self.around.enter_context(self.beating.renewing(self.beats.append))
 
     def tick(self, seconds: float = 1.0, *, works: bool = False) -> None:
         self.now += seconds
@@ -120,8 +120,8 @@ def test_the_end_of_code_that_tells_no_steps_is_one() -> None:
 def test_a_lease_that_is_lost_ends_the_work_and_not_the_thread() -> None:
     watched, asked = Watched(), []
 
-    def lose() -> None:
-        asked.append(watched.now)
+    def lose(time: float) -> None:
+        asked.append(time)
         raise LeaseLostError("attempt 2 has taken the ledger over")
 
     with watched.beating.renewing(lose):
@@ -130,6 +130,22 @@ def test_a_lease_that_is_lost_ends_the_work_and_not_the_thread() -> None:
         with pytest.raises(LeaseLostError, match="attempt 2"):
             watched.beating.note_progress()
     assert 1 == len(asked)
+
+
+def test_renewals_may_end_in_any_order() -> None:
+    """A thread that gathers has the ledger open beyond the engine's last message."""
+    watched = Watched()
+    second: list[float] = []
+    third: list[float] = []
+    first_ends, second_ends = ExitStack(), ExitStack()
+    first_ends.enter_context(watched.beating.renewing(second.append))
+    second_ends.enter_context(watched.beating.renewing(third.append))
+    watched.tick(RENEWAL_SECONDS, works=True)
+    first_ends.close()
+    watched.tick(RENEWAL_SECONDS, works=True)
+    second_ends.close()
+    watched.tick(RENEWAL_SECONDS, works=True)
+    assert (1, 0, 2) == (len(watched.beats), len(second), len(third))
 
 
 def test_after_the_work_nobody_is_told_any_more() -> None:
@@ -142,7 +158,7 @@ def test_after_the_work_nobody_is_told_any_more() -> None:
 def test_a_thread_beats_while_the_work_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(heartbeat, "TICK_SECONDS", 0.001)
     beats = threading.Semaphore(0)
-    beating = Heartbeat(lambda: 0.0)
+    beating = Heartbeat(lambda: 0.0, lambda: 0.0)
     with beating.beating(), beating.showing(lambda _: beats.release()):
         for _ in range(10):
             assert beats.acquire(timeout=30)

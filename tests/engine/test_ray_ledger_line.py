@@ -27,7 +27,12 @@ from strandline.plan.receipt import Event, Failure
 from strandline.storage.outputs.outputs import OutputLocation
 
 LOCATION = LedgerLocation(
-    Path("nowhere"), 1, "uid", OutputLocation("out"), deletes_vanished=False, quarantine_after=3
+    Path("nowhere"),
+    1,
+    "uid",
+    OutputLocation("out"),
+    deletes_vanished=False,
+    quarantine_after=3,
 )
 PATIENCE = 60.0
 EVENT = Event(b"s" * 16, (), (b"t" * 16,))
@@ -107,7 +112,7 @@ def test_law_a_ledger_that_is_far_behind_is_asked_all_the_same(ray: FakeRay) -> 
     ledger = RayLedger(LOCATION)
     fall_behind(ledger, PENDING_CALLS + 5)
     assert len(ray.actor.applied()) == PENDING_CALLS
-    ledger.renew_lease()
+    ledger.renew_lease(1.0)
     ledger.admit([])
     ledger.count_finished()
     ray.actor.answered = len(ray.actor.calls)
@@ -137,7 +142,7 @@ def test_while_an_answer_is_waited_for_the_steps_of_the_ledger_are_the_drivers(
 def test_law_who_looks_at_the_ledger_waits_for_no_message_before(ray: FakeRay) -> None:
     """A message may have a group committed, and all that is left of its sources removed."""
     ledger = RayLedger(LOCATION)
-    ledger.renew_lease()
+    ledger.renew_lease(1.0)
     ledger.count_finished()
     ledger._look_at_steps()
     assert ray.actor.groups == {
@@ -152,12 +157,12 @@ def test_a_beat_that_ray_can_not_send_is_no_error(
     ray: FakeRay, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ledger = RayLedger(LOCATION)
-    ledger.renew_lease()
+    ledger.renew_lease(1.0)
     assert "renew_lease" == ray.actor.calls[-1][0]
     ledger._actor = None
-    ledger.renew_lease()
+    ledger.renew_lease(1.0)
     ledger._actor = object()  # which has no such call
-    ledger.renew_lease()
+    ledger.renew_lease(1.0)
     assert "renew_lease" == ray.actor.calls[-1][0]
 
 

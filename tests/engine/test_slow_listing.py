@@ -110,7 +110,7 @@ class Steps(Heartbeat):
     """Writes down when it is told of a step."""
 
     def __init__(self, days: SlowDays) -> None:
-        super().__init__(lambda: days.now)
+        super().__init__(lambda: days.now, lambda: days.now)
         self.days = days
         self.times: list[float] = []
 

@@ -10,8 +10,7 @@ from typing import Any, BinaryIO
 
 from strandline.ledger.entries import Change, Finish, ListedSource, Mark, Quarantined, SourceRecord
 from strandline.ledger.keeper import Keeper
-from strandline.ledger.lease import Claim, OnChange
-from strandline.ledger.liveness import Claimant
+from strandline.ledger.lease import Claim, Claimant, OnChange
 from strandline.ledger.store.store import INITIAL_MAP, Store
 from strandline.plan.fingerprint import Fingerprint
 from strandline.plan.receipt import Event, Failure, Output

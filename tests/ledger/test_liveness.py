@@ -9,12 +9,13 @@ import pytest
 from ledger_builders import claim, claimant
 from strandline.ledger.entries import LAPSE_SECONDS
 from strandline.ledger.errors import LedgerError
-from strandline.ledger.lease import end_attempt, open_attempt
-from strandline.ledger.liveness import (
+from strandline.ledger.lease import (
     ORPHAN_SECONDS,
     Claimant,
+    end_attempt,
     is_long_silent,
     is_orphan,
+    open_attempt,
     refuse_live_driver,
 )
 from strandline.ledger.store.store import Store

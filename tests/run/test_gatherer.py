@@ -7,7 +7,7 @@ import json
 import operator
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -19,6 +19,7 @@ from strandline.ledger.errors import LedgerError
 from strandline.ledger.gather.merge import MergeError
 from strandline.ledger.gather.state import GatherState, read_state
 from strandline.ledger.lease import OnChange
+from strandline.ledger.session import LedgerSession, opened_to_read, opened_to_try
 from strandline.plan.pipeline import PipelinePlan
 from strandline.plan.stage import StatefulFilter
 from strandline.plan.task import Task
@@ -27,7 +28,6 @@ from strandline.run.attempt import gather as gatherer_module
 from strandline.run.attempt.attempt import run_attempt
 from strandline.run.attempt.config import AttemptConfig
 from strandline.run.attempt.gather import Gatherer, gather_by_hand
-from strandline.run.attempt.takeover import opened
 from strandline.run.history.records import TABLE
 from strandline.stages.sinks.jsonl_sink import JsonlSink
 from strandline.stages.sources.files import Files
@@ -139,8 +139,20 @@ class Ground:
         return published.path if published else None
 
     def read_state(self) -> GatherState:
-        with opened(self.folder) as store:
+        with opened_to_read(self.folder.ledger) as store:
             return read_state(store)
+
+    @property
+    def session(self) -> LedgerSession:
+        """The ledger under the lease of its last attempt."""
+        with opened_to_read(self.folder.ledger) as store:
+            lease = store.read_meta("lease")
+        return LedgerSession(self.folder.ledger, int(lease["attempt"]), str(lease["uid"]))
+
+    def gatherer(
+        self, stages: Mapping[str, StatefulFilter], note: Callable[[str], None] = lambda _: None
+    ) -> Gatherer:
+        return Gatherer(self.folder, stages, self.session, Steps(float, float), note)
 
     def names(self) -> list[str]:
         assert self.latest is not None
@@ -257,10 +269,9 @@ def test_at_the_end_the_lease_is_renewed_and_work_is_shown(
 
 def test_each_piece_and_each_merge_is_a_step(ground: Ground) -> None:
     ground.run()
-    heartbeat = Steps(lambda: 0.0)
-    with opened(ground.folder) as store:
-        stages = {"letters": Letters(), "other": Kept()}  # so that all is merged anew
-        Gatherer(ground.folder, stages, store=store, heartbeat=heartbeat).gather(is_whole=True)
+    heartbeat = Steps(lambda: 0.0, lambda: 0.0)
+    stages = {"letters": Letters(), "other": Kept()}  # so that all is merged anew
+    Gatherer(ground.folder, stages, ground.session, heartbeat).gather(is_whole=True)
     assert 3 + 1 <= heartbeat.steps
 
 
@@ -269,10 +280,10 @@ def test_what_will_not_fit_at_the_end_is_said_once_before(
 ) -> None:
     said: list[str] = []
     monkeypatch.setattr(gatherer_module, "explain_shortage", lambda folder: f"{folder}: no room")
-    with_none = Gatherer(ground.folder, {}, note=said.append)
-    assert with_none.is_ready()
     ground.run()
-    gatherer = Gatherer(ground.folder, {"letters": Letters()}, note=said.append)
+    with_none = ground.gatherer({}, said.append)
+    assert with_none.is_ready()
+    gatherer = ground.gatherer({"letters": Letters()}, said.append)
     for _ in range(2):
         wait_for(gatherer)
     assert [f"{ground.folder.shards}: no room"] == said
@@ -288,7 +299,7 @@ def test_law_room_is_looked_for_once_a_gathering_however_often_it_is_asked_for(
     may_end = threading.Event()
     monkeypatch.setitem(LINGER, "merge", may_end.wait)
     stages = {"letters": Letters(), "other": Kept()}  # so that all is merged anew
-    gatherer = Gatherer(ground.folder, stages)
+    gatherer = ground.gatherer(stages)
     for _ in range(5):
         assert not gatherer.is_ready()
     may_end.set()
@@ -337,7 +348,7 @@ def test_what_can_not_be_merged_in_the_middle_of_a_run_is_told_in_it(ground: Gro
 def test_where_the_ledger_is_elsewhere_a_thread_gathers(ground: Ground) -> None:
     ground.run()
     ground.write("d", "d")
-    gatherer = Gatherer(ground.folder, {"letters": Letters()})
+    gatherer = ground.gatherer({"letters": Letters()})
     assert not gatherer.is_ready()
     wait_for(gatherer)
     assert gatherer.failure is None
@@ -347,16 +358,17 @@ def test_where_the_ledger_is_elsewhere_a_thread_gathers(ground: Ground) -> None:
 def test_what_fails_in_the_thread_is_noted_or_raised(ground: Ground) -> None:
     ground.run()
     notes: list[str] = []
-    gatherer = Gatherer(ground.folder, {"other": Letters()}, note=notes.append)
+    gatherer = ground.gatherer({"other": Letters()}, notes.append)
     BROKEN.add("merge")
     gatherer.gather(is_whole=False)
     assert notes == []  # there is nothing of that stage
-    gatherer = Gatherer(ground.folder, {"letters": Letters()}, note=notes.append)
+    gatherer = ground.gatherer({"letters": Letters()}, notes.append)
     wait_for(gatherer)
     assert ["stage 'letters' can't merge what it has gathered: ValueError: no merging today"] == (
         notes
     )
-    lost = Gatherer(ground.folder, {"letters": Letters()}, lease=(9, "another"))
+    another = LedgerSession(ground.folder.ledger, 9, "another")
+    lost = Gatherer(ground.folder, {"letters": Letters()}, another, Steps(float, float))
     with pytest.raises(LedgerError, match="has taken the ledger over"):
         wait_for(lost)
 
@@ -417,20 +429,17 @@ def test_by_hand_nothing_is_gathered_that_is_to_be_made_anew(ground: Ground) -> 
 
 def test_by_hand_a_ledger_that_no_attempt_has_taken_holds_nothing(ground: Ground) -> None:
     make_folder(ground.folder.ledger)
-    with opened(ground.folder):
+    with opened_to_try(ground.folder.ledger):
         pass
     assert ({}, False) == ground.by_hand()
 
 
 def test_by_hand_who_still_writes_for_the_last_attempt_is_refused(ground: Ground) -> None:
     ground.run()
-    with opened(ground.folder) as late:
-        lease = late.read_meta("lease")
+    session = ground.session
     ground.by_hand()
-    with opened(ground.folder) as late:
-        late.keep_lease(int(lease["attempt"]), str(lease["uid"]))
-        with pytest.raises(LedgerError, match="has taken the ledger over"):
-            late.renew_lease(2.0)
+    with session.open(), pytest.raises(LedgerError, match="has taken the ledger over"):
+        session.renew(2.0)
 
 
 def test_by_hand_there_must_be_a_ledger(ground: Ground) -> None:

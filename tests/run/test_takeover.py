@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Collection, Iterator
 from contextlib import closing
 from dataclasses import replace
@@ -61,7 +62,7 @@ class Place:
         manifest.write_text(MANIFEST)
         self.plan: PipelinePlan = read_manifest(manifest).plan
         self.passed = 0.0
-        self.heartbeat = Heartbeat(lambda: self.passed, limit=LAPSE_SECONDS)
+        self.heartbeat = Heartbeat(lambda: self.passed, time.time, LAPSE_SECONDS)
 
     def take(self, **given: Any) -> Any:
         return take_over(replace(AttemptConfig(self.plan, self.volume), **given), self.heartbeat)
@@ -221,7 +222,7 @@ def test_samples_are_signs_of_life_too(place: Place) -> None:
 def test_a_sign_of_life_by_another_clock_is_no_end(
     place: Place, sign: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("strandline.ledger.liveness.LAPSE_SECONDS", 1.0)  # it is waited for
+    monkeypatch.setattr("strandline.ledger.lease.LAPSE_SECONDS", 1.0)  # it is waited for
     place.cut_off(1, "a", started=1000.0)
     lease = place.read_meta("lease") | {"time": sign, "ended": False}
     with closing(Store(place.folder.ledger)) as store:

@@ -9,8 +9,8 @@ import math
 import pickle
 import socket
 from collections import Counter
-from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
@@ -39,7 +39,7 @@ from strandline.engine.core.roots import enter_roots
 from strandline.ledger.entries import QUARANTINED, RELEASED, SKIPPED, ListedSource, Standing
 from strandline.ledger.keeper import Keeper, opened_keeper
 from strandline.ledger.location import LedgerLocation
-from strandline.ledger.store.store import Store
+from strandline.ledger.session import LedgerSession
 from strandline.plan.errors import StrandlineError
 from strandline.plan.pipeline import PipelinePlan, StagePlan
 from strandline.plan.receipt import Event, Failure, Receipt
@@ -60,16 +60,14 @@ class InlineEngine:
 
     Attributes:
         outputs: where the sinks write.
-        time: wall clock, seconds since the epoch.
         dumps: pickles what stages hand on, so that they share nothing here that they don't share
             between processes.
-        sharing: as long as its block runs, this process has the ledger open.
+        session: the ledger, which this process opens; None: nothing is tracked.
     """
 
     outputs: OutputLocation
-    time: Callable[[], float]
     dumps: Dumps = pickle.dumps
-    sharing: Callable[[Store], AbstractContextManager[None]] = lambda _: nullcontext()
+    session: LedgerSession | None = None
 
     def run(
         self,
@@ -88,21 +86,17 @@ class InlineEngine:
         if ledger is None:
             yield NoLedger()
             return
-        with opened_keeper(ledger, control.now) as (store, keeper), self.sharing(store):
+        assert self.session is not None  # a run that is tracked has one
+        with opened_keeper(self.session, ledger, control.now) as keeper:
             keeper.note_progress = control.heartbeat.note_progress
-            yield KeeperLedger(keeper, self.time)
+            yield KeeperLedger(keeper)
 
 
 class KeeperLedger:
-    """A keeper in this process.
+    """A keeper in this process."""
 
-    Args:
-        time: wall clock, seconds since the epoch.
-    """
-
-    def __init__(self, keeper: Keeper, time: Callable[[], float]) -> None:
+    def __init__(self, keeper: Keeper) -> None:
         self._keeper = keeper
-        self._time = time
         self._forwarded = 0
 
     def admit(self, batch: Sequence[ListedSource], passed: int) -> list[int]:
@@ -120,9 +114,6 @@ class KeeperLedger:
 
     def count_finished(self) -> int:
         return self._keeper.finished
-
-    def renew_lease(self) -> None:
-        self._keeper.renew_lease(self._time())
 
 
 class NoLedger:
@@ -149,9 +140,6 @@ class NoLedger:
     def count_finished(self) -> int:
         return 0
 
-    def renew_lease(self) -> None:
-        pass
-
 
 Ledger = KeeperLedger | NoLedger
 
@@ -166,8 +154,7 @@ def run_inline(
 ) -> Ending:
     """See `Engine.run`; the ledger is in this process."""
     try:
-        with control.heartbeat.renewing(ledger.renew_lease):
-            return _Run(plan, listing, ledger, outputs, control, dumps).run()
+        return _Run(plan, listing, ledger, outputs, control, dumps).run()
     except (StageBrokenError, ShapeError):
         # The ledger is whole: it was a stage. One that has failed itself must commit nothing more.
         with suppress(StrandlineError):  # what has gone wrong before says more

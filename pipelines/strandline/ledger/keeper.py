@@ -33,6 +33,7 @@ from strandline.ledger.errors import NegativePendingCountError, duplicate_of
 from strandline.ledger.gather.pieces import PieceStore, split
 from strandline.ledger.location import LedgerLocation
 from strandline.ledger.output_root import name_kept
+from strandline.ledger.session import LedgerSession
 from strandline.ledger.store.store import Store
 from strandline.ledger.store.vanished import (
     ListingScope,
@@ -235,14 +236,6 @@ class Keeper:
         progress = self._describe_progress(self._finished_count)
         self._store.write(Change(meta={"listed": total, "progress": progress}))
 
-    def renew_lease(self, time: float) -> None:
-        """Describe in the lease that this attempt is alive.
-
-        Args:
-            time: wall clock, seconds since the epoch.
-        """
-        self._store.renew_lease(time)
-
     def drain(self, number: int, *, anything_died: bool) -> Standing:
         """Commit all that is finished after message `number`, and say how the sources stand.
 
@@ -378,11 +371,12 @@ def _read_past(version: bytes, old: Mark | None, failure: FailureRecord | None) 
 
 @contextmanager
 def opened_keeper(
-    location: LedgerLocation, now: Callable[[], float]
-) -> Iterator[tuple[Store, Keeper]]:
+    session: LedgerSession, location: LedgerLocation, now: Callable[[], float]
+) -> Iterator[Keeper]:
     """Open a ledger and the keeper that writes it; both are closed in the end.
 
     Args:
+        session: of the same ledger, in this process.
         now: seconds from any fixed point.
 
     Raises:
@@ -397,8 +391,7 @@ def opened_keeper(
         pieces = None
         if location.shards is not None:
             pieces = stack.enter_context(closing(PieceStore(location.shards, location.attempt)))
-        store = stack.enter_context(closing(Store(location.path)))
-        store.keep_lease(location.attempt, location.uid)
+        store = stack.enter_context(session.open())
         keeper = Keeper(
             store,
             open_outputs(outputs.url),
@@ -408,4 +401,4 @@ def opened_keeper(
             pieces=pieces,
         )
         keeper.set_removal(location.removal)
-        yield store, keeper
+        yield keeper

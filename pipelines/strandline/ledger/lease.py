@@ -1,21 +1,20 @@
-"""Taking a ledger over for a new attempt: whose it is, whether it fits, and handing it back.
+"""Who may write a ledger: whether its last driver lives, whether it fits, and handing it back.
 
-Whether its last driver is alive has been asked before, in `ledger.liveness`. What the pipeline is
-stays unknown here: a name, a fingerprint and its parts are all that is compared.
+Facts about processes and clocks come in as arguments. What the pipeline is stays unknown here: a
+name, a fingerprint and its parts are all that is compared.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import islice
-from typing import Any
+from typing import Any, NamedTuple
 
-from strandline.ledger.entries import Change, Mark
-from strandline.ledger.errors import LedgerError
-from strandline.ledger.liveness import Claimant
+from strandline.ledger.entries import LAPSE_SECONDS, Change, Mark
+from strandline.ledger.errors import LedgerError, LedgerInUseError
 from strandline.ledger.output_root import (
     OutputRoot,
     find_move,
@@ -24,6 +23,9 @@ from strandline.ledger.output_root import (
 )
 from strandline.ledger.store.store import Store
 from strandline.plan.fingerprint import Fingerprint, describe_difference
+from strandline.storage.volume.locks import Process
+
+ORPHAN_SECONDS = 30.0
 
 
 class OnChange(StrEnum):
@@ -40,6 +42,24 @@ class OnChange(StrEnum):
     CONTINUE = "Continue"
 
 
+class Claimant(NamedTuple):
+    """Who wants the ledger.
+
+    Attributes:
+        uid: unique for this attempt.
+        boot: id of the host's boot.
+        process: the driver.
+        time: wall clock, seconds since the epoch.
+        parent: the process that supervises the driver, if one does.
+    """
+
+    uid: str
+    boot: str
+    process: Process
+    time: float
+    parent: Process | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class Claim:
     """What the ledger must fit: the pipeline, its run, its fingerprint, and where outputs live."""
@@ -49,6 +69,57 @@ class Claim:
     fingerprint: Fingerprint
     on_change: OnChange = OnChange.FAIL
     location: OutputRoot | None = None
+
+
+def refuse_live_driver(
+    store: Store,
+    claimant: Claimant,
+    find_process: Callable[[int], Process | None],
+    sleep: Callable[[float], None],
+    known_dead: dict[str, Any] | None = None,
+) -> dict[str, Any] | None:
+    """Refuse where the last driver still runs.
+
+    A driver whose parent was killed ends by itself and is waited for. Of one on another host only
+    its heartbeat can be seen, so that is watched for as long as it may pause.
+
+    Args:
+        store, claimant, find_process, sleep: whom to ask, for whom, and how.
+        known_dead: what an earlier call returned; if it still stands, nothing is asked again.
+
+    Returns:
+        The lease, whose driver is gone; None: nobody ever had it.
+
+    Raises:
+        LedgerInUseError: it runs; the message names it.
+    """
+    lease: dict[str, Any] | None = store.read_meta("lease")
+    if lease is None or lease["ended"] or lease == known_dead:
+        return lease
+    if lease["boot"] != claimant.boot:
+        return _watch_heartbeat(store, lease, claimant, sleep)
+    driver = Process(lease["pid"], lease["started"])
+    if driver == claimant.process:
+        return lease
+    orphan = is_orphan(lease, find_process)
+    for _ in range(round(ORPHAN_SECONDS) if orphan else 1):
+        if find_process(driver.pid) != driver:
+            return lease
+        if orphan:
+            sleep(1.0)
+    msg = f"attempt {lease['attempt']} is still running as process {driver.pid}; stop it first"
+    raise LedgerInUseError(msg)
+
+
+def is_orphan(lease: dict[str, Any], find_process: Callable[[int], Process | None]) -> bool:
+    """Return whether a lease's driver had a parent that is gone, so that it will end by itself."""
+    parent = lease.get("parent")
+    return parent is not None and find_process(parent[0]) != Process(*parent)
+
+
+def is_long_silent(lease: dict[str, Any], time: float) -> bool:
+    """Return whether a lease's driver can't be alive even if its clock is another one."""
+    return bool(time - lease["time"] > 10 * LAPSE_SECONDS)
 
 
 def open_attempt(store: Store, claim: Claim, claimant: Claimant, known: int = 0) -> int:
@@ -178,3 +249,20 @@ def _render(attempt: int, claimant: Claimant) -> dict[str, Any]:
         "time": claimant.time,
         "ended": False,
     }
+
+
+def _watch_heartbeat(
+    store: Store, lease: dict[str, Any], claimant: Claimant, sleep: Callable[[float], None]
+) -> dict[str, Any]:
+    # The clocks of two hosts may differ, but hardly by so much.
+    if is_long_silent(lease, claimant.time):
+        return lease
+    for _ in range(round(LAPSE_SECONDS)):
+        sleep(1.0)
+        now: dict[str, Any] = store.read_meta("lease")
+        if now["ended"]:
+            return now
+        if now != lease:
+            msg = f"attempt {now['attempt']} is still running on another host; stop it first"
+            raise LedgerInUseError(msg)
+    return lease

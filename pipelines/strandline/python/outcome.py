@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 
+from strandline.ledger.session import opened_to_read
 from strandline.ledger.store.rows import list_output_names
-from strandline.ledger.store.store import Store
 from strandline.run.attempt.config import AttemptConfig
 from strandline.run.attempt.outcome import AttemptResult
 from strandline.storage.layout import PipelineFolder
@@ -73,11 +73,8 @@ def make_outcome(result: AttemptResult, config: AttemptConfig) -> Outcome:
 
 
 def _list_tracked(folder: PipelineFolder) -> list[str]:
-    store = Store(folder.ledger, readonly=True)
-    try:
+    with opened_to_read(folder.ledger) as store:
         return list_output_names(store)
-    finally:
-        store.close()
 
 
 def _escape_lines(text: str) -> list[str]:

@@ -17,7 +17,7 @@ from strandline.ledger.output_root import (
     name_old,
     record_location,
 )
-from strandline.ledger.store.store import Store
+from strandline.ledger.session import require_ledger
 from strandline.ledger.verification import VerificationResult, verify
 from strandline.plan.pipeline import PipelinePlan
 from strandline.run.attempt.output_location import find_location, is_own, locate_outputs, make_claim
@@ -73,7 +73,7 @@ def move_outputs(
         PlaceTakenError: the place is another ledger's.
         VolumeError: the ledger can't be written, or the place can't be read.
     """
-    Store(folder.ledger, readonly=True).close()  # or one would be made where there is none
+    require_ledger(folder.ledger)
     claimant, recorded = make_claimant(), find_location(plan, folder)
     with written_alone(folder, claimant) as store:
         refuse_changes(store, make_claim(plan, folder, OnChange.CONTINUE))  # of its owner alone
@@ -82,7 +82,7 @@ def move_outputs(
             lines = "\n".join(f"  {line}" for line in changed)
             msg = f"the pipeline has changed otherwise too:\n{lines}\nmove the outputs first"
             raise LedgerError(msg)
-        with hold_by_command(store, claimant):
+        with hold_by_command(store, folder, claimant):
             location, old = locate_outputs(plan, folder), name_old(store, recorded)
             owner = Owner(read_ledger_id(store), f"{plan.namespace}/{plan.name}")
             refuse_other(location, read_owner(location), owner, inherits=is_own(recorded))
@@ -108,7 +108,7 @@ def seize_outputs(plan: PipelinePlan, folder: PipelineFolder) -> Owner | None:
         LedgerError: there is no ledger, or a driver is alive.
         VolumeError: the place or the ledger can't be written to.
     """
-    Store(folder.ledger, readonly=True).close()  # see above
+    require_ledger(folder.ledger)
     location = locate_outputs(plan, folder)
     with written_alone(folder, make_claimant()) as store:
         refuse_changes(store, make_claim(plan, folder, OnChange.CONTINUE))  # see above

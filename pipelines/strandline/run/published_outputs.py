@@ -7,12 +7,12 @@ folder or URL in the place of `{pipeline: NAME}`. It must not know what is read 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
 from strandline.ledger.errors import LedgerError
 from strandline.ledger.output_root import list_out
+from strandline.ledger.session import opened_to_read
 from strandline.ledger.store.store import Store
 from strandline.plan.errors import StrandlineError
 from strandline.stages.sources.listing import FileSource
@@ -52,7 +52,7 @@ class LedgerOutputs:
     def list_files(self) -> Iterator[OutputFile]:
         assert self.ledger is not None  # else nobody asks
         try:
-            with closing(Store(self.ledger, readonly=True)) as store:
+            with opened_to_read(self.ledger) as store:
                 yield from _list_files(store)
         except (LedgerError, VolumeError) as error:
             raise OSError(str(error)) from error
@@ -106,7 +106,7 @@ def _find_ledger(volume: Path, owner: Owner) -> Path | None:
         return None
     path = PipelineFolder.of(volume, namespace, name).ledger
     try:
-        with closing(Store(path, readonly=True)) as store:
+        with opened_to_read(path) as store:
             return path if store.read_meta("id") == owner.ledger else None
     except (LedgerError, VolumeError):
         # One that is there and can't be read now is no reason to go by what lies in the folder.

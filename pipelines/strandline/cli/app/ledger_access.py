@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
 import click
 
+from strandline.ledger.session import opened_to_read
 from strandline.ledger.store.store import Store
 from strandline.plan.pipeline import PipelinePlan
 from strandline.run.attempt.output_location import locate_outputs
@@ -32,7 +33,7 @@ def looking(folder: PipelineFolder) -> Iterator[Store]:
     Raises:
         LedgerError: there is none, or it can't be read.
     """
-    with closing(Store(folder.ledger, readonly=True)) as store:
+    with opened_to_read(folder.ledger) as store:
         if is_mounted_readonly(folder.ledger):
             # A snapshot, say: what is written where it was taken is not to be seen here.
             written = (folder.ledger / "data.mdb").stat().st_mtime

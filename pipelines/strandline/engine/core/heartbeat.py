@@ -39,6 +39,7 @@ class Heartbeat:
     Args:
         now: seconds from a fixed point that all processes of this machine share, and that neither
             a clock that is set nor a machine that sleeps moves.
+        time: wall clock, seconds since the epoch; it goes into the lease.
         limit: seconds without a step after which the lease is renewed no more; None: never.
         read_effort: what this process has done.
     """
@@ -46,10 +47,12 @@ class Heartbeat:
     def __init__(
         self,
         now: Callable[[], float],
+        time: Callable[[], float],
         limit: float | None = None,
         read_effort: Callable[[], ProcessUsage] | None = None,
     ) -> None:
         self._now = now
+        self._time = time
         self._limit = limit
         self._read_effort = read_effort or _read_effort
         self._worked = self._due = now()
@@ -57,7 +60,7 @@ class Heartbeat:
         self._trusted = 0
         self._begun: tuple[float, ProcessUsage] | None = None
         self._show: Callable[[float], None] = lambda _: None
-        self._renew: Callable[[], None] | None = None
+        self._renewals: list[Callable[[float], None]] = []
         self._turn, self._counting = threading.Lock(), threading.Lock()
         self._error: Exception | None = None
 
@@ -87,16 +90,21 @@ class Heartbeat:
             self._has_worked = True
 
     @contextmanager
-    def renewing(self, renew: Callable[[], None]) -> Iterator[None]:
-        """Renew a lease every so often as long as the block runs, from another thread."""
+    def renewing(self, renew: Callable[[float], None]) -> Iterator[None]:
+        """Renew a lease every so often as long as the block runs, from another thread.
+
+        Args:
+            renew: takes the wall clock's time; of several, the one that began last is called.
+        """
         with self._turn:
-            before, self._renew = self._renew, renew
+            self._renewals.append(renew)
             self._due = self._now()
         try:
             yield
         finally:
             with self._turn:  # it is not under way any more
-                self._renew = before
+                # Blocks of two threads end in any order, so what began last need not end first.
+                self._renewals.remove(renew)
 
     @contextmanager
     def showing(self, show: Callable[[float], None]) -> Iterator[None]:
@@ -140,11 +148,11 @@ class Heartbeat:
         with self._turn:
             self._show(self._worked)
             is_alive = self._limit is None or now - self._worked < self._limit
-            if self._renew is None or self._error is not None or now < self._due or not is_alive:
+            if not self._renewals or self._error is not None or now < self._due or not is_alive:
                 return
             self._due = now + RENEWAL_SECONDS
             try:
-                self._renew()
+                self._renewals[-1](self._time())
             except Exception as error:  # noqa: BLE001 - raised where the work goes on
                 self._error = error
 

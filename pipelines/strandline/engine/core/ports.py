@@ -156,7 +156,7 @@ class Control:
     incidents: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     memory_failures: list[str] = field(default_factory=list)
-    heartbeat: Heartbeat = field(default_factory=lambda: Heartbeat(lambda: 0.0))
+    heartbeat: Heartbeat = field(default_factory=lambda: Heartbeat(lambda: 0.0, lambda: 0.0))
 
 
 class ListingState(Protocol):

@@ -23,6 +23,7 @@ from strandline.engine.ray.connection import first_line, unwrap
 from strandline.ledger.entries import ListedSource, Standing, pack_listed, unpack_listed
 from strandline.ledger.keeper import GROUP_SECONDS, opened_keeper
 from strandline.ledger.location import LedgerLocation
+from strandline.ledger.session import LedgerSession
 from strandline.plan.errors import StrandlineError
 from strandline.plan.receipt import Event, Failure
 
@@ -51,8 +52,9 @@ class LedgerActor:
         self._steps = 0
         # Open as long as this process lives: whoever ends the actor kills it.
         self._opened = ExitStack()
-        keeper = opened_keeper(location, time.monotonic)
-        self._store, self._keeper = self._opened.enter_context(keeper)
+        self._session = LedgerSession(location.path, location.attempt, location.uid)
+        keeper = opened_keeper(self._session, location, time.monotonic)
+        self._keeper = self._opened.enter_context(keeper)
         self._keeper.note_progress = self._note_progress
 
     def admit(self, packed: bytes, passed: int = 0) -> list[int]:
@@ -71,10 +73,10 @@ class LedgerActor:
 
         self._do(note_progress)
 
-    def renew_lease(self) -> None:
+    def renew_lease(self, time: float) -> None:
         """Renew the lease, however long a call of the keeper takes; `watch` tells of an error."""
         try:
-            self._store.renew_lease(time.time())
+            self._session.renew(time)
         except Exception as error:  # noqa: BLE001 - nobody waits for this call: the watch tells
             self._fail(error)
 
@@ -176,12 +178,12 @@ class RayLedger:
         """Return a reference to the number of finished sources."""
         return self._aside(self._actor.count_finished)
 
-    def renew_lease(self) -> None:
+    def renew_lease(self, time: float) -> None:
         """Have the lease renewed, in whatever thread; nobody waits for it."""
         if self._actor is None:
             return
         with suppress(Exception):  # without Ray; whoever works on hears of that otherwise
-            self._aside(self._actor.renew_lease)
+            self._aside(self._actor.renew_lease, time)
 
     def forward(self, events: Sequence[Event], failures: Sequence[Failure]) -> None:
         """Describe what happened; sent with one of the next messages, in this order."""
@@ -328,9 +330,9 @@ class RayLedger:
             self._steps = steps
             self._note_progress()
 
-    def _aside(self, method: Any) -> Any:  # noqa: ANN401 - a method of an actor, and a reference
+    def _aside(self, method: Any, *arguments: Any) -> Any:  # noqa: ANN401 - a method of an actor, and a reference
         """Call what waits for no message before, however much each of them has to be done."""
-        return method.options(concurrency_group="life").remote()
+        return method.options(concurrency_group="life").remote(*arguments)
 
 
 def _lost(error: Exception) -> LedgerLostError:

@@ -101,6 +101,11 @@ class Store:
         """Close the environment; the store is of no use afterwards."""
         self._env.close()
 
+    def describe_readers(self) -> str:
+        """Return LMDB's table of the processes that are in the middle of reading, or died so."""
+        with self._translating():
+            return str(self._env.readers())
+
     def read_meta(self, name: str) -> Any:  # noqa: ANN401 - JSON
         """Return a JSON value kept under `name`; None where there is none."""
         with self._reading() as txn:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager, suppress
+from collections.abc import Callable
+from contextlib import closing, suppress
 from dataclasses import replace
 from functools import partial
 from itertools import islice
@@ -37,7 +37,7 @@ from strandline.run.attempt.engines import (
     works_in_driver,
 )
 from strandline.run.attempt.failures import group_failures
-from strandline.run.attempt.gather import Gatherer, make_gatherer, take_aside
+from strandline.run.attempt.gather import make_gatherer, take_aside
 from strandline.run.attempt.look_ahead import look_ahead, pass_over
 from strandline.run.attempt.outcome import (
     AttemptResult,
@@ -48,7 +48,7 @@ from strandline.run.attempt.outcome import (
 )
 from strandline.run.attempt.partitions import find_removed_folders, open_source
 from strandline.run.attempt.publishing import Publisher
-from strandline.run.attempt.takeover import TakenFolder, opened, set_back_damage, take_over
+from strandline.run.attempt.takeover import TakenFolder, set_back_damage, take_over
 from strandline.run.code.requirements import check_requirements
 from strandline.run.history.records import Witness, find_progress
 from strandline.run.history.sampling import Sampler
@@ -148,7 +148,7 @@ def run_attempt(
         must_leave=grace.is_over,
         find_leave=grace.find_leave,
         take_memory_kills=kills.take,
-        heartbeat=Heartbeat(time.monotonic, config.stall),
+        heartbeat=Heartbeat(time.monotonic, time.time, config.stall),
     )
     unreported: list[str] = []
     try:
@@ -199,9 +199,9 @@ def _run_aside(
 ) -> Ending:
     """Run with a ledger that is gone in the end, and leave the artifacts beside the output."""
     config = replace(config, quarantine=Quarantine())
-    with take_aside(location) as held:
+    with take_aside(location, control.heartbeat) as held:
         gatherer = make_gatherer(config.plan, held, control.heartbeat, control.notes.append)
-        ending = _run_engine(config, lists, control, held, gatherer)
+        ending = _run_engine(config, lists, control, held)
         gatherer.gather(is_whole=True)
         gatherer.put_beside(location)
         gatherer.check()
@@ -232,12 +232,12 @@ def _run_tracked(
             )
             with closing(gatherer):
                 if config.trigger is Trigger.REPAIR:
-                    control.notes.append(_repair(held, gatherer, control))
+                    control.notes.append(_repair(held, control))
                 lists = source, listing
-                ending = _run_engine(config, lists, watched, held, gatherer)
+                ending = _run_engine(config, lists, watched, held)
             sampler.take(ending.standing.finished, ending.counts)
             outcome = _conclude(config, source, ending, control)
-            with _renewed(held, gatherer, control.heartbeat) as store:
+            with held.session.open() as store:
                 # What is told to stop has little time; the next attempt puts all in order.
                 is_stopped = control.must_stop()
                 notes = [] if is_stopped else _tidy_shared(config.plan, store, held, control)
@@ -269,18 +269,9 @@ def _read_notices(file: NoticeFile) -> list[DepartureNotice]:
     return [DepartureNotice(*notice) for notice in file.read()]
 
 
-@contextmanager
-def _renewed(held: TakenFolder, gatherer: Gatherer, heartbeat: Heartbeat) -> Iterator[Store]:
-    """Open the ledger after the engine has ended, its lease renewed as long as the rest takes."""
-    with opened(held.folder) as store, gatherer.sharing(store):
-        store.keep_lease(held.attempt, held.uid)
-        with heartbeat.renewing(lambda: store.renew_lease(time.time())):
-            yield store
-
-
-def _repair(held: TakenFolder, gatherer: Gatherer, control: Control) -> str:
+def _repair(held: TakenFolder, control: Control) -> str:
     """Set back what is missing or hurt, before anything is listed; what was found, in words."""
-    with _renewed(held, gatherer, control.heartbeat) as store, control.heartbeat.trusting():
+    with held.session.open() as store, control.heartbeat.trusting():
         damage = set_back_damage(store, held.folder, held.location)
     return f"repair: {len(damage.again)} finished sources are done again"
 
@@ -401,10 +392,9 @@ def _run_engine(
     lists: tuple[SourceStage, Listing],
     control: Control,
     held: TakenFolder,
-    gatherer: Gatherer,
 ) -> Ending:
     (source, listing), folder = lists, held.folder
-    with _renewed(held, gatherer, control.heartbeat) as store:
+    with held.session.open() as store:
         plan = _settle_schema(config, control, store)
     outputs = OutputLocation(
         held.location, held.writer, folder.writers_lock, is_on_driver=plan.output is None
@@ -412,7 +402,7 @@ def _run_engine(
     ledger = LedgerLocation(
         folder.ledger,
         held.attempt,
-        held.uid,
+        held.session.uid,
         outputs,
         plan.deletes_removed,
         config.quarantine.after,
@@ -420,7 +410,7 @@ def _run_engine(
         deletes_within=find_removed_folders(source),
         part_suffix=source.part_suffix,
     )
-    with _renewed(held, gatherer, control.heartbeat) as store:
+    with held.session.open() as store:
         cores, finished = len(os.sched_getaffinity(0)), store.count()["finished"]
         listing = pass_over(listing, ledger, finished, cores, control.now)
         if not works_in_driver(config.engine):
@@ -429,4 +419,4 @@ def _run_engine(
                 # Ray would be started for seconds, to be told that there is nothing to do.
                 config = replace(config, engine=IN_DRIVER)
     with closing(listing):  # which is drawn on, also where an engine does not even start
-        return make_engine(config, outputs, gatherer.sharing).run(plan, listing, ledger, control)
+        return make_engine(config, outputs, held.session).run(plan, listing, ledger, control)

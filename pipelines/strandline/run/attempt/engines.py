@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import os
 import pickle
-import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from strandline.plan.errors import StrandlineError
@@ -19,13 +18,12 @@ from strandline_api.outcome.exit_codes import ExitCode
 
 if TYPE_CHECKING:  # see above
     from strandline.engine.core.ports import Engine
-    from strandline.ledger.store.store import Store
+    from strandline.ledger.session import LedgerSession
     from strandline.plan.pipeline import PipelinePlan
     from strandline.run.attempt.config import AttemptConfig
     from strandline.storage.outputs.outputs import OutputLocation
 
-    Sharing = Callable[[Store], AbstractContextManager[None]]
-    Maker = Callable[[OutputLocation, Sharing], Engine]
+    Maker = Callable[[OutputLocation, LedgerSession | None], Engine]
 
 
 # The engine that starts nothing, and the one of which attempts can share what it starts.
@@ -49,17 +47,17 @@ def check_engine(config: AttemptConfig) -> None:
 
 
 def make_engine(
-    config: AttemptConfig, outputs: OutputLocation, sharing: Sharing = lambda _: nullcontext()
+    config: AttemptConfig, outputs: OutputLocation, session: LedgerSession | None = None
 ) -> Engine:
     """Return the engine that was chosen.
 
     Args:
-        sharing: as long as its block runs, this process has the ledger open.
+        session: of the ledger, for an engine that opens it in this process.
 
     Raises:
         EngineMissingError, SpecError: see `check_engine`.
     """
-    return _CHOICES[config.engine](config)(outputs, sharing)
+    return _CHOICES[config.engine](config)(outputs, session)
 
 
 @contextmanager
@@ -142,7 +140,7 @@ def _choose_ray(config: AttemptConfig) -> Maker:
 def _choose_inline(_: AttemptConfig) -> Maker:
     from strandline.engine.inline import InlineEngine  # noqa: PLC0415 - see above
 
-    return lambda outputs, sharing: InlineEngine(outputs, time.time, _dump_as_ray_does, sharing)
+    return lambda outputs, session: InlineEngine(outputs, _dump_as_ray_does, session)
 
 
 def _choose_ray_data(config: AttemptConfig) -> Maker:

@@ -10,7 +10,7 @@ import shutil
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
@@ -23,6 +23,11 @@ from strandline.ledger.gather.merge import FAULTS_OF_DISKS, MergeError
 from strandline.ledger.gather.space import explain_shortage
 from strandline.ledger.gather.state import GatherState, find_merged, is_merged_there, read_state
 from strandline.ledger.lease import OnChange, refuse_changes
+from strandline.ledger.session import (
+    LedgerSession,
+    opened_to_try,
+    require_ledger,
+)
 from strandline.ledger.store.store import Store
 from strandline.plan.pipeline import PipelinePlan
 from strandline.plan.stage import StatefulFilter
@@ -31,7 +36,6 @@ from strandline.run.attempt.takeover import (
     TakenFolder,
     hold_by_command,
     make_claimant,
-    opened,
     written_alone,
 )
 from strandline.run.history.records import TABLE
@@ -56,8 +60,7 @@ class Gatherer:
     Attributes:
         folder: of the pipeline.
         stages: those that gather, by name.
-        lease: attempt and uid under which the ledger is written; None: nobody else can write it.
-        store: the ledger, where this process has it open for as long as the engine runs.
+        session: the ledger; where this process has it open while the engine runs, that is used.
         heartbeat: is told of each step.
         note: is told, in a sentence, what could not be merged in the middle of a run.
         failure: what a stage could not do when it was asked last.
@@ -65,9 +68,8 @@ class Gatherer:
 
     folder: PipelineFolder
     stages: Mapping[str, StatefulFilter]
-    lease: tuple[int, str] | None = None
-    store: Store | None = None
-    heartbeat: Heartbeat = field(default_factory=lambda: Heartbeat(lambda: 0.0))
+    session: LedgerSession
+    heartbeat: Heartbeat
     note: Callable[[str], None] = lambda _: None
     failure: MergeError | None = None
     _thread: threading.Thread | None = None
@@ -83,7 +85,7 @@ class Gatherer:
         """
         if not self.stages:
             return True
-        if self.store is not None:
+        if self._thread is None and self.session.is_open:
             self._gather_too()
         elif self._thread is None:
             self._thread = threading.Thread(target=self._gather_too, name="gather", daemon=True)
@@ -108,15 +110,6 @@ class Gatherer:
         if self.failure is not None:
             raise self.failure
 
-    @contextmanager
-    def sharing(self, store: Store) -> Iterator[None]:
-        """Use a ledger that this process has open as long as the block runs."""
-        self.store = store
-        try:
-            yield
-        finally:
-            self.store = None
-
     def gather(self, *, is_whole: bool, is_brief: bool = False) -> None:
         """Gather now; what a stage can't merge is its `failure`.
 
@@ -132,7 +125,7 @@ class Gatherer:
         self.failure = None
         try:
             # How far a stage is with its files it can't say.
-            with self._opened() as store, self.heartbeat.trusting():
+            with self.session.open() as store, self.heartbeat.trusting():
                 gather(
                     store,
                     self.folder.shards,
@@ -153,7 +146,7 @@ class Gatherer:
         if not self.stages:
             yield {}
             return
-        with self._opened() as store:
+        with self.session.open() as store:
             state = read_state(store)
         scratch = self.folder.shards / ARTIFACTS
         try:
@@ -219,19 +212,9 @@ class Gatherer:
         if error is not None:
             raise error
 
-    @contextmanager
-    def _opened(self) -> Iterator[Store]:
-        if self.store is not None:
-            yield self.store
-            return
-        with opened(self.folder) as store:
-            if self.lease is not None:
-                store.keep_lease(*self.lease)
-            yield store
-
 
 @contextmanager
-def take_aside(location: str) -> Iterator[TakenFolder]:
+def take_aside(location: str, heartbeat: Heartbeat) -> Iterator[TakenFolder]:
     """Provide a ledger for a run that keeps none: it counts what is gathered, and goes in the end.
 
     Args:
@@ -241,18 +224,18 @@ def take_aside(location: str) -> Iterator[TakenFolder]:
         folder, uid = PipelineFolder(path), "untracked"
         make_folder(folder.attempt(1))
         make_folder(folder.ledger)
-        with opened(folder) as store:
+        session = LedgerSession(folder.ledger, 1, uid, heartbeat)
+        with opened_to_try(folder.ledger) as store:
             store.take_lease({"attempt": 1, "uid": uid})
         with closing(InFlightTable(folder.attempt(1) / TABLE)) as table:
-            yield TakenFolder(folder, 1, uid, location, table, uid)
+            yield TakenFolder(folder, session, location, table, uid)
 
 
 def make_gatherer(
     plan: PipelinePlan, held: TakenFolder, heartbeat: Heartbeat, note: Callable[[str], None]
 ) -> Gatherer:
     """Return the gatherer of an attempt."""
-    lease = (held.attempt, held.uid)
-    return Gatherer(held.folder, plan.gathering, lease, heartbeat=heartbeat, note=note)
+    return Gatherer(held.folder, plan.gathering, held.session, heartbeat, note)
 
 
 def list_artifacts(published: Publication, stage: str) -> list[Path]:
@@ -313,7 +296,7 @@ def gather_by_hand(
         MergeError: a stage can't merge.
         VolumeError: the volume can't be written to.
     """
-    Store(folder.ledger, readonly=True).close()  # or one would be made where there is none
+    require_ledger(folder.ledger)
     claimant = make_claimant()
     claim = make_claim(plan, folder, on_change)
     with written_alone(folder, claimant) as store:
@@ -322,11 +305,12 @@ def gather_by_hand(
             raise LedgerError(msg)
         if store.read_meta("lease") is None:
             return Done({}, None, is_new=False)
-        with hold_by_command(store, claimant) as (attempt, heartbeat):
-            gatherer = Gatherer(folder, plan.gathering, store=store, heartbeat=heartbeat)
+        with hold_by_command(store, folder, claimant) as (session, heartbeat):
+            gatherer = Gatherer(folder, plan.gathering, session, heartbeat)
             gatherer.gather(is_whole=True)
             gatherer.check()
-            return _publish_new(plan, gatherer, store, Moment(attempt, clock()), keep_last)
+            moment = Moment(session.attempt, clock())
+            return _publish_new(plan, gatherer, store, moment, keep_last)
 
 
 class Moment(NamedTuple):

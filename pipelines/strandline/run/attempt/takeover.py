@@ -11,7 +11,7 @@ import os
 import time
 import uuid
 from collections.abc import Collection, Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -21,14 +21,20 @@ from strandline.ledger.errors import LedgerError
 from strandline.ledger.gather.verification import find_hurt
 from strandline.ledger.lease import (
     Claim,
+    Claimant,
     end_attempt,
     holding,
     open_attempt,
     refuse_changes,
 )
-from strandline.ledger.liveness import ORPHAN_SECONDS, Claimant, refuse_live_driver
 from strandline.ledger.output_root import clean_up, record_location, sweep_shared
 from strandline.ledger.quarantine import Crash, accuse, release
+from strandline.ledger.session import (
+    LedgerSession,
+    opened_alone,
+    opened_to_read,
+    require_ledger,
+)
 from strandline.ledger.store.store import Store
 from strandline.ledger.verification import Damage, find_damage
 from strandline.run.attempt.config import AttemptConfig
@@ -58,7 +64,7 @@ from strandline.storage.outputs.ownership import (
 )
 from strandline.storage.outputs.remote import open_outputs
 from strandline.storage.volume.inflight import InFlightTable, read_inflight
-from strandline.storage.volume.locks import Process, find_process, hold_exclusive, read_boot_id
+from strandline.storage.volume.locks import Process, find_process, read_boot_id
 from strandline.storage.volume.published import list_attempts
 from strandline_api.outcome.causes import BLAMELESS, Cause
 from strandline_api.outcome.driver_outcome import DriverOutcome, SourceCounts
@@ -70,15 +76,20 @@ class TakenFolder:
     """A folder that was taken over for an attempt, and where its output goes.
 
     Attributes:
+        session: its ledger, under the lease of the attempt.
         owner: how temporary names of its writers begin, in every attempt.
     """
 
     folder: PipelineFolder
-    attempt: int
-    uid: str
+    session: LedgerSession
     location: str
     inflight: InFlightTable
     owner: str
+
+    @property
+    def attempt(self) -> int:
+        """Return the number of the attempt."""
+        return self.session.attempt
 
     @property
     def writer(self) -> str:
@@ -114,8 +125,9 @@ def take_over(config: AttemptConfig, heartbeat: Heartbeat) -> Iterator[TakenFold
         claim, owner = _look_at_outputs(store, claim, location)
         lease = store.read_meta("lease")  # before it is ours
         attempt = open_attempt(store, claim, claimant, _find_highest(folder))
+        session = LedgerSession(folder.ledger, attempt, claimant.uid, heartbeat)
         try:
-            with heartbeat.renewing(lambda: store.renew_lease(time.time())):
+            with session.using(store):
                 # After a restart that was asked for: all that is finished is there from now on.
                 _claim_outputs(store, claim, location, owner)
                 outputs = open_outputs(location)
@@ -131,50 +143,27 @@ def take_over(config: AttemptConfig, heartbeat: Heartbeat) -> Iterator[TakenFold
             raise
     try:
         with _begin(config, claimant, attempt, owner.ledger) as table:
-            yield TakenFolder(folder, attempt, claimant.uid, location, table, owner.ledger[:SHORT])
+            yield TakenFolder(folder, session, location, table, owner.ledger[:SHORT])
     finally:
-        with suppress(LedgerError, VolumeError), opened(folder) as store:
+        with suppress(LedgerError, VolumeError), session.open() as store:
             _hand_back(store, folder, attempt, claimant)
 
 
-@contextmanager
-def opened(folder: PipelineFolder) -> Iterator[Store]:
-    """Open the folder's ledger, and close it in the end."""
-    store = Store(folder.ledger)
-    try:
-        yield store
-    finally:
-        store.close()
+def written_alone(folder: PipelineFolder, claimant: Claimant) -> AbstractContextManager[Store]:
+    """Open the folder's ledger while no driver lives, see `opened_alone`."""
+    return opened_alone(folder, claimant, time.sleep)
 
 
 @contextmanager
-def written_alone(folder: PipelineFolder, claimant: Claimant) -> Iterator[Store]:
-    """Open the folder's ledger while no driver lives and nobody can become one.
-
-    Writers that a dead driver left behind are waited for, and ended in the end.
-
-    Raises:
-        LedgerError: a driver is alive.
-        VolumeError: a writer can't be ended from here.
-    """
-    with opened(folder) as store:
-        dead = refuse_live_driver(store, claimant, find_process, time.sleep)
-        with hold_exclusive(folder.writers_lock, ORPHAN_SECONDS):
-            # Another may have been quicker while this one waited.
-            refuse_live_driver(store, claimant, find_process, time.sleep, known_dead=dead)
-            yield store
-
-
-@contextmanager
-def hold_by_command(store: Store, claimant: Claimant) -> Iterator[tuple[int, Heartbeat]]:
+def hold_by_command(
+    store: Store, folder: PipelineFolder, claimant: Claimant
+) -> Iterator[tuple[LedgerSession, Heartbeat]]:
     """Write for the last attempt, see `holding`, with a lease that is renewed meanwhile."""
-    heartbeat = Heartbeat(time.monotonic)
-    with (
-        holding(store, claimant) as attempt,
-        heartbeat.beating(),
-        heartbeat.renewing(lambda: store.renew_lease(time.time())),
-    ):
-        yield attempt, heartbeat
+    heartbeat = Heartbeat(time.monotonic, time.time)
+    with holding(store, claimant) as attempt, heartbeat.beating():
+        session = LedgerSession(folder.ledger, attempt, claimant.uid, heartbeat)
+        with session.using(store):
+            yield session, heartbeat
 
 
 def make_claimant(parent: int | None = None) -> Claimant:
@@ -284,7 +273,6 @@ def _begin(
 
 
 def _hand_back(store: Store, folder: PipelineFolder, attempt: int, claimant: Claimant) -> None:
-    store.keep_lease(attempt, claimant.uid)
     end_attempt(store, attempt, claimant)
     with naming_volume(folder.ledger):
         faults.reach("lease.ended")
@@ -337,7 +325,7 @@ def repair_outputs(folder: PipelineFolder, location: str, *, is_trial: bool = Fa
         LedgerError: there is no ledger, or a driver is alive.
         VolumeError: the ledger can't be written.
     """
-    with closing(Store(folder.ledger, readonly=True)) as store:
+    with opened_to_read(folder.ledger) as store:
         if is_trial:  # which works where nothing can be written, and beside a run
             return _find_damage(store, folder, location)[0]
     with written_alone(folder, make_claimant()) as store:
@@ -381,6 +369,6 @@ def release_sources(folder: PipelineFolder, keys: Collection[str] | None) -> lis
         LedgerError: there is no ledger, or a driver is alive.
         VolumeError: the ledger can't be written.
     """
-    Store(folder.ledger, readonly=True).close()  # or one would be made where there is none
+    require_ledger(folder.ledger)
     with written_alone(folder, make_claimant()) as store:
         return release(store, keys)

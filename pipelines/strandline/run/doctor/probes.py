@@ -23,6 +23,7 @@ from pathlib import Path
 from strandline.ledger.entries import Change
 from strandline.ledger.errors import LedgerError
 from strandline.ledger.gather.space import explain_shortage
+from strandline.ledger.session import opened_to_read, opened_to_try
 from strandline.ledger.store.store import Store
 from strandline.plan.pipeline import PipelinePlan
 from strandline.run.attempt.engines import find_unmet_here
@@ -221,9 +222,9 @@ def try_ledger(path: Path) -> str | None:
     """Write a small ledger and read it; why that failed, in a sentence, or None."""
     try:
         with _probing(path) as folder:
-            with closing(Store(folder)) as store:
+            with opened_to_try(folder) as store:
                 store.write(Change(meta={"doctor": "was here"}))
-            with closing(Store(folder, readonly=True)) as store:
+            with opened_to_read(folder) as store:
                 if store.read_meta("doctor") != "was here":
                     return f"{path}: what was written is not what was read; check the disk"
     except (LedgerError, VolumeError) as error:
@@ -262,21 +263,13 @@ def look_at_ledger(folder: PipelineFolder) -> Ledger:
         except VolumeError as error:
             return Ledger(name, str(error))
     try:
-        with closing(_SeenStore(folder.ledger, readonly=True)) as store:
-            stale = tuple(pid for pid in store.list_readers() if find_process(pid) is None)
+        with opened_to_read(folder.ledger) as store:
+            readers = parse_readers(store.describe_readers())
+            stale = tuple(pid for pid in readers if find_process(pid) is None)
             finished, shortage = store.count()["finished"], explain_shortage(folder.shards)
             return Ledger(name, None, _read_lease(store), finished, stale, shortage)
     except (LedgerError, VolumeError) as error:
         return Ledger(name, str(error))
-
-
-class _SeenStore(Store):
-    """A ledger whose readers can be listed."""
-
-    def list_readers(self) -> list[int]:
-        """Return pids of the processes that are in the middle of reading, or died so."""
-        with self._translating():
-            return parse_readers(self._env.readers())
 
 
 def parse_readers(table: str) -> list[int]:

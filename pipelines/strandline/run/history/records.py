@@ -15,6 +15,7 @@ from typing import NamedTuple
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from strandline.ledger.errors import LedgerError
+from strandline.ledger.session import opened_to_read
 from strandline.ledger.store.store import Store
 from strandline.storage.errors import VolumeError, naming_volume
 from strandline.storage.layout import PipelineFolder, make_folder
@@ -36,13 +37,10 @@ class AttemptProgress(NamedTuple):
 def read_progress(folder: PipelineFolder, attempt: int) -> AttemptProgress:
     """Return the progress of `attempt` where it is the ledger's last one; else none."""
     try:
-        store = Store(folder.ledger, readonly=True)
+        with opened_to_read(folder.ledger) as store:
+            return find_progress(store, attempt)
     except (LedgerError, VolumeError):
         return AttemptProgress(0, None)
-    try:
-        return find_progress(store, attempt)
-    finally:
-        store.close()
 
 
 def find_progress(store: Store, attempt: int) -> AttemptProgress:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from strandline.ledger.output_root import META
-from strandline.ledger.store.store import Store
+from strandline.ledger.session import opened_to_read
 from strandline.storage.layout import PipelineFolder
 from strandline.storage.outputs.remote import resolve_location
 from strandline_api.documents.problems import Problem, SpecError
@@ -73,11 +73,8 @@ def resolve_references(
 def _find_output(folder: PipelineFolder, other: CurationPipeline | None) -> str | None:
     """Return folder or URL of a pipeline's outputs; None where neither ledger nor file is there."""
     if (folder.ledger / "data.mdb").exists():
-        store = Store(folder.ledger, readonly=True)
-        try:
+        with opened_to_read(folder.ledger) as store:
             known = store.read_meta(META)
-        finally:
-            store.close()
         # A ledger of before there were places, or of an attempt that is just taking it over.
         if known is not None:
             return str(known["place"] or folder.output)

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from strandline.ledger.errors import LedgerError
-from strandline.ledger.liveness import is_long_silent, is_orphan
-from strandline.ledger.store.store import Store
+from strandline.ledger.lease import is_long_silent, is_orphan
+from strandline.ledger.session import opened_to_read
 from strandline.plan.errors import StrandlineError
 from strandline.run.history.records import AttemptRecord, find_last
 from strandline.storage.errors import VolumeError
@@ -128,11 +128,8 @@ def _is_ending(driver: Process, view: FolderView, find_process: Find) -> bool:
 
 def _read_lease(folder: PipelineFolder) -> dict[str, Any] | None:
     try:
-        store = Store(folder.ledger, readonly=True)
+        with opened_to_read(folder.ledger) as store:
+            lease: dict[str, Any] | None = store.read_meta("lease")
     except (LedgerError, VolumeError):
         return None
-    try:
-        lease: dict[str, Any] | None = store.read_meta("lease")
-    finally:
-        store.close()
     return lease
