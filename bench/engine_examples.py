@@ -8,7 +8,7 @@ from typing import Any
 
 from engine_works import Items
 from strandline.engine.call.setup import set_up_stage
-from strandline.engine.call.stage_call import StageCall
+from strandline.engine.call.stage.stage_call import StageCall
 from strandline.run.manifest.manifest import read_manifest
 from strandline.storage.outputs.outputs import LocalOutputs
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from engine_works import Items, Work, weigh
-from strandline.storage.outputs.outputs import MANIFEST, OWNER
+from strandline.storage.outputs.names import MANIFEST, OWNER
 
 _FORMAT = struct.Struct("<dIQQ")
 _MASK = (1 << 64) - 1

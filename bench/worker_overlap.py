@@ -18,7 +18,7 @@ from local_ray import started_ray
 from steady_rate import SteadyRate
 from strandline.engine.call.handover import read_input
 from strandline.engine.call.setup import WorkerSite
-from strandline.engine.call.stage_call import StageCall
+from strandline.engine.call.stage.stage_call import StageCall
 from strandline.engine.call.wire import Plain, pack_receipt, pack_tasks, pick_tasks
 from strandline.engine.core.chains import WHOLE, Chain, Entry
 from strandline.engine.core.pools import CALLS_PER_WORKER, FIRST_CALL

@@ -9,8 +9,8 @@ from strandline.lazy_names import load_lazily
 
 if TYPE_CHECKING:
     from strandline.engine.autoscaler.capacity import NoRoomError
-    from strandline.engine.call.receipts import FlushError, ShapeError
     from strandline.engine.call.setup import PackageMissingError, StageSetupError
+    from strandline.engine.call.stage.receipts import FlushError, ShapeError
     from strandline.engine.core.flow import StageBrokenError
     from strandline.engine.ray.connection import ClusterLostError, ClusterRefusedError
     from strandline.engine.ray.ledger_actor import LedgerLostError
@@ -83,7 +83,7 @@ _ROOMS = {
     "CredentialsRefusedError": "strandline.storage.refusals",
     "DuplicateKeyError": "strandline.ledger.errors",
     "EngineMissingError": "strandline.run.attempt.engines",
-    "FlushError": "strandline.engine.call.receipts",
+    "FlushError": "strandline.engine.call.stage.receipts",
     "HeldError": "strandline.storage.errors",
     "LeaseLostError": "strandline.ledger.errors",
     "LedgerError": "strandline.ledger.errors",
@@ -102,7 +102,7 @@ _ROOMS = {
     "PoolBrokenError": "strandline.engine.ray.losses",
     "RayStartError": "strandline.engine.ray.local_start",
     "SchemaInferenceError": "strandline.run.schema_inference",
-    "ShapeError": "strandline.engine.call.receipts",
+    "ShapeError": "strandline.engine.call.stage.receipts",
     "SourcePathError": "strandline.run.attempt.partitions",
     "SpecError": "strandline_api.documents.problems",
     "StageBrokenError": "strandline.engine.core.flow",

@@ -18,7 +18,7 @@ from click.testing import Result
 
 from strandline.plan.task import Task
 from strandline.stages.dedup.sketch_texts import SketchTexts
-from strandline.storage.outputs.outputs import NO_OUTPUTS
+from strandline.storage.outputs.names import NO_OUTPUTS
 
 Call = Callable[..., Result]
 

@@ -14,7 +14,7 @@ from strandline.engine.call.chain_call import ChainCall
 from strandline.engine.call.handover import pack_answers, read_input
 from strandline.engine.call.slots import Slot as Waiting
 from strandline.engine.call.slots import split_opened
-from strandline.engine.call.stage_call import StageCall
+from strandline.engine.call.stage.stage_call import StageCall
 from strandline.engine.call.wire import pack_receipt, pack_tasks, unpack_receipt
 from strandline.engine.core.chains import Chain
 from strandline.engine.core.flow import Flow

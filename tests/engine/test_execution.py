@@ -11,8 +11,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from strandline.engine.call.receipts import MESSAGE_CHARACTERS, ShapeError
-from strandline.engine.call.stage_call import StageCall
+from strandline.engine.call.stage.receipts import MESSAGE_CHARACTERS, ShapeError
+from strandline.engine.call.stage.stage_call import StageCall
 from strandline.ledger.tally import Tally
 from strandline.plan.pipeline import StagePlan
 from strandline.plan.receipt import Emitted, Event, Output, Receipt
@@ -20,7 +20,8 @@ from strandline.plan.stage import SinkStage, Stage
 from strandline.plan.task import FailedTask, Lineage, NoneTask, Origin, Slot, Task
 from strandline.plan.token import derive_child
 from strandline.storage.errors import VolumeError
-from strandline.storage.outputs.outputs import LocalOutputs, name_source_folder
+from strandline.storage.outputs.names import name_source_folder
+from strandline.storage.outputs.outputs import LocalOutputs
 
 SOURCE = b"s" * 16
 TOKEN = b"t" * 16

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strandline.engine.call.receipts import FlushError, ShapeError
-from strandline.engine.call.stage_call import StageCall
+from strandline.engine.call.stage.receipts import FlushError, ShapeError
+from strandline.engine.call.stage.stage_call import StageCall
 from strandline.engine.call.wire import pack_events, unpack_events
 from strandline.ledger.tally import Tally
 from strandline.plan.pipeline import StagePlan

@@ -16,7 +16,7 @@ from ray import cloudpickle
 
 from payload_kinds import Endless, Unpicklable, Unreadable, make_locked
 from strandline.engine.call.handover import pack_answers, read_input
-from strandline.engine.call.receipts import ReceiptDraft
+from strandline.engine.call.stage.receipts import ReceiptDraft
 from strandline.engine.call.wire import pack_tasks
 from strandline.engine.core.odd_sources import explain_odd, identify
 from strandline.plan.stage import Source

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strandline.engine.call.metering import Meter
-from strandline.engine.call.stage_call import StageCall
+from strandline.engine.call.stage.metering import Meter
+from strandline.engine.call.stage.stage_call import StageCall
 from strandline.engine.call.wire import pack_receipt, unpack_receipt
 from strandline.engine.core.flow import Flow
 from strandline.engine.preemption.replays import Replays

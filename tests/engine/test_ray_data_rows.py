@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from ray import cloudpickle
 
-from strandline.engine.call.receipts import ShapeError
+from strandline.engine.call.stage.receipts import ShapeError
 from strandline.engine.call.wire import pack_tasks, unpack_task
 from strandline.engine.ray_data.worker import SCHEMA, make_rows, read_notes
 from strandline.plan.task import Lineage, Origin, Task

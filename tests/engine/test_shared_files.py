@@ -12,14 +12,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strandline.engine.call.stage_call import StageCall
+from strandline.engine.call.stage.stage_call import StageCall
 from strandline.engine.call.wire import pack_receipt, unpack_receipt
 from strandline.plan.pipeline import StagePlan
 from strandline.plan.receipt import Output, Receipt
 from strandline.plan.task import Lineage, Origin, Task
 from strandline.plan.token import derive_root
 from strandline.stages.sinks.jsonl_sink import JsonlSink
-from strandline.storage.outputs.outputs import LocalOutputs, name_output
+from strandline.storage.outputs.names import name_output
+from strandline.storage.outputs.outputs import LocalOutputs
 from strandline.storage.outputs.shared_files import SharedFiles
 
 TARGET = 400

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strandline.engine.call.stage_call import StageCall
+from strandline.engine.call.stage.stage_call import StageCall
 from strandline.engine.core.call_size import CALL_SECONDS, SINK_SECONDS, TaskCost, bound_call
 from strandline.engine.core.ports import Control, Listing
 from strandline.engine.inline import SINK_TASKS, NoLedger, run_inline

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strandline.engine.call import stage_call
-from strandline.engine.call.receipts import CallPart, ShapeError
-from strandline.engine.call.stage_call import PART_BYTES, PART_SECONDS, PART_TASKS, StageCall
+from strandline.engine.call.stage import stage_call
+from strandline.engine.call.stage.receipts import CallPart, ShapeError
+from strandline.engine.call.stage.stage_call import PART_BYTES, PART_SECONDS, PART_TASKS, StageCall
 from strandline.ledger.tally import Tally
 from strandline.plan.pipeline import StagePlan
 from strandline.plan.planning import mark_streaming

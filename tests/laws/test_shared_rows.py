@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from ledger_builders import Clock, claim, claimant, failed, listed, opened, root_of
 from shard_files import KINDS, make_sink, make_table, read_texts
-from strandline.engine.call.stage_call import StageCall
+from strandline.engine.call.stage.stage_call import StageCall
 from strandline.ledger.entries import ListedSource
 from strandline.ledger.keeper import GROUP_SECONDS, Keeper
 from strandline.ledger.lease import open_attempt
@@ -30,7 +30,8 @@ from strandline.plan.receipt import Event
 from strandline.plan.task import Lineage, Task
 from strandline.plan.token import derive_child
 from strandline.run.rewriting import tidy_shared
-from strandline.storage.outputs.outputs import LocalOutputs, name_output
+from strandline.storage.outputs.names import name_output
+from strandline.storage.outputs.outputs import LocalOutputs
 
 Listing = Mapping[str, int]  # keys, and the version of each
 

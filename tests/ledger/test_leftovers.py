@@ -16,7 +16,8 @@ from strandline.ledger.store.vanished import clean_away
 from strandline.ledger.verification import verify
 from strandline.plan.token import derive_root
 from strandline.storage.errors import VolumeError
-from strandline.storage.outputs.outputs import LocalOutputs, name_source_folder
+from strandline.storage.outputs.names import name_source_folder
+from strandline.storage.outputs.outputs import LocalOutputs
 
 A, B, C = (listed(key, ordinal=place) for place, key in enumerate("abc"))
 LEASE = {"attempt": 9, "uid": "successor"}

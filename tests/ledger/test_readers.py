@@ -27,7 +27,8 @@ from strandline.ledger.store import portions
 from strandline.ledger.store.store import Store
 from strandline.ledger.verification import verify
 from strandline.plan.receipt import Piece, PieceLocation
-from strandline.storage.outputs.outputs import LocalOutputs, name_source_folder
+from strandline.storage.outputs.names import name_source_folder
+from strandline.storage.outputs.outputs import LocalOutputs
 
 WRITES = 60
 # Reads, and says so; then it is killed.

@@ -21,7 +21,8 @@ from strandline.ledger.store.shared import pack_shared
 from strandline.ledger.store.store import Store
 from strandline.ledger.verification import verify
 from strandline.plan.receipt import Output, SharedPart
-from strandline.storage.outputs.outputs import LocalOutputs, name_shared
+from strandline.storage.outputs.names import name_shared
+from strandline.storage.outputs.outputs import LocalOutputs
 
 FILE, OTHER = b"f" * 16, b"g" * 16
 A, B, C = listed("a"), listed("b"), listed("c")

@@ -13,12 +13,8 @@ from strandline.ledger.store.store import Store
 from strandline.ledger.verification import VerificationResult, verify
 from strandline.plan.receipt import Output
 from strandline.plan.token import derive_root
-from strandline.storage.outputs.outputs import (
-    TEMPORARY,
-    LocalOutputs,
-    name_output,
-    name_source_folder,
-)
+from strandline.storage.outputs.names import TEMPORARY, name_output, name_source_folder
+from strandline.storage.outputs.outputs import LocalOutputs
 
 A, B = listed("a"), listed("b")
 CONTENT = b"rows\n"

@@ -21,7 +21,7 @@ from strandline.ledger.gather.verification import verify_pieces
 from strandline.run.attempt.outcome import AttemptResult
 from strandline.run.attempt.takeover import repair_outputs
 from strandline.storage.layout import PipelineFolder
-from strandline.storage.outputs.outputs import MANIFEST
+from strandline.storage.outputs.names import MANIFEST
 from strandline_api.outcome.exit_codes import ExitCode
 
 NAME, ROWS, CHUNK, BAD = "rows", 12, 4, -1

@@ -23,7 +23,7 @@ from strandline.run.attempt.attempt import run_attempt
 from strandline.run.attempt.config import AttemptConfig
 from strandline.run.moving import move_outputs, seize_outputs
 from strandline.storage.errors import VolumeError
-from strandline.storage.outputs.outputs import OWNER
+from strandline.storage.outputs.names import OWNER
 from strandline.storage.outputs.ownership import (
     Owner,
     PlaceTakenError,

@@ -21,7 +21,8 @@ from strandline.ledger.verification import VerificationResult, verify
 from strandline.run.attempt.attempt import run_attempt
 from strandline.run.attempt.config import AttemptConfig
 from strandline.run.moving import move_outputs
-from strandline.storage.outputs.outputs import OWNER, OutputStore
+from strandline.storage.outputs.names import OWNER
+from strandline.storage.outputs.outputs import OutputStore
 from strandline.storage.outputs.ownership import read_owner
 from strandline_api.outcome.exit_codes import ExitCode
 

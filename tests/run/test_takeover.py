@@ -36,7 +36,8 @@ from strandline.run.history.sampling import Sampler
 from strandline.run.manifest.manifest import read_manifest
 from strandline.storage.errors import VolumeError
 from strandline.storage.layout import PipelineFolder, make_folder
-from strandline.storage.outputs.outputs import LocalOutputs, name_source_folder
+from strandline.storage.outputs.names import name_source_folder
+from strandline.storage.outputs.outputs import LocalOutputs
 from strandline.storage.volume.inflight import InFlightTable, read_inflight
 from strandline.storage.volume.locks import find_process, read_boot_id
 from strandline_api.outcome.causes import Cause

@@ -23,13 +23,8 @@ from strandline.ledger.store.store import Store
 from strandline.ledger.verification import verify
 from strandline.run.history.records import read_chain
 from strandline.storage.layout import PipelineFolder
-from strandline.storage.outputs.outputs import (
-    NO_OUTPUTS,
-    OWNER,
-    TEMPORARY,
-    LocalOutputs,
-    OutputStore,
-)
+from strandline.storage.outputs.names import NO_OUTPUTS, OWNER, TEMPORARY
+from strandline.storage.outputs.outputs import LocalOutputs, OutputStore
 from strandline.storage.volume.latest import find_target, resolve
 from strandline.storage.volume.published import list_publication_ids
 from warm_driver import WarmDrivers

@@ -11,7 +11,7 @@ from typing import BinaryIO
 import pyarrow as pa
 from pydantic import Field
 
-from strandline.engine.call import stage_call
+from strandline.engine.call.stage import stage_call
 from strandline.plan.stage import SinkStage, Stage
 from strandline.plan.task import Slot, Task
 

@@ -14,8 +14,8 @@ import pytest
 
 import engine_stages as bad
 from jobs import PATIENCE
-from strandline.engine.call.receipts import ShapeError
 from strandline.engine.call.setup import PackageMissingError, StageSetupError
+from strandline.engine.call.stage.receipts import ShapeError
 from strandline.engine.core.ports import RunProgress
 from strandline.engine.ray.losses import PoolBrokenError
 from strandline.ledger.errors import DuplicateKeyError
@@ -30,7 +30,7 @@ from strandline.run.attempt.outcome import AttemptResult
 from strandline.run.manifest.manifest import read_manifest
 from strandline.storage.errors import VolumeError
 from strandline.storage.layout import PipelineFolder
-from strandline.storage.outputs.outputs import NO_OUTPUTS
+from strandline.storage.outputs.names import NO_OUTPUTS
 from strandline_api.outcome.exit_codes import ExitCode
 
 EXAMPLES = Path(__file__).parents[2] / "pipelines" / "examples"

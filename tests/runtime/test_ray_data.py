@@ -23,9 +23,9 @@ from ray.exceptions import RayError
 import engine_stages as bad
 import ray_data_stages as stages
 from jobs import PATIENCE, Job, find_ray_processes
-from strandline.engine.call.receipts import ShapeError
 from strandline.engine.call.setup import PackageMissingError, StageSetupError, WorkerSite
 from strandline.engine.call.slots import Slot
+from strandline.engine.call.stage.receipts import ShapeError
 from strandline.engine.call.wire import pack_receipt, pack_tasks
 from strandline.engine.core.ports import RunProgress
 from strandline.engine.ray.losses import PoolBrokenError

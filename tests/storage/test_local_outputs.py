@@ -20,14 +20,13 @@ from output_builders import write_output
 from strandline.storage import faults
 from strandline.storage.errors import VolumeError, naming_volume
 from strandline.storage.layout import PipelineFolder, make_folder, sync_filesystem
+from strandline.storage.outputs.names import TEMPORARY, name_source_folder
 from strandline.storage.outputs.outputs import (
     GROUP_FILES,
     SYNCED_WHOLE_FROM,
-    TEMPORARY,
     Content,
     HashingFile,
     LocalOutputs,
-    name_source_folder,
 )
 
 SOURCE = bytes.fromhex("abcdef0123456789abcdef0123456789")

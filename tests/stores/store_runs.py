@@ -14,7 +14,7 @@ import yaml
 from store_server import Store as Server
 from strandline.ledger.store.store import Store
 from strandline.storage.layout import PipelineFolder
-from strandline.storage.outputs.outputs import NO_OUTPUTS
+from strandline.storage.outputs.names import NO_OUTPUTS
 
 COUNT = 12
 NAME = "lines"

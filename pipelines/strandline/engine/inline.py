@@ -18,10 +18,10 @@ from typing import NamedTuple
 from strandline.engine.call.handover import Pack, pack_answers, read_input
 from strandline.engine.call.limits import CallWatch, explain_overdue
 from strandline.engine.call.payloads import Dumps, measure
-from strandline.engine.call.receipts import CallPart, OpenTask, ShapeError
 from strandline.engine.call.setup import has_node_setup, set_up_node, set_up_stage
 from strandline.engine.call.slots import Slot, split_opened
-from strandline.engine.call.stage_call import StageCall
+from strandline.engine.call.stage.receipts import CallPart, OpenTask, ShapeError
+from strandline.engine.call.stage.stage_call import StageCall
 from strandline.engine.call.wire import Plain, pack_tasks
 from strandline.engine.core.call_size import SINK_SECONDS, FileFilling
 from strandline.engine.core.flow import Flow, StageBrokenError

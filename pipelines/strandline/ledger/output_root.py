@@ -14,13 +14,8 @@ from strandline.ledger.store.store import Store
 from strandline.plan.fingerprint import Fingerprint, describe_difference
 from strandline.storage import faults
 from strandline.storage.outputs.manifest import ListedOutput, write_manifest
-from strandline.storage.outputs.outputs import (
-    MANIFEST,
-    OWNER,
-    OutputStore,
-    name_output,
-    name_shared,
-)
+from strandline.storage.outputs.names import MANIFEST, OWNER, name_output, name_shared
+from strandline.storage.outputs.outputs import OutputStore
 
 
 def name_kept(record: SourceRecord) -> set[str]:

@@ -10,17 +10,16 @@ from typing import NamedTuple
 from strandline.ledger.entries import LISTED, Mark, SharedFile
 from strandline.ledger.store.store import Store
 from strandline.plan.receipt import Output, SharedPart
-from strandline.storage.outputs.outputs import (
+from strandline.storage.outputs.names import (
     MANIFEST,
     SHARED,
     TEMPORARY,
-    Content,
-    OutputStore,
     name_output,
     name_shared,
     name_source_folder,
     read_source_folder,
 )
+from strandline.storage.outputs.outputs import Content, OutputStore
 
 MISSING = "missing, or recorded twice"
 OTHER_BYTES = "other bytes than were written"

@@ -13,7 +13,7 @@ from strandline.ledger.store.rows import list_output_names
 from strandline.run.attempt.config import AttemptConfig
 from strandline.run.attempt.outcome import AttemptResult
 from strandline.storage.layout import PipelineFolder
-from strandline.storage.outputs.outputs import TEMPORARY
+from strandline.storage.outputs.names import TEMPORARY
 from strandline.storage.outputs.remote import open_outputs
 from strandline_api.outcome.exit_codes import ExitCode
 

@@ -19,7 +19,7 @@ from strandline.stages.sources.listing import FileSource
 from strandline.stages.sources.places.globs import is_url, parse_pattern
 from strandline.storage.errors import VolumeError
 from strandline.storage.layout import PipelineFolder
-from strandline.storage.outputs.outputs import name_shared
+from strandline.storage.outputs.names import name_shared
 from strandline.storage.outputs.ownership import Owner, read_owner
 from strandline.storage.outputs.published_files import OutputFile, may_hold_outputs
 

@@ -23,7 +23,8 @@ from strandline.plan.pipeline import StagePlan
 from strandline.plan.receipt import Output, SharedPart
 from strandline.plan.stage import SharingSink, Stage
 from strandline.plan.token import derive_shared
-from strandline.storage.outputs.outputs import Content, OutputStore, name_shared
+from strandline.storage.outputs.names import name_shared
+from strandline.storage.outputs.outputs import Content, OutputStore
 
 
 class _Member(NamedTuple):

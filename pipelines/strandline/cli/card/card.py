@@ -13,7 +13,7 @@ from strandline.cli.report.facts import RunFacts, StageArtifacts
 from strandline.cli.report.panels import flatten
 from strandline.cli.views.format import format_amount, format_bytes, format_count, format_time
 from strandline.run.history.funnel import RETELLING
-from strandline.storage.outputs.outputs import MANIFEST
+from strandline.storage.outputs.names import MANIFEST
 
 NUMBERS = 40  # of the statistics of one stage
 REASONS = 8  # of one stage

@@ -12,9 +12,9 @@ from functools import partial
 
 from strandline.engine.call.handover import Unreadable, pack_answers, read_input
 from strandline.engine.call.payloads import Dumps, is_unchanging
-from strandline.engine.call.receipts import CallPart, find_gone
 from strandline.engine.call.slots import describe_keys
-from strandline.engine.call.stage_call import NOTHING_HANDED, StageCall
+from strandline.engine.call.stage.receipts import CallPart, find_gone
+from strandline.engine.call.stage.stage_call import NOTHING_HANDED, StageCall
 from strandline.engine.call.wire import pack_sharing
 from strandline.plan.pipeline import StagePlan
 from strandline.plan.receipt import Effort, Emitted, Event, Failure, Receipt, StageCounts

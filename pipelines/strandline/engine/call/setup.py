@@ -17,7 +17,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
-from strandline.engine.call.stage_call import StageCall
+from strandline.engine.call.stage.stage_call import StageCall
 from strandline.engine.raised_errors import explain_error
 from strandline.plan.errors import StrandlineError, may_pass
 from strandline.plan.packages import explain_import

@@ -11,9 +11,9 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from strandline.engine.call.metering import Meter
-from strandline.engine.call.receipts import find_gone
 from strandline.engine.call.slots import Slot
+from strandline.engine.call.stage.metering import Meter
+from strandline.engine.call.stage.receipts import find_gone
 from strandline.engine.core.chains import Chain, list_apart
 from strandline.engine.core.grouping import Grouping
 from strandline.engine.core.suspects import SuspectBatch, Suspects

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from strandline.engine.call.handover import Pack, pack_alone
-from strandline.engine.call.receipts import format_message
 from strandline.engine.call.slots import Slot
+from strandline.engine.call.stage.receipts import format_message
 from strandline.engine.core.flow import Flow
 from strandline.engine.core.odd_sources import explain_odd
 from strandline.engine.core.ports import Admitted

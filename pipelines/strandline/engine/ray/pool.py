@@ -22,9 +22,9 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from strandline.engine.autoscaler.model import find_ratio
 from strandline.engine.call.chain_call import SPILL_SECONDS, SPILL_SECONDS_OF_SINKS
-from strandline.engine.call.receipts import OpenTask
 from strandline.engine.call.setup import WorkerSite, find_folder, remove
 from strandline.engine.call.slots import Slot, split_opened
+from strandline.engine.call.stage.receipts import OpenTask
 from strandline.engine.call.wire import Plain, pack_batch, unpack_receipt
 from strandline.engine.core.call_size import (
     SINK_SECONDS,

@@ -25,8 +25,8 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from strandline.engine.call.chain_call import ChainCall
 from strandline.engine.call.handover import Unreadable, pack_answers, read_input
 from strandline.engine.call.limits import MemoryWatch, choose_limits, read_own_memory
-from strandline.engine.call.receipts import CallPart
 from strandline.engine.call.setup import PackedStage, WorkerSite, load_stage, set_up_call
+from strandline.engine.call.stage.receipts import CallPart
 from strandline.engine.call.wire import (
     Plain,
     pack_pages,

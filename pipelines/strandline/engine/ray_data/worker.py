@@ -24,7 +24,7 @@ from ray.exceptions import RayError
 
 from strandline.engine.call.handover import pack_answers, read_input
 from strandline.engine.call.setup import PackedStage, WorkerSite, load_stage, set_up_call
-from strandline.engine.call.stage_call import StageCall
+from strandline.engine.call.stage.stage_call import StageCall
 from strandline.engine.call.wire import Plain, pack_receipt, pack_tasks, read_lineage
 from strandline.engine.ray.connection import ClusterLostError, first_line
 from strandline.engine.ray.losses import PoolBrokenError

@@ -10,7 +10,7 @@ from itertools import islice
 
 from strandline.ledger.entries import FailureRecord, Quarantined, Row, SourceEffort, SourceState
 from strandline.ledger.store.store import Store
-from strandline.storage.outputs.outputs import name_output
+from strandline.storage.outputs.names import name_output
 
 _LOOKED_THROUGH = 100_000  # failures; a second
 

@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from strandline.storage.errors import naming_volume
-from strandline.storage.outputs.outputs import DIGEST_BYTES, MANIFEST, Content
+from strandline.storage.outputs.names import MANIFEST
+from strandline.storage.outputs.outputs import DIGEST_BYTES, Content
 from strandline.storage.outputs.remote import put_files, resolve_location
 from strandline.storage.outputs.whole_files import write_whole
 from strandline.storage.refusals import naming_rejection

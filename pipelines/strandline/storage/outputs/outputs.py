@@ -17,7 +17,6 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple, Protocol, cast
 
-from strandline.plan.receipt import Output
 from strandline.storage import faults
 from strandline.storage.errors import naming_volume
 from strandline.storage.layout import (
@@ -26,17 +25,17 @@ from strandline.storage.layout import (
     sync_filesystem,
     sync_folder,
 )
+from strandline.storage.outputs.names import (
+    NO_OUTPUTS,
+    SHARED,
+    TEMPORARY,
+    name_shared_folder,
+    name_source_folder,
+)
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
 
-TEMPORARY = ".tmp"
-OWNER = ".strandline-owner"
-CARD = "README.md"
-MANIFEST = "_manifest"
-NO_OUTPUTS = frozenset({OWNER, CARD, MANIFEST, f".{MANIFEST}.tmp"})  # of the root
-SHARED = "shared"  # the folder of files that several sources share
-FAN_OUT = 3  # hex digits: 4,096 folders, each of some 2,400 sources at ten million
 DIGEST_BYTES = 16
 GROUP_FILES = 128  # open at a time, of one group
 SYNCED_WHOLE_FROM = 8  # files
@@ -82,38 +81,6 @@ class HashingFile(io.BufferedIOBase):
     def finish(self) -> Content:
         """Return size and digest of all that was written."""
         return Content(self._size, self._state.digest())
-
-
-def name_source_folder(source: bytes) -> str:
-    """Return the folder of a source's outputs, relative to the output root."""
-    text = source.hex()
-    return f"{text[:FAN_OUT]}/{text}"
-
-
-def read_source_folder(name: str) -> bytes | None:
-    """Return the source in whose folder a file is, by its name; None for one in no such folder."""
-    folder = name.rpartition("/")[0]
-    try:
-        source = bytes.fromhex(folder.rpartition("/")[2])
-    except ValueError:
-        return None
-    return source if name_source_folder(source) == folder else None
-
-
-def name_output(source: bytes, output: Output) -> str:
-    """Return the name of the file of an output below the output root."""
-    if output.part is not None:
-        return name_shared(output.part.file, output.suffix)
-    return f"{name_source_folder(source)}/{output.token.hex()}{output.suffix}"
-
-
-def name_shared(file: bytes, suffix: str) -> str:
-    """Return the name of a shared file below the output root."""
-    return f"{_name_shared_folder(file)}/{file.hex()}{suffix}"
-
-
-def _name_shared_folder(file: bytes) -> str:
-    return f"{SHARED}/{file.hex()[:FAN_OUT]}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -351,7 +318,7 @@ class LocalGroup:
     ) -> Content:
         """See `OutputGroup`."""
         name = file.hex() + suffix
-        return self._write(_name_shared_folder(file), name, write_content)
+        return self._write(name_shared_folder(file), name, write_content)
 
     def _write(self, folder: str, name: str, write_content: Callable[[BinaryIO], None]) -> Content:
         root = self._outputs.root

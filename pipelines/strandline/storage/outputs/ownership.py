@@ -16,7 +16,7 @@ from typing import Any, ClassVar, NamedTuple, Protocol
 from strandline.plan.errors import StrandlineError
 from strandline.storage.errors import VolumeError, naming_volume
 from strandline.storage.layout import make_durable, make_folder, sync_folder
-from strandline.storage.outputs.outputs import OWNER, TEMPORARY
+from strandline.storage.outputs.names import OWNER, TEMPORARY
 from strandline.storage.refusals import (
     explain_store_error,
     explain_unwritten,

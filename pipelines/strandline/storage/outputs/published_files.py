@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import NamedTuple, Protocol
 
-from strandline.storage.outputs.outputs import FAN_OUT, NO_OUTPUTS, SHARED
+from strandline.storage.outputs.names import FAN_OUT, NO_OUTPUTS, SHARED
 from strandline.storage.outputs.temporary import spooling
 
 _FAN = f"[0-9a-f]{{{FAN_OUT}}}"

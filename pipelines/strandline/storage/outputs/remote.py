@@ -11,16 +11,13 @@ from typing import Any, BinaryIO, cast
 
 from strandline.storage import faults
 from strandline.storage.filesystems import is_synced_whole, read_mounts
+from strandline.storage.outputs.names import NO_OUTPUTS, SHARED, name_shared, name_source_folder
 from strandline.storage.outputs.outputs import (
-    NO_OUTPUTS,
-    SHARED,
     Content,
     HashingFile,
     LocalOutputs,
     OutputStore,
     digest_file,
-    name_shared,
-    name_source_folder,
 )
 from strandline.storage.refusals import explain_unwritten, naming_rejection
 from strandline.storage.stores import open_store, refresh

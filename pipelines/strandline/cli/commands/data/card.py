@@ -15,7 +15,7 @@ from strandline.cli.app.options import show_examples, take_manifest, take_volume
 from strandline.cli.card.card import render_card
 from strandline.cli.card.reading import read_card
 from strandline.run.manifest.manifest import Manifest, read_manifest
-from strandline.storage.outputs.outputs import CARD
+from strandline.storage.outputs.names import CARD
 from strandline.storage.outputs.remote import put_files
 from strandline_api.names import LICENSE_ANNOTATION, TITLE_ANNOTATION
 

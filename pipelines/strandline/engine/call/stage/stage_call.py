@@ -16,9 +16,9 @@ from typing import TypeVar, cast
 
 import pyarrow as pa
 
-from strandline.engine.call.metering import share_out
 from strandline.engine.call.payloads import copy_tasks, measure
-from strandline.engine.call.receipts import (
+from strandline.engine.call.stage.metering import share_out
+from strandline.engine.call.stage.receipts import (
     CallPart,
     FlushError,
     OpenTask,
@@ -26,7 +26,7 @@ from strandline.engine.call.receipts import (
     ShapeError,
     format_message,
 )
-from strandline.engine.call.standard_streams import StandardStreams
+from strandline.engine.call.stage.standard_streams import StandardStreams
 from strandline.engine.raised_errors import explain_error
 from strandline.plan.pipeline import StagePlan
 from strandline.plan.receipt import Output, Receipt

@@ -1,0 +1,1 @@
+"""One call of one stage: the code of its author, and what is counted around it."""

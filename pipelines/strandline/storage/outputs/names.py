@@ -1,0 +1,49 @@
+"""What files below the root of outputs are called, and whose each is by its name.
+
+Which of them count is the ledger's to know.
+"""
+
+from __future__ import annotations
+
+from strandline.plan.receipt import Output
+
+TEMPORARY = ".tmp"
+OWNER = ".strandline-owner"
+CARD = "README.md"
+MANIFEST = "_manifest"
+NO_OUTPUTS = frozenset({OWNER, CARD, MANIFEST, f".{MANIFEST}.tmp"})  # of the root
+SHARED = "shared"  # the folder of files that several sources share
+FAN_OUT = 3  # hex digits: 4,096 folders, each of some 2,400 sources at ten million
+
+
+def name_source_folder(source: bytes) -> str:
+    """Return the folder of a source's outputs, relative to the output root."""
+    text = source.hex()
+    return f"{text[:FAN_OUT]}/{text}"
+
+
+def read_source_folder(name: str) -> bytes | None:
+    """Return the source in whose folder a file is, by its name; None for one in no such folder."""
+    folder = name.rpartition("/")[0]
+    try:
+        source = bytes.fromhex(folder.rpartition("/")[2])
+    except ValueError:
+        return None
+    return source if name_source_folder(source) == folder else None
+
+
+def name_output(source: bytes, output: Output) -> str:
+    """Return the name of the file of an output below the output root."""
+    if output.part is not None:
+        return name_shared(output.part.file, output.suffix)
+    return f"{name_source_folder(source)}/{output.token.hex()}{output.suffix}"
+
+
+def name_shared(file: bytes, suffix: str) -> str:
+    """Return the name of a shared file below the output root."""
+    return f"{name_shared_folder(file)}/{file.hex()}{suffix}"
+
+
+def name_shared_folder(file: bytes) -> str:
+    """Return the folder of a shared file, relative to the output root."""
+    return f"{SHARED}/{file.hex()[:FAN_OUT]}"
