@@ -27,7 +27,7 @@ if TYPE_CHECKING:
         Stage,
         StatefulFilter,
     )
-    from strandline.plan.task import FailedTask, NoneTask, Task
+    from strandline.plan.task import FailedRow, FailedTask, NoneTask, Task
     from strandline.python.outcome import Outcome
     from strandline.python.pipeline import Pipeline, work
     from strandline.storage.outputs.manifest import list_outputs
@@ -40,6 +40,7 @@ __all__ = [
     "Checkpoint",
     "Columns",
     "ExitCode",
+    "FailedRow",
     "FailedTask",
     "NoneTask",
     "OnChange",
@@ -64,6 +65,7 @@ _ROOMS = {
     "Checkpoint": "strandline_api.spec.policy",
     "Columns": "strandline.plan.columns",
     "ExitCode": "strandline_api.outcome.exit_codes",
+    "FailedRow": "strandline.plan.task",
     "FailedTask": "strandline.plan.task",
     "NoneTask": "strandline.plan.task",
     "OnChange": "strandline.ledger.lease",

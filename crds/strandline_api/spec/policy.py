@@ -83,6 +83,13 @@ Tolerance = Annotated[
 ]
 
 
+def count_tolerated(tolerance: int | str, total: int) -> int:
+    """Count those of `total` that a tolerance allows; a percentage is rounded down."""
+    if isinstance(tolerance, int):
+        return tolerance
+    return math.floor(Fraction(tolerance.removesuffix("%")) * total / 100)
+
+
 class DisruptionPolicy(ApiModel):
     """Retries after disruptions, which have a budget of their own."""
 
@@ -225,9 +232,7 @@ class Quarantine(ApiModel):
 
     def tolerated(self, total: int) -> int:
         """Count the sources of `total` that may be quarantined; a percentage is rounded down."""
-        if isinstance(self.tolerate, int):
-            return self.tolerate
-        return math.floor(Fraction(self.tolerate.removesuffix("%")) * total / 100)
+        return count_tolerated(self.tolerate, total)
 
 
 class OomPolicy(ApiModel):

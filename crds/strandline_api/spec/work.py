@@ -5,7 +5,7 @@ parameters they take.
 """
 
 import re
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
@@ -18,6 +18,7 @@ from strandline_api.api_model import (
     Matching,
 )
 from strandline_api.quantities import PositiveDuration, Quantity, parse_duration, parse_memory
+from strandline_api.spec.policy import Tolerance
 
 _IDENTIFIER = r"[A-Za-z_][A-Za-z0-9_]*"
 _USE_PATTERN = rf"{LABEL_PATTERN}|{_IDENTIFIER}(\.{_IDENTIFIER})*:{_IDENTIFIER}(\.{_IDENTIFIER})*"
@@ -191,6 +192,9 @@ class SinkWork(SourceWork):
         return None if self.timeout is None else parse_duration(self.timeout)
 
 
+OnError = Literal["fail", "drop", "deadLetter"]
+
+
 class StageWork(SinkWork):
     """One item between the source and the sink."""
 
@@ -202,6 +206,28 @@ class StageWork(SinkWork):
             "index. They are not grouped when unset."
         ),
     )
+    on_error: OnError = Field(
+        default="fail",
+        description=(
+            "What follows when a row raises an error: 'fail' fails its source, 'drop' leaves the "
+            "row out and counts it, 'deadLetter' writes it with the error to the dead letters of "
+            "the output. The other rows of the source go on."
+        ),
+    )
+    tolerate_rows: Tolerance | None = Field(
+        default=None,
+        description=(
+            "Number of dead letters of this item with which a source still finishes, such as 10, "
+            "or a percentage of the rows of the source that came to it, such as '0.1%'. No limit "
+            "when unset."
+        ),
+    )
+
+    @model_validator(mode="after")
+    def _check_tolerance(self) -> Self:
+        if self.tolerate_rows is not None and self.on_error != "deadLetter":
+            raise ValueError("'tolerateRows' counts dead letters; write 'onError: deadLetter'")
+        return self
 
 
 def default_name(use: str) -> str:

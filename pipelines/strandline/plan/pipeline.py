@@ -5,9 +5,10 @@ A worker loads it with its stage, so it must not know how manifests are read and
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from strandline.plan.fingerprint import Fingerprint
 from strandline.plan.stage import (
@@ -19,6 +20,9 @@ from strandline.plan.stage import (
     Stage,
     StatefulFilter,
 )
+
+if TYPE_CHECKING:  # a worker need not load what a manifest may say
+    from strandline_api.spec.work import OnError
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +56,9 @@ class StagePlan:
         is_metered: what it does is told source by source, too.
         streams: what it yields travels on before its answer has ended.
         isolate: no other stage runs in its workers.
+        on_error: what follows where a row raises an error.
+        tolerates: dead letters of it with which a source still finishes, a number or a percentage
+            of the rows that came to it; None: any number.
         stores: how the stores of the pipeline's source are asked; see `Params.list_stores`.
     """
 
@@ -73,6 +80,8 @@ class StagePlan:
     is_metered: bool = False
     streams: bool = False
     isolate: bool = False
+    on_error: OnError = "fail"
+    tolerates: int | str | None = None
     stores: Mapping[str, Any] = field(default_factory=dict)
 
     @property
@@ -107,6 +116,14 @@ class StagePlan:
     def target_bytes(self) -> int | None:
         """Return the bytes of files that sources share; None: none of its files is shared."""
         return self.stage.target_bytes if isinstance(self.stage, SharingSink) else None
+
+    @property
+    def splits(self) -> bool:
+        """Return whether rows that fail are found by working on parts of a task."""
+        is_task = self.shape in {Shape.TASK, Shape.BATCH, Shape.GROUP}
+        # Parts that a generator yielded may have travelled on when it fails.
+        is_whole = not inspect.isgeneratorfunction(type(self.stage).process)
+        return is_task and is_whole and not self.stage.mixes_rows
 
     @property
     def gathers(self) -> bool:
@@ -157,6 +174,13 @@ class PipelinePlan:
             for plan in (self.source, self.stages[-1])
             if isinstance(plan.stage, EndStage) and plan.stage.is_partitioned
         }
+
+    @property
+    def tolerances(self) -> tuple[tuple[str, int | str], ...]:
+        """The stages that say how many dead letters a source may have, each with that."""
+        return tuple(
+            (stage.name, stage.tolerates) for stage in self.stages if stage.tolerates is not None
+        )
 
     @property
     def gathering(self) -> dict[str, StatefulFilter]:

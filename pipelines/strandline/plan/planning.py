@@ -72,6 +72,10 @@ def plan_stage(item: SourceWork, stage: Stage, use: str) -> StagePlan:
         max_memory=item.workers.max_memory_bytes,
         timeout=item.timeout_seconds if isinstance(item, SinkWork) else None,
         isolate=isinstance(item, SinkWork) and item.isolate,
+        on_error=item.on_error if isinstance(item, StageWork) else "fail",
+        tolerates=item.tolerate_rows if isinstance(item, StageWork) else None,
+        # A percentage needs the rows of each source that came to the stage.
+        is_metered=isinstance(item, StageWork) and isinstance(item.tolerate_rows, str),
     )
 
 

@@ -14,6 +14,9 @@ if TYPE_CHECKING:  # who reads a ledger need not load what tasks are made of
     from strandline.plan.task import Origin
 
 
+DEAD = "!"  # no suffix of a sink begins so
+
+
 class SharedPart(NamedTuple):
     """Where a task's rows are in a file that several sources share.
 
@@ -34,7 +37,7 @@ class Output(NamedTuple):
 
     Attributes:
         token: token of the task that was written; with the suffix it is the name of its own file.
-        suffix: such as ".parquet".
+        suffix: such as ".parquet"; of dead letters `DEAD` and the name of their stage.
         size: bytes; of a shared file the task's share, all of which add up to the file's.
         digest: blake2b-128 of the file's bytes.
         rows: rows of the task.
@@ -47,6 +50,11 @@ class Output(NamedTuple):
     digest: bytes
     rows: int
     part: SharedPart | None = None
+
+    @property
+    def dead_stage(self) -> str | None:
+        """Return the stage of whose dead letters it is; None: it is data."""
+        return self.suffix[len(DEAD) :] if self.suffix.startswith(DEAD) else None
 
     @property
     def is_companion(self) -> bool:
@@ -168,6 +176,7 @@ class StageCounts:
     Attributes:
         tasks_in, tasks_out, filtered, failed: tasks.
         rows_in, rows_out: rows of their tables.
+        dead, dropped: rows that raised an error, and became dead letters or were left out.
         seconds: time inside the stage's own code; not its set-up, nor waiting, nor transport.
         counters: the stage's own, by name.
         calls: of a worker, each with a batch or several.
@@ -184,6 +193,8 @@ class StageCounts:
     counters: dict[str, int] = field(default_factory=dict)
     calls: int = 0
     size: int = 0
+    dead: int = 0
+    dropped: int = 0
 
     def add(self, other: StageCounts) -> None:
         """Add another call's counts to these."""
@@ -196,6 +207,8 @@ class StageCounts:
         self.seconds += other.seconds
         self.calls += other.calls
         self.size += other.size
+        self.dead += other.dead
+        self.dropped += other.dropped
         for name, number in other.counters.items():
             self.counters[name] = self.counters.get(name, 0) + number
 

@@ -82,19 +82,18 @@ class Stage:
 
     Attributes:
         version: part of the fingerprint; raise it when the same input gives other output.
-        mixes_sources: True says that the work needs rows of several sources at once
-            (shuffle, global dedup); such a stage is refused in a resumable run.
+        mixes_sources: True says that it needs rows of several sources at once; it is refused.
+        mixes_rows: True says that a row depends on others of its task, so none fails alone.
         not_fingerprinted: names of parameters, as in Python, that don't decide the output.
         added_params: names of parameters that came after a release; at their defaults they are no
             part of the fingerprint, so that a run that was begun before goes on.
-        packages: modules that the stage loads only once it is set up; that each is installed is
-            looked at before a run begins.
-        keeps_columns: what becomes of a table's columns: True, all go on; False, none does; None,
-            the stage does not say, and what later stages need is not looked at before a run.
+        packages: modules that it loads in its set-up; they are looked for before a run begins.
+        keeps_columns: whether a table's columns go on, all or none of them; None: the stage does
+            not say, and what later stages need is not looked at before a run.
         adds_columns: names of columns that it adds, or puts in the place of those there are.
         params: the parameters, an instance of the class's `Params`.
         counters: what `count` has added, by name.
-        planned_name: what the pipeline calls the stage; empty outside of one.
+        planned_name: its name in the pipeline; empty outside of one.
     """
 
     class Params(Params):
@@ -102,6 +101,7 @@ class Stage:
 
     version: ClassVar[str] = "1"
     mixes_sources: ClassVar[bool] = False
+    mixes_rows: ClassVar[bool] = False
     not_fingerprinted: ClassVar[frozenset[str]] = frozenset()
     added_params: ClassVar[frozenset[str]] = frozenset()
     packages: ClassVar[tuple[str, ...]] = ()
@@ -161,7 +161,8 @@ class Stage:
     def process(self, task: Task) -> Task | list[Slot] | list[Task] | Iterator[Slot] | None:
         """Work on one task.
 
-        What it raises fails the task's source, which is tried again by the next run.
+        What it raises fails the task's source, which is tried again by the next run, unless the
+        pipeline's `onError` has other rows go on. A list may hold a `FailedRow` for each one.
 
         Returns:
             One task, which goes on; None, which filters it; or a fan-out: a list or a generator of
@@ -217,8 +218,7 @@ class StatefulFilter(Stage):
     def flush(self) -> bytes | None:
         """Hand over what was gathered since the last flush, and forget it.
 
-        Called after each task, also after one that failed. What it raises after one that failed
-        ends the attempt with a `FlushError`.
+        Called after each task. An error after a task that failed ends the attempt (`FlushError`).
 
         Returns:
             One piece in a format of the stage's own; None: there was nothing.

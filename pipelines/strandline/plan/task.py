@@ -128,7 +128,41 @@ class FailedTask:
         return f"FailedTask({self.msg!r})"
 
 
-Slot = Task | NoneTask | FailedTask | None
+class FailedRow:
+    """One row of a task that can't be worked on; beside the answer for its other rows, in a list.
+
+    Args:
+        row: its position in the task's table, from 0.
+        msg: one sentence for the person on call.
+
+    Attributes:
+        row: as given.
+        msg: as given.
+    """
+
+    __slots__ = ("msg", "row")
+
+    def __init__(self, row: int, msg: str) -> None:
+        self.row = row
+        self.msg = msg
+
+    def __repr__(self) -> str:
+        return f"FailedRow({self.row}, {self.msg!r})"
+
+
+class DeadLetters(NamedTuple):
+    """The payload of a task that no stage works on any more: rows that failed, for the sink.
+
+    Attributes:
+        stage: the name of the stage in which they failed.
+        table: their columns as they came in, and what went wrong with each.
+    """
+
+    stage: str
+    table: pa.Table
+
+
+Slot = Task | NoneTask | FailedTask | FailedRow | None
 """What one slot of a stage's answer may hold; None means the same as `NoneTask()`."""
 
 

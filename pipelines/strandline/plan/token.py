@@ -14,6 +14,7 @@ _KEY = blake2b(digest_size=TOKEN_BYTES)
 _VERSION = blake2b(digest_size=VERSION_BYTES)
 _ROOT = blake2b(digest_size=TOKEN_BYTES, person=b"root")
 _CHILD = blake2b(digest_size=TOKEN_BYTES, person=b"child")
+_DEAD = blake2b(digest_size=TOKEN_BYTES, person=b"dead")
 _SHARED = blake2b(digest_size=TOKEN_BYTES, person=b"shared")
 
 
@@ -48,6 +49,18 @@ def derive_child(parents: Sequence[bytes], stage: str, slot: int) -> bytes:
     """
     state = _CHILD.copy()
     state.update(b"".join((*parents, stage.encode(), slot.to_bytes(8, "big"))))
+    return state.digest()
+
+
+def derive_dead(parents: Sequence[bytes], stage: str, rows: Iterable[int]) -> bytes:
+    """Return the token of the dead letters that `stage` made of rows of `parents`.
+
+    Other rows give another token: two tries that disagree on them are told apart.
+    """
+    state = _DEAD.copy()
+    state.update(b"".join((*parents, stage.encode())))
+    for row in rows:
+        state.update(row.to_bytes(8, "big"))
     return state.digest()
 
 

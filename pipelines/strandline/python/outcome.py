@@ -13,7 +13,7 @@ from strandline.ledger.store.rows import list_output_names
 from strandline.run.attempt.config import AttemptConfig
 from strandline.run.attempt.outcome import AttemptResult
 from strandline.storage.layout import PipelineFolder
-from strandline.storage.outputs.names import TEMPORARY
+from strandline.storage.outputs.names import DESCRIPTIONS, TEMPORARY
 from strandline.storage.outputs.remote import open_outputs
 from strandline_api.outcome.exit_codes import ExitCode
 
@@ -57,7 +57,11 @@ class Outcome(AttemptResult):
 
     def _list_untracked(self) -> list[str]:
         names = (name for name, _ in open_outputs(self.output).list_names())
-        return sorted(name for name in names if not name.startswith((f"{TEMPORARY}/", ".")))
+        return sorted(
+            name
+            for name in names
+            if not name.startswith((f"{TEMPORARY}/", f"{DESCRIPTIONS}/", "."))
+        )
 
 
 def make_outcome(result: AttemptResult, config: AttemptConfig) -> Outcome:

@@ -163,12 +163,14 @@ def work(  # noqa: PLR0913 - one argument for each thing that may be asked for
     max_memory: str | None = None,
     timeout: str | None = None,
     isolate: bool = False,
+    on_error: str = "fail",
+    tolerate_rows: int | str | None = None,
 ) -> StagePlan:
     """Describe what a stage asks for, as the fields of an item in a file do.
 
     Args:
         stage: an instance; workers get copies of it.
-        name: unique in the pipeline; None: the registered name, or the class's in kebab-case.
+        name: unique in the pipeline; None: the class's registered name, or in kebab-case.
         batch_size: tasks handed to one call of `process_batch` at most.
         workers: least and greatest number; None leaves the upper bound to the engine.
         cpu, gpu: cores and GPUs of one worker; fractions share one.
@@ -176,10 +178,10 @@ def work(  # noqa: PLR0913 - one argument for each thing that may be asked for
         custom: other Ray resources of one worker, by name.
         group: children of one fan-out that are joined into one task; None: none are.
         runtime_env: Ray's runtime environment of the workers.
-        max_age, max_memory: replace a worker that is older or larger, such as "1h" and "4Gi";
-            None: no limit.
+        max_age, max_memory: of a worker, such as "1h" and "4Gi"; None: no limit.
         timeout: longest that one task may take, such as "10m"; None: no limit.
         isolate: keep it in workers of its own, which neighbours that ask for the same would share.
+        on_error, tolerate_rows: `fail`, `drop` or `deadLetter`; see `onError` and `tolerateRows`.
 
     Returns:
         A stage for `Pipeline`, as its source, among its stages, or as its sink.
@@ -187,8 +189,7 @@ def work(  # noqa: PLR0913 - one argument for each thing that may be asked for
     Raises:
         SpecError: (a ValueError) a value that a manifest could not hold either.
     """
-    use = _find_use(type(stage))
-    least, most = workers
+    use, (least, most) = _find_use(type(stage)), workers
     given = {
         "use": "checked-here",  # not `use`: a class inside a function has no name for a manifest
         "name": name or default_name(use),
@@ -200,6 +201,7 @@ def work(  # noqa: PLR0913 - one argument for each thing that may be asked for
         "isolate": isolate,
         "runtimeEnv": runtime_env or {},
     }
+    given |= {"onError": on_error, "tolerateRows": tolerate_rows}
     try:
         item = StageWork.model_validate(given)
     except ValidationError as error:
