@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Never
 
 from strandline.ledger.entries import Change, Finish, ListedSource, Mark, Quarantined, SourceRecord
 from strandline.ledger.keeper import Keeper
@@ -102,6 +102,9 @@ class RecordingOutputs:
 
     log: list[Any] = field(default_factory=list)
     is_broken: bool = False
+
+    def open_dead_letters(self) -> Never:
+        raise NotImplementedError
 
     def remove_others(self, source: bytes, keep: Collection[str]) -> int:
         if self.is_broken:

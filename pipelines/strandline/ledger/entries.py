@@ -84,6 +84,19 @@ class SourceRecord(NamedTuple):
     pieces: tuple[Piece, ...] = ()
     efforts: tuple[Effort, ...] = ()
 
+    @property
+    def data(self) -> tuple[Output, ...]:
+        """Return the outputs without dead letters."""
+        return tuple(output for output in self.outputs if output.dead_stage is None)
+
+    def count_dead(self) -> dict[str, int]:
+        """Count the dead letters by the stage in which they failed."""
+        counts: dict[str, int] = {}
+        for output in self.outputs:
+            if output.dead_stage is not None:
+                counts[output.dead_stage] = counts.get(output.dead_stage, 0) + output.rows
+        return counts
+
 
 class Mark(NamedTuple):
     """A source in flight: released to an attempt and neither finished nor failed by it.

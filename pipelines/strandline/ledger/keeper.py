@@ -33,6 +33,7 @@ from strandline.ledger.errors import NegativePendingCountError, duplicate_of
 from strandline.ledger.gather.pieces import PieceStore, split
 from strandline.ledger.location import LedgerLocation
 from strandline.ledger.output_root import name_kept
+from strandline.ledger.quarantine import find_excess
 from strandline.ledger.session import LedgerSession
 from strandline.ledger.store.store import Store
 from strandline.ledger.store.vanished import (
@@ -71,6 +72,7 @@ class Keeper:
 
     Attributes:
         note_progress: is told of each step of what may take long.
+        tolerances: by stage, with how many dead letters of it a source still finishes.
     """
 
     def __init__(
@@ -90,6 +92,7 @@ class Keeper:
         self._now = now
         self._live: dict[bytes, Mark] = {}
         self._pieces = pieces
+        self.tolerances: Sequence[tuple[str, int | str]] = ()
         self.note_progress: Callable[[], None] = lambda: None
         self._waiting: dict[bytes, list[Left]] = {}
         self._failed: list[Failure] = []
@@ -190,6 +193,8 @@ class Keeper:
 
     def _write_group(self) -> None:
         faults.reach("commit.begun")
+        if self.tolerances:
+            self._refuse_intolerable()
         change = Change(finish=[self._finish(*item) for item in self._waiting.items()])
         untidy = {
             source: name_kept(record)
@@ -216,6 +221,18 @@ class Keeper:
             self._tally.forget(source)
         self._waiting.clear()
         self._failed.clear()
+
+    def _refuse_intolerable(self) -> None:
+        """Have sources fail that have more dead letters than their stages tolerate."""
+        for source, left in list(self._waiting.items()):
+            key, version, *_ = self._live[source]
+            dead = SourceRecord(key, split(left)[0]).count_dead()
+            efforts = self._tally.efforts.get(source, {})
+            excess = find_excess(self.tolerances, dead, efforts)
+            if excess is not None:
+                del self._waiting[source]
+                root = derive_root(source, version)
+                self._failed.append(Failure(source, key, root, *excess))
 
     def end_listing(self, total: int, *, is_whole: bool = True, gaps: Sequence[str] = ()) -> None:
         """Note that the listing is at its end, and clean away what it no longer names.
@@ -401,4 +418,5 @@ def opened_keeper(
             pieces=pieces,
         )
         keeper.set_removal(location.removal)
+        keeper.tolerances = location.tolerances
         yield keeper

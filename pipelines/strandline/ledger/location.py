@@ -19,6 +19,7 @@ class LedgerLocation:
         outputs: where the sinks write.
         deletes_vanished, deletes_within, part_suffix: see `RemovalPolicy`.
         quarantine_after: see `Keeper`.
+        tolerances: see `Keeper`.
         shards: folder for what stages gather; None: none of them does.
     """
 
@@ -31,6 +32,7 @@ class LedgerLocation:
     shards: Path | None = None
     deletes_within: tuple[str, ...] = ()
     part_suffix: str = ""
+    tolerances: tuple[tuple[str, int | str], ...] = ()
 
     @property
     def removal(self) -> RemovalPolicy:

@@ -19,9 +19,9 @@ from strandline.storage.outputs.outputs import OutputStore
 
 
 def name_kept(record: SourceRecord) -> set[str]:
-    """Return the names of a finished source's own files in its folder."""
+    """Return the names of a finished source's own files in its folders."""
     own = (output for output in record.outputs if output.part is None)
-    return {output.token.hex() + output.suffix for output in own}
+    return {name_output(b"", output).rpartition("/")[2] for output in own}
 
 
 def clean_up(store: Store, outputs: OutputStore, work: Callable[[], None] = lambda: None) -> int:
@@ -105,7 +105,7 @@ def list_out(store: Store) -> Iterator[ListedOutput]:
     """Yield every file that a record names."""
     for source, _, record in store.list_records():
         for output in record.outputs:
-            if output.part is None:
+            if output.part is None and output.dead_stage is None:
                 yield ListedOutput(name_output(source, output), output.size, output.rows)
     for file, facts in store.list_shared():
         rows = facts.live
@@ -137,6 +137,12 @@ class OutputRoot(NamedTuple):
     def name(self) -> str:
         """The place in words."""
         return self.own if self.url is None else self.url
+
+
+def read_output_root(store: Store) -> str | None:
+    """Return folder or URL of the outputs; None: they lie beside the ledger."""
+    known = store.read_meta(META)
+    return None if known is None or known["place"] is None else str(known["place"])
 
 
 def find_move(store: Store, location: OutputRoot) -> str | None:

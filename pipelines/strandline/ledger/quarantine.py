@@ -6,13 +6,15 @@ and the next attempt tries it among fewer. Who was working on what is told from 
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple
 
 from strandline.ledger.entries import Change, Mark, Quarantined
 from strandline.ledger.errors import UnknownSourceError
 from strandline.ledger.store.store import Store
+from strandline.plan.receipt import Effort
 from strandline.plan.token import digest_key
+from strandline_api.spec.policy import count_tolerated
 
 
 class Crash(NamedTuple):
@@ -96,3 +98,24 @@ def _accuse_source(
         change.quarantine.append((source, quarantined))
         return
     change.mark.append((source, mark._replace(failed_before=times, exposed=exposed)))
+
+
+def find_excess(
+    tolerances: Iterable[tuple[str, int | str]],
+    dead: Mapping[str, int],
+    efforts: Mapping[str, Effort],
+) -> tuple[str, str] | None:
+    """Return the first stage with more dead letters of a source than it tolerates, and a sentence.
+
+    Args:
+        tolerances: by stage, a number or a percentage of the rows that came to it.
+        dead: the source's dead letters by stage.
+        efforts: what stages did for the source; of those that tolerate a percentage.
+    """
+    for stage, tolerance in tolerances:
+        count = dead.get(stage, 0)
+        rows = efforts[stage].rows_in if stage in efforts else count
+        if count > count_tolerated(tolerance, rows):
+            of = f" of {rows}" if isinstance(tolerance, str) else ""
+            return stage, f"{count}{of} rows failed, and tolerateRows is {tolerance}"
+    return None

@@ -11,6 +11,7 @@ from strandline.ledger.entries import LISTED, Mark, SharedFile
 from strandline.ledger.store.store import Store
 from strandline.plan.receipt import Output, SharedPart
 from strandline.storage.outputs.names import (
+    DEAD_LETTERS,
     MANIFEST,
     SHARED,
     TEMPORARY,
@@ -34,6 +35,7 @@ class VerificationResult(NamedTuple):
             judged, nor what the next attempt removes from those of finished ones.
         problems: one sentence each, empty where all is well.
         pieces: of what stages have gathered; see `verify_pieces`.
+        dead: rows that failed alone.
     """
 
     sources: int
@@ -42,6 +44,7 @@ class VerificationResult(NamedTuple):
     unfinished: int
     problems: list[str]
     pieces: int = 0
+    dead: int = 0
 
 
 def verify(
@@ -76,7 +79,12 @@ def _compare(
     faults = _find_faults(store, outputs, totals, reads_bytes=reads_bytes)
     problems = [fault.problem for fault in faults if judges_list or not fault.is_of_list]
     return VerificationResult(
-        totals["sources"], totals["outputs"], totals["size"], totals["unfinished"], problems
+        totals["sources"],
+        totals["outputs"],
+        totals["size"],
+        totals["unfinished"],
+        problems,
+        dead=totals["dead"],
     )
 
 
@@ -107,6 +115,7 @@ def _find_faults(
         totals["sources"] += 1
         for output in record.outputs:
             totals["size"] += output.size
+            totals["dead"] += output.rows if output.dead_stage is not None else 0
             if output.part is not None:
                 shared.take(record.key, output, output.part)
                 continue
@@ -192,10 +201,10 @@ def _check_list(store: Store, outputs: OutputStore) -> Iterator[_Fault]:
 def _find_extra(names: Iterable[str], unjudged: set[str], *, is_settled: bool) -> Iterator[_Fault]:
     """Yield what is wrong with files that no record names."""
     for name in sorted(names):
-        if name.startswith((f"{TEMPORARY}/", f"{SHARED}/")):
+        if name.startswith((f"{TEMPORARY}/", f"{SHARED}/", f"{DEAD_LETTERS}/{TEMPORARY}/")):
             if is_settled:  # the next attempt sweeps these
                 yield _Fault(f"left over: {name}")
-        elif name.rpartition("/")[0] not in unjudged:
+        elif name.removeprefix(f"{DEAD_LETTERS}/").rpartition("/")[0] not in unjudged:
             yield _Fault(f"nobody's: {name}", name=name)
 
 

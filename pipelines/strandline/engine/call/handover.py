@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from strandline.engine.call.stage.receipts import format_message
-from strandline.engine.call.stage.stage_call import was_typed
+from strandline.engine.call.stage.trials import was_typed
 from strandline.engine.call.wire import Plain, read_lineage, unpack_task
 from strandline.engine.raised_errors import explain_error
 from strandline.plan.receipt import Failure, Receipt

@@ -432,11 +432,14 @@ def _may_follow(slot: Slot, link: int) -> bool:
 def _check_broken(
     tally: StageTally, failures: tuple[Failure, ...], known_bad: Collection[bytes]
 ) -> None:
+    counts = tally.counts
+    is_silent = not counts.tasks_out + counts.filtered and counts.tasks_in >= BROKEN_AFTER
+    if is_silent and counts.dead + counts.dropped:  # or the corpus would become dead letters
+        raise StageBrokenError(f"stage {tally.name!r} failed all rows of {counts.tasks_in} tasks")
     own = [failure for failure in failures if failure.stage == tally.name]
     if not own:
         return
     tally.expected += sum(failure.source in known_bad for failure in own)
-    counts = tally.counts
     new_failures = counts.failed - tally.expected
     if new_failures >= BROKEN_AFTER and not counts.tasks_out + counts.filtered:
         msg = (

@@ -35,9 +35,12 @@ def list_rows(store: Store, state: SourceState | None = None) -> Iterator[Row]:
 
 
 def list_output_names(store: Store) -> list[str]:
-    """Return the names of all outputs of finished sources, each once, by their sources' keys."""
+    """Return the names of all outputs of finished sources, each once, by their sources' keys.
+
+    Dead letters are none.
+    """
     rows = sorted(
-        (row.key, [output["name"] for output in row.outputs])
+        (row.key, [output["name"] for output in row.outputs if "deadLettersOf" not in output])
         for row in list_rows(store, SourceState.FINISHED)
     )
     return list(dict.fromkeys(name for _, names in rows for name in names))
@@ -68,6 +71,7 @@ def _list_finished(store: Store) -> Iterator[Row]:
                 "rows": output.rows,
                 "digest": output.digest.hex(),
                 **({} if output.part is None else {"firstRow": output.part.begin}),
+                **({} if output.dead_stage is None else {"deadLettersOf": output.dead_stage}),
             }
             for output in record.outputs
         ]

@@ -409,6 +409,7 @@ def _run_engine(
         folder.shards if plan.gathering else None,
         deletes_within=find_removed_folders(source),
         part_suffix=source.part_suffix,
+        tolerances=plan.tolerances,
     )
     with held.session.open() as store:
         cores, finished = len(os.sched_getaffinity(0)), store.count()["finished"]

@@ -16,6 +16,10 @@ SHARED = "shared"  # the folder of files that several sources share
 FAN_OUT = 3  # hex digits: 4,096 folders, each of some 2,400 sources at ten million
 
 
+DESCRIPTIONS = "_strandline"  # a folder below the root that readers of data pass over
+DEAD_LETTERS = f"{DESCRIPTIONS}/dead-letters"
+
+
 def name_source_folder(source: bytes) -> str:
     """Return the folder of a source's outputs, relative to the output root."""
     text = source.hex()
@@ -24,7 +28,7 @@ def name_source_folder(source: bytes) -> str:
 
 def read_source_folder(name: str) -> bytes | None:
     """Return the source in whose folder a file is, by its name; None for one in no such folder."""
-    folder = name.rpartition("/")[0]
+    folder = name.removeprefix(f"{DEAD_LETTERS}/").rpartition("/")[0]
     try:
         source = bytes.fromhex(folder.rpartition("/")[2])
     except ValueError:
@@ -36,6 +40,9 @@ def name_output(source: bytes, output: Output) -> str:
     """Return the name of the file of an output below the output root."""
     if output.part is not None:
         return name_shared(output.part.file, output.suffix)
+    if output.dead_stage is not None:
+        name = f"{output.token.hex()}.{output.dead_stage}.parquet"
+        return f"{DEAD_LETTERS}/{name_source_folder(source)}/{name}"
     return f"{name_source_folder(source)}/{output.token.hex()}{output.suffix}"
 
 

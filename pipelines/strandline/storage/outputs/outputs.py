@@ -26,6 +26,7 @@ from strandline.storage.layout import (
     sync_folder,
 )
 from strandline.storage.outputs.names import (
+    DEAD_LETTERS,
     NO_OUTPUTS,
     SHARED,
     TEMPORARY,
@@ -131,8 +132,11 @@ class OutputStore(Protocol):
             VolumeError: the place can't be written to.
         """
 
+    def open_dead_letters(self) -> OutputStore:
+        """Return the place below this one for rows that no stage could work on."""
+
     def remove_others(self, source: bytes, keep: Collection[str]) -> int:
-        """Remove what lies in the source's folder and is not named in `keep`; says how many."""
+        """Remove what lies in the source's folders and is not named in `keep`; says how many."""
 
     def list_names(self) -> Iterator[tuple[str, int]]:
         """Return every file but the owner's and the card with its size, temporary ones too."""
@@ -182,6 +186,7 @@ class LocalOutputs:
         self.is_synced_whole = is_synced_whole
         self._temporary = root / TEMPORARY
         self._writer = writer
+        self._dead_letters: LocalOutputs | None = None
         self._fans: set[str] = set()
         self._folders: dict[Path, None] = {}
 
@@ -194,10 +199,18 @@ class LocalOutputs:
         finally:
             group.discard()
 
+    def open_dead_letters(self) -> LocalOutputs:
+        if self._dead_letters is None:
+            root, is_whole = self.root / DEAD_LETTERS, self.is_synced_whole
+            self._dead_letters = LocalOutputs(root, self._writer, is_synced_whole=is_whole)
+        return self._dead_letters
+
     def remove_others(self, source: bytes, keep: Collection[str]) -> int:
+        below = self.root / DEAD_LETTERS
+        removed = self.open_dead_letters().remove_others(source, keep) if below.is_dir() else 0
         folder = self.root / name_source_folder(source)
         if not folder.is_dir():
-            return 0
+            return removed
         with naming_volume(self.root):
             others = [entry for entry in folder.iterdir() if entry.name not in keep]
             for entry in others:
@@ -207,7 +220,7 @@ class LocalOutputs:
             if not keep:
                 folder.rmdir()
                 self._folders.pop(folder, None)
-        return len(others)
+        return removed + len(others)
 
     def list_names(self) -> Iterator[tuple[str, int]]:
         for folder, _, files in os.walk(self.root):
@@ -238,7 +251,8 @@ class LocalOutputs:
             return (self.root / name).open("rb")
 
     def sweep(self, owner: str) -> int:
-        removed = 0
+        below = self.root / DEAD_LETTERS
+        removed = self.open_dead_letters().sweep(owner) if below.is_dir() else 0
         with naming_volume(self.root):
             for path in (self.root / TEMPORARY).glob(f"{owner}-*"):
                 path.unlink(missing_ok=True)

@@ -13,11 +13,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import NamedTuple, Protocol
 
-from strandline.storage.outputs.names import FAN_OUT, NO_OUTPUTS, SHARED
+from strandline.storage.outputs.names import DEAD_LETTERS, FAN_OUT, NO_OUTPUTS, SHARED
 from strandline.storage.outputs.temporary import spooling
 
+_DEAD = f"{DEAD_LETTERS}/.+"
 _FAN = f"[0-9a-f]{{{FAN_OUT}}}"
-_OUTPUT = re.compile(f"({_FAN}/[0-9a-f]{{32}}|{SHARED}/{_FAN})/[^/]+")
+_OUTPUT = re.compile(f"({_FAN}/[0-9a-f]{{32}}|{SHARED}/{_FAN})/[^/]+|{_DEAD}")
 _ABOVE = re.compile(f"|{_FAN}(/[0-9a-f]{{32}})?|{SHARED}(/{_FAN})?")
 
 

@@ -11,7 +11,13 @@ from typing import Any, BinaryIO, cast
 
 from strandline.storage import faults
 from strandline.storage.filesystems import is_synced_whole, read_mounts
-from strandline.storage.outputs.names import NO_OUTPUTS, SHARED, name_shared, name_source_folder
+from strandline.storage.outputs.names import (
+    DEAD_LETTERS,
+    NO_OUTPUTS,
+    SHARED,
+    name_shared,
+    name_source_folder,
+)
 from strandline.storage.outputs.outputs import (
     Content,
     HashingFile,
@@ -57,17 +63,26 @@ class RemoteOutputs:
             faults.reach("output.renamed")
         return hashing.finish()
 
+    def open_dead_letters(self) -> RemoteOutputs:
+        return RemoteOutputs(f"{self._url.rstrip('/')}/{DEAD_LETTERS}")
+
     def remove_others(self, source: bytes, keep: Collection[str]) -> int:
-        folder = f"{self._root}/{name_source_folder(source)}"
+        own = name_source_folder(source)
         with self._naming():
-            try:
-                found = [str(path) for path in refresh(self._filesystem).find(folder)]
-            except FileNotFoundError:
-                return 0
+            found = [
+                path for folder in (own, f"{DEAD_LETTERS}/{own}") for path in self._find(folder)
+            ]
             others = [path for path in found if path.rpartition("/")[2] not in keep]
             if others:
                 self._filesystem.rm(others)
         return len(others)
+
+    def _find(self, folder: str) -> list[str]:
+        try:
+            found = refresh(self._filesystem).find(f"{self._root}/{folder}")
+        except FileNotFoundError:
+            return []
+        return [str(path) for path in found]
 
     def list_names(self) -> Iterator[tuple[str, int]]:
         with naming_rejection(self._url):

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterator, Sequence
 import pyarrow as pa
 
 from strandline.plan.receipt import Effort, Event, Output, Receipt, add_efforts
-from strandline.plan.task import Task
+from strandline.plan.task import DeadLetters, Task
 
 
 def share_out(
@@ -31,11 +31,13 @@ def share_out(
     rows_out = dict.fromkeys(rows_in, 0)
     sizes = dict.fromkeys(rows_in, 0)
     for task in data:
+        if isinstance(task.data, DeadLetters):  # counted by themselves
+            continue
         rows_out[_source_of(task)] += task.num_rows
         sizes[_source_of(task)] += task.data.nbytes if isinstance(task.data, pa.Table) else 0
     for event in receipt.events:
         for output in event.outputs:
-            if isinstance(output, Output):
+            if isinstance(output, Output) and output.dead_stage is None:
                 rows_out[event.source] += output.rows
                 sizes[event.source] += output.size
     whole = sum(weights.values())

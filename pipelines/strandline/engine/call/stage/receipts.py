@@ -20,8 +20,16 @@ from strandline.plan.receipt import (
     Receipt,
     StageCounts,
 )
-from strandline.plan.task import FailedTask, Lineage, NoneTask, Origin, Slot, Task
-from strandline.plan.token import derive_child
+from strandline.plan.task import (
+    DeadLetters,
+    FailedTask,
+    Lineage,
+    NoneTask,
+    Origin,
+    Slot,
+    Task,
+)
+from strandline.plan.token import derive_child, derive_dead
 
 
 class FlushError(StrandlineError):
@@ -204,12 +212,60 @@ class ReceiptDraft:
         announced = tuple(child for child in children if child is not None)
         self.events.append(Event(parents[0].source, tokens, announced))
 
+    def part(
+        self,
+        parents: Sequence[Lineage],
+        answer: Task | Sequence[object] | None,
+        letters: DeadLetters | None,
+        rows: Sequence[int],
+    ) -> None:
+        """Note what parents became of which some rows have failed.
+
+        Args:
+            answer: what came of the other rows: a task, slots of a fan-out, or nothing.
+            letters: what is written of the rows that failed; None: they are left out.
+            rows: their positions.
+        """
+        first, tokens = parents[0], tuple(lineage.token for lineage in parents)
+        children: list[bytes | None] = []
+        if isinstance(answer, Task):
+            # The task keeps its parent's slot, or a group that is joined below would miss it.
+            token = derive_child(tokens, self.stage, 0)
+            children.append(token)
+            self.emit(answer, first._replace(token=token))
+        elif answer is not None:
+            children += [
+                self.take_slot(first, tokens, Origin(tokens[0], index, len(answer)), slot)
+                for index, slot in enumerate(answer)
+            ]
+        children.append(self.add_letters(parents, letters, rows))
+        self.settle_parents(parents, children)
+
+    def add_letters(
+        self, parents: Sequence[Lineage], letters: DeadLetters | None, rows: Sequence[int]
+    ) -> bytes | None:
+        """Note rows that failed; return the token of the dead letters, where they are written."""
+        if letters is None:
+            self.counts.dropped += max(1, len(rows))
+            return None
+        first = parents[0]
+        token = derive_dead([lineage.token for lineage in parents], self.stage, rows)
+        self.counts.dead += letters.table.num_rows
+        self.carry(Task(letters, None, Lineage(first.source, token, first.key)))
+        return token
+
+    def carry(self, task: Task) -> None:
+        """Hand on a task that no stage works on any more, as it is and uncounted."""
+        assert task.lineage is not None  # the driver or `emit` has set it
+        source, token, *_ = task.lineage
+        self.emitted.append(Emitted(len(self.data), source, token, task.lineage.origin))
+        self.data.append(task)
+
     def emit(self, task: Task, lineage: Lineage) -> None:
         """Hand a task on under a lineage."""
         if task.lineage is not lineage:
             task = Task(task.data, task.meta, lineage)
-        self.emitted.append(Emitted(len(self.data), lineage.source, lineage.token, lineage.origin))
-        self.data.append(task)
+        self.carry(task)
         self.counts.tasks_out += 1
         self.counts.rows_out += task.num_rows
 
@@ -228,6 +284,10 @@ class ReceiptDraft:
             self.counts.rows_out += output.rows
             self.counts.size += output.size
         self.events.append(Event(lineage.source, (lineage.token,), (), outputs))
+
+    def write_letters(self, lineage: Lineage, output: Output) -> None:
+        """Note that dead letters are written."""
+        self.events.append(Event(lineage.source, (lineage.token,), (), (output,)))
 
     def settle(self, lineages: Sequence[Lineage], piece: bytes | None) -> None:
         """Put a piece into the one event of this call."""

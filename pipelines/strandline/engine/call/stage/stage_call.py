@@ -6,13 +6,11 @@ queues nor ledger; the clock and the place for outputs come in as arguments.
 
 from __future__ import annotations
 
-import signal
-import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import count
 from types import MappingProxyType
-from typing import TypeVar, cast
+from typing import cast
 
 import pyarrow as pa
 
@@ -24,20 +22,25 @@ from strandline.engine.call.stage.receipts import (
     OpenTask,
     ReceiptDraft,
     ShapeError,
-    format_message,
 )
-from strandline.engine.call.stage.standard_streams import StandardStreams
-from strandline.engine.raised_errors import explain_error
+from strandline.engine.call.stage.rescue import Rescue
+from strandline.engine.call.stage.sink_call import SinkCall
+from strandline.engine.call.stage.trials import StageRaisedError, Trials, count_own
 from strandline.plan.pipeline import StagePlan
-from strandline.plan.receipt import Output, Receipt
+from strandline.plan.receipt import Receipt
 from strandline.plan.stage import Shape, SharingSink, SinkStage, Stage, StatefulFilter
-from strandline.plan.task import FailedTask, Lineage, NoneTask, Origin, Slot, Task
-from strandline.storage.errors import VolumeError
-from strandline.storage.outputs.outputs import OutputGroup, OutputStore
+from strandline.plan.task import (
+    DeadLetters,
+    FailedRow,
+    FailedTask,
+    Lineage,
+    NoneTask,
+    Origin,
+    Slot,
+    Task,
+)
+from strandline.storage.outputs.outputs import OutputStore
 from strandline.storage.outputs.shared_files import SharedFiles
-from strandline.storage.refusals import CredentialsRefusedError
-
-_PASSED_ON = (ShapeError, VolumeError, CredentialsRefusedError, FlushError)
 
 # What a stage yields travels on as soon as it is so much: one part of a long answer.
 PART_BYTES = 16 << 20
@@ -45,12 +48,6 @@ PART_TASKS = 256
 PART_SECONDS = 1.0
 NOTHING_HANDED: Mapping[bytes, int] = MappingProxyType({})
 _END = object()
-
-Answer = TypeVar("Answer")
-
-
-class StageRaisedError(Exception):
-    """The user's code raised something; the message says what, in one line."""
 
 
 class StageCall:
@@ -67,14 +64,12 @@ class StageCall:
     ) -> None:
         self._plan = plan
         self._stage: Stage = plan.stage
-        self._outputs = outputs
-        self._shared: SharedFiles | None = None
-        if isinstance(plan.stage, SharingSink) and plan.target_bytes is not None:
-            self._shared = SharedFiles(plan.stage, plan.target_bytes)
         self._now = now
         self._begun = 0.0  # the part that is being made
         self._left: set[bytes] = set()
-        self._streams = StandardStreams()
+        self._trials = Trials(plan.stage)
+        self._rescue = Rescue(plan, self._trials, self._forget)
+        self._sink = None if outputs is None else _open_sink(plan, outputs, self._trials)
         self._answer: Callable[[Sequence[Task], ReceiptDraft], None] = {
             Shape.TASK: self._answer_tasks,
             Shape.BATCH: self._answer_batches,
@@ -114,6 +109,7 @@ class StageCall:
         writing = ReceiptDraft(self._plan.name)
         writing.counts.calls = 1
         writing.counts.tasks_in = len(unreadable)
+        tasks = self._pass_letters(tasks, writing)
         for lineage, message in unreadable:
             writing.fail(lineage, message)
         if not self._plan.streams:
@@ -130,13 +126,25 @@ class StageCall:
             self._answer_all(tasks, writing)
         yield self._close(writing, None)
 
+    def _pass_letters(self, tasks: Sequence[Task], writing: ReceiptDraft) -> Sequence[Task]:
+        """Hand dead letters on to the sink, and have that write them; return the other tasks."""
+        letters = [task for task in tasks if isinstance(task.data, DeadLetters)]
+        if not letters:
+            return tasks
+        if self._sink is not None:
+            self._sink.write_letters(letters, writing)
+        else:
+            for task in letters:
+                writing.carry(task)
+        return [task for task in tasks if not isinstance(task.data, DeadLetters)]
+
     def leave(self, token: bytes) -> None:
         """Have the answer to a task go on no more; its source has failed."""
         self._left.add(token)
 
     def _close(self, writing: ReceiptDraft, opened: OpenTask | None) -> CallPart:
         writing.counts.seconds = self._now() - self._begun
-        writing.counts.counters = _count_own(self._stage.counters)
+        writing.counts.counters = count_own(self._stage.counters)
         self._stage.counters = {}
         receipt = writing.close()
         if self._plan.is_metered:
@@ -151,7 +159,7 @@ class StageCall:
             own = ReceiptDraft(self._plan.name)
             self._answer(unit, own)
             try:
-                piece = self._try(self._flush)
+                piece = self._trials.run(self._flush)
             except StageRaisedError as error:
                 self._forget()
                 own = ReceiptDraft(self._plan.name)
@@ -168,50 +176,28 @@ class StageCall:
 
     def _forget(self) -> None:
         try:
-            self._try(self._flush)
+            self._trials.run(self._flush)
         except StageRaisedError as error:
             raise FlushError(f"stage {self._plan.name!r} can't flush: {error}") from error
 
-    def _try(self, work: Callable[[], Answer]) -> Answer:
-        """Run the user's code; of a try that fails nothing counts.
-
-        Raises:
-            StageRaisedError: it raised something, whatever that was.
-        """
-        counters = _count_own(self._stage.counters)
-        try:
-            answer = work()
-        except _PASSED_ON:
-            raise
-        except BaseException as error:
-            if was_typed(error):
-                raise
-            self._streams.repair()
-            self._stage.counters = counters
-            raise StageRaisedError(explain_error(error)) from error
-        closed = self._streams.repair()
-        if closed:
-            self._stage.counters = counters
-            what = " and ".join(closed)
-            raise StageRaisedError(f"it closed {what}, which others write to; leave it open")
-        return answer
-
     def _answer_tasks(self, tasks: Sequence[Task], writing: ReceiptDraft) -> None:
         for task in tasks:
-            self._answer_task(task, partial(self._process, task), writing)
+            self._answer_task(task, self._process, writing)
 
     def _answer_task(
-        self, task: Task, work: Callable[[], object], writing: ReceiptDraft
+        self, task: Task, work: Callable[[Task], object], writing: ReceiptDraft
     ) -> Iterator[object] | None:
         """Note the answer to a task; one that is still to be run to its end is returned."""
-        lineage = _lineage_of(task)
+        lineage, before = _lineage_of(task), self._rescue.copy(task)
         try:
-            answer = self._try(work)
+            answer = self._trials.run(partial(work, task))
         except StageRaisedError as error:
-            writing.fail(lineage, str(error))
+            self._rescue.lose([lineage], before, error, self._process, writing)
             return None
         if isinstance(answer, Iterator):
             return answer
+        if self._rescue.take([lineage], before, answer, self._process, writing):
+            return None
         if isinstance(answer, list):
             writing.fan_out([lineage], answer)
         else:
@@ -229,26 +215,34 @@ class StageCall:
                 writing.taken.append((lineage.source, 0))
             else:
                 writing.begin(task)
-            slots = self._answer_task(task, partial(self._stage.process, task), writing)
+            slots = self._answer_task(task, self._stage.process, writing)
             if slots is not None:
-                yield from self._stream(lineage, slots, before, writing)
+                yield from self._stream(task, slots, before, writing)
 
     def _stream(
-        self, lineage: Lineage, slots: Iterator[object], handed: int, writing: ReceiptDraft
+        self, task: Task, slots: Iterator[object], handed: int, writing: ReceiptDraft
     ) -> Iterator[OpenTask]:
-        tokens, children = (lineage.token,), []
+        lineage = _lineage_of(task)
+        tokens, children = (lineage.token,), list[bytes | None]()
         # Of a part that a failure cuts short nothing travels on, as of a list that is never made.
-        own, counters = ReceiptDraft(self._plan.name), _count_own(self._stage.counters)
+        own, counters = ReceiptDraft(self._plan.name), count_own(self._stage.counters)
         size = 0
         for index in count():
             try:
-                slot = self._try(partial(next, slots, _END))
+                slot = self._trials.run(partial(next, slots, _END))
             except StageRaisedError as error:
+                if self._rescue.is_on and index >= handed:
+                    # Parts that were yielded before may have travelled on, so all of them go on.
+                    children.append(self._rescue.lose_slot(lineage, task, error, own))
+                    break
                 self._stage.counters = counters
                 writing.fail(lineage, str(error))
                 return
             if slot is _END:
                 break
+            if isinstance(slot, FailedTask | FailedRow) and self._rescue.is_on:
+                children.append(self._rescue.lose_yielded(lineage, task, slot, own))
+                continue
             origin = Origin(lineage.token, index, 0)
             children.append(own.take_slot(lineage, tokens, origin, slot, is_new=index >= handed))
             size += measure(slot.data) if isinstance(slot, Task) and index >= handed else 0
@@ -290,19 +284,22 @@ class StageCall:
         lineages = [_lineage_of(task) for task in tasks]
         # Copied before the first try, which may change all that it is handed; one has no second.
         again = copy_tasks(tasks) if len(tasks) > 1 else None
+        before = again or [self._rescue.copy(task) for task in tasks]
         try:
-            answers = self._check_list(self._try(lambda: self._stage.process_batch(list(tasks))))
+            answers = self._trials.run(partial(self._process_batch, tasks))
         except StageRaisedError as error:
-            if again is None:  # there is nothing left to find the culprit with
-                for lineage in lineages:
-                    writing.fail(lineage, str(error))
+            if again is None:  # nothing is left to find the culprit with but rows
+                for task, lineage in zip(before, lineages, strict=True):
+                    self._rescue.lose([lineage], task, error, self._process_one, writing)
                 return
             for task in again:
                 self._answer_batch([task], writing)
             return
         if len(tasks) == 1 and (len(answers) != 1 or isinstance(answers[0], list)):
             single = answers[0] if len(answers) == 1 else answers
-            writing.fan_out(lineages, single if isinstance(single, list) else answers)
+            slots = single if isinstance(single, list) else answers
+            if not self._rescue.take(lineages, before[0], slots, self._process_one, writing):
+                writing.fan_out(lineages, slots)
             return
         if len(answers) != len(tasks):
             self._refuse(
@@ -310,61 +307,36 @@ class StageCall:
                 "answer a task, in order: NoneTask() for a filtered one, FailedTask(msg) for one "
                 "to be tried again"
             )
-        for lineage, answer in zip(lineages, answers, strict=True):
-            writing.pass_on(lineage, self._check(answer))
+        for task, lineage, answer in zip(before, lineages, answers, strict=True):
+            if not self._rescue.take([lineage], task, answer, self._process_one, writing):
+                writing.pass_on(lineage, self._check(answer))
+
+    def _process_batch(self, tasks: Sequence[Task]) -> list[object]:
+        return self._check_list(self._stage.process_batch(list(tasks)))
+
+    def _process_one(self, task: Task) -> object:
+        """Return what a stage of batches makes of one task."""
+        answers = self._process_batch([task])
+        return answers[0] if len(answers) == 1 else answers
 
     def _answer_group(self, tasks: Sequence[Task], writing: ReceiptDraft) -> None:
         lineages = [_lineage_of(task) for task in tasks]
+        before = _join_blindly(tasks)
         try:
-            answer = self._try(lambda: self._process(self._stage.join(list(tasks))))
+            joined = self._trials.run(lambda: self._stage.join(list(tasks)))
+            before = self._rescue.copy(joined)
+            answer = self._trials.run(partial(self._process, joined))
         except StageRaisedError as error:
-            writing.fail(lineages[0], str(error))
+            self._rescue.lose(lineages, before, error, self._process, writing)
+            return
+        if self._rescue.take(lineages, before, answer, self._process, writing):
             return
         slots = answer if isinstance(answer, list) else [self._check(answer)]
         writing.fan_out(lineages, slots)
 
     def _answer_sink(self, tasks: Sequence[Task], writing: ReceiptDraft) -> None:
-        sink, outputs = self._stage, self._outputs
-        assert isinstance(sink, SinkStage)  # by its shape
-        assert outputs is not None  # every sink is given its place
-        # The receipt leaves when all are durable, since it says that each of them is.
-        with outputs.grouped() as group:
-            for task in tasks:
-                if self._shared is None or not _can_share(task):
-                    self._write_alone(sink, task, group, writing)
-            if self._shared is not None:
-                for unit in self._shared.assign(list(filter(_can_share, tasks))):
-                    self._write_together(self._shared, unit, group, writing)
-
-    def _write_together(
-        self, shared: SharedFiles, tasks: Sequence[Task], group: OutputGroup, writing: ReceiptDraft
-    ) -> None:
-        """Write tasks into a shared file.
-
-        A single one too: the next try may have it with others, and its own file would stay.
-        """
-        try:
-            outputs = self._try(partial(shared.write, tasks, group))
-        except StageRaisedError as error:
-            if len(tasks) == 1:
-                writing.fail(_lineage_of(tasks[0]), str(error))
-                return
-            # One that can't be written spoils the file: each by itself shows which one it is.
-            for task in tasks:
-                self._write_together(shared, [task], group, writing)
-            return
-        for task, output in zip(tasks, outputs, strict=True):
-            writing.write(_lineage_of(task), output)
-
-    def _write_alone(
-        self, sink: SinkStage, task: Task, group: OutputGroup, writing: ReceiptDraft
-    ) -> None:
-        lineage = _lineage_of(task)
-        try:
-            written = self._try(partial(_write, sink, task, lineage, group))
-            writing.write(lineage, written)
-        except StageRaisedError as error:
-            writing.fail(lineage, str(error))
+        assert self._sink is not None  # every sink is handed its place
+        self._sink.write(tasks, writing)
 
     def _check_list(self, answers: object) -> list[object]:
         if not isinstance(answers, list):
@@ -387,41 +359,25 @@ class StageCall:
         raise ShapeError(msg)
 
 
-def _write(sink: SinkStage, task: Task, lineage: Lineage, group: OutputGroup) -> tuple[Output, ...]:
-    if not (task.num_rows or sink.writes_empty):
-        return ()
-    outputs: list[Output] = []
-    for suffix, write in {sink.suffix: sink.write, **sink.list_companions()}.items():
-        name = lineage.token.hex() + suffix
-        written = group.write(lineage.source, name, partial(write, task))
-        # Rows are those of the task, which are counted once, whatever else is written of them.
-        rows = 0 if outputs else task.num_rows
-        outputs.append(Output(lineage.token, suffix, written.size, written.digest, rows))
-    return tuple(outputs)
+def _open_sink(plan: StagePlan, outputs: OutputStore, trials: Trials) -> SinkCall | None:
+    stage = plan.stage
+    if not isinstance(stage, SinkStage):
+        return None
+    shared = None
+    if isinstance(stage, SharingSink) and plan.target_bytes is not None:
+        shared = SharedFiles(stage, plan.target_bytes)
+    return SinkCall(stage, outputs, shared, trials)
 
 
-def _can_share(task: Task) -> bool:
-    return isinstance(task.data, pa.Table) and task.num_rows > 0
-
-
-def was_typed(error: BaseException) -> bool:
-    """Return whether somebody at the keyboard may have raised it, and not the stage.
-
-    The keyboard reaches the main thread only, and there only where nobody else listens to it.
-    """
-    return (
-        isinstance(error, KeyboardInterrupt)
-        and threading.current_thread() is threading.main_thread()
-        and signal.getsignal(signal.SIGINT) is signal.default_int_handler
-    )
-
-
-def _count_own(counted: object) -> dict[str, int]:
-    """Return what a stage has counted, as far as it can be told: it may have put anything there."""
-    if not isinstance(counted, dict):
-        return {}
-    numbers = {name: number for name, number in counted.items() if isinstance(number, (int, float))}
-    return {format_message(name): cast("int", number) for name, number in numbers.items()}
+def _join_blindly(tasks: Sequence[Task]) -> Task:
+    """Return a group as one task, for the dead letters of one that its stage can't join."""
+    tables = [task.data for task in tasks if isinstance(task.data, pa.Table)]
+    if len(tables) < len(tasks):
+        return tasks[0]
+    try:
+        return tasks[0].replace(pa.concat_tables(tables, promote_options="permissive"))
+    except pa.ArrowException:
+        return tasks[0]
 
 
 def _lineage_of(task: Task) -> Lineage:

@@ -17,7 +17,7 @@ PLACEHOLDERS = {"{stdlib}": "stdlib", "{site-packages}": "purelib"}
 
 # What Spark, Hive, Hadoop and runs of our own leave beside data.
 _MARKERS = re.compile(r"_SUCCESS|_manifest|_(common_)?metadata|_(committed|started)_[^/]*|.*\.crc")
-_LEFT_FOLDERS = frozenset({"_temporary", "_spark_metadata", "_delta_log"})
+_LEFT_FOLDERS = frozenset({"_temporary", "_spark_metadata", "_delta_log", "_strandline"})
 _MAGIC = re.compile(r"[*?\[]")
 _BRACED = re.compile(r"\{[^/{}]*\}")
 _PROTOCOL = re.compile(r"^[a-z][a-z0-9+.-]*://|^[a-z][a-z0-9+.-]*::")

@@ -1,0 +1,112 @@
+"""Rows that fail alone: which of a task they are, and what is written of them. Pure.
+
+Tries come in as functions. It must not know stages, receipts, nor what follows an error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+# So many rows in a row without one that passes: the work fails, and not a row.
+MOST_WITHOUT_ONE = 1000
+PAYLOAD = "payload"
+_TEXT = pa.string()
+
+
+class RowError(NamedTuple):
+    """Why a row can't be worked on.
+
+    Attributes:
+        row: its position in the task's table; None: the error is of the whole task.
+        kind: the name of the error's class.
+        message: in one line.
+    """
+
+    row: int | None
+    kind: str
+    message: str
+
+
+Attempt = Callable[[int, int], RowError | None]
+
+
+def find_failed(rows: int, attempt: Attempt) -> list[RowError]:
+    """Return which rows of a task fail by themselves, in order; all of it is known to fail.
+
+    Halves that pass are looked at no further, so a single one of many costs few tries.
+
+    Args:
+        attempt: works on the rows from the first number to before the second one; the error.
+
+    Returns:
+        Empty where each row passes by itself, or where none of the first thousand does.
+    """
+    if rows < 2:  # noqa: PLR2004 - nothing is left to be halved
+        return []
+    failed: list[RowError] = []
+    has_passed = False
+    middle = rows // 2
+    waiting = [(middle, rows), (0, middle)]
+    while waiting:
+        begin, end = waiting.pop()
+        error = attempt(begin, end)
+        if error is None:
+            has_passed = True
+        elif end - begin > 1:
+            middle = (begin + end) // 2
+            waiting += [(middle, end), (begin, middle)]
+        else:
+            failed.append(error._replace(row=begin))
+            # Each try of a stage that can do nothing costs time, and says nothing new.
+            if not has_passed and len(failed) >= MOST_WITHOUT_ONE:
+                return []
+    return failed
+
+
+def list_others(rows: int, errors: Sequence[RowError]) -> list[int]:
+    """Return the positions of the rows without an error."""
+    failed = {error.row for error in errors}
+    return [row for row in range(rows) if row not in failed]
+
+
+def spread_error(data: object, error: RowError) -> list[RowError]:
+    """Return the error of a whole task as one of each of its rows."""
+    if not isinstance(data, pa.Table):
+        return [error._replace(row=None)]
+    return [error._replace(row=row) for row in range(data.num_rows)]
+
+
+def build_dead_letters(
+    data: object, errors: Sequence[RowError], stage: str, source: str
+) -> pa.Table:
+    """Return a row for each error: the columns of its row as they came in, and what went wrong.
+
+    Args:
+        data: the payload of the task, a table or anything else; of that only bytes and text can
+            be kept.
+        source: key of the source.
+    """
+    rows = _take_rows(data, errors)
+    own = {
+        "dead_stage": pa.array([stage] * len(errors), _TEXT),
+        "dead_error": pa.array([error.kind for error in errors], _TEXT),
+        "dead_message": pa.array([error.message for error in errors], _TEXT),
+        "dead_source": pa.array([source] * len(errors), _TEXT),
+        "dead_position": pa.array([error.row for error in errors], pa.int64()),
+    }
+    # Dead letters that are curated again die with what was said of them before.
+    names = [f"{name}_before" if name in own else name for name in rows.column_names]
+    columns = dict(zip(names, rows.columns, strict=True)) if rows.num_columns else {}
+    return pa.table(columns | own)
+
+
+def _take_rows(data: object, errors: Sequence[RowError]) -> pa.Table:
+    if isinstance(data, pa.Table):
+        return data.take(pa.array([error.row for error in errors], pa.int64()))
+    kept: Any = data if isinstance(data, bytes | str) else None
+    if kept is None:
+        return pa.table({})
+    return pa.table({PAYLOAD: pa.array([kept] * len(errors))})

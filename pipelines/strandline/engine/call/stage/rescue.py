@@ -1,0 +1,228 @@
+"""What follows an error of a stage that is told to go on: rows that fail part from those that pass.
+
+The rows that pass are worked on once more, together, as if the others had never been there. So what
+comes of them does not depend on how the task was split to find the others. It must not know where
+dead letters are written.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import NoReturn
+
+import pyarrow as pa
+
+from strandline.engine.call.stage.failed_rows import (
+    RowError,
+    build_dead_letters,
+    find_failed,
+    list_others,
+    spread_error,
+)
+from strandline.engine.call.stage.receipts import ReceiptDraft, ShapeError, format_message
+from strandline.engine.call.stage.trials import StageRaisedError, Trials
+from strandline.plan.pipeline import StagePlan
+from strandline.plan.task import DeadLetters, FailedRow, FailedTask, Lineage, NoneTask, Task
+
+# A row that fails only now and then may fail first when the others are done again.
+ROUNDS = 3
+
+Again = Callable[[Task], object]
+Rest = Task | list[object] | None
+
+
+class Rescue:
+    """Parts rows that fail from others, as the plan says.
+
+    Args:
+        plan: of the stage.
+        trials: runs its code.
+        forget: has a stage that gathers forget what a try has added.
+    """
+
+    def __init__(self, plan: StagePlan, trials: Trials, forget: Callable[[], None]) -> None:
+        self._plan = plan
+        self._trials = trials
+        self._forget = forget if plan.gathers else lambda: None
+        self.is_on = plan.on_error != "fail"
+
+    def copy(self, task: Task) -> Task:
+        """Return a task to begin anew with: a first try may change what it is handed."""
+        meta = copy.deepcopy(task.meta) if self.is_on and task.meta else task.meta
+        return Task(task.data, meta, task.lineage)
+
+    def take(
+        self,
+        parents: Sequence[Lineage],
+        task: Task,
+        answer: object,
+        again: Again,
+        writing: ReceiptDraft,
+    ) -> bool:
+        """Note an answer that says of rows or tasks that they failed; False for any other one.
+
+        Args:
+            parents: of what the stage made: one, or those of a group.
+            task: what it was handed, as it was before.
+            again: works on a task with fewer rows.
+        """
+        slots = answer if isinstance(answer, list) else [answer]
+        marks = [slot for slot in slots if isinstance(slot, FailedRow)]
+        if marks and not self.is_on:
+            first = self._read_marks(task, marks)[0]
+            writing.fail(parents[0], f"row {first.row}: {first.message}")
+            return True
+        if not self.is_on or not (marks or any(isinstance(slot, FailedTask) for slot in slots)):
+            return False
+        if isinstance(answer, FailedTask):
+            error = StageRaisedError(answer.msg, FailedTask.__name__)
+            self.lose(parents, task, error, again, writing)
+            return True
+        rest, errors = self._unfold(task, slots)
+        self._part(parents, task, rest, errors, writing)
+        return True
+
+    def lose(
+        self,
+        parents: Sequence[Lineage],
+        task: Task,
+        error: StageRaisedError,
+        again: Again,
+        writing: ReceiptDraft,
+    ) -> None:
+        """Note that work on a task has failed, with what passes without the rows that fail."""
+        if not self.is_on:
+            writing.fail(parents[0], str(error))
+            return
+        rest, errors = self._split(task, again, _describe(error))
+        self._part(parents, task, rest, errors, writing)
+
+    def lose_slot(
+        self, parent: Lineage, task: Task, error: StageRaisedError, writing: ReceiptDraft
+    ) -> bytes | None:
+        """Note that what a task yields has ended in an error; return its child, if it has one."""
+        errors = spread_error(task.data, _describe(error))
+        return writing.add_letters([parent], self._build(task, errors), _number(errors))
+
+    def lose_yielded(
+        self, parent: Lineage, task: Task, slot: FailedTask | FailedRow, writing: ReceiptDraft
+    ) -> bytes | None:
+        """Note a slot that says that it failed; return its child, if it has one."""
+        _, errors = self._unfold(task, [slot])
+        return writing.add_letters([parent], self._build(task, errors), _number(errors))
+
+    def _part(
+        self,
+        parents: Sequence[Lineage],
+        task: Task,
+        rest: Rest,
+        errors: Sequence[RowError],
+        writing: ReceiptDraft,
+    ) -> None:
+        errors = sorted(errors, key=lambda error: -1 if error.row is None else error.row)
+        writing.part(parents, rest, self._build(task, errors), _number(errors))
+
+    def _build(self, task: Task, errors: Sequence[RowError]) -> DeadLetters | None:
+        if self._plan.on_error == "drop":
+            return None
+        cut = [error._replace(message=format_message(error.message)) for error in errors]
+        table = build_dead_letters(task.data, cut, self._plan.name, task.key)
+        return DeadLetters(self._plan.name, table)
+
+    def _split(self, task: Task, again: Again, whole: RowError) -> tuple[Rest, list[RowError]]:
+        """Return what comes of the rows that pass, and the errors of the others."""
+        self._forget()
+        table = task.data
+        if not (self._plan.splits and isinstance(table, pa.Table) and table.num_rows > 1):
+            return None, spread_error(table, whole)
+        rows, errors = list(range(table.num_rows)), list[RowError]()
+        for _ in range(ROUNDS):
+            part = task.replace(table.take(rows) if errors else table)
+            found = find_failed(len(rows), partial(self._attempt, part, again))
+            if not found:
+                break
+            errors += [_move(error, rows) for error in found]
+            rows = [rows[position] for position in list_others(len(rows), found)]
+            if not rows:
+                return None, errors
+            rest = task.replace(table.take(rows))
+            answer = self._answer_rest(rest, again)
+            if not isinstance(answer, RowError):
+                passed, marked = self._unfold(rest, answer)
+                return passed, [*errors, *(_move(error, rows) for error in marked)]
+            whole = answer
+        return None, [*errors, *(whole._replace(row=row) for row in rows)]
+
+    def _attempt(self, part: Task, again: Again, begin: int, end: int) -> RowError | None:
+        """Work on some rows of a task, only to see whether they fail."""
+        rows = self.copy(part.replace(part.table.slice(begin, end - begin)))
+        try:
+            answer = self._trials.probe(partial(again, rows))
+        except StageRaisedError as error:
+            return _describe(error)
+        finally:
+            self._forget()
+        return _find_error(answer)
+
+    def _answer_rest(self, rest: Task, again: Again) -> list[object] | RowError:
+        """Return the slots of the answer for rows that passed before, or why they fail now."""
+        try:
+            answer = self._trials.run(partial(again, self.copy(rest)))
+        except StageRaisedError as error:
+            self._forget()
+            return _describe(error)
+        if isinstance(answer, FailedTask):
+            self._forget()
+            return RowError(None, FailedTask.__name__, answer.msg)
+        return answer if isinstance(answer, list) else [answer]
+
+    def _unfold(self, task: Task, slots: Sequence[object]) -> tuple[Rest, list[RowError]]:
+        """Return an answer without what failed, and the errors in it."""
+        marks = [slot for slot in slots if isinstance(slot, FailedRow)]
+        others = [slot for slot in slots if not isinstance(slot, FailedRow)]
+        errors = self._read_marks(task, marks)
+        for slot in others:
+            if isinstance(slot, FailedTask):
+                errors.append(RowError(None, FailedTask.__name__, slot.msg))
+        passed = [NoneTask() if isinstance(slot, FailedTask) else slot for slot in others]
+        if len(passed) != 1:
+            return (passed or None), errors
+        (single,) = passed
+        if isinstance(single, Task):
+            return single, errors
+        return (None if single is None or isinstance(single, NoneTask) else passed), errors
+
+    def _read_marks(self, task: Task, marks: Sequence[FailedRow]) -> list[RowError]:
+        errors = []
+        for mark in marks:
+            if not (isinstance(task.data, pa.Table) and 0 <= mark.row < task.data.num_rows):
+                self._refuse(mark, task)
+            errors.append(RowError(mark.row, FailedRow.__name__, mark.msg))
+        return errors
+
+    def _refuse(self, mark: FailedRow, task: Task) -> NoReturn:
+        msg = f"stage {self._plan.name!r} answered {mark!r} to a task of {task.num_rows} rows"
+        raise ShapeError(msg)
+
+
+def _describe(error: StageRaisedError) -> RowError:
+    return RowError(None, error.kind, str(error))
+
+
+def _find_error(answer: object) -> RowError | None:
+    for slot in answer if isinstance(answer, list) else [answer]:
+        if isinstance(slot, FailedTask | FailedRow):
+            return RowError(None, type(slot).__name__, slot.msg)
+    return None
+
+
+def _move(error: RowError, rows: Sequence[int]) -> RowError:
+    """Return an error of a row among others, by its position among all."""
+    return error if error.row is None else error._replace(row=rows[error.row])
+
+
+def _number(errors: Sequence[RowError]) -> list[int]:
+    """Return a number for each error by which other ones are told apart; 0: of a whole task."""
+    return [0 if error.row is None else error.row + 1 for error in errors]

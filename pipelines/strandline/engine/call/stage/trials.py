@@ -1,0 +1,103 @@
+"""Running the user's code: an error becomes a sentence, and of a try that fails nothing counts.
+
+It must not know what the code is for.
+"""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Callable
+from typing import TypeVar, cast
+
+from strandline.engine.call.stage.receipts import FlushError, ShapeError, format_message
+from strandline.engine.call.stage.standard_streams import StandardStreams
+from strandline.engine.raised_errors import explain_error
+from strandline.plan.stage import Stage
+from strandline.storage.errors import VolumeError
+from strandline.storage.refusals import CredentialsRefusedError
+
+_PASSED_ON = (ShapeError, VolumeError, CredentialsRefusedError, FlushError)
+
+Answer = TypeVar("Answer")
+
+
+class StageRaisedError(Exception):
+    """The user's code raised something; the message says what, in one line.
+
+    Attributes:
+        kind: the name of the error's class.
+    """
+
+    def __init__(self, message: str, kind: str) -> None:
+        super().__init__(message)
+        self.kind = kind
+
+
+class Trials:
+    """Runs the code of a stage, as often as it takes.
+
+    Args:
+        stage: whose counters it adds to.
+    """
+
+    def __init__(self, stage: Stage) -> None:
+        self._stage = stage
+        self._streams = StandardStreams()
+
+    def run(self, work: Callable[[], Answer]) -> Answer:
+        """Run the user's code; of a try that fails nothing counts.
+
+        Raises:
+            StageRaisedError: it raised something, whatever that was.
+        """
+        counters = count_own(self._stage.counters)
+        try:
+            answer = work()
+        except _PASSED_ON:
+            raise
+        except BaseException as error:
+            if was_typed(error):
+                raise
+            self._streams.repair()
+            self._stage.counters = counters
+            raise StageRaisedError(explain_error(error), type(error).__name__) from error
+        closed = self._streams.repair()
+        if closed:
+            self._stage.counters = counters
+            what = " and ".join(closed)
+            msg = f"it closed {what}, which others write to; leave it open"
+            raise StageRaisedError(msg, "ClosedStream")
+        return answer
+
+    def probe(self, work: Callable[[], Answer]) -> Answer:
+        """Run the user's code only to see whether it raises; nothing of it counts.
+
+        Raises:
+            StageRaisedError: it does.
+        """
+        counters = count_own(self._stage.counters)
+        try:
+            return self.run(work)
+        finally:
+            self._stage.counters = counters
+
+
+def was_typed(error: BaseException) -> bool:
+    """Return whether somebody at the keyboard may have raised it, and not the stage.
+
+    The keyboard reaches the main thread only, and there only where nobody else listens to it.
+    """
+    return (
+        isinstance(error, KeyboardInterrupt)
+        and threading.current_thread() is threading.main_thread()
+        and signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    )
+
+
+def count_own(counted: object) -> dict[str, int]:
+    """Return what a stage has counted, as far as it can be told: it may have put anything there."""
+    if not isinstance(counted, dict):
+        return {}
+    numbers = {name: number for name, number in counted.items() if isinstance(number, (int, float))}
+    return {format_message(name): cast("int", number) for name, number in numbers.items()}
