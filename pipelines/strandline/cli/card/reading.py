@@ -52,7 +52,7 @@ def count_data(store: Store) -> DataSetFacts:
     suffixes: Counter[str] = Counter()
     size = rows = 0
     for _, _, record in store.list_records():
-        for output in record.outputs:
+        for output in record.data:
             suffixes[output.suffix] += output.part is None
             size += output.size
             rows += output.rows

@@ -32,6 +32,13 @@ def describe_failures(
         yield from describe_groups(groups, total, most)
 
 
+def describe_dead_letters(groups: Sequence[FailureGroup], rows: int, sources: int) -> Iterator[str]:
+    """Describe dead letters as lines: how many, and each reason with its count and an example."""
+    if rows:
+        yield f"{format_amount(rows, 'dead letter')} of {format_amount(sources, 'source')}:"
+        yield from describe_groups(groups, rows, len(groups))
+
+
 def describe_groups(
     groups: Sequence[FailureGroup], total: int, most: int = GROUPS_SHOWN
 ) -> Iterator[str]:
@@ -43,8 +50,12 @@ def describe_groups(
         yield f"  and {format_count(rest)} more for other reasons"
 
 
-def render_failure_group(group: FailureGroup, state: SourceState) -> dict[str, Any]:
-    """Render a line of `failures --json`; its keys are stable."""
+def render_failure_group(group: FailureGroup, state: str) -> dict[str, Any]:
+    """Render a line of `failures --json`; its keys are stable.
+
+    Args:
+        state: what became of the sources, or `dead` where the group is of rows.
+    """
     example = group.example
     return {
         "state": str(state),

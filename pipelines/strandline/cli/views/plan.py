@@ -38,6 +38,7 @@ _COLUMNS = (
     "gpu",
     "memory",
     "other",
+    "on error",
 )
 LONG_SOURCE = 60.0  # seconds, from which a way is told to make sources smaller
 RANGES = "range_bytes"  # of a source that cuts files
@@ -307,7 +308,16 @@ def _describe_stage(stage: StagePlan, chain: str) -> tuple[str, ...]:
         f"{stage.gpu:g}" if stage.gpu else "",
         "" if stage.memory is None else format_bytes(stage.memory),
         ", ".join(f"{name}: {amount:g}" for name, amount in stage.custom.items()),
+        _describe_on_error(stage),
     )
+
+
+def _describe_on_error(stage: StagePlan) -> str:
+    """Describe what follows an error in words; empty where its source fails, as ever."""
+    if stage.on_error == "fail":
+        return ""
+    action = "drops" if stage.on_error == "drop" else "dead letters"
+    return f"{action}, by {'row' if stage.splits else 'task'}"
 
 
 def _render_stage(stage: StagePlan) -> dict[str, Any]:
@@ -319,6 +329,8 @@ def _render_stage(stage: StagePlan) -> dict[str, Any]:
         "gathers": stage.gathers,
         "batchSize": stage.batch_size,
         "group": stage.group,
+        "onError": stage.on_error,
+        "failsBy": "row" if stage.splits else "task",
         "workers": {"min": stage.min_workers, "max": stage.max_workers},
         "resources": {
             "cpu": stage.cpu,

@@ -62,6 +62,7 @@ def describe_outcome(
         f"{outcome.message} ({_describe_effort(outcome)})",
         *_describe_stages(outcome.counts, width),
         *_describe_counters(outcome.counts, width),
+        *_describe_parted_rows(outcome.counts),
         *_describe_pools(outcome.pools),
         *describe_failures(outcome.failure_groups, outcome.standing.failed),
         *_describe_commands(outcome),
@@ -125,6 +126,23 @@ def _describe_counters(counts: dict[str, StageCounts], width: int | None) -> Ite
     if rows:
         yield from align(rows, 2, width)
         yield ""
+
+
+def _describe_parted_rows(counts: Mapping[str, StageCounts]) -> Iterator[str]:
+    """Yield how many rows failed alone, and where they can be seen."""
+    dead = _list_amounts({name: each.dead for name, each in counts.items()})
+    dropped = _list_amounts({name: each.dropped for name, each in counts.items()})
+    if dead:
+        yield f"dead letters: {dead}; `strandline failures FILE` shows why"
+    if dropped:
+        yield f"left out, since they raised errors: {dropped}"
+
+
+def _list_amounts(numbers: Mapping[str, int]) -> str:
+    parts = [
+        f"{format_amount(number, 'row')} of {name}" for name, number in numbers.items() if number
+    ]
+    return ", ".join(parts)
 
 
 def _describe_pools(pools: Mapping[str, PoolState]) -> Iterator[str]:

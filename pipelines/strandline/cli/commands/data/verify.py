@@ -22,6 +22,7 @@ from strandline.run.attempt.output_location import find_location
 from strandline.run.manifest.manifest import read_manifest
 from strandline.stages.sources.opening import open_binary
 from strandline.stages.tables.contents.schemas import describe_column, list_differing, simplify
+from strandline.storage.outputs.names import DESCRIPTIONS
 from strandline.storage.outputs.outputs import OutputStore
 from strandline.storage.outputs.remote import open_outputs
 from strandline_api.outcome.exit_codes import ExitCode
@@ -89,7 +90,8 @@ def find_difference(location: str, outputs: OutputStore) -> str | None:
     Their bytes are what was written, so it is a note: some mean to have it so.
     """
     first: tuple[str, pa.Schema] | None = None
-    for name in sorted(name for name, _ in outputs.list_names() if name.endswith(".parquet")):
+    names = (name for name, _ in outputs.list_names() if name.endswith(".parquet"))
+    for name in sorted(name for name in names if not name.startswith(f"{DESCRIPTIONS}/")):
         with open_binary(f"{location.rstrip('/')}/{name}") as file:
             schema = simplify(pq.read_schema(file))
         first = first or (name, schema)
@@ -110,6 +112,8 @@ def describe_verdict(verdict: VerificationResult) -> list[str]:
     stored = f"{format_amount(verdict.sources, 'finished source')}: {what}"
     if verdict.pieces:
         stored += f"; {format_amount(verdict.pieces, 'gathered piece')}"
+    if verdict.dead:
+        stored += f"; {format_amount(verdict.dead, 'dead letter')}"
     if verdict.unfinished:
         stored += f"; {format_amount(verdict.unfinished, 'unfinished source')} not judged"
     if not verdict.problems:

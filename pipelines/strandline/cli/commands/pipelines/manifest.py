@@ -216,7 +216,7 @@ def _list_weights(store: Store) -> Iterator[tuple[str, float, int]]:
     """Yield of the first finished sources the key, the seconds that are known, and the bytes."""
     for _, _, record in islice(store.list_records(), SOURCES_WEIGHED):
         seconds = sum(effort.seconds for effort in record.efforts)
-        yield record.key, seconds, sum(output.size for output in record.outputs)
+        yield record.key, seconds, sum(output.size for output in record.data)
 
 
 def _count_listing(

@@ -11,10 +11,16 @@ import click
 from strandline.cli.app.json_output import write_line
 from strandline.cli.app.ledger_access import looking
 from strandline.cli.app.options import show_examples, take_json, take_manifest, take_volume
-from strandline.cli.views.failures import describe_failures, render_failure_group
+from strandline.cli.views.failures import (
+    describe_dead_letters,
+    describe_failures,
+    render_failure_group,
+)
 from strandline.ledger.entries import SourceState
+from strandline.ledger.output_root import read_output_root
 from strandline.ledger.store.rows import list_failures, list_quarantined
 from strandline.run.attempt.failures import FailureGroup, group_failures, view_quarantined
+from strandline.run.history.dead_letters import count_dead_letters, list_dead_letters
 from strandline.run.manifest.yaml_file import read_pipeline
 from strandline.storage.layout import PipelineFolder
 
@@ -34,19 +40,25 @@ _LISTINGS = {
 @take_volume
 @take_json
 def failures(file: Path, settings: tuple[str, ...], volume: Path, as_json: bool) -> None:
-    """Show why sources failed, by stage, error and line of code.
+    """Show why sources failed, and why rows became dead letters, by stage, error and line of code.
 
-    Each reason has the number of its sources and one of them as an example. A source that was
-    finished since has failed no more; one in quarantine is shown with the reason that put it there.
+    Each reason has the number of its sources, or rows, and one of them as an example. A source that
+    was finished since has failed no more; one in quarantine is shown with the reason that put it
+    there.
     """
     metadata = read_pipeline(file, settings).pipeline.metadata
-    with looking(PipelineFolder.of(volume, metadata.namespace, metadata.name)) as store:
+    folder = PipelineFolder.of(volume, metadata.namespace, metadata.name)
+    with looking(folder) as store:
         reasons = {
             SourceState.FAILED: group_failures(list_failures(store)),
             SourceState.QUARANTINED: group_failures(map(view_quarantined, list_quarantined(store))),
         }
-        counts = store.count()
+        counts, dead = store.count(), count_dead_letters(store)
+        location = read_output_root(store) or str(folder.output)
+        letters = group_failures(list_dead_letters(store, location)) if dead.total else ()
     if as_json:
+        for group in letters:
+            write_line(json.dumps(render_failure_group(group, "dead")))
         for state, groups in reasons.items():
             for group in groups:
                 write_line(json.dumps(render_failure_group(group, state)))
@@ -56,6 +68,8 @@ def failures(file: Path, settings: tuple[str, ...], volume: Path, as_json: bool)
     for state, groups in reasons.items():
         for line in _describe(groups, counts[state], state):
             click.echo(line)
+    for line in describe_dead_letters(letters, dead.total, dead.sources):
+        click.echo(line)
 
 
 def _describe(groups: tuple[FailureGroup, ...], total: int, state: SourceState) -> Iterator[str]:

@@ -44,7 +44,7 @@ def read_details(
 def _count_written(store: Store) -> WrittenFiles | None:
     if store.count()["finished"] > COUNTED_AT_MOST:
         return None
-    outputs = [output for _, _, record in store.list_records() for output in record.outputs]
+    outputs = [output for _, _, record in store.list_records() for output in record.data]
     files = sum(output.part is None for output in outputs)
     files += sum(1 + len(shared.companions) for _, shared in store.list_shared())
     return WrittenFiles(files, sum(output.size for output in outputs))

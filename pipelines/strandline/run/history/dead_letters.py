@@ -1,0 +1,95 @@
+"""Rows that failed alone, as the ledger and the dead letters beside the outputs tell of them.
+
+It must not know how rows are parted, nor who is shown what is read here.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from itertools import islice
+from typing import NamedTuple
+
+import pyarrow.parquet as pq
+
+from strandline.ledger.entries import FailureRecord
+from strandline.ledger.store.store import Store
+from strandline.plan.receipt import Output
+from strandline.stages.sources.opening import open_binary
+from strandline.storage.outputs.names import name_output
+
+# Of very many only the first are looked at: their reasons are those of the others.
+FILES_READ = 2000
+_COLUMNS = ["dead_error", "dead_message", "dead_position"]
+
+
+class DeadLetterCounts(NamedTuple):
+    """How many rows are dead letters.
+
+    Attributes:
+        rows: by the stage in which they failed.
+        sources: that have some.
+    """
+
+    rows: Counter[str]
+    sources: int
+
+    @property
+    def total(self) -> int:
+        """All of them."""
+        return self.rows.total()
+
+
+class DeadLetterFile(NamedTuple):
+    """Dead letters of one source and one task, and the attempt that has finished the source."""
+
+    source: bytes
+    key: str
+    attempt: int
+    stage: str
+    output: Output
+
+
+def list_dead_letter_files(store: Store) -> Iterator[DeadLetterFile]:
+    """Yield what finished sources have left of rows that failed, in the order of the ledger."""
+    for source, entry, record in store.list_records():
+        for output in record.outputs:
+            if output.dead_stage is not None:
+                stage = output.dead_stage
+                yield DeadLetterFile(source, record.key, entry.attempt, stage, output)
+
+
+def count_dead_letters(store: Store) -> DeadLetterCounts:
+    """Count the dead letters of all finished sources."""
+    rows: Counter[str] = Counter()
+    sources = set()
+    for file in list_dead_letter_files(store):
+        rows[file.stage] += file.output.rows
+        sources.add(file.source)
+    return DeadLetterCounts(rows, len(sources))
+
+
+def list_dead_letters(store: Store, location: str) -> Iterator[FailureRecord]:
+    """Yield why rows failed; the key names the source and the row in what came to the stage.
+
+    Args:
+        location: folder or URL of the outputs.
+
+    Raises:
+        OSError: a file can't be read; `strandline verify` says which are missing.
+    """
+    for file in islice(list_dead_letter_files(store), FILES_READ):
+        name = name_output(file.source, file.output)
+        with open_binary(f"{location.rstrip('/')}/{name}") as opened:
+            rows = pq.read_table(opened, columns=_COLUMNS).to_pylist()
+        for row in rows:
+            position = row["dead_position"]
+            key = file.key if position is None else f"{file.key} row {position}"
+            yield FailureRecord(key, file.attempt, file.stage, _format_message(row), 1)
+
+
+def _format_message(row: dict[str, str]) -> str:
+    kind, message = row["dead_error"], row["dead_message"]
+    # What was raised begins with its class; what a stage says itself has none.
+    has_kind = message.startswith(kind) or kind.startswith("Failed")
+    return message if has_kind else f"{kind}: {message}"

@@ -1,0 +1,55 @@
+"""Stages that can't bear some rows, for runs whose other rows go on."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+from strandline import FailedRow, Stage, StatefulFilter, Task
+from strandline.plan.task import Slot
+
+MENDED: set[str] = set()
+
+
+class RefuseThrees(Stage):
+    """Raises on each number that ends in three, until it is mended."""
+
+    def process(self, task: Task) -> Task:
+        for number in task.table.column("n").to_pylist():
+            if number % 10 == 3 and "threes" not in MENDED:
+                raise ValueError(f"no {number}")
+        self.count("borne", task.num_rows)
+        return task
+
+
+class MarkFives(Stage):
+    """Says of each number that ends in five that it failed, until it is mended."""
+
+    def process(self, task: Task) -> list[Slot]:
+        numbers = task.table.column("n").to_pylist()
+        bad = [row for row, number in enumerate(numbers) if number % 10 == 5]
+        if "fives" in MENDED:
+            bad = []
+        good = [row for row in range(task.num_rows) if row not in bad]
+        marks = [FailedRow(row, "ends in five") for row in bad]
+        return [task.replace(task.table.take(good)), *marks]
+
+
+class Total(StatefulFilter):
+    """Adds up the numbers that pass."""
+
+    def setup(self) -> None:
+        self.total = 0
+
+    def process(self, task: Task) -> Task:
+        self.total += sum(task.table.column("n").to_pylist())
+        return task
+
+    def flush(self) -> bytes | None:
+        total, self.total = self.total, 0
+        return json.dumps(total).encode() if total else None
+
+    @staticmethod
+    def merge(paths: Sequence[Path], out: Path) -> None:
+        out.write_text(json.dumps(sum(json.loads(path.read_bytes()) for path in paths)))

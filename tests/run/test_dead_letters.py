@@ -1,0 +1,239 @@
+"""Runs in which rows fail alone: what is written of them, and that nothing goes uncounted."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+import failing_stages
+from pipeline_runs import Passes
+from strandline.engine.core.flow import BROKEN_AFTER, StageBrokenError
+from strandline.run.history.dead_letters import count_dead_letters, list_dead_letters
+from strandline.storage.outputs.manifest import list_outputs
+from strandline_api.outcome.exit_codes import ExitCode
+from strandline_api.status.enums import Trigger
+
+NAME, FILES, ROWS = "numbers", 4, 50
+THREES = {"use": "failing_stages:RefuseThrees", "onError": "deadLetter"}
+FIVES = {"use": "failing_stages:MarkFives", "onError": "deadLetter"}
+TOTAL = {"use": "failing_stages:Total"}
+
+
+class Numbers:
+    """A pipeline over files of numbers."""
+
+    def __init__(self, folder: Path) -> None:
+        self.passes = Passes(folder)
+        self.texts = folder / "in"
+        self.texts.mkdir()
+        for number in range(FILES):
+            self.write(number, range(number * ROWS, (number + 1) * ROWS))
+
+    def write(self, file: int, numbers: Any) -> None:
+        lines = [json.dumps({"n": number}) + "\n" for number in numbers]
+        (self.texts / f"{file}.jsonl").write_text("".join(lines))
+
+    def run(self, *stages: dict[str, Any], **options: Any) -> ExitCode:
+        sink = options.pop("sink", {"use": "parquet"})
+        source = {"use": "files", "with": {"paths": [f"{self.texts}/*.jsonl"]}}
+        middle = [{"use": "read-jsonl"}, *stages]
+        self.outcome = self.passes.run(NAME, source=source, stages=middle, sink=sink, **options)
+        return self.outcome.code
+
+    @property
+    def output(self) -> Path:
+        return self.passes.find_output(NAME)
+
+    def read(self) -> list[int]:
+        """The numbers that came out, in order."""
+        paths = [path for path in self.output.rglob("*.parquet") if path not in self.letters]
+        return sorted(n for path in paths for n in pq.read_table(path)["n"].to_pylist())
+
+    @property
+    def letters(self) -> list[Path]:
+        return sorted(self.output.glob("_strandline/dead-letters/*/*/*.parquet"))
+
+    def read_dead(self) -> dict[str, list[int]]:
+        """The numbers that died, by stage."""
+        dead: dict[str, list[int]] = {}
+        for path in self.letters:
+            for row in pq.read_table(path).to_pylist():
+                dead.setdefault(row["dead_stage"], []).append(row["n"])
+        return {stage: sorted(numbers) for stage, numbers in dead.items()}
+
+    def check(self) -> Counter[str]:
+        """See that ledger and output agree; return the dead letters by stage."""
+        assert [] == self.passes.find_problems(NAME)
+        with self.passes.opened(NAME) as store:
+            return count_dead_letters(store).rows
+
+
+@pytest.fixture
+def numbers(tmp_path: Path) -> Iterator[Numbers]:
+    failing_stages.MENDED.clear()
+    yield Numbers(tmp_path)
+    failing_stages.MENDED.clear()
+
+
+ALL = range(FILES * ROWS)
+PASSED = [n for n in ALL if n % 10 not in {3, 5}]
+
+
+@pytest.mark.parametrize(
+    "sink", [{"use": "parquet"}, {"use": "parquet", "with": {"targetBytes": 1_000_000}}]
+)
+def test_bad_rows_are_written_apart_and_the_others_come_out(
+    numbers: Numbers, sink: dict[str, Any]
+) -> None:
+    assert ExitCode.COMPLETE is numbers.run(THREES, FIVES, TOTAL, sink=sink)
+    assert PASSED == numbers.read()
+    dead = {
+        "refuse-threes": [n for n in ALL if n % 10 == 3],
+        "mark-fives": [n for n in ALL if n % 10 == 5],
+    }
+    assert dead == numbers.read_dead()
+    assert {stage: len(rows) for stage, rows in dead.items()} == numbers.check()
+    counts = numbers.outcome.counts
+    assert (200, 180, 20) == (
+        counts["refuse-threes"].rows_in,
+        counts["refuse-threes"].rows_out,
+        counts["refuse-threes"].dead,
+    )
+    assert {"borne": 180} == counts["refuse-threes"].counters
+    latest = next(numbers.passes.volume.rglob("total.*"))
+    assert sum(PASSED) == json.loads(latest.read_bytes())
+
+
+def test_readers_from_outside_get_none_of_them(numbers: Numbers) -> None:
+    numbers.run(THREES)
+    listed = list_outputs(numbers.output)
+    assert 4 == len(listed)
+    assert not any("dead" in name for name in listed)
+    source = {"use": "parquet-row-groups", "with": {"paths": [f"{numbers.output}/**/*.parquet"]}}
+    read = {"use": "read-parquet"}
+    outcome = numbers.passes.run("after", source=source, stages=[read], sink={"use": "jsonl"})
+    assert (4, ExitCode.COMPLETE) == (outcome.standing.finished, outcome.code)
+
+
+def test_a_source_that_changes_takes_its_dead_letters_along(numbers: Numbers) -> None:
+    numbers.run(THREES)
+    before = set(numbers.letters)
+    numbers.write(0, range(3))
+    assert ExitCode.COMPLETE is numbers.run(THREES)
+    assert (4, 3) == (len(before), len(numbers.letters))
+    assert set(numbers.letters) < before
+    assert {"refuse-threes": 15} == numbers.check()
+
+
+def test_a_source_that_goes_takes_its_dead_letters_along(numbers: Numbers) -> None:
+    def run() -> ExitCode:
+        source = {
+            "use": "files",
+            "with": {"paths": [f"{numbers.texts}/*.jsonl"], "onRemoved": "Delete"},
+        }
+        stages = [{"use": "read-jsonl"}, THREES]
+        return numbers.passes.run(NAME, source=source, stages=stages, sink={"use": "parquet"}).code
+
+    run()
+    (numbers.texts / "0.jsonl").unlink()
+    assert ExitCode.COMPLETE is run()
+    assert 3 == len(numbers.letters)
+    assert {"refuse-threes": 15} == numbers.check()
+
+
+def test_lost_or_hurt_dead_letters_are_found_and_made_again(numbers: Numbers) -> None:
+    numbers.run(THREES)
+    lost, hurt, *_ = numbers.letters
+    lost.unlink()
+    hurt.write_bytes(b"hurt")
+    stray = hurt.with_name("00.stage.parquet")
+    stray.write_bytes(b"nobody's")
+    problems = numbers.passes.find_problems(NAME)
+    assert 3 == len(problems)
+    stray.unlink()
+    numbers.run(THREES)
+    assert 2 == len(numbers.passes.find_problems(NAME))
+    outcome = numbers.passes.run(
+        NAME,
+        trigger=Trigger.REPAIR,
+        source={"use": "files", "with": {"paths": [f"{numbers.texts}/*.jsonl"]}},
+        stages=[{"use": "read-jsonl"}, THREES],
+        sink={"use": "parquet"},
+    )
+    assert (ExitCode.COMPLETE, 2) == (outcome.code, outcome.standing.finished)
+    assert {"refuse-threes": 20} == numbers.check()
+
+
+def test_dropped_rows_are_counted_and_leave_nothing(numbers: Numbers) -> None:
+    assert ExitCode.COMPLETE is numbers.run(THREES | {"onError": "drop"})
+    assert ([n for n in ALL if n % 10 != 3], []) == (numbers.read(), numbers.letters)
+    assert 20 == numbers.outcome.counts["refuse-threes"].dropped
+
+
+def test_what_follows_an_error_is_no_part_of_the_run_s_identity(numbers: Numbers) -> None:
+    """Who meets a bad row says so then, and keeps what is finished."""
+    numbers.write(0, [1, 2])
+    strict = {"use": "failing_stages:RefuseThrees"}
+    assert ExitCode.SOURCES_FAILED is numbers.run(strict)
+    assert 1 == numbers.outcome.standing.finished
+    assert ExitCode.COMPLETE is numbers.run(THREES)
+    assert (3, 1) == (numbers.outcome.standing.finished, numbers.outcome.standing.skipped)
+    assert {"refuse-threes": 15} == numbers.check()
+
+
+@pytest.mark.parametrize(
+    ("tolerance", "failed"), [(5, 0), (4, 3), ("10%", 0), ("9.99%", 3), (0, 3), ("0%", 3)]
+)
+def test_a_source_with_more_than_is_tolerated_fails(
+    numbers: Numbers, tolerance: object, failed: int
+) -> None:
+    numbers.write(0, [1, 2])
+    code = numbers.run(THREES | {"tolerateRows": tolerance}, FIVES)
+    standing = numbers.outcome.standing
+    assert (4 - failed, failed) == (standing.finished, standing.failed)
+    assert (ExitCode.SOURCES_FAILED if failed else ExitCode.COMPLETE) is code
+    if failed:
+        share = "5 of 50" if isinstance(tolerance, str) else "5"
+        (group,) = numbers.outcome.failure_groups
+        assert group.example.message == f"{share} rows failed, and tolerateRows is {tolerance}"
+        failing_stages.MENDED.add("threes")
+        assert ExitCode.COMPLETE is numbers.run(THREES | {"tolerateRows": tolerance}, FIVES)
+        assert [] == numbers.passes.find_problems(NAME)
+
+
+def test_a_stage_that_fails_every_row_ends_the_run(numbers: Numbers) -> None:
+    for file in range(BROKEN_AFTER + 1):
+        numbers.write(file, [3, 13])
+    with pytest.raises(StageBrokenError, match="'refuse-threes' failed all rows of"):
+        numbers.run(THREES)
+
+
+def test_why_rows_died_is_told_by_source_and_row(numbers: Numbers) -> None:
+    numbers.run(THREES, FIVES)
+    with numbers.passes.opened(NAME) as store:
+        letters = list(list_dead_letters(store, str(numbers.output)))
+    assert 40 == len(letters)
+    first = min(letter for letter in letters if letter.stage == "refuse-threes")
+    assert first.key == f"{numbers.texts}/0.jsonl row 13"
+    assert first.message.startswith("ValueError: no 13 (failing_stages.py:")
+
+
+def test_readers_of_files_fail_by_file(numbers: Numbers) -> None:
+    (numbers.texts / "0.jsonl").write_bytes(b'{"n": 1}\nno json\n')
+    outcome = numbers.passes.run(
+        NAME,
+        source={"use": "files", "with": {"paths": [f"{numbers.texts}/*.jsonl"]}},
+        stages=[{"use": "read-jsonl", "onError": "deadLetter"}],
+        sink={"use": "parquet"},
+    )
+    assert ExitCode.COMPLETE is outcome.code
+    (path,) = numbers.letters
+    (row,) = pq.read_table(path).to_pylist()
+    assert row["path"] == f"{numbers.texts}/0.jsonl"
+    assert [] == numbers.passes.find_problems(NAME)
