@@ -42,6 +42,7 @@ ROOMS = "The rooms of the operator are layers"
 DECIDE = "What the operator decides is in layers"
 ATTEMPTS = "What is decided of an attempt is in layers"
 RECONCILE = "What the operator reads and does is in layers"
+DRIVERS = "What drivers are asked is in layers"
 PURE = "Decisions know no clock, no chance and no file"
 NO_RUNTIME = "The operator does not know the runtime"
 KOPF = "Only the operator's handlers know kopf"
@@ -79,7 +80,11 @@ FAULTS = [
     (LAYERS, "strandline/engine/core/pools.py", "import strandline.run.attempt.outcome"),
     (LAYERS, "strandline/run/attempt/outcome.py", "import strandline.cli.views.format"),
     (LAYERS, "strandline/newroom.py", "X = 1"),
-    (ROOMS, "strandline_operator/model/plan.py", "import strandline_operator.render.pods"),
+    (
+        ROOMS,
+        "strandline_operator/model/plan.py",
+        "import strandline_operator.render.pods",
+    ),
     (
         ROOMS,
         "strandline_operator/render/order.py",
@@ -134,6 +139,11 @@ FAULTS = [
         RECONCILE,
         "strandline_operator/reconcile/observe.py",
         "import strandline_operator.reconcile.enact",
+    ),
+    (
+        DRIVERS,
+        "strandline_operator/reconcile/drivers/logs.py",
+        "import strandline_operator.reconcile.drivers.dialogue",
     ),
     (PURE, "strandline_operator/decide/run/deadline.py", "import time"),
     (PURE, "strandline_operator/decide/evidence.py", "from asyncio import sleep"),

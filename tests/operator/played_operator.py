@@ -35,7 +35,7 @@ from strandline_operator.model.objects import Pod
 from strandline_operator.model.plan import Resource
 from strandline_operator.reconcile.caches.defaults import NamespaceDefaults
 from strandline_operator.reconcile.caches.pods import PodMemory
-from strandline_operator.reconcile.drivers import DriverTalk
+from strandline_operator.reconcile.drivers.dialogue import DriverTalk
 from strandline_operator.reconcile.gate import DispatchGate
 from strandline_operator.reconcile.observe import PassInputs
 from strandline_operator.reconcile.passes import Passes

@@ -20,7 +20,7 @@ from strandline_api.status.reasons import ConditionType
 from strandline_operator.model.limits import Limits
 from strandline_operator.model.plan import Resource
 from strandline_operator.model.view import Silence
-from strandline_operator.reconcile.drivers import LONGEST_PAUSE
+from strandline_operator.reconcile.drivers.dialogue import LONGEST_PAUSE
 
 URL = "http://10.0.0.7:8780"
 STALL = 600.0

@@ -21,7 +21,8 @@ from strandline_operator.model.objects import Pod, RayJob
 from strandline_operator.model.plan import Resource
 from strandline_operator.model.view import AttemptObject, DriverView
 from strandline_operator.reconcile.caches.own_kinds import read_attempt
-from strandline_operator.reconcile.drivers import END_INTERVAL, MOST_MISSES, DriverTalk
+from strandline_operator.reconcile.drivers.dialogue import DriverTalk
+from strandline_operator.reconcile.drivers.logs import END_INTERVAL, MOST_MISSES
 
 URL = "http://10.0.0.7:8780"
 PROGRESS = {

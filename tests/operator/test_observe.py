@@ -39,7 +39,7 @@ from strandline_operator.reconcile.caches.cluster_cache import ClusterCache
 from strandline_operator.reconcile.caches.defaults import NamespaceDefaults
 from strandline_operator.reconcile.caches.own_kinds import read_pipeline
 from strandline_operator.reconcile.caches.pods import PodMemory, PodOwner
-from strandline_operator.reconcile.drivers import DriverTalk
+from strandline_operator.reconcile.drivers.dialogue import DriverTalk
 from strandline_operator.reconcile.observe import (
     Observed,
     PassInputs,

@@ -16,7 +16,8 @@ from strandline_operator.model.objects import Pod, RayJob
 from strandline_operator.model.plan import Resource
 from strandline_operator.model.view import DriverView
 from strandline_operator.reconcile.caches.own_kinds import read_attempt
-from strandline_operator.reconcile.drivers import MOST_AT_ONCE, TICK, DriverTalk, Poller
+from strandline_operator.reconcile.drivers.dialogue import DriverTalk
+from strandline_operator.reconcile.drivers.poller import MOST_AT_ONCE, TICK, Poller
 
 URL = "http://10.0.0.7:8780"
 PROGRESS = {"sources": {"total": 10, "finished": 4}}

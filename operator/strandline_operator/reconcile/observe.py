@@ -52,7 +52,7 @@ from strandline_operator.reconcile.caches.notices import NoticeMemory, list_stuc
 from strandline_operator.reconcile.caches.own_kinds import read_attempt, read_pipeline
 from strandline_operator.reconcile.caches.pods import PodMemory, PodOwner
 from strandline_operator.reconcile.departures import DepartureReports
-from strandline_operator.reconcile.drivers import DriverTalk
+from strandline_operator.reconcile.drivers.dialogue import DriverTalk
 from strandline_operator.reconcile.reader import Reader, read_preflight
 from strandline_operator.reconcile.schedule import Key
 from strandline_operator.render.defaults import fill_in

@@ -26,7 +26,8 @@ from strandline_operator.reconcile.caches.defaults import NamespaceDefaults
 from strandline_operator.reconcile.caches.nodes import NodeMemory
 from strandline_operator.reconcile.caches.pods import PodMemory, PodOwner, find_owner
 from strandline_operator.reconcile.dependents import Dependents
-from strandline_operator.reconcile.drivers import DriverTalk, Poller
+from strandline_operator.reconcile.drivers.dialogue import DriverTalk
+from strandline_operator.reconcile.drivers.poller import Poller
 from strandline_operator.reconcile.gate import DispatchGate
 from strandline_operator.reconcile.observe import PassInputs
 from strandline_operator.reconcile.passes import Decide, Passes

@@ -7,29 +7,29 @@ asked apart from passes. This room must not know what follows from what they say
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import Any
 
-from strandline_api.names import ATTEMPT_LABEL, ROLE_LABEL
-from strandline_api.outcome.driver_outcome import DriverOutcome
+from strandline_api.names import ATTEMPT_LABEL
 from strandline_api.outcome.reader_token import derive_token
 from strandline_api.status.enums import AttemptPhase
 from strandline_operator.cluster.api import Api
 from strandline_operator.cluster.driver import Answer, DriverAddress, ask, read_tail
-from strandline_operator.cluster.errors import ApiError, Invalid, NotFound
+from strandline_operator.cluster.errors import ApiError
 from strandline_operator.decide.rayjob_evidence import ENDED_JOBS
 from strandline_operator.model.limits import Limits
-from strandline_operator.model.objects import SUBMITTER, Pod, RayJob
+from strandline_operator.model.objects import Pod, RayJob
 from strandline_operator.model.view import AttemptObject, DriverView, Silence
+from strandline_operator.reconcile.drivers.logs import (
+    END_INTERVAL,
+    LogReads,
+    add_log,
+    find_logs,
+    has_role,
+    read_state,
+)
 from strandline_operator.render.order import Role
 
-# An end is asked about more often than progress.
-END_INTERVAL = 2.0
-TAIL_LINES = 10
-# A log for which nobody answered so often has gone with its node.
-MOST_MISSES = 2
 # Silence is counted by questions: each counts for the time since the one before, and for no more
 # than this, so that neither a clock that is set nor a process that was held up makes it long.
 LONGEST_PAUSE = 60.0
@@ -38,71 +38,6 @@ LONGEST_BLIND = 150.0
 # What Ray says of a job that it has not begun; empty: it does not know of any.
 _NOT_BEGUN = frozenset({"", "PENDING"})
 _ENDED_DEPLOYMENTS = frozenset({"Complete", "Failed", "ValidationFailed"})
-
-
-class LogState(NamedTuple):
-    """Which log there is to read: whose, whether its writer has ended, or is about to be."""
-
-    pod: str
-    is_ended: bool
-    is_leaving: bool
-
-
-@dataclass(frozen=True, slots=True)
-class LogReads:
-    """What came of the questions for an attempt's log.
-
-    Attributes:
-        asked: when the last one was, of which logs.
-        pause: seconds until the next one, if nothing changes.
-        misses: how often each pod's could not be read.
-        absent: logs that are not there.
-        complete: logs that were read to their end.
-    """
-
-    asked: float = float("-inf")
-    states: tuple[LogState, ...] = ()
-    pause: float = END_INTERVAL
-    misses: Mapping[str, int] = field(default_factory=dict)
-    absent: frozenset[LogState] = frozenset()
-    complete: frozenset[LogState] = frozenset()
-
-    def pick(self, pods: list[Pod]) -> list[Pod]:
-        """Return the pods whose logs may say more than is known; the first that answers is it."""
-        found: list[Pod] = []
-        for pod in pods:
-            state = read_state(pod)
-            if state in self.complete:
-                break
-            if state not in self.absent and self.misses.get(state.pod, 0) < MOST_MISSES:
-                found.append(pod)
-        return found
-
-    def is_due(self, pods: list[Pod], now: float) -> bool:
-        """Return whether they are to be read: they have changed, or it was long ago."""
-        states = tuple(map(read_state, pods))
-        return states != self.states or not 0 <= now - self.asked < self.pause
-
-    def note_miss(self, pod: Pod, error: ApiError) -> LogReads:
-        """Note that a log could not be read."""
-        state = read_state(pod)
-        # What the server says is not there does not come by itself; a kubelet may.
-        absent: set[LogState] = {state} if isinstance(error, (NotFound, Invalid)) else set()
-        misses = {**self.misses, state.pod: self.misses.get(state.pod, 0) + 1}
-        return replace(self, misses=misses, absent=self.absent | absent)
-
-    def note_read(self, pod: Pod, *, is_new: bool, is_empty: bool, longest: float) -> LogReads:
-        """Note that a log was read; where it says nothing new, the pause grows to the longest."""
-        state, pause = read_state(pod), END_INTERVAL if is_new else min(2 * self.pause, longest)
-        # Who submits always says something, so an empty log has not been written out yet.
-        ended: set[LogState] = {state} if state.is_ended and not is_empty else set()
-        return replace(self, pause=pause, complete=self.complete | ended)
-
-
-def read_state(pod: Pod) -> LogState:
-    """Return what of a pod tells whether its log may have changed."""
-    is_ended = pod.submitter_end is not None
-    return LogState(pod.meta.uid, is_ended, not is_ended and pod.meta.is_deleting)
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,7 +125,7 @@ class DriverTalk:
         pause = END_INTERVAL if last.view.silence.is_lasting else interval
         head = None if _has_outcome(attempt, last.view) else _find_head(mine)
         is_readable = is_over and _lacks_log(attempt, last.view)
-        sources = last.logs.pick(_find_logs(mine)) if is_readable else []
+        sources = last.logs.pick(find_logs(mine)) if is_readable else []
         self._questions.pop(pipeline, None)
         is_missed = not is_over and head is None and attempt.status.running_time is not None
         is_awaited = is_missed or _is_awaited(attempt, rayjob, last.view)
@@ -275,7 +210,7 @@ class DriverTalk:
             except ApiError as error:
                 logs = logs.note_miss(pod, error)
                 continue
-            view = _add_log(last.view, outcome, lines)
+            view = add_log(last.view, outcome, lines)
             logs = logs.note_read(
                 pod,
                 is_new=view != last.view,
@@ -348,14 +283,6 @@ def _make_question(
     return Question(attempt.meta.name, address, reported, status.latest, limit, is_awaited)
 
 
-def _add_log(
-    known: DriverView, outcome: DriverOutcome | None, lines: tuple[str, ...]
-) -> DriverView:
-    """Return what is known with what a log says."""
-    tail = lines[-TAIL_LINES:] or known.log_tail
-    return replace(known, log_outcome=outcome or known.log_outcome, log_tail=tail)
-
-
 def _has_outcome(attempt: AttemptObject, known: DriverView) -> bool:
     return attempt.status.outcome is not None or known.outcome is not None
 
@@ -366,63 +293,4 @@ def _lacks_log(attempt: AttemptObject, known: DriverView) -> bool:
 
 
 def _find_head(pods: list[Pod]) -> Pod | None:
-    return next((pod for pod in pods if _plays(pod, Role.HEAD) and pod.ip), None)
-
-
-def _find_logs(pods: list[Pod]) -> list[Pod]:
-    """Return pods that follow the driver's log; in SidecarMode a container of the head pod does."""
-    submitters = [pod for pod in pods if _plays(pod, Role.SUBMITTER)]
-    return submitters + [pod for pod in pods if _plays(pod, Role.HEAD) and _submits(pod)]
-
-
-def _submits(pod: Pod) -> bool:
-    return any(container.name == SUBMITTER for container in pod.containers)
-
-
-def _plays(pod: Pod, role: Role) -> bool:
-    return pod.meta.labels.get(ROLE_LABEL) == role.value
-
-
-TICK = 0.5
-# A driver that does not answer takes seconds, and others are not to wait for it.
-MOST_AT_ONCE = 32
-
-
-class Poller:
-    """Asks whoever is due, several at once.
-
-    Args:
-        enqueue: asks for a pass over the pipeline of a uid.
-    """
-
-    def __init__(
-        self,
-        talk: DriverTalk,
-        api: Api,
-        enqueue: Callable[[str], None],
-        *,
-        clock: Callable[[], float],
-        sleep: Callable[[float], Awaitable[None]],
-    ) -> None:
-        self._talk = talk
-        self._api = api
-        self._enqueue = enqueue
-        self._clock = clock
-        self._sleep = sleep
-        self._slots = asyncio.Semaphore(MOST_AT_ONCE)
-
-    async def run(self) -> None:
-        """Ask until cancelled."""
-        while True:
-            await self.ask_due()
-            await self._sleep(TICK)
-
-    async def ask_due(self) -> None:
-        """Ask all that are due, once."""
-        due = self._talk.list_due(self._clock())
-        await asyncio.gather(*(self._ask(pipeline) for pipeline in due))
-
-    async def _ask(self, pipeline: str) -> None:
-        async with self._slots:
-            if await self._talk.ask(self._api, pipeline, self._clock()):
-                self._enqueue(pipeline)
+    return next((pod for pod in pods if has_role(pod, Role.HEAD) and pod.ip), None)

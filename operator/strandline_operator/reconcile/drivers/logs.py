@@ -1,0 +1,110 @@
+"""Logs of an attempt's driver: which pod to read next, and what each read came to.
+
+A log is read where its writer has ended or is about to, and again only where it may have grown.
+This room must not know what follows from what a log says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+from strandline_api.names import ROLE_LABEL
+from strandline_api.outcome.driver_outcome import DriverOutcome
+from strandline_operator.cluster.errors import ApiError, Invalid, NotFound
+from strandline_operator.model.objects import SUBMITTER, Pod
+from strandline_operator.model.view import DriverView
+from strandline_operator.render.order import Role
+
+# An end is asked about more often than progress.
+END_INTERVAL = 2.0
+TAIL_LINES = 10
+# A log for which nobody answered so often has gone with its node.
+MOST_MISSES = 2
+
+
+class LogState(NamedTuple):
+    """Which log there is to read: whose, whether its writer has ended, or is about to be."""
+
+    pod: str
+    is_ended: bool
+    is_leaving: bool
+
+
+@dataclass(frozen=True, slots=True)
+class LogReads:
+    """What came of the questions for an attempt's log.
+
+    Attributes:
+        asked: when the last one was, of which logs.
+        pause: seconds until the next one, if nothing changes.
+        misses: how often each pod's could not be read.
+        absent: logs that are not there.
+        complete: logs that were read to their end.
+    """
+
+    asked: float = float("-inf")
+    states: tuple[LogState, ...] = ()
+    pause: float = END_INTERVAL
+    misses: Mapping[str, int] = field(default_factory=dict)
+    absent: frozenset[LogState] = frozenset()
+    complete: frozenset[LogState] = frozenset()
+
+    def pick(self, pods: list[Pod]) -> list[Pod]:
+        """Return the pods whose logs may say more than is known; the first that answers is it."""
+        found: list[Pod] = []
+        for pod in pods:
+            state = read_state(pod)
+            if state in self.complete:
+                break
+            if state not in self.absent and self.misses.get(state.pod, 0) < MOST_MISSES:
+                found.append(pod)
+        return found
+
+    def is_due(self, pods: list[Pod], now: float) -> bool:
+        """Return whether they are to be read: they have changed, or it was long ago."""
+        states = tuple(map(read_state, pods))
+        return states != self.states or not 0 <= now - self.asked < self.pause
+
+    def note_miss(self, pod: Pod, error: ApiError) -> LogReads:
+        """Note that a log could not be read."""
+        state = read_state(pod)
+        # What the server says is not there does not come by itself; a kubelet may.
+        absent: set[LogState] = {state} if isinstance(error, (NotFound, Invalid)) else set()
+        misses = {**self.misses, state.pod: self.misses.get(state.pod, 0) + 1}
+        return replace(self, misses=misses, absent=self.absent | absent)
+
+    def note_read(self, pod: Pod, *, is_new: bool, is_empty: bool, longest: float) -> LogReads:
+        """Note that a log was read; where it says nothing new, the pause grows to the longest."""
+        state, pause = read_state(pod), END_INTERVAL if is_new else min(2 * self.pause, longest)
+        # Who submits always says something, so an empty log has not been written out yet.
+        ended: set[LogState] = {state} if state.is_ended and not is_empty else set()
+        return replace(self, pause=pause, complete=self.complete | ended)
+
+
+def read_state(pod: Pod) -> LogState:
+    """Return what of a pod tells whether its log may have changed."""
+    is_ended = pod.submitter_end is not None
+    return LogState(pod.meta.uid, is_ended, not is_ended and pod.meta.is_deleting)
+
+
+def add_log(known: DriverView, outcome: DriverOutcome | None, lines: tuple[str, ...]) -> DriverView:
+    """Return what is known with what a log says."""
+    tail = lines[-TAIL_LINES:] or known.log_tail
+    return replace(known, log_outcome=outcome or known.log_outcome, log_tail=tail)
+
+
+def find_logs(pods: list[Pod]) -> list[Pod]:
+    """Return pods that follow the driver's log; in SidecarMode a container of the head pod does."""
+    submitters = [pod for pod in pods if has_role(pod, Role.SUBMITTER)]
+    return submitters + [pod for pod in pods if has_role(pod, Role.HEAD) and _submits(pod)]
+
+
+def _submits(pod: Pod) -> bool:
+    return any(container.name == SUBMITTER for container in pod.containers)
+
+
+def has_role(pod: Pod, role: Role) -> bool:
+    """Return whether a pod has this role in its attempt."""
+    return pod.meta.labels.get(ROLE_LABEL) == role.value

@@ -1,0 +1,56 @@
+"""The questions for running attempts' drivers, apart from passes, and several at once.
+
+This room must not know what a driver answers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from strandline_operator.cluster.api import Api
+from strandline_operator.reconcile.drivers.dialogue import DriverTalk
+
+TICK = 0.5
+# A driver that does not answer takes seconds, and others are not to wait for it.
+MOST_AT_ONCE = 32
+
+
+class Poller:
+    """Asks whoever is due, several at once.
+
+    Args:
+        enqueue: asks for a pass over the pipeline of a uid.
+    """
+
+    def __init__(
+        self,
+        talk: DriverTalk,
+        api: Api,
+        enqueue: Callable[[str], None],
+        *,
+        clock: Callable[[], float],
+        sleep: Callable[[float], Awaitable[None]],
+    ) -> None:
+        self._talk = talk
+        self._api = api
+        self._enqueue = enqueue
+        self._clock = clock
+        self._sleep = sleep
+        self._slots = asyncio.Semaphore(MOST_AT_ONCE)
+
+    async def run(self) -> None:
+        """Ask until cancelled."""
+        while True:
+            await self.ask_due()
+            await self._sleep(TICK)
+
+    async def ask_due(self) -> None:
+        """Ask all that are due, once."""
+        due = self._talk.list_due(self._clock())
+        await asyncio.gather(*(self._ask(pipeline) for pipeline in due))
+
+    async def _ask(self, pipeline: str) -> None:
+        async with self._slots:
+            if await self._talk.ask(self._api, pipeline, self._clock()):
+                self._enqueue(pipeline)
