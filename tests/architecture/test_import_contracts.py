@@ -43,6 +43,7 @@ DECIDE = "What the operator decides is in layers"
 ATTEMPTS = "What is decided of an attempt is in layers"
 RECONCILE = "What the operator reads and does is in layers"
 DRIVERS = "What drivers are asked is in layers"
+REPORT = "What is reported of a pass is in layers"
 PURE = "Decisions know no clock, no chance and no file"
 NO_RUNTIME = "The operator does not know the runtime"
 KOPF = "Only the operator's handlers know kopf"
@@ -144,6 +145,11 @@ FAULTS = [
         DRIVERS,
         "strandline_operator/reconcile/drivers/logs.py",
         "import strandline_operator.reconcile.drivers.dialogue",
+    ),
+    (
+        REPORT,
+        "strandline_operator/decide/run/report/summary.py",
+        "import strandline_operator.decide.run.report.events",
     ),
     (PURE, "strandline_operator/decide/run/deadline.py", "import time"),
     (PURE, "strandline_operator/decide/evidence.py", "from asyncio import sleep"),

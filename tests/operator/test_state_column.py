@@ -12,7 +12,7 @@ from strandline_api.schema.crd import PIPELINE_COLUMNS, PIPELINE_WIDE_COLUMNS
 from strandline_api.status.pipeline_status import PipelineStatus
 from strandline_api.status.reasons import ConditionType, Reason
 from strandline_operator.decide.obstacles.obstacles import Block
-from strandline_operator.decide.run.report import report
+from strandline_operator.decide.run.report.conditions import report
 from strandline_operator.decide.scene import Pass
 from strandline_operator.decide.verdict import PassState, Verdict
 from strandline_operator.model.view import Refusal

@@ -24,19 +24,18 @@ from strandline_operator.decide.run.progression import (
     warn_driver,
 )
 from strandline_operator.decide.run.removal import guard, remove, trim_history
-from strandline_operator.decide.run.report import (
+from strandline_operator.decide.run.report.conditions import (
     report,
-    report_changes,
     report_edit,
     report_invalid,
-    report_losses,
     report_preflight,
-    report_progress,
     report_refusals,
     report_unknown,
     report_unread,
     rest,
 )
+from strandline_operator.decide.run.report.events import report_changes, report_losses
+from strandline_operator.decide.run.report.summary import report_progress
 from strandline_operator.decide.run.requests import (
     answer,
     forget_withdrawn,

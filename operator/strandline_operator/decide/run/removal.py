@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from strandline_api.names import FINALIZER
 from strandline_api.objects.attempt import AttemptStatus
-from strandline_operator.decide.run.report import report_deletion
+from strandline_operator.decide.run.report.conditions import report_deletion
 from strandline_operator.decide.scene import Pass, describe_wait, part_pods
 from strandline_operator.decide.verdict import PassState, Verdict
 from strandline_operator.model.objects import Meta

@@ -1,0 +1,223 @@
+"""Which conditions a pipeline's status has after a pass, and whether anything is left to do.
+
+This room must not know how a summary is worded.
+"""
+
+from __future__ import annotations
+
+from strandline_api.documents.stored import describe_unknown
+from strandline_api.status.enums import PipelinePhase
+from strandline_api.status.pipeline_status import PipelineStatus
+from strandline_api.status.preflight import PreflightVerdict
+from strandline_api.status.reasons import ConditionType, Reason
+from strandline_operator.decide.conditions import Truth, drop_conditions, set_condition
+from strandline_operator.decide.obstacles.obstacles import find_unread, read_refusals
+from strandline_operator.decide.obstacles.output import examine_storage
+from strandline_operator.decide.run.report.summary import ConditionSummary, sum_up
+from strandline_operator.decide.scene import Pass
+from strandline_operator.decide.verdict import PassState, Verdict
+
+_AT_REST = frozenset({Reason.WAITING_TO_RETRY.value, Reason.SUSPENDED.value})
+_ONLY_WHEN_TRUE = (
+    ConditionType.STALLED,
+    ConditionType.RECONCILING,
+    ConditionType.SUSPENDED,
+)
+_PREFLIGHTS: dict[PreflightVerdict, tuple[Truth, Reason]] = {
+    PreflightVerdict.FAILED: ("False", Reason.PREFLIGHT_FAILED),
+    PreflightVerdict.UNKNOWN: ("Unknown", Reason.PREFLIGHT_UNKNOWN),
+}
+
+
+def report_refusals(facts: Pass, standing: PassState) -> Verdict:
+    """Describe what the API server refused in the last pass, where nothing worse is the matter."""
+    del standing
+    return Verdict(block=read_refusals(facts.view.refusals))
+
+
+def report(facts: Pass, standing: PassState) -> Verdict:
+    """Sum up everything that was decided in phase, state and conditions."""
+    summary, storage = sum_up(facts, standing), examine_storage(facts)
+    claim = facts.view.claim
+    named = facts.spec.storage.ledger.claim_name or (claim.meta.name if claim else "")
+    changes = {
+        "observed_generation": facts.view.pipeline.meta.generation,
+        "phase": summary.phase,
+        "state": standing.status.state if summary.state is None else summary.state,
+        "volume_claim": named,
+    }
+    status = standing.status.model_copy(update=changes)
+    status = _set(
+        facts, status, ConditionType.SUCCEEDED, summary.truth, summary.reason, summary.message
+    )
+    status = _set(
+        facts, status, ConditionType.STORAGE_READY, storage.truth, storage.reason, storage.message
+    )
+    return Verdict(_show_kind(facts, standing, status, summary))
+
+
+def _show_kind(
+    facts: Pass, standing: PassState, status: PipelineStatus, summary: ConditionSummary
+) -> PipelineStatus:
+    """Show the one condition that tools read by its presence, if any fits."""
+    if summary.truth == "False":
+        return _show_only(facts, status, ConditionType.STALLED, summary.reason, summary.message)
+    # Nothing goes on until somebody edits one of them, or has looked at what is held for that.
+    if summary.reason in {Reason.COMES_AFTER_ITSELF, Reason.HELD}:
+        return _show_only(facts, status, ConditionType.STALLED, summary.reason, summary.message)
+    is_open = summary.truth == "Unknown"
+    if is_open and facts.spec.suspend:
+        suspended = Reason.SUSPENDED
+        return _show_only(facts, status, ConditionType.SUSPENDED, suspended, suspended.explain())
+    # Later on a retry is no change that somebody rolls out, and Flux would wait for its end.
+    if is_open and not _has_run(standing):
+        return _show_only(facts, status, ConditionType.RECONCILING, summary.reason, summary.message)
+    return _show_only(facts, status)
+
+
+def _has_run(standing: PassState) -> bool:
+    """Return whether an attempt of this run has had its driver running, or has ended."""
+    # Retries of a run that has worked before are no news.
+    if any(past.run == standing.status.run for past in standing.status.attempts):
+        return True
+    return standing.active is not None and standing.active.status.running_time is not None
+
+
+def report_invalid(facts: Pass, standing: PassState) -> Verdict:
+    """Describe what is wrong with the spec; an attempt under way still goes on."""
+    message = "; ".join(facts.view.pipeline.problems) or "the spec is invalid"
+    generation, known = facts.view.pipeline.meta.generation, standing.status
+    phase = known.phase if standing.active is not None else PipelinePhase.FAILED
+    changes = {"observed_generation": generation, "state": message, "phase": phase}
+    status = known.model_copy(update=changes)
+    status = _show_only(facts, status, ConditionType.STALLED, "InvalidSpec", message)
+    # Not False: an attempt that is under way may still complete the run.
+    return Verdict(_set(facts, status, ConditionType.SUCCEEDED, "Unknown", "InvalidSpec", message))
+
+
+def report_unread(facts: Pass, standing: PassState) -> Verdict:
+    """Describe that too little could be read to decide anything."""
+    block, status = find_unread(facts.view), standing.status
+    summary = status.find_condition(ConditionType.SUCCEEDED)
+    # A run that is over stays over, whatever can be read of it.
+    if block is None or (summary is not None and summary.status != "Unknown"):
+        return Verdict()
+    # Tools take an object without a status for one that is ready.
+    if not facts.view.pipeline.has_status:
+        generation = facts.view.pipeline.meta.generation
+        status = status.model_copy(update={"observed_generation": generation})
+        status = _show_only(facts, status, ConditionType.RECONCILING, block.reason, block.message)
+    status = status.model_copy(update={"state": block.message})
+    return Verdict(
+        _set(facts, status, ConditionType.SUCCEEDED, "Unknown", block.reason, block.message)
+    )
+
+
+def report_deletion(facts: Pass, standing: PassState, waits_for: str) -> Verdict:
+    """Describe what the deletion waits for."""
+    message = Reason.DELETING.explain(waits_for)
+    changes = {
+        "observed_generation": facts.view.pipeline.meta.generation,
+        "phase": PipelinePhase.DELETING,
+        "state": message,
+    }
+    status = standing.status.model_copy(update=changes)
+    return Verdict(
+        _set(facts, status, ConditionType.SUCCEEDED, "Unknown", Reason.DELETING, message)
+    )
+
+
+def rest(facts: Pass, standing: PassState) -> Verdict:
+    """Note that nothing but the pipeline itself can change anything before the next wake."""
+    summary = standing.status.find_condition(ConditionType.SUCCEEDED)
+    is_plain = summary is not None and (summary.status != "Unknown" or summary.reason in _AT_REST)
+    is_clear = not (standing.decided.actions or facts.view.refusals or facts.view.unread)
+    return Verdict(is_at_rest=standing.active is None and is_plain and is_clear)
+
+
+def report_edit(facts: Pass, standing: PassState) -> Verdict:
+    """Return whether what runs is what the spec says; only what somebody edited is told of."""
+    view, status = facts.view.pipeline, standing.status
+    seen = view.status.observed_generation
+    is_edited = view.has_status and seen is not None and seen != view.meta.generation
+    summary = status.find_condition(ConditionType.SUCCEEDED)
+    is_over = summary is not None and summary.status != "Unknown"
+    old = status.find_condition(ConditionType.SPEC_APPLIED)
+    waited = old is not None and old.reason == Reason.WAITS_FOR_NEXT_ATTEMPT
+    # What is made next is made from this spec.
+    is_next = standing.active is None and not is_over
+    if not is_next and (is_edited or (is_over and waited)):
+        reason = Reason.WAITS_FOR_NEXT_RUN if is_over else Reason.WAITS_FOR_NEXT_ATTEMPT
+        return Verdict(
+            _set(facts, status, ConditionType.SPEC_APPLIED, "False", reason, reason.explain())
+        )
+    if is_next or old is None:
+        applied = Reason.APPLIED
+        return Verdict(
+            _set(facts, status, ConditionType.SPEC_APPLIED, "True", applied, applied.meaning)
+        )
+    return Verdict()
+
+
+def report_preflight(facts: Pass, standing: PassState) -> Verdict:
+    """Tell what a check of this very spec has come to, where that is not what one hopes for."""
+    status, known = standing.status, standing.status.preflight
+    # An edit since then is told in another way.
+    if known is None or known.generation != facts.view.pipeline.meta.generation:
+        return Verdict()
+    is_awaited = status.next_attempt_time is not None and not facts.spec.suspend
+    truth, reason = _PREFLIGHTS.get(known.verdict, ("True", Reason.APPLIED))
+    # One that nobody waits for any more has nothing to tell.
+    if known.verdict is PreflightVerdict.PENDING and is_awaited:
+        truth, reason = "Unknown", Reason.PREFLIGHT
+    if known.verdict is PreflightVerdict.PASSED:
+        return Verdict()
+    message = reason.explain(known.message)
+    return Verdict(_set(facts, status, ConditionType.SPEC_APPLIED, truth, reason, message))
+
+
+def report_unknown(facts: Pass, standing: PassState) -> Verdict:
+    """Tell which fields of the spec are ignored: its definition is newer than this operator."""
+    unknown, reported = facts.view.pipeline.unknown, ConditionType.FIELDS_IGNORED
+    if unknown:
+        reason = Reason.OPERATOR_IS_OLDER
+        message = reason.explain(describe_unknown("it", unknown))
+        return Verdict(_set(facts, standing.status, reported, "True", reason, message))
+    kept = drop_conditions(standing.status.conditions, [reported])
+    return Verdict(standing.status.model_copy(update={"conditions": kept}))
+
+
+def _set(
+    facts: Pass,
+    status: PipelineStatus,
+    type_: ConditionType,
+    truth: Truth,
+    reason: str,
+    message: str,
+) -> PipelineStatus:
+    conditions = set_condition(
+        status.conditions,
+        type_,
+        truth,
+        str(reason),
+        message,
+        facts.now,
+        generation=facts.view.pipeline.meta.generation,
+    )
+    return status.model_copy(update={"conditions": conditions})
+
+
+def _show_only(
+    facts: Pass,
+    status: PipelineStatus,
+    shown: ConditionType | None = None,
+    reason: str = "",
+    message: str = "",
+) -> PipelineStatus:
+    """Of the conditions that are there only when they are true, have this one or none."""
+    # Such a condition is removed, not set to False: tools read its mere presence. One that stays
+    # keeps its time, or each pass would write the status and so bring about the next.
+    untrue = [type_ for type_ in _ONLY_WHEN_TRUE if type_ is not shown]
+    kept = drop_conditions(status.conditions, untrue)
+    status = status.model_copy(update={"conditions": kept})
+    return status if shown is None else _set(facts, status, shown, "True", reason, message)

@@ -1,0 +1,85 @@
+"""What events report of a pass: workers that are lost, a pipeline that is held back or waits.
+
+Each is reported once, where it begins; this room must not write the status.
+"""
+
+from __future__ import annotations
+
+from strandline_api.status.event_reasons import EventReason
+from strandline_api.status.pipeline_status import Condition, PipelineStatus
+from strandline_api.status.reasons import ConditionType, Reason
+from strandline_operator.decide.attempts.stop import find_losses
+from strandline_operator.decide.scene import Pass
+from strandline_operator.decide.verdict import PassState, Verdict, add_event, warn
+from strandline_operator.model.plan import Count
+
+# Nearly every run is so for some seconds; where it stays so, the attempt's end tells of it.
+_USUAL = frozenset(
+    {
+        Reason.CLAIM_PENDING,
+        Reason.UNSCHEDULABLE,
+        Reason.NODE_ON_ITS_WAY,
+        Reason.WAITS_FOR_PIPELINES,
+        Reason.PREFLIGHT,
+    }
+)
+
+
+def report_losses(facts: Pass, standing: PassState) -> Verdict:
+    """Tell of the workers that an attempt has lost since, and goes on without."""
+    scene, after = facts.scene, standing.newest
+    if scene is None or after is None:
+        return Verdict()
+    lost_before, lost = scene.attempt.status.incidents, after.status.incidents
+    # Each loss is told once, by the count that the status keeps.
+    if lost <= lost_before:
+        return Verdict()
+    losses = find_losses(scene)[lost_before - lost :]
+    words = f"{after.meta.name} goes on without a worker."
+    return Verdict(
+        events=tuple(warn(EventReason.WORKER_LOST, f"{words} {loss.message}") for loss in losses),
+        counts=tuple(Count("workers_lost", loss.cause.value) for loss in losses),
+    )
+
+
+def report_changes(facts: Pass, standing: PassState) -> Verdict:
+    """Tell that the pipeline is held back from now on, goes on, or waits for somebody."""
+    before, after = facts.view.pipeline.status, standing.status
+    summary = after.find_condition(ConditionType.SUCCEEDED)
+    was_held = before.find_condition(ConditionType.SUSPENDED) is not None
+    is_held = after.find_condition(ConditionType.SUSPENDED) is not None
+    if is_held and not was_held:
+        held = Verdict(events=(add_event(EventReason.SUSPENDED, EventReason.SUSPENDED.meaning),))
+    # A run that ended while it was held does not go on.
+    elif was_held and not is_held and summary is not None and summary.status == "Unknown":
+        held = Verdict(events=(add_event(EventReason.RESUMED, EventReason.RESUMED.meaning),))
+    else:
+        held = Verdict()
+    return held.then(_report_hold(before, summary)).then(_report_block(facts, standing))
+
+
+def _report_hold(before: PipelineStatus, summary: Condition | None) -> Verdict:
+    """Tell once that pods are kept: whoever is to look has to know of it."""
+    former = before.find_condition(ConditionType.SUCCEEDED)
+    was_held = former is not None and former.reason == Reason.HELD
+    if summary is None or summary.reason != Reason.HELD or was_held:
+        return Verdict()
+    return Verdict(events=(warn(EventReason.PODS_HELD, summary.message),))
+
+
+def _report_block(facts: Pass, standing: PassState) -> Verdict:
+    """Describe what the pipeline waits for, once."""
+    block = standing.decided.block
+    # An event for each start would bury those that need somebody.
+    if block is None or block.reason in _USUAL:
+        return Verdict()
+    former, summary = (
+        status.find_condition(ConditionType.SUCCEEDED)
+        for status in (facts.view.pipeline.status, standing.status)
+    )
+    # What a run that is over would meet with concerns nobody.
+    if summary is None or summary.reason != block.reason:
+        return Verdict()
+    if former is not None and former.reason == summary.reason:
+        return Verdict()
+    return Verdict(events=(warn(EventReason.BLOCKED, block.message),))

@@ -1,0 +1,164 @@
+"""A pipeline in a few words: its phase, its state for people, and what its run has come to.
+
+This room must not know which conditions those words go into, but for `Succeeded`.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from strandline_api.objects.attempt import AttemptStatus
+from strandline_api.status.enums import AttemptPhase, PipelinePhase
+from strandline_api.status.pipeline_status import PipelineStatus, Progress
+from strandline_api.status.reasons import ConditionType, Reason
+from strandline_api.times import format_time
+from strandline_operator.decide.attempts.ending import read_progress
+from strandline_operator.decide.conditions import Truth
+from strandline_operator.decide.obstacles.obstacles import Block
+from strandline_operator.decide.scene import Pass
+from strandline_operator.decide.verdict import PassState, Verdict
+from strandline_operator.model.view import AttemptObject
+
+_REASONS = {
+    AttemptPhase.PENDING: Reason.PENDING,
+    AttemptPhase.QUEUED: Reason.QUEUED,
+    AttemptPhase.STARTING: Reason.STARTING,
+    AttemptPhase.RUNNING: Reason.RUNNING,
+    AttemptPhase.DRAINING: Reason.DRAINING,
+    AttemptPhase.HELD: Reason.HELD,
+    AttemptPhase.TEARING_DOWN: Reason.TEARING_DOWN,
+}
+_BEFORE_RUNNING = frozenset({AttemptPhase.PENDING, AttemptPhase.QUEUED, AttemptPhase.STARTING})
+
+
+class ConditionSummary(NamedTuple):
+    """A pipeline in a few words.
+
+    Attributes:
+        truth: of `Succeeded`, with its reason and message.
+        state: what goes on, for people; None: as it was.
+    """
+
+    phase: PipelinePhase
+    truth: Truth
+    reason: str
+    message: str
+    state: str | None = None
+
+
+def report_progress(facts: Pass, standing: PassState) -> Verdict:
+    """Take over the newest attempt's progress, and what its publications lead to."""
+    del facts
+    newest = standing.newest
+    # What an earlier run has come to stands until the next one begins.
+    if newest is None:
+        return Verdict()
+    attempt, known = newest.status, standing.status
+    progress = read_progress(attempt, attempt.end_time) or attempt.progress
+    is_new = progress is not None and not _is_behind(known.progress, progress)
+    changes = {
+        "progress": progress if is_new else known.progress,
+        "latest": attempt.latest or known.latest,
+    }
+    return Verdict(known.model_copy(update=changes))
+
+
+def _is_behind(known: Progress | None, progress: Progress) -> bool:
+    """Whether an attempt that still lists its sources has not come to all that are finished yet."""
+    return known is not None and progress.total is None and progress.finished < known.finished
+
+
+def sum_up(facts: Pass, standing: PassState) -> ConditionSummary:
+    """Return what a pipeline has come to in this pass."""
+    status = standing.status
+    if standing.active is not None:
+        return _sum_up_attempt(standing, standing.active)
+    if status.next_attempt_time is not None:
+        return _sum_up_wait(facts, standing, status.next_attempt_time)
+    # No attempt is due, and the last one ended badly: the law has given up.
+    if status.retry_cause is not None:
+        message = status.state or f"the last attempt ended with {status.retry_cause}"
+        return ConditionSummary(PipelinePhase.FAILED, "False", status.retry_cause.value, message)
+    done = f" ({status.progress.text})" if status.progress else ""
+    message = f"run {status.run} is complete{done}"
+    due = status.schedule.next_time if status.schedule else None
+    state = f"{message}, next run at {format_time(due)}" if due is not None else message
+    return ConditionSummary(PipelinePhase.SUCCEEDED, "True", Reason.COMPLETED, message, state)
+
+
+def _sum_up_attempt(standing: PassState, active: AttemptObject) -> ConditionSummary:
+    """Sum up a pipeline whose attempt is under way."""
+    attempt: AttemptStatus = active.status
+    block = standing.decided.block
+    is_early = attempt.phase in _BEFORE_RUNNING
+    phase = PipelinePhase.PENDING if is_early else PipelinePhase.RUNNING
+    if block is not None:
+        what = block.detail if _is_of_room(block) else block.message
+        state = f"attempt {active.spec.number}: {what}"
+        return ConditionSummary(phase, "Unknown", block.reason, block.message, state)
+    if attempt.phase is AttemptPhase.HELD:
+        return _sum_up_held(active)
+    reason = _REASONS.get(attempt.phase, Reason.RUNNING)
+    state = f"attempt {active.spec.number}: {attempt.phase.value}"
+    return ConditionSummary(
+        phase, "Unknown", reason, f"{state}; {attempt.message}".rstrip("; "), state
+    )
+
+
+def _is_of_room(block: Block) -> bool:
+    """Return whether it may last for hours with nothing else to tell."""
+    return block.reason in {Reason.NO_ROOM, Reason.NODE_ON_ITS_WAY}
+
+
+def _sum_up_held(active: AttemptObject) -> ConditionSummary:
+    """Sum up a pipeline whose run has failed; as long as pods are kept its cause is not final."""
+    until = format_time(round(active.status.held_until or 0))
+    state = (
+        f"attempt {active.spec.number} failed with {active.status.cause}, and none follows; its "
+        f"pods are kept until {until}"
+    )
+    message = Reason.HELD.explain(f"{state}; {active.status.message}")
+    return ConditionSummary(PipelinePhase.FAILED, "Unknown", Reason.HELD, message, state)
+
+
+def _sum_up_wait(facts: Pass, standing: PassState, due: float) -> ConditionSummary:
+    """Sum up a pipeline of which an attempt is due, now or later."""
+    status, block = standing.status, standing.decided.block
+    suspended = Reason.SUSPENDED.explain()
+    # Whoever holds it back knows why nothing goes on: no obstacle is told meanwhile.
+    if facts.spec.suspend:
+        return ConditionSummary(
+            PipelinePhase.SUSPENDED, "Unknown", Reason.SUSPENDED, suspended, suspended
+        )
+    if block is not None:
+        is_wait = block.reason is Reason.WAITS_FOR_PIPELINES
+        state = f"waits for {block.detail}" if is_wait else block.message
+        phase = PipelinePhase.PENDING
+        return ConditionSummary(phase, "Unknown", block.reason, block.message, state)
+    if not facts.view.turn.is_open and due <= facts.now:
+        # For a while, or as long as the limit is 0.
+        is_stopped = facts.view.turn.opens_at is None
+        held = Reason.DISPATCH_STOPPED if is_stopped else Reason.RETRIES_HELD_BACK
+        words = held.explain()
+        return ConditionSummary(PipelinePhase.WAITING, "Unknown", held, words, words)
+    # There is nothing to retry yet, of this run.
+    if status.retry_cause is None and all(past.run != status.run for past in status.attempts):
+        pending = Reason.PENDING
+        state = f"run {status.run} begins its first attempt" if status.attempts else ""
+        return ConditionSummary(PipelinePhase.PENDING, "Unknown", pending, pending.meaning, state)
+    state = _word_wait(facts, status, due)
+    return ConditionSummary(PipelinePhase.WAITING, "Unknown", Reason.WAITING_TO_RETRY, state, state)
+
+
+def _word_wait(facts: Pass, status: PipelineStatus, due: float) -> str:
+    """Word a wait for the next attempt as the law of retries has: with the cause and the budget.
+
+    What stood there of an obstacle, or of a suspension, is past.
+    """
+    before = facts.view.pipeline.status
+    former = before.find_condition(ConditionType.SUCCEEDED)
+    was_wait = former is not None and former.reason == Reason.WAITING_TO_RETRY
+    if status.state and (was_wait or status.state != before.state):
+        return status.state
+    after = f" after {status.retry_cause}" if status.retry_cause is not None else ""
+    return f"next attempt at {format_time(due)}{after}"
