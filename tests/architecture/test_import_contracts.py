@@ -44,6 +44,7 @@ ATTEMPTS = "What is decided of an attempt is in layers"
 RECONCILE = "What the operator reads and does is in layers"
 DRIVERS = "What drivers are asked is in layers"
 REPORT = "What is reported of a pass is in layers"
+PODS = "What makes up a pod is in layers"
 PURE = "Decisions know no clock, no chance and no file"
 NO_RUNTIME = "The operator does not know the runtime"
 KOPF = "Only the operator's handlers know kopf"
@@ -84,7 +85,7 @@ FAULTS = [
     (
         ROOMS,
         "strandline_operator/model/plan.py",
-        "import strandline_operator.render.pods",
+        "import strandline_operator.render.pods.templates",
     ),
     (
         ROOMS,
@@ -151,16 +152,21 @@ FAULTS = [
         "strandline_operator/decide/run/report/summary.py",
         "import strandline_operator.decide.run.report.events",
     ),
+    (
+        PODS,
+        "strandline_operator/render/pods/claims.py",
+        "import strandline_operator.render.pods.overlay",
+    ),
     (PURE, "strandline_operator/decide/run/deadline.py", "import time"),
     (PURE, "strandline_operator/decide/evidence.py", "from asyncio import sleep"),
     (PURE, "strandline_operator/decide/run/lineage.py", "import strandline_api.outcome.lineage"),
-    (PURE, "strandline_operator/render/pods.py", "import yaml"),
+    (PURE, "strandline_operator/render/pods/templates.py", "import yaml"),
     (
         NO_RUNTIME,
         "strandline_operator/decide/obstacles/obstacles.py",
         "import strandline.plan.token",
     ),
-    (NO_RUNTIME, "strandline_operator/render/pods.py", "import ray"),
+    (NO_RUNTIME, "strandline_operator/render/pods/templates.py", "import ray"),
     (NO_RUNTIME, "strandline_operator/reconcile/schedule.py", "import lmdb"),
     (KOPF, "strandline_operator/reconcile/service.py", "import kopf"),
     (KOPF, "strandline_operator/cluster/client.py", "from kopf import ConnectionInfo"),

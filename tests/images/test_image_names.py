@@ -16,7 +16,7 @@ INSIDE = (
     "constraints.txt",
     "crds/strandline_api/names.py",
     "e2e/images/inside/bill.py",
-    "operator/strandline_operator/render/pods.py",
+    "operator/strandline_operator/render/pods/templates.py",
     "pipelines/strandline/py.typed",
     "pyproject.toml",
 )

@@ -25,7 +25,7 @@ from strandline_api.schema.crd import pipeline_definition
 from strandline_api.spec.ray_cluster import PodSecurity
 from strandline_operator.model.limits import Limits
 from strandline_operator.model.plan import Create, Resource
-from strandline_operator.render.pods import lay_over
+from strandline_operator.render.pods.overlay import lay_over
 
 ROOT = Path(__file__).parents[2]
 

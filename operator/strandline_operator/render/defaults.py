@@ -13,7 +13,7 @@ from strandline_api.spec.namespace_defaults import RayDefaults, SpecDefaults
 from strandline_api.spec.ray_cluster import RayCluster
 from strandline_api.spec.storage import OutputStorage, Storage
 from strandline_operator.model.view import PipelineView
-from strandline_operator.render.pods import lay_over
+from strandline_operator.render.pods.overlay import lay_over
 from strandline_operator.render.rayjob import QUEUE_LABEL, QUEUE_PRIORITY_LABEL
 
 NO_DEFAULTS = SpecDefaults()

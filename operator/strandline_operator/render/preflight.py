@@ -25,7 +25,8 @@ from strandline_operator.model.view import PipelineView
 from strandline_operator.render.attempt import render_owner
 from strandline_operator.render.network import render_metadata_beside, render_network_beside
 from strandline_operator.render.order import Order, label_pipeline
-from strandline_operator.render.pods import lay_over, render_head
+from strandline_operator.render.pods.overlay import lay_over
+from strandline_operator.render.pods.templates import render_head
 from strandline_operator.render.rayjob import localise
 
 CONTAINER = "strandline-preflight"

@@ -31,7 +31,7 @@ from strandline_operator.render.disruptions import render_budget
 from strandline_operator.render.elastic import is_elastic, make_elastic, render_autoscaler
 from strandline_operator.render.network import render_metadata_beside, render_network
 from strandline_operator.render.order import Order
-from strandline_operator.render.pods import (
+from strandline_operator.render.pods.templates import (
     EXTRA_GRACE_SECONDS,
     confine,
     render_head,

@@ -14,7 +14,7 @@ from strandline_api.law.memory_growth import MIB
 from strandline_api.objects.pipeline import PipelineSpec
 from strandline_api.spec.ray_cluster import RayNode
 from strandline_operator.model.capacity import NodeSize, Taint
-from strandline_operator.render.pods import lay_over
+from strandline_operator.render.pods.overlay import lay_over
 
 # Every node has pods of the cluster's own, which nobody counts in what it offers.
 _TENTHS_FOR_US = 9

@@ -34,7 +34,7 @@ from strandline_operator.model.objects import (
     Termination,
 )
 from strandline_operator.render.order import Role
-from strandline_operator.render.pods import RAY_CONTAINERS
+from strandline_operator.render.pods.templates import RAY_CONTAINERS
 
 SILENCE = 60.0  # seconds; KubeRay looks at a new RayJob at once
 SLOW = 60.0  # seconds; a Ray node that is well is ready in half of that

@@ -7,7 +7,7 @@ from strandline_api.outcome.evidence import Evidence
 from strandline_operator.decide.evidence import find_last_line
 from strandline_operator.decide.scene import Scene, is_head, role_of
 from strandline_operator.model.objects import Pod, Termination
-from strandline_operator.render.pods import RAY_CONTAINERS
+from strandline_operator.render.pods.templates import RAY_CONTAINERS
 
 _ERROR = "AuthenticationError"
 _MISSING = "no authentication token was found"

@@ -6,10 +6,7 @@ finds its pods again, and for what keeps a pod from coming back on its own.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
 from typing import Any
-
-from pydantic import BaseModel
 
 from strandline_api.names import ATTEMPT_VARIABLE, LINEAGE_VARIABLE, ROLE_LABEL
 from strandline_api.outcome.reader_token import (
@@ -23,101 +20,32 @@ from strandline_api.outcome.reader_token import (
 )
 from strandline_api.spec.pod_paths import (
     CONFIG,
-    CONTAINERS,
     HEAD_CONTAINER,
-    INPUT_VOLUME_PREFIX,
-    INPUTS,
     MANIFEST,
-    OUTPUT,
     SUBMITTER_CONTAINER,
     VOLUME,
     WORKER_CONTAINER,
 )
-from strandline_api.spec.ray_cluster import RayCluster, RayNode, WorkerGroup
+from strandline_api.spec.ray_cluster import RayNode, WorkerGroup
 from strandline_operator.model.objects import DRIVER_PORT
 from strandline_operator.render.code import bring_code
 from strandline_operator.render.disruptions import annotate
 from strandline_operator.render.network import RAY_PORTS, keep_out_of_meshes
 from strandline_operator.render.order import Order, Role
+from strandline_operator.render.pods.claims import (
+    join_claims,
+    mount_inputs,
+    mount_output,
+    render_input_volumes,
+    render_output_volume,
+)
+from strandline_operator.render.pods.overlay import (
+    add_to_container,
+    fit_template,
+    lay_over,
+    render_volumes,
+)
 from strandline_operator.render.spot import apply_choice, choose_nodes
-
-# Mounts have a name too, that of the volume, and several may share one.
-_KEYS = ("mountPath", "containerPort", "name")
-# Of these an entry has one: a variable's value, or where that comes from.
-_EITHER = frozenset({"value", "valueFrom"})
-
-
-def lay_over(base: Any, top: Any) -> Any:  # noqa: ANN401 - any part of a manifest
-    """Return a new manifest in which `top` wins.
-
-    Objects are merged field by field. Lists of entries with a key (mounts by path, ports by number,
-    containers, volumes and variables by name) are merged by it, in the order of `base`, then of
-    `top`; any other list is replaced.
-    """
-    if isinstance(base, Mapping) and isinstance(top, Mapping):
-        merged = dict(base)
-        for name, value in top.items():
-            merged[name] = lay_over(base[name], value) if name in base else value
-        return merged
-    key = next((key for key in _KEYS if _has_key(base, key) and _has_key(top, key)), None)
-    if key is None:
-        return top
-    entries = {entry[key]: entry for entry in base}
-    for entry in top:
-        known = entries.get(entry[key])
-        if known is not None and _EITHER & entry.keys():
-            known = {name: value for name, value in known.items() if name not in _EITHER}
-        entries[entry[key]] = entry if known is None else lay_over(known, entry)
-    return list(entries.values())
-
-
-def _has_key(value: object, key: str) -> bool:
-    return (
-        isinstance(value, list | tuple)
-        and bool(value)
-        and all(isinstance(entry, Mapping) and key in entry for entry in value)
-    )
-
-
-def add_to_container(container: Mapping[str, Any], ray: RayCluster) -> dict[str, Any]:
-    """Return a Ray container with the variables and mounts that the pipeline asks for.
-
-    A variable of ours that it sets too is there once, since KubeRay's definition refuses two.
-    """
-    added = {
-        "env": _dump(ray.env),
-        "envFrom": _dump(ray.env_from),
-        "volumeMounts": _dump(ray.volume_mounts),
-    }
-    return dict(lay_over(container, {name: more for name, more in added.items() if more}))
-
-
-def render_volumes(ray: RayCluster) -> list[dict[str, Any]]:
-    """Render the volumes that the pipeline asks for, as a pod has them."""
-    return _dump(ray.volumes)
-
-
-def fit_template(template: Mapping[str, Any], container: str) -> dict[str, Any]:
-    """Return what of a pod template is meant for the pod with this container of ours.
-
-    A template for all pods may speak of the containers of each; an empty list speaks of none.
-    """
-    spec = template.get("spec")
-    if not isinstance(spec, Mapping):
-        return dict(template)
-    fitting = dict(spec)
-    for kind in ("containers", "initContainers"):
-        if kind in spec:
-            others = set(CONTAINERS) - {container}
-            fitting[kind] = [part for part in spec[kind] or () if part["name"] not in others]
-            if not fitting[kind]:
-                del fitting[kind]
-    return {**template, "spec": fitting}
-
-
-def _dump(items: Iterable[BaseModel]) -> list[dict[str, Any]]:
-    return [item.model_dump(mode="json", by_alias=True, exclude_unset=True) for item in items]
-
 
 # The head outlives its driver by so much that KubeRay, which looks every 3 s, sees how it ended.
 LINGER_SECONDS = 8
@@ -127,8 +55,6 @@ POD_GRACE_SECONDS = 30  # of a pod that names none
 EXTRA_STOP_SECONDS = 8
 # A user that the cluster chooses has no entry in the image, and libraries ask for its name.
 USER_NAME = "strandline"
-# Others look for them by name.
-_OWN_CLAIMS = frozenset({"ledger", "output"})
 RAY_CONTAINERS = (HEAD_CONTAINER, WORKER_CONTAINER)
 # Where a node's agent answers for its health, unless `ray start` is told another port.
 AGENT_PORT = 52365
@@ -163,8 +89,8 @@ def render_head(order: Order) -> Template:
     ]
     volumes = [
         *_scratch(container),
-        *_output_volume(order),
-        *_input_volumes(order),
+        *render_output_volume(order),
+        *render_input_volumes(order),
         {"name": "ledger", "persistentVolumeClaim": {"claimName": order.claim}},
         {"name": "pipeline", "configMap": {"name": order.config_name}},
         *render_volumes(order.spec.ray),
@@ -183,8 +109,8 @@ def render_worker(order: Order, group: WorkerGroup) -> Template:
     container["env"].append({"name": NOTICE_TOKEN_VARIABLE, "value": token})
     volumes = [
         *_scratch(container),
-        *_output_volume(order),
-        *_input_volumes(order),
+        *render_output_volume(order),
+        *render_input_volumes(order),
         *render_volumes(order.spec.ray),
     ]
     container = add_to_container(container, order.spec.ray)
@@ -250,8 +176,8 @@ def _container(name: str, order: Order, node: RayNode, group: str) -> dict[str, 
         "volumeMounts": [
             {"name": "temporary", "mountPath": "/tmp"},  # noqa: S108 - Ray's own place
             {"name": "memory", "mountPath": "/dev/shm"},  # noqa: S108 - Ray's object store
-            *_mount_output(order),
-            *_mount_inputs(order),
+            *mount_output(order),
+            *mount_inputs(order),
         ],
     }
 
@@ -260,32 +186,6 @@ def _free_of_tokens(order: Order) -> list[dict[str, str]]:
     """Return what a Ray is told that is to want no token: KubeRay leaves it to Ray's default."""
     is_disabled = order.spec.ray.auth_options.get("mode") == "disabled"
     return [{"name": "RAY_AUTH_MODE", "value": "disabled"}] if is_disabled else []
-
-
-def _mount_output(order: Order) -> list[dict[str, Any]]:
-    claim = order.spec.storage.output.claim_name
-    return [] if claim is None else [{"name": "output", "mountPath": OUTPUT}]
-
-
-def _mount_inputs(order: Order) -> list[dict[str, Any]]:
-    return [
-        {
-            "name": f"{INPUT_VOLUME_PREFIX}{index}",
-            "mountPath": f"{INPUTS}/{claim}",
-            "readOnly": True,
-        }
-        for index, claim in enumerate(order.input_claims)
-    ]
-
-
-def _input_volumes(order: Order) -> list[dict[str, Any]]:
-    return [
-        {
-            "name": f"{INPUT_VOLUME_PREFIX}{index}",
-            "persistentVolumeClaim": {"claimName": claim},
-        }
-        for index, claim in enumerate(order.input_claims)
-    ]
 
 
 def _finish(
@@ -318,7 +218,7 @@ def _finish(
     for facts in (ray.pod_template, node.pod_template):
         template = lay_over(template, fit_template(facts, container["name"]))
     apply_choice(template["spec"], choose_nodes(order, labels))
-    _join_claims(template["spec"])
+    join_claims(template["spec"])
     _probe(template, node)
     fixed = {
         "metadata": {"labels": labels},
@@ -326,57 +226,6 @@ def _finish(
     }
     laid = dict(lay_over(template, fixed))
     return {**laid, "metadata": keep_out_of_meshes(laid["metadata"])}
-
-
-def _join_claims(spec: dict[str, Any]) -> None:
-    """Have each claim in a pod once: kubelets wait for ever for one that is there twice.
-
-    Places stay what they were: several are mounts of one volume then, some of them read-only.
-    Where no claim is there twice nothing is touched, and the API server refuses what is no volume.
-    """
-    claims = {
-        volume["name"]: claim
-        for volume in _list_named(spec.get("volumes"))
-        if (claim := _find_claim(volume))
-    }
-    kept: dict[str, str] = {}
-    for name in sorted(claims, key=lambda name: name not in _OWN_CLAIMS):
-        kept.setdefault(claims[name], name)
-    joined = {name: kept[claim] for name, claim in claims.items() if kept[claim] != name}
-    if not joined:
-        return
-    spec["volumes"] = [
-        volume for volume in _list_named(spec["volumes"]) if volume["name"] not in joined
-    ]
-    for kind in ("containers", "initContainers"):
-        if kind in spec:
-            spec[kind] = [_rename_mounts(each, joined) for each in _list_named(spec[kind])]
-
-
-def _rename_mounts(container: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
-    mounts = [
-        {**mount, "name": names.get(mount["name"], mount["name"])}
-        for mount in _list_named(container.get("volumeMounts"))
-    ]
-    return {**container, "volumeMounts": mounts} if mounts else dict(container)
-
-
-def _list_named(entries: object) -> list[Mapping[str, Any]]:
-    """Return what has a name in a list of a user's; none where it is no list."""
-    listed = entries if isinstance(entries, list | tuple) else ()
-    return [
-        entry
-        for entry in listed
-        if isinstance(entry, Mapping) and isinstance(entry.get("name"), str)
-    ]
-
-
-def _find_claim(volume: Mapping[str, Any]) -> str | None:
-    """Return the claim of a volume that may be written to; None where it is another kind."""
-    source = volume.get("persistentVolumeClaim")
-    if not isinstance(source, Mapping) or source.get("readOnly"):
-        return None
-    return source.get("claimName")
 
 
 def _probe(template: Template, node: RayNode) -> None:
@@ -414,13 +263,6 @@ def _scratch(container: dict[str, Any]) -> list[dict[str, Any]]:
         {"name": "temporary", "emptyDir": {}},
         {"name": "memory", "emptyDir": {"medium": "Memory", "sizeLimit": limit}},
     ]
-
-
-def _output_volume(order: Order) -> list[dict[str, Any]]:
-    claim = order.spec.storage.output.claim_name
-    if claim is None:
-        return []
-    return [{"name": "output", "persistentVolumeClaim": {"claimName": claim}}]
 
 
 def _image(order: Order) -> str:

@@ -1,0 +1,103 @@
+"""Volumes of claims in a pod: a pipeline's inputs and outputs, and each claim once.
+
+This room must not know which container does what.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from strandline_api.spec.pod_paths import INPUT_VOLUME_PREFIX, INPUTS, OUTPUT
+from strandline_operator.render.order import Order
+
+# Others look for them by name.
+_OWN_CLAIMS = frozenset({"ledger", "output"})
+
+
+def mount_output(order: Order) -> list[dict[str, Any]]:
+    """Return the mount of outputs, where the pipeline has a claim for them."""
+    claim = order.spec.storage.output.claim_name
+    return [] if claim is None else [{"name": "output", "mountPath": OUTPUT}]
+
+
+def mount_inputs(order: Order) -> list[dict[str, Any]]:
+    """Return the mounts of claims that the attempt reads, none of them writable."""
+    return [
+        {
+            "name": f"{INPUT_VOLUME_PREFIX}{index}",
+            "mountPath": f"{INPUTS}/{claim}",
+            "readOnly": True,
+        }
+        for index, claim in enumerate(order.input_claims)
+    ]
+
+
+def render_input_volumes(order: Order) -> list[dict[str, Any]]:
+    """Return the volumes of claims that the attempt reads."""
+    return [
+        {
+            "name": f"{INPUT_VOLUME_PREFIX}{index}",
+            "persistentVolumeClaim": {"claimName": claim},
+        }
+        for index, claim in enumerate(order.input_claims)
+    ]
+
+
+def render_output_volume(order: Order) -> list[dict[str, Any]]:
+    """Return the volume of outputs, where the pipeline has a claim for them."""
+    claim = order.spec.storage.output.claim_name
+    if claim is None:
+        return []
+    return [{"name": "output", "persistentVolumeClaim": {"claimName": claim}}]
+
+
+def join_claims(spec: dict[str, Any]) -> None:
+    """Have each claim in a pod once: kubelets wait for ever for one that is there twice.
+
+    Places stay what they were: several are mounts of one volume then, some of them read-only.
+    Where no claim is there twice nothing is touched, and the API server refuses what is no volume.
+    """
+    claims = {
+        volume["name"]: claim
+        for volume in _list_named(spec.get("volumes"))
+        if (claim := _find_claim(volume))
+    }
+    kept: dict[str, str] = {}
+    for name in sorted(claims, key=lambda name: name not in _OWN_CLAIMS):
+        kept.setdefault(claims[name], name)
+    joined = {name: kept[claim] for name, claim in claims.items() if kept[claim] != name}
+    if not joined:
+        return
+    spec["volumes"] = [
+        volume for volume in _list_named(spec["volumes"]) if volume["name"] not in joined
+    ]
+    for kind in ("containers", "initContainers"):
+        if kind in spec:
+            spec[kind] = [_rename_mounts(each, joined) for each in _list_named(spec[kind])]
+
+
+def _rename_mounts(container: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
+    mounts = [
+        {**mount, "name": names.get(mount["name"], mount["name"])}
+        for mount in _list_named(container.get("volumeMounts"))
+    ]
+    return {**container, "volumeMounts": mounts} if mounts else dict(container)
+
+
+def _list_named(entries: object) -> list[Mapping[str, Any]]:
+    """Return what has a name in a list of a user's; none where it is no list."""
+    listed = entries if isinstance(entries, list | tuple) else ()
+    return [
+        entry
+        for entry in listed
+        if isinstance(entry, Mapping) and isinstance(entry.get("name"), str)
+    ]
+
+
+def _find_claim(volume: Mapping[str, Any]) -> str | None:
+    """Return the claim of a volume that may be written to; None where it is another kind."""
+    source = volume.get("persistentVolumeClaim")
+    if not isinstance(source, Mapping) or source.get("readOnly"):
+        return None
+    return source.get("claimName")

@@ -1,0 +1,91 @@
+"""A user's part of a manifest, laid over a generated one.
+
+This room must not know which pod a template is for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from pydantic import BaseModel
+
+from strandline_api.spec.pod_paths import CONTAINERS
+from strandline_api.spec.ray_cluster import RayCluster
+
+# Mounts have a name too, that of the volume, and several may share one.
+_KEYS = ("mountPath", "containerPort", "name")
+# Of these an entry has one: a variable's value, or where that comes from.
+_EITHER = frozenset({"value", "valueFrom"})
+
+
+def lay_over(base: Any, top: Any) -> Any:  # noqa: ANN401 - any part of a manifest
+    """Return a new manifest in which `top` wins.
+
+    Objects are merged field by field. Lists of entries with a key (mounts by path, ports by number,
+    containers, volumes and variables by name) are merged by it, in the order of `base`, then of
+    `top`; any other list is replaced.
+    """
+    if isinstance(base, Mapping) and isinstance(top, Mapping):
+        merged = dict(base)
+        for name, value in top.items():
+            merged[name] = lay_over(base[name], value) if name in base else value
+        return merged
+    key = next((key for key in _KEYS if _has_key(base, key) and _has_key(top, key)), None)
+    if key is None:
+        return top
+    entries = {entry[key]: entry for entry in base}
+    for entry in top:
+        known = entries.get(entry[key])
+        if known is not None and _EITHER & entry.keys():
+            known = {name: value for name, value in known.items() if name not in _EITHER}
+        entries[entry[key]] = entry if known is None else lay_over(known, entry)
+    return list(entries.values())
+
+
+def _has_key(value: object, key: str) -> bool:
+    return (
+        isinstance(value, list | tuple)
+        and bool(value)
+        and all(isinstance(entry, Mapping) and key in entry for entry in value)
+    )
+
+
+def add_to_container(container: Mapping[str, Any], ray: RayCluster) -> dict[str, Any]:
+    """Return a Ray container with the variables and mounts that the pipeline asks for.
+
+    A variable of ours that it sets too is there once, since KubeRay's definition refuses two.
+    """
+    added = {
+        "env": _dump(ray.env),
+        "envFrom": _dump(ray.env_from),
+        "volumeMounts": _dump(ray.volume_mounts),
+    }
+    return dict(lay_over(container, {name: more for name, more in added.items() if more}))
+
+
+def render_volumes(ray: RayCluster) -> list[dict[str, Any]]:
+    """Render the volumes that the pipeline asks for, as a pod has them."""
+    return _dump(ray.volumes)
+
+
+def fit_template(template: Mapping[str, Any], container: str) -> dict[str, Any]:
+    """Return what of a pod template is meant for the pod with this container of ours.
+
+    A template for all pods may speak of the containers of each; an empty list speaks of none.
+    """
+    spec = template.get("spec")
+    if not isinstance(spec, Mapping):
+        return dict(template)
+    fitting = dict(spec)
+    for kind in ("containers", "initContainers"):
+        if kind in spec:
+            others = set(CONTAINERS) - {container}
+            fitting[kind] = [part for part in spec[kind] or () if part["name"] not in others]
+            if not fitting[kind]:
+                del fitting[kind]
+    return {**template, "spec": fitting}
+
+
+def _dump(items: Iterable[BaseModel]) -> list[dict[str, Any]]:
+    return [item.model_dump(mode="json", by_alias=True, exclude_unset=True) for item in items]
