@@ -143,6 +143,11 @@ FAULTS = [
         "import strandline_operator.reconcile.enact",
     ),
     (
+        RECONCILE,
+        "strandline_operator/reconcile/readers.py",
+        "import strandline_operator.reconcile.observe",
+    ),
+    (
         DRIVERS,
         "strandline_operator/reconcile/drivers/logs.py",
         "import strandline_operator.reconcile.drivers.dialogue",

@@ -14,11 +14,11 @@ from played_operator import Operator
 from simulated_cluster import SimulatedCluster
 from strandline_api.status.enums import Trigger
 from strandline_api.status.reasons import ConditionType
+from strandline_operator.cluster.access import Access
 from strandline_operator.cluster.errors import Forbidden
 from strandline_operator.model.limits import Limits
 from strandline_operator.model.plan import Resource
 from strandline_operator.model.view import Refusal
-from strandline_operator.reconcile.reader import Reader
 
 READ = (Resource.ATTEMPT, Resource.RAYJOB, Resource.RAYCLUSTER, Resource.POD)
 everywhere = pytest.mark.parametrize("resource", READ)
@@ -121,12 +121,12 @@ def test_each_refused_read_is_noted_with_its_verb() -> None:
     api = FakeApi()
     forbid(api, lambda call: call.resource is Resource.POD or call.verb == "get")
 
-    async def read() -> Reader:
-        reader = Reader(api, NAMESPACE)
-        assert await reader.list_all(Resource.POD, "") == []
-        assert await reader.list_all(Resource.RAYJOB, "") == []
-        assert await reader.get(Resource.CLAIM, "mine") is None
-        return reader
+    async def read() -> Access:
+        access = Access(api, NAMESPACE)
+        assert await access.list_all(Resource.POD, "") == []
+        assert await access.list_all(Resource.RAYJOB, "") == []
+        assert await access.get(Resource.CLAIM, "mine") is None
+        return access
 
     found = asyncio.run(read()).refused
     assert [(refusal.what, refusal.name, refusal.verb) for refusal in found] == [

@@ -13,9 +13,11 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from strandline_api.law.retry import merge_policies
-from strandline_api.names import name_claim, name_rayjob, select_namesakes, select_pipeline
+from strandline_api.names import PREFLIGHT_LABEL, name_claim, name_preflight, name_rayjob
 from strandline_api.spec.policy import RetryPolicy
+from strandline_operator.cluster.access import Access
 from strandline_operator.cluster.api import Api, Body
+from strandline_operator.cluster.errors import Forbidden
 from strandline_operator.decide.obstacles.namesakes import list_living, may_launch
 from strandline_operator.decide.obstacles.predecessors import is_beginning, needs_others
 from strandline_operator.decide.obstacles.preflight import needs_preflight
@@ -25,8 +27,9 @@ from strandline_operator.model.code import CodeFiles
 from strandline_operator.model.cpu_rules import CpuRules
 from strandline_operator.model.nodes import NodeMarks, NodeView
 from strandline_operator.model.notices import Notice
-from strandline_operator.model.objects import Pod, RayClusterState, RayJob, VolumeClaim
+from strandline_operator.model.objects import Meta, Pod, RayClusterState, RayJob, VolumeClaim
 from strandline_operator.model.plan import Resource
+from strandline_operator.model.preflight import PreflightJob
 from strandline_operator.model.view import (
     AttemptObject,
     DriverView,
@@ -37,23 +40,16 @@ from strandline_operator.model.view import (
 )
 from strandline_operator.reconcile.caches.capacity import CapacityMemory
 from strandline_operator.reconcile.caches.claims import ClaimMemory
-from strandline_operator.reconcile.caches.cluster_cache import (
-    ClusterCache,
-    NamespaceCache,
-    Siblings,
-    find_attempts,
-    find_former,
-    find_siblings,
-)
+from strandline_operator.reconcile.caches.cluster_cache import ClusterCache
 from strandline_operator.reconcile.caches.cpu_rules import CpuRulesMemory
 from strandline_operator.reconcile.caches.defaults import NamespaceDefaults
 from strandline_operator.reconcile.caches.nodes import NodeMemory, list_suspects
 from strandline_operator.reconcile.caches.notices import NoticeMemory, list_stuck
-from strandline_operator.reconcile.caches.own_kinds import read_attempt, read_pipeline
+from strandline_operator.reconcile.caches.own_kinds import read_pipeline
 from strandline_operator.reconcile.caches.pods import PodMemory, PodOwner
 from strandline_operator.reconcile.departures import DepartureReports
 from strandline_operator.reconcile.drivers.dialogue import DriverTalk
-from strandline_operator.reconcile.reader import Reader, read_preflight
+from strandline_operator.reconcile.readers import Reader, ServerReader
 from strandline_operator.reconcile.schedule import Key
 from strandline_operator.render.defaults import fill_in
 
@@ -102,18 +98,6 @@ class PassInputs:
 
 
 @dataclass(frozen=True, slots=True)
-class CacheRead:
-    """What a pass reads of its pipeline from a cache instead of the server.
-
-    Attributes:
-        has_siblings: RayJobs, RayClusters and pods as well.
-    """
-
-    cache: NamespaceCache
-    has_siblings: bool = True
-
-
-@dataclass(frozen=True, slots=True)
 class Observed:
     """A view, and when a pass has to ask the driver again; None where none has to."""
 
@@ -130,8 +114,8 @@ async def find_pipeline(api: Api, key: Key, cache: ClusterCache) -> PipelineView
     body = await api.get(Resource.PIPELINE, key.namespace, key.name)
     if body is None:
         return None
-    kept = cache.find(key.namespace)
-    before = None if kept is None else kept.find_pipeline(key.namespace, key.name)
+    scope = cache.find(key.namespace)
+    before = None if scope is None else scope.find_pipeline(key.namespace, key.name)
     return read_pipeline(body, before)
 
 
@@ -143,28 +127,29 @@ async def observe(
     *,
     turn: Turn | None = None,
     refusals: tuple[Refusal, ...] = (),
-    kept: CacheRead | None = None,
+    open_reader: Callable[[Access], Reader] = ServerReader,
 ) -> Observed:
     """Read all that belongs to a pipeline.
 
     Args:
-        kept: where its objects are read from; None: from the server.
+        open_reader: gives what the pipeline's objects are read by.
 
     Raises:
         ApiError: something could not be read, for another reason than a missing right.
     """
-    namespace, reader = pipeline.meta.namespace, Reader(api, pipeline.meta.namespace)
-    children = await _find_children(reader, kept, pipeline, inputs.pods)
+    namespace, access = pipeline.meta.namespace, Access(api, pipeline.meta.namespace)
+    reader = open_reader(access)
+    children = await _find_children(reader, pipeline, inputs.pods)
     current = children.attempts[-1] if children.attempts else None
-    namesakes = await _find_namesakes(reader, kept, pipeline, current)
-    if reader.refused:
-        return Observed(View(pipeline, turn=turn or Turn(), unread=tuple(reader.refused)), None)
+    namesakes = await _find_namesakes(reader, pipeline, current)
+    if access.refused:
+        return Observed(View(pipeline, turn=turn or Turn(), unread=tuple(access.refused)), None)
     layer, problems, defaults, unusable = await inputs.defaults.read(api, namespace, now)
     filled = replace(pipeline, spec=fill_in(pipeline, defaults))
     rayjob = _find_rayjob(pipeline, current, children)
     driver, ask_at = await _read_driver(api, pipeline, current, children, inputs.drivers, now)
-    environment = await _look_around(reader, pipeline, rayjob, children, inputs, now)
-    claim, output = await _read_claims(reader, kept, filled, current, inputs.claims, now)
+    environment = await _look_around(access, pipeline, rayjob, children, inputs, now)
+    claim, output = await _read_claims(reader, filled, current, inputs.claims, now)
     view = View(
         pipeline=pipeline,
         attempts=children.attempts,
@@ -176,21 +161,21 @@ async def observe(
         policy=_merge_policies(pipeline, layer, inputs.layer),
         claim=claim,
         output=output,
-        code=await _read_code(reader, pipeline, current),
+        code=await _read_code(access, pipeline, current),
         driver=driver,
-        has_kuberay=Resource.RAYJOB not in reader.unserved,
+        has_kuberay=Resource.RAYJOB not in access.unserved,
         turn=turn or Turn(),
         refusals=(*refusals, *problems, *inputs.blind(namespace)),
-        unread=tuple(reader.refused),
+        unread=tuple(access.refused),
         defaults=defaults,
         defaults_problem=unusable,
     )
     view = replace(view, **environment._asdict())
     if needs_others(pipeline, current):
-        others = await _read_others(reader, kept, pipeline)
-        view = replace(view, others=others, unread=tuple(reader.refused))
+        others = await _read_others(reader, pipeline)
+        view = replace(view, others=others, unread=tuple(access.refused))
     if needs_preflight(filled, current, by_default=inputs.is_checked):
-        view = replace(view, preflight=await read_preflight(api, pipeline.meta))
+        view = replace(view, preflight=await _read_preflight(api, pipeline.meta))
     if needs_nodes(view) or needs_sizes(view):
         view = replace(view, sizes=await inputs.capacity.read(api, now))
     return Observed(view, ask_at)
@@ -210,44 +195,20 @@ class _Children:
     gone_pods: tuple[Pod, ...]
 
 
-async def _find_children(
-    reader: Reader,
-    kept: CacheRead | None,
-    pipeline: PipelineView,
-    memory: PodMemory,
-) -> _Children:
+async def _find_children(reader: Reader, pipeline: PipelineView, memory: PodMemory) -> _Children:
     """Read in the order in which things are made, so that nothing is seen without its maker."""
-    meta = pipeline.meta
-    selector, owner = select_pipeline(meta.uid), PodOwner(meta.namespace, meta.uid)
+    meta, owner = pipeline.meta, PodOwner(pipeline.meta.namespace, pipeline.meta.uid)
     known = memory.live(owner)
-    if kept is not None:
-        attempts = find_attempts(kept.cache, meta)
-    else:
-        bodies = await reader.list_all(Resource.ATTEMPT, selector)
-        attempts = [attempt for attempt in map(read_attempt, bodies) if attempt is not None]
-    if kept is not None and kept.has_siblings:
-        found = find_siblings(kept.cache, meta)
-    else:
-        found = await _list_siblings(reader, selector)
-    pods, gone = memory.compare(owner, known, found.pods)
+    attempts = await reader.list_attempts(meta)
+    siblings = await reader.list_children(meta)
+    pods, gone = memory.compare(owner, known, siblings.pods)
     mine = (attempt for attempt in attempts if attempt.meta.owner == meta.uid)
     return _Children(
         attempts=tuple(sorted(mine, key=lambda attempt: attempt.spec.number)),
-        rayjobs=found.rayjobs,
-        rayclusters=found.rayclusters,
+        rayjobs=siblings.rayjobs,
+        rayclusters=siblings.rayclusters,
         pods=pods,
         gone_pods=gone,
-    )
-
-
-async def _list_siblings(reader: Reader, selector: str) -> Siblings:
-    rayjobs = await reader.list_all(Resource.RAYJOB, selector)
-    clusters = await reader.list_all(Resource.RAYCLUSTER, selector)
-    pods = await reader.list_all(Resource.POD, selector)
-    return Siblings(
-        tuple(map(RayJob.read, rayjobs)),
-        tuple(map(RayClusterState.read, clusters)),
-        tuple(map(Pod.read, pods)),
     )
 
 
@@ -261,24 +222,24 @@ class _Environment(NamedTuple):
 
 
 async def _look_around(
-    reader: Reader,
+    access: Access,
     pipeline: PipelineView,
     rayjob: RayJob | None,
     children: _Children,
     inputs: PassInputs,
     now: float,
 ) -> _Environment:
-    api, pods = reader.api, (*children.pods, *children.gone_pods)
+    api, pods = access.api, (*children.pods, *children.gone_pods)
     current = children.attempts[-1] if children.attempts else None
     stuck = list_stuck(rayjob, children.rayclusters, children.pods, now)
     nodes = await inputs.nodes.look(api, list_suspects(children.pods, now), now)
     marks = await inputs.nodes.read_marks(api, children.pods, children.gone_pods, now)
-    warnings = await inputs.notices.look(api, reader.namespace, stuck, now)
+    warnings = await inputs.notices.look(api, access.namespace, stuck, now)
     suspension = await inputs.notices.read_suspension(api, rayjob, current, now)
     reasons = await inputs.notices.read_reasons(api, pods, marks, now)
     rules = CpuRules()
     if may_launch(pipeline, current):
-        rules = await inputs.cpu_rules.read(api, reader.namespace, now)
+        rules = await inputs.cpu_rules.read(api, access.namespace, now)
     return _Environment(nodes, marks, (*warnings, *suspension, *reasons), rules)
 
 
@@ -310,25 +271,16 @@ async def _read_driver(
 
 
 async def _find_namesakes(
-    reader: Reader,
-    kept: CacheRead | None,
-    pipeline: PipelineView,
-    current: AttemptObject | None,
+    reader: Reader, pipeline: PipelineView, current: AttemptObject | None
 ) -> tuple[str, ...]:
     """Return what may still run of a former pipeline of this name, where that matters."""
     if not may_launch(pipeline, current):
         return ()
-    if kept is not None:
-        former = find_former(kept.cache, pipeline.meta)
-    else:
-        selector = select_namesakes(pipeline.meta.name, pipeline.meta.uid)
-        former = await _list_siblings(reader, selector)
+    former = await reader.list_former(pipeline.meta)
     return list_living(former.rayjobs, former.rayclusters, former.pods)
 
 
-async def _read_others(
-    reader: Reader, kept: CacheRead | None, pipeline: PipelineView
-) -> dict[str, PipelineView | None]:
+async def _read_others(reader: Reader, pipeline: PipelineView) -> dict[str, PipelineView | None]:
     """Return the pipelines that it comes after; where a run begins, those before them as well.
 
     A way from one to the next leads back where they wait for each other.
@@ -340,22 +292,14 @@ async def _read_others(
         name = ahead.pop(0)
         if name in found or name == pipeline.meta.name:
             continue
-        other = found[name] = await _read_other(reader, kept, name)
+        other = found[name] = await reader.find_pipeline(name)
         if is_far and other is not None and other.spec is not None:
             ahead += other.spec.predecessors
     return found
 
 
-async def _read_other(reader: Reader, kept: CacheRead | None, name: str) -> PipelineView | None:
-    if kept is not None:
-        return kept.cache.find_pipeline(reader.namespace, name)
-    body = await reader.get(Resource.PIPELINE, name)
-    return None if body is None else read_pipeline(body)
-
-
 async def _read_claims(
     reader: Reader,
-    kept: CacheRead | None,
     pipeline: PipelineView,
     current: AttemptObject | None,
     claims: ClaimMemory,
@@ -366,22 +310,43 @@ async def _read_claims(
     ledger = storage.ledger.claim_name if storage else None
     output = storage.output.claim_name if storage else None
     is_in_use = current is not None and not current.status.is_frozen
-    # Nothing of a pod is made of what was kept alone.
-    may_be_old = is_in_use or (kept is not None and kept.has_siblings)
+    # A RayJob is made in fresh passes alone, and it must not name a claim that has gone.
+    may_be_old = is_in_use or not reader.is_fresh
 
     async def read(name: str) -> VolumeClaim | None:
-        return await claims.read(reader, pipeline.meta.uid, name, now, may_be_old=may_be_old)
+        return await claims.read(reader.access, pipeline.meta.uid, name, now, may_be_old=may_be_old)
 
     found = await read(ledger or name_claim(pipeline.meta.name))
     return found, None if output is None else await read(output)
 
 
 async def _read_code(
-    reader: Reader, pipeline: PipelineView, current: AttemptObject | None
+    access: Access, pipeline: PipelineView, current: AttemptObject | None
 ) -> CodeFiles | None:
     """Return what the next attempt is to bring, where this pass may make it."""
     name = pipeline.spec.code.config_map if pipeline.spec else None
     if name is None or not may_launch(pipeline, current):
         return None
-    body = await reader.get(Resource.CONFIG_MAP, name)
+    body = await access.get(Resource.CONFIG_MAP, name)
     return None if body is None else CodeFiles.read(body)
+
+
+async def _read_preflight(api: Api, pipeline: Meta) -> PreflightJob | None:
+    """Return the Job that checks a pipeline before it runs, with its pod; None where there is none.
+
+    No watch follows them, and nothing else needs them: where they may not be read, it says so.
+
+    Raises:
+        ApiError: they could not be read, for another reason than a missing right.
+    """
+    name = name_preflight(pipeline.name)
+    try:
+        body = await api.get(Resource.JOB, pipeline.namespace, name)
+        if body is None:
+            return None
+        token = Meta.read(body).labels.get(PREFLIGHT_LABEL, "")
+        selector = f"{PREFLIGHT_LABEL}={token}"
+        pods = await api.list_all(Resource.POD, pipeline.namespace, selector) if token else []
+    except Forbidden as error:
+        return PreflightJob(Meta(name, pipeline.namespace, ""), unread=error.message)
+    return PreflightJob.read(body, pods)

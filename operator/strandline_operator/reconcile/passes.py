@@ -12,10 +12,12 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
+from functools import partial
 from typing import Protocol
 
 from strandline_api.status.pipeline_status import Progress
 from strandline_api.status.reasons import ConditionType, Reason
+from strandline_operator.cluster.access import Access
 from strandline_operator.cluster.api import Api
 from strandline_operator.decide.rayjob_evidence import TERMINAL
 from strandline_operator.model.limits import Limits
@@ -35,13 +37,13 @@ from strandline_operator.reconcile.departures import RETRY_SECONDS
 from strandline_operator.reconcile.enact import Enacted, enact
 from strandline_operator.reconcile.gate import DispatchGate
 from strandline_operator.reconcile.observe import (
-    CacheRead,
     Observed,
     PassInputs,
     find_pipeline,
     observe,
 )
 from strandline_operator.reconcile.queue import Passed
+from strandline_operator.reconcile.readers import CacheReader, Reader, RecheckReader, ServerReader
 from strandline_operator.reconcile.schedule import Key, SeenPipelines
 
 
@@ -223,12 +225,12 @@ class Passes:
             ApiError: something could not be read.
         """
         if kept is None:
-            return await self._look(key, pipeline, None)
-        seen, plan, now = await self._look(key, pipeline, CacheRead(kept))
+            return await self._look(key, pipeline, ServerReader)
+        seen, plan, now = await self._look(key, pipeline, partial(CacheReader, cache=kept))
         wanted = choose_recheck(seen.view, plan)
         if wanted is Recheck.SIBLINGS:
-            half = CacheRead(kept, has_siblings=False)
-            seen, plan, now = await self._look(key, pipeline, half)
+            recheck = partial(RecheckReader, cache=kept)
+            seen, plan, now = await self._look(key, pipeline, recheck)
             wanted = choose_recheck(seen.view, plan)
         if wanted is not Recheck.ALL and not is_unchecked(plan):
             return seen, plan, now
@@ -236,9 +238,11 @@ class Passes:
         if fresh is None:
             return None
         is_same = fresh.meta.version == pipeline.meta.version and wanted is not Recheck.ALL
-        return (seen, plan, now) if is_same else await self._look(key, fresh, None)
+        return (seen, plan, now) if is_same else await self._look(key, fresh, ServerReader)
 
-    async def _look(self, key: Key, pipeline: PipelineView, kept: CacheRead | None) -> _Decided:
+    async def _look(
+        self, key: Key, pipeline: PipelineView, open_reader: Callable[[Access], Reader]
+    ) -> _Decided:
         now = self.clock()
         seen = await observe(
             self.api,
@@ -247,7 +251,7 @@ class Passes:
             now,
             turn=self.gate.look(now, key, is_alone=self.seen_pipelines.are_of_one_namespace),
             refusals=self._refusals.get(key, ()),
-            kept=kept,
+            open_reader=open_reader,
         )
         now = self.clock()
         return seen, self.decide(seen.view, now, self.limits, self.draw()), now

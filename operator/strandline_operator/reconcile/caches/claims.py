@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from strandline_operator.cluster.access import Access
 from strandline_operator.cluster.api import Body
 from strandline_operator.model.objects import VolumeClaim
 from strandline_operator.model.plan import Resource
 from strandline_operator.reconcile.caches.ttl_cache import TtlCache
-from strandline_operator.reconcile.reader import Reader
 
 KEEP_SECONDS = 60.0
 # One without a volume may get it at any moment, and its user waits to see that.
@@ -28,7 +28,7 @@ class ClaimMemory:
     )
 
     async def read(
-        self, reader: Reader, pipeline: str, name: str, now: float, *, may_be_old: bool
+        self, access: Access, pipeline: str, name: str, now: float, *, may_be_old: bool
     ) -> VolumeClaim | None:
         """Return a claim; None where there is none, or where it may not be read.
 
@@ -43,7 +43,7 @@ class ClaimMemory:
         if kept is not None:
             return kept.value
         self._kept.drop(key)
-        body = await reader.get(Resource.CLAIM, name)
+        body = await access.get(Resource.CLAIM, name)
         return None if body is None else self.put(pipeline, body, now)
 
     def put(self, pipeline: str, body: Body, now: float) -> VolumeClaim:

@@ -1,6 +1,6 @@
-"""Reads of one pass that go on where the operator lacks a right, and note which one it was.
+"""Reads that go on where the operator lacks a right, and note which one it was.
 
-What was refused is never taken for absent: whoever decides is told of it beside what was read. This
+What was refused is never taken for absent: a decision has the refusals beside what was read. This
 room must not know what follows.
 """
 
@@ -8,12 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from strandline_api.names import PREFLIGHT_LABEL, name_preflight
 from strandline_operator.cluster.api import Api, Body
 from strandline_operator.cluster.errors import Forbidden, NotFound
-from strandline_operator.model.objects import Meta
 from strandline_operator.model.plan import Resource
-from strandline_operator.model.preflight import PreflightJob
 from strandline_operator.model.view import Refusal
 
 # Kinds that a cluster may do without.
@@ -21,8 +18,8 @@ _FOREIGN = frozenset({Resource.RAYJOB, Resource.RAYCLUSTER})
 
 
 @dataclass(slots=True)
-class Reader:
-    """Reads in one namespace.
+class Access:
+    """Reads in one namespace, for one pass.
 
     Attributes:
         refused: what may not be read.
@@ -64,24 +61,3 @@ class Reader:
 
     def _note(self, resource: Resource, name: str, verb: str, error: Forbidden) -> None:
         self.refused.append(Refusal(resource.value, name, error.status, error.message, verb))
-
-
-async def read_preflight(api: Api, pipeline: Meta) -> PreflightJob | None:
-    """Return the Job that checks a pipeline before it runs, with its pod; None where there is none.
-
-    No watch follows them, and nothing else needs them: where they may not be read, it says so.
-
-    Raises:
-        ApiError: they could not be read, for another reason than a missing right.
-    """
-    name = name_preflight(pipeline.name)
-    try:
-        body = await api.get(Resource.JOB, pipeline.namespace, name)
-        if body is None:
-            return None
-        token = Meta.read(body).labels.get(PREFLIGHT_LABEL, "")
-        selector = f"{PREFLIGHT_LABEL}={token}"
-        pods = await api.list_all(Resource.POD, pipeline.namespace, selector) if token else []
-    except Forbidden as error:
-        return PreflightJob(Meta(name, pipeline.namespace, ""), unread=error.message)
-    return PreflightJob.read(body, pods)
