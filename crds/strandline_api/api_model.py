@@ -24,6 +24,7 @@ from pydantic.alias_generators import to_camel
 from strandline_api.quantities import shorten
 
 T = TypeVar("T")
+AnyModel = TypeVar("AnyModel", bound=BaseModel)
 
 
 class ApiModel(BaseModel):
@@ -56,6 +57,14 @@ class ApiModel(BaseModel):
     def _list_aliases(cls) -> frozenset[str]:
         aliases = (field.alias or name for name, field in cls.model_fields.items())
         return frozenset(cls.model_fields) | frozenset(aliases)
+
+
+def evolve(model: AnyModel, **changes: object) -> AnyModel:
+    """Return a model with other values of some fields.
+
+    mypy knows names and types of the fields by `crds/evolve_types.py`.
+    """
+    return model.model_copy(update=changes)
 
 
 def validated_by(*rules: tuple[str, str]) -> ConfigDict:

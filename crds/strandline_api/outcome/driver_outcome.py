@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, ConfigDict, Field, PlainSerializer, PlainValidator
 
-from strandline_api.api_model import ApiModel
+from strandline_api.api_model import ApiModel, evolve
 from strandline_api.outcome.driver_log import LogFile
 from strandline_api.outcome.evidence import Evidence, find_signal
 from strandline_api.outcome.exit_codes import ExitCode
@@ -163,7 +163,7 @@ def _read(line: str) -> DriverOutcome | None:
 
 
 def _format_line(outcome: DriverOutcome, count: int, message: str) -> str:
-    shown = outcome.model_copy(update={"evidence": outcome.evidence[:count], "message": message})
+    shown = evolve(outcome, evidence=outcome.evidence[:count], message=message)
     return f"{MARK} {json.dumps(shown.to_json(), separators=(',', ':'))}"
 
 

@@ -10,6 +10,7 @@ from typing import Annotated, Self
 
 from pydantic import Field
 
+from strandline_api.api_model import evolve
 from strandline_api.status.records import Record
 from strandline_api.times import Time
 
@@ -37,9 +38,9 @@ class RunClock(Record):
         """
         if is_paused:
             since = now if self.paused_since is None else self.paused_since
-            return self.model_copy(update={"paused_since": since})
+            return evolve(self, paused_since=since)
         seconds = round(self.count_paused(now), 3)
-        return self.model_copy(update={"paused_seconds": seconds, "paused_since": None})
+        return evolve(self, paused_seconds=seconds, paused_since=None)
 
     def count_paused(self, now: float) -> float:
         """Return seconds that do not count, those of a pause that goes on included."""
