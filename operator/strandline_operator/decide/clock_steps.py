@@ -6,39 +6,48 @@ is due later is due as much later as it would have been. This room must not know
 
 from __future__ import annotations
 
-from typing import TypeVar
-
+from strandline_api.api_model import evolve
 from strandline_api.objects.attempt import AttemptStatus
 from strandline_api.status.enums import Trigger
 from strandline_api.status.pipeline_status import PipelineStatus
-from strandline_api.status.records import Record
 
-AnyRecord = TypeVar("AnyRecord", bound=Record)
 # Clocks that are kept together differ by less, as those of two operators one after the other.
 LEAST_STEP = 60.0
 
 
 def settle_attempt(status: AttemptStatus, now: float) -> AttemptStatus:
     """Return an attempt's status with nothing of it ahead of now; the same where nothing is."""
-    settled = _bound(status, ("start_time", "running_time", "end_time"), now)
+    settled = evolve(
+        status,
+        start_time=_bound(status.start_time, now),
+        running_time=_bound(status.running_time, now),
+        end_time=_bound(status.end_time, now),
+    )
     held_until, ended = status.held_until, status.end_time
     if held_until is None or ended is None or settled.end_time == ended:
         return settled
-    return settled.model_copy(update={"held_until": held_until - (ended - now)})
+    return evolve(settled, held_until=held_until - (ended - now))
 
 
 def settle_pipeline(status: PipelineStatus, now: float) -> PipelineStatus:
     """Return a pipeline's status with nothing of it ahead of now, and what is due in its time."""
     clock = status.run_clock
-    changes = {
-        "next_attempt_time": _settle_due(status, now),
-        "run_clock": None if clock is None else _bound(clock, ("paused_since",), now),
-        "spot": tuple(_bound(group, ("on_demand_since",), now) for group in status.spot),
-        "attempts": tuple(
-            _bound(past, ("start_time", "end_time"), now) for past in status.attempts
+    return evolve(
+        status,
+        run_start_time=_bound(status.run_start_time, now),
+        next_attempt_time=_settle_due(status, now),
+        run_clock=clock and evolve(clock, paused_since=_bound(clock.paused_since, now)),
+        spot=tuple(
+            evolve(group, on_demand_since=_bound(group.on_demand_since, now))
+            for group in status.spot
         ),
-    }
-    return _bound(status, ("run_start_time",), now).model_copy(update=changes)
+        attempts=tuple(
+            evolve(
+                past, start_time=_bound(past.start_time, now), end_time=_bound(past.end_time, now)
+            )
+            for past in status.attempts
+        ),
+    )
 
 
 def _settle_due(status: PipelineStatus, now: float) -> float | None:
@@ -58,6 +67,5 @@ def is_ahead(time: float | None, now: float) -> bool:
     return time is not None and time - now > LEAST_STEP
 
 
-def _bound(record: AnyRecord, names: tuple[str, ...], now: float) -> AnyRecord:
-    late = {name: now for name in names if is_ahead(getattr(record, name), now)}
-    return record.model_copy(update=late) if late else record
+def _bound(time: float | None, now: float) -> float | None:
+    return now if is_ahead(time, now) else time

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+from strandline_api.api_model import evolve
 from strandline_api.objects.pipeline import PipelineSpec
 from strandline_operator.decide.clock_steps import settle_pipeline
 from strandline_operator.decide.obstacles.obstacles import find_unread
@@ -146,7 +147,7 @@ def _read_spec(view: View) -> PipelineSpec:
     written = view.pipeline.manifest.get("spec")
     # The one field that people set in an emergency is read all the same.
     is_suspended = isinstance(written, Mapping) and written.get("suspend") is True
-    return _UNSPECIFIED.model_copy(update={"suspend": is_suspended})
+    return evolve(_UNSPECIFIED, suspend=is_suspended)
 
 
 _UNSPECIFIED = PipelineSpec.model_validate(

@@ -192,9 +192,9 @@ class Scene:
             sizes=view.sizes,
         )
 
-    def having(self, **changes: object) -> Scene:
-        """Return the same scene with fields of the attempt's status changed."""
-        return replace(self, status=self.status.model_copy(update=changes))
+    def with_status(self, status: AttemptStatus) -> Scene:
+        """Return the same scene with another status of the attempt."""
+        return replace(self, status=status)
 
     def read_pod(self, pod: Pod) -> Iterator[Evidence]:
         """Yield all that a pod and its node say of a cause."""

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
+from strandline_api.api_model import evolve
 from strandline_api.objects.attempt import AttemptStatus
 from strandline_api.status.event_reasons import EventReason
 from strandline_api.status.pipeline_status import PipelineStatus
@@ -164,23 +165,30 @@ def _find_pipeline_change(facts: Pass, decided: Verdict) -> PipelineStatus | Non
     known, interval = facts.view.pipeline, facts.limits.status_interval
     status = known.status if decided.status is None else decided.status
     # One without a status was never seen, even where nothing is to be said of it.
-    if not known.has_status or _is_worth_writing(known.status, status, interval):
+    if not known.has_status:
         return status
-    return None
+    calm = evolve(status, progress=known.status.progress, state=known.status.state)
+    return status if _is_worth_writing(known.status, status, calm, interval) else None
 
 
 def _find_attempt_changes(facts: Pass, decided: Verdict) -> dict[str, AttemptStatus]:
-    known = {attempt.meta.name: attempt.status for attempt in facts.view.attempts}
-    interval = facts.limits.status_interval
-    return {
-        name: status
-        for name, status in decided.attempts.items()
-        if _is_worth_writing(known[name], status, interval)
-    }
+    attempts = {attempt.meta.name: attempt.status for attempt in facts.view.attempts}
+    changed: dict[str, AttemptStatus] = {}
+    for name, status in decided.attempts.items():
+        known = attempts[name]
+        calm = evolve(status, progress=known.progress, log_tail=known.log_tail)
+        if _is_worth_writing(known, status, calm, facts.limits.status_interval):
+            changed[name] = status
+    return changed
 
 
-def _is_worth_writing(old: Status, new: Status, interval: float) -> bool:
-    """Return whether a status differs by more than progress that was written a moment ago."""
+def _is_worth_writing(old: Status, new: Status, calm: Status, interval: float) -> bool:
+    """Return whether a status differs by more than progress that was written a moment ago.
+
+    Args:
+        calm: the new one, with the old one's values where each word of a driver brings another.
+        interval: seconds for which such words alone are not written.
+    """
     before, after = old.progress, new.progress
     if before is None or after is None or before.time is None or after.time is None:
         return old != new
@@ -188,9 +196,4 @@ def _is_worth_writing(old: Status, new: Status, interval: float) -> bool:
     if not 0.0 <= after.time - before.time < interval:
         return old != new
     # Each write brings about the next pass, so a driver that talks must not cause one.
-    return old != new.model_copy(update={name: getattr(old, name) for name in _often(new)})
-
-
-def _often(status: Status) -> list[str]:
-    """Return fields that change with every word of a driver."""
-    return [name for name in ("progress", "log_tail", "state") if name in type(status).model_fields]
+    return old != calm

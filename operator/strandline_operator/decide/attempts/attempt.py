@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
 
+from strandline_api.api_model import evolve
 from strandline_api.objects.attempt import (
     AttemptOutcome,
     AttemptStatus,
@@ -101,10 +101,12 @@ def _note_hold(scene: Scene, find_hold: Callable[[AttemptStatus], float | None])
         return scene
     until = find_hold(scene.status) if _can_be_held(scene) else None
     if until is not None and until > scene.now:
-        return scene.having(held_until=until)
+        return scene.with_status(evolve(scene.status, held_until=until))
     # One that was held is torn down as if it had ended only now.
     is_cut_short = known is not None and known > scene.now
-    return scene.having(held_until=scene.now) if is_cut_short else scene
+    if not is_cut_short:
+        return scene
+    return scene.with_status(evolve(scene.status, held_until=scene.now))
 
 
 def _can_be_held(scene: Scene) -> bool:
@@ -122,7 +124,7 @@ def _is_held(scene: Scene) -> bool:
 
 def _hold(scene: Scene) -> AttemptStep:
     """Leave the pods of an attempt that has failed to whoever looks at them."""
-    status = _describe(scene.having(phase=AttemptPhase.HELD))
+    status = _describe(scene.with_status(evolve(scene.status, phase=AttemptPhase.HELD)))
     return AttemptStep(status, wake_at=scene.status.held_until)
 
 
@@ -147,21 +149,20 @@ def _go_on(scene: Scene) -> AttemptStep:
 
 def _note(scene: Scene) -> Scene:
     """Take down what can be seen at any time."""
-    scene = scene.having(**_note_rayjob(scene))
-    scene = scene.having(**_note_driver(scene))
-    scene = scene.having(**_note_room(scene))
-    scene = scene.having(evidence=merge(scene, find_taking_of_head(scene)))
+    scene = _note_room(_note_driver(_note_rayjob(scene)))
+    evidence = merge(scene, find_taking_of_head(scene))
+    scene = scene.with_status(evolve(scene.status, evidence=evidence))
     outcome = _find_outcome(scene)
     if outcome is not None:
-        scene = scene.having(**_note_outcome(scene, outcome))
+        scene = _note_outcome(scene, outcome)
     last = read_progress(scene.status, scene.status.end_time or scene.now)
-    return scene.having(progress=last or scene.status.progress)
+    return scene.with_status(evolve(scene.status, progress=last or scene.status.progress))
 
 
-def _note_rayjob(scene: Scene) -> dict[str, Any]:
+def _note_rayjob(scene: Scene) -> Scene:
     rayjob, status = scene.rayjob, scene.status
     if rayjob is None:
-        return {}
+        return scene
     begun = status.start_time or _date_rayjob(rayjob, scene.now)
     if status.phase is AttemptPhase.QUEUED and not scene.is_queued:
         begun = scene.now  # the time in a queue is free
@@ -169,13 +170,16 @@ def _note_rayjob(scene: Scene) -> dict[str, Any]:
     if is_let_go(scene):
         begun = scene.now
     is_begun = rayjob.deployment == "Running" and rayjob.job
-    return {
-        "ray_job": PipelineReference(name=rayjob.meta.name, uid=rayjob.meta.uid),
-        "start_time": begun,
-        "ray_cluster": rayjob.cluster or status.ray_cluster,
-        "job_start_time": status.job_start_time or rayjob.started,
-        "running_time": status.running_time or (scene.now if is_begun else None),
-    }
+    return scene.with_status(
+        evolve(
+            status,
+            ray_job=PipelineReference(name=rayjob.meta.name, uid=rayjob.meta.uid),
+            start_time=begun,
+            ray_cluster=rayjob.cluster or status.ray_cluster,
+            job_start_time=status.job_start_time or rayjob.started,
+            running_time=status.running_time or (scene.now if is_begun else None),
+        )
+    )
 
 
 def _date_rayjob(rayjob: RayJob, now: float) -> float:
@@ -187,45 +191,50 @@ def _date_rayjob(rayjob: RayJob, now: float) -> float:
     return now if abs(now - made) > LEAST_STEP else made
 
 
-def _note_room(scene: Scene) -> dict[str, Any]:
+def _note_room(scene: Scene) -> Scene:
     """Take down since when pods find no room; that time is free, as in a queue."""
     status = scene.status
     # Of one that has ended it says what it had waited for.
     if status.end_time is not None:
-        return {}
+        return scene
     waits = find_waits(scene)
-    noted: dict[str, Any] = {"no_room_since": waits}
     is_over = bool(status.no_room_since) and not waits and status.running_time is None
     # A bound that somebody has set is for the wait as well.
-    if is_over and scene.spec.deadlines.pre_running_seconds is None:
-        noted["start_time"] = scene.now
-    return noted
+    is_restarted = is_over and scene.spec.deadlines.pre_running_seconds is None
+    start_time = scene.now if is_restarted else status.start_time
+    return scene.with_status(evolve(status, no_room_since=waits, start_time=start_time))
 
 
-def _note_driver(scene: Scene) -> dict[str, Any]:
+def _note_driver(scene: Scene) -> Scene:
     driver, status = scene.driver, scene.status
     if driver is None:
-        return {}
+        return scene
     # One that answers runs, though KubeRay may take its time to say so.
     is_reported = driver.progress is not None
-    return {
-        "progress": driver.progress or status.progress,
-        "latest": driver.latest or status.latest,
-        "log_file": driver.log_file or status.log_file,
-        "log_tail": driver.log_tail or status.log_tail,
-        "running_time": status.running_time or (scene.now if is_reported else None),
-    }
+    return scene.with_status(
+        evolve(
+            status,
+            progress=driver.progress or status.progress,
+            latest=driver.latest or status.latest,
+            log_file=driver.log_file or status.log_file,
+            log_tail=driver.log_tail or status.log_tail,
+            running_time=status.running_time or (scene.now if is_reported else None),
+        )
+    )
 
 
-def _note_outcome(scene: Scene, outcome: DriverOutcome) -> dict[str, Any]:
+def _note_outcome(scene: Scene, outcome: DriverOutcome) -> Scene:
     reported = (seen for seen in outcome.evidence if _is_new(scene, seen))
     placed = (locate_kill(seen, scene.all_pods) for seen in reported)
-    return {
-        "outcome": _convert_outcome(outcome),
-        "latest": outcome.latest or scene.status.latest,
-        "log_file": outcome.log_file or scene.status.log_file,
-        "evidence": merge(scene, placed),
-    }
+    return scene.with_status(
+        evolve(
+            scene.status,
+            outcome=_convert_outcome(outcome),
+            latest=outcome.latest or scene.status.latest,
+            log_file=outcome.log_file or scene.status.log_file,
+            evidence=merge(scene, placed),
+        )
+    )
 
 
 def _is_new(scene: Scene, seen: Evidence) -> bool:
@@ -246,7 +255,8 @@ def _is_new(scene: Scene, seen: Evidence) -> bool:
 def _count_incidents(scene: Scene) -> Scene:
     """Add the workers that were lost up to now and did not end the attempt."""
     # Pods are forgotten after a while, and a restart forgets them all: the count never falls.
-    return scene.having(incidents=max(scene.status.incidents, len(find_losses(scene))))
+    incidents = max(scene.status.incidents, len(find_losses(scene)))
+    return scene.with_status(evolve(scene.status, incidents=incidents))
 
 
 def _find_outcome(scene: Scene) -> DriverOutcome | None:
@@ -290,9 +300,11 @@ def _tear_down(scene: Scene) -> AttemptStep:
     # A kill for memory can show some seconds after the pods have gone.
     if scene.is_gone and now >= settled:
         phase = AttemptPhase.FAILED if scene.status.cause else AttemptPhase.SUCCEEDED
-        return AttemptStep(_describe(scene.having(is_frozen=True, phase=phase)))
+        status = evolve(scene.status, is_frozen=True, phase=phase)
+        return AttemptStep(_describe(scene.with_status(status)))
     is_draining = is_stopped and scene.pods
-    scene = scene.having(phase=AttemptPhase.DRAINING if is_draining else AttemptPhase.TEARING_DOWN)
+    phase = AttemptPhase.DRAINING if is_draining else AttemptPhase.TEARING_DOWN
+    scene = scene.with_status(evolve(scene.status, phase=phase))
     # Pods that go are told of by the watch; this is for those that stay.
     pause = min(max(limits.settle, (now - ended) / 4), limits.resync)
     wake = min((time for time in (settled, due) if time > now), default=now + pause)
@@ -377,9 +389,7 @@ def _describe(scene: Scene, delay: Block | None = None) -> AttemptStatus:
             scene.now,
             generation=generation,
         )
-    return status.model_copy(
-        update={"phase": phase, "conditions": conditions, "observed_generation": generation}
-    )
+    return evolve(status, phase=phase, conditions=conditions, observed_generation=generation)
 
 
 def _name_phase(scene: Scene) -> AttemptPhase:

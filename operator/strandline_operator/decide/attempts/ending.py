@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from strandline_api.api_model import evolve
 from strandline_api.objects.attempt import AttemptStatus, EvidenceRecord
 from strandline_api.outcome.causes import Cause
 from strandline_api.outcome.disruptions import Disruption
@@ -54,7 +55,8 @@ DISRUPTIONS = frozenset({Cause.PREEMPTED, Cause.EVICTED, Cause.NODE_LOST})
 
 def end(scene: Scene, evidence: Iterable[Evidence]) -> Scene:
     """End the attempt now, for those reasons or because it has completed."""
-    return scene.having(end_time=scene.now, evidence=merge(scene, evidence))
+    evidence_so_far = merge(scene, evidence)
+    return scene.with_status(evolve(scene.status, end_time=scene.now, evidence=evidence_so_far))
 
 
 def merge(scene: Scene, evidence: Iterable[Evidence]) -> tuple[EvidenceRecord, ...]:
@@ -91,11 +93,11 @@ def judge(scene: Scene) -> Scene:
     has_completed = known.end_time is not None and known.cause is None
     # One that was stopped has not done its work, though its driver may have ended well.
     if (has_completed or is_complete(scene)) and not was_stopped(scene.status):
-        return scene.having(cause=None, message="completed")
+        return scene.with_status(evolve(scene.status, cause=None, message="completed"))
     records = sorted(merge(scene, _list_records(scene)), key=_rank)
-    scene = scene.having(evidence=tuple(records))
-    named = name_cause(weigh(scene.status))
-    return scene.having(cause=named.cause, message=named.message)
+    status = evolve(scene.status, evidence=tuple(records))
+    named = name_cause(weigh(status))
+    return scene.with_status(evolve(status, cause=named.cause, message=named.message))
 
 
 def _rank(record: EvidenceRecord) -> int:
@@ -274,7 +276,7 @@ def read_progress(status: AttemptStatus, time: float | None) -> Progress | None:
         return None
     if outcome.sources.total is None and status.progress is not None:
         return None  # it was cut off, and knew more before
-    return Progress.parse({**outcome.sources.to_json()}).model_copy(update={"time": time})
+    return evolve(Progress.parse({**outcome.sources.to_json()}), time=time)
 
 
 def weigh(status: AttemptStatus) -> tuple[Evidence, ...]:

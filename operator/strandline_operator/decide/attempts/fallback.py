@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from strandline_api.api_model import evolve
 from strandline_api.objects.attempt import AttemptSpec, AttemptStatus
 from strandline_api.outcome.causes import Cause
 from strandline_api.outcome.evidence import Evidence
@@ -63,7 +64,7 @@ def note_spot(
     fallbacks = _list_fallbacks(ray)
     if taken in _list_spot(ray):
         known = groups.get(taken) or SpotGroup(name=taken)
-        groups[taken] = known.model_copy(update={"disruptions": known.disruptions + 1})
+        groups[taken] = evolve(known, disruptions=known.disruptions + 1)
         limit = fallbacks[taken].after_disruptions if taken in fallbacks else None
         if limit is not None and groups[taken].disruptions >= limit:
             count = groups[taken].disruptions
@@ -89,7 +90,7 @@ def describe_fallback(before: Iterable[SpotGroup], after: Iterable[SpotGroup]) -
 def _leave(group: SpotGroup, reason: str, now: float) -> SpotGroup:
     if group.on_demand_since is not None:
         return group
-    return group.model_copy(update={"on_demand_since": now, "reason": reason})
+    return evolve(group, on_demand_since=now, reason=reason)
 
 
 def _find_taken(attempt: AttemptSpec, ended: AttemptStatus) -> str:

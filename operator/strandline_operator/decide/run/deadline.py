@@ -7,6 +7,7 @@ retry, a quota or a volume do. This room must not know what ends an attempt.
 
 from __future__ import annotations
 
+from strandline_api.api_model import evolve
 from strandline_api.objects.pipeline import PipelineSpec
 from strandline_api.outcome.causes import Cause
 from strandline_api.status.event_reasons import EventReason
@@ -31,7 +32,7 @@ def keep_time(facts: Pass, standing: PassState) -> Verdict:
     if status.run_clock is None and not is_paused:
         return Verdict()
     clock = (status.run_clock or RunClock()).tick(facts.now, is_paused=is_paused)
-    return Verdict(status.model_copy(update={"run_clock": clock}))
+    return Verdict(evolve(status, run_clock=clock))
 
 
 def _is_dry(scene: Scene | None) -> bool:

@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
+from strandline_api.api_model import evolve
 from strandline_api.names import FINALIZER, name_attempt, name_claim, name_rayjob
 from strandline_api.objects.attempt import AttemptSpec, AttemptStatus, ConfigRecord
 from strandline_api.outcome.causes import Cause
@@ -82,16 +83,16 @@ def note_dispatched(facts: Pass, standing: PassState) -> Verdict:
     # One that is counted is over: what is due by now is its successor.
     if newest is None or newest.spec.number <= standing.through:
         return Verdict()
-    done = {"next_attempt_time": None, "retry_trigger": None}
+    noted = evolve(status, next_attempt_time=None, retry_trigger=None)
     # An earlier pass has told of it, and it is told once.
     if status.attempt == newest.spec.number:
-        return Verdict(status.model_copy(update=done))
-    made = newest.meta.created or facts.now
-    noted = {**done, "attempt": newest.spec.number, "last_attempt_time": made}
+        return Verdict(noted)
+    created = newest.meta.created or facts.now
+    noted = evolve(noted, attempt=newest.spec.number, last_attempt_time=created)
     due = status.next_attempt_time
     late = () if due is None else (Count("attempt_delay_seconds", "", max(0.0, facts.now - due)),)
     reported = add_event(EventReason.ATTEMPT_STARTED, _describe(newest.spec), newest.meta.name)
-    return Verdict(status.model_copy(update=noted), events=(reported,), counts=late)
+    return Verdict(noted, events=(reported,), counts=late)
 
 
 def dispatch(facts: Pass, standing: PassState) -> Verdict:
@@ -128,7 +129,7 @@ def _check_first(facts: Pass, status: PipelineStatus, due: float) -> Verdict:
         return _make_attempt(facts, status, due)
     planned = _foresee_attempt(facts, status)
     step = check(facts, status, order_preflight(_make_order(facts, planned)), due)
-    noted = status.model_copy(update={"preflight": step.record})
+    noted = evolve(status, preflight=step.record)
     checked = Verdict(noted, block=step.block, actions=step.actions)
     if step.block is not None:
         return checked.then(Verdict(wakes=(facts.now + facts.limits.settle,)))
@@ -148,13 +149,9 @@ def _foresee_attempt(facts: Pass, status: PipelineStatus) -> AttemptObject:
 
 def withdraw_attempt(status: PipelineStatus, cause: Cause, message: str) -> PipelineStatus:
     """Take back the attempt that is due: the run is over for that cause."""
-    over = {
-        "next_attempt_time": None,
-        "retry_trigger": None,
-        "retry_cause": cause,
-        "state": message,
-    }
-    return status.model_copy(update=over)
+    return evolve(
+        status, next_attempt_time=None, retry_trigger=None, retry_cause=cause, state=message
+    )
 
 
 def _make_attempt(facts: Pass, status: PipelineStatus, due: float) -> Verdict:
@@ -164,8 +161,8 @@ def _make_attempt(facts: Pass, status: PipelineStatus, due: float) -> Verdict:
     audit = f"dispatch {attempt}: {_describe(spec)}, due {facts.now - due:.1f} s ago"
     create = Create(Resource.ATTEMPT, render_attempt(pipeline, spec))
     # Before it is made: the retries of a run are to read what its first attempt has read.
-    kept = status.model_copy(update={"inputs": spec.inputs})
-    return Verdict(kept, actions=(create,), audit=(audit,))
+    with_inputs = evolve(status, inputs=spec.inputs)
+    return Verdict(with_inputs, actions=(create,), audit=(audit,))
 
 
 def launch(facts: Pass, scene: Scene) -> Verdict:
@@ -205,7 +202,7 @@ def _settle_config(facts: Pass, attempt: AttemptObject) -> tuple[AttemptObject, 
 
 
 def _note_config(attempt: AttemptObject, config: ConfigRecord) -> AttemptObject:
-    return replace(attempt, status=attempt.status.model_copy(update={"config": config}))
+    return replace(attempt, status=evolve(attempt.status, config=config))
 
 
 def _read_config(manifests: Iterable[_Rendered]) -> ConfigRecord:

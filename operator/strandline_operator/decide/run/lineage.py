@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from strandline_api.api_model import evolve
 from strandline_api.objects.attempt import AttemptOutcome, AttemptStatus
 from strandline_api.outcome.causes import Cause
 from strandline_operator.model.plan import AttemptEnd, PassPlan, SetFinalizer
@@ -74,9 +75,10 @@ def _stop(view: View, attempt: AttemptObject, now: float) -> AttemptStatus:
     last = driver.outcome or driver.log_outcome if driver else None
     reported = AttemptOutcome(lineage=last.lineage or None) if last else known.outcome
     if known.end_time is not None:
-        return known.model_copy(update={"outcome": reported})
-    stopped = {"end_time": now, "cause": Cause.INTERRUPTED, "message": PIPELINE_DELETED}
-    return known.model_copy(update={"outcome": reported, **stopped})
+        return evolve(known, outcome=reported)
+    return evolve(
+        known, outcome=reported, end_time=now, cause=Cause.INTERRUPTED, message=PIPELINE_DELETED
+    )
 
 
 def _make_end(

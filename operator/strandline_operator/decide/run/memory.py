@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from strandline_api.api_model import evolve
 from strandline_api.law.memory_growth import MIB, grow_memory, hold_memory
 from strandline_api.objects.attempt import AttemptStatus
 from strandline_api.objects.pipeline import PipelineSpec
@@ -67,7 +68,7 @@ def raise_memory(facts: Pass, status: PipelineStatus, ended: AttemptStatus) -> t
     bounds = {name: room.memory for name, room in rooms.items()}
     before = hold_memory(spec.oom, requested, raised)
     after = grow_memory(spec.oom, requested, killed, raised=raised, bounds=bounds)
-    wanted = grow_memory(spec.oom.model_copy(update={"max_memory": None}), before, killed)
+    wanted = grow_memory(evolve(spec.oom, max_memory=None), before, killed)
     kept = _keep(status, requested, after)
     grown = [name for name in killed if after[name] > before[name]]
     words = ", ".join(f"{name} {kept.memory[name]}" for name in grown)
@@ -111,11 +112,11 @@ def _keep(
     status: PipelineStatus, requested: Mapping[str, int], memory: Mapping[str, int]
 ) -> PipelineStatus:
     raised = {name: size for name, size in memory.items() if size > requested[name]}
-    kept = {
-        "memory": {name: _format_size(size) for name, size in raised.items()},
-        "memory_requested": {name: format_memory(requested[name]) for name in raised},
-    }
-    return status.model_copy(update=kept)
+    return evolve(
+        status,
+        memory={name: _format_size(size) for name, size in raised.items()},
+        memory_requested={name: format_memory(requested[name]) for name in raised},
+    )
 
 
 def _format_size(size: int) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from strandline_api.api_model import evolve
 from strandline_api.outcome.causes import Cause
 from strandline_api.outcome.evidence import Evidence
 from strandline_operator.decide.attempts.attempt import follow
@@ -55,7 +56,7 @@ def follow_newest(facts: Pass, standing: PassState) -> Verdict:
     step = follow(scene, stop, find_hold(facts, standing))
     # What it was launched with a moment ago, in this pass, is not in what was read.
     config = standing.newest.status.config if standing.newest else None
-    status = step.status.model_copy(update={"config": config or step.status.config})
+    status = evolve(step.status, config=config or step.status.config)
     return Verdict(
         attempts={scene.attempt.meta.name: status},
         actions=step.actions,

@@ -6,6 +6,7 @@ it in the status as handled, so that none is lost while an attempt goes, and non
 
 from __future__ import annotations
 
+from strandline_api.api_model import evolve
 from strandline_api.outcome.causes import Cause
 from strandline_api.status.enums import Trigger
 from strandline_api.status.event_reasons import EventReason
@@ -90,15 +91,16 @@ def answer(facts: Pass, standing: PassState) -> Verdict:
 
 def _answer_retry(facts: Pass, status: PipelineStatus, requests: HandledTokens) -> Verdict:
     """Make an attempt due at once; one that repairs is a retry, too."""
-    due = {
-        "next_attempt_time": facts.now,
-        "retry_trigger": Trigger.REPAIR if requests.repair else Trigger.MANUAL,
-        "retries": status.retries or RetryCounts(),
-    }
     settled = _settle(status, HandledTokens(retry=requests.retry, repair=requests.repair))
     asked = requests.repair or requests.retry
     reported = add_event(EventReason.RETRY_REQUESTED, f"asked for: {asked}")
-    return Verdict(settled.model_copy(update=due), events=(reported,))
+    due = evolve(
+        settled,
+        next_attempt_time=facts.now,
+        retry_trigger=Trigger.REPAIR if requests.repair else Trigger.MANUAL,
+        retries=status.retries or RetryCounts(),
+    )
+    return Verdict(due, events=(reported,))
 
 
 def _answer_cancel(status: PipelineStatus, requests: HandledTokens) -> Verdict:
@@ -136,4 +138,4 @@ def _settle(status: PipelineStatus, requests: HandledTokens) -> PipelineStatus:
 
 
 def _handle(status: PipelineStatus, handled: HandledTokens) -> PipelineStatus:
-    return status.model_copy(update={"handled": handled})
+    return evolve(status, handled=handled)

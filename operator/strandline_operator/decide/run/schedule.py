@@ -7,6 +7,7 @@ so however often a pass is cut short, a start makes one run or none. The spec is
 
 from __future__ import annotations
 
+from strandline_api.api_model import evolve
 from strandline_api.spec.schedule import RunSchedule, name_scheduled_run
 from strandline_api.status.event_reasons import EventReason
 from strandline_api.status.pipeline_status import ScheduleStatus
@@ -39,8 +40,7 @@ def begin_scheduled_run(facts: Pass, standing: PassState) -> Verdict:
     missed = starts.number - (not why)
     accounted = _account(schedule, starts.latest, known)
     if missed:
-        times = {"missed": known.missed + missed, "last_missed_time": starts.latest}
-        accounted = accounted.model_copy(update=times)
+        accounted = evolve(accounted, missed=known.missed + missed, last_missed_time=starts.latest)
     kept = _keep(standing, accounted)
     if missed:
         kept = kept.then(_report_missed(starts.latest, missed, why or "the operator was away"))
@@ -66,16 +66,12 @@ def _find_hindrance(facts: Pass, standing: PassState, schedule: RunSchedule, tim
 
 def _account(schedule: RunSchedule, time: float, known: ScheduleStatus) -> ScheduleStatus:
     """Return the status in which all starts up to a time are accounted for."""
-    changes = {
-        "rule": schedule.rule,
-        "last_time": time,
-        "next_time": find_next(schedule, time),
-    }
-    return known.model_copy(update=changes)
+    next_time = find_next(schedule, time)
+    return evolve(known, rule=schedule.rule, last_time=time, next_time=next_time)
 
 
 def _keep(standing: PassState, schedule: ScheduleStatus | None) -> Verdict:
-    status = standing.status.model_copy(update={"schedule": schedule})
+    status = evolve(standing.status, schedule=schedule)
     return Verdict(status, wakes=(schedule.next_time,) if schedule else ())
 
 

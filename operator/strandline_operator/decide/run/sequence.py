@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from strandline_api.api_model import evolve
 from strandline_api.law.retry import (
     GiveUp,
     PastAttempt,
@@ -55,25 +56,26 @@ def begin_next_run(facts: Pass, standing: PassState) -> Verdict:
 
 def begin_run(facts: Pass, standing: PassState, run: str) -> Verdict:
     """Start counting anew and make the first attempt of a run due at once."""
-    begun = {
-        "run": run,
-        "requested_run": "" if run == facts.spec.run_id else facts.spec.run_id,
-        "run_start_time": facts.now,
-        "memory": {},
-        "memory_requested": {},
-        "run_clock": RunClock(paused_since=facts.now) if facts.spec.suspend else None,
-        "retries": RetryCounts(through=_find_through(standing)),
-        "incidents": 0,
-        "work": None,
-        "spot": (),
-        "next_attempt_time": facts.now,
-        "retry_cause": None,
-        "retry_trigger": Trigger.RUN,
-        "progress": None,
-        "state": "",
-    }
+    status = evolve(
+        standing.status,
+        run=run,
+        requested_run="" if run == facts.spec.run_id else facts.spec.run_id,
+        run_start_time=facts.now,
+        memory={},
+        memory_requested={},
+        run_clock=RunClock(paused_since=facts.now) if facts.spec.suspend else None,
+        retries=RetryCounts(through=_find_through(standing)),
+        incidents=0,
+        work=None,
+        spot=(),
+        next_attempt_time=facts.now,
+        retry_cause=None,
+        retry_trigger=Trigger.RUN,
+        progress=None,
+        state="",
+    )
     reported = add_event(EventReason.RUN_STARTED, f"run {run} began")
-    return Verdict(standing.status.model_copy(update=begun), events=(reported,))
+    return Verdict(status, events=(reported,))
 
 
 def _find_through(standing: PassState) -> int:
@@ -94,16 +96,18 @@ def count_attempt(facts: Pass, standing: PassState) -> Verdict:
     spot = note_spot(facts.spec.ray, booked.spot, attempt.spec, ended, facts.now)
     fallbacks = describe_fallback(booked.spot, spot)
     incidents = booked.incidents + ended.incidents
-    changes = {"incidents": incidents, "spot": spot, "work": _add_work(booked.work, ended)}
-    booked = booked.model_copy(update=changes)
+    work = _add_work(booked.work, ended)
+    booked = evolve(booked, incidents=incidents, spot=spot, work=work)
     left = tuple(add_event(EventReason.SPOT_FALLBACK, words) for words in fallbacks)
     counted = Verdict(booked, counts=_measure(attempt, before), events=left)
     # We ended it ourselves to hold the pipeline back, or for nodes elsewhere: that is no failure
     # and costs no retry.
     if _is_free(ended):
         state = "; ".join(fallbacks) or booked.state
-        resumed = {"next_attempt_time": facts.now, "retry_trigger": Trigger.RESUME, "state": state}
-        return counted.then(Verdict(booked.model_copy(update=resumed)))
+        resumed = evolve(
+            booked, next_attempt_time=facts.now, retry_trigger=Trigger.RESUME, state=state
+        )
+        return counted.then(Verdict(resumed))
     if ended.cause is None:
         return counted.then(_report_success(booked, attempt))
     return counted.then(_follow_failure(facts, booked, attempt, past, before.spent))
@@ -137,7 +141,7 @@ def _follow_failure(
         return planned
     # Whoever reads that it is tried again is to know that it will hardly do better.
     state = f"{planned.status.state}; {limited}"
-    return planned.then(Verdict(planned.status.model_copy(update={"state": state})))
+    return planned.then(Verdict(evolve(planned.status, state=state)))
 
 
 def count_missing(facts: Pass, standing: PassState) -> Verdict:
@@ -206,15 +210,15 @@ def _book(
     kept = [attempt for attempt in status.attempts if attempt.number != past.number]
     limit = facts.spec.attempt_history_limit
     attempts = [*kept, record]
-    booked = {
-        "retries": RetryCounts.of(spent, past.number),
-        "attempts": tuple(attempts[-limit:]),
-        "completed_runs": _list_runs(status, attempts[:-limit]),
-        "next_attempt_time": None,
-        "retry_cause": past.cause,
-        "retry_trigger": None,
-    }
-    return status.model_copy(update=booked)
+    return evolve(
+        status,
+        retries=RetryCounts.of(spent, past.number),
+        attempts=tuple(attempts[-limit:]),
+        completed_runs=_list_runs(status, attempts[:-limit]),
+        next_attempt_time=None,
+        retry_cause=past.cause,
+        retry_trigger=None,
+    )
 
 
 def _list_runs(status: PipelineStatus, gone: list[PastAttemptRecord]) -> tuple[str, ...]:
@@ -292,7 +296,7 @@ def _schedule(
 
 
 def _give_up(facts: Pass, status: PipelineStatus, decision: GiveUp, past: PastAttempt) -> Verdict:
-    over = status.model_copy(update={"state": decision.why})
+    over = evolve(status, state=decision.why)
     reported = Verdict(over, events=(warn(EventReason.RUN_FAILED, decision.why),))
     # Where retries are off, or the cause is never retried, nothing was used up.
     if not decision.is_exhausted:
@@ -307,10 +311,10 @@ def _give_up(facts: Pass, status: PipelineStatus, decision: GiveUp, past: PastAt
 def _plan_retry(facts: Pass, status: PipelineStatus, decision: RetryAt) -> Verdict:
     due, cause = round(max(decision.time, facts.now), 3), decision.cause.value
     state = describe_due(decision, format_time(round(due))[11:19])
-    planned = {"next_attempt_time": due, "retry_trigger": Trigger.RETRY, "state": state}
+    planned = evolve(status, next_attempt_time=due, retry_trigger=Trigger.RETRY, state=state)
     is_reported = facts.view.policy.emit_retry_events
     return Verdict(
-        status.model_copy(update=planned),
+        planned,
         events=(add_event(EventReason.RETRY_SCHEDULED, state),) if is_reported else (),
         counts=(
             Count("retry_scheduled", cause),

@@ -8,8 +8,8 @@ asked apart from passes. This room must not know what follows from what they say
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any
 
+from strandline_api.api_model import evolve
 from strandline_api.names import ATTEMPT_LABEL
 from strandline_api.outcome.reader_token import derive_token
 from strandline_api.status.enums import AttemptPhase
@@ -186,17 +186,21 @@ class DriverTalk:
         last = self._last[pipeline] = replace(known, asked=now)  # so that nobody else asks
         answer = await ask(api, address) if address.ip else Answer()
         latest = self._find(pipeline, last.view.attempt).view
-        changes: dict[str, Any] = {"silence": Silence()}
+        view = replace(latest, silence=Silence())
         # Ray and the head take their time to bring a driver about, which is no silence of its.
         if is_awaited and not answer.is_reached:
-            changes["silence"] = latest.silence.prolong(*self._measure_pause(known, now))
+            silence = latest.silence.prolong(*self._measure_pause(known, now))
+            view = replace(view, silence=silence)
         if answer.reported is not None:
-            changes["progress"] = answer.reported.progress.model_copy(update={"time": now})
-            changes["latest"] = answer.reported.latest
-            changes["log_file"] = answer.reported.log_file
+            view = replace(
+                view,
+                progress=evolve(answer.reported.progress, time=now),
+                latest=answer.reported.latest,
+                log_file=answer.reported.log_file,
+            )
         if answer.outcome is not None:
-            changes["outcome"] = answer.outcome
-        return self._note(pipeline, last, replace(latest, **changes))
+            view = replace(view, outcome=answer.outcome)
+        return self._note(pipeline, last, view)
 
     async def _read_log(
         self, api: Api, pipeline: str, last: LastAnswer, sources: list[Pod], now: float

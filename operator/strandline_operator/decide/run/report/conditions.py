@@ -5,6 +5,7 @@ This room must not know how a summary is worded.
 
 from __future__ import annotations
 
+from strandline_api.api_model import evolve
 from strandline_api.documents.stored import describe_unknown
 from strandline_api.status.enums import PipelinePhase
 from strandline_api.status.pipeline_status import PipelineStatus
@@ -40,13 +41,13 @@ def report(facts: Pass, standing: PassState) -> Verdict:
     summary, storage = sum_up(facts, standing), examine_storage(facts)
     claim = facts.view.claim
     named = facts.spec.storage.ledger.claim_name or (claim.meta.name if claim else "")
-    changes = {
-        "observed_generation": facts.view.pipeline.meta.generation,
-        "phase": summary.phase,
-        "state": standing.status.state if summary.state is None else summary.state,
-        "volume_claim": named,
-    }
-    status = standing.status.model_copy(update=changes)
+    status = evolve(
+        standing.status,
+        observed_generation=facts.view.pipeline.meta.generation,
+        phase=summary.phase,
+        state=standing.status.state if summary.state is None else summary.state,
+        volume_claim=named,
+    )
     status = _set(
         facts, status, ConditionType.SUCCEEDED, summary.truth, summary.reason, summary.message
     )
@@ -88,8 +89,7 @@ def report_invalid(facts: Pass, standing: PassState) -> Verdict:
     message = "; ".join(facts.view.pipeline.problems) or "the spec is invalid"
     generation, known = facts.view.pipeline.meta.generation, standing.status
     phase = known.phase if standing.active is not None else PipelinePhase.FAILED
-    changes = {"observed_generation": generation, "state": message, "phase": phase}
-    status = known.model_copy(update=changes)
+    status = evolve(known, observed_generation=generation, state=message, phase=phase)
     status = _show_only(facts, status, ConditionType.STALLED, "InvalidSpec", message)
     # Not False: an attempt that is under way may still complete the run.
     return Verdict(_set(facts, status, ConditionType.SUCCEEDED, "Unknown", "InvalidSpec", message))
@@ -105,9 +105,9 @@ def report_unread(facts: Pass, standing: PassState) -> Verdict:
     # Tools take an object without a status for one that is ready.
     if not facts.view.pipeline.has_status:
         generation = facts.view.pipeline.meta.generation
-        status = status.model_copy(update={"observed_generation": generation})
+        status = evolve(status, observed_generation=generation)
         status = _show_only(facts, status, ConditionType.RECONCILING, block.reason, block.message)
-    status = status.model_copy(update={"state": block.message})
+    status = evolve(status, state=block.message)
     return Verdict(
         _set(facts, status, ConditionType.SUCCEEDED, "Unknown", block.reason, block.message)
     )
@@ -116,12 +116,12 @@ def report_unread(facts: Pass, standing: PassState) -> Verdict:
 def report_deletion(facts: Pass, standing: PassState, waits_for: str) -> Verdict:
     """Describe what the deletion waits for."""
     message = Reason.DELETING.explain(waits_for)
-    changes = {
-        "observed_generation": facts.view.pipeline.meta.generation,
-        "phase": PipelinePhase.DELETING,
-        "state": message,
-    }
-    status = standing.status.model_copy(update=changes)
+    status = evolve(
+        standing.status,
+        observed_generation=facts.view.pipeline.meta.generation,
+        phase=PipelinePhase.DELETING,
+        state=message,
+    )
     return Verdict(
         _set(facts, status, ConditionType.SUCCEEDED, "Unknown", Reason.DELETING, message)
     )
@@ -183,8 +183,8 @@ def report_unknown(facts: Pass, standing: PassState) -> Verdict:
         reason = Reason.OPERATOR_IS_OLDER
         message = reason.explain(describe_unknown("it", unknown))
         return Verdict(_set(facts, standing.status, reported, "True", reason, message))
-    kept = drop_conditions(standing.status.conditions, [reported])
-    return Verdict(standing.status.model_copy(update={"conditions": kept}))
+    others = drop_conditions(standing.status.conditions, [reported])
+    return Verdict(evolve(standing.status, conditions=others))
 
 
 def _set(
@@ -204,7 +204,7 @@ def _set(
         facts.now,
         generation=facts.view.pipeline.meta.generation,
     )
-    return status.model_copy(update={"conditions": conditions})
+    return evolve(status, conditions=conditions)
 
 
 def _show_only(
@@ -218,6 +218,5 @@ def _show_only(
     # Such a condition is removed, not set to False: tools read its mere presence. One that stays
     # keeps its time, or each pass would write the status and so bring about the next.
     untrue = [type_ for type_ in _ONLY_WHEN_TRUE if type_ is not shown]
-    kept = drop_conditions(status.conditions, untrue)
-    status = status.model_copy(update={"conditions": kept})
+    status = evolve(status, conditions=drop_conditions(status.conditions, untrue))
     return status if shown is None else _set(facts, status, shown, "True", reason, message)

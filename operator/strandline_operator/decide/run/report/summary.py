@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from strandline_api.api_model import evolve
 from strandline_api.objects.attempt import AttemptStatus
 from strandline_api.status.enums import AttemptPhase, PipelinePhase
 from strandline_api.status.pipeline_status import PipelineStatus, Progress
@@ -56,11 +57,9 @@ def report_progress(facts: Pass, standing: PassState) -> Verdict:
     attempt, known = newest.status, standing.status
     progress = read_progress(attempt, attempt.end_time) or attempt.progress
     is_new = progress is not None and not _is_behind(known.progress, progress)
-    changes = {
-        "progress": progress if is_new else known.progress,
-        "latest": attempt.latest or known.latest,
-    }
-    return Verdict(known.model_copy(update=changes))
+    if not is_new:
+        progress = known.progress
+    return Verdict(evolve(known, progress=progress, latest=attempt.latest or known.latest))
 
 
 def _is_behind(known: Progress | None, progress: Progress) -> bool:
