@@ -56,7 +56,7 @@ def render_attempt(document: object, on_demand: Sequence[str], limits: Limits) -
     except SpecError as error:
         raise RenderError("\n".join(map(str, error.problems))) from None
     _check(spec, on_demand)
-    assert isinstance(document, dict)  # it is a pipeline
+    assert isinstance(document, dict)  # a pipeline is a mapping
     metadata = {"namespace": "default", **document["metadata"], "uid": _UID}
     pipeline = read_pipeline({**document, "metadata": metadata})
     attempt = AttemptSpec(

@@ -75,7 +75,7 @@ _DRIVER_BYTES = 256 * 1024
 _REQUEST = aiohttp.ClientTimeout(total=REQUEST_SECONDS, sock_connect=CONNECT_SECONDS)
 _STREAM = aiohttp.ClientTimeout(sock_connect=CONNECT_SECONDS, sock_read=SILENCE_SECONDS)
 _DRIVER = aiohttp.ClientTimeout(total=3, sock_connect=1)
-# A node that goes waits for nobody, and a pass has other things to do.
+# A node that is about to go leaves two seconds at most, and a pass has other things to do.
 _NOTICE = aiohttp.ClientTimeout(total=2, sock_connect=1)
 _MERGE = "application/merge-patch+json"
 
@@ -271,7 +271,7 @@ class KubernetesApi:
             sent_at = 0.0 if self._clock is None else self._clock.elapse()
             response = await self._request(verb, path, body, query, limit)
             status = response.status
-            # Whoever stands before a server that is away has a clock of its own.
+            # A proxy before a server that is away answers by a clock of its own.
             if self._clock is not None and status < HTTPStatus.INTERNAL_SERVER_ERROR:
                 date = response.headers.get("Date", "")
                 self._has_dates = bool(date)

@@ -61,7 +61,7 @@ def _cut(text: bytes) -> Iterator[bytes]:
                 yield json.dumps(CUT).encode()
                 begin = found.end()
             depth -= 1
-    if depth <= MOST_LEVELS:  # else it was cut off, and is no JSON anyway
+    if depth <= MOST_LEVELS:  # a deeper document was cut off, and is no JSON
         yield text[begin:]
 
 

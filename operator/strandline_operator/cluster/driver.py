@@ -22,7 +22,7 @@ from strandline_operator.model.objects import SUBMITTER, Pod
 LOG_LINES = 200
 # Ray's tools colour what they say.
 _COLOUR = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
-# What those who submit the driver say of themselves, before its lines and after them.
+# Lines of the program that submits the driver, before the driver's lines and after them.
 _OF_SUBMITTER = re.compile(
     r"\d{4}-\d\d-\d\d [\d:,]+\s+[A-Z]+ (?:cli|sdk|job_manager)\.py:\d+ -- (?!Status message:)"
     r"|Waiting for Ray Dashboard GCS to become healthy"

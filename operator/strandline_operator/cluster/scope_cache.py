@@ -72,7 +72,7 @@ class ScopeCache(Generic[T]):
     def is_current(self, now: float) -> bool:
         """Return whether it has all but what happened a moment ago."""
         times = (since for _, since in self._expected.values())
-        # One that lies ahead was written by a clock that was set back since.
+        # A time ahead of now was written by a clock that was set back since.
         is_late = any(abs(now - since) > EXPECTATION_SECONDS for since in times)
         return bool(self.version) and self.is_connected and not is_late
 
@@ -93,7 +93,7 @@ class ScopeCache(Generic[T]):
     def replace(self, listed: Iterable[Entry[T]], version: str) -> list[Observation[T]]:
         """Take a list of all objects; return what has changed, and first what is gone."""
         found, number = {entry.uid: entry for entry in listed}, _parse_version(version)
-        # What was written after the list was made is not missing from it.
+        # An object that was written after the list was made is not missing from the list.
         gone = [
             entry
             for entry in self._entries.values()

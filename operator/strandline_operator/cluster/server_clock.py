@@ -63,7 +63,7 @@ class ServerClock:
             self._take(parse_time(str(created)), sent_at)
 
     def _take(self, named: float, sent_at: float) -> None:
-        # It was written at some moment of that second, between question and answer.
+        # The header was written at some moment of that second, between question and answer.
         least, most = named - self._elapsed(), named + _SECOND - sent_at
         if least - TOLERANCE <= self._offset <= most + TOLERANCE:
             return

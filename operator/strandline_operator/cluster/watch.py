@@ -86,14 +86,14 @@ class Watch(Generic[T]):
             found = [] if page.is_first else found
             found += map(self._cache.read, page.items)
             version = page.version
-            self.last_event = self._clock()  # there may be many pages, each half a minute long
+            self.last_event = self._clock()  # a list may have many pages, each half a minute long
         self._note_event()
         self._report(self._cache.replace(found, version))
 
     async def _follow(self) -> None:
         async for event in self._api.watch(self.scope, self._cache.version):
             self._note_event()
-            # That the server lets us in says nothing yet: it may have forgotten that version.
+            # An opened stream shows nothing yet: the server may have forgotten that version.
             self._losses = self._losses if event.get("type") == "OPEN" else 0
             self._report(self._cache.apply(str(event.get("type")), event.get("object") or {}))
         await self._sleep(PAUSE)

@@ -58,7 +58,7 @@ def _settle_due(status: PipelineStatus, now: float) -> float | None:
     if status.retry_trigger not in {None, Trigger.RETRY}:
         return now
     ended = max(ends, default=0.0)
-    # It was decided by the clock as it was, if it follows an end of that time.
+    # A due time after an end of the former clock was decided by that clock.
     return due - (ended - now) if is_ahead(ended, now) and due >= ended else due
 
 

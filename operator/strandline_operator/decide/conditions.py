@@ -22,7 +22,7 @@ def set_condition(
 ) -> tuple[Condition, ...]:
     """Set one of the conditions, for the generation of the spec that was looked at."""
     old = next((condition for condition in conditions if condition.type == type_), None)
-    # Its time tells since when it is so, whatever the reason and the spec have become.
+    # The time of a condition is that of its truth, whatever the reason and the spec have become.
     is_same = old is not None and old.status == status
     new = Condition(
         type=type_,

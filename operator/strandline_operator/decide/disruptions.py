@@ -55,7 +55,7 @@ _RESOURCES = {
 }
 PRESSURES = ("MemoryPressure", "DiskPressure", "PIDPressure")
 SHUTDOWN_REASONS = frozenset({"Terminated", "NodeShutdown", "Shutdown"})
-# What a kubelet does not admit; the first sort ends with the name of a resource.
+# Reasons of pods that a kubelet does not admit; the first sort ends with the name of a resource.
 REJECTIONS = frozenset(
     {
         "NodeAffinity",
@@ -85,7 +85,7 @@ _BY_TAINT, _BY_GC, _BY_KUBELET = (
 LOST_CONTAINER = "ContainerStatusUnknown"
 _LOST_BY_RUNTIME, _LOST_CODE = "Unknown", 255
 _AGAIN = "Failed, then again Pending"
-# That a node is not there, or not heard of; nobody says that it was taken.
+# Marks of a node that is not there, or silent; none of them means that it was taken.
 _ABSENCES = frozenset({GONE.name, DELETION.name, DIED.name})
 # Karpenter's words for why, in events about a pod that it evicts or a node that it ends.
 _KARPENTER_WHY = (
@@ -240,7 +240,7 @@ def _find_preemption(case: _Case) -> Taking | None:
 def _find_shutdown(case: _Case) -> Taking | None:
     if case.pod.reason not in SHUTDOWN_REASONS and not _SHUTTING.search(case.text):
         return None
-    # A node is shut down in the end whoever takes it.
+    # A node is shut down in the end by any taker, so a named taker explains more.
     return _with_words(case, _name_taker(case) or _apply(case, SHUTDOWN))
 
 
@@ -289,7 +289,7 @@ def _find_kubelets_eviction(case: _Case) -> Taking | None:
     pressure = next((name for name, _ in case.marks.conditions if name in PRESSURES), None)
     if pressure is not None:
         return case.take(Disruption.NODE_SHORTAGE, pressure, _RESOURCES[pressure.lower()])
-    # It ends pods for three reasons, and the other two have a word of their own.
+    # The kubelet ends pods for three reasons, and the other two have a word of their own.
     taker = _name_taker(case)
     return _with_words(case, taker) if taker else case.take(Disruption.POD_EVICTED)
 
@@ -324,7 +324,7 @@ def _find_lost_containers(case: _Case) -> Taking | None:
     return None
 
 
-# What a pod says exactly goes first; then its way off the node, on which several go.
+# A pod's exact word goes first; then its way off the node, which several takers share.
 _READERS: tuple[Callable[[_Case], Taking | None], ...] = (
     _find_over_limit,
     _find_shortage,

@@ -45,7 +45,7 @@ def find_pod_evidence(
     if taking is not None:
         yield blame_taking(pod, taking)
     for container in pod.containers:
-        # What runs before Ray or beside it may end, and Ray goes on, or is tried once more.
+        # Containers before Ray or beside it may end while Ray goes on, or is tried once more.
         if container.name in CONTAINERS:
             for end in container.ends:
                 yield from _read_end(pod, container, end, is_explained=taking is not None)

@@ -77,7 +77,7 @@ _UNREADABLE: tuple[Decider, ...] = (
     report_invalid,
 )
 _RUN: tuple[Decider, ...] = (
-    # What has happened since the last pass.
+    # Events since the last pass.
     note_first_requests,
     _settle_clock,
     forget_withdrawn,
@@ -96,14 +96,14 @@ _RUN: tuple[Decider, ...] = (
     report_losses,
     count_attempt,
     report_refusals,
-    # What follows, where none is under way any more. What ends a run goes before what starts one.
+    # Successors, where no attempt is under way any more. An end of a run goes before a start.
     begin_next_run,
     begin_scheduled_run,
     answer,
     expire,
     settle_memory,
     dispatch,
-    # What is left behind, and what is told.
+    # Leftovers, and reports.
     trim_history,
     guard,
     report_progress,

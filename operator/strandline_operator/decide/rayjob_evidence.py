@@ -21,7 +21,7 @@ TERMINAL = frozenset({"Complete", "Failed", "ValidationFailed", "Retrying"})
 ENDED_JOBS = frozenset({"SUCCEEDED", "FAILED", "STOPPED"})
 _SUBMISSION_FAILED, _CHECKS_FAILED = "SubmissionFailed", "JobStatusCheckTimeoutExceeded"
 _TRANSITION = "JobDeploymentStatusTransitionGracePeriodExceeded"
-# What KubeRay decides itself, whatever Ray says of the job.
+# KubeRay's own decisions, whatever Ray reports of the job.
 _OWN_REASONS = {
     "DeadlineExceeded": Cause.DEADLINE_EXCEEDED,
     "PreRunningDeadlineExceeded": Cause.SCHEDULING_TIMEOUT,
@@ -29,9 +29,10 @@ _OWN_REASONS = {
     _SUBMISSION_FAILED: Cause.SUBMISSION_FAILED,
     _CHECKS_FAILED: Cause.STALLED,
 }
-# Its sentences where it gives a reason that is otherwise the driver's.
+# KubeRay's sentences under a reason that is otherwise the driver's.
 _OWN_SENTENCES = ("Ray head pod not found", "Submitter completed but Ray job not found")
-# Under one reason it has two: a job that it saw end, whose submitter did not, and one that it lost.
+# KubeRay has one reason for two ends: a job that it saw end while its submitter did not, and a job
+# that it lost.
 _SAW_END = "after JobStatus reaches a terminal state"
 # Ray's words where it has not brought the driver about, or has lost it.
 _NOT_STARTED = (
@@ -49,7 +50,7 @@ _EXIT_CODE = re.compile(r"(?:Job entrypoint command failed with )?exit code (-?\
 
 def find_rayjob_evidence(rayjob: RayJob) -> Iterator[Evidence]:
     """Yield what a RayJob that has ended badly says of a cause, where it can be trusted."""
-    # Somebody stopped it at Ray itself, so the driver had no time to say why; its submitter fails.
+    # A stop at Ray itself leaves the driver no time to report why; its submitter fails.
     if rayjob.job == "STOPPED" and rayjob.reason in {"", _TRANSITION, _SUBMISSION_FAILED}:
         yield Evidence(Cause.INTERRUPTED, "the Ray job was stopped", "rayjob", {})
     elif is_lost(rayjob) and rayjob.reason not in _OWN_REASONS:
@@ -77,7 +78,7 @@ def _read_failure(rayjob: RayJob) -> Evidence:
     """Return what Ray says of a job that has failed."""
     found = _EXIT_CODE.match(rayjob.message)
     seen = read_exit(int(found[1])) if found else None
-    # An exit code is a reason that somebody gave; what Ray says around it is not.
+    # An exit code is the driver's own reason; Ray's words around it are none.
     if seen is not None:
         return Evidence(seen.cause, seen.message, "rayjob", seen.details)
     message, cause = rayjob.message or "the driver failed", Cause.APPLICATION_ERROR

@@ -50,7 +50,7 @@ def part_pods(view: View) -> tuple[tuple[Pod, ...], tuple[Pod, ...]]:
 def find_lost_node(pod: Pod, nodes: Nodes, marks: Marks) -> Evidence | None:
     """Find a node that has taken a pod away, or keeps it; None for a node that is well."""
     node = nodes.get(pod.node)
-    # A pod that nobody has told to go may come back with its node.
+    # A pod that is not being deleted may come back with its node.
     if node is None or not pod.meta.is_deleting:
         return None
     kind = _LOSSES.get(node.state)
@@ -62,7 +62,7 @@ def find_lost_node(pod: Pod, nodes: Nodes, marks: Marks) -> Evidence | None:
     kind = kind if taker is None else taker.kind
     role = pod.meta.labels.get(ROLE_LABEL, "pod")
     message = f"node {pod.node} of {role} pod {pod.meta.name} {node.state}"
-    # Who it was says more than how the node stands.
+    # A taker explains more than the state of the node does.
     if taker is not None and kind is not Disruption.NODE_GONE:
         message = f"{kind.describe(pod.node, taker.what)}: {message}"
     details = {"pod": pod.meta.name, "node": pod.node, "role": role, "reason": kind.value}
@@ -92,7 +92,7 @@ def _is_withheld(pod: Pod, nodes: Nodes) -> bool:
     return node is not None and node.state in _WITHHELD
 
 
-# Words of KubeRay for a RayJob that somebody, mostly a queue, has stopped to start it another time.
+# KubeRay's words for a RayJob that a queue, or a user, has stopped to start it another time.
 SUSPENDED = frozenset({"Suspending", "Suspended"})
 
 

@@ -38,8 +38,8 @@ class TakerMark:
 
 _SPOT, _MAINTENANCE = Disruption.SPOT_RECLAIMED, Disruption.NODE_MAINTENANCE
 _AWS, _AZURE = "aws-node-termination-handler/", "remediator.kubernetes.azure.com/"
-# Where several are there, the first that fits: who says most exactly why goes before who carries it
-# out, and both before what follows from it.
+# Of several marks the first that fits counts: the most exact reason goes before the program that
+# carries it out, and both before their effects.
 TAINTS = (
     TakerMark(f"{_AWS}spot-itn", _SPOT, seconds=EC2_NOTICE),
     TakerMark("cloudprovider.azure.microsoft.com/draining", _SPOT, seconds=SHORT_NOTICE),
@@ -79,7 +79,7 @@ SHUTDOWN = TakerMark("NodeShutdown", Disruption.NODE_SHUTDOWN, _SPOT, seconds=SH
 DELETION = TakerMark("deletionTimestamp", Disruption.NODE_GONE)
 GONE = TakerMark("NodeGone", Disruption.NODE_GONE, _SPOT, seconds=0.0)
 DIED = TakerMark("NodeDied", Disruption.NODE_DIED)
-# It takes nothing away by itself, and says who it was where a pod was evicted.
+# The mark takes nothing away by itself, and names the taker where a pod was evicted.
 CANDIDATE = TakerMark(
     "DeletionCandidateOfClusterAutoscaler",
     Disruption.NODE_SCALED_DOWN,

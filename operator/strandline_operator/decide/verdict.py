@@ -164,7 +164,7 @@ def _rank(action: Action) -> tuple[bool, bool]:
 def _find_pipeline_change(facts: Pass, decided: Verdict) -> PipelineStatus | None:
     known, interval = facts.view.pipeline, facts.limits.status_interval
     status = known.status if decided.status is None else decided.status
-    # One without a status was never seen, even where nothing is to be said of it.
+    # A pipeline without a status looks unseen to users, even where its status is empty.
     if not known.has_status:
         return status
     calm = evolve(status, progress=known.status.progress, state=known.status.state)
@@ -192,8 +192,8 @@ def _is_worth_writing(old: Status, new: Status, calm: Status, interval: float) -
     before, after = old.progress, new.progress
     if before is None or after is None or before.time is None or after.time is None:
         return old != new
-    # That long nobody has heard anything, or the clock was set: it is written whatever it is.
+    # After such a pause, or a clock that was set, even a driver's word alone is written.
     if not 0.0 <= after.time - before.time < interval:
         return old != new
-    # Each write brings about the next pass, so a driver that talks must not cause one.
+    # A write brings about the next pass, so a driver's word alone must not cause one.
     return old != calm

@@ -59,7 +59,7 @@ class EndReporter:
     ) -> None:
         self._note, self._clock = note, clock
         self._waiting: queue.Queue[AttemptEnd | None] = queue.Queue(most)
-        # It must not hold up the end of the process either.
+        # The thread must not hold up the end of the process either.
         self._thread = threading.Thread(target=self._work, name="lineage", daemon=True)
         self._thread.start()
 

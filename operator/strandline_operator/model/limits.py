@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from strandline_api.spec.ray_cluster import PodSecurity
 from strandline_operator.model.network import AttemptNetwork
 
-# Of the user that both images have. The cluster's own choice takes their place with `{}`.
+# Ids of the user that both images have. With `{}` the cluster chooses instead.
 POD_SECURITY = PodSecurity(run_as_user=1000, fs_group=1000, fs_group_change_policy="OnRootMismatch")
 
 

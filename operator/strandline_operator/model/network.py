@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field
 Peer = dict[str, Any]
 Rule = dict[str, Any]
 
-# A port that is open to everywhere would be a way out: whoever runs a server there is told all.
+# A port that is open to everywhere would be a way out, to any server that listens there.
 CLUSTER_DNS: Rule = {
     "to": [
         {

@@ -43,7 +43,7 @@ class NodeView:
     since: float | None = None
 
 
-# Objects of nodes are written by many; nobody needs so many marks, or such long ones.
+# Many programs write nodes' objects; a decision needs no more marks, and no longer ones.
 _MOST_MARKS, _MOST_LETTERS = 32, 200
 _SHUTTING_DOWN = "shutting down"
 
@@ -121,7 +121,7 @@ def read_node(body: Mapping[str, Any] | None) -> NodeView:
     since = None if ready.get("status") == "True" else read_time(ready.get("lastTransitionTime"))
     if any(taint.get("key") == OUT_OF_SERVICE_TAINT for taint in _list(body, "spec", "taints")):
         return NodeView(NodeState.OUT_OF_SERVICE, since)
-    # One that says itself that it is not ready still answers, and ends its pods.
+    # A node that reports itself as not ready still answers, and ends its pods.
     is_silent = ready.get("status") == "Unknown"
     return NodeView(NodeState.SILENT, since) if is_silent else NodeView(NodeState.WELL)
 

@@ -36,7 +36,7 @@ class PodRequest:
     def read(cls, spec: Mapping[str, Any]) -> PodRequest:
         """Return the request of a pod's spec; what can't be read of it counts as nothing."""
         asks = [_read_container(each) for each in _list(spec.get("containers"))]
-        # One runs after the other, before all the rest.
+        # Init containers run one after the other, before all the rest.
         first = [_read_container(each) for each in _list(spec.get("initContainers"))]
         totals = [sum(parts) for parts in zip(*asks, strict=True)] or [0, 0, 0]
         cpu, memory, gpu = (

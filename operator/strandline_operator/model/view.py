@@ -19,7 +19,7 @@ from strandline_operator.model.notices import Notice
 from strandline_operator.model.objects import Meta, Pod, RayClusterState, RayJob, VolumeClaim
 from strandline_operator.model.preflight import PreflightJob
 
-# What it takes to say that a driver can't be reached: so many questions, over so many seconds.
+# A driver counts as unreachable after so many questions, over so many seconds.
 FEWEST_QUESTIONS = 3
 SHORTEST_SILENCE = 60.0
 

@@ -18,11 +18,11 @@ from strandline_operator.cluster.errors import ApiError
 from strandline_operator.model.plan import Departure
 
 _LOGGER = logging.getLogger(__name__)
-# Of drivers of an earlier version, which know no such page.
+# Answers of drivers of an earlier version, which know no such page.
 _UNKNOWN = frozenset({404, 405, 501})
 _TAKEN = 200
 MOST_TRIES = 5
-# Of one pass; those with the least time go first, and the next pass has the rest.
+# The most of one pass; nodes with the least time go first, and the next pass has the rest.
 MOST_AT_ONCE = 32
 RETRY_SECONDS = 1.0
 _Mark = tuple[str, str]

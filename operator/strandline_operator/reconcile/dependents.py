@@ -29,7 +29,7 @@ class Dependents:
     def note(self, key: Key, body: Body) -> tuple[Key, ...]:
         """Take in a pipeline; return those that may go on since it has changed."""
         state, former = _read_state(body), self._states.get(key)
-        # What is being deleted waits for nobody, and nothing is kept of it when it is gone.
+        # A pipeline that is being deleted waits for no other, and nothing is kept of it.
         if Meta.read(body).is_deleting:
             self._states.pop(key, None)
             self._keep(key, frozenset())

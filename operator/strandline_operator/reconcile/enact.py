@@ -91,7 +91,7 @@ def render_event(event: EventDraft, meta: Meta, turn: str, now: float) -> Body:
 
 _LOGGER = logging.getLogger(__name__)
 _CONFLICT = 409
-# What may go well another time without anybody changing anything.
+# Failures that pass without a change by anybody.
 _PASSING = (TooMany, Unavailable, Gone)
 
 
@@ -135,12 +135,12 @@ async def enact(api: Api, view: View, plan: PassPlan, now: float) -> Enacted:
         for action in plan.actions:
             await hand.act(action)
     except Conflict as conflict:
-        # Somebody was faster, as happens to everybody: no failure, and the next pass sees it.
+        # Another writer was faster: that is no failure, and the next pass sees its write.
         hand.done.is_stale = True
         _LOGGER.info("%s", conflict, extra={"pipeline": hand.key})
     except _PASSING as error:
         hand.done.error = error
-    # What has become durable is told even where the rest has to wait: nobody will tell it later.
+    # Durable changes are reported even where the rest has to wait: no later pass reports them.
     for event in plan.events:
         await hand.post_event(event)
     return hand.done
@@ -256,7 +256,7 @@ class _Hand:
             message = f"{name} exists and belongs to something else"
             self._refuse(action.resource, name, _CONFLICT, message)
         elif action.is_exact and action.manifest.get("data") != existing.get("data"):
-            # The driver would run what somebody else has put there.
+            # The driver would run another's content.
             message = f"{name} exists with other content than this attempt's; delete it"
             self._refuse(action.resource, name, _CONFLICT, message)
         else:

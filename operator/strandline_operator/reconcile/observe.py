@@ -53,7 +53,7 @@ from strandline_operator.reconcile.readers import Reader, ServerReader
 from strandline_operator.reconcile.schedule import Key
 from strandline_operator.render.defaults import fill_in
 
-# Of all that come before a pipeline, directly or not.
+# The most pipelines that are read of those before one, directly or not.
 MOST_OTHERS = 256
 
 

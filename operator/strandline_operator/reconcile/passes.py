@@ -51,7 +51,7 @@ class Recheck(IntEnum):
     """What a pass reads at the server, beside what it reads there anyway."""
 
     NOTHING = 0
-    # What could run of the pipeline: RayJobs, RayClusters and pods.
+    # All that could run of the pipeline: RayJobs, RayClusters and pods.
     SIBLINGS = 1
     ALL = 2
 
@@ -193,7 +193,7 @@ class Passes:
         if done.error is not None:
             raise done.error
         if done.is_stale:
-            # What was decided is out of date, so nothing of it may be kept.
+            # A decision that is out of date must leave nothing behind.
             return Passed(again=True)
         before, self._refusals[key] = self._refusals.get(key, ()), tuple(done.refusals)
         self._rests.pop(key, None)

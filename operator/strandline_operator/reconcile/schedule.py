@@ -19,7 +19,7 @@ FIRST_BACKOFF = 0.2
 LONGEST_BACKOFF = 60.0
 # Events come in bursts, as when a hundred pods start; one pass sees all of a burst.
 LEAST_PAUSE = 0.5
-# Seconds that a clock may go back without anybody waiting too long for it.
+# Seconds that a clock may go back and no promised pass comes too late.
 _LEAST_STEP = 1.0
 
 
@@ -151,7 +151,8 @@ class Schedule:
             is_promised: somebody was told of that time, so that it goes before other passes.
         """
         self._follow_clock(now)
-        # It asked by the clock as it was when it began; a look that is too early harms nobody.
+        # The pass asked by the clock as it was when it began; a look that is too early does no
+        # harm.
         back = self._set_back[key]
         self._end(key)
         self._failures.pop(key, None)

@@ -20,7 +20,7 @@ CONTAINER = "strandline-code"
 PYTHONPATH = "PYTHONPATH"
 # Where a user's own path comes from elsewhere, it is kept under this name.
 OWN_PATH = "STRANDLINE_OWN_PYTHONPATH"
-# What fetches needs of Ray's container: not its ports, probes or devices.
+# Fields of Ray's container that a fetch needs: not its ports, probes or devices.
 _SHARED = ("image", "imagePullPolicy", "env", "envFrom", "securityContext")
 _RESOURCES = ("cpu", "memory", "ephemeral-storage")
 

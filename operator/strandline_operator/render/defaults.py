@@ -38,7 +38,7 @@ def _fill_ray(ray: RayCluster, defaults: RayDefaults, labels: Mapping[str, str])
         image_pull_secrets=ray.image_pull_secrets
         or (() if ray.image else defaults.image_pull_secrets),
         pod_template=lay_over(dict(defaults.pod_template), dict(ray.pod_template)),
-        # What is in KubeRay's own options nobody here knows, so they are taken whole.
+        # KubeRay's own options have no model here, so they are taken whole.
         auth_options=ray.auth_options or defaults.auth_options,
         tls_options=ray.tls_options or defaults.tls_options,
         gcs_fault_tolerance_options=ray.gcs_fault_tolerance_options

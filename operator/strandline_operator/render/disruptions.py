@@ -14,7 +14,7 @@ from strandline_api.spec.ray_cluster import RayCluster
 from strandline_operator.model.plan import Manifest
 from strandline_operator.render.order import Order, Role
 
-# Of Karpenter and of the cluster autoscaler.
+# Annotations of Karpenter and of the cluster autoscaler.
 WAIT_ANNOTATIONS = {
     "karpenter.sh/do-not-disrupt": "true",
     "cluster-autoscaler.kubernetes.io/safe-to-evict": "false",
@@ -45,7 +45,7 @@ def render_budget(order: Order, metadata: dict[str, Any]) -> Manifest | None:
     if not has_budget(ray):
         return None
     roles = list_waited(ray)
-    # A RayCluster tells no size to whoever counts, so only a number can be named: that of all pods.
+    # A RayCluster has no scale subresource, so a budget can only be a number: that of all pods.
     most = [group.max_replicas or group.min_replicas for group in ray.worker_groups]
     workers = sum(most) if Role.WORKER in roles else 0
     own = {name: order.labels[name] for name in (PIPELINE_UID_LABEL, ATTEMPT_LABEL)}
@@ -57,7 +57,7 @@ def render_budget(order: Order, metadata: dict[str, Any]) -> Manifest | None:
         "spec": {
             "minAvailable": workers + (Role.HEAD in roles),
             "selector": {"matchLabels": own, "matchExpressions": [chosen]},
-            # One that is not ready has no work to lose.
+            # A pod that is not ready has no work to lose.
             "unhealthyPodEvictionPolicy": "AlwaysAllow",
         },
     }

@@ -18,7 +18,7 @@ TOKEN_PATH = "/var/run/secrets/kubernetes.io/serviceaccount"  # noqa: S105 - whe
 TOKEN_SECONDS = 3600
 IDLE_SECONDS = 120
 FULL_SIZE = "STRANDLINE_FULL_SIZE"
-# Each worker that is asked for is an entry of a list that the autoscaler goes through.
+# The autoscaler goes through a list with an entry for each requested worker.
 MOST_ASKED = 1000
 _RESOURCES = {"requests": {"cpu": "200m", "memory": "512Mi"}, "limits": {"memory": "1Gi"}}
 

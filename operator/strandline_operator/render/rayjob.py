@@ -44,13 +44,14 @@ KEEP_SECONDS = 60
 MOST_CONFIG = 500_000
 # KubeRay's own deadlines only catch what ours have missed.
 SLACK_SECONDS = 120
-# It can't tell a wait for room, which is free unless somebody bounds it, from a start that hangs.
+# KubeRay can't tell a wait for room, which is free unless a user bounds it, from a start that
+# hangs.
 LONGEST_DROUGHT_SECONDS = 30 * 86_400
 NO_HEAD_RESTART = "ray.io/disable-provisioned-head-restart"
 QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
-# Of a pipeline whose Kueue resizes what it has admitted; KubeRay hands it on to the cluster.
+# Marks a pipeline whose Kueue resizes admitted work; KubeRay hands it on to the cluster.
 RESIZED_ANNOTATION = "kueue.x-k8s.io/elastic-job"
-# Of a pipeline's annotations, those that an attempt is made from.
+# Annotations of a pipeline that its RayJobs get.
 RENDERED_ANNOTATIONS = (RESIZED_ANNOTATION,)
 QUEUE_PRIORITY_LABEL = "kueue.x-k8s.io/priority-class"
 # KubeRay hands these on from a RayJob to its cluster and pods, for Volcano and YuniKorn.
@@ -211,7 +212,7 @@ def _render_cluster(order: Order) -> dict[str, Any]:
     has_one_size = QUEUE_LABEL in _label_queue(order) and not _annotate_queue(order)
     if is_elastic(order, has_one_size=has_one_size):
         head, growth = make_elastic(order, head), render_autoscaler(order, confine())
-    # Of an image that the pipeline names, nobody but the pipeline knows the version.
+    # The version of a pipeline's own image is known to the pipeline alone.
     version = ray.version or ("" if ray.image else order.limits.ray_version)
     cluster: dict[str, Any] = {
         **growth,

@@ -43,7 +43,7 @@ PRESETS: Mapping[str, Preset] = {
     "gke": Preset("cloud.google.com/gke-spot", "true", is_tainted=True),
     "eks": Preset("eks.amazonaws.com/capacityType", "SPOT", on_demand="ON_DEMAND"),
     "karpenter": Preset("karpenter.sh/capacity-type", "spot", on_demand="on-demand"),
-    # Its regular pools have the label only where somebody has put it there.
+    # Regular pools of AKS have the label only where a user has set it.
     "aks": Preset("kubernetes.azure.com/scalesetpriority", "spot", is_tainted=True),
 }
 
@@ -67,7 +67,7 @@ def choose_nodes(order: Order, labels: Mapping[str, str]) -> NodeChoice:
     """Choose where a pod with these labels may be put: a worker of a group, or anything else."""
     ray, name = order.spec.ray, labels.get(GROUP_LABEL, HEAD)
     groups: dict[str, RayNode] = {group.name: group for group in ray.worker_groups}
-    # What submits the driver is as little use without a head as a head without it.
+    # A submitter is of no use without a head, nor a head without a submitter.
     spot = groups[name].spot if GROUP_LABEL in labels else ray.head.spot
     if spot is not None:
         return _leave_spot(spot) if name in order.on_demand else _use_spot(spot)
@@ -102,7 +102,7 @@ def _require(
     ours = [term for term in terms if not any(each["key"] in chosen for each in term)]
     if not ours:
         return
-    # One term of a list has to be met, so each of theirs is joined with each of ours.
+    # A node has to meet one term of a list, so each of the user's is joined with each of ours.
     joined = [
         {**theirs, "matchExpressions": [*_read_expressions(theirs), *term]}
         for theirs in own or [{}]
@@ -143,7 +143,8 @@ def _avoid_spot(ray: RayCluster) -> NodeChoice:
     terms: list[tuple[Expression, ...]] = [()]
     for spot in dict.fromkeys(_identify(group.spot) for group in ray.worker_groups if group.spot):
         excluded = _exclude_labels(dict(spot))
-        # Each has to hold, by any of its labels; so many that nobody could read them, none has.
+        # Every exclusion has to hold, by any of its labels; beyond a readable number of terms none
+        # is added.
         if len(terms) * len(excluded) <= _MOST_TERMS:
             terms = [(*term, *more) for term in terms for more in excluded]
     return NodeChoice(terms=tuple(term for term in terms if term))

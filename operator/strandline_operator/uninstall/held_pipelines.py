@@ -12,7 +12,7 @@ from typing import Any
 
 from strandline_api.names import FINALIZER
 
-# A list of hundreds helps nobody; the command in docs/install.md shows all of them.
+# A list of hundreds is of no help; the command in docs/install.md shows all of them.
 MOST_NAMED = 10
 
 Json = Mapping[str, Any]

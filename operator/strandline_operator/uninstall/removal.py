@@ -78,7 +78,7 @@ async def _refuse(request: UninstallRequest, shell: Shell) -> None:
 async def _wait(request: UninstallRequest, shell: Shell, until: float) -> None:
     reported = ""
     while held := await _list_held(request, shell):
-        # One line for each change, not for each look.
+        # A line for each change, not for each look.
         if (text := describe_held(held)) != reported:
             shell.write(f"waiting: {text}")
             reported = text
@@ -94,7 +94,7 @@ async def _release_all(request: UninstallRequest, shell: Shell, until: float) ->
         for pipeline in await _list_held(request, shell):
             await _release(pipeline, shell)
     except BaseException:
-        # An operator that stays stopped would leave runs without retries, and nobody told.
+        # An operator that stays stopped would leave runs without retries, unnoticed.
         if replicas is not None and request.deployment is not None:
             await _scale(request.deployment, replicas, shell)
         raise

@@ -52,10 +52,10 @@ from strandline_operator.model.objects import RayJob
 from strandline_operator.model.plan import Action, Delete, Resource
 
 # KubeRay and garbage collection delete a cluster's pods within seconds of its RayJob; where neither
-# is at work any more, somebody has to.
+# is at work any more, the pods would stay and hold back the next attempt.
 _SWEEP = 60.0
 _SUCCEEDED, _FROZEN = "Succeeded", "Frozen"
-# What delays an attempt that goes on; the first is told.
+# Delays of an attempt that goes on; the first that applies is reported.
 _DELAYS = (find_unfit_queue, find_delay, find_silence, find_worker_shortage, find_held_drain)
 
 
@@ -102,7 +102,7 @@ def _note_hold(scene: Scene, find_hold: Callable[[AttemptStatus], float | None])
     until = find_hold(scene.status) if _can_be_held(scene) else None
     if until is not None and until > scene.now:
         return scene.with_status(evolve(scene.status, held_until=until))
-    # One that was held is torn down as if it had ended only now.
+    # The teardown of a held attempt takes its time from now on, or pods would go by force at once.
     is_cut_short = known is not None and known > scene.now
     if not is_cut_short:
         return scene
@@ -194,12 +194,12 @@ def _date_rayjob(rayjob: RayJob, now: float) -> float:
 def _note_room(scene: Scene) -> Scene:
     """Take down since when pods find no room; that time is free, as in a queue."""
     status = scene.status
-    # Of one that has ended it says what it had waited for.
+    # An ended attempt keeps this record of what its pods had waited for.
     if status.end_time is not None:
         return scene
     waits = find_waits(scene)
     is_over = bool(status.no_room_since) and not waits and status.running_time is None
-    # A bound that somebody has set is for the wait as well.
+    # A user's bound on the start covers the wait for room as well.
     is_restarted = is_over and scene.spec.deadlines.pre_running_seconds is None
     start_time = scene.now if is_restarted else status.start_time
     return scene.with_status(evolve(status, no_room_since=waits, start_time=start_time))
@@ -209,7 +209,7 @@ def _note_driver(scene: Scene) -> Scene:
     driver, status = scene.driver, scene.status
     if driver is None:
         return scene
-    # One that answers runs, though KubeRay may take its time to say so.
+    # A driver that answers runs, though KubeRay may take its time to report that.
     is_reported = driver.progress is not None
     return scene.with_status(
         evolve(
@@ -287,14 +287,14 @@ def _convert_outcome(outcome: DriverOutcome) -> AttemptOutcome:
 def _tear_down(scene: Scene) -> AttemptStep:
     """Remove what is left, once the evidence is in; freeze the cause when nothing is."""
     ended, now, limits = _find_release(scene.status), scene.now, scene.limits
-    assert ended is not None  # it has
+    assert ended is not None  # callers tear down ended attempts only
     settled, reported_by = ended + limits.settle, ended + limits.outcome
     is_stopped = was_stopped(scene.status)
     # The teardown would cut off a driver that is about to say why it ended.
     waits = not is_stopped and _may_explain(scene)
     due = reported_by if waits else settled
-    # What was stopped has its cause, and nothing is to be learnt by waiting. What a queue has taken
-    # back it may start again at any moment, beside pods that still go.
+    # A stopped attempt has its cause, and waiting would bring no other. A queue may start a RayJob
+    # that it has taken back at any moment, beside pods that still go.
     is_urgent = is_stopped or was_suspended(scene.status)
     actions = tuple(_remove(scene, ended)) if is_urgent or now >= due else ()
     # A kill for memory can show some seconds after the pods have gone.
@@ -371,7 +371,7 @@ def _describe(scene: Scene, delay: Block | None = None) -> AttemptStatus:
     status, generation = scene.status, scene.attempt.meta.generation
     phase = status.phase if status.end_time is not None else _name_phase(scene)
     truth, reason, message = _sum_up(status, phase)
-    # What holds it up says more than the phase in which it is.
+    # A delay explains more than the phase does.
     if delay is not None:
         reason, message = delay.reason, delay.message
     if not status.is_frozen and status.end_time is not None and scene.wait:
@@ -393,7 +393,7 @@ def _describe(scene: Scene, delay: Block | None = None) -> AttemptStatus:
 
 
 def _name_phase(scene: Scene) -> AttemptPhase:
-    # Nothing that could run has been made.
+    # Without a RayJob no pod of the attempt can run.
     if scene.rayjob is None:
         return AttemptPhase.PENDING
     if scene.is_queued:

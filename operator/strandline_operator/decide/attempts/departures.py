@@ -54,7 +54,7 @@ def _is_running(scene: Scene) -> bool:
     rayjob, status = scene.rayjob, scene.status
     if status.running_time is None or status.end_time is not None or status.outcome is not None:
         return False
-    # Its deletion takes all pods, which the driver is told by its own signal.
+    # A deleted RayJob takes all pods along, and the driver's own signal announces that.
     return rayjob is not None and not rayjob.meta.is_deleting and rayjob.deployment not in TERMINAL
 
 

@@ -34,7 +34,7 @@ class NodeDrain(NamedTuple):
 def read_drain(marks: NodeMarks) -> NodeDrain | None:
     """Return what a node's marks say of a drain; None where there is none."""
     taints = {key for key, _ in marks.taints}
-    # Karpenter drains a node that somebody deletes, and each pod as its annotations let it.
+    # Karpenter drains a node that is deleted by hand, and each pod as its annotations let it.
     if is_unexplained(marks):
         return NodeDrain("is being taken down by Karpenter", heeds_annotations=True)
     if marks.is_deleting:

@@ -31,12 +31,12 @@ from strandline_operator.decide.rayjob_evidence import (
 from strandline_operator.decide.scene import Scene, find_lost_node, is_head, role_of
 from strandline_operator.model.objects import SUBMITTER, Pod
 
-# Ends that a teardown, ours or somebody's, gives to a driver.
+# Ends that a teardown, ours or another's, gives to a driver.
 _BY_TEARDOWN = frozenset({Cause.INTERRUPTED, Cause.KILLED})
-# What is said where nobody knows; a node that is lost explains it.
+# Causes without an explanation; a lost node is one.
 _VAGUE = frozenset({Cause.UNKNOWN, Cause.STALLED, Cause.SUBMISSION_FAILED})
 _DELETED = "Deleted"
-# How exactly a disruption says who it was; all others say it best.
+# How exactly a disruption names its taker; all others name it best.
 _RANKS: dict[str, int] = {
     Disruption.POD_EVICTED: 0,
     Disruption.NODE_TAINTED: 0,
@@ -69,7 +69,7 @@ def merge(scene: Scene, evidence: Iterable[Evidence]) -> tuple[EvidenceRecord, .
         if index is None:
             known[_identify(seen)] = len(records)
             records.append(EvidenceRecord.of(seen, scene.now))
-        # A node may say only later who it was, and a queue why.
+        # A node may name its taker only later, and a queue its reason.
         elif _is_vaguer(records[index].evidence, seen):
             records[index] = EvidenceRecord.of(seen, records[index].time)
     return tuple(records)
@@ -91,7 +91,7 @@ def judge(scene: Scene) -> Scene:
     known = scene.attempt.status
     # Once its RayJob is gone, nothing else tells that it had completed.
     has_completed = known.end_time is not None and known.cause is None
-    # One that was stopped has not done its work, though its driver may have ended well.
+    # A stopped attempt has not done its work, though its driver may have ended well.
     if (has_completed or is_complete(scene)) and not was_stopped(scene.status):
         return scene.with_status(evolve(scene.status, cause=None, message="completed"))
     records = sorted(merge(scene, _list_records(scene)), key=_rank)
@@ -124,8 +124,8 @@ def was_stopped(status: AttemptStatus) -> bool:
 def _pick(scene: Scene, pod: Pod) -> Iterator[Evidence]:
     """Of what a pod says, what can have to do with the end."""
     status = scene.status
-    assert status.end_time is not None  # it has ended
-    # What pods show later is mostly of our own deletion.
+    assert status.end_time is not None  # callers judge ended attempts only
+    # Later evidence of pods is mostly of our own deletion.
     is_fresh = scene.now <= status.end_time + scene.limits.settle
     # A driver that says why it ended knows better than a pod.
     is_explained = status.outcome is not None and status.outcome.exit_code in _DELIBERATE
@@ -147,7 +147,7 @@ def _pick(scene: Scene, pod: Pod) -> Iterator[Evidence]:
         elif role_of(pod) == "worker":
             if is_fresh and not is_explained:
                 yield seen
-        # What befell any other pod did not end a driver; without its submitter a RayJob fails.
+        # Only the head's end ends a driver; and a RayJob fails without its submitter.
         elif is_fresh and (is_head(pod) or _is_of_submitter(status, seen)):
             yield seen
 
@@ -181,10 +181,10 @@ def _read_node(scene: Scene, pod: Pod) -> Iterator[Evidence]:
     """
     status = scene.status
     is_decided = status.outcome is not None and status.outcome.exit_code in _OWN_ENDS
-    # One that came to its own end would have come to it anywhere.
+    # A driver that came to its own end would have come to it on any node.
     if is_decided or not is_head(pod):
         return
-    # What took a pod it knows best itself.
+    # The pod's own record of its taker is the most exact.
     if any(seen.cause in DISRUPTIONS for seen in scene.read_pod(pod)):
         return
     taker = scene.find_taker(pod)
@@ -263,7 +263,7 @@ def is_by_teardown(scene: Scene, cause: Cause) -> bool:
     """Whether an attempt that had ended gave its driver, by its teardown, the end it tells of."""
     rayjob = scene.rayjob
     is_before = rayjob is not None and not rayjob.meta.is_deleting
-    # An end that nobody could explain is better explained by that than not at all.
+    # An unexplained end is better explained by the teardown than not at all.
     is_unexplained = all(record.cause is Cause.UNKNOWN for record in scene.status.evidence)
     return cause in _BY_TEARDOWN and not is_before and not is_unexplained
 
@@ -275,7 +275,7 @@ def read_progress(status: AttemptStatus, time: float | None) -> Progress | None:
     if outcome is None or outcome.sources is None:
         return None
     if outcome.sources.total is None and status.progress is not None:
-        return None  # it was cut off, and knew more before
+        return None  # the driver was cut off, and knew more before
     return evolve(Progress.parse({**outcome.sources.to_json()}), time=time)
 
 
@@ -301,8 +301,8 @@ def explain_by_head(scene: Scene) -> Evidence | None:
     if status.outcome is not None or status.end_time is None:
         return None
     named = [record for record in status.evidence if record.cause not in _VAGUE]
-    # Whoever has named a cause knows better than the absence of a pod, but for those who only say
-    # that the driver is not there any more.
+    # A named cause explains more than the absence of a pod does, unless it only repeats that the
+    # driver is not there any more.
     if not all(map(_is_echo, named)):
         return None
     found = _find_silent_node(scene, status.end_time) or _find_vanished_node(scene)
@@ -333,7 +333,7 @@ def _find_vanished_node(scene: Scene) -> Evidence | None:
 def _find_silent_node(scene: Scene, ended: float) -> Evidence | None:
     for pod in filter(is_head, scene.all_pods):
         seen, node = find_lost_node(pod, scene.nodes, scene.marks), scene.nodes.get(pod.node)
-        # One that fell silent during our own teardown has ended nothing.
+        # A node that fell silent during our own teardown has ended nothing.
         if seen and node and (node.since is None or node.since <= ended):
             return seen
     return None

@@ -100,7 +100,7 @@ def _find_taken(attempt: AttemptSpec, ended: AttemptStatus) -> str:
     if ended.cause not in _TAKEN and not (ended.cause is Cause.INTERRUPTED and records):
         return ""
     named = [_name_group(record.details) for record in records]
-    # Workers that went with the head did not end it; and who names nothing means the head.
+    # Workers that went with the head did not end it; and evidence without a group means the head.
     group = HEAD if HEAD in named or not any(named) else next(filter(None, named))
     return "" if group in attempt.on_demand else group
 

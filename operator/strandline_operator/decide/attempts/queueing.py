@@ -14,7 +14,7 @@ from strandline_operator.model.notices import find_newest
 from strandline_operator.model.objects import SUBMITTER_SET
 from strandline_operator.render.rayjob import QUEUE_LABEL
 
-# Kueue's reason of the event about the RayJob whose message says why.
+# Kueue's reason of the event about the RayJob whose message explains the stop.
 _TAKEN_BACK = ("Stopped",)
 _BARE = "was suspended while its driver ran"
 # The API server refuses a Workload of more, and Kueue says that in its own log alone.

@@ -19,7 +19,7 @@ def find_stall(scene: Scene) -> Evidence | None:
     """Find a driver that is silent for too long; one that never answered anybody is let alone."""
     silence = _find_silence(scene)
     longest = scene.spec.deadlines.stall_seconds
-    # Where nobody ever heard it, the way to it may be shut on purpose, by a network policy perhaps.
+    # A driver that never answered may be shut off on purpose, by a network policy perhaps.
     if scene.status.progress is None or not silence.is_longer_than(longest):
         return None
     message = f"no sign of life for {silence.seconds:.0f} s: {_describe_way(scene)}"
@@ -33,7 +33,7 @@ def find_silence(scene: Scene) -> Block | None:
     if scene.status.end_time is not None or not _find_silence(scene).is_lasting:
         return None
     longest = scene.spec.deadlines.stall_seconds
-    # Nothing here changes while it lasts, or each pass would write the status anew.
+    # The sentence stays the same during a silence, or each pass would write the status again.
     then = "the attempt goes on"
     if scene.status.progress is not None:
         then = f"after {longest:g} s of that the attempt ends as Stalled"

@@ -18,7 +18,7 @@ from strandline_operator.decide.obstacles.token import find_missing_token
 from strandline_operator.decide.scene import Scene, find_first, find_lost_node, is_head, role_of
 from strandline_operator.model.objects import Pod
 
-# Something may just have been leaving; by then KubeRay has tried eight times or more.
+# Pods that use up the quota may just be leaving; by then KubeRay has tried eight times or more.
 _QUOTA_WAIT = 10.0
 PAST = 0.1  # seconds by which a time has passed for sure
 _DISRUPTIONS = frozenset({Cause.PREEMPTED, Cause.EVICTED, Cause.NODE_LOST})
@@ -84,7 +84,8 @@ def _find_second_run(scene: Scene) -> Evidence | None:
         return None
     lost = next((pod for pod in heads if pod.is_gone or pod.meta.is_deleting), None)
     replaced = Evidence(Cause.NODE_LOST, "the head pod was replaced", "pod")
-    if lost is not None and lost.meta.is_deleting:  # somebody did that, whom nothing names
+    # A deletion by hand, by a person whom no record names.
+    if lost is not None and lost.meta.is_deleting:
         message = f"the head pod {lost.meta.name} was deleted, and another one made"
         replaced = Evidence(Cause.INTERRUPTED, message, "pod", {"pod": lost.meta.name})
     return next(scene.read_pod(lost), replaced) if lost is not None else replaced
@@ -127,7 +128,7 @@ def _find_refused_submitter(scene: Scene) -> Evidence | None:
     refused = find_refusal(scene)
     if refused is None or not refused.is_submitter:
         return None
-    # As with an image, somebody may mend it meanwhile.
+    # A user may repair the cause meanwhile, as with an image.
     is_late = scene.now - refused.since > scene.limits.image_pull
     return Evidence(Cause.SUBMISSION_FAILED, refused.words, "job") if is_late else None
 
@@ -151,7 +152,7 @@ def _find_late_start(scene: Scene) -> Evidence | None:
     # An image that is missing seldom comes by itself, so it is not waited for as nodes are.
     if image is not None and waited > scene.limits.image_pull:
         return image
-    # Nor is a node that nobody can make.
+    # A pod that fits no node would wait without end, too.
     misfit = find_misfit(scene)
     if misfit is not None and waited > min(scene.limits.image_pull, longest):
         words = describe_misfit(*misfit)
@@ -159,7 +160,7 @@ def _find_late_start(scene: Scene) -> Evidence | None:
     # No room is no failure, and may last for hours where nodes are spare ones of a cloud.
     if waited <= longest or is_kept_by_volume(scene) or _waits_freely(scene):
         return None
-    # What is known to hold the pods back says more than that time is over.
+    # A known obstacle explains more than a time that is over.
     if image is not None:
         return image
     why = explain_delay(scene)

@@ -16,7 +16,7 @@ from strandline_api.spec.ray_cluster import RayNode
 from strandline_operator.model.capacity import NodeSize, Taint
 from strandline_operator.render.pods.overlay import lay_over
 
-# Every node has pods of the cluster's own, which nobody counts in what it offers.
+# Every node has pods of the cluster's own, which its allocatable sizes still count as free.
 _TENTHS_FOR_US = 9
 
 

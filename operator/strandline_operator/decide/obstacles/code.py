@@ -20,7 +20,7 @@ def find_missing_code(facts: Pass) -> Block | None:
     Unknown in the pass in which an attempt has become final: it began with one that had its copy.
     """
     view, name = facts.view, facts.spec.code.config_map
-    # It is read only where something is to be made, so else its absence says nothing.
+    # Code is read only where an attempt may be made, so elsewhere its absence means nothing.
     if name is None or not may_launch(view.pipeline, facts.newest):
         return None
     if view.code is None:

@@ -41,7 +41,7 @@ SLOW = 60.0  # seconds; a Ray node that is well is ready in half of that
 # A kubelet tries a mount again every two minutes at the latest, and warns each time.
 _FRESH = 180.0
 _FIRST_LOOK = 5.0
-# What every container waits for before it is made.
+# Waits of every container before it is made.
 USUAL_WAITS = frozenset({"ContainerCreating", "PodInitializing"})
 _VOLUME_WARNINGS = ("FailedMount", "FailedAttachVolume", "FailedMapVolume")
 _SANDBOX_WARNINGS = ("FailedCreatePodSandBox",)
@@ -96,7 +96,7 @@ def is_starting(scene: Scene) -> bool:
 
 def find_delay(scene: Scene) -> Block | None:
     """Find what keeps an attempt from running that has been launched; it may pass by itself."""
-    # What befalls pods after the driver has begun is a loss, and no delay.
+    # A pod's trouble after the driver has begun is a loss, and no delay.
     return find_first(_OBSTACLES, scene) if is_starting(scene) else None
 
 
@@ -123,7 +123,7 @@ def find_refusal(scene: Scene) -> Refused | None:
     if rayjob is None:
         return None
     for cluster in scene.clusters:
-        # Its other failures pass by themselves.
+        # KubeRay's other failures pass by themselves.
         if cluster.failure.startswith("FailedCreate"):
             since = rayjob.meta.created if cluster.failed is None else cluster.failed
             return Refused(_quote(cluster), since)
@@ -148,7 +148,7 @@ def _find_refused_submitter(scene: Scene, rayjob: RayJob, notices: list[Notice])
 def _find_refused_part(scene: Scene, rayjob: RayJob, notices: list[Notice]) -> Refused | None:
     """Return what of the cluster may not be made."""
     if any(not pod.is_ready for pod in scene.pods):
-        return None  # something was made, and is on its way
+        return None  # a RayCluster was made, and its pods are on their way
     metas = [*(child.meta for child in scene.clusters), *(pod.meta for pod in scene.pods)]
     about = [item for item in notices if item.kind != "Job" and item.reason != _REFUSED_JOB]
     return _find_standing(about, rayjob, metas)
@@ -158,7 +158,7 @@ def _find_standing(
     notices: Iterable[Notice], rayjob: RayJob, metas: Iterable[Meta]
 ) -> Refused | None:
     """Return the newest refusal after which nothing was made of what was refused."""
-    # What was made after a warning shows that it is refused no more.
+    # An object that was made after a warning shows that the refusal is past.
     made = max((meta.created for meta in metas), default=0.0)
     standing = [item for item in notices if item.time > made and item.reason in _REFUSED_WARNINGS]
     if not standing:
@@ -263,7 +263,7 @@ def _has_failed(container: Container, end: Termination) -> bool:
     """Return whether what goes before the others, or Ray as it starts, has ended for a fault."""
     if container.is_init:
         return end.exit_code not in {0, SIGKILLED, _TERMINATED}
-    # One that was told to go ends with 1 too, but raises nothing.
+    # A Ray that was stopped ends with 1 too, but raises nothing.
     return container.name in RAY_CONTAINERS and bool(_RAISED.match(find_last_line(end)))
 
 
@@ -318,10 +318,10 @@ def _find_warned(scene: Scene, reasons: tuple[str, ...]) -> tuple[Pod, Notice] |
     return None
 
 
-# The first that is met is told. What somebody has to mend goes before what only takes its time, and
-# what explains the rest before what follows from it.
+# The first obstacle is reported. Faults for a user to repair go before waits, and causes before
+# their effects.
 _OBSTACLES: tuple[Callable[[Scene], Block | None], ...] = (
-    _find_kuberay_silence,  # nobody makes the rest
+    _find_kuberay_silence,  # nothing else is made without KubeRay
     _find_unpulled,
     _find_refused,
     _find_waiting,

@@ -27,10 +27,10 @@ def may_launch(pipeline: PipelineView, current: AttemptObject | None) -> bool:
     That is namesakes, and code that is not there.
     """
     spec, status = pipeline.spec, pipeline.status
-    # Nothing is made then, and each look costs requests.
+    # A look costs requests, and no attempt is made in these states.
     if spec is None or pipeline.meta.is_deleting or spec.suspend:
         return False
-    # One that was launched has the volume to itself already.
+    # A launched attempt has the volume to itself already.
     if current is not None and not current.status.is_frozen:
         return current.status.ray_job is None and current.status.end_time is None
     is_over = status.answered_run == spec.run_id and status.next_attempt_time is None

@@ -100,7 +100,7 @@ def describe_refusal(refusal: Refusal) -> str:
 
 
 def _find_reason(refusal: Refusal) -> Reason:
-    # What lets objects in is away: others have to see to that, and the server's words name it.
+    # An admission webhook is away: its owners have to repair it, and the server's words name it.
     if refusal.status >= SERVER_ERROR and UNANSWERED_WEBHOOK in refusal.message:
         return Reason.OBJECT_REFUSED
     # A server that is too busy, or away, has refused nothing.

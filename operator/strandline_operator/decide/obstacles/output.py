@@ -44,7 +44,7 @@ def _examine_output(view: View, spec: PipelineSpec) -> ClaimVerdict | None:
     if facts is None or any(refusal.what == Resource.CLAIM for refusal in view.unread):
         return None
     name, claim = f"{facts} of storage.output", view.output
-    # Nobody but its owner knows what it is to be made of.
+    # Class and size of a user's claim are the user's to choose, so none is made here.
     if claim is None:
         return describe_problem(Reason.CLAIM_MISSING, name)
     # A head alone needs no claim that others can mount.

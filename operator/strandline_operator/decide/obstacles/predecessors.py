@@ -43,14 +43,14 @@ def is_beginning(pipeline: PipelineView) -> bool:
 
 
 def _is_first_due(status: PipelineStatus) -> bool:
-    # Who asks for an attempt by hand gets one of another kind, which waits for nobody.
+    # An attempt by hand has another trigger, and waits for no other pipeline.
     return status.next_attempt_time is not None and status.retry_trigger is Trigger.RUN
 
 
 def find_predecessors(facts: Pass) -> Block | None:
     """Find pipelines that have to succeed before the run begins."""
     view, others = facts.view, facts.view.others
-    # Nothing is begun where they were not read; `dispatch` sees to that.
+    # Predecessors that were not read hold nothing back here; `dispatch` makes no attempt meanwhile.
     if others is None or not is_beginning(view.pipeline):
         return None
     name = view.pipeline.meta.name
@@ -174,7 +174,7 @@ def _describe_wait(facts: Pass, name: str, run: str | None, other: PipelineView 
 def _find_next_run(facts: Pass, other: PipelineView) -> str:
     """Describe the run that is about to take the place of the latest one; empty: none is."""
     status = other.status
-    # An edit that nobody has looked at yet may begin another run.
+    # An edit without a pass since may begin another run.
     if status.observed_generation != other.meta.generation:
         return "whose next run has not begun"
     asked, known = HandledTokens.of(other.meta.annotations), status.handled or HandledTokens()
@@ -182,7 +182,7 @@ def _find_next_run(facts: Pass, other: PipelineView) -> str:
     if any(token and token != handled for token, handled in retries):
         return "of which an attempt is asked for"
     due = status.schedule.next_time if status.schedule else None
-    # Both can be due at the same moment, and this one be looked at first.
+    # Two pipelines can be due at the same moment, and the later one be looked at first.
     return "whose next run is due" if due is not None and due <= facts.now else ""
 
 

@@ -84,16 +84,16 @@ def check(facts: Pass, status: PipelineStatus, order: PreflightOrder, due: float
     found = find_first(_FINDERS, _Check(facts, order, token, job, begun))
     if found is not None:
         return PreflightStep(_record(facts, order.key, found), _remove(job, facts))
-    # Its beginning is durable, so whatever becomes of Jobs it has an end.
+    # The beginning of a check is durable, so the check has an end whatever becomes of Jobs.
     pending = _record(facts, token, PreflightFinding(PreflightVerdict.PENDING), begun)
     if job is None:
         longest = facts.limits.preflight_longest
         manifest = render_preflight(facts.view.pipeline, order, token, longest)
-        # One that runs before its policy stands could send away what it has.
+        # A Job that runs before its policy stands could send data away.
         policy = order.network
         before = () if policy is None else (Create(Resource.NETWORK_POLICY, policy),)
         return PreflightStep(pending, (*before, Create(Resource.JOB, manifest)))
-    # One of an earlier spec has its name.
+    # A Job of an earlier spec has the same name.
     return PreflightStep(pending, () if _is_of(job, token) else _remove(job, facts))
 
 
@@ -117,7 +117,8 @@ def _is_lasting(known: Preflight, status: PipelineStatus, due: float) -> bool:
     """
     if known.verdict is not PreflightVerdict.UNKNOWN:
         return known.verdict is PreflightVerdict.PASSED
-    # Nothing may be learned again and again while something else keeps the attempt from being made.
+    # A check that came to no verdict would be repeated for as long as an obstacle holds the attempt
+    # back.
     is_of_this = known.time is not None and known.time >= due
     return is_of_this or status.retry_trigger in {Trigger.RETRY, Trigger.RESUME}
 
@@ -177,9 +178,9 @@ def _find_end(seen: _Check) -> PreflightFinding | None:
     pod = None if seen.own is None else seen.own.pod
     if pod is None:
         return None
-    # What a cluster puts beside it may fail, or never end, and says nothing of the pipeline.
+    # A sidecar of the cluster's may fail, or never end, and is no fault of the pipeline.
     checks = [each for each in pod.containers if each.name == CONTAINER]
-    # What runs before it decides only where it was not let begin: a proxy ends after it.
+    # An init container decides only where the check was not let begin: a proxy ends after it.
     own = checks if any(each.ends for each in checks) else [*pod.containers]
     own = [each for each in own if each.is_init or each.name == CONTAINER]
     failed = next((end for each in own for end in each.ends[:1] if end.exit_code), None)
@@ -242,7 +243,7 @@ def _explain(job: PreflightJob | None) -> str:
     return why or f"pod {pod.meta.name} is {pod.phase or 'new'}"
 
 
-# What the check says goes before what is said of it.
+# The check's own words go before those of pods and Jobs about it.
 _FINDERS: tuple[Callable[[_Check], PreflightFinding | None], ...] = (
     _find_too_long,
     _find_end,

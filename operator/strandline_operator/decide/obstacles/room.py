@@ -29,7 +29,7 @@ from strandline_operator.model.view import View
 ON_ITS_WAY_SECONDS = 900.0
 # As long as one that has tried, or failed, shows that a node would hold the pod.
 TRIED_SECONDS = 1800.0
-# Of a node's cores and memory, daemons that nobody counts take their share.
+# The share of a node's cores and memory that daemons, which are not counted, leave to pods.
 _SHARE_FOR_PODS = 0.9
 _SCHEDULER = "the scheduler"
 _MOST_ASKED = 16
@@ -122,7 +122,7 @@ _PASSING_TAINTS = (
     "remediator.",
 )
 _READY_LATER = re.compile(r"agent-not-ready|not-ready$")
-# What the scheduler adds of its attempt to push others aside.
+# The scheduler's words about preemption, which name no reason of their own.
 _ASIDE = re.compile(r"\s*(no new claims to deallocate,? ?)?preemption:.*$", re.DOTALL)
 
 
@@ -140,7 +140,7 @@ def find_room(
         return None
     own = _list_own(notices, pod)
     growth = _read_growth(own, now)
-    # Whoever makes nodes knows better than the scheduler, which sees those that are there.
+    # An autoscaler knows the nodes that could be made, the scheduler only those that are there.
     if growth is not None and growth.kind is not RoomKind.NEVER_FITS:
         return growth
     words = _ASIDE.sub("", pod.unschedulable).strip()
@@ -199,7 +199,7 @@ def _read_notice(notice: Notice, now: float) -> RoomFinding | None:
     reason, words = notice.reason, notice.message
     speaker = notice.source or "the autoscaler"
     if reason in _TRIGGERED | _NOMINATED:
-        # One that has not come by now was asked for in vain.
+        # A node that has not come by now will hardly come.
         is_late = now - notice.time > ON_ITS_WAY_SECONDS
         kind = RoomKind.NO_ROOM if is_late else RoomKind.ON_ITS_WAY
         return RoomFinding(kind, speaker, words)
@@ -234,7 +234,7 @@ def _read_karpenter(speaker: str, words: str) -> RoomFinding | None:
 
 
 def _is_full(pool: str) -> bool:
-    # What it requires in detail comes after the reason, and may have any word in it.
+    # A pool's requirements come after the reason, and may have any word in them.
     reason = pool.partition(", requirements=")[0]
     if _STOCK_OUT.search(reason):
         return True
@@ -247,7 +247,7 @@ def _read_scheduler(words: str, pod: Pod, sizes: Sequence[NodeSize] | None) -> R
     if _CLAIMS.search(words):
         return RoomFinding(RoomKind.NEVER_FITS, _SCHEDULER, words)
     if _can_pass(words):
-        # As large as that is none of the nodes, and nobody seems to make others.
+        # A pod larger than all nodes waits without end where no autoscaler makes others.
         is_small = bool(sizes) and not _has_fitting(sizes, pod, share=1.0)
         kind = RoomKind.NEVER_FITS if is_small else RoomKind.NO_ROOM
         return RoomFinding(kind, _SCHEDULER, words)
@@ -314,7 +314,7 @@ def find_waits(scene: Scene) -> dict[str, float]:
     since: dict[str, float] = {}
     for pod, _ in found:
         group = find_group(pod)
-        # Another pod may have been made in its place, which waits for the same.
+        # A pod that was made in its place waits for the same room.
         known = scene.status.no_room_since.get(group, pod.meta.created or scene.now)
         since[group] = min(since.get(group, known), known, scene.now)
     return since
@@ -324,7 +324,7 @@ def find_shortage(scene: Scene) -> Block | None:
     """Return that pods find no room, or that a node is on its way; None where neither is news."""
     found = [(pod, finding) for pod, finding in list_shortages(scene) if finding is not None]
     never = [each for each in found if each[1].kind is RoomKind.NEVER_FITS]
-    # What only somebody can mend goes before what passes.
+    # Faults that only a user can repair go before waits.
     if never:
         return Block(Reason.UNSCHEDULABLE, describe_misfit(*never[0]))
     dry = [each for each in found if each[1].kind is RoomKind.NO_ROOM]
@@ -361,7 +361,7 @@ def describe_misfit(pod: Pod, finding: RoomFinding) -> str:
     """Describe what a pod asks for that no node can hold, and who says so."""
     speaker = "" if finding.speaker == _SCHEDULER else f"{finding.speaker}: "
     asks = pod.request.describe()
-    # A larger node would be no help to a pod whose claim has no volume.
+    # A pod whose claim has no volume would not fit a larger node either.
     is_size = asks and not _CLAIMS.search(finding.words)
     asked = f" asks for {asks}, and no node can hold it" if is_size else ""
     return f"Pod {pod.meta.name}{asked}: {speaker}{finding.words}"

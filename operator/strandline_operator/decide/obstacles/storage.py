@@ -42,7 +42,7 @@ def examine_claim(view: View, spec: PipelineSpec) -> ClaimVerdict:
     facts = spec.storage.ledger.claim_name
     name = facts or name_claim(view.pipeline.meta.name)
     unread = next((refusal for refusal in view.unread if refusal.what == Resource.CLAIM), None)
-    # What could not be read does not count as missing: it would be made a second time.
+    # A claim that could not be read does not count as missing, or it would be made a second time.
     if unread is not None:
         denied = Reason.PERMISSION_DENIED
         outcome = describe_refusal(unread)
@@ -58,11 +58,11 @@ def examine_claim(view: View, spec: PipelineSpec) -> ClaimVerdict:
         return _find_missing(view, name, is_given=facts is not None)
     is_unusable = view.pipeline.status.retry_cause is Cause.VOLUME_UNUSABLE
     found = judge_claim(claim, name)
-    # A retry may succeed where somebody has made room, so it is told and hinders nothing.
+    # A retry succeeds once a user has made room, so a full claim is reported and hinders nothing.
     if found.is_usable and is_unusable and _is_full(view):
         full = describe_problem(Reason.CLAIM_FULL, name, ", ".join(claim.modes))
         found = full._replace(is_usable=True)
-    # A claim of somebody's own is theirs to make larger.
+    # A user's own claim is the user's to make larger.
     is_ours = claim.meta.labels.get(MANAGED_BY_LABEL) == MANAGER
     return _compare(view, spec, claim, found) if is_ours and found.is_usable else found
 
@@ -154,7 +154,7 @@ def _is_full(view: View) -> bool:
 
 
 def _find_missing(view: View, name: str, *, is_given: bool) -> ClaimVerdict:
-    # One that somebody names is theirs to make, with a class and a size that we do not know.
+    # A named claim is its user's to make, with a class and a size that no spec has.
     if is_given:
         return describe_problem(Reason.CLAIM_MISSING, name)
     refused = next(
@@ -166,7 +166,7 @@ def _find_missing(view: View, name: str, *, is_given: bool) -> ClaimVerdict:
         None,
     )
     create = Create(Resource.CLAIM, render_claim(view.pipeline))
-    # It is asked for again: a quota may have room by then.
+    # A refused claim is requested again: a quota may have room by then.
     if refused is not None:
         return describe_problem(Reason.CLAIM_REFUSED, name, refused.message)._replace(action=create)
     return ClaimVerdict(

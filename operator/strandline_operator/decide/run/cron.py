@@ -51,6 +51,6 @@ def _list_moments(
         moments = CronSim(schedule.cron, moment, reverse=is_backwards)
         for found in moments:
             yield found.timestamp()
-    # One that never comes, or that only a newer release of the zones knows.
+    # A rule whose time never comes, or whose zone only a newer release knows.
     except (CronSimError, ZoneInfoNotFoundError, OverflowError, ValueError):
         return

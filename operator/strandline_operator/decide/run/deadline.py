@@ -48,7 +48,7 @@ def find_run_end(facts: Pass, status: PipelineStatus) -> float | None:
     None: never, as far as we know.
     """
     longest, begun = facts.spec.deadlines.run_seconds, status.run_start_time
-    # A status that was lost has no beginning, and nobody knows how long the run took.
+    # A lost status has no beginning, so how long the run took is unknown.
     if longest is None or begun is None:
         return None
     clock = status.run_clock
@@ -64,7 +64,7 @@ def expire(facts: Pass, standing: PassState) -> Verdict:
     """End a run whose time is over while it waits, so that nothing is waited for without end."""
     status = standing.status
     ends_at = find_run_end(facts, status)
-    # A suspended run has its time stopped: it must not end while somebody holds it.
+    # A suspended run's time stands still: the run must not end while a user holds it back.
     if status.next_attempt_time is None or facts.spec.suspend or ends_at is None:
         return Verdict()
     if facts.now <= ends_at:

@@ -80,7 +80,7 @@ def make_claim(facts: Pass, standing: PassState) -> Verdict:
 def note_dispatched(facts: Pass, standing: PassState) -> Verdict:
     """Note that the attempt that was due exists: it is due no more."""
     status, newest = standing.status, facts.newest
-    # One that is counted is over: what is due by now is its successor.
+    # A counted attempt is over: the due one is its successor.
     if newest is None or newest.spec.number <= standing.through:
         return Verdict()
     noted = evolve(status, next_attempt_time=None, retry_trigger=None)
@@ -168,7 +168,7 @@ def _make_attempt(facts: Pass, status: PipelineStatus, due: float) -> Verdict:
 def launch(facts: Pass, scene: Scene) -> Verdict:
     """Make an attempt's RayJob, or tell what stands in its way."""
     block = find_first(_BEFORE_LAUNCH, facts)
-    # What was refused or is in the way mostly stays so for a while.
+    # A refusal or a former pipeline's pod mostly stays for a while.
     is_long = facts.view.refusals or facts.view.namesakes
     pause = facts.limits.pull_interval if is_long else facts.limits.settle
     if block is not None:
@@ -176,7 +176,7 @@ def launch(facts: Pass, scene: Scene) -> Verdict:
     try:
         attempt, manifests = _settle_config(facts, scene.attempt)
     except (TypeError, ValueError, LookupError, AttributeError) as error:
-        # What is laid over our pods may be of a kind that nobody foresaw: that is its own matter.
+        # A user's pod template may have any shape, and must not end the pass.
         block = Block(Reason.OBJECT_REFUSED, f"the pods can't be rendered: {error!r}")
         return Verdict(block=block, wakes=(facts.now + facts.limits.pull_interval,))
     is_noted = attempt.status == scene.attempt.status

@@ -46,7 +46,7 @@ def _is_over(facts: Pass, status: PipelineStatus) -> bool:
 
 def _is_followed(facts: Pass, standing: PassState, attempt: AttemptStatus) -> bool:
     newest = standing.newest
-    # One that is counted has had its say about what follows.
+    # A counted attempt has decided its successor already.
     if newest is None or newest.spec.number <= standing.through:
         return True
     return not isinstance(foresee(facts, standing.status, newest, attempt), GiveUp)

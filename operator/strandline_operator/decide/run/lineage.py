@@ -60,7 +60,7 @@ def _list_missing(view: View, plan: PassPlan) -> Iterator[AttemptEnd]:
 def _list_let_go(view: View, plan: PassPlan, now: float) -> Iterator[AttemptEnd]:
     """Yield the attempts that a deleted pipeline takes along when it is let go of."""
     is_let_go = SetFinalizer(is_set=False) in plan.actions
-    # One that goes on to exist is let go of as well, when no attempt is under way.
+    # A pipeline that is not deleted is released as well, when no attempt is under way.
     if not (view.pipeline.meta.is_deleting and is_let_go):
         return
     for attempt in view.attempts:

@@ -43,7 +43,7 @@ def needs_nodes(view: View) -> bool:
 def settle_memory(facts: Pass, standing: PassState) -> Verdict:
     """Keep of what was raised what still holds: no edit has replaced it, no limit forbids it."""
     status, spec = standing.status, facts.spec
-    # What is under way has its memory, and what is over needs none.
+    # A running attempt has its memory, and a run that is over needs none.
     if standing.active is not None or status.next_attempt_time is None:
         return Verdict()
     requested = _list_requests(spec)
@@ -84,7 +84,7 @@ def raise_memory(facts: Pass, status: PipelineStatus, ended: AttemptStatus) -> t
 def _explain(group: str, memory: int, spec: PipelineSpec, room: FreeCapacity | None) -> str:
     """Explain why a group gets no more, in a clause."""
     size = f"memory of {group} stops at {_format_size(memory)}"
-    # It was somebody who drew that limit, and not the cluster.
+    # The user's limit binds here, and not the cluster.
     if spec.oom.max_memory is not None or room is None:
         return f"{size}, as oom.maxMemory says"
     return f"{size}, since no node could hold more ({room.node} is the largest for it)"
@@ -131,7 +131,7 @@ def _list_killed(status: AttemptStatus, groups: Mapping[str, int]) -> list[str]:
     # More memory for all would take what others need; a group may have been edited away meanwhile.
     if named:
         return sorted(named & groups.keys())
-    # Ray tells of its workers; any other kill that nobody has placed was beside the driver.
+    # Ray reports its workers; any other kill without a pod was beside the driver.
     workers = sorted(groups.keys() - {"head"})
     is_of_workers = all(kill.source == RAY for kill in kills)
     return workers if workers and is_of_workers else ["head"]

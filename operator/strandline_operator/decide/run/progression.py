@@ -28,7 +28,8 @@ def end_others(facts: Pass, standing: PassState) -> Verdict:
     for attempt in facts.view.attempts[:-1]:
         if not attempt.status.is_frozen:
             step = follow(Scene.of(facts, attempt), replaced)
-            # Of an older one nothing is told: it neither blocks the run nor wakes it.
+            # An older attempt neither blocks the run nor wakes it, so no block and no time is taken
+            # over.
             ended = ended.then(
                 Verdict(attempts={attempt.meta.name: step.status}, actions=step.actions)
             )
@@ -48,13 +49,13 @@ def follow_newest(facts: Pass, standing: PassState) -> Verdict:
     scene, stop = facts.scene, _find_desired(facts, standing)
     if scene is None:
         return Verdict()
-    # Its manifests are made from the spec: while that can't be read, it waits as it is.
+    # Manifests are made from the spec: an attempt waits as it is while that can't be read.
     if stop is None and is_launchable(scene) and facts.view.pipeline.spec is None:
         return Verdict()
     # An attempt that is ended anyway need not be looked at when the run's time is over.
     ends_at = find_run_end(facts, standing.status) if stop is None else None
     step = follow(scene, stop, find_hold(facts, standing))
-    # What it was launched with a moment ago, in this pass, is not in what was read.
+    # The ConfigMap of a launch in this very pass is not in what was read.
     config = standing.newest.status.config if standing.newest else None
     status = evolve(step.status, config=config or step.status.config)
     return Verdict(

@@ -24,7 +24,7 @@ def remove(facts: Pass, standing: PassState) -> Verdict:
     collection takes it. A RayJob that KubeRay does not let go of is not waited for: pods are.
     """
     view = facts.view
-    # It is held by somebody else's finalizer now.
+    # Another's finalizer holds the pipeline now.
     if FINALIZER not in view.pipeline.meta.finalizers:
         return Verdict()
     pods, _ = part_pods(view)
@@ -86,6 +86,6 @@ def _delete(attempts: list[Meta]) -> Iterator[Action]:
 def guard(facts: Pass, standing: PassState) -> Verdict:
     """Hold the pipeline while it may have pods, and let it go when it has none."""
     is_held = FINALIZER in facts.view.pipeline.meta.finalizers
-    # One that is due will be made: the finalizer is there before it, or not at all.
+    # A due attempt will be made, and the finalizer has to stand before it.
     is_needed = standing.active is not None or standing.status.next_attempt_time is not None
     return Verdict() if is_held == is_needed else Verdict(actions=(SetFinalizer(is_set=is_needed),))

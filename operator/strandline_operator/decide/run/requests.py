@@ -20,7 +20,7 @@ from strandline_operator.model.view import AttemptObject
 
 def note_first_requests(facts: Pass, standing: PassState) -> Verdict:
     """Take what annotations a new pipeline came with for answered."""
-    # A copy of a manifest has the annotations of its original, and nobody means them any more.
+    # A copy of a manifest has the annotations of its original, which were answered there.
     if facts.view.pipeline.has_status:
         return Verdict()
     return Verdict(_handle(standing.status, _read_asked(facts)))
@@ -56,10 +56,10 @@ def settle_under_way(facts: Pass, standing: PassState) -> Verdict:
     if attempt is None or attempt.status.is_frozen:
         return Verdict()
     if attempt.status.end_time is None:
-        # It goes on without looking for damage, so a repair waits for the next one.
+        # A running attempt does not look for damage, so a repair waits for the next one.
         seen = HandledTokens(retry=requests.retry, cancel=requests.cancel)
         return Verdict(_settle(standing.status, seen))
-    # Whoever ended it was killed before this was written.
+    # The operator that ended the attempt was killed before it wrote this.
     if requests.cancel and _was_ended_by(attempt, requests.cancel):
         return Verdict(_settle(standing.status, HandledTokens(cancel=requests.cancel)))
     return Verdict()
@@ -76,7 +76,7 @@ def answer(facts: Pass, standing: PassState) -> Verdict:
     newest = standing.newest
     if standing.active is not None:
         return Verdict()
-    # One that is over and not counted yet is still to have its say: what follows depends on it.
+    # An attempt that is over and not counted yet decides first what follows.
     if newest is not None and newest.spec.number > standing.through:
         return Verdict()
     if requests.cancel:

@@ -26,7 +26,7 @@ def begin_scheduled_run(facts: Pass, standing: PassState) -> Verdict:
     schedule, known = facts.spec.schedule, standing.status.schedule
     if schedule is None:
         return _keep(standing, None) if known is not None else Verdict()
-    # Another rule counts from now on: by it, what is past was never due.
+    # A new rule counts from now on: no past time was ever due by it.
     if known is None or known.rule != schedule.rule:
         missed = known.missed if known is not None else 0
         return _keep(standing, _account(schedule, facts.now, ScheduleStatus(missed=missed)))
@@ -55,7 +55,7 @@ def _find_hindrance(facts: Pass, standing: PassState, schedule: RunSchedule, tim
     status = standing.status
     if facts.spec.suspend:
         return "the pipeline is suspended"
-    # What has ended is counted by now, and has its successor's time where one follows.
+    # An ended attempt is counted by now, and has its successor's time where one follows.
     if standing.active is not None or status.next_attempt_time is not None:
         return f"run {status.run} goes on"
     latest = schedule.starting_deadline_seconds

@@ -139,7 +139,7 @@ def _follow_failure(
     planned = raised.then(_schedule(facts, raised.status or status, past, since, is_taken=is_taken))
     if not limited or planned.status is None:
         return planned
-    # Whoever reads that it is tried again is to know that it will hardly do better.
+    # A retry with too little memory will hardly do better, and its reader should know.
     state = f"{planned.status.state}; {limited}"
     return planned.then(Verdict(evolve(planned.status, state=state)))
 
@@ -151,7 +151,7 @@ def count_missing(facts: Pass, standing: PassState) -> Verdict:
     """
     status, number = standing.status, standing.status.attempt
     newest = max((attempt.spec.number for attempt in facts.view.attempts), default=0)
-    # Its object is there, or it was counted when it ended.
+    # The attempt's object is there, or it was counted when it ended.
     if number <= max(standing.through, newest):
         return Verdict()
     since = status.retries.spent if status.retries else Spent()
@@ -174,7 +174,7 @@ def measure_recovery(facts: Pass, standing: PassState) -> Verdict:
     if before is None or after is None or before.status.running_time is not None:
         return Verdict()
     begun = after.status.running_time
-    # A start by hand, or of a new run, waited for somebody and not for us.
+    # A start by hand, or of a new run, waited for a user and not for the operator.
     if begun is None or after.spec.trigger is not Trigger.RETRY:
         return Verdict()
     former = (
@@ -268,7 +268,7 @@ def _ask_law(
     """Ask the law of retries what follows."""
     policy, uid = facts.view.policy, facts.view.pipeline.meta.uid
     decision = decide(policy, [past], facts.now, uid=uid, drawn=facts.drawn, since=since)
-    # The queue says when it may start; whoever joins it later only has a worse place there.
+    # The queue decides the start; a RayJob that joins it later only waits longer.
     if isinstance(decision, RetryAt) and is_taken:
         decision = replace(decision, time=facts.now, delay=max(0.0, facts.now - past.ended))
     ends_at = find_run_end(facts, status)

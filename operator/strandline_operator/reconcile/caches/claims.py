@@ -15,7 +15,7 @@ from strandline_operator.model.plan import Resource
 from strandline_operator.reconcile.caches.ttl_cache import TtlCache
 
 KEEP_SECONDS = 60.0
-# One without a volume may get it at any moment, and its user waits to see that.
+# A claim without a volume may get it at any moment, and its user waits to see that.
 UNBOUND_SECONDS = 5.0
 
 
@@ -49,7 +49,7 @@ class ClaimMemory:
     def put(self, pipeline: str, body: Body, now: float) -> VolumeClaim:
         """Take a claim as it was read, or made."""
         claim = VolumeClaim.read(body)
-        # What is on its way out, or has lost its volume, is looked at each time.
+        # A claim that is being deleted, or has lost its volume, is read each time.
         if claim.phase != "Lost" and not claim.meta.is_deleting:
             seconds = KEEP_SECONDS if claim.phase == "Bound" else UNBOUND_SECONDS
             self._kept.keep((pipeline, claim.meta.name), claim, now, seconds)

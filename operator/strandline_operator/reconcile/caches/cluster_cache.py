@@ -154,7 +154,7 @@ def find_former(cache: NamespaceCache, meta: Meta) -> Siblings:
 
 def _pick(cache: NamespaceCache, key: Hashable, is_meant: Callable[[Meta], bool]) -> Siblings:
     def sort(found: tuple[Child, ...]) -> tuple[Child, ...]:
-        # In the order of a server's list, so that what is told does not change with who is asked.
+        # A server lists by name too, so reports are the same from a cache and from the server.
         picked = (child for child in found if is_meant(child.meta))
         return tuple(sorted(picked, key=lambda child: child.meta.name))
 

@@ -121,7 +121,7 @@ class NamespaceDefaults:
         try:
             body = await api.get(Resource.CONFIG_MAP, namespace, self.name)
         except Forbidden as error:
-            # Whether there is one nobody knows, and what it gives neither.
+            # Defaults that may not be read may still exist, so nothing may be made without them.
             message = f"the operator may not read ConfigMap {self.name}: {error.message}"
             return FoundDefaults(RetryPolicy(), unusable=message)
         if body is None:

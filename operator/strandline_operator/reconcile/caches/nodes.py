@@ -34,7 +34,7 @@ from strandline_operator.render.order import Role
 KEEP_SECONDS = 10.0
 # A kubelet that answers needs some seconds more than the pod's grace.
 OVERDUE_SECONDS = 10.0
-# Of a pod and its node either may go first, and their watches are two.
+# A pod may go before its node or after it, and their watches are two.
 LATE_SECONDS = 10.0
 NEW_SECONDS = 60.0
 # A right that is missing is missing on purpose.

@@ -41,7 +41,7 @@ MOST_REASONS = 1_000  # pods of which is kept why they were taken
 FORBIDDEN_SECONDS = 86_400.0
 # Where a server keeps events about objects that are in no namespace.
 OF_NO_NAMESPACE = "default"
-# What is well has come further by then; a pod that runs gets more, since Ray takes its time.
+# A healthy pod has come further by then; a running one gets more, since Ray takes its time.
 STUCK_SECONDS = 3.0
 UNREADY_SECONDS = 45.0
 
@@ -84,7 +84,7 @@ def _list_names(
     rayjob: RayJob, cluster: RayClusterState | None, pods: list[Pod], now: float
 ) -> Iterator[str]:
     if cluster is None:
-        yield rayjob.meta.name  # its own events say why the cluster is not made
+        yield rayjob.meta.name  # its own events explain why the cluster is not made
     elif not pods:
         yield cluster.meta.name
     elif _lacks_submitter(rayjob, pods):
@@ -149,10 +149,10 @@ class NoticeMemory:
             return ()
         is_new = rayjob is not None and rayjob.deployment in SUSPENDED
         is_taken = is_new and attempt.status.end_time is None
-        # Its RayJob is deleted at once, and the event stays.
+        # The RayJob of such an end is deleted at once, and the event stays.
         if not is_taken and not is_suspension_unexplained(attempt.status):
             return ()
-        # One that has not run is let in again.
+        # A queue lets an attempt in again that has not run.
         if attempt.status.running_time is None:
             return ()
         key = _Key(attempt.meta.namespace, attempt.status.ray_job.name)
@@ -203,7 +203,7 @@ class NoticeMemory:
         try:
             return await _read(api, key)
         except ApiError:
-            # What was read before stands while nobody answers: it says itself how old it is.
+            # Notices of an earlier read stand while the server fails: each has its own time.
             kept = self._kept.find_any(key)
             return () if kept is None else kept.value
 

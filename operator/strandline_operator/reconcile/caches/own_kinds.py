@@ -71,7 +71,7 @@ def cut_manifest(body: Body) -> Mapping[str, object]:
     meta, written = Meta.read(body), body.get("metadata")
     labels = written.get("labels") if isinstance(written, dict) else None
     metadata = {"name": meta.name, "namespace": meta.namespace, "labels": labels or {}}
-    # Of the annotations only what a RayJob is given: the others are of whoever applies or retries.
+    # A RayJob gets some annotations alone: the others belong to tools that apply or retry.
     annotations = {
         name: meta.annotations[name] for name in RENDERED_ANNOTATIONS if name in meta.annotations
     }

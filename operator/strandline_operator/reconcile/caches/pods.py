@@ -39,7 +39,7 @@ class PodMemory:
     most_of_one: int = MOST_OF_ONE
     most_of_all: int = MOST_OF_ALL
     _live: dict[PodOwner, dict[str, Pod]] = field(default_factory=dict)
-    # Both in the order of their end, by uid of the pod.
+    # Pods by uid, and their owners, in the order of their end.
     _gone: dict[PodOwner, OrderedDict[str, Pod]] = field(default_factory=dict)
     _order: OrderedDict[str, PodOwner] = field(default_factory=OrderedDict)
 

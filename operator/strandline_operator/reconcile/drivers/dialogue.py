@@ -35,7 +35,7 @@ from strandline_operator.render.order import Role
 LONGEST_PAUSE = 60.0
 # Where no pass has come through for so long, the operator is cut off itself.
 LONGEST_BLIND = 150.0
-# What Ray says of a job that it has not begun; empty: it does not know of any.
+# Ray's words for a job that it has not begun; empty: Ray knows of none.
 _NOT_BEGUN = frozenset({"", "PENDING"})
 _ENDED_DEPLOYMENTS = frozenset({"Complete", "Failed", "ValidationFailed"})
 
@@ -117,11 +117,11 @@ class DriverTalk:
             pod for pod in pods if pod.meta.labels.get(ATTEMPT_LABEL) == str(attempt.spec.number)
         ]
         is_over = is_ending(attempt, rayjob) or any(pod.submitter_end for pod in mine)
-        # Who is held has had time to say why it ended.
+        # A held attempt's driver has reported already.
         is_urgent = is_over and attempt.status.phase is not AttemptPhase.HELD
         interval = END_INTERVAL if is_urgent else self.limits.pull_interval
         is_new_end = is_over and not last.is_end
-        # Nobody's attempt is ended by an answer that may be out of date.
+        # An answer that may be out of date must not end an attempt.
         pause = END_INTERVAL if last.view.silence.is_lasting else interval
         head = None if _has_outcome(attempt, last.view) else _find_head(mine)
         is_readable = is_over and _lacks_log(attempt, last.view)
@@ -183,7 +183,8 @@ class DriverTalk:
         is_awaited: bool,
     ) -> LastAnswer:
         """Ask at a place, if it has an address, and keep the answer beside what was known."""
-        last = self._last[pipeline] = replace(known, asked=now)  # so that nobody else asks
+        # Or another pass would ask beside this one.
+        last = self._last[pipeline] = replace(known, asked=now)
         answer = await ask(api, address) if address.ip else Answer()
         latest = self._find(pipeline, last.view.attempt).view
         view = replace(latest, silence=Silence())

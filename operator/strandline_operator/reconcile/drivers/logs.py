@@ -20,7 +20,7 @@ from strandline_operator.render.order import Role
 # An end is asked about more often than progress.
 END_INTERVAL = 2.0
 TAIL_LINES = 10
-# A log for which nobody answered so often has gone with its node.
+# A log that could not be read so often has gone with its node.
 MOST_MISSES = 2
 
 
@@ -70,7 +70,7 @@ class LogReads:
     def note_miss(self, pod: Pod, error: ApiError) -> LogReads:
         """Note that a log could not be read."""
         state = read_state(pod)
-        # What the server says is not there does not come by itself; a kubelet may.
+        # An object that the server does not have never comes back; a kubelet may.
         absent: set[LogState] = {state} if isinstance(error, (NotFound, Invalid)) else set()
         misses = {**self.misses, state.pod: self.misses.get(state.pod, 0) + 1}
         return replace(self, misses=misses, absent=self.absent | absent)
@@ -78,7 +78,7 @@ class LogReads:
     def note_read(self, pod: Pod, *, is_new: bool, is_empty: bool, longest: float) -> LogReads:
         """Note that a log was read; where it says nothing new, the pause grows to the longest."""
         state, pause = read_state(pod), END_INTERVAL if is_new else min(2 * self.pause, longest)
-        # Who submits always says something, so an empty log has not been written out yet.
+        # A submitter always writes something, so an empty log has not been written out yet.
         ended: set[LogState] = {state} if state.is_ended and not is_empty else set()
         return replace(self, pause=pause, complete=self.complete | ended)
 

@@ -11,7 +11,7 @@ from typing import Any
 from strandline_api.spec.pod_paths import INPUT_VOLUME_PREFIX, INPUTS, OUTPUT
 from strandline_operator.render.order import Order
 
-# Others look for them by name.
+# Other programs find these volumes by name.
 _OWN_CLAIMS = frozenset({"ledger", "output"})
 
 

@@ -15,7 +15,7 @@ from strandline_api.spec.ray_cluster import RayCluster
 
 # Mounts have a name too, that of the volume, and several may share one.
 _KEYS = ("mountPath", "containerPort", "name")
-# Of these an entry has one: a variable's value, or where that comes from.
+# Fields of which an entry has one: a variable's value, or where that comes from.
 _EITHER = frozenset({"value", "valueFrom"})
 
 

@@ -50,7 +50,7 @@ from strandline_operator.render.spot import apply_choice, choose_nodes
 # The head outlives its driver by so much that KubeRay, which looks every 3 s, sees how it ended.
 LINGER_SECONDS = 8
 EXTRA_GRACE_SECONDS = 15
-POD_GRACE_SECONDS = 30  # of a pod that names none
+POD_GRACE_SECONDS = 30  # for a pod that names none
 # Ray kills a job so long after its grace period: force is used first, and its end put down.
 EXTRA_STOP_SECONDS = 8
 # A user that the cluster chooses has no entry in the image, and libraries ask for its name.

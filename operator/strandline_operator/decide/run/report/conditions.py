@@ -63,14 +63,14 @@ def _show_kind(
     """Show the one condition that tools read by its presence, if any fits."""
     if summary.truth == "False":
         return _show_only(facts, status, ConditionType.STALLED, summary.reason, summary.message)
-    # Nothing goes on until somebody edits one of them, or has looked at what is held for that.
+    # The run stands still until a user edits one of the pipelines, or has looked at the held pods.
     if summary.reason in {Reason.COMES_AFTER_ITSELF, Reason.HELD}:
         return _show_only(facts, status, ConditionType.STALLED, summary.reason, summary.message)
     is_open = summary.truth == "Unknown"
     if is_open and facts.spec.suspend:
         suspended = Reason.SUSPENDED
         return _show_only(facts, status, ConditionType.SUSPENDED, suspended, suspended.explain())
-    # Later on a retry is no change that somebody rolls out, and Flux would wait for its end.
+    # A later retry is no roll-out of a change, and Flux would wait for its end.
     if is_open and not _has_run(standing):
         return _show_only(facts, status, ConditionType.RECONCILING, summary.reason, summary.message)
     return _show_only(facts, status)
@@ -144,7 +144,7 @@ def report_edit(facts: Pass, standing: PassState) -> Verdict:
     is_over = summary is not None and summary.status != "Unknown"
     old = status.find_condition(ConditionType.SPEC_APPLIED)
     waited = old is not None and old.reason == Reason.WAITS_FOR_NEXT_ATTEMPT
-    # What is made next is made from this spec.
+    # The next attempt is made from this spec.
     is_next = standing.active is None and not is_over
     if not is_next and (is_edited or (is_over and waited)):
         reason = Reason.WAITS_FOR_NEXT_RUN if is_over else Reason.WAITS_FOR_NEXT_ATTEMPT
@@ -167,7 +167,7 @@ def report_preflight(facts: Pass, standing: PassState) -> Verdict:
         return Verdict()
     is_awaited = status.next_attempt_time is not None and not facts.spec.suspend
     truth, reason = _PREFLIGHTS.get(known.verdict, ("True", Reason.APPLIED))
-    # One that nobody waits for any more has nothing to tell.
+    # A check that no attempt waits for any more has nothing to report.
     if known.verdict is PreflightVerdict.PENDING and is_awaited:
         truth, reason = "Unknown", Reason.PREFLIGHT
     if known.verdict is PreflightVerdict.PASSED:
@@ -215,8 +215,8 @@ def _show_only(
     message: str = "",
 ) -> PipelineStatus:
     """Of the conditions that are there only when they are true, have this one or none."""
-    # Such a condition is removed, not set to False: tools read its mere presence. One that stays
-    # keeps its time, or each pass would write the status and so bring about the next.
+    # An untrue condition is removed, not set to False: tools read its mere presence. A condition
+    # that stays keeps its time, or each pass would write the status and so bring about the next.
     untrue = [type_ for type_ in _ONLY_WHEN_TRUE if type_ is not shown]
     status = evolve(status, conditions=drop_conditions(status.conditions, untrue))
     return status if shown is None else _set(facts, status, shown, "True", reason, message)

@@ -31,7 +31,7 @@ def report_losses(facts: Pass, standing: PassState) -> Verdict:
     if scene is None or after is None:
         return Verdict()
     lost_before, lost = scene.attempt.status.incidents, after.status.incidents
-    # Each loss is told once, by the count that the status keeps.
+    # The count in the status makes that each loss is reported once.
     if lost <= lost_before:
         return Verdict()
     losses = find_losses(scene)[lost_before - lost :]
@@ -70,14 +70,14 @@ def _report_hold(before: PipelineStatus, summary: Condition | None) -> Verdict:
 def _report_block(facts: Pass, standing: PassState) -> Verdict:
     """Describe what the pipeline waits for, once."""
     block = standing.decided.block
-    # An event for each start would bury those that need somebody.
+    # An event for each start would bury those that a person has to act on.
     if block is None or block.reason in _USUAL:
         return Verdict()
     former, summary = (
         status.find_condition(ConditionType.SUCCEEDED)
         for status in (facts.view.pipeline.status, standing.status)
     )
-    # What a run that is over would meet with concerns nobody.
+    # An obstacle to a run that is over concerns no user.
     if summary is None or summary.reason != block.reason:
         return Verdict()
     if former is not None and former.reason == summary.reason:

@@ -51,7 +51,7 @@ def report_progress(facts: Pass, standing: PassState) -> Verdict:
     """Take over the newest attempt's progress, and what its publications lead to."""
     del facts
     newest = standing.newest
-    # What an earlier run has come to stands until the next one begins.
+    # An earlier run's progress stands until the next run begins.
     if newest is None:
         return Verdict()
     attempt, known = newest.status, standing.status
@@ -124,7 +124,7 @@ def _sum_up_wait(facts: Pass, standing: PassState, due: float) -> ConditionSumma
     """Sum up a pipeline of which an attempt is due, now or later."""
     status, block = standing.status, standing.decided.block
     suspended = Reason.SUSPENDED.explain()
-    # Whoever holds it back knows why nothing goes on: no obstacle is told meanwhile.
+    # A user's suspension explains the wait, so no obstacle is reported meanwhile.
     if facts.spec.suspend:
         return ConditionSummary(
             PipelinePhase.SUSPENDED, "Unknown", Reason.SUSPENDED, suspended, suspended
@@ -140,7 +140,7 @@ def _sum_up_wait(facts: Pass, standing: PassState, due: float) -> ConditionSumma
         held = Reason.DISPATCH_STOPPED if is_stopped else Reason.RETRIES_HELD_BACK
         words = held.explain()
         return ConditionSummary(PipelinePhase.WAITING, "Unknown", held, words, words)
-    # There is nothing to retry yet, of this run.
+    # A run without an attempt has nothing to retry.
     if status.retry_cause is None and all(past.run != status.run for past in status.attempts):
         pending = Reason.PENDING
         state = f"run {status.run} begins its first attempt" if status.attempts else ""
