@@ -19,7 +19,7 @@ class Scope:
     """Objects of a kind with some labels, of one namespace or of all.
 
     Attributes:
-        is_optional: whoever follows them does without, where that is not allowed.
+        is_optional: a follower does without, where that is not allowed.
     """
 
     resource: Resource
@@ -57,7 +57,7 @@ class Api(Protocol):
         """
 
     def list_pages(self, scope: Scope) -> AsyncIterator[Page]:
-        """Return all objects of a scope, some at a time, for lists that nobody can hold whole."""
+        """Return all objects of a scope, some at a time, for lists too long for memory."""
 
     async def create(
         self, resource: Resource, namespace: str, body: Body, *, is_strict: bool = False
@@ -115,7 +115,7 @@ class Api(Protocol):
         """Return what a driver answers, as JSON; None where it has nothing to say.
 
         Args:
-            token: by which it knows who asks; empty: it need not.
+            token: by which it knows the caller; empty: it need not.
 
         Raises:
             ApiError: it can't be reached, or what it says is no JSON.

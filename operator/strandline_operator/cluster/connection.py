@@ -1,4 +1,4 @@
-"""How the operator finds its API server and proves who it is: from inside a pod, or a kubeconfig.
+"""How the operator finds its API server and its own identity: from inside a pod, or a kubeconfig.
 
 This room must not know what is asked of the server.
 """

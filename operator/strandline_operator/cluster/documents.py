@@ -1,4 +1,4 @@
-"""What a server sends, as JSON, whatever somebody wrote into one of its objects; and YAML in them.
+"""What a server sends, as JSON, whatever its objects hold; and YAML in them.
 
 Python's reader gives up on the whole of a list or a stream where one value in it is nested deep,
 and the API server takes ten thousand levels. Here such a value is cut at some depth, and all else

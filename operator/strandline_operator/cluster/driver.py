@@ -47,7 +47,7 @@ class DriverReport(NamedTuple):
 
 
 class DriverAddress(NamedTuple):
-    """Where a driver is asked, and the token by which it knows who asks."""
+    """Where a driver is asked, and the token by which it knows the caller."""
 
     ip: str
     port: int
@@ -59,9 +59,9 @@ class Answer(NamedTuple):
 
     Attributes:
         reported: None where it says nothing of its work.
-        outcome: None where it has not ended; having been heard it goes, so whoever asks must keep
+        outcome: None where it has not ended; once read it goes, so the caller must keep
             the answer.
-        is_reached: somebody answered there, be it that there is nothing to say.
+        is_reached: the address answered, be it that there is nothing to say.
     """
 
     reported: DriverReport | None = None
@@ -134,7 +134,7 @@ def _format_root(address: DriverAddress) -> str:
 
 
 async def _pull(api: Api, address: DriverAddress, page: str) -> tuple[bool, object | None]:
-    """Return whether anybody answered, and what."""
+    """Return whether the address answered, and what."""
     try:
         return True, await api.pull(f"{_format_root(address)}/{page}", address.token)
     except ApiError:

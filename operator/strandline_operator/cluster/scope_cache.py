@@ -2,7 +2,7 @@
 
 What was written is known at once, and neither an older event nor an older list takes it back. What
 goes by unseen, while no stream is there or since one has died unnoticed, makes the cache anything
-but current, and then nobody may read from it. Versions of one kind are numbers that grow, as
+but current, and then it must not be read. Versions of one kind are numbers that grow, as
 Kubernetes has it; where they are something else only what was written comes later.
 
 This room must not know what an object means, nor how it came here.

@@ -2,7 +2,7 @@
 
 Objects carry the times of their server, so an operator of another opinion would see starts that
 last for hours. Each answer names the server's time, and so does whatever was just made; between two
-of them runs the clock that nobody sets. This room must not know what is timed.
+of them runs the clock that is never set. This room must not know what is timed.
 """
 
 from __future__ import annotations

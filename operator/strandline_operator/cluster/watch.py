@@ -28,7 +28,7 @@ class Watch(Generic[T]):
 
     A change that leaves what is read of an object as it was is not told.
 
-    What is missing from a new list went while nobody looked, and is told as gone with the last
+    An object missing from a new list went between two looks, and is reported as gone with the last
     that was seen of it.
 
     Args:

@@ -1,7 +1,7 @@
 """Times that lie ahead of the clock by which they were written: it was wrong then, and was set.
 
 Nothing may wait until such a time comes again. What is counted from one counts from now, and what
-is due later is due as much later as it would have been. This room must not know who waits.
+is due later is due as much later as it would have been. This room must not know what waits.
 """
 
 from __future__ import annotations

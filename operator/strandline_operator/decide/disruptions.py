@@ -1,4 +1,4 @@
-"""Who took a pod's node away, or the pod off its node: how a pod's words and its node's are read.
+"""What took a pod's node away, or the pod off its node: how a pod's words and its node's are read.
 
 A pod says by which way it went: eviction, shutdown, a taint, garbage collection. Who went that way
 is only written on its node. Both together give a kind of the contract's list. This room must not
@@ -110,7 +110,7 @@ class Taking:
         words: what the pod itself said; empty: nothing.
         mark: the word by which it is known: a taint, a condition, a reason.
         seconds: from the mark to the node's end; None: the pod gets its own grace.
-        is_spot: the node is known to be spot, whoever took it.
+        is_spot: the node is known to be spot, by whichever taker.
     """
 
     kind: Disruption
@@ -177,14 +177,14 @@ def _was_killed_for_memory(pod: Pod) -> bool:
 
 
 def find_mark(pod: Pod, marks: NodeMarks | None, notices: Iterable[Notice] = ()) -> Taking | None:
-    """Return who takes the node of a pod away, whatever has become of the pod; None: nobody."""
+    """Return how a pod's node is being taken, whatever has become of the pod; None: it isn't."""
     case = _read_case(pod, marks, notices)
     taker = None if marks is None else _name_taker(case)
     return None if taker is None else replace(taker, is_spot=case.is_spot)
 
 
 def is_unexplained(marks: NodeMarks | None) -> bool:
-    """Return whether somebody takes a node away who says only in events why."""
+    """Return whether a node has a taker that gives its reason only in events."""
     taints = () if marks is None else marks.taints
     karpenters = {mark.name for mark in TAINTS if mark.kind is Disruption.NODE_DISRUPTED}
     return any(name in karpenters for name, _ in taints)
@@ -252,7 +252,7 @@ def _find_rejection(case: _Case) -> Taking | None:
 
 
 def _find_eviction(case: _Case) -> Taking | None:
-    """Return who evicted a pod: whoever marked the node, or cordoned it; nobody else is known."""
+    """Return the taker of an evicted pod: the node's marks name it, or its cordon."""
     if case.pod.disruption != _BY_API:
         return None
     taints = {name for name, _ in case.marks.taints}
@@ -341,7 +341,7 @@ _READERS: tuple[Callable[[_Case], Taking | None], ...] = (
 
 
 def _name_taker(case: _Case) -> Taking | None:
-    """Return who takes the node away by what is written on it; None: nobody, or nobody knows."""
+    """Return the taker of a node by its marks; None: there is none, or it is unknown."""
     marks = case.marks
     taints = dict(marks.taints)
     for mark in TAINTS:

@@ -2,7 +2,7 @@
 
 KubeRay deletes a pod within seconds of its end, so pods are seen on their way out, and an ordinary
 teardown looks like a failure: exit code 1 or 137 on a pod that is being deleted says nothing. What
-can be trusted is a reason that somebody gave: OOMKilled, a disruption, the driver's exit code.
+can be trusted is a reason that a program gave: OOMKilled, a disruption, the driver's exit code.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Why an attempt ended, by its RayJob: what Ray says of the job, and what KubeRay says of itself.
 
 Both stand in the same fields. KubeRay gives reasons of its own and sets `FAILED` by itself where it
-has lost a job from sight, and then nobody knows how the driver ended; of all that, only what Ray
+has lost a job from sight, and then the driver's end is unknown; of all that, only what Ray
 said of it is the driver's. The cases are those of KubeRay's source, release 1.7.0, and this room
 must not know what pods or the driver itself say.
 """
@@ -65,7 +65,7 @@ def find_rayjob_evidence(rayjob: RayJob) -> Iterator[Evidence]:
 
 
 def is_lost(rayjob: RayJob) -> bool:
-    """Return whether KubeRay gives up a job of whose end it knows nothing."""
+    """Return whether KubeRay gives up a job without a known end."""
     if rayjob.deployment not in TERMINAL or rayjob.job in {"SUCCEEDED", "STOPPED"}:
         return False
     if rayjob.reason == _TRANSITION:

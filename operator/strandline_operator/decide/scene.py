@@ -137,7 +137,7 @@ class Scene:
         gone_pods: last bodies of those that are gone, lost with their nodes or deleted.
         has_kuberay: the absence of a RayJob means that it is gone.
         marks: of the nodes of its pods, by uid of the pod.
-        former_node: where the head of the attempt before it was; empty: nobody knows.
+        former_node: where the head of the attempt before it was; empty: unknown.
         notices: what others say of any of it, in no order.
         sizes: of all nodes; None where they were not read.
     """
@@ -201,7 +201,7 @@ class Scene:
         return find_pod_evidence(pod, self.marks.get(pod.meta.uid), self.notices)
 
     def find_taker(self, pod: Pod) -> Taking | None:
-        """Return who takes the node of a pod away, whatever has become of the pod."""
+        """Return how a pod's node is being taken, whatever has become of the pod."""
         return find_mark(pod, self.marks.get(pod.meta.uid), self.notices)
 
     @property

@@ -1,4 +1,4 @@
-"""What those write on a node who take it away: the table of marks, as data.
+"""Marks that takers of a node write on it: the table, as data.
 
 Names are those of the present releases of termination handlers, clouds, Karpenter and the cluster
 autoscaler, and of those before that are still about. This room must not know how a mark is read.
@@ -17,13 +17,13 @@ EC2_NOTICE, SHORT_NOTICE, SHUTDOWN_NOTICE = 120.0, 30.0, 15.0
 
 @dataclass(frozen=True, slots=True)
 class TakerMark:
-    """What somebody writes on a node that they take away.
+    """A mark that a taker writes on a node.
 
     Attributes:
         name: of the taint or condition.
         kind: what it means on a node that is not known to be spot.
         spot_kind: what it means on one that is; None: the same.
-        what: who it is, where the kind's sentence names somebody.
+        what: the taker's name, where the kind's sentence has one.
         value: of the taint; empty: any.
         seconds: from the mark to the node's end; None: its pods get their own grace.
     """

@@ -57,7 +57,7 @@ class Verdict:
     is_at_rest: bool = False
 
     def then(self, later: Verdict) -> Verdict:
-        """Join it with the one that follows it, whose statuses replace its own."""
+        """Join it with the next one; the next one's statuses replace its own."""
         return Verdict(
             status=self.status if later.status is None else later.status,
             attempts={**self.attempts, **later.attempts},
@@ -129,7 +129,7 @@ def add_event(reason: EventReason, message: str, attempt: str | None = None) -> 
 
 
 def warn(reason: EventReason, message: str) -> EventDraft:
-    """Make an event of the pipeline that somebody should look at."""
+    """Make an event of the pipeline that a person should look at."""
     return EventDraft(reason.value, message, is_warning=True)
 
 

@@ -1,4 +1,4 @@
-"""Sends ends of attempts to a lineage system, from a thread that nobody waits for.
+"""Sends ends of attempts to a lineage system, from a thread that holds nothing up.
 
 OpenLineage's client blocks, and a listener may be slow or away: what is handed in is kept in a
 queue of bounded length, and whatever can't be sent is a line of the log and a number. Whether

@@ -1,4 +1,4 @@
-"""What nodes have for pods, and whom they let in, as plain data.
+"""What nodes have for pods, and which pods they let in, as plain data.
 
 This room must not know when nodes are looked at, nor what follows from their size.
 """

@@ -37,7 +37,7 @@ class Limits:
         preflight: pipelines are checked in a Job before a cluster is made, where they say nothing.
         preflight_longest: longest time that such a check may take, from the making of its Job.
         account: namespace and name of the operator's own service account; empty: not known.
-        attempt_network: who may reach an attempt's pods; None: whoever the cluster lets.
+        attempt_network: which peers may reach an attempt's pods; None: all that the cluster lets.
     """
 
     settle: float = 3.0

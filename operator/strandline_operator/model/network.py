@@ -1,4 +1,4 @@
-"""Who else may reach the pods of an attempt, as whoever installs the operator has chosen it.
+"""Which peers may reach the pods of an attempt, by choice of the operator's installation.
 
 Peers and rules are those of a NetworkPolicy and are handed on as they were given: the API server
 checks them. This room must not know which pods or ports an attempt has.
@@ -29,7 +29,7 @@ CLUSTER_DNS: Rule = {
 class AttemptNetwork(BaseModel):
     """What the NetworkPolicy of each attempt says, besides what its own pods need.
 
-    Peers of nobody name nobody: an empty list opens no door, other than an empty `from` would.
+    Peers of none name none: an empty list opens no door, other than an empty `from` would.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")

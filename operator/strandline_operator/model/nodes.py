@@ -1,4 +1,4 @@
-"""Nodes, as plain data: how one stands whose pods ought to have gone, and what marks it otherwise.
+"""Nodes, as plain data: how a node with overdue pods stands, and what marks it otherwise.
 
 This room must not know which mark means what.
 """
@@ -27,7 +27,7 @@ class NodeState(StrEnum):
 
     @property
     def is_lost(self) -> bool:
-        """Nothing runs there any more, on the word of whoever looks after the cluster."""
+        """Nothing runs there any more, by the word of the cluster's administrator."""
         return self in {NodeState.GONE, NodeState.OUT_OF_SERVICE}
 
 
@@ -50,7 +50,7 @@ _SHUTTING_DOWN = "shutting down"
 
 @dataclass(frozen=True, slots=True)
 class NodeMarks:
-    """What a node's object says of who takes it away: all that is kept of it.
+    """A node object's marks of its taker: all that is kept of it.
 
     Attributes:
         is_known: its object was seen; without that nothing but its name is known.

@@ -23,7 +23,7 @@ class Notice:
         kind, name: of the object that it is about.
         uid: of that object; empty where the event does not say.
         first, time: when it was given first and last, in seconds since the epoch.
-        source: who says so, such as `cluster-autoscaler`; empty where the event does not say.
+        source: its writer, such as `cluster-autoscaler`; empty where the event does not say.
     """
 
     kind: str
@@ -72,7 +72,7 @@ def _list_times(body: Json) -> list[float]:
 
 
 def _read_source(body: Json) -> str:
-    """Return who wrote an event, as older and as newer libraries put it down."""
+    """Return the writer of an event, as older and as newer libraries put it down."""
     source = body.get("source")
     component = source.get("component") if isinstance(source, Mapping) else None
     return _text(component) or _text(body.get("reportingComponent"))

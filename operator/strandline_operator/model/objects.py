@@ -91,7 +91,7 @@ class Container:
     Attributes:
         waiting, waiting_message: why it waits; empty where it does not.
         ends: the state and the last state, where these are ends.
-        started: since when it runs (epoch); None where it does not, or nobody says.
+        started: since when it runs (epoch); None where it does not, or is not known to.
         is_init: it runs before the others do.
     """
 

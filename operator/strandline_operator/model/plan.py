@@ -1,7 +1,7 @@
 """What one pass is going to do, as data: statuses to write, then actions in order, then events.
 
-Whoever enacts a plan writes the statuses first and stops where one can't be written, so an action
-never happens before the intent behind it is durable.
+Statuses are written first, and nothing is done where one can't be written, so an action never
+happens before the intent behind it is durable.
 """
 
 from __future__ import annotations
@@ -140,7 +140,7 @@ class Departure:
         pod: uid of the pod that goes.
         mark: by what that is known; a driver is told once of each.
         node: the pod's address, by which Ray knows it.
-        seconds: until it goes, as far as anybody says.
+        seconds: until it goes, as far as is known.
         why: a sentence without an end.
         port: where that driver answers; 0 where its pod does not name it.
     """
@@ -165,7 +165,7 @@ class PassPlan:
         actions: in this order, after the statuses.
         events, counts: after that; all speak of transitions.
         audit: lines for the log, one for each attempt that is dispatched.
-        ends: attempts that this pass writes the end of, and that nobody else reports.
+        ends: attempts that this pass writes the end of, and that have no other reporter.
         departures: what the driver of the running attempt is to be told, if it was not before.
         wake_at: when to look again even if nothing happens, in seconds since the epoch.
         is_at_rest: until then nothing needs a look, unless the pipeline itself changes.

@@ -15,7 +15,7 @@ class PreflightJob:
     Attributes:
         failure: why it has failed as a whole, such as by its deadline; empty where it has not.
         pod: None where it has none yet.
-        image: that of the pod, with its digest; empty where nobody says.
+        image: that of the pod, with its digest; empty where unknown.
         unread: why it may not be read; then nothing else is known.
     """
 

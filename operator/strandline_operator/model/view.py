@@ -74,7 +74,7 @@ class Silence:
         return self.questions >= FEWEST_QUESTIONS and self.seconds >= SHORTEST_SILENCE
 
     def is_longer_than(self, limit: float) -> bool:
-        """Return whether somebody who has so many seconds of patience is out of it."""
+        """Return whether a limit of so many seconds is over."""
         return self.is_lasting and self.seconds > limit
 
     def prolong(self, pause: float, longest: float) -> Silence:
@@ -165,7 +165,7 @@ class View:
         turn: what the limit on attempts across the cluster says.
         refusals: of the last pass.
         unread: what could not be read for want of rights; what depends on it is not known.
-        nodes: those whose pods are overdue, by name.
+        nodes: those with overdue pods, by name.
         marks: of the nodes of pods, by uid of the pod: as they are, or were when the pod went.
         code: what the ConfigMap holds that the next attempt brings; None where there is none, or
             this pass can't make an attempt.
@@ -179,7 +179,7 @@ class View:
             to be checked.
         cpu_rules: what the namespace demands of containers, where this pass may make some.
         defaults: what the namespace gives where the pipeline says nothing.
-        defaults_problem: why nobody knows what it gives; empty where that is known.
+        defaults_problem: why its values are unknown; empty where they are known.
     """
 
     pipeline: PipelineView

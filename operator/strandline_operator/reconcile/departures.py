@@ -55,7 +55,7 @@ class DepartureReports:
         """Tell a driver what it has not been told; return whether something is left to tell soon.
 
         Args:
-            port: where drivers answer whose pods do not say it.
+            port: where drivers answer if their pods name no port.
         """
         if not departures:
             return False

@@ -1,7 +1,7 @@
 """Which pipelines have to be looked at when another one has changed.
 
 One that waits for another has a pass as soon as that one's run ends or begins. Documents are
-read as they come, before anybody has checked them. This room must not know what is decided then.
+read as they come, before they are checked. This room must not know what is decided then.
 """
 
 from __future__ import annotations

@@ -102,9 +102,9 @@ class Enacted:
     Attributes:
         is_written: the statuses stand, so what the plan tells has happened.
         is_stale: something had changed since it was read; nothing after that was done.
-        refusals: what the server will not do until somebody changes something.
+        refusals: what the server will not do until a user changes something.
         created: kinds of the objects that were newly made.
-        attempts: names of those whose new statuses stand.
+        attempts: names of those with a new status that stands.
         answers: objects as they stood after each of our writes, with their kinds.
         error: why it could not be done now; None where it could.
     """

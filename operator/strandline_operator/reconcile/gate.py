@@ -1,6 +1,6 @@
 """How many attempts may be made, by all and by each namespace: pure, with the clock given.
 
-Who makes one, and what it is, stays unknown here.
+What makes one, and what it is, stays unknown here.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _ROUNDING = 1e-6
 
 @dataclass(slots=True)
 class _Bucket:
-    """Attempts that may be made now, of some a minute, and who waits for one."""
+    """Attempts that may be made now, of some a minute, and the pipelines that wait for one."""
 
     level: float | None = None
     filled: float = 0.0

@@ -112,7 +112,7 @@ _Decided = tuple[Observed, PassPlan, float]
 
 
 class Counter(Protocol):
-    """Whoever keeps the numbers."""
+    """Keeps the numbers of metrics."""
 
     def note(self, count: Count) -> None:
         """Take a step of a metric."""
@@ -144,7 +144,7 @@ class Passes:
     Attributes:
         clock: seconds since the epoch.
         draw: a random number from [0, 1).
-        report_end: takes an attempt that is over, at once, whoever is told of it later.
+        report_end: takes an attempt that is over, at once, before all later reports.
     """
 
     api: Api
@@ -285,7 +285,7 @@ class Passes:
         self.counter.note_reason(uid, "")
 
     def _report_ends(self, plan: PassPlan, done: Enacted) -> None:
-        """Report the attempts whose end stands; no later pass sees them end."""
+        """Report the attempts with an end that stands; no later pass sees them end."""
         for end in plan.ends:
             if done.is_written or end.name in done.attempts:
                 self.report_end(end)

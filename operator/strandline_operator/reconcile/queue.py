@@ -36,7 +36,7 @@ class Passed:
 
 
 class Watcher(Protocol):
-    """Somebody who counts passes."""
+    """Counts passes."""
 
     def note_pass(self, seconds: float, outcome: str) -> None:
         """Take a pass that ended: `done`, `again`, or `failed`."""
@@ -64,7 +64,7 @@ class Queue:
         self.last_sign = clock()
 
     def note_answer(self) -> None:
-        """Note that the server has answered; whoever of the passes has asked, comes further by it.
+        """Note that the server has answered: one of the passes comes further by it.
 
         A server may take half a minute for each answer, and a pass may need many.
         """

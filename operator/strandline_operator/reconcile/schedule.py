@@ -47,7 +47,7 @@ class _Turns:
         self._lines.setdefault(entry[2].namespace, deque()).append(entry)
 
     def find(self, may_run: Callable[[str], bool], is_stale: Callable[[Entry], bool]) -> str | None:
-        """Return the namespace whose turn it is; None where none may run."""
+        """Return the namespace that has its turn; None where none may run."""
         found, ended = None, []
         for namespace, line in self._lines.items():
             while line and is_stale(line[0]):
@@ -86,7 +86,7 @@ def _move(entries: Iterable[Entry], seconds: float) -> list[Entry]:
 
 @dataclass(slots=True)
 class Schedule:
-    """Who is due; times in seconds since the epoch.
+    """Keys that are due; times in seconds since the epoch.
 
     Attributes:
         most_running: passes of one namespace that run side by side at most.
@@ -148,7 +148,7 @@ class Schedule:
         """Note that a pass went well; another one is due at a time, or when something happens.
 
         Args:
-            is_promised: somebody was told of that time, so that it goes before other passes.
+            is_promised: that time was promised, so that it goes before other passes.
         """
         self._follow_clock(now)
         # The pass asked by the clock as it was when it began; a look that is too early does no
@@ -200,7 +200,7 @@ class Schedule:
         return len(self._due)
 
     def lag(self, now: float) -> float:
-        """Return how long somebody who is due has been waiting, in seconds."""
+        """Return how long the longest due key has been waiting, in seconds."""
         due = min((time for time, _, _ in self._due.values()), default=now)
         return max(0.0, now - due)
 
@@ -214,7 +214,7 @@ class Schedule:
         return max((now - sign for sign in self._running.values()), default=0.0)
 
     def _follow_clock(self, now: float) -> None:
-        """Take all times back with a clock that was set back: who waits, waits as long as before.
+        """Take all times back with a clock that was set back: a wait lasts as long as before.
 
         Every time here was given or made by that clock.
         """

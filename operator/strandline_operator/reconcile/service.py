@@ -72,7 +72,7 @@ class Service:
     """The operator at work; `start` it, and `stop` it in the end.
 
     Args:
-        report_end: takes attempts that are over; None: nobody is told of them.
+        report_end: takes attempts that are over; None: they are not reported.
     """
 
     def __init__(
@@ -259,7 +259,7 @@ class Service:
         self._enqueue_owner(self._pods.note(observation))
 
     def _see_node(self, observation: Observation[NodeMarks]) -> None:
-        """Take in a node whose marks have changed, and ask for passes of all with a pod there."""
+        """Take in a node with changed marks, and ask for passes of all with a pod there."""
         self._nodes.note(observation)
         for cache in self._cache.namespaces.values():
             for pod in cache.pods.find((NODE, observation.value.name)):

@@ -1,7 +1,7 @@
-"""What has those wait who take nodes away of their own will: annotations, and a budget if asked.
+"""What makes programs wait that take nodes away at will: annotations, and a budget if requested.
 
-Karpenter and the cluster autoscaler read annotations of a pod; whoever drains a node by the
-eviction API, as `kubectl drain` does, heeds budgets alone. This room must not know who drains what.
+Karpenter and the cluster autoscaler read annotations of a pod; a drain by the
+eviction API, as `kubectl drain` does, heeds budgets alone. This room must not know what is drained.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Where pods of one pipeline find what another one has made, and a record of how that one stands.
 
-This room must not know who waits for whom, nor when anything is read.
+This room must not know which pipeline waits for which, nor when anything is read.
 """
 
 from __future__ import annotations

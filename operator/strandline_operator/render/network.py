@@ -1,6 +1,6 @@
-"""Who talks to pods: the NetworkPolicy of an attempt, and what keeps meshes out of its pods.
+"""Which peers talk to pods: the NetworkPolicy of an attempt, and what keeps meshes out of its pods.
 
-Ray runs what anyone asks of it, so whoever reaches its ports or its dashboard can do what the
+Ray runs any code on request, so a peer that reaches its ports or its dashboard can do what the
 attempt can. Where the way out is restricted, a second one holds for what is made beside attempts
 and runs a pipeline's code too. See docs/design/2026-11-25-a-policy-for-each-attempt.md.
 """

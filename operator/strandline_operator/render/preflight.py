@@ -98,10 +98,10 @@ def render_preflight(
     """Render the Job.
 
     Args:
-        pipeline: whose it is.
+        pipeline: its owner.
         check: what it does.
         token: what tells it from an earlier one of its name.
-        longest: seconds after which nobody waits for it any more.
+        longest: seconds after which no attempt waits for it any more.
     """
     meta, labels = pipeline.meta, {PREFLIGHT_LABEL: token}
     template = {"metadata": lay_over(check.metadata, {"labels": labels}), "spec": check.pod}

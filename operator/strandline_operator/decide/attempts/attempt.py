@@ -1,6 +1,6 @@
 """What becomes of one attempt: launched, watched, ended, torn down, and in the end frozen.
 
-An attempt ends for us as soon as somebody who knows says so: its driver, its RayJob, or we
+An attempt ends for us as soon as a witness reports it: its driver, its RayJob, or we
 ourselves. From then on its cause may still get better while late evidence comes in; it is final
 when nothing is left that could run.
 """
@@ -81,7 +81,7 @@ def follow(
     """Decide the next step of an attempt whose RayJob was made, or asked for to no avail.
 
     Args:
-        stop: why whoever decides about the pipeline wants it to end; None: it may go on.
+        stop: why the pipeline's deciders want it to end; None: it may go on.
         find_hold: says until when one that has ended so keeps its pods; None: it does not.
     """
     scene = _note(scene)
@@ -110,7 +110,7 @@ def _note_hold(scene: Scene, find_hold: Callable[[AttemptStatus], float | None])
 
 
 def _can_be_held(scene: Scene) -> bool:
-    """Return whether there is something to look at, and nobody takes it away."""
+    """Return whether there is a pod to look at, and none is taken away."""
     if was_stopped(scene.status) or scene.rayjob is None or scene.rayjob.meta.is_deleting:
         return False
     heads = filter(is_head, scene.pods)
@@ -123,13 +123,13 @@ def _is_held(scene: Scene) -> bool:
 
 
 def _hold(scene: Scene) -> AttemptStep:
-    """Leave the pods of an attempt that has failed to whoever looks at them."""
+    """Keep the pods of a failed attempt for people to look at."""
     status = _describe(scene.with_status(evolve(scene.status, phase=AttemptPhase.HELD)))
     return AttemptStep(status, wake_at=scene.status.held_until)
 
 
 def _end_if_over(scene: Scene, stop: Evidence | None) -> Scene:
-    """End an attempt that somebody wants to end, that has failed, or that is to be given up."""
+    """End an attempt on request, where it has failed, or where it is to be given up."""
     # A driver that is stopped dies in ways that look like faults, so a wish goes first.
     reason = stop or find_end(scene) or find_stop(scene)
     if reason is not None:

@@ -50,7 +50,7 @@ def list_departures(scene: Scene) -> Iterator[Departure]:
 
 
 def _is_running(scene: Scene) -> bool:
-    """Return whether there is a driver at work that nobody has told to end."""
+    """Return whether a driver is at work that has no order to end."""
     rayjob, status = scene.rayjob, scene.status
     if status.running_time is None or status.end_time is not None or status.outcome is not None:
         return False

@@ -1,4 +1,4 @@
-"""Drains that an attempt holds up: whoever drains a node is told what it waits for.
+"""Drains that an attempt holds up: events report what a drain waits for.
 
 This room must not know how an attempt has others wait.
 """
@@ -24,7 +24,7 @@ class NodeDrain(NamedTuple):
 
     Attributes:
         words: how that shows, after the node's name.
-        heeds_annotations: whoever drains it lets pods stay whose annotations ask for that.
+        heeds_annotations: the drain lets pods stay if their annotations ask for that.
     """
 
     words: str

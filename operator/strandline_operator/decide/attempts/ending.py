@@ -76,7 +76,7 @@ def merge(scene: Scene, evidence: Iterable[Evidence]) -> tuple[EvidenceRecord, .
 
 
 def _is_vaguer(known: Evidence, seen: Evidence) -> bool:
-    """Return whether kept evidence does not say who did it or why, and what is seen does."""
+    """Return whether kept evidence lacks a taker or a reason that the new evidence has."""
     before, after = (_RANKS.get(str(each.details.get("reason")), 2) for each in (known, seen))
     return before < after or seen.message.startswith(f"{known.message}: ")
 
@@ -116,7 +116,7 @@ def _list_records(scene: Scene) -> Iterator[Evidence]:
 
 
 def was_stopped(status: AttemptStatus) -> bool:
-    """Return whether somebody, or a deadline, has ended it on purpose."""
+    """Return whether a user, or a deadline, has ended it on purpose."""
     ours = {Cause.USER_CANCELLED, Cause.DEADLINE_EXCEEDED}
     return any(record.cause in ours or record.source in _ON_PURPOSE for record in status.evidence)
 
@@ -153,9 +153,10 @@ def _pick(scene: Scene, pod: Pod) -> Iterator[Evidence]:
 
 
 def find_taking_of_head(scene: Scene) -> Iterator[Evidence]:
-    """Yield who takes the head of a running attempt, once that can't be withdrawn any more.
+    """Yield the taker of a running attempt's head, once that can't be withdrawn any more.
 
-    Nobody may be there when it has gone: its node's other pods go too, this operator's among them.
+    Its node's other pods go too, and this operator's may be among them: a later pass may come too
+    late.
     """
     # Before the driver has begun KubeRay may make another head; after the end all is read anew.
     if scene.status.running_time is None or scene.status.end_time is not None:
@@ -175,7 +176,7 @@ def _is_of_submitter(status: AttemptStatus, seen: Evidence) -> bool:
 
 
 def _read_node(scene: Scene, pod: Pod) -> Iterator[Evidence]:
-    """Yield who takes the head's node away, though the head has not gone yet.
+    """Yield the taker of the head's node, though the head has not gone yet.
 
     Its driver's end is told within a second, and what becomes of the pod after half a minute.
     """
@@ -282,7 +283,7 @@ def read_progress(status: AttemptStatus, time: float | None) -> Progress | None:
 def weigh(status: AttemptStatus) -> tuple[Evidence, ...]:
     """Return the evidence that may name the cause.
 
-    That somebody deleted the RayJob says why a driver was stopped, not why it had failed before.
+    A deleted RayJob explains a stop, not an earlier failure.
     """
     outcome = read_outcome(status)
     # A driver that was only told to go has no cause of its own.
@@ -319,7 +320,7 @@ def _is_echo(record: EvidenceRecord) -> bool:
 
 
 def _find_vanished_node(scene: Scene) -> Evidence | None:
-    """Return a head that nobody had told to go, and whose node is gone or was taken.
+    """Return a head that was not being deleted, while its node is gone or was taken.
 
     However late that shows: our own teardown tells a head to go, and takes no node.
     """

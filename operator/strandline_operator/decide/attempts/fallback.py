@@ -94,7 +94,7 @@ def _leave(group: SpotGroup, reason: str, now: float) -> SpotGroup:
 
 
 def _find_taken(attempt: AttemptSpec, ended: AttemptStatus) -> str:
-    """Return whose pod was taken from its spot node, so that the attempt ended; empty: nobody's."""
+    """Return the group that ended the attempt as a spot node was taken; empty: none."""
     records = [record for record in ended.evidence if record.cause in _TAKEN]
     # A driver that had the time to say that it was told to go says no more than that.
     if ended.cause not in _TAKEN and not (ended.cause is Cause.INTERRUPTED and records):

@@ -47,7 +47,7 @@ def was_suspended(status: AttemptStatus) -> bool:
 
 
 def is_suspension_unexplained(status: AttemptStatus) -> bool:
-    """Return whether it was suspended, and nobody has said why yet."""
+    """Return whether it was suspended, for a reason that is not known yet."""
     seen = _recall_suspension(status)
     return seen is not None and seen.message.endswith(_BARE)
 
@@ -64,7 +64,7 @@ def _describe(scene: Scene, name: str, uid: str) -> str:
 
 
 def find_unfit_queue(scene: Scene) -> Block | None:
-    """Find that an attempt waits in a queue that can never run it; nobody else says so."""
+    """Find that an attempt waits in a queue that can never run it; no other sign shows that."""
     rayjob = scene.rayjob
     if rayjob is None:
         return None

@@ -1,6 +1,6 @@
 """A driver that does not answer: what is said of it at first, and when that ends the attempt.
 
-Nobody but this process counts: a driver that was heard before an outage of the operator's has not
+This process alone counts: a driver that was heard before an outage of the operator's has not
 been silent meanwhile. One that answers lives, whatever it says; whether its work goes on is its own
 parent's to judge, which sees the process.
 """
@@ -16,7 +16,7 @@ from strandline_operator.model.view import Silence
 
 
 def find_stall(scene: Scene) -> Evidence | None:
-    """Find a driver that is silent for too long; one that never answered anybody is let alone."""
+    """Find a driver that is silent for too long; one that never answered is let alone."""
     silence = _find_silence(scene)
     longest = scene.spec.deadlines.stall_seconds
     # A driver that never answered may be shut off on purpose, by a network policy perhaps.

@@ -44,7 +44,7 @@ def _find_longest_start(scene: Scene) -> float:
 
 
 def _waits_freely(scene: Scene) -> bool:
-    """Return whether there is no room for an attempt, and nobody has bounded that wait."""
+    """Return whether there is no room for an attempt, and no bound to that wait."""
     return bool(scene.status.no_room_since) and scene.spec.deadlines.pre_running_seconds is None
 
 
@@ -191,7 +191,7 @@ def _find_worker_loss(scene: Scene) -> Evidence | None:
 
 
 def _find_lost_submitter(scene: Scene) -> Evidence | None:
-    """Find a submitter that ended a while ago, unnoticed by KubeRay, whose driver is silent."""
+    """Find a submitter that ended a while ago, unnoticed by KubeRay, with a silent driver."""
     is_reported = scene.driver is not None and scene.driver.progress is not None
     # A driver that answers needs no submitter any more.
     if is_reported or scene.rayjob is None or any(map(_may_submit, scene.pods)):

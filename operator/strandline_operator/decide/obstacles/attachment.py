@@ -1,6 +1,6 @@
 """Volumes for one node that are still attached to another, mostly one that is lost.
 
-Kubernetes lets go of such an attachment some minutes after the pod is gone, or when somebody says
+Kubernetes lets go of such an attachment some minutes after the pod is gone, or when a person marks
 that the node is out of service. Until then nothing is wrong with the attempt that waits for it.
 This room must not know how long is too long.
 """

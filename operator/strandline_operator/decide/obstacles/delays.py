@@ -1,6 +1,6 @@
 """What keeps an attempt that was launched from running, in a reason and a sentence.
 
-What is told here may pass by itself, so it ends nothing; whoever gives up waiting asks here for the
+A delay may pass by itself, so it ends nothing; a decider that gives up waiting asks here for the
 words. This room must not know how long is too long.
 """
 

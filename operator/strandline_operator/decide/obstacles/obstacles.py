@@ -1,4 +1,4 @@
-"""What somebody outside has to change before anything goes on, in a reason and a sentence."""
+"""What has to change outside before anything goes on, in a reason and a sentence."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def find_unusable_defaults(facts: Pass) -> Block | None:
 def find_reserved_account(facts: Pass) -> Block | None:
     """Find that pods of the pipeline would have the operator's own account.
 
-    Whoever may write a pipeline beside the operator would be the operator in all other namespaces.
+    A user with pipelines beside the operator would be the operator in all other namespaces.
     """
     namespace, _, name = facts.limits.account.partition("/")
     if not name or facts.view.pipeline.meta.namespace != namespace:

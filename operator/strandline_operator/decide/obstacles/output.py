@@ -1,6 +1,6 @@
 """The claim for outputs, which every pod mounts: whether there is one, and whether all can.
 
-Nobody makes it but its owner. This room must not know how it was read, nor what is written to it.
+Its owner alone makes it. This room must not know how it was read, nor what is written to it.
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ def needs_others(pipeline: PipelineView, current: AttemptObject | None) -> bool:
 
 
 def is_beginning(pipeline: PipelineView) -> bool:
-    """Return whether the attempt that may be made is the first of its run, by nobody's hand."""
+    """Return whether the attempt that may be made is the first of its run, and not by hand."""
     spec, status = pipeline.spec, pipeline.status
     if spec is None:
         return False

@@ -113,7 +113,7 @@ class _Check(NamedTuple):
 def _is_lasting(known: Preflight, status: PipelineStatus, due: float) -> bool:
     """Return whether a verdict still holds for the same pipeline in the same image.
 
-    Whoever asks again after a bad one has mended what is not seen here: an image of the same name.
+    A new request after a bad one means a repair that is not seen here: an image of the same name.
     """
     if known.verdict is not PreflightVerdict.UNKNOWN:
         return known.verdict is PreflightVerdict.PASSED
@@ -220,7 +220,7 @@ def _find_unpulled(seen: _Check) -> PreflightFinding | None:
 
 
 def _find_late(seen: _Check) -> PreflightFinding | None:
-    """Find that nobody waits any longer, for the check or for an earlier one to be gone."""
+    """Find that the wait is over, for the check or for an earlier one to be gone."""
     longest = seen.facts.limits.preflight_longest
     if seen.begun is None or seen.facts.now <= seen.begun + longest:
         return None

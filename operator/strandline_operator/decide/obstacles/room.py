@@ -3,7 +3,7 @@
 Three kinds of programs speak of it: the scheduler, whose words stand in the pod, the cluster
 autoscaler and Karpenter, whose words stand in events. Each is read by the sentences that it is
 known to write; what none of them says is not guessed at. An autoscaler that was about to make a
-node a moment ago is believed before anybody who says that none could hold the pod. This room must
+node a moment ago is believed before any program that reports none large enough. This room must
 not know how long is too long.
 """
 
@@ -46,10 +46,10 @@ class RoomKind(StrEnum):
 
 
 class RoomFinding(NamedTuple):
-    """How a pod without a node stands, in whose words.
+    """How a pod without a node stands, and by which program's words.
 
     Attributes:
-        is_certain: of what never fits: somebody says so who knows all nodes that could be made.
+        is_certain: of what never fits: by the word of a program that knows all possible nodes.
     """
 
     kind: RoomKind
@@ -129,7 +129,7 @@ _ASIDE = re.compile(r"\s*(no new claims to deallocate,? ?)?preemption:.*$", re.D
 def find_room(
     pod: Pod, notices: Iterable[Notice], sizes: Sequence[NodeSize] | None, now: float
 ) -> RoomFinding | None:
-    """Find how a pod stands that has no node; None where it has one, or nobody says anything known.
+    """Find how a pod without a node stands; None where it has one, or no known words explain it.
 
     Args:
         notices: of any object; those of the pod are picked.
@@ -243,7 +243,7 @@ def _is_full(pool: str) -> bool:
 
 
 def _read_scheduler(words: str, pod: Pod, sizes: Sequence[NodeSize] | None) -> RoomFinding | None:
-    """Read the scheduler's words where nobody who makes nodes says anything."""
+    """Read the scheduler's words where no autoscaler reports anything."""
     if _CLAIMS.search(words):
         return RoomFinding(RoomKind.NEVER_FITS, _SCHEDULER, words)
     if _can_pass(words):
@@ -346,7 +346,7 @@ def find_worker_shortage(scene: Scene) -> Block | None:
 
 
 def find_misfit(scene: Scene) -> tuple[Pod, RoomFinding] | None:
-    """Return a pod that no node can hold, on the word of whoever knows all that can be made."""
+    """Return a pod that no node can hold, by a program that knows all possible nodes."""
     return next(
         (
             (pod, finding)
@@ -358,7 +358,7 @@ def find_misfit(scene: Scene) -> tuple[Pod, RoomFinding] | None:
 
 
 def describe_misfit(pod: Pod, finding: RoomFinding) -> str:
-    """Describe what a pod asks for that no node can hold, and who says so."""
+    """Describe what a pod asks for that no node can hold, and by which program's word."""
     speaker = "" if finding.speaker == _SCHEDULER else f"{finding.speaker}: "
     asks = pod.request.describe()
     # A pod whose claim has no volume would not fit a larger node either.

@@ -87,7 +87,7 @@ def _compare(
 
 
 def _grow(view: View, claim: VolumeClaim, wanted: str, found: ClaimVerdict) -> ClaimVerdict:
-    """Ask for more room, once for each edit: who refuses it now does so in a minute, too."""
+    """Ask for more room, once for each edit: a server that refuses now does so in a minute, too."""
     pipeline, name = view.pipeline, claim.meta.name
     known = pipeline.status.find_condition(ConditionType.STORAGE_READY)
     is_known = known is not None and known.reason == Reason.CLAIM_NOT_GROWN

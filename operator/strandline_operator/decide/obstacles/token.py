@@ -1,4 +1,4 @@
-"""A Ray that is to let in only who has its cluster's token, and that nobody has given one."""
+"""A Ray that lets clients in by its cluster's token alone, and that has none."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The deadline of a run: what counts towards it, and its end where no attempt is under way.
 
-Time in which somebody holds the run back, by `suspend`, in a queue or by a pipeline that has to
+Time in which the run is held back, by `suspend`, in a queue or by a pipeline that has to
 succeed before, does not count, nor does time in which no node has room for an attempt. Waits for a
 retry, a quota or a volume do. This room must not know what ends an attempt.
 """

@@ -1,6 +1,6 @@
 """Whether the pods of an attempt that has failed are kept for somebody to look, and until when.
 
-Only where no attempt follows: nobody waits for a hold, and whatever is to start ends it. The next
+Only where no attempt follows: no start waits for a hold, and each ends it. The next
 attempt waits for held pods as it waits for any, so a hold that ends late costs time and is no
 danger. This room must not know how pods are removed.
 """
@@ -38,7 +38,7 @@ def find_hold(facts: Pass, standing: PassState) -> Callable[[AttemptStatus], flo
 
 
 def _is_over(facts: Pass, status: PipelineStatus) -> bool:
-    """Return whether somebody wants the pods to go, or something else to start."""
+    """Return whether the pods are to go, or something else is to start."""
     requests = find_requests(facts, status)
     is_asked = bool(requests.cancel or requests.retry)
     return is_asked or facts.spec.suspend or status.answered_run != facts.spec.run_id

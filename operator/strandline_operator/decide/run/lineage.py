@@ -1,9 +1,9 @@
-"""Which ends of attempts the operator reports to a lineage system: those that nobody else does.
+"""Which ends of attempts the operator reports to a lineage system: those without another reporter.
 
 A driver reports its own end, with rows and stages that it alone knows, and says so in its outcome;
 of such an end nothing is said here, since a second one could only know less. That there is an
-outcome shows nothing: the parent of a driver that was killed leaves one too. It must not know who
-listens, nor whether anybody does.
+outcome shows nothing: the parent of a driver that was killed leaves one too. It must not know
+which system listens, if any does.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def _list_let_go(view: View, plan: PassPlan, now: float) -> Iterator[AttemptEnd]
 
 
 def _stop(view: View, attempt: AttemptObject, now: float) -> AttemptStatus:
-    """Return the status of an attempt that nobody judges any more."""
+    """Return the status of an attempt that no later pass judges."""
     driver, known = view.driver, attempt.status
     last = driver.outcome or driver.log_outcome if driver else None
     reported = AttemptOutcome(lineage=last.lineage or None) if last else known.outcome

@@ -1,6 +1,6 @@
 """Memory after kills for memory: how much the next attempt's pods get, and why not more.
 
-What was raised is kept for the run. It ends with the run, and where somebody edits what the
+What was raised is kept for the run. It ends with the run, and where a user edits what the
 pipeline asks for: people who write a number want that number. This room must not know how a kill
 was seen.
 """

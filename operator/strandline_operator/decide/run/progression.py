@@ -37,7 +37,7 @@ def end_others(facts: Pass, standing: PassState) -> Verdict:
 
 
 def launch_newest(facts: Pass, standing: PassState) -> Verdict:
-    """Make the newest attempt's RayJob where it never had one, and nobody wants it to end."""
+    """Make the newest attempt's RayJob where it never had one, and is not to end."""
     scene = facts.scene
     if scene is None or not is_launchable(scene) or _find_desired(facts, standing) is not None:
         return Verdict()

@@ -2,7 +2,7 @@
 
 A name follows from the time, and that time is accounted for in the same status that begins the run,
 so however often a pass is cut short, a start makes one run or none. The spec is not touched: its
-`runId` still begins a run when somebody changes it. This room must not know cron.
+`runId` still begins a run when a user changes it. This room must not know cron.
 """
 
 from __future__ import annotations

@@ -47,7 +47,7 @@ def begin_first_run(facts: Pass, standing: PassState) -> Verdict:
 
 
 def begin_next_run(facts: Pass, standing: PassState) -> Verdict:
-    """Begin the run that somebody asks for by another `runId`, once no attempt is under way."""
+    """Begin the run that a user requests by another `runId`, once no attempt is under way."""
     is_asked = standing.status.answered_run != facts.spec.run_id
     if not is_asked or standing.active is not None:
         return Verdict()
@@ -145,7 +145,7 @@ def _follow_failure(
 
 
 def count_missing(facts: Pass, standing: PassState) -> Verdict:
-    """Count an attempt whose object somebody deleted while it went on: nothing tells how it ended.
+    """Count an attempt that lost its object while it went on: nothing shows how it ended.
 
     What it has left behind still holds its successor back, until that is gone too.
     """

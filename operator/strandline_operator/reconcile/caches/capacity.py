@@ -1,7 +1,7 @@
 """What the nodes have for pods, read at most once in a while for all pipelines together.
 
 A cluster can have thousands of nodes, so only their sizes are kept, and they are asked for where a
-pod has been killed for memory and nobody has set a limit. Where they may not be listed nobody is
+pod has been killed for memory and no limit is set. Where they may not be listed nobody is
 told: it only means that there is no limit. This room must not know what follows.
 """
 

@@ -43,7 +43,7 @@ class FoundDefaults(NamedTuple):
 
     Attributes:
         refusals: what is wrong though the rest is known.
-        unusable: why nobody knows what it gives; empty where it is known.
+        unusable: why its values are unknown; empty where they are known.
     """
 
     policy: RetryPolicy
@@ -74,7 +74,7 @@ def parse_part(config_map: Body, key: str, model: type[Part]) -> tuple[Part, str
 
 
 def _describe_slips(written: object, key: str, model: type[ApiModel]) -> str:
-    """Describe why the whole of it is no such thing; nobody has checked it before."""
+    """Describe why the whole of it is no such thing; this is its first check."""
     try:
         model.model_validate(written, by_alias=True, by_name=False)
     except ValidationError as error:
@@ -135,7 +135,7 @@ class NamespaceDefaults:
         return known.found
 
     def _miss(self, namespace: str, now: float) -> FoundDefaults:
-        """Return what holds where there is none: for a while, that nobody knows."""
+        """Return what holds where there is none: for a while, that it is unknown."""
         known = self._versions.get(namespace)
         if known is None:
             return FoundDefaults(RetryPolicy())

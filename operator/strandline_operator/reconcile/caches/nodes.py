@@ -1,8 +1,8 @@
-"""Nodes of pods: how those stand whose pods ought to have gone, and what marks all of them.
+"""Nodes of pods: how those with overdue pods stand, and what marks all of them.
 
 A node whose kubelet is silent keeps its pods for ever, and only its own object, as the server has
-it now, tells whether they may still run. Who takes a node away is written there as well, and often
-gone before anybody asks: so marks are followed by a watch where nodes may be watched, else read
+it now, tells whether they may still run. A node's taker is written there as well, and often
+gone before a pass reads it: so marks are followed by a watch where nodes may be watched, else read
 when a pod comes to a node and when it goes, and what was seen last is kept. Many pipelines can have
 pods on one node, so it is read once in a while for all. This room must not know what follows.
 """
@@ -196,7 +196,7 @@ class NodeMemory:
 def _is_let_go(pod: Pod) -> bool:
     """Return whether a worker is deleted for none of a node's reasons, as one that is not needed.
 
-    A head that is deleted so may be one that nobody heard of any more.
+    A head that is deleted so may be one that was silent before.
     """
     is_worker = pod.meta.labels.get(ROLE_LABEL) == Role.WORKER
     return is_worker and pod.meta.is_deleting and not (pod.disruption or pod.reason)

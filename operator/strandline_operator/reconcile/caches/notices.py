@@ -1,7 +1,7 @@
 """Events about what does not get to start, and what is taken away, and about nothing else.
 
 A mount that fails, a policy that refuses, the words of a probe and those of an autoscaler, and why
-Karpenter ends a node or Kueue a run stand in events alone, and nobody tells us of those: so the
+Karpenter ends a node or Kueue a run stand in events alone, and no watch shows those: so the
 events of a few objects are asked for while an attempt starts, is suspended or a pod is evicted, at
 most every few seconds. This room must not know what an event means.
 """
@@ -75,7 +75,7 @@ def _is_about(event: Notice, pod: Pod) -> bool:
 
 
 def list_unexplained(pods: Iterable[Pod], marks: Mapping[str, NodeMarks]) -> list[Pod]:
-    """Return pods that go, or went, by whoever says only in events why."""
+    """Return pods with a taker that gives its reason only in events."""
     going = (pod for pod in pods if pod.is_gone or pod.meta.is_deleting or pod.disruption)
     return [pod for pod in going if is_unexplained(marks.get(pod.meta.uid))]
 
@@ -112,7 +112,7 @@ def _number(meta: Meta) -> str:
 
 
 class _Key(NamedTuple):
-    """Whose events."""
+    """The object of the events."""
 
     namespace: str
     name: str

@@ -58,7 +58,7 @@ def read_pipeline(body: Body, before: PipelineView | None = None) -> PipelineVie
 
 
 def read_attempt(body: Body) -> AttemptObject | None:
-    """Return an attempt from its object; None where nobody of ours can have made it."""
+    """Return an attempt from its object; None where no operator of ours can have made it."""
     try:
         spec = AttemptSpec.parse(body.get("spec"))
     except ValidationError:

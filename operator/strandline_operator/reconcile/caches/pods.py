@@ -44,7 +44,7 @@ class PodMemory:
     _order: OrderedDict[str, PodOwner] = field(default_factory=OrderedDict)
 
     def note(self, observation: Observation[Pod]) -> PodOwner:
-        """Record that a pod was seen or went; return whose it is."""
+        """Record that a pod was seen or went; return its owner."""
         pod = observation.value
         pipeline = find_owner(pod.meta)
         if observation.is_gone:
@@ -107,7 +107,7 @@ class PodMemory:
 
 
 def _take_out(pods: dict[PodOwner, Pods], owner: PodOwner, uid: str) -> None:
-    """Remove a pod, and its owner with the last one: of some owners nobody says that they went."""
+    """Remove a pod, and its owner with the last one: some owners go without an event."""
     mine = pods.get(owner)
     if mine is not None:
         mine.pop(uid, None)

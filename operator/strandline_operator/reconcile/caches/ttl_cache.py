@@ -29,7 +29,7 @@ class TtlCache(Generic[Key, Value]):
     """Values by key, each for `seconds` unless it is kept for another time.
 
     Attributes:
-        most: keys at most; None: as many as somebody else takes care to forget.
+        most: keys at most; None: as many as the owner does not forget.
     """
 
     seconds: float

@@ -1,8 +1,8 @@
 """What was heard from drivers: when to ask which, and what they said.
 
 A driver goes once it was heard out, so its word is kept until a status has it. Passes ask where an
-attempt ends, and where nobody has asked for too long; in between, drivers of running attempts are
-asked apart from passes. This room must not know what follows from what they say.
+attempt ends, and where no question went out for too long; in between, drivers of running attempts
+are asked apart from passes. This room must not know what follows from what they say.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class LastAnswer:
     def is_due(self, now: float, interval: float) -> bool:
         """Return whether it is to be asked.
 
-        A clock that was put back does not keep anybody from it.
+        A clock that was put back keeps no question back.
         """
         return not 0 <= now - self.asked < interval
 
@@ -73,7 +73,7 @@ class Question:
         address: where its head is asked.
         reported: when what its status has of progress was heard; None where it has nothing of it.
         latest: what its status has of that.
-        limit: seconds of silence after which somebody should look; None: any number.
+        limit: seconds of silence after which a pass should look; None: any number.
         is_awaited: it ought to answer by now.
     """
 
@@ -103,13 +103,13 @@ class DriverTalk:
         now: float,
         limit: float | None = None,
     ) -> tuple[DriverView, float | None]:
-        """Ask the driver of an attempt, where that is due and nobody has.
+        """Ask the driver of an attempt, where that is due.
 
         Args:
-            limit: seconds of silence after which somebody should look; None: any number.
+            limit: seconds of silence after which a pass should look; None: any number.
 
         Returns:
-            What is known from it, and when a pass has to ask again; None where there is nobody to
+            What is known from it, and when a pass has to ask again; None where there is none to
             ask, nothing left to be told, or where it is asked apart from passes.
         """
         last = self._find(pipeline, attempt.meta.name)
@@ -146,7 +146,7 @@ class DriverTalk:
         return last.view, None
 
     def list_due(self, now: float) -> list[str]:
-        """Pipelines with a running attempt whose driver is to be asked."""
+        """Pipelines with a running attempt and a driver that is to be asked."""
         return [
             pipeline
             for pipeline, question in self._questions.items()
@@ -164,7 +164,7 @@ class DriverTalk:
         return self._is_new(question, known.view.silence, last.view, now)
 
     def forget(self, pipeline: str) -> None:
-        """Forget a pipeline whose driver nobody asks any more."""
+        """Forget a pipeline without a driver to ask."""
         self._last.pop(pipeline, None)
         self._questions.pop(pipeline, None)
 
@@ -242,7 +242,7 @@ class DriverTalk:
         return now - known.asked, 0.0 if is_blind else longest
 
     def _note(self, pipeline: str, before: LastAnswer, view: DriverView) -> LastAnswer:
-        """Keep what was heard, unless nobody wants to know of that attempt any more."""
+        """Keep an answer, unless its attempt was forgotten meanwhile."""
         latest = self._last.get(pipeline)
         if latest is None or latest.view.attempt != view.attempt:
             return replace(before, view=view)
@@ -265,7 +265,7 @@ class DriverTalk:
 
 
 def is_ending(attempt: AttemptObject, rayjob: RayJob | None) -> bool:
-    """Return whether the driver has ended, or soon will, as far as anybody but it says."""
+    """Return whether the driver has ended, or soon will, by every word but its own."""
     if attempt.status.end_time is not None or attempt.status.outcome is not None:
         return True
     if rayjob is None:

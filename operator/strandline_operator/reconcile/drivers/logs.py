@@ -25,7 +25,7 @@ MOST_MISSES = 2
 
 
 class LogState(NamedTuple):
-    """Which log there is to read: whose, whether its writer has ended, or is about to be."""
+    """Which log there is to read: its pod, whether the writer has ended, or is about to."""
 
     pod: str
     is_ended: bool
@@ -52,7 +52,7 @@ class LogReads:
     complete: frozenset[LogState] = frozenset()
 
     def pick(self, pods: list[Pod]) -> list[Pod]:
-        """Return the pods whose logs may say more than is known; the first that answers is it."""
+        """Return the pods with logs that may add to what is known, in the order to ask."""
         found: list[Pod] = []
         for pod in pods:
             state = read_state(pod)

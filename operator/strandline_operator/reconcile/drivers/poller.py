@@ -17,7 +17,7 @@ MOST_AT_ONCE = 32
 
 
 class Poller:
-    """Asks whoever is due, several at once.
+    """Asks the drivers that are due, several at once.
 
     Args:
         enqueue: asks for a pass over the pipeline of a uid.

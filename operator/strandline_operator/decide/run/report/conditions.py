@@ -136,7 +136,7 @@ def rest(facts: Pass, standing: PassState) -> Verdict:
 
 
 def report_edit(facts: Pass, standing: PassState) -> Verdict:
-    """Return whether what runs is what the spec says; only what somebody edited is told of."""
+    """Return whether what runs is what the spec says; only an edit is reported."""
     view, status = facts.view.pipeline, standing.status
     seen = view.status.observed_generation
     is_edited = view.has_status and seen is not None and seen != view.meta.generation

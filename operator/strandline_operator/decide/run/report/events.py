@@ -43,7 +43,7 @@ def report_losses(facts: Pass, standing: PassState) -> Verdict:
 
 
 def report_changes(facts: Pass, standing: PassState) -> Verdict:
-    """Tell that the pipeline is held back from now on, goes on, or waits for somebody."""
+    """Report that the pipeline is held back from now on, goes on, or waits."""
     before, after = facts.view.pipeline.status, standing.status
     summary = after.find_condition(ConditionType.SUCCEEDED)
     was_held = before.find_condition(ConditionType.SUSPENDED) is not None
@@ -59,7 +59,7 @@ def report_changes(facts: Pass, standing: PassState) -> Verdict:
 
 
 def _report_hold(before: PipelineStatus, summary: Condition | None) -> Verdict:
-    """Tell once that pods are kept: whoever is to look has to know of it."""
+    """Report once that pods are kept, for people to look at."""
     former = before.find_condition(ConditionType.SUCCEEDED)
     was_held = former is not None and former.reason == Reason.HELD
     if summary is None or summary.reason != Reason.HELD or was_held:
