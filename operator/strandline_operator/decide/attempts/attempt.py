@@ -95,15 +95,15 @@ def follow(
 
 def _note_hold(scene: Scene, find_hold: Callable[[AttemptStatus], float | None]) -> Scene:
     """Note until when the pods are kept, or that this is over before its time."""
-    ended, known = scene.status.end_time, scene.status.held_until
+    end_time, held_until = scene.status.end_time, scene.status.held_until
     # Until then its cause may become one after which another attempt follows.
-    if ended is None or scene.now < ended + scene.limits.settle:
+    if end_time is None or scene.now < end_time + scene.limits.settle:
         return scene
     until = find_hold(scene.status) if _can_be_held(scene) else None
     if until is not None and until > scene.now:
         return scene.with_status(evolve(scene.status, held_until=until))
     # The teardown of a held attempt takes its time from now on, or pods would go by force at once.
-    is_cut_short = known is not None and known > scene.now
+    is_cut_short = held_until is not None and held_until > scene.now
     if not is_cut_short:
         return scene
     return scene.with_status(evolve(scene.status, held_until=scene.now))
@@ -163,18 +163,18 @@ def _note_rayjob(scene: Scene) -> Scene:
     rayjob, status = scene.rayjob, scene.status
     if rayjob is None:
         return scene
-    begun = status.start_time or _date_rayjob(rayjob, scene.now)
+    start_time = status.start_time or _date_rayjob(rayjob, scene.now)
     if status.phase is AttemptPhase.QUEUED and not scene.is_queued:
-        begun = scene.now  # the time in a queue is free
+        start_time = scene.now  # the time in a queue is free
     # So is the time for which a volume was held by a node that is lost.
     if is_let_go(scene):
-        begun = scene.now
+        start_time = scene.now
     is_begun = rayjob.deployment == "Running" and rayjob.job
     return scene.with_status(
         evolve(
             status,
             ray_job=PipelineReference(name=rayjob.meta.name, uid=rayjob.meta.uid),
-            start_time=begun,
+            start_time=start_time,
             ray_cluster=rayjob.cluster or status.ray_cluster,
             job_start_time=status.job_start_time or rayjob.started,
             running_time=status.running_time or (scene.now if is_begun else None),
@@ -187,8 +187,8 @@ def _date_rayjob(rayjob: RayJob, now: float) -> float:
 
     It is dated by the server's, which may be another; all that counts from there counts by ours.
     """
-    made = rayjob.meta.created
-    return now if abs(now - made) > LEAST_STEP else made
+    created = rayjob.meta.created
+    return now if abs(now - created) > LEAST_STEP else created
 
 
 def _note_room(scene: Scene) -> Scene:
@@ -224,8 +224,8 @@ def _note_driver(scene: Scene) -> Scene:
 
 
 def _note_outcome(scene: Scene, outcome: DriverOutcome) -> Scene:
-    reported = (seen for seen in outcome.evidence if _is_new(scene, seen))
-    placed = (locate_kill(seen, scene.all_pods) for seen in reported)
+    reported = (item for item in outcome.evidence if _is_new(scene, item))
+    placed = (locate_kill(item, scene.all_pods) for item in reported)
     return scene.with_status(
         evolve(
             scene.status,
@@ -237,18 +237,18 @@ def _note_outcome(scene: Scene, outcome: DriverOutcome) -> Scene:
     )
 
 
-def _is_new(scene: Scene, seen: Evidence) -> bool:
+def _is_new(scene: Scene, item: Evidence) -> bool:
     """Return whether it is to be taken down.
 
     The pod that it was placed on may be forgotten meanwhile.
     """
-    known = scene.attempt.status
-    outcome = (seen.cause, seen.source, EvidenceRecord.of(seen).message)
+    status = scene.attempt.status
+    outcome = (item.cause, item.source, EvidenceRecord.of(item).message)
     is_known = any(
-        (record.cause, record.source, record.message) == outcome for record in known.evidence
+        (record.cause, record.source, record.message) == outcome for record in status.evidence
     )
     # Our own deletion stops a driver, which says so: that brought no end about.
-    is_late = known.end_time is not None and is_by_teardown(scene, seen.cause)
+    is_late = status.end_time is not None and is_by_teardown(scene, item.cause)
     return not is_known and not is_late
 
 
@@ -286,9 +286,9 @@ def _convert_outcome(outcome: DriverOutcome) -> AttemptOutcome:
 
 def _tear_down(scene: Scene) -> AttemptStep:
     """Remove what is left, once the evidence is in; freeze the cause when nothing is."""
-    ended, now, limits = _find_release(scene.status), scene.now, scene.limits
-    assert ended is not None  # callers tear down ended attempts only
-    settled, reported_by = ended + limits.settle, ended + limits.outcome
+    end_time, now, limits = _find_release(scene.status), scene.now, scene.limits
+    assert end_time is not None  # callers tear down ended attempts only
+    settled, reported_by = end_time + limits.settle, end_time + limits.outcome
     is_stopped = was_stopped(scene.status)
     # The teardown would cut off a driver that is about to say why it ended.
     waits = not is_stopped and _may_explain(scene)
@@ -296,7 +296,7 @@ def _tear_down(scene: Scene) -> AttemptStep:
     # A stopped attempt has its cause, and waiting would bring no other. A queue may start a RayJob
     # that it has taken back at any moment, beside pods that still go.
     is_urgent = is_stopped or was_suspended(scene.status)
-    actions = tuple(_remove(scene, ended)) if is_urgent or now >= due else ()
+    actions = tuple(_remove(scene, end_time)) if is_urgent or now >= due else ()
     # A kill for memory can show some seconds after the pods have gone.
     if scene.is_gone and now >= settled:
         phase = AttemptPhase.FAILED if scene.status.cause else AttemptPhase.SUCCEEDED
@@ -306,15 +306,15 @@ def _tear_down(scene: Scene) -> AttemptStep:
     phase = AttemptPhase.DRAINING if is_draining else AttemptPhase.TEARING_DOWN
     scene = scene.with_status(evolve(scene.status, phase=phase))
     # Pods that go are told of by the watch; this is for those that stay.
-    pause = min(max(limits.settle, (now - ended) / 4), limits.resync)
+    pause = min(max(limits.settle, (now - end_time) / 4), limits.resync)
     wake = min((time for time in (settled, due) if time > now), default=now + pause)
     return AttemptStep(_describe(scene), actions, wake, _find_overdue(scene))
 
 
 def _find_release(status: AttemptStatus) -> float | None:
     """Return since when the pods may go: from the end, or from that of a hold."""
-    ended, held_until = status.end_time, status.held_until
-    return ended if ended is None or held_until is None else max(ended, held_until)
+    end_time, held_until = status.end_time, status.held_until
+    return end_time if end_time is None or held_until is None else max(end_time, held_until)
 
 
 def _find_overdue(scene: Scene) -> Block | None:
@@ -325,20 +325,22 @@ def _find_overdue(scene: Scene) -> Block | None:
     released = _find_release(scene.status)
     if released is None or scene.now <= released + scene.limits.teardown:
         return None
-    left = [f"pod {pod.meta.name}" for pod in scene.pods[:3]]
-    left += [f"RayCluster {cluster.meta.name}" for cluster in scene.clusters]
-    left += [f"RayJob {scene.rayjob_name}, which KubeRay does not let go"] if scene.rayjob else []
-    return Block(Reason.TEARDOWN_OVERDUE, f"Still there: {', '.join(left)}.")
+    remains = [f"pod {pod.meta.name}" for pod in scene.pods[:3]]
+    remains += [f"RayCluster {cluster.meta.name}" for cluster in scene.clusters]
+    remains += (
+        [f"RayJob {scene.rayjob_name}, which KubeRay does not let go"] if scene.rayjob else []
+    )
+    return Block(Reason.TEARDOWN_OVERDUE, f"Still there: {', '.join(remains)}.")
 
 
-def _remove(scene: Scene, ended: float) -> Iterator[Action]:
+def _remove(scene: Scene, end_time: float) -> Iterator[Action]:
     """Delete what is left of an attempt that ended at that time."""
     rayjob, limits = scene.rayjob, scene.limits
     # KubeRay takes cluster and pods along, in the order that lets a driver save its work.
     if rayjob is not None and not rayjob.meta.is_deleting:
         yield Delete(Resource.RAYJOB, rayjob.meta.name, rayjob.meta.uid)
-    is_forced = limits.force_teardown and scene.now > ended + limits.teardown
-    is_let_down = (rayjob is None or rayjob.meta.is_deleting) and scene.now > ended + _SWEEP
+    is_forced = limits.force_teardown and scene.now > end_time + limits.teardown
+    is_let_down = (rayjob is None or rayjob.meta.is_deleting) and scene.now > end_time + _SWEEP
     if not (is_forced or is_let_down):
         return  # KubeRay is at it, and drains the pods on the way
     for cluster in scene.clusters:

@@ -34,9 +34,9 @@ def list_departures(scene: Scene) -> Iterator[Departure]:
     if head is None or not _is_running(scene):
         return
     for pod in scene.pods:
-        found = _find_departure(scene, pod) if _is_at_work(pod) else None
-        if found is not None:
-            mark, seconds, why = found
+        departure = _find_departure(scene, pod) if _is_at_work(pod) else None
+        if departure is not None:
+            mark, seconds, why = departure
             yield Departure(
                 attempt=scene.attempt.meta.uid,
                 head=head.ip,

@@ -62,42 +62,42 @@ def end(scene: Scene, evidence: Iterable[Evidence]) -> Scene:
 def merge(scene: Scene, evidence: Iterable[Evidence]) -> tuple[EvidenceRecord, ...]:
     """Return the evidence with what is new; of a pod's container one sight of a cause is enough."""
     records = list(scene.status.evidence)
-    known = {_identify(record.evidence): index for index, record in enumerate(records)}
-    for seen in evidence:
-        index = known.get(_identify(seen))
+    indices = {_identify(record.evidence): index for index, record in enumerate(records)}
+    for item in evidence:
+        index = indices.get(_identify(item))
         # The same end is seen at each pass, and the list is bounded.
         if index is None:
-            known[_identify(seen)] = len(records)
-            records.append(EvidenceRecord.of(seen, scene.now))
+            indices[_identify(item)] = len(records)
+            records.append(EvidenceRecord.of(item, scene.now))
         # A node may name its taker only later, and a queue its reason.
-        elif _is_vaguer(records[index].evidence, seen):
-            records[index] = EvidenceRecord.of(seen, records[index].time)
+        elif _is_vaguer(records[index].evidence, item):
+            records[index] = EvidenceRecord.of(item, records[index].time)
     return tuple(records)
 
 
-def _is_vaguer(known: Evidence, seen: Evidence) -> bool:
+def _is_vaguer(former: Evidence, item: Evidence) -> bool:
     """Return whether kept evidence lacks a taker or a reason that the new evidence has."""
-    before, after = (_RANKS.get(str(each.details.get("reason")), 2) for each in (known, seen))
-    return before < after or seen.message.startswith(f"{known.message}: ")
+    before, after = (_RANKS.get(str(each.details.get("reason")), 2) for each in (former, item))
+    return before < after or item.message.startswith(f"{former.message}: ")
 
 
-def _identify(seen: Evidence) -> tuple[object, ...]:
-    details = seen.details
-    return (seen.cause, seen.source, details.get("pod"), details.get("container"))
+def _identify(item: Evidence) -> tuple[object, ...]:
+    details = item.details
+    return (item.cause, item.source, details.get("pod"), details.get("container"))
 
 
 def judge(scene: Scene) -> Scene:
     """Take in what pods and RayJob say of an end, and name the cause as it now looks."""
-    known = scene.attempt.status
+    status_before = scene.attempt.status
     # Once its RayJob is gone, nothing else tells that it had completed.
-    has_completed = known.end_time is not None and known.cause is None
+    has_completed = status_before.end_time is not None and status_before.cause is None
     # A stopped attempt has not done its work, though its driver may have ended well.
     if (has_completed or is_complete(scene)) and not was_stopped(scene.status):
         return scene.with_status(evolve(scene.status, cause=None, message="completed"))
     records = sorted(merge(scene, _list_records(scene)), key=_rank)
     status = evolve(scene.status, evidence=tuple(records))
-    named = name_cause(weigh(status))
-    return scene.with_status(evolve(status, cause=named.cause, message=named.message))
+    cause = name_cause(weigh(status))
+    return scene.with_status(evolve(status, cause=cause.cause, message=cause.message))
 
 
 def _rank(record: EvidenceRecord) -> int:
@@ -138,18 +138,18 @@ def _pick(scene: Scene, pod: Pod) -> Iterator[Evidence]:
         yield reserved
     if is_fresh:
         yield from find_foreign_kills(pod)
-    for seen in (*scene.read_pod(pod), *_read_node(scene, pod)):
-        if seen.cause is Cause.OOM_KILLED:
+    for item in (*scene.read_pod(pod), *_read_node(scene, pod)):
+        if item.cause is Cause.OOM_KILLED:
             # containerd shows it late, at the teardown even, so no time is too late for it.
             if not is_explained:
-                yield seen
+                yield item
         # Workers that go after the end go with it.
         elif role_of(pod) == "worker":
             if is_fresh and not is_explained:
-                yield seen
+                yield item
         # Only the head's end ends a driver; and a RayJob fails without its submitter.
-        elif is_fresh and (is_head(pod) or _is_of_submitter(status, seen)):
-            yield seen
+        elif is_fresh and (is_head(pod) or _is_of_submitter(status, item)):
+            yield item
 
 
 def find_taking_of_head(scene: Scene) -> Iterator[Evidence]:
@@ -164,14 +164,14 @@ def find_taking_of_head(scene: Scene) -> Iterator[Evidence]:
     for pod in scene.pods:
         # Where only its node is marked, what becomes of that says more later on.
         if is_head(pod) and pod.meta.is_deleting and pod.disruption:
-            yield from (seen for seen in scene.read_pod(pod) if seen.cause in DISRUPTIONS)
+            yield from (item for item in scene.read_pod(pod) if item.cause in DISRUPTIONS)
 
 
-def _is_of_submitter(status: AttemptStatus, seen: Evidence) -> bool:
+def _is_of_submitter(status: AttemptStatus, item: Evidence) -> bool:
     """Return whether evidence of a submitter may say why the attempt ended."""
     # A driver that says why it ended was not stopped by the loss of what had submitted it.
-    return seen.cause is Cause.SUBMISSION_FAILED or (
-        seen.cause in DISRUPTIONS and status.outcome is None
+    return item.cause is Cause.SUBMISSION_FAILED or (
+        item.cause in DISRUPTIONS and status.outcome is None
     )
 
 
@@ -186,7 +186,7 @@ def _read_node(scene: Scene, pod: Pod) -> Iterator[Evidence]:
     if is_decided or not is_head(pod):
         return
     # The pod's own record of its taker is the most exact.
-    if any(seen.cause in DISRUPTIONS for seen in scene.read_pod(pod)):
+    if any(item.cause in DISRUPTIONS for item in scene.read_pod(pod)):
         return
     taker = scene.find_taker(pod)
     if taker is not None:
@@ -248,10 +248,15 @@ def _is_kept(pod: Pod) -> bool:
 def read_outcome(status: AttemptStatus) -> Evidence | None:
     """Return what a driver that has ended badly said of it."""
     outcome = status.outcome
-    seen = read_exit(outcome.exit_code) if outcome and outcome.exit_code else None
-    if outcome is None or seen is None:
+    exit_evidence = read_exit(outcome.exit_code) if outcome and outcome.exit_code else None
+    if outcome is None or exit_evidence is None:
         return None
-    return Evidence(seen.cause, outcome.message or seen.message, "outcome", seen.details)
+    return Evidence(
+        exit_evidence.cause,
+        outcome.message or exit_evidence.message,
+        "outcome",
+        exit_evidence.details,
+    )
 
 
 def read_late_outcome(scene: Scene) -> Evidence | None:
@@ -301,13 +306,13 @@ def explain_by_head(scene: Scene) -> Evidence | None:
     status = scene.status
     if status.outcome is not None or status.end_time is None:
         return None
-    named = [record for record in status.evidence if record.cause not in _VAGUE]
+    explained = [record for record in status.evidence if record.cause not in _VAGUE]
     # A named cause explains more than the absence of a pod does, unless it only repeats that the
     # driver is not there any more.
-    if not all(map(_is_echo, named)):
+    if not all(map(_is_echo, explained)):
         return None
-    found = _find_silent_node(scene, status.end_time) or _find_vanished_node(scene)
-    return found or (None if named else _find_taken_head(scene) or _find_unseen_head(scene))
+    evidence = _find_silent_node(scene, status.end_time) or _find_vanished_node(scene)
+    return evidence or (None if explained else _find_taken_head(scene) or _find_unseen_head(scene))
 
 
 def _is_echo(record: EvidenceRecord) -> bool:
@@ -331,12 +336,12 @@ def _find_vanished_node(scene: Scene) -> Evidence | None:
     return None
 
 
-def _find_silent_node(scene: Scene, ended: float) -> Evidence | None:
+def _find_silent_node(scene: Scene, end_time: float) -> Evidence | None:
     for pod in filter(is_head, scene.all_pods):
-        seen, node = find_lost_node(pod, scene.nodes, scene.marks), scene.nodes.get(pod.node)
+        evidence, node = find_lost_node(pod, scene.nodes, scene.marks), scene.nodes.get(pod.node)
         # A node that fell silent during our own teardown has ended nothing.
-        if seen and node and (node.since is None or node.since <= ended):
-            return seen
+        if evidence and node and (node.since is None or node.since <= end_time):
+            return evidence
     return None
 
 

@@ -49,7 +49,7 @@ def note_spot(
     ray: RayCluster,
     spot: tuple[SpotGroup, ...],
     attempt: AttemptSpec,
-    ended: AttemptStatus,
+    status: AttemptStatus,
     now: float,
 ) -> tuple[SpotGroup, ...]:
     """Return how spot nodes have served a run after one more of its attempts.
@@ -60,20 +60,20 @@ def note_spot(
         now: seconds since the epoch.
     """
     groups = {group.name: group for group in spot}
-    taken = _find_taken(attempt, ended)
+    group_name = _find_taken(attempt, status)
     fallbacks = _list_fallbacks(ray)
-    if taken in _list_spot(ray):
-        known = groups.get(taken) or SpotGroup(name=taken)
-        groups[taken] = evolve(known, disruptions=known.disruptions + 1)
-        limit = fallbacks[taken].after_disruptions if taken in fallbacks else None
-        if limit is not None and groups[taken].disruptions >= limit:
-            count = groups[taken].disruptions
+    if group_name in _list_spot(ray):
+        spot_group = groups.get(group_name) or SpotGroup(name=group_name)
+        groups[group_name] = evolve(spot_group, disruptions=spot_group.disruptions + 1)
+        limit = fallbacks[group_name].after_disruptions if group_name in fallbacks else None
+        if limit is not None and groups[group_name].disruptions >= limit:
+            count = groups[group_name].disruptions
             reason = f"lost its node {count} time{'s' if count > 1 else ''}"
-            groups[taken] = _leave(groups[taken], reason, now)
-    if any(record.source == NO_ROOM for record in ended.evidence):
-        for name, time in _list_dry(ray, attempt, ended, ended.end_time or now).items():
-            known = groups.get(name) or SpotGroup(name=name)
-            groups[name] = _leave(known, f"no room for {time}", now)
+            groups[group_name] = _leave(groups[group_name], reason, now)
+    if any(record.source == NO_ROOM for record in status.evidence):
+        for name, time in _list_dry(ray, attempt, status, status.end_time or now).items():
+            spot_group = groups.get(name) or SpotGroup(name=name)
+            groups[name] = _leave(spot_group, f"no room for {time}", now)
     return tuple(groups.values())
 
 
@@ -93,15 +93,15 @@ def _leave(group: SpotGroup, reason: str, now: float) -> SpotGroup:
     return evolve(group, on_demand_since=now, reason=reason)
 
 
-def _find_taken(attempt: AttemptSpec, ended: AttemptStatus) -> str:
+def _find_taken(attempt: AttemptSpec, status: AttemptStatus) -> str:
     """Return the group that ended the attempt as a spot node was taken; empty: none."""
-    records = [record for record in ended.evidence if record.cause in _TAKEN]
+    records = [record for record in status.evidence if record.cause in _TAKEN]
     # A driver that had the time to say that it was told to go says no more than that.
-    if ended.cause not in _TAKEN and not (ended.cause is Cause.INTERRUPTED and records):
+    if status.cause not in _TAKEN and not (status.cause is Cause.INTERRUPTED and records):
         return ""
-    named = [_name_group(record.details) for record in records]
+    group_names = [_name_group(record.details) for record in records]
     # Workers that went with the head did not end it; and evidence without a group means the head.
-    group = HEAD if HEAD in named or not any(named) else next(filter(None, named))
+    group = HEAD if HEAD in group_names or not any(group_names) else next(filter(None, group_names))
     return "" if group in attempt.on_demand else group
 
 

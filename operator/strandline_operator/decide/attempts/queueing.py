@@ -35,10 +35,10 @@ def find_suspension(scene: Scene) -> Evidence | None:
 
 def explain_suspension(scene: Scene) -> Iterator[Evidence]:
     """Yield the suspension that has ended an attempt once more: its event may come after it."""
-    seen, rayjob = _recall_suspension(scene.status), scene.status.ray_job
-    if seen is not None and rayjob is not None:
+    evidence, rayjob = _recall_suspension(scene.status), scene.status.ray_job
+    if evidence is not None and rayjob is not None:
         message = _describe(scene, rayjob.name, rayjob.uid or "")
-        yield Evidence(seen.cause, message, seen.source, seen.details)
+        yield Evidence(evidence.cause, message, evidence.source, evidence.details)
 
 
 def was_suspended(status: AttemptStatus) -> bool:
@@ -48,13 +48,13 @@ def was_suspended(status: AttemptStatus) -> bool:
 
 def is_suspension_unexplained(status: AttemptStatus) -> bool:
     """Return whether it was suspended, for a reason that is not known yet."""
-    seen = _recall_suspension(status)
-    return seen is not None and seen.message.endswith(_BARE)
+    evidence = _recall_suspension(status)
+    return evidence is not None and evidence.message.endswith(_BARE)
 
 
 def _recall_suspension(status: AttemptStatus) -> Evidence | None:
-    found = (record.evidence for record in status.evidence if record.source == "rayjob")
-    return next((seen for seen in found if seen.details.get("reason") in SUSPENDED), None)
+    items = (record.evidence for record in status.evidence if record.source == "rayjob")
+    return next((item for item in items if item.details.get("reason") in SUSPENDED), None)
 
 
 def _describe(scene: Scene, name: str, uid: str) -> str:

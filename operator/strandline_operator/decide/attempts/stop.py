@@ -31,12 +31,12 @@ def find_stop(scene: Scene) -> Evidence | None:
 
 def find_next_deadline(scene: Scene) -> float | None:
     """Return when an attempt that goes on as it does has gone on for too long; None: never."""
-    begun = scene.status.start_time
+    start_time = scene.status.start_time
     longest = None if _waits_freely(scene) else _find_longest_start(scene)
     # Once the driver runs, the time that its start took counts no more.
     if scene.status.running_time is not None:
-        begun, longest = scene.status.running_time, scene.spec.deadlines.attempt_seconds
-    return None if begun is None or longest is None else begun + longest + PAST
+        start_time, longest = scene.status.running_time, scene.spec.deadlines.attempt_seconds
+    return None if start_time is None or longest is None else start_time + longest + PAST
 
 
 def _find_longest_start(scene: Scene) -> float:
@@ -61,7 +61,7 @@ def find_losses(scene: Scene) -> list[Evidence]:
 
 def _find_loss(scene: Scene, pod: Pod) -> Evidence | None:
     losses = _DISRUPTIONS | {Cause.OOM_KILLED}
-    return next((seen for seen in scene.read_pod(pod) if seen.cause in losses), None)
+    return next((item for item in scene.read_pod(pod) if item.cause in losses), None)
 
 
 def _find_lost_head(scene: Scene) -> Evidence | None:
@@ -70,33 +70,33 @@ def _find_lost_head(scene: Scene) -> Evidence | None:
     KubeRay may wait for ever: for the one to go, for the other to go on.
     """
     heads = list(filter(is_head, scene.all_pods))
-    lost = (find_lost_node(pod, scene.nodes, scene.marks) for pod in heads)
+    losses = (find_lost_node(pod, scene.nodes, scene.marks) for pod in heads)
     revived = (next(scene.read_pod(pod), None) for pod in heads if pod.is_revived)
-    return next(filter(None, (*lost, *revived)), None)
+    return next(filter(None, (*losses, *revived)), None)
 
 
 def _find_second_run(scene: Scene) -> Evidence | None:
     """Find a head that came back, or a driver started again: KubeRay's doing, not ours."""
-    begun, heads = scene.status.running_time, [pod for pod in scene.all_pods if is_head(pod)]
+    running_time, heads = scene.status.running_time, [pod for pod in scene.all_pods if is_head(pod)]
     is_alone = len({pod.meta.uid for pod in heads}) <= 1
     # Before the driver has begun KubeRay may make another head, and no work is done twice.
-    if begun is None or is_alone or not any(_is_later(pod, begun) for pod in heads):
+    if running_time is None or is_alone or not any(_is_later(pod, running_time) for pod in heads):
         return None
-    lost = next((pod for pod in heads if pod.is_gone or pod.meta.is_deleting), None)
+    lost_head = next((pod for pod in heads if pod.is_gone or pod.meta.is_deleting), None)
     replaced = Evidence(Cause.NODE_LOST, "the head pod was replaced", "pod")
     # A deletion by hand, by a person whom no record names.
-    if lost is not None and lost.meta.is_deleting:
-        message = f"the head pod {lost.meta.name} was deleted, and another one made"
-        replaced = Evidence(Cause.INTERRUPTED, message, "pod", {"pod": lost.meta.name})
-    return next(scene.read_pod(lost), replaced) if lost is not None else replaced
+    if lost_head is not None and lost_head.meta.is_deleting:
+        message = f"the head pod {lost_head.meta.name} was deleted, and another one made"
+        replaced = Evidence(Cause.INTERRUPTED, message, "pod", {"pod": lost_head.meta.name})
+    return next(scene.read_pod(lost_head), replaced) if lost_head is not None else replaced
 
 
-def _is_later(head: Pod, begun: float) -> bool:
+def _is_later(head: Pod, running_time: float) -> bool:
     """Return whether a head was made after the driver had begun.
 
     Before that one may be replaced.
     """
-    return not head.meta.created or head.meta.created > begun
+    return not head.meta.created or head.meta.created > running_time
 
 
 def _find_second_start(scene: Scene) -> Evidence | None:
@@ -134,8 +134,8 @@ def _find_refused_submitter(scene: Scene) -> Evidence | None:
 
 
 def _find_deadline(scene: Scene) -> Evidence | None:
-    longest, begun = scene.spec.deadlines.attempt_seconds, scene.status.running_time
-    if longest is None or begun is None or scene.now - begun <= longest:
+    longest, running_time = scene.spec.deadlines.attempt_seconds, scene.status.running_time
+    if longest is None or running_time is None or scene.now - running_time <= longest:
         return None
     message = f"the attempt ran longer than deadlines.attempt allows: {longest:g} s"
     return Evidence(Cause.DEADLINE_EXCEEDED, message, "deadline")
@@ -143,11 +143,11 @@ def _find_deadline(scene: Scene) -> Evidence | None:
 
 def _find_late_start(scene: Scene) -> Evidence | None:
     """Find a driver that does not get to run; time in a queue, where suspension is set, is free."""
-    begun, is_begun = scene.status.start_time, scene.status.running_time is not None
+    start_time, is_begun = scene.status.start_time, scene.status.running_time is not None
     # In a queue it waits for its turn, however long that takes.
-    if scene.rayjob is None or begun is None or is_begun or scene.is_queued:
+    if scene.rayjob is None or start_time is None or is_begun or scene.is_queued:
         return None
-    waited, longest = scene.now - begun, _find_longest_start(scene)
+    waited, longest = scene.now - start_time, _find_longest_start(scene)
     image = next(filter(None, map(find_image_problem, scene.pods)), None)
     # An image that is missing seldom comes by itself, so it is not waited for as nodes are.
     if image is not None and waited > scene.limits.image_pull:
@@ -172,21 +172,21 @@ def _find_reserved_name(scene: Scene) -> Evidence | None:
     """Find a head whose container can't be made since the one before it was never let go."""
     heads = [pod for pod in scene.pods if is_head(pod) and not pod.meta.is_deleting]
     reserved = next(filter(None, map(find_reserved_name, heads)), None)
-    begun = scene.status.start_time
-    if reserved is None or scene.rayjob is None or begun is None or scene.is_queued:
+    start_time = scene.status.start_time
+    if reserved is None or scene.rayjob is None or start_time is None or scene.is_queued:
         return None
     # The driver that ran there is gone. Before it has begun, a slow disk does the same for a while.
     is_over = scene.status.running_time is not None
-    return reserved if is_over or scene.now - begun > scene.limits.image_pull else None
+    return reserved if is_over or scene.now - start_time > scene.limits.image_pull else None
 
 
 def _find_worker_loss(scene: Scene) -> Evidence | None:
     policy = scene.spec.on_worker_loss
-    for seen in find_losses(scene):
-        wanted = policy.oom if seen.cause is Cause.OOM_KILLED else policy.disruption
+    for loss in find_losses(scene):
+        action = policy.oom if loss.cause is Cause.OOM_KILLED else policy.disruption
         # A pod that was killed for memory would only be killed again; others are made good for.
-        if wanted == "Recreate":
-            return seen
+        if action == "Recreate":
+            return loss
     return None
 
 
@@ -197,10 +197,10 @@ def _find_lost_submitter(scene: Scene) -> Evidence | None:
     if is_reported or scene.rayjob is None or any(map(_may_submit, scene.pods)):
         return None
     ends = (pod.submitter_end for pod in scene.pods)
-    ended = max((end.time for end in ends if end and end.time is not None), default=None)
-    if ended is None or scene.now - ended <= scene.limits.submitter:
+    end_time = max((end.time for end in ends if end and end.time is not None), default=None)
+    if end_time is None or scene.now - end_time <= scene.limits.submitter:
         return None
-    message = f"the submitter ended {scene.now - ended:.0f} s ago, and KubeRay has not noticed"
+    message = f"the submitter ended {scene.now - end_time:.0f} s ago, and KubeRay has not noticed"
     return Evidence(Cause.SUBMISSION_FAILED, message, "pod")
 
 

@@ -40,10 +40,10 @@ class Attachment(NamedTuple):
 
 def find_attachment(scene: Scene) -> Block | None:
     """Return the volume that a pod of the attempt waits for, and which node has it."""
-    held = _find_held(scene)
-    if held is None:
+    attachment = _find_held(scene)
+    if attachment is None:
         return None
-    pod, words = held.pod, held.notice.message
+    pod, words = attachment.pod, attachment.notice.message
     volume, node = _VOLUME.search(words), _NODE.search(words)
     name = f"volume {volume[1]}" if volume else "its volume"
     former = node[1] if node else scene.former_node

@@ -35,28 +35,28 @@ def find_rooms(nodes: Iterable[NodeSize], spec: PipelineSpec) -> dict[str, FreeC
     """
     groups: dict[str, RayNode] = {"head": spec.ray.head}
     groups |= {group.name: group for group in spec.ray.worker_groups}
-    seen, found = tuple(nodes), {}
+    sizes, rooms = tuple(nodes), {}
     for name, group in groups.items():
         template = lay_over(dict(spec.ray.pod_template), dict(group.pod_template))
-        fitting = [node for node in seen if _could_hold(node, group, template)]
+        fitting = [node for node in sizes if _could_hold(node, group, template)]
         # No node of that kind may mean that one is made when a pod asks for it.
         if fitting:
             largest = max(fitting, key=lambda node: (node.memory, node.name))
             ours = largest.memory * _TENTHS_FOR_US // 10
-            found[name] = FreeCapacity(ours // MIB * MIB, largest.name)
-    return found
+            rooms[name] = FreeCapacity(ours // MIB * MIB, largest.name)
+    return rooms
 
 
 def _could_hold(node: NodeSize, group: RayNode, template: Mapping[str, Any]) -> bool:
     pod = template.get("spec")
     pod = pod if isinstance(pod, Mapping) else {}
     selector, tolerations = pod.get("nodeSelector"), pod.get("tolerations")
-    wanted = selector if isinstance(selector, Mapping) else {}
+    labels = selector if isinstance(selector, Mapping) else {}
     facts = tolerations if isinstance(tolerations, list | tuple) else ()
     return (
         group.resources.cpu <= node.cpu
         and group.resources.gpu <= node.gpu
-        and all(node.labels.get(name) == value for name, value in wanted.items())
+        and all(node.labels.get(name) == value for name, value in labels.items())
         and all(any(tolerates(toleration, taint) for toleration in facts) for taint in node.taints)
     )
 

@@ -41,20 +41,20 @@ def find_lost_code(scene: Scene) -> Evidence | None:
         for container in pod.containers:
             end = next(iter(container.ends), None)
             if container.name == CONTAINER and end is not None:
-                seen = _read_end(pod, container, end)
-                if seen is not None and (is_head(pod) or seen.cause is Cause.INVALID_SPEC):
-                    return seen
+                evidence = _read_end(pod, container, end)
+                if evidence is not None and (is_head(pod) or evidence.cause is Cause.INVALID_SPEC):
+                    return evidence
     return None
 
 
 def _read_end(pod: Pod, container: Container, end: Termination) -> Evidence | None:
     """Return what an end of the container that fetches says; a signal has another reason."""
-    seen = None if find_signal(end.exit_code) else read_exit(end.exit_code)
-    if seen is None:
+    evidence = None if find_signal(end.exit_code) else read_exit(end.exit_code)
+    if evidence is None:
         return None
     outcome = find_outcome_line(end.message)
     # An image without the command says so itself, and its last line is the sentence.
-    lines = end.message.strip().splitlines() or [seen.message]
+    lines = end.message.strip().splitlines() or [evidence.message]
     message = (
         outcome.message if outcome else f"pod {pod.meta.name} can't fetch its code: {lines[-1]}"
     )
@@ -68,5 +68,5 @@ def _read_end(pod: Pod, container: Container, end: Termination) -> Evidence | No
         "exitCode": end.exit_code,
     }
     return Evidence(
-        seen.cause, message, "pod", {name: detail for name, detail in details.items() if detail}
+        evidence.cause, message, "pod", {name: detail for name, detail in details.items() if detail}
     )

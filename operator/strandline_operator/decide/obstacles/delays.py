@@ -141,8 +141,8 @@ def _find_refused_submitter(scene: Scene, rayjob: RayJob, notices: list[Notice])
     # The Job has been made by then.
     reasons = {_REFUSED_JOB} if rayjob.deployment != "Running" else set()
     about = [notice for notice in notices if notice.kind == "Job" or notice.reason in reasons]
-    found = _find_standing(about, rayjob, pods)
-    return None if found is None else found._replace(is_submitter=True)
+    warning = _find_standing(about, rayjob, pods)
+    return None if warning is None else warning._replace(is_submitter=True)
 
 
 def _find_refused_part(scene: Scene, rayjob: RayJob, notices: list[Notice]) -> Refused | None:
@@ -159,12 +159,14 @@ def _find_standing(
 ) -> Refused | None:
     """Return the newest refusal after which nothing was made of what was refused."""
     # An object that was made after a warning shows that the refusal is past.
-    made = max((meta.created for meta in metas), default=0.0)
-    standing = [item for item in notices if item.time > made and item.reason in _REFUSED_WARNINGS]
+    last_created = max((meta.created for meta in metas), default=0.0)
+    standing = [
+        item for item in notices if item.time > last_created and item.reason in _REFUSED_WARNINGS
+    ]
     if not standing:
         return None
     newest = max(standing, key=lambda item: item.time)
-    since = max(min(notice.first for notice in standing), rayjob.meta.created, made)
+    since = max(min(notice.first for notice in standing), rayjob.meta.created, last_created)
     return Refused(f"{newest.kind} {newest.name}: {_hide_drawn(newest.message)}", since)
 
 
@@ -177,8 +179,8 @@ def find_next_look(scene: Scene) -> float | None:
     if rayjob is None or not is_starting(scene):
         return None
     now = scene.now
-    begun = rayjob.meta.created or now
-    times = [now + max(_FIRST_LOOK, (now - begun) / 4)]
+    start_time = rayjob.meta.created or now
+    times = [now + max(_FIRST_LOOK, (now - start_time) / 4)]
     since = (_find_start(pod) for pod in scene.pods if not pod.is_ready)
     times += [start + SLOW + 1 for start in since if start is not None]
     return min(time for time in times if time > now)
@@ -220,18 +222,18 @@ def _find_waiting(scene: Scene) -> Block | None:
 
 
 def _find_volume(scene: Scene) -> Block | None:
-    found = _find_warned(scene, _VOLUME_WARNINGS)
-    if found is None:
+    warning = _find_warned(scene, _VOLUME_WARNINGS)
+    if warning is None:
         return None
-    pod, notice = found
+    pod, notice = warning
     return Block(Reason.VOLUME_NOT_MOUNTED, f"{_name(pod)}: {notice.message}")
 
 
 def _find_sandbox(scene: Scene) -> Block | None:
-    found = _find_warned(scene, _SANDBOX_WARNINGS)
-    if found is None:
+    warning = _find_warned(scene, _SANDBOX_WARNINGS)
+    if warning is None:
         return None
-    pod, notice = found
+    pod, notice = warning
     return Block(Reason.CONTAINER_NOT_STARTED, f"{_name(pod)}: {notice.message}")
 
 
@@ -241,7 +243,7 @@ def _find_failed_start(scene: Scene) -> Block | None:
     KubeRay removes such a pod within a second and makes another, so those that went count too.
     """
     ready = {role_of(pod) for pod in scene.pods if pod.is_ready}
-    found = [
+    failures = [
         (end.time or 0.0, pod, container, end)
         for pod in scene.all_pods
         if role_of(pod) not in ready and not pod.disruption
@@ -249,9 +251,9 @@ def _find_failed_start(scene: Scene) -> Block | None:
         for end in container.ends
         if end.reason in _NOT_STARTED or _has_failed(container, end)
     ]
-    if not found:
+    if not failures:
         return None
-    _, pod, item, end = max(found, key=itemgetter(0))
+    _, pod, item, end = max(failures, key=itemgetter(0))
     message = find_last_line(end) if item.name in RAY_CONTAINERS else end.message
     words = f": {message}" if message else ""
     outcome = f"{end.reason or 'ended'}, exit code {end.exit_code}{words}"
@@ -279,10 +281,10 @@ def _find_unplaced(scene: Scene) -> Block | None:
 
 
 def _find_slow(scene: Scene) -> Block | None:
-    found = _find_unready(scene)
-    if found is None:
+    unready = _find_unready(scene)
+    if unready is None:
         return None
-    pod, start = found
+    pod, start = unready
     # A moment and no duration: a message that changed with time would be written without end.
     since = f"since {format_time(int(start))[11:19]}"
     return Block(Reason.POD_NOT_READY, _describe_unready(scene, pod, since))

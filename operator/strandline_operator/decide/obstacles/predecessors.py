@@ -55,9 +55,9 @@ def find_predecessors(facts: Pass) -> Block | None:
         return None
     name = view.pipeline.meta.name
     before = {
-        other: tuple(seen.spec.predecessors)
-        for other, seen in others.items()
-        if seen is not None and seen.spec is not None
+        other: tuple(predecessor.spec.predecessors)
+        for other, predecessor in others.items()
+        if predecessor is not None and predecessor.spec is not None
     }
     circle = find_circle(name, before | {name: tuple(facts.spec.predecessors)})
     if circle:
@@ -75,11 +75,11 @@ def find_commit_end(facts: Pass) -> float | None:
     spec, status = facts.spec, facts.view.pipeline.status
     if status.answered_run != spec.run_id:
         return facts.now + _COMMIT_SECONDS
-    begun = status.run_start_time
+    start_time = status.run_start_time
     # A run by the clock has no commit.
-    if begun is None or status.requested_run or not _is_first_due(status):
+    if start_time is None or status.requested_run or not _is_first_due(status):
         return None
-    return begun + _COMMIT_SECONDS
+    return start_time + _COMMIT_SECONDS
 
 
 def _list_unchanged(facts: Pass) -> Iterator[str]:
@@ -88,23 +88,24 @@ def _list_unchanged(facts: Pass) -> Iterator[str]:
     if until is None or facts.now >= until:
         return
     # The status may tell already of the attempt that is about to be made.
-    read = facts.newest.spec.inputs if facts.newest else ()
-    former = {record.pipeline: record for record in read}
+    records = facts.newest.spec.inputs if facts.newest else ()
+    former = {record.pipeline: record for record in records}
     # A run that is named is meant, however old it is.
     latest = [name for name, run in facts.spec.predecessors.items() if run is None]
     for record in _record_others(facts, latest):
-        known = former.get(record.pipeline)
-        if known is not None and not record.is_newer(known):
+        former_record = former.get(record.pipeline)
+        if former_record is not None and not record.is_newer(former_record):
             time = format_time(round(until))[11:19]
-            yield f"{record.pipeline}, of which run {known.run} was read before; goes on at {time}"
+            run = former_record.run
+            yield f"{record.pipeline}, of which run {run} was read before; goes on at {time}"
 
 
 def record_inputs(facts: Pass, status: PipelineStatus) -> tuple[InputRecord, ...]:
     """Record what an attempt reads that is made now: what its run began with, and what is new."""
     names = sorted(facts.spec.predecessors)
-    kept = _find_kept(facts, status)
-    known = {record.pipeline: record for record in _record_others(facts, names)} | kept
-    return tuple(known[name] for name in names if name in known)
+    records = _find_kept(facts, status)
+    by_pipeline = {record.pipeline: record for record in _record_others(facts, names)} | records
+    return tuple(by_pipeline[name] for name in names if name in by_pipeline)
 
 
 def _find_kept(facts: Pass, status: PipelineStatus) -> dict[str, InputRecord]:
@@ -118,8 +119,8 @@ def _find_kept(facts: Pass, status: PipelineStatus) -> dict[str, InputRecord]:
 
 
 def _record_others(facts: Pass, names: Iterable[str]) -> list[InputRecord]:
-    seen = map((facts.view.others or {}).get, names)
-    return [record_input(other, facts.view.defaults) for other in seen if other is not None]
+    pipelines = map((facts.view.others or {}).get, names)
+    return [record_input(other, facts.view.defaults) for other in pipelines if other is not None]
 
 
 def find_absent_inputs(facts: Pass) -> Block | None:
@@ -127,10 +128,10 @@ def find_absent_inputs(facts: Pass) -> Block | None:
     others = facts.view.others
     if others is None:
         return None
-    kept = _find_kept(facts, facts.view.pipeline.status)
+    records = _find_kept(facts, facts.view.pipeline.status)
     for _, reference in facts.spec.references:
         name = reference.pipeline
-        if name in kept and (kept[name].output or reference.artifact):
+        if name in records and (records[name].output or reference.artifact):
             continue
         other = others.get(name)
         if other is None or other.spec is None:
@@ -144,15 +145,17 @@ def find_absent_inputs(facts: Pass) -> Block | None:
 
 def list_inputs(facts: Pass, attempt: AttemptSpec) -> dict[Reference, Input]:
     """Return what each reference stands for in pods of an attempt."""
-    known = {record.pipeline: record for record in attempt.inputs}
+    by_pipeline = {record.pipeline: record for record in attempt.inputs}
     # An attempt of an operator before this one does not say.
-    absent = [each.pipeline for _, each in facts.spec.references if each.pipeline not in known]
-    known |= {record.pipeline: record for record in _record_others(facts, absent)}
+    absent = [
+        each.pipeline for _, each in facts.spec.references if each.pipeline not in by_pipeline
+    ]
+    by_pipeline |= {record.pipeline: record for record in _record_others(facts, absent)}
     namespace = facts.view.pipeline.meta.namespace
     return {
-        reference: locate_input(reference, known[reference.pipeline], namespace)
+        reference: locate_input(reference, by_pipeline[reference.pipeline], namespace)
         for _, reference in facts.spec.references
-        if reference.pipeline in known
+        if reference.pipeline in by_pipeline
     }
 
 
@@ -177,8 +180,8 @@ def _find_next_run(facts: Pass, other: PipelineView) -> str:
     # An edit without a pass since may begin another run.
     if status.observed_generation != other.meta.generation:
         return "whose next run has not begun"
-    asked, known = HandledTokens.of(other.meta.annotations), status.handled or HandledTokens()
-    retries = (asked.retry, known.retry), (asked.repair, known.repair)
+    requests, answered = HandledTokens.of(other.meta.annotations), status.handled or HandledTokens()
+    retries = (requests.retry, answered.retry), (requests.repair, answered.repair)
     if any(token and token != handled for token, handled in retries):
         return "of which an attempt is asked for"
     due = status.schedule.next_time if status.schedule else None

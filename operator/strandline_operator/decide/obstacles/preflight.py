@@ -76,16 +76,16 @@ def check(facts: Pass, status: PipelineStatus, order: PreflightOrder, due: float
         order: what is to be checked.
         due: when the attempt is, which tells this check from an earlier one of the same.
     """
-    known = status.preflight
-    if known is not None and known.key == order.key and _is_lasting(known, status, due):
-        return PreflightStep(known)
+    record = status.preflight
+    if record is not None and record.key == order.key and _is_lasting(record, status, due):
+        return PreflightStep(record)
     token, job = f"{order.key}-{round(due * 1000)}", facts.view.preflight
-    begun = known.time if known is not None and known.key == token else None
-    found = find_first(_FINDERS, _Check(facts, order, token, job, begun))
-    if found is not None:
-        return PreflightStep(_record(facts, order.key, found), _remove(job, facts))
+    start_time = record.time if record is not None and record.key == token else None
+    finding = find_first(_FINDERS, _Check(facts, order, token, job, start_time))
+    if finding is not None:
+        return PreflightStep(_record(facts, order.key, finding), _remove(job, facts))
     # The beginning of a check is durable, so the check has an end whatever becomes of Jobs.
-    pending = _record(facts, token, PreflightFinding(PreflightVerdict.PENDING), begun)
+    pending = _record(facts, token, PreflightFinding(PreflightVerdict.PENDING), start_time)
     if job is None:
         longest = facts.limits.preflight_longest
         manifest = render_preflight(facts.view.pipeline, order, token, longest)
@@ -102,7 +102,7 @@ class _Check(NamedTuple):
     order: PreflightOrder
     token: str
     job: PreflightJob | None
-    begun: float | None
+    start_time: float | None
 
     @property
     def own(self) -> PreflightJob | None:
@@ -110,26 +110,28 @@ class _Check(NamedTuple):
         return self.job if self.job is not None and _is_of(self.job, self.token) else None
 
 
-def _is_lasting(known: Preflight, status: PipelineStatus, due: float) -> bool:
+def _is_lasting(record: Preflight, status: PipelineStatus, due: float) -> bool:
     """Return whether a verdict still holds for the same pipeline in the same image.
 
     A new request after a bad one means a repair that is not seen here: an image of the same name.
     """
-    if known.verdict is not PreflightVerdict.UNKNOWN:
-        return known.verdict is PreflightVerdict.PASSED
+    if record.verdict is not PreflightVerdict.UNKNOWN:
+        return record.verdict is PreflightVerdict.PASSED
     # A check that came to no verdict would be repeated for as long as an obstacle holds the attempt
     # back.
-    is_of_this = known.time is not None and known.time >= due
+    is_of_this = record.time is not None and record.time >= due
     return is_of_this or status.retry_trigger in {Trigger.RETRY, Trigger.RESUME}
 
 
-def _record(facts: Pass, key: str, found: PreflightFinding, time: float | None = None) -> Preflight:
+def _record(
+    facts: Pass, key: str, finding: PreflightFinding, time: float | None = None
+) -> Preflight:
     job = facts.view.preflight
     return Preflight(
         key=key,
-        verdict=found.verdict,
-        message=found.message,
-        image=job.image if job and found.verdict is not PreflightVerdict.PENDING else "",
+        verdict=finding.verdict,
+        message=finding.message,
+        image=job.image if job and finding.verdict is not PreflightVerdict.PENDING else "",
         generation=facts.view.pipeline.meta.generation,
         time=facts.now if time is None else time,
     )
@@ -147,17 +149,17 @@ def _remove(job: PreflightJob | None, facts: Pass) -> tuple[Action, ...]:
     return (Delete(Resource.JOB, job.meta.name, job.meta.uid),)
 
 
-def _find_too_long(seen: _Check) -> PreflightFinding | None:
+def _find_too_long(case: _Check) -> PreflightFinding | None:
     words = "the pipeline is too long to be handed to a Job"
-    return None if seen.order.is_short else PreflightFinding(PreflightVerdict.UNKNOWN, words)
+    return None if case.order.is_short else PreflightFinding(PreflightVerdict.UNKNOWN, words)
 
 
-def _find_refusal(seen: _Check) -> PreflightFinding | None:
+def _find_refusal(case: _Check) -> PreflightFinding | None:
     """Find that the Job, or its policy, may not be read, made or deleted."""
-    if seen.job is not None and seen.job.unread:
-        return PreflightFinding(PreflightVerdict.UNKNOWN, seen.job.unread)
-    kinds = {Resource.JOB} | ({Resource.NETWORK_POLICY} if seen.order.network else set())
-    refused = (each for each in seen.facts.view.refusals if each.what in kinds)
+    if case.job is not None and case.job.unread:
+        return PreflightFinding(PreflightVerdict.UNKNOWN, case.job.unread)
+    kinds = {Resource.JOB} | ({Resource.NETWORK_POLICY} if case.order.network else set())
+    refused = (each for each in case.facts.view.refusals if each.what in kinds)
     refusal = next(refused, None)
     return (
         None
@@ -166,16 +168,16 @@ def _find_refusal(seen: _Check) -> PreflightFinding | None:
     )
 
 
-def _find_taken_name(seen: _Check) -> PreflightFinding | None:
-    if seen.job is None or seen.job.meta.owner == seen.facts.view.pipeline.meta.uid:
+def _find_taken_name(case: _Check) -> PreflightFinding | None:
+    if case.job is None or case.job.meta.owner == case.facts.view.pipeline.meta.uid:
         return None
-    name = name_preflight(seen.facts.view.pipeline.meta.name)
+    name = name_preflight(case.facts.view.pipeline.meta.name)
     return PreflightFinding(PreflightVerdict.UNKNOWN, f"Job {name} belongs to something else")
 
 
-def _find_end(seen: _Check) -> PreflightFinding | None:
+def _find_end(case: _Check) -> PreflightFinding | None:
     """Find the word of the check, or of what prepares it: the first container that failed."""
-    pod = None if seen.own is None else seen.own.pod
+    pod = None if case.own is None else case.own.pod
     if pod is None:
         return None
     # A sidecar of the cluster's may fail, or never end, and is no fault of the pipeline.
@@ -183,24 +185,24 @@ def _find_end(seen: _Check) -> PreflightFinding | None:
     # An init container decides only where the check was not let begin: a proxy ends after it.
     own = checks if any(each.ends for each in checks) else [*pod.containers]
     own = [each for each in own if each.is_init or each.name == CONTAINER]
-    failed = next((end for each in own for end in each.ends[:1] if end.exit_code), None)
-    if failed is None:
+    failure = next((end for each in own for end in each.ends[:1] if end.exit_code), None)
+    if failure is None:
         is_over = any(each.ends and not each.is_running for each in own if each.name == CONTAINER)
         is_passed = is_over or pod.phase == "Succeeded"
         return PreflightFinding(PreflightVerdict.PASSED) if is_passed else None
-    outcome = find_outcome_line(failed.message)
+    outcome = find_outcome_line(failure.message)
     # An image without the command, or without a shell, says nothing of the pipeline.
-    if outcome is not None and failed.exit_code == outcome.exit_code == ExitCode.BAD_SPEC:
+    if outcome is not None and failure.exit_code == outcome.exit_code == ExitCode.BAD_SPEC:
         return PreflightFinding(PreflightVerdict.FAILED, outcome.message)
-    lines = failed.message.strip().splitlines() or [failed.reason]
+    lines = failure.message.strip().splitlines() or [failure.reason]
     words = outcome.message if outcome is not None else lines[-1]
     return PreflightFinding(
-        PreflightVerdict.UNKNOWN, f"the check ended with {failed.exit_code}: {words}"
+        PreflightVerdict.UNKNOWN, f"the check ended with {failure.exit_code}: {words}"
     )
 
 
-def _find_failure(seen: _Check) -> PreflightFinding | None:
-    job = seen.own
+def _find_failure(case: _Check) -> PreflightFinding | None:
+    job = case.own
     if job is None:
         return None
     if job.failure:
@@ -213,19 +215,19 @@ def _find_failure(seen: _Check) -> PreflightFinding | None:
     )
 
 
-def _find_unpulled(seen: _Check) -> PreflightFinding | None:
-    pod = None if seen.own is None else seen.own.pod
+def _find_unpulled(case: _Check) -> PreflightFinding | None:
+    pod = None if case.own is None else case.own.pod
     problem = None if pod is None else find_image_problem(pod)
     return None if problem is None else PreflightFinding(PreflightVerdict.UNKNOWN, problem.message)
 
 
-def _find_late(seen: _Check) -> PreflightFinding | None:
+def _find_late(case: _Check) -> PreflightFinding | None:
     """Find that the wait is over, for the check or for an earlier one to be gone."""
-    longest = seen.facts.limits.preflight_longest
-    if seen.begun is None or seen.facts.now <= seen.begun + longest:
+    longest = case.facts.limits.preflight_longest
+    if case.start_time is None or case.facts.now <= case.start_time + longest:
         return None
     return PreflightFinding(
-        PreflightVerdict.UNKNOWN, f"no answer within {longest:g} s: {_explain(seen.job)}"
+        PreflightVerdict.UNKNOWN, f"no answer within {longest:g} s: {_explain(case.job)}"
     )
 
 

@@ -144,8 +144,8 @@ def find_room(
     if growth is not None and growth.kind is not RoomKind.NEVER_FITS:
         return growth
     words = _ASIDE.sub("", pod.unschedulable).strip()
-    read = _read_scheduler(words, pod, sizes)
-    finding = read if growth is None else _weigh(growth, words, pod, sizes)
+    by_scheduler = _read_scheduler(words, pod, sizes)
+    finding = by_scheduler if growth is None else _weigh(growth, words, pod, sizes)
     if finding is None or finding.kind is not RoomKind.NEVER_FITS:
         return finding
     # A node was asked for a moment ago, so one that holds the pod can be made.
@@ -171,10 +171,10 @@ def list_claims(notices: Iterable[Notice]) -> tuple[str, ...]:
 
 def _list_own(notices: Iterable[Notice], pod: Pod) -> list[Notice]:
     """Return what is said of a pod, and of the NodeClaims that were to be its node."""
-    listed = list(notices)
-    own = [notice for notice in listed if _is_about(notice, pod)]
+    all_notices = list(notices)
+    own = [notice for notice in all_notices if _is_about(notice, pod)]
     claims = set(list_claims(own))
-    return own + [each for each in listed if each.kind == "NodeClaim" and each.name in claims]
+    return own + [each for each in all_notices if each.kind == "NodeClaim" and each.name in claims]
 
 
 def _is_about(notice: Notice, pod: Pod) -> bool:
@@ -308,27 +308,27 @@ def find_waits(scene: Scene) -> dict[str, float]:
 
     So it is too where a pod that has no node may wait for something else, or in vain.
     """
-    found = list_shortages(scene)
-    if any(finding is None or finding.kind is RoomKind.NEVER_FITS for _, finding in found):
+    shortages = list_shortages(scene)
+    if any(finding is None or finding.kind is RoomKind.NEVER_FITS for _, finding in shortages):
         return {}
     since: dict[str, float] = {}
-    for pod, _ in found:
+    for pod, _ in shortages:
         group = find_group(pod)
         # A pod that was made in its place waits for the same room.
-        known = scene.status.no_room_since.get(group, pod.meta.created or scene.now)
-        since[group] = min(since.get(group, known), known, scene.now)
+        wait_start = scene.status.no_room_since.get(group, pod.meta.created or scene.now)
+        since[group] = min(since.get(group, wait_start), wait_start, scene.now)
     return since
 
 
 def find_shortage(scene: Scene) -> Block | None:
     """Return that pods find no room, or that a node is on its way; None where neither is news."""
-    found = [(pod, finding) for pod, finding in list_shortages(scene) if finding is not None]
-    never = [each for each in found if each[1].kind is RoomKind.NEVER_FITS]
+    findings = [(pod, finding) for pod, finding in list_shortages(scene) if finding is not None]
+    never = [each for each in findings if each[1].kind is RoomKind.NEVER_FITS]
     # Faults that only a user can repair go before waits.
     if never:
         return Block(Reason.UNSCHEDULABLE, describe_misfit(*never[0]))
-    dry = [each for each in found if each[1].kind is RoomKind.NO_ROOM]
-    pod, finding = next(iter(dry or found), (None, None))
+    dry = [each for each in findings if each[1].kind is RoomKind.NO_ROOM]
+    pod, finding = next(iter(dry or findings), (None, None))
     if pod is None or finding is None:
         return None
     since = scene.status.no_room_since.get(find_group(pod), scene.now)
@@ -363,8 +363,8 @@ def describe_misfit(pod: Pod, finding: RoomFinding) -> str:
     asks = pod.request.describe()
     # A pod whose claim has no volume would not fit a larger node either.
     is_size = asks and not _CLAIMS.search(finding.words)
-    asked = f" asks for {asks}, and no node can hold it" if is_size else ""
-    return f"Pod {pod.meta.name}{asked}: {speaker}{finding.words}"
+    request = f" asks for {asks}, and no node can hold it" if is_size else ""
+    return f"Pod {pod.meta.name}{request}: {speaker}{finding.words}"
 
 
 def list_shortages(scene: Scene) -> list[tuple[Pod, RoomFinding | None]]:

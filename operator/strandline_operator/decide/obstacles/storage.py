@@ -57,42 +57,48 @@ def examine_claim(view: View, spec: PipelineSpec) -> ClaimVerdict:
     if claim is None:
         return _find_missing(view, name, is_given=facts is not None)
     is_unusable = view.pipeline.status.retry_cause is Cause.VOLUME_UNUSABLE
-    found = judge_claim(claim, name)
+    verdict = judge_claim(claim, name)
     # A retry succeeds once a user has made room, so a full claim is reported and hinders nothing.
-    if found.is_usable and is_unusable and _is_full(view):
+    if verdict.is_usable and is_unusable and _is_full(view):
         full = describe_problem(Reason.CLAIM_FULL, name, ", ".join(claim.modes))
-        found = full._replace(is_usable=True)
+        verdict = full._replace(is_usable=True)
     # A user's own claim is the user's to make larger.
     is_ours = claim.meta.labels.get(MANAGED_BY_LABEL) == MANAGER
-    return _compare(view, spec, claim, found) if is_ours and found.is_usable else found
+    return _compare(view, spec, claim, verdict) if is_ours and verdict.is_usable else verdict
 
 
 def _compare(
-    view: View, spec: PipelineSpec, claim: VolumeClaim, found: ClaimVerdict
+    view: View, spec: PipelineSpec, claim: VolumeClaim, verdict: ClaimVerdict
 ) -> ClaimVerdict:
     """Compare the size of a claim with the one that is asked for."""
-    wanted, has = spec.storage.ledger.size, claim.requested
-    if wanted is None or claim.phase != "Bound" or not has:
-        return found
-    difference = _measure(str(wanted)) - _measure(has)
+    size, has = spec.storage.ledger.size, claim.requested
+    if size is None or claim.phase != "Bound" or not has:
+        return verdict
+    difference = _measure(str(size)) - _measure(has)
     if difference > 0:
-        return _grow(view, claim, str(wanted), found)
+        return _grow(view, claim, str(size), verdict)
     if difference < 0:
-        return found._replace(message=f"{found.message} of {has}, which can't shrink to {wanted}")
+        return verdict._replace(message=f"{verdict.message} of {has}, which can't shrink to {size}")
     if claim.capacity and _measure(claim.capacity) < _measure(has):
         way = f"grows from {claim.capacity} to {has}"
         why = f": {claim.resizing}" if claim.resizing else ""
-        return found._replace(message=f"{found.message}, which {way}{why}")
-    return found
+        return verdict._replace(message=f"{verdict.message}, which {way}{why}")
+    return verdict
 
 
-def _grow(view: View, claim: VolumeClaim, wanted: str, found: ClaimVerdict) -> ClaimVerdict:
+def _grow(view: View, claim: VolumeClaim, size: str, verdict: ClaimVerdict) -> ClaimVerdict:
     """Ask for more room, once for each edit: a server that refuses now does so in a minute, too."""
     pipeline, name = view.pipeline, claim.meta.name
-    known = pipeline.status.find_condition(ConditionType.STORAGE_READY)
-    is_known = known is not None and known.reason == Reason.CLAIM_NOT_GROWN
-    if known is not None and is_known and known.observed_generation == pipeline.meta.generation:
-        return found._replace(truth="False", reason=Reason.CLAIM_NOT_GROWN, message=known.message)
+    condition = pipeline.status.find_condition(ConditionType.STORAGE_READY)
+    is_known = condition is not None and condition.reason == Reason.CLAIM_NOT_GROWN
+    if (
+        condition is not None
+        and is_known
+        and condition.observed_generation == pipeline.meta.generation
+    ):
+        return verdict._replace(
+            truth="False", reason=Reason.CLAIM_NOT_GROWN, message=condition.message
+        )
     refused = (
         refusal.message
         for refusal in view.refusals
@@ -100,9 +106,9 @@ def _grow(view: View, claim: VolumeClaim, wanted: str, found: ClaimVerdict) -> C
     )
     why = next(refused, None)
     if why is None:
-        asked = f"{found.message}; {wanted} are asked for"
-        return found._replace(message=asked, action=Grow(name, claim.meta.uid, wanted))
-    detail = f"{claim.requested} instead of {wanted}: {why}"
+        message = f"{verdict.message}; {size} are asked for"
+        return verdict._replace(message=message, action=Grow(name, claim.meta.uid, size))
+    detail = f"{claim.requested} instead of {size}: {why}"
     return describe_problem(Reason.CLAIM_NOT_GROWN, name, detail)._replace(is_usable=True)
 
 
