@@ -23,10 +23,10 @@ def settle_attempt(status: AttemptStatus, now: float) -> AttemptStatus:
         running_time=_bound(status.running_time, now),
         end_time=_bound(status.end_time, now),
     )
-    held_until, ended = status.held_until, status.end_time
-    if held_until is None or ended is None or settled.end_time == ended:
+    held_until, end_time = status.held_until, status.end_time
+    if held_until is None or end_time is None or settled.end_time == end_time:
         return settled
-    return evolve(settled, held_until=held_until - (ended - now))
+    return evolve(settled, held_until=held_until - (end_time - now))
 
 
 def settle_pipeline(status: PipelineStatus, now: float) -> PipelineStatus:
@@ -57,9 +57,9 @@ def _settle_due(status: PipelineStatus, now: float) -> float | None:
     # Only a retry is ever due later than when that was decided.
     if status.retry_trigger not in {None, Trigger.RETRY}:
         return now
-    ended = max(ends, default=0.0)
+    last_end = max(ends, default=0.0)
     # A due time after an end of the former clock was decided by that clock.
-    return due - (ended - now) if is_ahead(ended, now) and due >= ended else due
+    return due - (last_end - now) if is_ahead(last_end, now) and due >= last_end else due
 
 
 def is_ahead(time: float | None, now: float) -> bool:

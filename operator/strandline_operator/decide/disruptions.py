@@ -163,7 +163,7 @@ def find_taking(
     A pod that says nothing was taken with its node where that is marked and the pod is going.
     """
     case = _read_case(pod, marks, notices)
-    taking = next(filter(None, (read(case) for read in _READERS)), None)
+    taking = next(filter(None, (reader(case) for reader in _READERS)), None)
     if taking is None and _is_going(pod):
         taking = _name_taker(case) or _find_death(case)
         # A node that goes later has not ended what the kernel had killed for memory before.
@@ -222,10 +222,10 @@ def _find_over_limit(case: _Case) -> Taking | None:
 
 
 def _find_shortage(case: _Case) -> Taking | None:
-    named = _SHORTAGE.search(case.text)
-    if named is None:
+    match = _SHORTAGE.search(case.text)
+    if match is None:
         return None
-    word = (named[1] or named[2] or "").lower().rstrip(".")
+    word = (match[1] or match[2] or "").lower().rstrip(".")
     return case.take(Disruption.NODE_SHORTAGE, what=_RESOURCES.get(word, word))
 
 
@@ -268,8 +268,8 @@ def _find_eviction(case: _Case) -> Taking | None:
 def _find_taint(case: _Case) -> Taking | None:
     if case.pod.disruption != _BY_TAINT:
         return None
-    found = _name_taker(case) or _find_death(case)
-    return _with_words(case, found) if found else case.take(Disruption.NODE_TAINTED)
+    taking = _name_taker(case) or _find_death(case)
+    return _with_words(case, taking) if taking else case.take(Disruption.NODE_TAINTED)
 
 
 def _find_collection(case: _Case) -> Taking | None:

@@ -68,12 +68,12 @@ def blame_taking(pod: Pod, taking: Taking) -> Evidence:
     role = pod.meta.labels.get(ROLE_LABEL, "")
     message = f"{role or 'pod'} {pod.meta.name}: {taking.sentence}"
     # A submitter that was taken has failed at nothing, and so has its attempt.
-    seen = replace(
+    evidence = replace(
         _blame(pod, taking.kind.cause, message, reason=taking.kind.value), cause=taking.kind.cause
     )
     mark = {"mark": taking.mark} if taking.mark else {}
     capacity = {"capacity": "spot"} if taking.is_spot else {}
-    return replace(seen, details={**seen.details, **mark, **capacity})
+    return replace(evidence, details={**evidence.details, **mark, **capacity})
 
 
 def find_image_problem(pod: Pod) -> Evidence | None:
@@ -119,20 +119,20 @@ def find_outcome(pod: Pod) -> DriverOutcome | None:
     if pod.meta.labels.get(ROLE_LABEL) != Role.HEAD:
         return None
     ends = (end for container in pod.containers for end in container.ends)
-    return next((found for end in ends if (found := find_outcome_line(end.message))), None)
+    return next((outcome for end in ends if (outcome := find_outcome_line(end.message))), None)
 
 
-def locate_kill(seen: Evidence, pods: Iterable[Pod]) -> Evidence:
+def locate_kill(kill: Evidence, pods: Iterable[Pod]) -> Evidence:
     """Return what Ray said of a kill for memory, with the pod it names by its address."""
-    named = _RAY_ADDRESS.search(seen.message)
+    match = _RAY_ADDRESS.search(kill.message)
     # Only Ray tells of a kill without naming the pod.
-    if seen.source != RAY or seen.cause is not Cause.OOM_KILLED or named is None:
-        return seen
-    found = next((pod for pod in pods if pod.ip == named[1]), None)
+    if kill.source != RAY or kill.cause is not Cause.OOM_KILLED or match is None:
+        return kill
+    pod_of_address = next((pod for pod in pods if pod.ip == match[1]), None)
     # The pod may have been forgotten; the kill is true all the same.
-    if found is None:
-        return seen
-    return replace(seen, details={**seen.details, **_blame(found, seen.cause, "").details})
+    if pod_of_address is None:
+        return kill
+    return replace(kill, details={**kill.details, **_blame(pod_of_address, kill.cause, "").details})
 
 
 def _read_end(

@@ -144,9 +144,9 @@ def _read_spec(view: View) -> PipelineSpec:
     spec = fill_in(view.pipeline, view.defaults)
     if spec is not None:
         return spec
-    written = view.pipeline.manifest.get("spec")
+    spec_document = view.pipeline.manifest.get("spec")
     # The one field that people set in an emergency is read all the same.
-    is_suspended = isinstance(written, Mapping) and written.get("suspend") is True
+    is_suspended = isinstance(spec_document, Mapping) and spec_document.get("suspend") is True
     return evolve(_UNSPECIFIED, suspend=is_suspended)
 
 

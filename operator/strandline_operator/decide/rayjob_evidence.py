@@ -76,11 +76,11 @@ def is_lost(rayjob: RayJob) -> bool:
 
 def _read_failure(rayjob: RayJob) -> Evidence:
     """Return what Ray says of a job that has failed."""
-    found = _EXIT_CODE.match(rayjob.message)
-    seen = read_exit(int(found[1])) if found else None
+    match = _EXIT_CODE.match(rayjob.message)
+    evidence = read_exit(int(match[1])) if match else None
     # An exit code is the driver's own reason; Ray's words around it are none.
-    if seen is not None:
-        return Evidence(seen.cause, seen.message, "rayjob", seen.details)
+    if evidence is not None:
+        return Evidence(evidence.cause, evidence.message, "rayjob", evidence.details)
     message, cause = rayjob.message or "the driver failed", Cause.APPLICATION_ERROR
     if message.startswith(_SUPERVISOR_DIED):
         cause = Cause.KILLED

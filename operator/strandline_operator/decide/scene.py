@@ -35,16 +35,16 @@ Entry = TypeVar("Entry")
 Result = TypeVar("Result")
 
 
-def find_first(finders: Iterable[Callable[[Entry], Result | None]], seen: Entry) -> Result | None:
+def find_first(finders: Iterable[Callable[[Entry], Result | None]], entry: Entry) -> Result | None:
     """Ask one finder after another; the first that finds something wins, and no other is asked."""
-    return next((found for find in finders if (found := find(seen)) is not None), None)
+    return next((result for find in finders if (result := find(entry)) is not None), None)
 
 
 def part_pods(view: View) -> tuple[tuple[Pod, ...], tuple[Pod, ...]]:
     """Return the pods that may still run, and the last bodies of those that can't."""
-    lost = tuple(pod for pod in view.pods if _is_lost(pod, view.nodes))
-    living = tuple(pod for pod in view.pods if pod not in lost)
-    return living, (*view.gone_pods, *(replace(pod, is_gone=True) for pod in lost))
+    lost_pods = tuple(pod for pod in view.pods if _is_lost(pod, view.nodes))
+    living = tuple(pod for pod in view.pods if pod not in lost_pods)
+    return living, (*view.gone_pods, *(replace(pod, is_gone=True) for pod in lost_pods))
 
 
 def find_lost_node(pod: Pod, nodes: Nodes, marks: Marks) -> Evidence | None:
@@ -56,9 +56,9 @@ def find_lost_node(pod: Pod, nodes: Nodes, marks: Marks) -> Evidence | None:
     kind = _LOSSES.get(node.state)
     if kind is None:
         return None
-    known = marks.get(pod.meta.uid, NodeMarks(pod.node, is_known=False))
+    node_marks = marks.get(pod.meta.uid, NodeMarks(pod.node, is_known=False))
     is_gone = node.state is NodeState.GONE
-    taker = find_mark(pod, replace(known, is_gone=True) if is_gone else known)
+    taker = find_mark(pod, replace(node_marks, is_gone=True) if is_gone else node_marks)
     kind = kind if taker is None else taker.kind
     role = pod.meta.labels.get(ROLE_LABEL, "pod")
     message = f"node {pod.node} of {role} pod {pod.meta.name} {node.state}"
@@ -74,11 +74,11 @@ def describe_wait(pods: Iterable[Pod], nodes: Nodes) -> str:
 
     Empty: nothing.
     """
-    kept = [pod for pod in pods if pod.meta.is_deleting and _is_withheld(pod, nodes)]
+    withheld = [pod for pod in pods if pod.meta.is_deleting and _is_withheld(pod, nodes)]
     # Pods of a node that answers go by themselves.
-    if not kept:
+    if not withheld:
         return ""
-    name = kept[0].node
+    name = withheld[0].node
     return f"waits for pods of node {name}, which {nodes[name].state}"
 
 
@@ -167,7 +167,7 @@ class Scene:
         view, number = facts.view, attempt.spec.number
         name = name_rayjob(view.pipeline.meta.name, number)
         rayjob = next((job for job in view.rayjobs if job.meta.name == name), None)
-        living, gone = part_pods(view)
+        living, gone_pods = part_pods(view)
         driver = view.driver if view.driver and view.driver.attempt == attempt.meta.name else None
         return cls(
             attempt=attempt,
@@ -181,7 +181,7 @@ class Scene:
                 raycluster for raycluster in view.rayclusters if _is_of(raycluster.meta, number)
             ),
             pods=tuple(pod for pod in living if _is_of(pod.meta, number)),
-            gone_pods=tuple(pod for pod in gone if _is_of(pod.meta, number)),
+            gone_pods=tuple(pod for pod in gone_pods if _is_of(pod.meta, number)),
             others=tuple(_list_others(view, number)),
             driver=driver,
             nodes=view.nodes,

@@ -162,22 +162,22 @@ def _rank(action: Action) -> tuple[bool, bool]:
 
 
 def _find_pipeline_change(facts: Pass, decided: Verdict) -> PipelineStatus | None:
-    known, interval = facts.view.pipeline, facts.limits.status_interval
-    status = known.status if decided.status is None else decided.status
+    pipeline, interval = facts.view.pipeline, facts.limits.status_interval
+    status = pipeline.status if decided.status is None else decided.status
     # A pipeline without a status looks unseen to users, even where its status is empty.
-    if not known.has_status:
+    if not pipeline.has_status:
         return status
-    calm = evolve(status, progress=known.status.progress, state=known.status.state)
-    return status if _is_worth_writing(known.status, status, calm, interval) else None
+    calm = evolve(status, progress=pipeline.status.progress, state=pipeline.status.state)
+    return status if _is_worth_writing(pipeline.status, status, calm, interval) else None
 
 
 def _find_attempt_changes(facts: Pass, decided: Verdict) -> dict[str, AttemptStatus]:
     attempts = {attempt.meta.name: attempt.status for attempt in facts.view.attempts}
     changed: dict[str, AttemptStatus] = {}
     for name, status in decided.attempts.items():
-        known = attempts[name]
-        calm = evolve(status, progress=known.progress, log_tail=known.log_tail)
-        if _is_worth_writing(known, status, calm, facts.limits.status_interval):
+        before = attempts[name]
+        calm = evolve(status, progress=before.progress, log_tail=before.log_tail)
+        if _is_worth_writing(before, status, calm, facts.limits.status_interval):
             changed[name] = status
     return changed
 

@@ -49,8 +49,8 @@ def _list_moments(
     try:
         moment = datetime.fromtimestamp(int(start), ZoneInfo(schedule.zone))
         moments = CronSim(schedule.cron, moment, reverse=is_backwards)
-        for found in moments:
-            yield found.timestamp()
+        for local_moment in moments:
+            yield local_moment.timestamp()
     # A rule whose time never comes, or whose zone only a newer release knows.
     except (CronSimError, ZoneInfoNotFoundError, OverflowError, ValueError):
         return

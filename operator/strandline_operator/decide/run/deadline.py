@@ -47,12 +47,12 @@ def find_run_end(facts: Pass, status: PipelineStatus) -> float | None:
 
     None: never, as far as we know.
     """
-    longest, begun = facts.spec.deadlines.run_seconds, status.run_start_time
+    longest, start_time = facts.spec.deadlines.run_seconds, status.run_start_time
     # A lost status has no beginning, so how long the run took is unknown.
-    if longest is None or begun is None:
+    if longest is None or start_time is None:
         return None
     clock = status.run_clock
-    return begun + longest + (clock.count_paused(facts.now) if clock else 0.0)
+    return start_time + longest + (clock.count_paused(facts.now) if clock else 0.0)
 
 
 def describe_run_deadline(spec: PipelineSpec) -> str:

@@ -83,16 +83,16 @@ def note_dispatched(facts: Pass, standing: PassState) -> Verdict:
     # A counted attempt is over: the due one is its successor.
     if newest is None or newest.spec.number <= standing.through:
         return Verdict()
-    noted = evolve(status, next_attempt_time=None, retry_trigger=None)
+    after = evolve(status, next_attempt_time=None, retry_trigger=None)
     # An earlier pass has told of it, and it is told once.
     if status.attempt == newest.spec.number:
-        return Verdict(noted)
+        return Verdict(after)
     created = newest.meta.created or facts.now
-    noted = evolve(noted, attempt=newest.spec.number, last_attempt_time=created)
+    after = evolve(after, attempt=newest.spec.number, last_attempt_time=created)
     due = status.next_attempt_time
     late = () if due is None else (Count("attempt_delay_seconds", "", max(0.0, facts.now - due)),)
     reported = add_event(EventReason.ATTEMPT_STARTED, _describe(newest.spec), newest.meta.name)
-    return Verdict(noted, events=(reported,), counts=late)
+    return Verdict(after, events=(reported,), counts=late)
 
 
 def dispatch(facts: Pass, standing: PassState) -> Verdict:
@@ -129,14 +129,14 @@ def _check_first(facts: Pass, status: PipelineStatus, due: float) -> Verdict:
         return _make_attempt(facts, status, due)
     planned = _foresee_attempt(facts, status)
     step = check(facts, status, order_preflight(_make_order(facts, planned)), due)
-    noted = evolve(status, preflight=step.record)
-    checked = Verdict(noted, block=step.block, actions=step.actions)
+    after = evolve(status, preflight=step.record)
+    checked = Verdict(after, block=step.block, actions=step.actions)
     if step.block is not None:
         return checked.then(Verdict(wakes=(facts.now + facts.limits.settle,)))
     if step.record.verdict is not PreflightVerdict.FAILED:
-        return checked.then(_make_attempt(facts, noted, due))
+        return checked.then(_make_attempt(facts, after, due))
     message = step.record.message
-    over = withdraw_attempt(noted, Cause.INVALID_SPEC, message)
+    over = withdraw_attempt(after, Cause.INVALID_SPEC, message)
     return checked.then(Verdict(over, events=(warn(EventReason.RUN_FAILED, message),)))
 
 
@@ -192,13 +192,13 @@ def _settle_config(facts: Pass, attempt: AttemptObject) -> tuple[AttemptObject, 
     is made can't be changed, and the driver must not read what the spec was before.
     """
     manifests = list_manifests(facts, attempt)
-    made, known = _read_config(manifests), attempt.status.config
-    if known is not None and known != made:
-        name = f"{attempt.meta.name[:_LONGEST_CONFIG]}-{made.digest[:8]}"
+    config, former = _read_config(manifests), attempt.status.config
+    if former is not None and former != config:
+        name = f"{attempt.meta.name[:_LONGEST_CONFIG]}-{config.digest[:8]}"
         attempt = _note_config(attempt, ConfigRecord(name=name))
         manifests = list_manifests(facts, attempt)
-        made = _read_config(manifests)
-    return _note_config(attempt, made), manifests
+        config = _read_config(manifests)
+    return _note_config(attempt, config), manifests
 
 
 def _note_config(attempt: AttemptObject, config: ConfigRecord) -> AttemptObject:
@@ -269,7 +269,7 @@ def _list_objects(manifests: Iterable[_Rendered]) -> tuple[Action, ...]:
 def list_manifests(facts: Pass, attempt: AttemptObject) -> list[_Rendered]:
     """Return what an attempt is made of, with its kinds, in the order in which it is made."""
     order = _make_order(facts, attempt)
-    rendered = (
+    documents = (
         (Resource.CONFIG_MAP, render_config(order)),
         (Resource.CONFIG_MAP, render_code_map(order)),
         (Resource.NETWORK_POLICY, render_network_beside(order)),
@@ -277,7 +277,7 @@ def list_manifests(facts: Pass, attempt: AttemptObject) -> list[_Rendered]:
         (Resource.DISRUPTION_BUDGET, render_disruption_budget(order)),
         (Resource.RAYJOB, render_rayjob(order)),
     )
-    return [(kind, manifest) for kind, manifest in rendered if manifest is not None]
+    return [(kind, manifest) for kind, manifest in documents if manifest is not None]
 
 
 def _make_order(facts: Pass, attempt: AttemptObject) -> Order:

@@ -28,10 +28,10 @@ def list_ends(view: View, plan: PassPlan, now: float) -> tuple[AttemptEnd, ...]:
         plan: the statuses that replace those, and what is done.
         now: seconds since the epoch.
     """
-    ended = (*_list_frozen(view, plan), *_list_missing(view, plan), *_list_let_go(view, plan, now))
+    ends = (*_list_frozen(view, plan), *_list_missing(view, plan), *_list_let_go(view, plan, now))
     # A driver may have reported an end whose outcome was lost with its pod: the same run then ends
     # twice, which listeners bear, rather than never.
-    return tuple(end for end in ended if not _is_reported(end.status))
+    return tuple(end for end in ends if not _is_reported(end.status))
 
 
 def _is_reported(status: AttemptStatus) -> bool:
@@ -71,13 +71,13 @@ def _list_let_go(view: View, plan: PassPlan, now: float) -> Iterator[AttemptEnd]
 
 def _stop(view: View, attempt: AttemptObject, now: float) -> AttemptStatus:
     """Return the status of an attempt that no later pass judges."""
-    driver, known = view.driver, attempt.status
+    driver, status = view.driver, attempt.status
     last = driver.outcome or driver.log_outcome if driver else None
-    reported = AttemptOutcome(lineage=last.lineage or None) if last else known.outcome
-    if known.end_time is not None:
-        return evolve(known, outcome=reported)
+    reported = AttemptOutcome(lineage=last.lineage or None) if last else status.outcome
+    if status.end_time is not None:
+        return evolve(status, outcome=reported)
     return evolve(
-        known, outcome=reported, end_time=now, cause=Cause.INTERRUPTED, message=PIPELINE_DELETED
+        status, outcome=reported, end_time=now, cause=Cause.INTERRUPTED, message=PIPELINE_DELETED
     )
 
 

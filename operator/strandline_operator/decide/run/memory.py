@@ -35,9 +35,9 @@ def needs_nodes(view: View) -> bool:
     if is_counted or current.status.end_time is None:
         return False
     pods = (*view.pods, *view.gone_pods)
-    seen = [record.cause for record in current.status.evidence]
-    seen += [evidence.cause for pod in pods for evidence in find_pod_evidence(pod)]
-    return Cause.OOM_KILLED in seen
+    causes = [record.cause for record in current.status.evidence]
+    causes += [evidence.cause for pod in pods for evidence in find_pod_evidence(pod)]
+    return Cause.OOM_KILLED in causes
 
 
 def settle_memory(facts: Pass, standing: PassState) -> Verdict:
@@ -47,38 +47,40 @@ def settle_memory(facts: Pass, standing: PassState) -> Verdict:
     if standing.active is not None or status.next_attempt_time is None:
         return Verdict()
     requested = _list_requests(spec)
-    held = hold_memory(spec.oom, requested, _find_raised(status, requested))
-    return Verdict(_keep(status, requested, held))
+    memory = hold_memory(spec.oom, requested, _find_raised(status, requested))
+    return Verdict(_keep(status, requested, memory))
 
 
-def raise_memory(facts: Pass, status: PipelineStatus, ended: AttemptStatus) -> tuple[Verdict, str]:
+def raise_memory(
+    facts: Pass, status: PipelineStatus, attempt_status: AttemptStatus
+) -> tuple[Verdict, str]:
     """After a kill for memory: more for the group that was killed, kept for all later attempts.
 
     Returns:
         The verdict, and why one of them gets less than it should; empty where none does.
     """
     # A worker that was killed and made good for needs no more than it had.
-    if ended.cause is not Cause.OOM_KILLED:
+    if attempt_status.cause is not Cause.OOM_KILLED:
         return Verdict(), ""
     spec = facts.spec
     requested = _list_requests(spec)
     raised = _find_raised(status, requested)
-    killed = _list_killed(ended, requested)
+    killed = _list_killed(attempt_status, requested)
     rooms = find_rooms(facts.view.sizes or (), spec)
     bounds = {name: room.memory for name, room in rooms.items()}
     before = hold_memory(spec.oom, requested, raised)
     after = grow_memory(spec.oom, requested, killed, raised=raised, bounds=bounds)
-    wanted = grow_memory(evolve(spec.oom, max_memory=None), before, killed)
-    kept = _keep(status, requested, after)
+    unbounded = grow_memory(evolve(spec.oom, max_memory=None), before, killed)
+    after_status = _keep(status, requested, after)
     grown = [name for name in killed if after[name] > before[name]]
-    words = ", ".join(f"{name} {kept.memory[name]}" for name in grown)
-    short = [name for name in killed if after[name] < wanted[name]]
+    words = ", ".join(f"{name} {after_status.memory[name]}" for name in grown)
+    short = [name for name in killed if after[name] < unbounded[name]]
     why = "; ".join(_explain(name, after[name], spec, rooms.get(name)) for name in short)
     reported = add_event(EventReason.MEMORY_RAISED, f"memory for the next attempt: {words}")
     events = ((reported,) if grown else ()) + (
         (warn(EventReason.MEMORY_LIMITED, why),) if why else ()
     )
-    return Verdict(kept, events=events), why
+    return Verdict(after_status, events=events), why
 
 
 def _explain(group: str, memory: int, spec: PipelineSpec, room: FreeCapacity | None) -> str:
@@ -99,12 +101,12 @@ def _list_requests(spec: PipelineSpec) -> dict[str, int]:
 
 def _find_raised(status: PipelineStatus, requested: Mapping[str, int]) -> dict[str, int]:
     """What kills have raised, of groups for which the pipeline still asks what it asked then."""
-    asked = {name: parse_memory(size) for name, size in status.memory_requested.items()}
+    former_requests = {name: parse_memory(size) for name, size in status.memory_requested.items()}
     return {
         name: parse_memory(size)
         for name, size in status.memory.items()
         # Earlier operators did not note what was asked for.
-        if name in requested and asked.get(name, requested[name]) == requested[name]
+        if name in requested and former_requests.get(name, requested[name]) == requested[name]
     }
 
 
@@ -127,10 +129,10 @@ def _format_size(size: int) -> str:
 def _list_killed(status: AttemptStatus, groups: Mapping[str, int]) -> list[str]:
     """The groups in which something was killed for memory: those that evidence names, if any."""
     kills = [record for record in status.evidence if record.cause is Cause.OOM_KILLED]
-    named = {str(kill.details.get("group", "")) for kill in kills} - {""}
+    group_names = {str(kill.details.get("group", "")) for kill in kills} - {""}
     # More memory for all would take what others need; a group may have been edited away meanwhile.
-    if named:
-        return sorted(named & groups.keys())
+    if group_names:
+        return sorted(group_names & groups.keys())
     # Ray reports its workers; any other kill without a pod was beside the driver.
     workers = sorted(groups.keys() - {"head"})
     is_of_workers = all(kill.source == RAY for kill in kills)

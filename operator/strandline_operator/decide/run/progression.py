@@ -24,16 +24,16 @@ def end_others(facts: Pass, standing: PassState) -> Verdict:
     """End older attempts: they can be open after a restore from a copy, and only one may run."""
     del standing
     replaced = Evidence(Cause.INTERRUPTED, "a newer attempt has taken over", SUSPEND)
-    ended = Verdict()
+    verdict = Verdict()
     for attempt in facts.view.attempts[:-1]:
         if not attempt.status.is_frozen:
             step = follow(Scene.of(facts, attempt), replaced)
             # An older attempt neither blocks the run nor wakes it, so no block and no time is taken
             # over.
-            ended = ended.then(
+            verdict = verdict.then(
                 Verdict(attempts={attempt.meta.name: step.status}, actions=step.actions)
             )
-    return ended
+    return verdict
 
 
 def launch_newest(facts: Pass, standing: PassState) -> Verdict:

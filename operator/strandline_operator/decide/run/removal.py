@@ -36,10 +36,10 @@ def remove(facts: Pass, standing: PassState) -> Verdict:
         (Resource.POD, pods),
     )
     actions: tuple[Action, ...] = tuple(
-        Delete(resource, found.meta.name, found.meta.uid)
+        Delete(resource, leftover.meta.name, leftover.meta.uid)
         for resource, objects in kinds
-        for found in objects
-        if not found.meta.is_deleting
+        for leftover in objects
+        if not leftover.meta.is_deleting
     )
     wake = Verdict(wakes=(facts.now + facts.limits.settle,))
     # Only then can nothing write to the volume any more.
@@ -56,16 +56,16 @@ def remove(facts: Pass, standing: PassState) -> Verdict:
 
 def trim_history(facts: Pass, standing: PassState) -> Verdict:
     """Delete old attempts; the newest one always stays, and so does one that is not counted."""
-    ended = [
+    past_attempts = [
         attempt
         for attempt in standing.attempts[:-1]
         if attempt.spec.number <= standing.through and attempt.status.is_frozen
     ]
     beyond = max(0, len(standing.attempts) - facts.spec.attempt_history_limit)
-    times = [_find_time(facts, attempt.status) for attempt in ended]
+    times = [_find_time(facts, attempt.status) for attempt in past_attempts]
     doomed = [
         attempt.meta
-        for index, (attempt, time) in enumerate(zip(ended, times, strict=True))
+        for index, (attempt, time) in enumerate(zip(past_attempts, times, strict=True))
         if index < beyond or (time is not None and facts.now >= time)
     ]
     return Verdict(actions=tuple(_delete(doomed)), wakes=tuple(times))
@@ -73,8 +73,8 @@ def trim_history(facts: Pass, standing: PassState) -> Verdict:
 
 def _find_time(facts: Pass, status: AttemptStatus) -> float | None:
     """Return when an ended attempt has been kept for long enough; None: never."""
-    longest, ended = facts.spec.ttl_after_finished_seconds, status.end_time
-    return None if longest is None or ended is None else ended + longest
+    longest, end_time = facts.spec.ttl_after_finished_seconds, status.end_time
+    return None if longest is None or end_time is None else end_time + longest
 
 
 def _delete(attempts: list[Meta]) -> Iterator[Action]:

@@ -28,24 +28,24 @@ def note_first_requests(facts: Pass, standing: PassState) -> Verdict:
 
 def forget_withdrawn(facts: Pass, standing: PassState) -> Verdict:
     """Forget what was handled and is not asked for any more: it may be asked for again."""
-    asked, known = _read_asked(facts), standing.status.handled or HandledTokens()
-    kept = HandledTokens(
-        retry=known.retry if asked.retry else "",
-        cancel=known.cancel if asked.cancel else "",
-        repair=known.repair if asked.repair else "",
+    requests, handled = _read_asked(facts), standing.status.handled or HandledTokens()
+    remaining = HandledTokens(
+        retry=handled.retry if requests.retry else "",
+        cancel=handled.cancel if requests.cancel else "",
+        repair=handled.repair if requests.repair else "",
     )
-    return Verdict(_handle(standing.status, kept))
+    return Verdict(_handle(standing.status, remaining))
 
 
 def find_requests(facts: Pass, status: PipelineStatus) -> HandledTokens:
     """Find what is asked for and was not acted upon."""
-    asked, known = _read_asked(facts), status.handled or HandledTokens()
+    requests, handled = _read_asked(facts), status.handled or HandledTokens()
     # An attempt can be ended whatever the spec says; the next one waits until that can be read.
     is_readable = facts.view.pipeline.spec is not None
     return HandledTokens(
-        retry=asked.retry if is_readable and asked.retry != known.retry else "",
-        cancel=asked.cancel if asked.cancel != known.cancel else "",
-        repair=asked.repair if is_readable and asked.repair != known.repair else "",
+        retry=requests.retry if is_readable and requests.retry != handled.retry else "",
+        cancel=requests.cancel if requests.cancel != handled.cancel else "",
+        repair=requests.repair if is_readable and requests.repair != handled.repair else "",
     )
 
 
@@ -57,8 +57,8 @@ def settle_under_way(facts: Pass, standing: PassState) -> Verdict:
         return Verdict()
     if attempt.status.end_time is None:
         # A running attempt does not look for damage, so a repair waits for the next one.
-        seen = HandledTokens(retry=requests.retry, cancel=requests.cancel)
-        return Verdict(_settle(standing.status, seen))
+        settled = HandledTokens(retry=requests.retry, cancel=requests.cancel)
+        return Verdict(_settle(standing.status, settled))
     # The operator that ended the attempt was killed before it wrote this.
     if requests.cancel and _was_ended_by(attempt, requests.cancel):
         return Verdict(_settle(standing.status, HandledTokens(cancel=requests.cancel)))
@@ -92,8 +92,8 @@ def answer(facts: Pass, standing: PassState) -> Verdict:
 def _answer_retry(facts: Pass, status: PipelineStatus, requests: HandledTokens) -> Verdict:
     """Make an attempt due at once; one that repairs is a retry, too."""
     settled = _settle(status, HandledTokens(retry=requests.retry, repair=requests.repair))
-    asked = requests.repair or requests.retry
-    reported = add_event(EventReason.RETRY_REQUESTED, f"asked for: {asked}")
+    token = requests.repair or requests.retry
+    reported = add_event(EventReason.RETRY_REQUESTED, f"asked for: {token}")
     due = evolve(
         settled,
         next_attempt_time=facts.now,
@@ -123,16 +123,18 @@ def _read_asked(facts: Pass) -> HandledTokens:
 def _was_ended_by(attempt: AttemptObject, token: str) -> bool:
     outcome = describe_cancel(token)
     records = attempt.status.evidence
-    return any(seen.cause is Cause.USER_CANCELLED and seen.message == outcome for seen in records)
+    return any(
+        record.cause is Cause.USER_CANCELLED and record.message == outcome for record in records
+    )
 
 
 def _settle(status: PipelineStatus, requests: HandledTokens) -> PipelineStatus:
     """Return the status with those requests handled beside what was."""
-    known = status.handled or HandledTokens()
+    before = status.handled or HandledTokens()
     handled = HandledTokens(
-        retry=requests.retry or known.retry,
-        cancel=requests.cancel or known.cancel,
-        repair=requests.repair or known.repair,
+        retry=requests.retry or before.retry,
+        cancel=requests.cancel or before.cancel,
+        repair=requests.repair or before.repair,
     )
     return _handle(status, handled)
 

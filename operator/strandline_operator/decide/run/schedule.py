@@ -23,31 +23,35 @@ _LEAST_STEP = 300.0
 
 def begin_scheduled_run(facts: Pass, standing: PassState) -> Verdict:
     """Begin the run whose time has come, where nothing goes on, and tell of those left out."""
-    schedule, known = facts.spec.schedule, standing.status.schedule
+    schedule, before = facts.spec.schedule, standing.status.schedule
     if schedule is None:
-        return _keep(standing, None) if known is not None else Verdict()
+        return _keep(standing, None) if before is not None else Verdict()
     # A new rule counts from now on: no past time was ever due by it.
-    if known is None or known.rule != schedule.rule:
-        missed = known.missed if known is not None else 0
+    if before is None or before.rule != schedule.rule:
+        missed = before.missed if before is not None else 0
         return _keep(standing, _account(schedule, facts.now, ScheduleStatus(missed=missed)))
     # The clock was ahead for a while: what it has accounted for is still to come.
-    if known.last_time - facts.now > _LEAST_STEP:
-        return _keep(standing, _account(schedule, facts.now, known))
-    starts = count_starts(schedule, known.last_time, facts.now)
+    if before.last_time - facts.now > _LEAST_STEP:
+        return _keep(standing, _account(schedule, facts.now, before))
+    starts = count_starts(schedule, before.last_time, facts.now)
     if starts.latest is None:
-        return Verdict(wakes=(known.next_time,))
+        return Verdict(wakes=(before.next_time,))
     why = _find_hindrance(facts, standing, schedule, starts.latest)
     missed = starts.number - (not why)
-    accounted = _account(schedule, starts.latest, known)
+    accounted = _account(schedule, starts.latest, before)
     if missed:
-        accounted = evolve(accounted, missed=known.missed + missed, last_missed_time=starts.latest)
-    kept = _keep(standing, accounted)
+        accounted = evolve(accounted, missed=before.missed + missed, last_missed_time=starts.latest)
+    verdict = _keep(standing, accounted)
     if missed:
-        kept = kept.then(_report_missed(starts.latest, missed, why or "the operator was away"))
-    if why or kept.status is None:
-        return kept
+        verdict = verdict.then(
+            _report_missed(starts.latest, missed, why or "the operator was away")
+        )
+    if why or verdict.status is None:
+        return verdict
     run = name_scheduled_run(starts.latest)
-    return kept.then(begin_run(facts, PassState(standing.view, standing.decided.then(kept)), run))
+    return verdict.then(
+        begin_run(facts, PassState(standing.view, standing.decided.then(verdict)), run)
+    )
 
 
 def _find_hindrance(facts: Pass, standing: PassState, schedule: RunSchedule, time: float) -> str:
@@ -64,10 +68,10 @@ def _find_hindrance(facts: Pass, standing: PassState, schedule: RunSchedule, tim
     return ""
 
 
-def _account(schedule: RunSchedule, time: float, known: ScheduleStatus) -> ScheduleStatus:
+def _account(schedule: RunSchedule, time: float, before: ScheduleStatus) -> ScheduleStatus:
     """Return the status in which all starts up to a time are accounted for."""
     next_time = find_next(schedule, time)
-    return evolve(known, rule=schedule.rule, last_time=time, next_time=next_time)
+    return evolve(before, rule=schedule.rule, last_time=time, next_time=next_time)
 
 
 def _keep(standing: PassState, schedule: ScheduleStatus | None) -> Verdict:

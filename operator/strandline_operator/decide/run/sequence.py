@@ -80,10 +80,10 @@ def begin_run(facts: Pass, standing: PassState, run: str) -> Verdict:
 
 def _find_through(standing: PassState) -> int:
     """Return the number of the last attempt that needs no counting any more."""
-    ended = (attempt.spec.number for attempt in standing.attempts if attempt.status.is_frozen)
+    numbers = (attempt.spec.number for attempt in standing.attempts if attempt.status.is_frozen)
     newest = max((attempt.spec.number for attempt in standing.attempts), default=0)
     # Where a status was lost, an attempt may still be open: that one is the new run's first.
-    return max(standing.through, *ended, newest - 1, 0)
+    return max(standing.through, *numbers, newest - 1, 0)
 
 
 def count_attempt(facts: Pass, standing: PassState) -> Verdict:
@@ -91,34 +91,34 @@ def count_attempt(facts: Pass, standing: PassState) -> Verdict:
     attempt, before = standing.newest, standing.status.retries or RetryCounts()
     if attempt is None or not attempt.status.is_frozen or attempt.spec.number <= before.through:
         return Verdict()
-    past, ended = _recall(attempt), attempt.status
+    past, attempt_status = _recall(attempt), attempt.status
     booked = _book(facts, standing.status, past, _record(attempt, past))
-    spot = note_spot(facts.spec.ray, booked.spot, attempt.spec, ended, facts.now)
+    spot = note_spot(facts.spec.ray, booked.spot, attempt.spec, attempt_status, facts.now)
     fallbacks = describe_fallback(booked.spot, spot)
-    incidents = booked.incidents + ended.incidents
-    work = _add_work(booked.work, ended)
+    incidents = booked.incidents + attempt_status.incidents
+    work = _add_work(booked.work, attempt_status)
     booked = evolve(booked, incidents=incidents, spot=spot, work=work)
-    left = tuple(add_event(EventReason.SPOT_FALLBACK, words) for words in fallbacks)
-    counted = Verdict(booked, counts=_measure(attempt, before), events=left)
+    events = tuple(add_event(EventReason.SPOT_FALLBACK, words) for words in fallbacks)
+    counted = Verdict(booked, counts=_measure(attempt, before), events=events)
     # We ended it ourselves to hold the pipeline back, or for nodes elsewhere: that is no failure
     # and costs no retry.
-    if _is_free(ended):
+    if _is_free(attempt_status):
         state = "; ".join(fallbacks) or booked.state
         resumed = evolve(
             booked, next_attempt_time=facts.now, retry_trigger=Trigger.RESUME, state=state
         )
         return counted.then(Verdict(resumed))
-    if ended.cause is None:
+    if attempt_status.cause is None:
         return counted.then(_report_success(booked, attempt))
     return counted.then(_follow_failure(facts, booked, attempt, past, before.spent))
 
 
-def _add_work(known: RunWork | None, ended: AttemptStatus) -> RunWork | None:
+def _add_work(before: RunWork | None, status: AttemptStatus) -> RunWork | None:
     """Return the run's work with an attempt's; one that was killed has told none."""
-    outcome = ended.outcome
+    outcome = status.outcome
     if outcome is None or outcome.work_seconds is None:
-        return known
-    return (known or RunWork()).add(outcome.work_seconds, outcome.work_lost)
+        return before
+    return (before or RunWork()).add(outcome.work_seconds, outcome.work_lost)
 
 
 def _report_success(status: PipelineStatus, attempt: AttemptObject) -> Verdict:
@@ -173,16 +173,16 @@ def measure_recovery(facts: Pass, standing: PassState) -> Verdict:
     before, after = facts.newest, standing.newest
     if before is None or after is None or before.status.running_time is not None:
         return Verdict()
-    begun = after.status.running_time
+    running_time = after.status.running_time
     # A start by hand, or of a new run, waited for a user and not for the operator.
-    if begun is None or after.spec.trigger is not Trigger.RETRY:
+    if running_time is None or after.spec.trigger is not Trigger.RETRY:
         return Verdict()
     former = (
         attempt for attempt in standing.status.attempts if attempt.number == after.spec.previous
     )
     cause = str(after.spec.retry_cause or "")
     counts = (
-        Count("recovery_seconds", cause, begun - past_attempt_record.end_time)
+        Count("recovery_seconds", cause, running_time - past_attempt_record.end_time)
         for past_attempt_record in former
         if past_attempt_record.end_time is not None
     )
@@ -207,9 +207,9 @@ def _book(
     """Add an attempt to the run's counts and history; what follows it is not fixed yet."""
     counts = status.retries or RetryCounts()
     spent = count_spent(facts.view.policy, [past], counts.spent)
-    kept = [attempt for attempt in status.attempts if attempt.number != past.number]
+    others = [attempt for attempt in status.attempts if attempt.number != past.number]
     limit = facts.spec.attempt_history_limit
-    attempts = [*kept, record]
+    attempts = [*others, record]
     return evolve(
         status,
         retries=RetryCounts.of(spent, past.number),
@@ -221,9 +221,9 @@ def _book(
     )
 
 
-def _list_runs(status: PipelineStatus, gone: list[PastAttemptRecord]) -> tuple[str, ...]:
+def _list_runs(status: PipelineStatus, dropped: list[PastAttemptRecord]) -> tuple[str, ...]:
     """Return the completed runs that no attempt in the history tells of any more."""
-    runs = [attempt.run for attempt in gone if attempt.cause is None and attempt.run]
+    runs = [attempt.run for attempt in dropped if attempt.cause is None and attempt.run]
     return tuple(dict.fromkeys([*status.completed_runs, *runs]))
 
 
@@ -247,19 +247,19 @@ def _is_free(status: AttemptStatus) -> bool:
 
 
 def foresee(
-    facts: Pass, status: PipelineStatus, attempt: AttemptObject, ended: AttemptStatus
+    facts: Pass, status: PipelineStatus, attempt: AttemptObject, attempt_status: AttemptStatus
 ) -> RetryAt | GiveUp:
     """Return what will follow an attempt that is not counted yet, if its end stays as it looks."""
-    past, since = _recall(replace(attempt, status=ended)), status.retries or RetryCounts()
-    is_taken = _was_taken_back(facts, ended)
+    past, since = _recall(replace(attempt, status=attempt_status)), status.retries or RetryCounts()
+    is_taken = _was_taken_back(facts, attempt_status)
     return _ask_law(facts, status, past, since.spent, is_taken=is_taken)
 
 
-def _was_taken_back(facts: Pass, ended: AttemptStatus) -> bool:
+def _was_taken_back(facts: Pass, status: AttemptStatus) -> bool:
     """Return whether a queue has suspended an attempt in the middle."""
     meta, spec = facts.view.pipeline.meta, facts.spec
     has_queue = bool(spec.ray.queue_name or meta.labels.get(QUEUE_LABEL))
-    return has_queue and was_suspended(ended)
+    return has_queue and was_suspended(status)
 
 
 def _ask_law(
@@ -288,8 +288,8 @@ def _schedule(
 ) -> Verdict:
     """Give what follows its time, or end the run."""
     decision = _ask_law(facts, status, past, since, is_taken=is_taken)
-    failed = warn(EventReason.ATTEMPT_FAILED, f"attempt {past.number} ended with {past.cause}")
-    reported = Verdict(events=(failed,))
+    event = warn(EventReason.ATTEMPT_FAILED, f"attempt {past.number} ended with {past.cause}")
+    reported = Verdict(events=(event,))
     if isinstance(decision, RetryAt):
         return reported.then(_plan_retry(facts, status, decision))
     return reported.then(_give_up(facts, status, decision, past))
@@ -329,8 +329,8 @@ def _measure(attempt: AttemptObject, before: RetryCounts) -> tuple[Count, ...]:
     counts = [Count("attempts", cause)]
     if status.start_time is not None and status.end_time is not None:
         counts.append(Count("attempt_seconds", cause, status.end_time - status.start_time))
-    lost = status.outcome.work_lost if status.outcome else None
-    for name, seconds in lost.model_dump().items() if lost else ():
+    work_lost = status.outcome.work_lost if status.outcome else None
+    for name, seconds in work_lost.model_dump().items() if work_lost else ():
         counts += [Count("work_lost_seconds", name, seconds)] if seconds else []
     # A success after a start by hand is not the retries'.
     if status.cause is None and before.cause is not None and trigger is Trigger.RETRY:

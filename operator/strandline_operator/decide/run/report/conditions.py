@@ -40,13 +40,13 @@ def report(facts: Pass, standing: PassState) -> Verdict:
     """Sum up everything that was decided in phase, state and conditions."""
     summary, storage = sum_up(facts, standing), examine_storage(facts)
     claim = facts.view.claim
-    named = facts.spec.storage.ledger.claim_name or (claim.meta.name if claim else "")
+    claim_name = facts.spec.storage.ledger.claim_name or (claim.meta.name if claim else "")
     status = evolve(
         standing.status,
         observed_generation=facts.view.pipeline.meta.generation,
         phase=summary.phase,
         state=standing.status.state if summary.state is None else summary.state,
-        volume_claim=named,
+        volume_claim=claim_name,
     )
     status = _set(
         facts, status, ConditionType.SUCCEEDED, summary.truth, summary.reason, summary.message
@@ -87,9 +87,9 @@ def _has_run(standing: PassState) -> bool:
 def report_invalid(facts: Pass, standing: PassState) -> Verdict:
     """Describe what is wrong with the spec; an attempt under way still goes on."""
     message = "; ".join(facts.view.pipeline.problems) or "the spec is invalid"
-    generation, known = facts.view.pipeline.meta.generation, standing.status
-    phase = known.phase if standing.active is not None else PipelinePhase.FAILED
-    status = evolve(known, observed_generation=generation, state=message, phase=phase)
+    generation, before = facts.view.pipeline.meta.generation, standing.status
+    phase = before.phase if standing.active is not None else PipelinePhase.FAILED
+    status = evolve(before, observed_generation=generation, state=message, phase=phase)
     status = _show_only(facts, status, ConditionType.STALLED, "InvalidSpec", message)
     # Not False: an attempt that is under way may still complete the run.
     return Verdict(_set(facts, status, ConditionType.SUCCEEDED, "Unknown", "InvalidSpec", message))
@@ -138,8 +138,8 @@ def rest(facts: Pass, standing: PassState) -> Verdict:
 def report_edit(facts: Pass, standing: PassState) -> Verdict:
     """Return whether what runs is what the spec says; only an edit is reported."""
     view, status = facts.view.pipeline, standing.status
-    seen = view.status.observed_generation
-    is_edited = view.has_status and seen is not None and seen != view.meta.generation
+    generation = view.status.observed_generation
+    is_edited = view.has_status and generation is not None and generation != view.meta.generation
     summary = status.find_condition(ConditionType.SUCCEEDED)
     is_over = summary is not None and summary.status != "Unknown"
     old = status.find_condition(ConditionType.SPEC_APPLIED)
@@ -161,18 +161,18 @@ def report_edit(facts: Pass, standing: PassState) -> Verdict:
 
 def report_preflight(facts: Pass, standing: PassState) -> Verdict:
     """Tell what a check of this very spec has come to, where that is not what one hopes for."""
-    status, known = standing.status, standing.status.preflight
+    status, record = standing.status, standing.status.preflight
     # An edit since then is told in another way.
-    if known is None or known.generation != facts.view.pipeline.meta.generation:
+    if record is None or record.generation != facts.view.pipeline.meta.generation:
         return Verdict()
     is_awaited = status.next_attempt_time is not None and not facts.spec.suspend
-    truth, reason = _PREFLIGHTS.get(known.verdict, ("True", Reason.APPLIED))
+    truth, reason = _PREFLIGHTS.get(record.verdict, ("True", Reason.APPLIED))
     # A check that no attempt waits for any more has nothing to report.
-    if known.verdict is PreflightVerdict.PENDING and is_awaited:
+    if record.verdict is PreflightVerdict.PENDING and is_awaited:
         truth, reason = "Unknown", Reason.PREFLIGHT
-    if known.verdict is PreflightVerdict.PASSED:
+    if record.verdict is PreflightVerdict.PASSED:
         return Verdict()
-    message = reason.explain(known.message)
+    message = reason.explain(record.message)
     return Verdict(_set(facts, status, ConditionType.SPEC_APPLIED, truth, reason, message))
 
 
@@ -210,13 +210,13 @@ def _set(
 def _show_only(
     facts: Pass,
     status: PipelineStatus,
-    shown: ConditionType | None = None,
+    only: ConditionType | None = None,
     reason: str = "",
     message: str = "",
 ) -> PipelineStatus:
     """Of the conditions that are there only when they are true, have this one or none."""
     # An untrue condition is removed, not set to False: tools read its mere presence. A condition
     # that stays keeps its time, or each pass would write the status and so bring about the next.
-    untrue = [type_ for type_ in _ONLY_WHEN_TRUE if type_ is not shown]
+    untrue = [type_ for type_ in _ONLY_WHEN_TRUE if type_ is not only]
     status = evolve(status, conditions=drop_conditions(status.conditions, untrue))
-    return status if shown is None else _set(facts, status, shown, "True", reason, message)
+    return status if only is None else _set(facts, status, only, "True", reason, message)

@@ -30,11 +30,11 @@ def report_losses(facts: Pass, standing: PassState) -> Verdict:
     scene, after = facts.scene, standing.newest
     if scene is None or after is None:
         return Verdict()
-    lost_before, lost = scene.attempt.status.incidents, after.status.incidents
+    count_before, count = scene.attempt.status.incidents, after.status.incidents
     # The count in the status makes that each loss is reported once.
-    if lost <= lost_before:
+    if count <= count_before:
         return Verdict()
-    losses = find_losses(scene)[lost_before - lost :]
+    losses = find_losses(scene)[count_before - count :]
     words = f"{after.meta.name} goes on without a worker."
     return Verdict(
         events=tuple(warn(EventReason.WORKER_LOST, f"{words} {loss.message}") for loss in losses),
@@ -49,13 +49,13 @@ def report_changes(facts: Pass, standing: PassState) -> Verdict:
     was_held = before.find_condition(ConditionType.SUSPENDED) is not None
     is_held = after.find_condition(ConditionType.SUSPENDED) is not None
     if is_held and not was_held:
-        held = Verdict(events=(add_event(EventReason.SUSPENDED, EventReason.SUSPENDED.meaning),))
+        verdict = Verdict(events=(add_event(EventReason.SUSPENDED, EventReason.SUSPENDED.meaning),))
     # A run that ended while it was held does not go on.
     elif was_held and not is_held and summary is not None and summary.status == "Unknown":
-        held = Verdict(events=(add_event(EventReason.RESUMED, EventReason.RESUMED.meaning),))
+        verdict = Verdict(events=(add_event(EventReason.RESUMED, EventReason.RESUMED.meaning),))
     else:
-        held = Verdict()
-    return held.then(_report_hold(before, summary)).then(_report_block(facts, standing))
+        verdict = Verdict()
+    return verdict.then(_report_hold(before, summary)).then(_report_block(facts, standing))
 
 
 def _report_hold(before: PipelineStatus, summary: Condition | None) -> Verdict:

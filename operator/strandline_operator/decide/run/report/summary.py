@@ -54,17 +54,17 @@ def report_progress(facts: Pass, standing: PassState) -> Verdict:
     # An earlier run's progress stands until the next run begins.
     if newest is None:
         return Verdict()
-    attempt, known = newest.status, standing.status
+    attempt, before = newest.status, standing.status
     progress = read_progress(attempt, attempt.end_time) or attempt.progress
-    is_new = progress is not None and not _is_behind(known.progress, progress)
+    is_new = progress is not None and not _is_behind(before.progress, progress)
     if not is_new:
-        progress = known.progress
-    return Verdict(evolve(known, progress=progress, latest=attempt.latest or known.latest))
+        progress = before.progress
+    return Verdict(evolve(before, progress=progress, latest=attempt.latest or before.latest))
 
 
-def _is_behind(known: Progress | None, progress: Progress) -> bool:
+def _is_behind(before: Progress | None, progress: Progress) -> bool:
     """Whether an attempt that still lists its sources has not come to all that are finished yet."""
-    return known is not None and progress.total is None and progress.finished < known.finished
+    return before is not None and progress.total is None and progress.finished < before.finished
 
 
 def sum_up(facts: Pass, standing: PassState) -> ConditionSummary:
@@ -78,8 +78,8 @@ def sum_up(facts: Pass, standing: PassState) -> ConditionSummary:
     if status.retry_cause is not None:
         message = status.state or f"the last attempt ended with {status.retry_cause}"
         return ConditionSummary(PipelinePhase.FAILED, "False", status.retry_cause.value, message)
-    done = f" ({status.progress.text})" if status.progress else ""
-    message = f"run {status.run} is complete{done}"
+    suffix = f" ({status.progress.text})" if status.progress else ""
+    message = f"run {status.run} is complete{suffix}"
     due = status.schedule.next_time if status.schedule else None
     state = f"{message}, next run at {format_time(due)}" if due is not None else message
     return ConditionSummary(PipelinePhase.SUCCEEDED, "True", Reason.COMPLETED, message, state)
@@ -137,9 +137,9 @@ def _sum_up_wait(facts: Pass, standing: PassState, due: float) -> ConditionSumma
     if not facts.view.turn.is_open and due <= facts.now:
         # For a while, or as long as the limit is 0.
         is_stopped = facts.view.turn.opens_at is None
-        held = Reason.DISPATCH_STOPPED if is_stopped else Reason.RETRIES_HELD_BACK
-        words = held.explain()
-        return ConditionSummary(PipelinePhase.WAITING, "Unknown", held, words, words)
+        hold_reason = Reason.DISPATCH_STOPPED if is_stopped else Reason.RETRIES_HELD_BACK
+        words = hold_reason.explain()
+        return ConditionSummary(PipelinePhase.WAITING, "Unknown", hold_reason, words, words)
     # A run without an attempt has nothing to retry.
     if status.retry_cause is None and all(past.run != status.run for past in status.attempts):
         pending = Reason.PENDING
