@@ -84,7 +84,7 @@ def test_a_pipeline_that_is_gone_leaves_nothing_behind() -> None:
     schedule.fail(A, 0.0)
     schedule.take(1.0)
     schedule.finish(A, 1.0, None)
-    assert (schedule._due, schedule._held, schedule._failures) == ({}, {}, {})
+    assert (schedule._due, schedule._not_before, schedule._failures) == ({}, {}, {})
     schedule.enqueue(A, 1.0)
     assert schedule.take(1.0) == A
 

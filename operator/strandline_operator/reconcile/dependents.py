@@ -74,12 +74,12 @@ def _list(key: Key, body: Body) -> Iterator[Key]:
     """Yield the pipelines that one names, in `after` or as what it reads."""
     spec = read_mapping(body.get("spec"))
     after = spec.get("after")
-    named = [read_mapping(each).get("name") for each in after] if isinstance(after, list) else []
-    read = [
+    names = [read_mapping(each).get("name") for each in after] if isinstance(after, list) else []
+    references = [
         reference.pipeline
         for field_name in ("source", "stages", "sink")
         for _, reference in find_references(spec.get(field_name), field_name)
     ]
-    for name in (*named, *read):
+    for name in (*names, *references):
         if isinstance(name, str):
             yield Key(key.namespace, name)

@@ -156,12 +156,12 @@ class _Hand:
         self._attempts = {attempt.meta.name: attempt.meta for attempt in view.attempts}
         self._siblings = {
             (resource, owner.meta.name): owner.meta
-            for resource, found in (
+            for resource, answers in (
                 (Resource.RAYJOB, view.rayjobs),
                 (Resource.RAYCLUSTER, view.rayclusters),
                 (Resource.POD, view.pods),
             )
-            for owner in found
+            for owner in answers
         }
         status = plan.pipeline or view.pipeline.status
         self._turn = f"{self._meta.generation}/{status.attempt}"
@@ -172,16 +172,16 @@ class _Hand:
         """Write the statuses; whether all of them stand."""
         for name, attempt in plan.attempts.items():
             body = _render_status(ATTEMPT.name, self._attempts[name], attempt.to_json())
-            written = await self._write(Resource.ATTEMPT, name, body)
-            if written is None:
+            answer = await self._write(Resource.ATTEMPT, name, body)
+            if answer is None:
                 return False
             self.done.attempts.add(name)
         if plan.pipeline is not None:
             body = _render_status(PIPELINE.name, self._meta, plan.pipeline.to_json())
-            written = await self._write(Resource.PIPELINE, self._meta.name, body)
-            if written is None:
+            answer = await self._write(Resource.PIPELINE, self._meta.name, body)
+            if answer is None:
                 return False
-            self._version = Meta.read(written).version
+            self._version = Meta.read(answer).version
         return True
 
     async def act(self, action: Action) -> None:
@@ -212,7 +212,7 @@ class _Hand:
 
     async def _write(self, resource: Resource, name: str, body: Body) -> Body | None:
         try:
-            written = await self._api.replace_status(resource, self._meta.namespace, name, body)
+            answer = await self._api.replace_status(resource, self._meta.namespace, name, body)
         except (Conflict, NotFound):
             self.done.is_stale = True
         except _PASSING:
@@ -220,8 +220,8 @@ class _Hand:
         except ApiError as error:
             self._refuse(resource, f"{name}/status", error.status, error.message)
         else:
-            self.done.answers.append((resource, written))
-            return written
+            self.done.answers.append((resource, answer))
+            return answer
         return None
 
     async def _create(self, action: Create) -> None:
@@ -232,7 +232,7 @@ class _Hand:
             for line in self._audit:
                 self._log(line, resource, metadata)
         try:
-            made = await self._api.create(
+            answer = await self._api.create(
                 resource, self._meta.namespace, action.manifest, is_strict=action.is_strict
             )
         except Conflict:
@@ -243,7 +243,7 @@ class _Hand:
             self._refuse(resource, name, error.status, error.message)
         else:
             self.done.created.append(resource)
-            self.done.answers.append((resource, made))
+            self.done.answers.append((resource, answer))
             self._log(f"made {resource} {name}", resource, metadata)
 
     async def _recognise(self, action: Create, name: str) -> None:
@@ -297,9 +297,9 @@ class _Hand:
 
     async def _set_finalizer(self, action: SetFinalizer) -> None:
         others = [finalizer for finalizer in self._meta.finalizers if finalizer != FINALIZER]
-        wanted = [*others, FINALIZER] if action.is_set else others
+        finalizers = [*others, FINALIZER] if action.is_set else others
         # The version keeps another's finalizer, put on in between, from being lost.
-        patch = {"metadata": {"resourceVersion": self._version, "finalizers": wanted}}
+        patch = {"metadata": {"resourceVersion": self._version, "finalizers": finalizers}}
         name = self._meta.name
         try:
             patched = await self._api.patch(Resource.PIPELINE, self._meta.namespace, name, patch)
@@ -332,14 +332,14 @@ def is_ours(manifest: Body, existing: Body) -> bool:
     One with an owner is known by the owner's uid. One without, such as a claim that outlives its
     pipeline, is known by its labels, and a pipeline made anew takes it over.
     """
-    wanted, found = Meta.read(manifest), Meta.read(existing)
-    if wanted.owner:
-        return found.owner == wanted.owner
-    if found.owner:
+    ours, theirs = Meta.read(manifest), Meta.read(existing)
+    if ours.owner:
+        return theirs.owner == ours.owner
+    if theirs.owner:
         return False
     names = (MANAGED_BY_LABEL, PIPELINE_LABEL)
-    return found.labels.get(MANAGED_BY_LABEL) == MANAGER and all(
-        found.labels.get(name) == wanted.labels.get(name) for name in names
+    return theirs.labels.get(MANAGED_BY_LABEL) == MANAGER and all(
+        theirs.labels.get(name) == ours.labels.get(name) for name in names
     )
 
 

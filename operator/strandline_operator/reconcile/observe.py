@@ -198,17 +198,17 @@ class _Children:
 async def _find_children(reader: Reader, pipeline: PipelineView, memory: PodMemory) -> _Children:
     """Read in the order in which things are made, so that nothing is seen without its maker."""
     meta, owner = pipeline.meta, PodOwner(pipeline.meta.namespace, pipeline.meta.uid)
-    known = memory.live(owner)
+    before = memory.live(owner)
     attempts = await reader.list_attempts(meta)
     siblings = await reader.list_children(meta)
-    pods, gone = memory.compare(owner, known, siblings.pods)
+    pods, gone_pods = memory.compare(owner, before, siblings.pods)
     mine = (attempt for attempt in attempts if attempt.meta.owner == meta.uid)
     return _Children(
         attempts=tuple(sorted(mine, key=lambda attempt: attempt.spec.number)),
         rayjobs=siblings.rayjobs,
         rayclusters=siblings.rayclusters,
         pods=pods,
-        gone_pods=gone,
+        gone_pods=gone_pods,
     )
 
 
@@ -287,15 +287,15 @@ async def _read_others(reader: Reader, pipeline: PipelineView) -> dict[str, Pipe
     """
     is_far = is_beginning(pipeline)
     ahead = list(pipeline.spec.predecessors) if pipeline.spec else []
-    found: dict[str, PipelineView | None] = {}
-    while ahead and len(found) < MOST_OTHERS:
+    others: dict[str, PipelineView | None] = {}
+    while ahead and len(others) < MOST_OTHERS:
         name = ahead.pop(0)
-        if name in found or name == pipeline.meta.name:
+        if name in others or name == pipeline.meta.name:
             continue
-        other = found[name] = await reader.find_pipeline(name)
+        other = others[name] = await reader.find_pipeline(name)
         if is_far and other is not None and other.spec is not None:
             ahead += other.spec.predecessors
-    return found
+    return others
 
 
 async def _read_claims(
@@ -316,8 +316,8 @@ async def _read_claims(
     async def read(name: str) -> VolumeClaim | None:
         return await claims.read(reader.access, pipeline.meta.uid, name, now, may_be_old=may_be_old)
 
-    found = await read(ledger or name_claim(pipeline.meta.name))
-    return found, None if output is None else await read(output)
+    ledger_claim = await read(ledger or name_claim(pipeline.meta.name))
+    return ledger_claim, None if output is None else await read(output)
 
 
 async def _read_code(

@@ -70,12 +70,12 @@ def choose_recheck(view: View, plan: PassPlan) -> Recheck:
 
 def _ends_by_absence(view: View, plan: PassPlan) -> bool:
     """Return whether an attempt ends for what did not happen; an end that was seen stays one."""
-    ended = {job.meta.name for job in view.rayjobs if job.deployment in TERMINAL}
+    finished_names = {job.meta.name for job in view.rayjobs if job.deployment in TERMINAL}
     open_names = {each.meta.name for each in view.attempts if each.status.end_time is None}
     return any(
         status.end_time is not None
         and status.outcome is None
-        and not (status.ray_job is not None and status.ray_job.name in ended)
+        and not (status.ray_job is not None and status.ray_job.name in finished_names)
         for name, status in plan.attempts.items()
         if name in open_names
     )
@@ -168,8 +168,8 @@ class Passes:
             ApiError: it could not be finished; nothing is lost if it is done again.
         """
         now = self.clock()
-        kept = self.inputs.cache.find_current(key.namespace, now)
-        pipeline = await self._find_pipeline(key, kept)
+        cache = self.inputs.cache.find_current(key.namespace, now)
+        pipeline = await self._find_pipeline(key, cache)
         if pipeline is None:
             self.forget(key)
             return Passed()
@@ -177,34 +177,36 @@ class Passes:
         rest = self._rests.get(key)
         if rest is not None and rest.lasts(pipeline.meta.version, now):
             return Passed(wake_at=rest.until, is_promised=True)
-        made = await self._decide(key, pipeline, kept)
+        decision = await self._decide(key, pipeline, cache)
         # Gone: the watch is about to show that as well.
-        return Passed(again=True) if made is None else await self._carry_out(key, *made)
+        return Passed(again=True) if decision is None else await self._carry_out(key, *decision)
 
-    async def _carry_out(self, key: Key, seen: Observed, plan: PassPlan, now: float) -> Passed:
-        done = await enact(self.api, seen.view, plan, now)
-        uid = seen.view.pipeline.meta.uid
-        changes = [self.inputs.put(key.namespace, uid, *answer, now) for answer in done.answers]
+    async def _carry_out(
+        self, key: Key, observation: Observed, plan: PassPlan, now: float
+    ) -> Passed:
+        outcome = await enact(self.api, observation.view, plan, now)
+        uid = observation.view.pipeline.meta.uid
+        changes = [self.inputs.put(key.namespace, uid, *answer, now) for answer in outcome.answers]
         is_left = await self.inputs.departures.report(
             self.api, uid, plan.departures, self.limits.driver_port
         )
-        self._report_ends(plan, done)
-        self._count(seen.view, plan, done, now)
-        if done.error is not None:
-            raise done.error
-        if done.is_stale:
+        self._report_ends(plan, outcome)
+        self._count(observation.view, plan, outcome, now)
+        if outcome.error is not None:
+            raise outcome.error
+        if outcome.is_stale:
             # A decision that is out of date must leave nothing behind.
             return Passed(again=True)
-        before, self._refusals[key] = self._refusals.get(key, ()), tuple(done.refusals)
+        before, self._refusals[key] = self._refusals.get(key, ()), tuple(outcome.refusals)
         self._rests.pop(key, None)
-        if not done.is_written:
-            return self._wait_for_rights(key, done, now)
+        if not outcome.is_written:
+            return self._wait_for_rights(key, outcome, now)
         if any(changes):
             # The watch does not ask for the pass that follows: to it these are no changes any more.
             return Passed(wake_at=now)
         if plan.is_at_rest and plan.wake_at is not None:
-            self._rests[key] = _Rest(seen.view.pipeline.meta.version, now, plan.wake_at)
-        passed = _conclude(seen, plan, done, before, now)
+            self._rests[key] = _Rest(observation.view.pipeline.meta.version, now, plan.wake_at)
+        passed = _conclude(observation, plan, outcome, before, now)
         if is_left:
             # A driver that did not answer may do so in a moment, and its node has not many.
             soon = now + RETRY_SECONDS
@@ -212,39 +214,39 @@ class Passes:
             passed = replace(passed, wake_at=wake_at)
         return replace(passed, is_promised=plan.is_at_rest and passed.wake_at == plan.wake_at)
 
-    async def _find_pipeline(self, key: Key, kept: NamespaceCache | None) -> PipelineView | None:
-        found = None if kept is None else kept.find_pipeline(*key)
-        return found or await find_pipeline(self.api, key, self.inputs.cache)
+    async def _find_pipeline(self, key: Key, cache: NamespaceCache | None) -> PipelineView | None:
+        pipeline = None if cache is None else cache.find_pipeline(*key)
+        return pipeline or await find_pipeline(self.api, key, self.inputs.cache)
 
     async def _decide(
-        self, key: Key, pipeline: PipelineView, kept: NamespaceCache | None
+        self, key: Key, pipeline: PipelineView, cache: NamespaceCache | None
     ) -> _Decided | None:
         """Decide what is to be done, with as many looks as that takes; None: the pipeline is gone.
 
         Raises:
             ApiError: something could not be read.
         """
-        if kept is None:
+        if cache is None:
             return await self._look(key, pipeline, ServerReader)
-        seen, plan, now = await self._look(key, pipeline, partial(CacheReader, cache=kept))
-        wanted = choose_recheck(seen.view, plan)
-        if wanted is Recheck.SIBLINGS:
-            recheck = partial(RecheckReader, cache=kept)
-            seen, plan, now = await self._look(key, pipeline, recheck)
-            wanted = choose_recheck(seen.view, plan)
-        if wanted is not Recheck.ALL and not is_unchecked(plan):
-            return seen, plan, now
+        observation, plan, now = await self._look(key, pipeline, partial(CacheReader, cache=cache))
+        level = choose_recheck(observation.view, plan)
+        if level is Recheck.SIBLINGS:
+            recheck = partial(RecheckReader, cache=cache)
+            observation, plan, now = await self._look(key, pipeline, recheck)
+            level = choose_recheck(observation.view, plan)
+        if level is not Recheck.ALL and not is_unchecked(plan):
+            return observation, plan, now
         fresh = await find_pipeline(self.api, key, self.inputs.cache)
         if fresh is None:
             return None
-        is_same = fresh.meta.version == pipeline.meta.version and wanted is not Recheck.ALL
-        return (seen, plan, now) if is_same else await self._look(key, fresh, ServerReader)
+        is_same = fresh.meta.version == pipeline.meta.version and level is not Recheck.ALL
+        return (observation, plan, now) if is_same else await self._look(key, fresh, ServerReader)
 
     async def _look(
         self, key: Key, pipeline: PipelineView, open_reader: Callable[[Access], Reader]
     ) -> _Decided:
         now = self.clock()
-        seen = await observe(
+        observation = await observe(
             self.api,
             pipeline,
             self.inputs,
@@ -254,19 +256,19 @@ class Passes:
             open_reader=open_reader,
         )
         now = self.clock()
-        return seen, self.decide(seen.view, now, self.limits, self.draw()), now
+        return observation, self.decide(observation.view, now, self.limits, self.draw()), now
 
     def forget(self, key: Key) -> None:
         """Forget a pipeline that is gone."""
         self._drop(key, self.seen_pipelines.remove(key))
 
-    def _wait_for_rights(self, key: Key, done: Enacted, now: float) -> Passed:
+    def _wait_for_rights(self, key: Key, outcome: Enacted, now: float) -> Passed:
         """Wait for the right to write statuses; meanwhile the log and a metric say so."""
         self.counter.note(Count("status_refused"))
         if not 0 <= now - self._complained < self.limits.resync:
             self._complained = now
             text = "; ".join(
-                f"{refusal.what} {refusal.name}: {refusal.message}" for refusal in done.refusals
+                f"{refusal.what} {refusal.name}: {refusal.message}" for refusal in outcome.refusals
             )
             _LOGGER.warning("no status can be written: %s", text, extra={"pipeline": str(key)})
         return Passed(wake_at=now + self.limits.resync)
@@ -284,19 +286,19 @@ class Passes:
         self.counter.note_progress(uid, None)
         self.counter.note_reason(uid, "")
 
-    def _report_ends(self, plan: PassPlan, done: Enacted) -> None:
+    def _report_ends(self, plan: PassPlan, outcome: Enacted) -> None:
         """Report the attempts with an end that stands; no later pass sees them end."""
         for end in plan.ends:
-            if done.is_written or end.name in done.attempts:
+            if outcome.is_written or end.name in outcome.attempts:
                 self.report_end(end)
 
-    def _count(self, view: View, plan: PassPlan, done: Enacted, now: float) -> None:
-        if not done.is_written:
+    def _count(self, view: View, plan: PassPlan, outcome: Enacted, now: float) -> None:
+        if not outcome.is_written:
             return
         for count in plan.counts:
             self.counter.note(count)
         key = Key(view.pipeline.meta.namespace, view.pipeline.meta.name)
-        for _ in range(done.created.count(Resource.ATTEMPT)):
+        for _ in range(outcome.created.count(Resource.ATTEMPT)):
             self.gate.count(now, key)
         status = plan.pipeline or view.pipeline.status
         summary = status.find_condition(ConditionType.SUCCEEDED)
@@ -309,10 +311,10 @@ class Passes:
 
 
 def _conclude(
-    seen: Observed, plan: PassPlan, done: Enacted, before: tuple[Refusal, ...], now: float
+    observation: Observed, plan: PassPlan, outcome: Enacted, before: tuple[Refusal, ...], now: float
 ) -> Passed:
-    times = [time for time in (plan.wake_at, seen.ask_at) if time is not None]
-    if not {_identify(refusal) for refusal in done.refusals} <= {
+    times = [time for time in (plan.wake_at, observation.ask_at) if time is not None]
+    if not {_identify(refusal) for refusal in outcome.refusals} <= {
         _identify(refusal) for refusal in before
     }:
         times.append(now)  # so that a condition tells of it at once

@@ -48,18 +48,18 @@ class _Turns:
 
     def find(self, may_run: Callable[[str], bool], is_stale: Callable[[Entry], bool]) -> str | None:
         """Return the namespace that has its turn; None where none may run."""
-        found, ended = None, []
+        turn, empty = None, []
         for namespace, line in self._lines.items():
             while line and is_stale(line[0]):
                 line.popleft()
             if not line:
-                ended.append(namespace)
+                empty.append(namespace)
             elif may_run(namespace):
-                found = namespace
+                turn = namespace
                 break
-        for namespace in ended:
+        for namespace in empty:
             del self._lines[namespace]
-        return found
+        return turn
 
     def take(self, namespace: str) -> Key:
         """Take a namespace's first; its next one comes after those of all others."""
@@ -104,7 +104,7 @@ class Schedule:
     _running_in: Counter[str] = field(default_factory=Counter)
     _again: set[Key] = field(default_factory=set)
     _failures: dict[Key, int] = field(default_factory=dict)
-    _held: dict[Key, float] = field(default_factory=dict)
+    _not_before: dict[Key, float] = field(default_factory=dict)
     _latest: float = float("-inf")
 
     def enqueue(self, key: Key, now: float) -> None:
@@ -116,7 +116,7 @@ class Schedule:
         if key in self._running:
             self._again.add(key)
         else:
-            self._advance(key, max(now, self._held.get(key, now)))
+            self._advance(key, max(now, self._not_before.get(key, now)))
 
     def take(self, now: float) -> Key | None:
         """Return a pipeline that is due; its pass runs until it is finished.
@@ -159,11 +159,11 @@ class Schedule:
         if wake_at is not None:
             wake_at -= back
         if wake_at is None and key not in self._again:
-            self._held.pop(key, None)
+            self._not_before.pop(key, None)
             return
-        self._held[key] = now + LEAST_PAUSE
+        self._not_before[key] = now + LEAST_PAUSE
         if wake_at is not None:
-            self._advance(key, max(wake_at, self._held[key]), is_promised=is_promised)
+            self._advance(key, max(wake_at, self._not_before[key]), is_promised=is_promised)
         self._repeat(key, now)
 
     def fail(self, key: Key, now: float, *, at_least: float = 0.0) -> float:
@@ -177,7 +177,7 @@ class Schedule:
         failures = self._failures.get(key, 0)
         self._failures[key] = failures + 1
         wait = max(min(LONGEST_BACKOFF, FIRST_BACKOFF * 2.0 ** min(failures, 20)), at_least)
-        self._held[key] = now + wait
+        self._not_before[key] = now + wait
         self._advance(key, now + wait)
         self._repeat(key, now)
         return wait
@@ -228,7 +228,7 @@ class Schedule:
         for heap, turns in self._list_kinds():
             heap[:] = _move(heap, back)
             turns.move(back)
-        for times in (self._running, self._held):
+        for times in (self._running, self._not_before):
             times.update({key: time - back for key, time in times.items()})
 
     def _list_kinds(self) -> tuple[tuple[list[Entry], _Turns], ...]:
@@ -250,8 +250,8 @@ class Schedule:
             self.enqueue(key, now)
 
     def _advance(self, key: Key, time: float, *, is_promised: bool = False) -> None:
-        known = self._due.get(key)
-        if known is None or time < known[0]:
+        due = self._due.get(key)
+        if due is None or time < due[0]:
             entry = self._due[key] = (time, next(self._numbers), key)
             heapq.heappush(self._promised if is_promised else self._heap, entry)
 

@@ -170,8 +170,8 @@ class Service:
 
     def _is_shown(self, resource: Resource, body: Body) -> bool:
         """Return whether a watch of ours has shown an object, and so has asked for its pass."""
-        kept = self._cache.find(Meta.read(body).namespace)
-        return kept is not None and kept.kinds[resource].has(body)
+        cache = self._cache.find(Meta.read(body).namespace)
+        return cache is not None and cache.kinds[resource].has(body)
 
     def report_health(self) -> dict[str, float]:
         """Return the same as `check`, once it has started.
@@ -201,9 +201,9 @@ class Service:
             ),
         }
         bounds = (STUCK_PASS, STUCK_QUEUE, STUCK_WATCH)
-        for (name, figure), bound in zip(figures.items(), bounds, strict=True):
-            if figure > bound:
-                raise RuntimeError(f"{name} is {figure:.0f}, more than {bound:.0f}")
+        for (name, figure), limit in zip(figures.items(), bounds, strict=True):
+            if figure > limit:
+                raise RuntimeError(f"{name} is {figure:.0f}, more than {limit:.0f}")
         return {name: round(figure, 3) for name, figure in figures.items()}
 
     def _make_watches(self) -> Iterator[Watch[Any]]:

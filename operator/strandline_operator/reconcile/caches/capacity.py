@@ -27,28 +27,28 @@ Sizes = tuple[NodeSize, ...] | None
 class CapacityMemory:
     """The sizes of all nodes, as they were read last."""
 
-    _kept: TtlCache[None, Sizes] = field(default_factory=lambda: TtlCache(KEEP_SECONDS))
+    _entries: TtlCache[None, Sizes] = field(default_factory=lambda: TtlCache(KEEP_SECONDS))
     _lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def read(self, api: Api, now: float) -> Sizes:
         """Return the sizes; None where nodes may not be listed, or could not be."""
         # All pipelines may ask at once, and one list of thousands of nodes does for them.
         async with self._lock:
-            kept = self._kept.find(None, now)
-            if kept is not None:
-                return kept.value
+            entry = self._entries.find(None, now)
+            if entry is not None:
+                return entry.value
             sizes, seconds = await _list(api)
-            return self._kept.keep(None, sizes, now, seconds)
+            return self._entries.keep(None, sizes, now, seconds)
 
 
 async def _list(api: Api) -> tuple[Sizes, float]:
     """Return the sizes, and for how many seconds they are good enough."""
-    found: list[NodeSize] = []
+    sizes: list[NodeSize] = []
     try:
         async for page in api.list_pages(Scope(Resource.NODE, None)):
-            found += filter(None, map(read_size, page.items))
+            sizes += filter(None, map(read_size, page.items))
     except Forbidden:
         return None, FORBIDDEN_SECONDS
     except ApiError:
         return None, KEEP_SECONDS
-    return tuple(found), KEEP_SECONDS
+    return tuple(sizes), KEEP_SECONDS

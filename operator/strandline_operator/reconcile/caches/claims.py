@@ -23,7 +23,7 @@ UNBOUND_SECONDS = 5.0
 class ClaimMemory:
     """Claims by uid of their pipeline and name."""
 
-    _kept: TtlCache[tuple[str, str], VolumeClaim] = field(
+    _entries: TtlCache[tuple[str, str], VolumeClaim] = field(
         default_factory=lambda: TtlCache(KEEP_SECONDS, most=None)
     )
 
@@ -39,10 +39,10 @@ class ClaimMemory:
             ApiError: it could not be read, for another reason than a missing right.
         """
         key = (pipeline, name)
-        kept = self._kept.find(key, now) if may_be_old else None
-        if kept is not None:
-            return kept.value
-        self._kept.drop(key)
+        entry = self._entries.find(key, now) if may_be_old else None
+        if entry is not None:
+            return entry.value
+        self._entries.drop(key)
         body = await access.get(Resource.CLAIM, name)
         return None if body is None else self.put(pipeline, body, now)
 
@@ -52,9 +52,9 @@ class ClaimMemory:
         # A claim that is being deleted, or has lost its volume, is read each time.
         if claim.phase != "Lost" and not claim.meta.is_deleting:
             seconds = KEEP_SECONDS if claim.phase == "Bound" else UNBOUND_SECONDS
-            self._kept.keep((pipeline, claim.meta.name), claim, now, seconds)
+            self._entries.keep((pipeline, claim.meta.name), claim, now, seconds)
         return claim
 
     def forget(self, pipeline: str) -> None:
         """Forget a pipeline that is gone."""
-        self._kept.forget(lambda key: key[0] == pipeline)
+        self._entries.forget(lambda key: key[0] == pipeline)

@@ -56,9 +56,9 @@ def _cache_pods() -> ScopeCache[Pod]:
     return ScopeCache(read_pod, _key_pod)
 
 
-def _cache_children(read: Callable[[Body], Child]) -> ScopeCache[Child]:
+def _cache_children(read_body: Callable[[Body], Child]) -> ScopeCache[Child]:
     def read_child(body: Body, _: Child | None) -> Child:
-        child = read(body)
+        child = read_body(body)
         # Passes do not read it, so an object that is equal but for it asks for none.
         return replace(child, meta=replace(child.meta, version=""))
 
@@ -123,22 +123,22 @@ class ClusterCache:
 
     def find_current(self, namespace: str, now: float) -> NamespaceCache | None:
         """Return the cache of a namespace where it may stand for the server."""
-        found = self.find(namespace)
-        if found is None or not all(kind.is_current(now) for kind in found.kinds.values()):
+        scope = self.find(namespace)
+        if scope is None or not all(kind.is_current(now) for kind in scope.kinds.values()):
             return None
-        return found
+        return scope
 
     def put(self, namespace: str, resource: Resource, body: Body, now: float) -> bool:
         """Take the answer to a write of ours; return whether that has changed anything."""
-        found = self.find(namespace)
-        kind = None if found is None else found.kinds.get(resource)
+        scope = self.find(namespace)
+        kind = None if scope is None else scope.kinds.get(resource)
         return kind is not None and kind.put(body, now)
 
 
 def find_attempts(cache: NamespaceCache, meta: Meta) -> list[AttemptObject]:
     """Return what carries a pipeline's uid and can be an attempt, in no order."""
-    found = cache.attempts.find((PIPELINE_UID_LABEL, meta.uid, meta.namespace))
-    return [attempt for attempt in found if attempt is not None]
+    entries = cache.attempts.find((PIPELINE_UID_LABEL, meta.uid, meta.namespace))
+    return [attempt for attempt in entries if attempt is not None]
 
 
 def find_siblings(cache: NamespaceCache, meta: Meta) -> Siblings:
@@ -149,13 +149,13 @@ def find_siblings(cache: NamespaceCache, meta: Meta) -> Siblings:
 def find_former(cache: NamespaceCache, meta: Meta) -> Siblings:
     """Return what carries a pipeline's name and another uid."""
     key = (PIPELINE_LABEL, format_label_value(meta.name), meta.namespace)
-    return _pick(cache, key, lambda found: found.labels.get(PIPELINE_UID_LABEL, "") != meta.uid)
+    return _pick(cache, key, lambda child: child.labels.get(PIPELINE_UID_LABEL, "") != meta.uid)
 
 
 def _pick(cache: NamespaceCache, key: Hashable, is_meant: Callable[[Meta], bool]) -> Siblings:
-    def sort(found: tuple[Child, ...]) -> tuple[Child, ...]:
+    def sort(children: tuple[Child, ...]) -> tuple[Child, ...]:
         # A server lists by name too, so reports are the same from a cache and from the server.
-        picked = (child for child in found if is_meant(child.meta))
+        picked = (child for child in children if is_meant(child.meta))
         return tuple(sorted(picked, key=lambda child: child.meta.name))
 
     return Siblings(

@@ -24,19 +24,19 @@ FORBIDDEN_SECONDS = 86_400.0
 class CpuRulesMemory:
     """The rules of namespaces, as they were read last."""
 
-    _kept: TtlCache[str, CpuRules] = field(default_factory=lambda: TtlCache(KEEP_SECONDS))
+    _entries: TtlCache[str, CpuRules] = field(default_factory=lambda: TtlCache(KEEP_SECONDS))
 
     async def read(self, api: Api, namespace: str, now: float) -> CpuRules:
         """Return a namespace's rules; what was known before while they can't be read."""
-        kept = self._kept.find(namespace, now)
-        if kept is not None:
-            return kept.value
+        entry = self._entries.find(namespace, now)
+        if entry is not None:
+            return entry.value
         try:
             quotas = await api.list_all(Resource.QUOTA, namespace)
             ranges = await api.list_all(Resource.LIMIT_RANGE, namespace)
         except Forbidden:
-            return self._kept.keep(namespace, CpuRules(), now, FORBIDDEN_SECONDS)
+            return self._entries.keep(namespace, CpuRules(), now, FORBIDDEN_SECONDS)
         except ApiError:
-            before = self._kept.find_any(namespace)
+            before = self._entries.find_any(namespace)
             return CpuRules() if before is None else before.value
-        return self._kept.keep(namespace, read_rules(quotas, ranges), now)
+        return self._entries.keep(namespace, read_rules(quotas, ranges), now)

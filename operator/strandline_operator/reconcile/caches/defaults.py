@@ -63,28 +63,28 @@ def parse_part(config_map: Body, key: str, model: type[Part]) -> tuple[Part, str
     data = config_map.get("data")
     text = data.get(key, "") if isinstance(data, dict) else ""
     try:
-        written = read_plain_yaml(text)
-        document, unknown = omit_unknown({} if written is None else written, model)
+        plain = read_plain_yaml(text)
+        document, unknown = omit_unknown({} if plain is None else plain, model)
         part = model.model_validate(document, by_alias=True, by_name=False)
     except ValidationError as error:
         raise ValueError(_join(problems_of(error, model, key))) from None
     except ValueError as error:
         raise ValueError(f"{key}: {error}") from None
-    return part, _describe_slips(written, key, model) if unknown else ""
+    return part, _describe_slips(plain, key, model) if unknown else ""
 
 
-def _describe_slips(written: object, key: str, model: type[ApiModel]) -> str:
+def _describe_slips(document: object, key: str, model: type[ApiModel]) -> str:
     """Describe why the whole of it is no such thing; this is its first check."""
     try:
-        model.model_validate(written, by_alias=True, by_name=False)
+        model.model_validate(document, by_alias=True, by_name=False)
     except ValidationError as error:
         return f"{_join(problems_of(error, model, key))}; the rest holds"
     return ""
 
 
 def _join(problems: Sequence[Problem]) -> str:
-    shown = "; ".join(map(str, problems[:_SHOWN]))
-    return shown if len(problems) <= _SHOWN else f"{shown}; and {len(problems) - _SHOWN:,} more"
+    text = "; ".join(map(str, problems[:_SHOWN]))
+    return text if len(problems) <= _SHOWN else f"{text}; and {len(problems) - _SHOWN:,} more"
 
 
 @dataclass(slots=True)
@@ -97,7 +97,7 @@ class _Version:
     """
 
     version: str
-    found: FoundDefaults
+    defaults: FoundDefaults
     gone_since: float | None = None
 
 
@@ -106,7 +106,7 @@ class NamespaceDefaults:
     """The defaults of namespaces, as they were read last."""
 
     name: str
-    _kept: TtlCache[str, FoundDefaults] = field(default_factory=lambda: TtlCache(KEEP_SECONDS))
+    _entries: TtlCache[str, FoundDefaults] = field(default_factory=lambda: TtlCache(KEEP_SECONDS))
     _versions: dict[str, _Version] = field(default_factory=dict)
 
     async def read(self, api: Api, namespace: str, now: float) -> FoundDefaults:
@@ -115,7 +115,7 @@ class NamespaceDefaults:
         Raises:
             ApiError: it could not be read, for a reason that may pass.
         """
-        return await self._kept.read(namespace, now, lambda: self._ask(api, namespace, now))
+        return await self._entries.read(namespace, now, lambda: self._ask(api, namespace, now))
 
     async def _ask(self, api: Api, namespace: str, now: float) -> FoundDefaults:
         try:
@@ -127,20 +127,20 @@ class NamespaceDefaults:
         if body is None:
             return self._miss(namespace, now)
         version = str((body.get("metadata") or {}).get("resourceVersion", ""))
-        known = self._versions.get(namespace)
-        if known is None or not version or known.version != version:
-            found = await asyncio.to_thread(self._parse, body)
-            known = self._versions[namespace] = _Version(version, found)
-        known.gone_since = None
-        return known.found
+        former = self._versions.get(namespace)
+        if former is None or not version or former.version != version:
+            parsed_defaults = await asyncio.to_thread(self._parse, body)
+            former = self._versions[namespace] = _Version(version, parsed_defaults)
+        former.gone_since = None
+        return former.defaults
 
     def _miss(self, namespace: str, now: float) -> FoundDefaults:
         """Return what holds where there is none: for a while, that it is unknown."""
-        known = self._versions.get(namespace)
-        if known is None:
+        former = self._versions.get(namespace)
+        if former is None:
             return FoundDefaults(RetryPolicy())
-        known.gone_since = now if known.gone_since is None else min(known.gone_since, now)
-        if now - known.gone_since >= _GONE_SECONDS:
+        former.gone_since = now if former.gone_since is None else min(former.gone_since, now)
+        if now - former.gone_since >= _GONE_SECONDS:
             del self._versions[namespace]
             return FoundDefaults(RetryPolicy())
         minutes = _GONE_SECONDS / 60

@@ -47,8 +47,8 @@ MOST_READS = 8
 
 def list_suspects(pods: Iterable[Pod], now: float) -> tuple[str, ...]:
     """Return names of nodes that have not ended a pod although its grace is over."""
-    found = (pod.node for pod in pods if pod.node and is_overdue(pod, now))
-    return tuple(sorted(set(found)))
+    names = (pod.node for pod in pods if pod.node and is_overdue(pod, now))
+    return tuple(sorted(set(names)))
 
 
 def is_overdue(pod: Pod, now: float) -> bool:
@@ -76,7 +76,7 @@ class _LastMarks(NamedTuple):
     """Marks of a pod's node, and since when the pod is gone."""
 
     marks: NodeMarks
-    gone: float
+    gone_at: float
 
 
 @dataclass(slots=True)
@@ -90,7 +90,7 @@ class NodeMemory:
 
     is_allowed: bool = True
     watched: ScopeCache[NodeMarks] = field(default_factory=cache_nodes)
-    _kept: TtlCache[str, _NodeRead] = field(default_factory=lambda: TtlCache(KEEP_SECONDS))
+    _entries: TtlCache[str, _NodeRead] = field(default_factory=lambda: TtlCache(KEEP_SECONDS))
     _last: OrderedDict[str, NodeMarks] = field(default_factory=OrderedDict)
     _of_pods: OrderedDict[str, _LastMarks] = field(default_factory=OrderedDict)
     _blind_until: float = float("-inf")
@@ -111,33 +111,35 @@ class NodeMemory:
             self._last.pop(marks.name, None)
 
     async def read_marks(
-        self, api: Api, pods: Iterable[Pod], gone: Iterable[Pod], now: float
+        self, api: Api, pods: Iterable[Pod], gone_pods: Iterable[Pod], now: float
     ) -> dict[str, NodeMarks]:
         """Return the marks of pods' nodes by uid of the pod; of pods that went, as they were then.
 
         A node that takes no pod any more may be emptied and removed long after its last one went,
         and at once after a worker that was let go.
         """
-        living, ended = ([pod for pod in found if pod.node] for found in (pods, gone))
+        living, gone_on_nodes = ([pod for pod in group if pod.node] for group in (pods, gone_pods))
         if self.is_allowed and not self.watched.is_current(now):
-            new = [pod for pod in ended if pod.meta.uid not in self._of_pods]
+            new = [pod for pod in gone_on_nodes if pod.meta.uid not in self._of_pods]
             await self._read_unwatched(api, living, new, now)
         leaving = [pod for pod in living if _is_let_go(pod)]
-        found = {pod.meta.uid: self._find(pod, now) for pod in living}
-        for pod in (*leaving, *ended):
-            known = self._of_pods.get(pod.meta.uid)
-            is_late = known is not None and (_is_let_go(pod) or now - known.gone >= LATE_SECONDS)
+        by_pod = {pod.meta.uid: self._find(pod, now) for pod in living}
+        for pod in (*leaving, *gone_on_nodes):
+            last_marks = self._of_pods.get(pod.meta.uid)
+            is_late = last_marks is not None and (
+                _is_let_go(pod) or now - last_marks.gone_at >= LATE_SECONDS
+            )
             if not is_late:
-                known = self._keep(pod, known, now)
-            if known is not None:
-                found[pod.meta.uid] = known.marks
-        return {uid: marks for uid, marks in found.items() if marks is not None}
+                last_marks = self._keep(pod, last_marks, now)
+            if last_marks is not None:
+                by_pod[pod.meta.uid] = last_marks.marks
+        return {uid: marks for uid, marks in by_pod.items() if marks is not None}
 
-    def _keep(self, pod: Pod, known: _LastMarks | None, now: float) -> _LastMarks | None:
+    def _keep(self, pod: Pod, last_marks: _LastMarks | None, now: float) -> _LastMarks | None:
         marks = self._find(pod, now)
         if marks is None:
-            return known
-        last = _LastMarks(marks, now if known is None else known.gone)
+            return last_marks
+        last = _LastMarks(marks, now if last_marks is None else last_marks.gone_at)
         _put(self._of_pods, pod.meta.uid, last, MOST_PODS)
         return last
 
@@ -156,29 +158,29 @@ class NodeMemory:
         return last
 
     async def _read_unwatched(
-        self, api: Api, living: list[Pod], gone: list[Pod], now: float
+        self, api: Api, living: list[Pod], gone_pods: list[Pod], now: float
     ) -> None:
         """Read nodes of pods that go or have gone, and those that were never seen."""
-        wanted = [pod.node for pod in (*gone, *filter(_is_leaving, living))]
-        wanted += [pod.node for pod in living if not self._has(pod.node)]
-        for name in list(dict.fromkeys(wanted))[:MOST_READS]:
+        names = [pod.node for pod in (*gone_pods, *filter(_is_leaving, living))]
+        names += [pod.node for pod in living if not self._has(pod.node)]
+        for name in list(dict.fromkeys(names))[:MOST_READS]:
             if now < self._blind_until:
                 return
             await self._read(api, name, now)
 
     def _has(self, name: str) -> bool:
         """Return whether a node was seen that a pod can be on; another may have the name anew."""
-        known = self._last.get(name)
-        return known is not None and not known.is_gone
+        last_marks = self._last.get(name)
+        return last_marks is not None and not last_marks.is_gone
 
     async def _read(self, api: Api, name: str, now: float) -> _NodeRead:
-        found = await self._kept.read(name, now, partial(self._ask, api, name, now))
-        if found.marks is not None:
-            _put(self._last, name, found.marks, MOST_GONE)
-        elif found.view.state is NodeState.GONE:
-            known = self._last.get(name, NodeMarks(name, is_known=False))
-            _put(self._last, name, replace(known, is_gone=True), MOST_GONE)
-        return found
+        node_read = await self._entries.read(name, now, partial(self._ask, api, name, now))
+        if node_read.marks is not None:
+            _put(self._last, name, node_read.marks, MOST_GONE)
+        elif node_read.view.state is NodeState.GONE:
+            last_marks = self._last.get(name, NodeMarks(name, is_known=False))
+            _put(self._last, name, replace(last_marks, is_gone=True), MOST_GONE)
+        return node_read
 
     async def _ask(self, api: Api, name: str, now: float) -> _NodeRead:
         if not self.is_allowed:
@@ -206,9 +208,9 @@ def _is_leaving(pod: Pod) -> bool:
     return bool(pod.meta.is_deleting or pod.disruption or pod.reason or pod.phase == "Failed")
 
 
-def _put(kept: OrderedDict[str, Any], key: str, value: object, most: int) -> None:
+def _put(entries: OrderedDict[str, Any], key: str, value: object, most: int) -> None:
     """Keep a value as the newest, and no more of them than allowed."""
-    kept.pop(key, None)
-    kept[key] = value
-    while len(kept) > most:
-        kept.popitem(last=False)
+    entries.pop(key, None)
+    entries[key] = value
+    while len(entries) > most:
+        entries.popitem(last=False)

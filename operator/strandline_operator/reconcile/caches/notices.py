@@ -122,7 +122,7 @@ class _Key(NamedTuple):
 class NoticeMemory:
     """Events as they were read last, by namespace and name of what they are about."""
 
-    _kept: TtlCache[_Key, tuple[Notice, ...]] = field(
+    _entries: TtlCache[_Key, tuple[Notice, ...]] = field(
         default_factory=lambda: TtlCache(KEEP_SECONDS)
     )
     _brief: TtlCache[_Key, tuple[Notice, ...]] = field(
@@ -175,37 +175,37 @@ class NoticeMemory:
                 self._reasons[pod.meta.uid] = about
             while len(self._reasons) > MOST_REASONS:
                 self._reasons.popitem(last=False)
-        known = (self._reasons.get(pod.meta.uid, ()) for pod in unexplained)
-        return tuple(event for events in known for event in events)
+        reasons = (self._reasons.get(pod.meta.uid, ()) for pod in unexplained)
+        return tuple(event for events in reasons for event in events)
 
     async def _look(self, api: Api, keys: list[_Key], now: float) -> tuple[Notice, ...]:
-        found = [await self._kept.read(key, now, partial(self._ask, api, key)) for key in keys]
-        return tuple(notice for notices in found for notice in notices)
+        lists = [await self._entries.read(key, now, partial(self._ask, api, key)) for key in keys]
+        return tuple(notice for notices in lists for notice in notices)
 
     async def _look_at_claims(
         self, api: Api, names: Iterable[str], now: float
     ) -> tuple[Notice, ...]:
         """Return events about NodeClaims, which are in no namespace, where they may be read."""
-        found: list[Notice] = []
+        notices: list[Notice] = []
         for name in tuple(names)[:MOST_CLAIMS]:
             if self._forbidden.find(None, now) is not None:
                 break
             key = _Key(OF_NO_NAMESPACE, name)
             try:
-                found += await self._kept.read(key, now, partial(_read, api, key))
+                notices += await self._entries.read(key, now, partial(_read, api, key))
             except Forbidden:
                 self._forbidden.keep(None, value=True, now=now)
             except ApiError:
                 break
-        return tuple(found)
+        return tuple(notices)
 
     async def _ask(self, api: Api, key: _Key) -> tuple[Notice, ...]:
         try:
             return await _read(api, key)
         except ApiError:
             # Notices of an earlier read stand while the server fails: each has its own time.
-            kept = self._kept.find_any(key)
-            return () if kept is None else kept.value
+            entry = self._entries.find_any(key)
+            return () if entry is None else entry.value
 
 
 async def _read(api: Api, key: tuple[str, str]) -> tuple[Notice, ...]:

@@ -41,16 +41,16 @@ def read_pipeline(body: Body, before: PipelineView | None = None) -> PipelineVie
     """
     meta, manifest = Meta.read(body), cut_manifest(body)
     if before is not None and before.manifest == manifest:
-        manifest, found = before.manifest, ReadSpec(before.spec, before.problems, before.unknown)
+        manifest, spec = before.manifest, ReadSpec(before.spec, before.problems, before.unknown)
     else:
-        found = read_spec(manifest)
-        _log_unknown(meta, found.unknown)
+        spec = read_spec(manifest)
+        _log_unknown(meta, spec.unknown)
     status = parse_status(body.get("status"))
     return PipelineView(
         meta=meta,
-        spec=found.spec,
-        problems=found.problems,
-        unknown=found.unknown,
+        spec=spec.spec,
+        problems=spec.problems,
+        unknown=spec.unknown,
         status=status,
         has_status=status.is_seen,
         manifest=manifest,
@@ -68,8 +68,8 @@ def read_attempt(body: Body) -> AttemptObject | None:
 
 def cut_manifest(body: Body) -> Mapping[str, object]:
     """Return what attempts are made from: a pipeline without what changes while it runs."""
-    meta, written = Meta.read(body), body.get("metadata")
-    labels = written.get("labels") if isinstance(written, dict) else None
+    meta, stored = Meta.read(body), body.get("metadata")
+    labels = stored.get("labels") if isinstance(stored, dict) else None
     metadata = {"name": meta.name, "namespace": meta.namespace, "labels": labels or {}}
     # A RayJob gets some annotations alone: the others belong to tools that apply or retry.
     annotations = {

@@ -40,7 +40,7 @@ class PodMemory:
     most_of_all: int = MOST_OF_ALL
     _live: dict[PodOwner, dict[str, Pod]] = field(default_factory=dict)
     # Pods by uid, and their owners, in the order of their end.
-    _gone: dict[PodOwner, OrderedDict[str, Pod]] = field(default_factory=dict)
+    _gone_pods: dict[PodOwner, OrderedDict[str, Pod]] = field(default_factory=dict)
     _order: OrderedDict[str, PodOwner] = field(default_factory=OrderedDict)
 
     def note(self, observation: Observation[Pod]) -> PodOwner:
@@ -60,10 +60,10 @@ class PodMemory:
 
     def gone(self, pipeline: PodOwner) -> tuple[Pod, ...]:
         """Return the last of those that went, in the order of their ends."""
-        return tuple(self._gone.get(pipeline, {}).values())
+        return tuple(self._gone_pods.get(pipeline, {}).values())
 
     def compare(
-        self, pipeline: PodOwner, before: Mapping[str, Pod], listed: Iterable[Pod]
+        self, pipeline: PodOwner, before: Mapping[str, Pod], pods: Iterable[Pod]
     ) -> tuple[tuple[Pod, ...], tuple[Pod, ...]]:
         """Put a fresh list and the watch together: pods that live, and the last of those gone.
 
@@ -71,29 +71,29 @@ class PodMemory:
             before: what `live` said before the list was asked for. What it knows and the list does
                 not is gone, though the watch has not told yet.
         """
-        gone = {pod.meta.uid: pod for pod in self.gone(pipeline)}
+        gone_pods = {pod.meta.uid: pod for pod in self.gone(pipeline)}
         living = tuple(
-            pod.follow(before.get(pod.meta.uid)) for pod in listed if pod.meta.uid not in gone
+            pod.follow(before.get(pod.meta.uid)) for pod in pods if pod.meta.uid not in gone_pods
         )
-        seen = {pod.meta.uid for pod in living}
-        lost = (
+        uids = {pod.meta.uid for pod in living}
+        missing = (
             replace(pod, is_gone=True)
             for uid, pod in before.items()
-            if uid not in seen and uid not in gone
+            if uid not in uids and uid not in gone_pods
         )
-        return living, (*gone.values(), *lost)
+        return living, (*gone_pods.values(), *missing)
 
     def forget(self, pipeline: PodOwner) -> None:
         """Forget a pipeline that is gone, and what was seen of its pods."""
         self._live.pop(pipeline, None)
-        for uid in self._gone.pop(pipeline, {}):
+        for uid in self._gone_pods.pop(pipeline, {}):
             self._order.pop(uid, None)
 
     def __len__(self) -> int:
         return len(self._order) + sum(map(len, self._live.values()))
 
     def _mark_gone(self, pipeline: PodOwner, pod: Pod) -> None:
-        graves = self._gone.setdefault(pipeline, OrderedDict())
+        graves = self._gone_pods.setdefault(pipeline, OrderedDict())
         graves.pop(pod.meta.uid, None)
         graves[pod.meta.uid] = replace(pod, is_gone=True)
         self._order.pop(pod.meta.uid, None)
@@ -103,7 +103,7 @@ class PodMemory:
             self._order.pop(uid, None)
         while len(self._order) > self.most_of_all:
             uid, owner = self._order.popitem(last=False)
-            _take_out(self._gone, owner, uid)
+            _take_out(self._gone_pods, owner, uid)
 
 
 def _take_out(pods: dict[PodOwner, Pods], owner: PodOwner, uid: str) -> None:

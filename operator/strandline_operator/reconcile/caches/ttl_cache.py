@@ -34,39 +34,39 @@ class TtlCache(Generic[Key, Value]):
 
     seconds: float
     most: int | None = MOST_KEYS
-    _kept: dict[Key, CacheEntry[Value]] = field(default_factory=dict)
+    _entries: dict[Key, CacheEntry[Value]] = field(default_factory=dict)
 
     async def read(self, key: Key, now: float, load: Callable[[], Awaitable[Value]]) -> Value:
         """Return the value, loaded anew where none holds; what `load` raises keeps nothing."""
-        kept = self.find(key, now)
-        return kept.value if kept is not None else self.keep(key, await load(), now)
+        entry = self.find(key, now)
+        return entry.value if entry is not None else self.keep(key, await load(), now)
 
     def find(self, key: Key, now: float) -> CacheEntry[Value] | None:
         """Return what holds at that time."""
-        kept = self._kept.get(key)
-        return kept if kept is not None and kept.read_at <= now < kept.until else None
+        entry = self._entries.get(key)
+        return entry if entry is not None and entry.read_at <= now < entry.until else None
 
     def find_any(self, key: Key) -> CacheEntry[Value] | None:
         """Return what was kept last, however old it is."""
-        return self._kept.get(key)
+        return self._entries.get(key)
 
     def keep(self, key: Key, value: Value, now: float, seconds: float | None = None) -> Value:
         """Keep a value that was read at that time, and return it."""
-        if self.most is not None and key not in self._kept and len(self._kept) >= self.most:
-            self._kept.clear()
-        self._kept[key] = CacheEntry(
+        if self.most is not None and key not in self._entries and len(self._entries) >= self.most:
+            self._entries.clear()
+        self._entries[key] = CacheEntry(
             value, now, now + (self.seconds if seconds is None else seconds)
         )
         return value
 
     def drop(self, key: Key) -> None:
         """Forget the value of a key that may have changed."""
-        self._kept.pop(key, None)
+        self._entries.pop(key, None)
 
     def forget(self, is_gone: Callable[[Key], bool]) -> None:
         """Forget the values of some keys."""
-        for key in [key for key in self._kept if is_gone(key)]:
-            del self._kept[key]
+        for key in [key for key in self._entries if is_gone(key)]:
+            del self._entries[key]
 
     def __len__(self) -> int:
-        return len(self._kept)
+        return len(self._entries)

@@ -45,13 +45,13 @@ class LastAnswer:
     """The last words of an attempt's driver.
 
     Attributes:
-        asked: when it was.
+        asked_at: when it was.
         looked: when a pass has last looked at the attempt.
         is_end: it was asked about its end.
     """
 
     view: DriverView
-    asked: float = 0.0
+    asked_at: float = 0.0
     looked: float = 0.0
     is_end: bool = False
     logs: LogReads = field(default_factory=LogReads)
@@ -61,7 +61,7 @@ class LastAnswer:
 
         A clock that was put back keeps no question back.
         """
-        return not 0 <= now - self.asked < interval
+        return not 0 <= now - self.asked_at < interval
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,15 +132,15 @@ class DriverTalk:
         if head is None and not sources and not is_missed:
             return last.view, None
         if is_new_end or last.is_due(now, pause):
-            begun = replace(last, looked=now, is_end=is_over)
+            first = replace(last, looked=now, is_end=is_over)
             address = self._find_address(attempt, head)
-            last = await self._ask(api, pipeline, begun, now, address, is_awaited=is_awaited)
+            last = await self._ask(api, pipeline, first, now, address, is_awaited=is_awaited)
             if sources and last.logs.is_due(sources, now):
                 last = await self._read_log(api, pipeline, last, sources, now)
         else:
             last = self._last[pipeline] = replace(last, looked=now)
         if is_over or head is None or attempt.status.running_time is None:
-            return last.view, last.asked + interval
+            return last.view, last.asked_at + interval
         address = self._find_address(attempt, head)
         self._questions[pipeline] = _make_question(attempt, address, limit, is_awaited=is_awaited)
         return last.view, None
@@ -158,10 +158,10 @@ class DriverTalk:
         question = self._questions.get(pipeline)
         if question is None:
             return False
-        known = self._find(pipeline, question.attempt)
+        before = self._find(pipeline, question.attempt)
         address, is_awaited = question.address, question.is_awaited
-        last = await self._ask(api, pipeline, known, now, address, is_awaited=is_awaited)
-        return self._is_new(question, known.view.silence, last.view, now)
+        last = await self._ask(api, pipeline, before, now, address, is_awaited=is_awaited)
+        return self._is_new(question, before.view.silence, last.view, now)
 
     def forget(self, pipeline: str) -> None:
         """Forget a pipeline without a driver to ask."""
@@ -176,7 +176,7 @@ class DriverTalk:
         self,
         api: Api,
         pipeline: str,
-        known: LastAnswer,
+        before: LastAnswer,
         now: float,
         address: DriverAddress,
         *,
@@ -184,13 +184,13 @@ class DriverTalk:
     ) -> LastAnswer:
         """Ask at a place, if it has an address, and keep the answer beside what was known."""
         # Or another pass would ask beside this one.
-        last = self._last[pipeline] = replace(known, asked=now)
+        last = self._last[pipeline] = replace(before, asked_at=now)
         answer = await ask(api, address) if address.ip else Answer()
         latest = self._find(pipeline, last.view.attempt).view
         view = replace(latest, silence=Silence())
         # Ray and the head take their time to bring a driver about, which is no silence of its.
         if is_awaited and not answer.is_reached:
-            silence = latest.silence.prolong(*self._measure_pause(known, now))
+            silence = latest.silence.prolong(*self._measure_pause(before, now))
             view = replace(view, silence=silence)
         if answer.reported is not None:
             view = replace(
@@ -208,7 +208,7 @@ class DriverTalk:
     ) -> LastAnswer:
         """Read the first log that answers, and keep what it says beside what was known."""
         view = last.view
-        logs = replace(last.logs, asked=now, states=tuple(map(read_state, sources)))
+        logs = replace(last.logs, asked_at=now, states=tuple(map(read_state, sources)))
         for pod in sources:
             try:
                 outcome, lines = await read_tail(api, pod)
@@ -223,11 +223,11 @@ class DriverTalk:
                 longest=self.limits.pull_interval,
             )
             break
-        noted = self._note(pipeline, last, view)
-        read = replace(noted, logs=logs)
-        if self._last.get(pipeline) is noted:
-            self._last[pipeline] = read
-        return read
+        before_logs = self._note(pipeline, last, view)
+        answer = replace(before_logs, logs=logs)
+        if self._last.get(pipeline) is before_logs:
+            self._last[pipeline] = answer
+        return answer
 
     def _find_address(self, attempt: AttemptObject, head: Pod | None) -> DriverAddress:
         token = derive_token(attempt.meta.uid)
@@ -235,11 +235,11 @@ class DriverTalk:
         port = (head.driver_port if head else 0) or self.limits.driver_port
         return DriverAddress(head.ip if head else "", port, token)
 
-    def _measure_pause(self, known: LastAnswer, now: float) -> tuple[float, float]:
+    def _measure_pause(self, before: LastAnswer, now: float) -> tuple[float, float]:
         """Return the seconds since the last question, and how many of them may count at most."""
-        is_blind = now - known.looked > LONGEST_BLIND
+        is_blind = now - before.looked > LONGEST_BLIND
         longest = max(LONGEST_PAUSE, 2 * self.limits.pull_interval)
-        return now - known.asked, 0.0 if is_blind else longest
+        return now - before.asked_at, 0.0 if is_blind else longest
 
     def _note(self, pipeline: str, before: LastAnswer, view: DriverView) -> LastAnswer:
         """Keep an answer, unless its attempt was forgotten meanwhile."""
@@ -274,9 +274,9 @@ def is_ending(attempt: AttemptObject, rayjob: RayJob | None) -> bool:
     return is_over or rayjob.meta.is_deleting
 
 
-def _is_awaited(attempt: AttemptObject, rayjob: RayJob | None, known: DriverView) -> bool:
+def _is_awaited(attempt: AttemptObject, rayjob: RayJob | None, view: DriverView) -> bool:
     """Return whether a driver has begun, by Ray's word or its own, and so ought to answer."""
-    has_answered = attempt.status.progress is not None or known.progress is not None
+    has_answered = attempt.status.progress is not None or view.progress is not None
     return has_answered or (rayjob is not None and rayjob.job not in _NOT_BEGUN)
 
 
@@ -288,13 +288,13 @@ def _make_question(
     return Question(attempt.meta.name, address, reported, status.latest, limit, is_awaited)
 
 
-def _has_outcome(attempt: AttemptObject, known: DriverView) -> bool:
-    return attempt.status.outcome is not None or known.outcome is not None
+def _has_outcome(attempt: AttemptObject, view: DriverView) -> bool:
+    return attempt.status.outcome is not None or view.outcome is not None
 
 
-def _lacks_log(attempt: AttemptObject, known: DriverView) -> bool:
-    has_outcome = _has_outcome(attempt, known) or known.log_outcome is not None
-    return not (has_outcome and (known.log_tail or attempt.status.log_tail))
+def _lacks_log(attempt: AttemptObject, view: DriverView) -> bool:
+    has_outcome = _has_outcome(attempt, view) or view.log_outcome is not None
+    return not (has_outcome and (view.log_tail or attempt.status.log_tail))
 
 
 def _find_head(pods: list[Pod]) -> Pod | None:

@@ -37,14 +37,14 @@ class LogReads:
     """What came of the questions for an attempt's log.
 
     Attributes:
-        asked: when the last one was, of which logs.
+        asked_at: when the last one was, of which logs.
         pause: seconds until the next one, if nothing changes.
         misses: how often each pod's could not be read.
         absent: logs that are not there.
         complete: logs that were read to their end.
     """
 
-    asked: float = float("-inf")
+    asked_at: float = float("-inf")
     states: tuple[LogState, ...] = ()
     pause: float = END_INTERVAL
     misses: Mapping[str, int] = field(default_factory=dict)
@@ -53,19 +53,19 @@ class LogReads:
 
     def pick(self, pods: list[Pod]) -> list[Pod]:
         """Return the pods with logs that may add to what is known, in the order to ask."""
-        found: list[Pod] = []
+        readable: list[Pod] = []
         for pod in pods:
             state = read_state(pod)
             if state in self.complete:
                 break
             if state not in self.absent and self.misses.get(state.pod, 0) < MOST_MISSES:
-                found.append(pod)
-        return found
+                readable.append(pod)
+        return readable
 
     def is_due(self, pods: list[Pod], now: float) -> bool:
         """Return whether they are to be read: they have changed, or it was long ago."""
         states = tuple(map(read_state, pods))
-        return states != self.states or not 0 <= now - self.asked < self.pause
+        return states != self.states or not 0 <= now - self.asked_at < self.pause
 
     def note_miss(self, pod: Pod, error: ApiError) -> LogReads:
         """Note that a log could not be read."""
@@ -79,8 +79,8 @@ class LogReads:
         """Note that a log was read; where it says nothing new, the pause grows to the longest."""
         state, pause = read_state(pod), END_INTERVAL if is_new else min(2 * self.pause, longest)
         # A submitter always writes something, so an empty log has not been written out yet.
-        ended: set[LogState] = {state} if state.is_ended and not is_empty else set()
-        return replace(self, pause=pause, complete=self.complete | ended)
+        complete: set[LogState] = {state} if state.is_ended and not is_empty else set()
+        return replace(self, pause=pause, complete=self.complete | complete)
 
 
 def read_state(pod: Pod) -> LogState:
@@ -89,10 +89,10 @@ def read_state(pod: Pod) -> LogState:
     return LogState(pod.meta.uid, is_ended, not is_ended and pod.meta.is_deleting)
 
 
-def add_log(known: DriverView, outcome: DriverOutcome | None, lines: tuple[str, ...]) -> DriverView:
+def add_log(view: DriverView, outcome: DriverOutcome | None, lines: tuple[str, ...]) -> DriverView:
     """Return what is known with what a log says."""
-    tail = lines[-TAIL_LINES:] or known.log_tail
-    return replace(known, log_outcome=outcome or known.log_outcome, log_tail=tail)
+    tail = lines[-TAIL_LINES:] or view.log_tail
+    return replace(view, log_outcome=outcome or view.log_outcome, log_tail=tail)
 
 
 def find_logs(pods: list[Pod]) -> list[Pod]:
