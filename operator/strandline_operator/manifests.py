@@ -69,8 +69,8 @@ def render_attempt(document: object, on_demand: Sequence[str], limits: Limits) -
     name = name_attempt(pipeline.meta.name, attempt.number)
     meta = Meta(name, pipeline.meta.namespace, _UID)
     now = Pass(View(pipeline), spec, limits, 0.0, 0.0)
-    rendered = list_manifests(now, AttemptObject(meta, attempt, AttemptStatus()))
-    return [manifest for _, manifest in rendered]
+    documents = list_manifests(now, AttemptObject(meta, attempt, AttemptStatus()))
+    return [manifest for _, manifest in documents]
 
 
 def _check(spec: PipelineSpec, on_demand: Sequence[str]) -> None:
@@ -101,12 +101,12 @@ def main(arguments: Sequence[str] | None = None, *, program: str) -> int:
     words = parser.parse_args(arguments)
     try:
         limits = read_settings({}, os.environ).limits
-        rendered = render_attempt(_read(words.file), words.on_demand, limits)
+        documents = render_attempt(_read(words.file), words.on_demand, limits)
     except (OSError, RenderError, SettingsError, yaml.YAMLError) as error:
         for line in str(error).splitlines():
             sys.stderr.write(f"{program}: {line}\n")
         return ExitCode.BAD_SPEC
-    sys.stdout.write(yaml.safe_dump_all(rendered, sort_keys=False))
+    sys.stdout.write(yaml.safe_dump_all(documents, sort_keys=False))
     return 0
 
 

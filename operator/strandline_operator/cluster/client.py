@@ -115,10 +115,10 @@ class KubernetesApi:
     async def list_all(
         self, resource: Resource, namespace: str | None, selector: str = ""
     ) -> list[Body]:
-        found: list[Body] = []
+        bodies: list[Body] = []
         async for page in self.list_pages(Scope(resource, namespace, selector)):
-            found = [*([] if page.is_first else found), *page.items]
-        return found
+            bodies = [*([] if page.is_first else bodies), *page.items]
+        return bodies
 
     async def list_pages(self, scope: Scope) -> AsyncIterator[Page]:
         selected: Query = [("labelSelector", scope.selector)] if scope.selector else []
@@ -147,10 +147,12 @@ class KubernetesApi:
     ) -> Body:
         query = [("fieldValidation", "Strict")] if is_strict else []
         sent_at = 0.0 if self._clock is None else self._clock.elapse()
-        made = await self._ask("POST", resource, build_path(resource, namespace), body, query)
+        created = await self._ask("POST", resource, build_path(resource, namespace), body, query)
         if self._clock is not None and not self._has_dates:
-            self._clock.compare_made((made.get("metadata") or {}).get("creationTimestamp"), sent_at)
-        return made
+            self._clock.compare_made(
+                (created.get("metadata") or {}).get("creationTimestamp"), sent_at
+            )
+        return created
 
     async def replace_status(
         self, resource: Resource, namespace: str, name: str, body: Body
@@ -177,10 +179,10 @@ class KubernetesApi:
 
     async def read_log(self, namespace: str, pod: str, container: str, lines: int) -> str:
         path = build_path(Resource.POD, namespace, pod, "log")
-        chosen = [("container", container)] if container else []
+        options = [("container", container)] if container else []
         while True:
             # The server counts its bytes from the first of these lines, and the last matter.
-            query = [("tailLines", str(lines)), ("limitBytes", str(_LOG_BYTES)), *chosen]
+            query = [("tailLines", str(lines)), ("limitBytes", str(_LOG_BYTES)), *options]
             async with self._send("GET", Resource.POD, path, None, query) as response:
                 text = await response.read()
             if len(text) < _LOG_BYTES or lines <= 1:
@@ -304,14 +306,14 @@ class KubernetesApi:
         if credentials.authorization:
             headers["Authorization"] = credentials.authorization
         # Not by the library's way for its own models, which copies every body.
-        sent = await self._client.rest_client.request(
+        answer = await self._client.rest_client.request(
             method,
             f"{credentials.server}{path}{'?' if query else ''}{urlencode(query)}",
             headers=headers,
             body=body,
             _request_timeout=limit,
         )
-        response: aiohttp.ClientResponse = sent.response
+        response: aiohttp.ClientResponse = answer.response
         return response
 
     async def _refuse(self, response: aiohttp.ClientResponse) -> ApiError:

@@ -48,18 +48,18 @@ def cut_depth(text: bytes) -> bytes:
 
 def _cut(text: bytes) -> Iterator[bytes]:
     depth, begin = 0, 0
-    for found in _TOKEN.finditer(text):
-        token = found[0]
+    for match in _TOKEN.finditer(text):
+        token = match[0]
         if token not in _BRACKETS:
             continue
         if token in _OPENING:
             depth += 1
             if depth == MOST_LEVELS + 1:
-                yield text[begin : found.start()]
+                yield text[begin : match.start()]
         else:
             if depth == MOST_LEVELS + 1:
                 yield json.dumps(CUT).encode()
-                begin = found.end()
+                begin = match.end()
             depth -= 1
     if depth <= MOST_LEVELS:  # a deeper document was cut off, and is no JSON
         yield text[begin:]
@@ -82,12 +82,12 @@ def read_plain_yaml(text: str) -> object:
         raise ValueError(f"it has {size:,} bytes, and {MOST_YAML_BYTES:,} are read")
     try:
         problem = _find_trick(yaml.parse(text, Loader=_LOADER))
-        written: object = None if problem else yaml.load(text, Loader=_LOADER)  # noqa: S506 - safe
+        value: object = None if problem else yaml.load(text, Loader=_LOADER)  # noqa: S506 - safe
     except (yaml.YAMLError, RecursionError, ValueError) as error:
         raise ValueError(f"this is no YAML: {' '.join(str(error).split())}") from None
     if problem:
         raise ValueError(problem)
-    return written
+    return value
 
 
 def _find_trick(events: Iterator[Any]) -> str:

@@ -86,9 +86,9 @@ def read_progress(answer: object) -> DriverReport | None:
         return None
     pace = {"ratePerSecond": line.get("rate"), "secondsLeft": line.get("secondsLeft")}
     latest = line.get("latest")
-    known = latest if isinstance(latest, str) and len(latest) <= MOST_NAME else ""
+    name = latest if isinstance(latest, str) and len(latest) <= MOST_NAME else ""
     log_file = read_log_name(line.get("logFile"))
-    return DriverReport(Progress.parse({**sources, **pace}), known, log_file)
+    return DriverReport(Progress.parse({**sources, **pace}), name, log_file)
 
 
 def read_outcome(answer: object) -> DriverOutcome | None:
@@ -115,8 +115,8 @@ def pick_drivers_lines(log: str) -> list[str]:
     lines = [line for line in stripped if line and MARK not in line]
     again = max((at for at, line in enumerate(lines) if _ONCE_MORE.search(line)), default=-1)
     # Only the log's end was read: what is said once more may be all of it that is the driver's.
-    shown = lines[again + 1 :] or lines
-    return [line for line in shown if not _OF_SUBMITTER.match(line)] or lines
+    own_lines = lines[again + 1 :] or lines
+    return [line for line in own_lines if not _OF_SUBMITTER.match(line)] or lines
 
 
 async def send_notice(api: Api, address: DriverAddress, body: Body) -> int:

@@ -53,12 +53,12 @@ class ScopeCache(Generic[T]):
 
     def __init__(
         self,
-        read: Callable[[Body, T | None], T],
+        read_body: Callable[[Body, T | None], T],
         list_keys: Callable[[T], tuple[Hashable, ...]],
     ) -> None:
         self.version = ""
         self.is_connected = False
-        self._read = read
+        self._read = read_body
         self._list_keys = list_keys
         self._entries: dict[str, Entry[T]] = {}
         self._index: dict[Hashable, dict[str, T]] = {}
@@ -90,19 +90,19 @@ class ScopeCache(Generic[T]):
         value = self._read(body, before.value if before is not None else None)
         return Entry(uid, _parse_version(metadata.get("resourceVersion")), value)
 
-    def replace(self, listed: Iterable[Entry[T]], version: str) -> list[Observation[T]]:
+    def replace(self, entries: Iterable[Entry[T]], version: str) -> list[Observation[T]]:
         """Take a list of all objects; return what has changed, and first what is gone."""
-        found, number = {entry.uid: entry for entry in listed}, _parse_version(version)
+        by_uid, number = {entry.uid: entry for entry in entries}, _parse_version(version)
         # An object that was written after the list was made is not missing from the list.
-        gone = [
+        missing = [
             entry
             for entry in self._entries.values()
-            if entry.uid not in found and entry.version <= number
+            if entry.uid not in by_uid and entry.version <= number
         ]
-        for entry in gone:
+        for entry in missing:
             self._remove(entry.uid)
-        changes = [Observation(entry.value, is_gone=True) for entry in gone]
-        changes += [change for entry in found.values() for change in self._keep(entry)]
+        changes = [Observation(entry.value, is_gone=True) for entry in missing]
+        changes += [change for entry in by_uid.values() for change in self._keep(entry)]
         self.version = version
         self._meet(number)
         return changes
@@ -152,9 +152,9 @@ class ScopeCache(Generic[T]):
     def _remove(self, uid: str) -> None:
         entry = self._entries.pop(uid, None)
         for key in self._list_keys(entry.value) if entry is not None else ():
-            found = self._index[key]
-            del found[uid]
-            if not found:
+            uids = self._index[key]
+            del uids[uid]
+            if not uids:
                 del self._index[key]
 
     def _meet(self, version: int) -> None:

@@ -62,9 +62,9 @@ class ServerClock:
         with suppress(ValueError, TypeError, OverflowError):
             self._take(parse_time(str(created)), sent_at)
 
-    def _take(self, named: float, sent_at: float) -> None:
+    def _take(self, server_time: float, sent_at: float) -> None:
         # The header was written at some moment of that second, between question and answer.
-        least, most = named - self._elapsed(), named + _SECOND - sent_at
+        least, most = server_time - self._elapsed(), server_time + _SECOND - sent_at
         if least - TOLERANCE <= self._offset <= most + TOLERANCE:
             return
         nearest = min(max(self._offset, least), most)

@@ -80,15 +80,15 @@ class Watch(Generic[T]):
 
     async def _list(self) -> None:
         # Page by page, since all objects of a large cluster at once take much memory.
-        found: list[Entry[T]] = []
+        entries: list[Entry[T]] = []
         version = ""
         async for page in self._api.list_pages(self.scope):
-            found = [] if page.is_first else found
-            found += map(self._cache.read, page.items)
+            entries = [] if page.is_first else entries
+            entries += map(self._cache.read, page.items)
             version = page.version
             self.last_event = self._clock()  # a list may have many pages, each half a minute long
         self._note_event()
-        self._report(self._cache.replace(found, version))
+        self._report(self._cache.replace(entries, version))
 
     async def _follow(self) -> None:
         async for event in self._api.watch(self.scope, self._cache.version):

@@ -52,24 +52,24 @@ class Backoffs:
 
 def configure(settings: Settings) -> kopf.OperatorSettings:
     """Kopf's settings for ours."""
-    chosen = kopf.OperatorSettings()
-    chosen.posting.enabled = False
-    chosen.peering.standalone = True
+    options = kopf.OperatorSettings()
+    options.posting.enabled = False
+    options.peering.standalone = True
     # Finding new kinds and namespaces would take rights over the whole cluster.
-    chosen.scanning.disabled = True
-    chosen.watching.server_timeout = _STREAM_SECONDS
-    chosen.watching.client_timeout = _STREAM_SECONDS + _REQUEST_SECONDS
-    chosen.watching.connect_timeout = _CONNECT_SECONDS
-    chosen.watching.inactivity_timeout = _SILENCE_SECONDS
-    chosen.watching.chunk_size = _PAGE_SIZE
-    chosen.networking.request_timeout = _REQUEST_SECONDS
-    chosen.networking.connect_timeout = _CONNECT_SECONDS
-    chosen.networking.error_backoffs = Backoffs()
-    chosen.networking.enforce_retry_after = True
-    chosen.queueing.idle_timeout = 1.0
+    options.scanning.disabled = True
+    options.watching.server_timeout = _STREAM_SECONDS
+    options.watching.client_timeout = _STREAM_SECONDS + _REQUEST_SECONDS
+    options.watching.connect_timeout = _CONNECT_SECONDS
+    options.watching.inactivity_timeout = _SILENCE_SECONDS
+    options.watching.chunk_size = _PAGE_SIZE
+    options.networking.request_timeout = _REQUEST_SECONDS
+    options.networking.connect_timeout = _CONNECT_SECONDS
+    options.networking.error_backoffs = Backoffs()
+    options.networking.enforce_retry_after = True
+    options.queueing.idle_timeout = 1.0
     # Never our own: kopf takes its finalizer off wherever it sees no need for it.
-    chosen.persistence.finalizer = UNUSED_FINALIZER
-    chosen.persistence.progress_storage = kopf.AnnotationsProgressStorage(prefix=GROUP)
-    chosen.persistence.diffbase_storage = NoMemory()
-    chosen.process.ultimate_exiting_timeout = settings.shutdown_grace + _EXTRA_SECONDS
-    return chosen
+    options.persistence.finalizer = UNUSED_FINALIZER
+    options.persistence.progress_storage = kopf.AnnotationsProgressStorage(prefix=GROUP)
+    options.persistence.diffbase_storage = NoMemory()
+    options.process.ultimate_exiting_timeout = settings.shutdown_grace + _EXTRA_SECONDS
+    return options

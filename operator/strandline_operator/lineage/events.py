@@ -62,12 +62,12 @@ def make_end(end: AttemptEnd, now: float) -> RunEvent:
         now: seconds since the epoch, where the end has no time of its own.
     """
     status = end.status
-    ended = now if status.end_time is None else status.end_time
+    end_time = now if status.end_time is None else status.end_time
     run = name_attempt_run(end.pipeline_uid, end.run, end.number)
     kind = job_type_job.JobTypeJobFacet("BATCH", "STRANDLINE", "PIPELINE", producer=PRODUCER)
     facets: dict[str, JobFacet] = {"jobType": kind}
     return RunEvent(
-        eventTime=datetime.fromtimestamp(ended, UTC).isoformat(),
+        eventTime=datetime.fromtimestamp(end_time, UTC).isoformat(),
         eventType=RunState[name_end(status.cause)],
         producer=PRODUCER,
         run=Run(run, _describe_run(end)),
@@ -108,14 +108,14 @@ def _describe_attempt(end: AttemptEnd) -> OperatorRunFacet:
 
 
 def _count_sources(end: AttemptEnd) -> dict[str, int | None]:
-    known = end.status.progress
-    if known is None:
+    progress = end.status.progress
+    if progress is None:
         return {}
     return {
-        "total": known.total,
-        "finished": known.finished,
-        "failed": known.failed,
-        "quarantined": known.quarantined,
-        "skipped": known.skipped,
-        "unfinished": known.unfinished,
+        "total": progress.total,
+        "finished": progress.finished,
+        "failed": progress.failed,
+        "quarantined": progress.quarantined,
+        "skipped": progress.skipped,
+        "unfinished": progress.unfinished,
     }

@@ -29,8 +29,8 @@ def make_health_page(check: Check, loop: asyncio.AbstractEventLoop) -> Page:
         check: gives figures, or raises a RuntimeError; called on the loop.
     """
 
-    def answer(asked: dict[str, Any], start: Callable[..., Any]) -> list[bytes]:
-        if asked.get("PATH_INFO") != PATH:
+    def answer(environ: dict[str, Any], start: Callable[..., Any]) -> list[bytes]:
+        if environ.get("PATH_INFO") != PATH:
             return _render(start, HTTPStatus.NOT_FOUND, {"error": f"ask {PATH}"})
         future: Future[Mapping[str, float]] = Future()
         loop.call_soon_threadsafe(_carry_out, check, future)

@@ -98,8 +98,8 @@ class Numbers:
 
     def note(self, count: Count) -> None:
         """Count what a plan says; a name that is not known is said in the log."""
-        known = WorkLost.model_fields if count.name == "work_lost_seconds" else _CAUSES
-        cause = count.cause if count.cause in known else ""
+        labels = WorkLost.model_fields if count.name == "work_lost_seconds" else _CAUSES
+        cause = count.cause if count.cause in labels else ""
         if count.name in _COUNTERS:
             self._counters[count.name].labels(cause).inc(count.value)
         elif count.name in self._plain:

@@ -43,10 +43,10 @@ class CpuRules:
         Args:
             resources: with a request for CPU and no limit of it.
         """
-        asked = parse_cpu(resources["requests"]["cpu"])
-        request = min(max(asked, self.least), self.most)
+        cores = parse_cpu(resources["requests"]["cpu"])
+        request = min(max(cores, self.least), self.most)
         fitting = dict(resources)
-        if request != asked:
+        if request != cores:
             fitting["requests"] = {**resources["requests"], "cpu": _format(request)}
         # A default does as well, unless it is another than this request may have.
         is_given = request <= self.default < math.inf and self.ratio == math.inf

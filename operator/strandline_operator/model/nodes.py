@@ -131,8 +131,8 @@ def _is(condition: Mapping[str, Any], kind: str) -> bool:
 
 
 def _list(body: Mapping[str, Any], part: str, name: str) -> list[Mapping[str, Any]]:
-    found = body.get(part)
-    value = found.get(name) if isinstance(found, Mapping) else None
+    entries = body.get(part)
+    value = entries.get(name) if isinstance(entries, Mapping) else None
     return (
         [entry for entry in value if isinstance(entry, Mapping)] if isinstance(value, list) else []
     )

@@ -55,9 +55,9 @@ class Notice:
 
 def find_newest(notices: Iterable[Notice], reasons: Iterable[str], uid: str = "") -> Notice | None:
     """Return the newest of some reasons, of an object or of any; None where there is none."""
-    wanted = set(reasons)
-    found = (notice for notice in notices if notice.reason in wanted and uid in {"", notice.uid})
-    return max(found, key=lambda item: item.time, default=None)
+    names = set(reasons)
+    matches = (notice for notice in notices if notice.reason in names and uid in {"", notice.uid})
+    return max(matches, key=lambda item: item.time, default=None)
 
 
 def _list_times(body: Json) -> list[float]:
@@ -65,9 +65,9 @@ def _list_times(body: Json) -> list[float]:
     series = body.get("series")
     observed = series.get("lastObservedTime") if isinstance(series, Mapping) else None
     metadata = body.get("metadata")
-    made = metadata.get("creationTimestamp") if isinstance(metadata, Mapping) else None
+    created = metadata.get("creationTimestamp") if isinstance(metadata, Mapping) else None
     facts = (body.get(name) for name in ("firstTimestamp", "lastTimestamp", "eventTime"))
-    times = (*facts, observed, made)
+    times = (*facts, observed, created)
     return [time for time in map(read_time, times) if time is not None]
 
 

@@ -146,12 +146,12 @@ class Pod:
     @property
     def submitter_end(self) -> Termination | None:
         """Return how the container ended that submits the driver and follows its log."""
-        found = (
+        ends = (
             container
             for container in self.containers
             if container.name == SUBMITTER and not container.is_running
         )
-        return next((container.ends[0] for container in found if container.ends), None)
+        return next((container.ends[0] for container in ends if container.ends), None)
 
     @classmethod
     def read(cls, body: Json, *, is_gone: bool = False) -> Pod:
@@ -281,12 +281,14 @@ class RayClusterState:
         failures = (
             condition for condition in conditions if condition.get("type") == "ReplicaFailure"
         )
-        found = next((failure for failure in failures if failure.get("status") == "True"), {})
+        failure_condition = next(
+            (failure for failure in failures if failure.get("status") == "True"), {}
+        )
         return cls(
             meta=Meta.read(body),
-            failure=_text(found.get("reason")),
-            failure_message=_text(found.get("message")),
-            failed=read_time(found.get("lastTransitionTime")),
+            failure=_text(failure_condition.get("reason")),
+            failure_message=_text(failure_condition.get("message")),
+            failed=read_time(failure_condition.get("lastTransitionTime")),
         )
 
 
@@ -384,8 +386,8 @@ def _read_driver_port(spec: Json) -> int:
         for container in read_list(spec.get("containers"))
         for port in read_list(read_mapping(container).get("ports"))
     )
-    named = (port.get("containerPort") for port in ports if port.get("name") == DRIVER_PORT)
-    return next((port for port in named if isinstance(port, int)), 0)
+    ports_of_name = (port.get("containerPort") for port in ports if port.get("name") == DRIVER_PORT)
+    return next((port for port in ports_of_name if isinstance(port, int)), 0)
 
 
 def _read_seconds(value: object, default: float) -> float:

@@ -29,8 +29,8 @@ class PreflightJob:
     def read(cls, body: Json, pods: Sequence[Json]) -> PreflightJob:
         """Return a Job from its object and those of its pods."""
         conditions = read_list(read_mapping(body.get("status")).get("conditions"))
-        failed = (each for each in map(read_mapping, conditions) if each.get("type") == "Failed")
-        condition = next((each for each in failed if each.get("status") == "True"), {})
+        failures = (each for each in map(read_mapping, conditions) if each.get("type") == "Failed")
+        condition = next((each for each in failures if each.get("status") == "True"), {})
         failure = condition.get("message") or condition.get("reason") or ""
         pod = pods[0] if pods else None
         return cls(

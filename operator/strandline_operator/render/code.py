@@ -36,7 +36,7 @@ def render_code(order: Order, metadata: dict[str, Any]) -> Manifest | None:
         "apiVersion": "v1",
         "kind": "ConfigMap",
         "metadata": metadata,
-        **{name: held for name, held in files.items() if held},
+        **{name: content for name, content in files.items() if content},
         "immutable": True,
     }
 
@@ -75,8 +75,8 @@ def bring_code(order: Order, template: Template) -> Template:
 
 def _render_fetch(ray: dict[str, Any], code: Code, mount: dict[str, Any]) -> dict[str, Any]:
     """Render the container that fetches: as Ray's own, but that it may write there."""
-    wanted = code.model_dump(mode="json", by_alias=True, exclude_defaults=True)
-    wanted.pop("configMap", None)
+    document = code.model_dump(mode="json", by_alias=True, exclude_defaults=True)
+    document.pop("configMap", None)
     resources = {
         kind: {name: size for name, size in amounts.items() if name in _RESOURCES}
         for kind, amounts in ray.get("resources", {}).items()
@@ -89,7 +89,7 @@ def _render_fetch(ray: dict[str, Any], code: Code, mount: dict[str, Any]) -> dic
         "command": [
             "strandline",
             "fetch-code",
-            json.dumps(wanted).replace("$(", "$$("),
+            json.dumps(document).replace("$(", "$$("),
             "--into",
             mount["mountPath"],
         ],

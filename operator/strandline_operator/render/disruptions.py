@@ -28,15 +28,15 @@ def annotate(ray: RayCluster, role: str) -> dict[str, str]:
 
 def list_waited(ray: RayCluster) -> tuple[str, ...]:
     """Return the roles of the pods that are waited for."""
-    wanted = ray.voluntary_disruptions or VoluntaryDisruptions()
-    choices = {Role.HEAD: wanted.head, Role.WORKER: wanted.workers}
+    disruptions = ray.voluntary_disruptions or VoluntaryDisruptions()
+    choices = {Role.HEAD: disruptions.head, Role.WORKER: disruptions.workers}
     return tuple(role.value for role, choice in choices.items() if choice == "Wait")
 
 
 def has_budget(ray: RayCluster) -> bool:
     """Return whether a budget holds evictions up."""
-    wanted = ray.voluntary_disruptions
-    return wanted is not None and wanted.pod_disruption_budget and bool(list_waited(ray))
+    disruptions = ray.voluntary_disruptions
+    return disruptions is not None and disruptions.pod_disruption_budget and bool(list_waited(ray))
 
 
 def render_budget(order: Order, metadata: dict[str, Any]) -> Manifest | None:
@@ -49,14 +49,14 @@ def render_budget(order: Order, metadata: dict[str, Any]) -> Manifest | None:
     most = [group.max_replicas or group.min_replicas for group in ray.worker_groups]
     workers = sum(most) if Role.WORKER in roles else 0
     own = {name: order.labels[name] for name in (PIPELINE_UID_LABEL, ATTEMPT_LABEL)}
-    chosen = {"key": ROLE_LABEL, "operator": "In", "values": list(roles)}
+    expression = {"key": ROLE_LABEL, "operator": "In", "values": list(roles)}
     return {
         "apiVersion": "policy/v1",
         "kind": "PodDisruptionBudget",
         "metadata": metadata,
         "spec": {
             "minAvailable": workers + (Role.HEAD in roles),
-            "selector": {"matchLabels": own, "matchExpressions": [chosen]},
+            "selector": {"matchLabels": own, "matchExpressions": [expression]},
             # A pod that is not ready has no work to lose.
             "unhealthyPodEvictionPolicy": "AlwaysAllow",
         },

@@ -69,8 +69,8 @@ def render_full_size(order: Order) -> str:
     """Return how many nodes with what there are when all groups are at their greatest, as JSON."""
     ray = order.spec.ray
     nodes = [(1, _offer(ray.head)), *((_most(it), _offer(it)) for it in ray.worker_groups)]
-    asked = [[min(count, MOST_ASKED), offer] for count, offer in nodes if count and offer]
-    return json.dumps(asked)
+    requests = [[min(count, MOST_ASKED), offer] for count, offer in nodes if count and offer]
+    return json.dumps(requests)
 
 
 def _offer(node: RayNode) -> dict[str, int]:

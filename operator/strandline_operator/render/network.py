@@ -88,27 +88,27 @@ def render_metadata_beside(order: Order, head: Mapping[str, Any]) -> dict[str, A
         head: metadata of its head's pod, in whose place they are: also as to meshes.
     """
     metadata: dict[str, Any] = {"labels": label_beside(order), "annotations": {}}
-    for part, kept in metadata.items():
+    for part, values in metadata.items():
         for key, value in _read_map(head, part).items():
             if key in MESH_KEYS and len(str(value)) <= _LONGEST_CHOICE:
-                kept[key] = value
-    return {part: kept for part, kept in metadata.items() if kept}
+                values[key] = value
+    return {part: values for part, values in metadata.items() if values}
 
 
 def keep_out_of_meshes(metadata: Mapping[str, Any]) -> dict[str, Any]:
     """Return a pod's metadata with what keeps each mesh out of which it says nothing itself."""
-    chosen = {*_read_map(metadata, "labels"), *_read_map(metadata, "annotations")}
+    names = {*_read_map(metadata, "labels"), *_read_map(metadata, "annotations")}
     result = dict(metadata)
     for keys, out in _MESHES:
-        if chosen.isdisjoint(keys):
+        if names.isdisjoint(keys):
             for part, more in out.items():
                 result[part] = {**_read_map(metadata, part), **more}
     return result
 
 
 def _read_map(metadata: Mapping[str, Any], part: str) -> Mapping[str, Any]:
-    found = metadata.get(part)
-    return found if isinstance(found, Mapping) else {}
+    values = metadata.get(part)
+    return values if isinstance(values, Mapping) else {}
 
 
 def label_beside(order: Order) -> dict[str, str]:

@@ -127,8 +127,8 @@ def _strip(container: Mapping[str, Any]) -> Part:
     """Return a container without what the check has not got."""
     env = [each for each in container.get("env") or () if each["name"] not in DRIVERS_OWN]
     mounts = container.get("volumeMounts") or ()
-    kept = [mount for mount in mounts if not _is_ours(mount["name"])]
-    return {**container, "env": env, "volumeMounts": kept}
+    remaining = [mount for mount in mounts if not _is_ours(mount["name"])]
+    return {**container, "env": env, "volumeMounts": remaining}
 
 
 def _is_ours(volume: str) -> bool:

@@ -152,11 +152,11 @@ def _metadata(order: Order, name: str) -> dict[str, Any]:
 def _label_queue(order: Order) -> dict[str, str]:
     """Return what Kueue reads: from the spec, or else the same labels of the pipeline itself."""
     ray, own = order.spec.ray, Meta.read(order.manifest).labels
-    wanted = {
+    labels = {
         QUEUE_LABEL: ray.queue_name or own.get(QUEUE_LABEL),
         QUEUE_PRIORITY_LABEL: ray.queue_priority_class or own.get(QUEUE_PRIORITY_LABEL),
     }
-    return {name: value for name, value in wanted.items() if value}
+    return {name: value for name, value in labels.items() if value}
 
 
 def _annotate_queue(order: Order) -> dict[str, str]:
@@ -233,8 +233,8 @@ def _ask_for_token(version: str, head: dict[str, Any]) -> dict[str, Any]:
 
     Nothing where the pipeline's own variables settle it.
     """
-    found = _VERSION.match(version)
-    wants = found is not None and tuple(map(int, found.groups())) >= WANTS_TOKEN
+    match = _VERSION.match(version)
+    wants = match is not None and tuple(map(int, match.groups())) >= WANTS_TOKEN
     variables = head["spec"]["containers"][0].get("env") or ()
     is_settled = any(variable["name"].startswith("RAY_AUTH_") for variable in variables)
     return {"authOptions": {"mode": "token"}} if wants and not is_settled else {}

@@ -76,8 +76,8 @@ def choose_nodes(order: Order, labels: Mapping[str, str]) -> NodeChoice:
 
 def apply_choice(spec: Json, choice: NodeChoice) -> None:
     """Have a pod's spec say where it may be put; what its user wrote of a label goes first."""
-    written = _read_mapping(spec.get("nodeSelector"))
-    selector = {**choice.selector, **written}
+    labels = _read_mapping(spec.get("nodeSelector"))
+    selector = {**choice.selector, **labels}
     if selector:
         spec["nodeSelector"] = selector
     tolerations = spec.get("tolerations")
@@ -85,21 +85,21 @@ def apply_choice(spec: Json, choice: NodeChoice) -> None:
     missing = [each for each in choice.tolerations if each not in tolerations]
     if missing:
         spec["tolerations"] = [*tolerations, *missing]
-    _require(spec, choice.terms, written)
+    _require(spec, choice.terms, labels)
 
 
 def _require(
-    spec: Json, terms: Iterable[tuple[Expression, ...]], written: Mapping[str, Any]
+    spec: Json, terms: Iterable[tuple[Expression, ...]], selector: Mapping[str, Any]
 ) -> None:
     """Join the terms of a node's affinity with those that its user wrote."""
     affinity = _read_mapping(spec.get("affinity"))
     node = _read_mapping(affinity.get("nodeAffinity"))
     own = _read_mapping(node.get(_REQUIRED)).get("nodeSelectorTerms")
     own = [each for each in own if isinstance(each, Mapping)] if isinstance(own, list) else []
-    chosen = written.keys() | {
+    keys = selector.keys() | {
         expression.get("key") for term in own for expression in _read_expressions(term)
     }
-    ours = [term for term in terms if not any(each["key"] in chosen for each in term)]
+    ours = [term for term in terms if not any(each["key"] in keys for each in term)]
     if not ours:
         return
     # A node has to meet one term of a list, so each of the user's is joined with each of ours.

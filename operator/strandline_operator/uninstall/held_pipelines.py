@@ -51,8 +51,8 @@ def read_held(body: Json | None) -> HeldPipeline | None:
     metadata = body.get("metadata") if body is not None else None
     if not isinstance(metadata, Mapping):
         return None
-    listed = metadata.get("finalizers")
-    finalizers = listed if isinstance(listed, list) else []
+    names = metadata.get("finalizers")
+    finalizers = names if isinstance(names, list) else []
     if FINALIZER not in finalizers:
         return None
     return HeldPipeline(

@@ -66,20 +66,20 @@ async def prepare_removal(request: UninstallRequest, shell: Shell) -> ExitCode:
 
 
 async def _refuse(request: UninstallRequest, shell: Shell) -> None:
-    held = await _list_held(request, shell)
-    if held:
+    pipelines = await _list_held(request, shell)
+    if pipelines:
         raise UninstallError(
-            f"{describe_held(held)}; suspend or delete them first, or set uninstall.pipelines to "
-            "'wait' or 'release'"
+            f"{describe_held(pipelines)}; suspend or delete them first, or set "
+            "uninstall.pipelines to 'wait' or 'release'"
         )
     shell.write("no pipeline has an attempt under way or due")
 
 
 async def _wait(request: UninstallRequest, shell: Shell, until: float) -> None:
     reported = ""
-    while held := await _list_held(request, shell):
+    while pipelines := await _list_held(request, shell):
         # A line for each change, not for each look.
-        if (text := describe_held(held)) != reported:
+        if (text := describe_held(pipelines)) != reported:
             shell.write(f"waiting: {text}")
             reported = text
         if shell.now() >= until:
@@ -165,7 +165,7 @@ async def _list_held(request: UninstallRequest, shell: Shell) -> list[HeldPipeli
         except NotFound:
             # Definitions that are gone have taken their pipelines along.
             continue
-    return [held for body in bodies if (held := read_held(body)) is not None]
+    return [pipeline for body in bodies if (pipeline := read_held(body)) is not None]
 
 
 async def _list_rayjobs(pipeline: HeldPipeline, shell: Shell) -> list[str]:

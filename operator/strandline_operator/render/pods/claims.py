@@ -63,10 +63,10 @@ def join_claims(spec: dict[str, Any]) -> None:
         for volume in _list_named(spec.get("volumes"))
         if (claim := _find_claim(volume))
     }
-    kept: dict[str, str] = {}
+    names: dict[str, str] = {}
     for name in sorted(claims, key=lambda name: name not in _OWN_CLAIMS):
-        kept.setdefault(claims[name], name)
-    joined = {name: kept[claim] for name, claim in claims.items() if kept[claim] != name}
+        names.setdefault(claims[name], name)
+    joined = {name: names[claim] for name, claim in claims.items() if names[claim] != name}
     if not joined:
         return
     spec["volumes"] = [
@@ -87,10 +87,10 @@ def _rename_mounts(container: Mapping[str, Any], names: Mapping[str, str]) -> di
 
 def _list_named(entries: object) -> list[Mapping[str, Any]]:
     """Return what has a name in a list of a user's; none where it is no list."""
-    listed = entries if isinstance(entries, list | tuple) else ()
+    items = entries if isinstance(entries, list | tuple) else ()
     return [
         entry
-        for entry in listed
+        for entry in items
         if isinstance(entry, Mapping) and isinstance(entry.get("name"), str)
     ]
 

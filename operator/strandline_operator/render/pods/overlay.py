@@ -27,19 +27,19 @@ def lay_over(base: Any, top: Any) -> Any:  # noqa: ANN401 - any part of a manife
     `top`; any other list is replaced.
     """
     if isinstance(base, Mapping) and isinstance(top, Mapping):
-        merged = dict(base)
+        result = dict(base)
         for name, value in top.items():
-            merged[name] = lay_over(base[name], value) if name in base else value
-        return merged
+            result[name] = lay_over(base[name], value) if name in base else value
+        return result
     key = next((key for key in _KEYS if _has_key(base, key) and _has_key(top, key)), None)
     if key is None:
         return top
     entries = {entry[key]: entry for entry in base}
     for entry in top:
-        known = entries.get(entry[key])
-        if known is not None and _EITHER & entry.keys():
-            known = {name: value for name, value in known.items() if name not in _EITHER}
-        entries[entry[key]] = entry if known is None else lay_over(known, entry)
+        base_entry = entries.get(entry[key])
+        if base_entry is not None and _EITHER & entry.keys():
+            base_entry = {name: value for name, value in base_entry.items() if name not in _EITHER}
+        entries[entry[key]] = entry if base_entry is None else lay_over(base_entry, entry)
     return list(entries.values())
 
 

@@ -249,11 +249,11 @@ def _probe(template: Template, node: RayNode) -> None:
 
 def _choose_ids(order: Order) -> dict[str, Any]:
     own = order.spec.ray.security_context
-    chosen = order.limits.pod_security if own is None else own
+    ids = order.limits.pod_security if own is None else own
     return {
         "runAsNonRoot": True,
         "seccompProfile": {"type": "RuntimeDefault"},
-        **chosen.model_dump(mode="json", by_alias=True, exclude_none=True),
+        **ids.model_dump(mode="json", by_alias=True, exclude_none=True),
     }
 
 
