@@ -24,6 +24,7 @@ def settle_attempt(status: AttemptStatus, now: float) -> AttemptStatus:
         end_time=_bound(status.end_time, now),
     )
     held_until, end_time = status.held_until, status.end_time
+    # A hold is bound to the end of its attempt, and moves only with that.
     if held_until is None or end_time is None or settled.end_time == end_time:
         return settled
     return evolve(settled, held_until=held_until - (end_time - now))

@@ -32,6 +32,7 @@ def set_condition(
         message=message,
         last_transition_time=old.last_transition_time if is_same and old else now,
     )
+    # A new condition goes last, so that the others keep their order.
     if old is None:
         return (*conditions, new)
     return tuple(new if condition.type == type_ else condition for condition in conditions)

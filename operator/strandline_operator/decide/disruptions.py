@@ -207,6 +207,7 @@ def _read_case(pod: Pod, marks: NodeMarks | None, notices: Iterable[Notice]) -> 
 
 def _is_going(pod: Pod) -> bool:
     """Return whether a pod has gone, or was told to, or something in it has ended."""
+    # A pod that goes has been taken, whatever its node shows.
     if pod.is_gone or pod.meta.is_deleting or pod.phase == "Failed":
         return True
     return any(
@@ -256,10 +257,13 @@ def _find_eviction(case: _Case) -> Taking | None:
     if case.pod.disruption != _BY_API:
         return None
     taints = {name for name, _ in case.marks.taints}
+    # A mark that names the taker is more exact than a candidate's or a cordon.
     if (taker := _name_taker(case)) is not None:
         return _with_words(case, taker)
+    # The cluster autoscaler marks candidates before it evicts their pods.
     if CANDIDATE.name in taints:
         return _with_words(case, _apply(case, CANDIDATE))
+    # A drain cordons its node first; an eviction alone does not.
     if case.marks.is_cordoned:
         return _with_words(case, _apply(case, DRAINED))
     return case.take(Disruption.POD_EVICTED)
@@ -276,6 +280,7 @@ def _find_collection(case: _Case) -> Taking | None:
     """Return why garbage collection took a pod: its node is gone, or out of service."""
     if case.pod.disruption != _BY_GC:
         return None
+    # A person declared the node out of service; it need not be gone.
     if _OUT_OF_SERVICE.search(case.text):
         return case.take(Disruption.NODE_OUT_OF_SERVICE)
     return _with_words(case, _name_taker(case) or _apply(case, GONE))
@@ -287,6 +292,7 @@ def _find_kubelets_eviction(case: _Case) -> Taking | None:
     if pod.reason != "Evicted" and pod.disruption != _BY_KUBELET:
         return None
     pressure = next((name for name, _ in case.marks.conditions if name in PRESSURES), None)
+    # The node's pressure is the reason, where the kubelet's words are unknown.
     if pressure is not None:
         return case.take(Disruption.NODE_SHORTAGE, pressure, _RESOURCES[pressure.lower()])
     # The kubelet ends pods for three reasons, and the other two have a word of their own.
@@ -296,6 +302,7 @@ def _find_kubelets_eviction(case: _Case) -> Taking | None:
 
 def _find_other(case: _Case) -> Taking | None:
     """Return a disruption of a sort that is not known yet, or of before there were conditions."""
+    # Servers before conditions of disruptions wrote this of a silent node.
     if case.pod.reason == "NodeLost":
         return _with_words(case, _name_taker(case) or _apply(case, DIED))
     if not case.pod.disruption:
@@ -307,6 +314,7 @@ def _find_other(case: _Case) -> Taking | None:
 def _find_lost_containers(case: _Case) -> Taking | None:
     """Return a node that came back and does not know its containers any more."""
     pod = case.pod
+    # A failed pod never runs again, unless its node came back without memory of it.
     if pod.is_revived:
         return _name_taker(case) or case.take(
             Disruption.NODE_RESTARTED, "Failed, then again Pending"
@@ -352,6 +360,7 @@ def _name_taker(case: _Case) -> Taking | None:
     for mark in CONDITIONS:
         if mark.name in conditions:
             return _apply(case, mark)
+    # A shutdown may be by any taker, so marks that name one go first.
     if marks.is_shutting_down:
         return _apply(case, SHUTDOWN)
     if marks.is_gone:

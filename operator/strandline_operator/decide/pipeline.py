@@ -134,6 +134,7 @@ def _choose(facts: Pass) -> tuple[Decider, ...]:
     # Before anything else: what can't be read would count as gone, even at a deletion.
     if find_unread(facts.view) is not None:
         return _UNREAD
+    # A deleted pipeline must make nothing more, whatever its spec asks for.
     if pipeline.meta.is_deleting:
         return _DELETION
     return _UNREADABLE if pipeline.spec is None else _RUN

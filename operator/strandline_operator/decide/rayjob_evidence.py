@@ -68,6 +68,7 @@ def is_lost(rayjob: RayJob) -> bool:
     """Return whether KubeRay gives up a job without a known end."""
     if rayjob.deployment not in TERMINAL or rayjob.job in {"SUCCEEDED", "STOPPED"}:
         return False
+    # KubeRay has one reason for two cases, and only its words part them.
     if rayjob.reason == _TRANSITION:
         return _SAW_END not in rayjob.message
     is_own = rayjob.message.startswith(_OWN_SENTENCES)

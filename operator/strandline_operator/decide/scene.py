@@ -54,6 +54,7 @@ def find_lost_node(pod: Pod, nodes: Nodes, marks: Marks) -> Evidence | None:
     if node is None or not pod.meta.is_deleting:
         return None
     kind = _LOSSES.get(node.state)
+    # A node that answers has lost none of its pods.
     if kind is None:
         return None
     node_marks = marks.get(pod.meta.uid, NodeMarks(pod.node, is_known=False))

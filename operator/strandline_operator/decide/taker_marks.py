@@ -38,7 +38,7 @@ class TakerMark:
 
 _SPOT, _MAINTENANCE = Disruption.SPOT_RECLAIMED, Disruption.NODE_MAINTENANCE
 _AWS, _AZURE = "aws-node-termination-handler/", "remediator.kubernetes.azure.com/"
-# Of several marks the first that fits counts: the most exact reason goes before the program that
+# The first of several marks counts: the most exact reason goes before the program that
 # carries it out, and both before their effects.
 TAINTS = (
     TakerMark(f"{_AWS}spot-itn", _SPOT, seconds=EC2_NOTICE),

@@ -190,6 +190,7 @@ def _is_worth_writing(old: Status, new: Status, calm: Status, interval: float) -
         interval: seconds for which such words alone are not written.
     """
     before, after = old.progress, new.progress
+    # Without two times of progress there is no interval to wait for.
     if before is None or after is None or before.time is None or after.time is None:
         return old != new
     # After such a pause, or a clock that was set, even a driver's word alone is written.

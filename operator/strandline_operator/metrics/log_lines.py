@@ -54,7 +54,7 @@ def start_log(stream: TextIO, *, level: str, form: str) -> None:
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level)
-    # These loggers report each event and request; their warnings matter.
+    # Chatty loggers report each event and request; their warnings matter.
     for chatty in ("kopf", "aiohttp.access", "asyncio", "openlineage"):
         logging.getLogger(chatty).setLevel(max(logging.WARNING, root.level))
 

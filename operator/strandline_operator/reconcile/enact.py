@@ -135,7 +135,7 @@ async def enact(api: Api, view: View, plan: PassPlan, now: float) -> Enacted:
         for action in plan.actions:
             await hand.act(action)
     except Conflict as conflict:
-        # Another writer was faster: that is no failure, and the next pass sees its write.
+        # A faster writer won: that is no failure, and the next pass sees its write.
         hand.done.is_stale = True
         _LOGGER.info("%s", conflict, extra={"pipeline": hand.key})
     except _PASSING as error:

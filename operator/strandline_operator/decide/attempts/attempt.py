@@ -100,6 +100,7 @@ def _note_hold(scene: Scene, find_hold: Callable[[AttemptStatus], float | None])
     if end_time is None or scene.now < end_time + scene.limits.settle:
         return scene
     until = find_hold(scene.status) if _can_be_held(scene) else None
+    # A hold whose time is over already would only write the status.
     if until is not None and until > scene.now:
         return scene.with_status(evolve(scene.status, held_until=until))
     # The teardown of a held attempt takes its time from now on, or pods would go by force at once.
@@ -111,6 +112,7 @@ def _note_hold(scene: Scene, find_hold: Callable[[AttemptStatus], float | None])
 
 def _can_be_held(scene: Scene) -> bool:
     """Return whether there is a pod to look at, and none is taken away."""
+    # A stopped attempt has nothing to look at, and a RayJob that goes takes its pods along.
     if was_stopped(scene.status) or scene.rayjob is None or scene.rayjob.meta.is_deleting:
         return False
     heads = filter(is_head, scene.pods)
@@ -323,6 +325,7 @@ def _find_overdue(scene: Scene) -> Block | None:
     if scene.wait:
         return Block(Reason.NODE_NOT_ANSWERING, f"The attempt {scene.wait}.")
     released = _find_release(scene.status)
+    # Within its time a teardown is under way, and a warning would alarm for nothing.
     if released is None or scene.now <= released + scene.limits.teardown:
         return None
     remains = [f"pod {pod.meta.name}" for pod in scene.pods[:3]]
@@ -398,6 +401,7 @@ def _name_phase(scene: Scene) -> AttemptPhase:
     # Without a RayJob no pod of the attempt can run.
     if scene.rayjob is None:
         return AttemptPhase.PENDING
+    # A wait in a queue is no slow start, and counts for no deadline.
     if scene.is_queued:
         return AttemptPhase.QUEUED
     is_begun = scene.status.running_time is not None
@@ -412,6 +416,7 @@ def _sum_up(status: AttemptStatus, phase: AttemptPhase) -> tuple[Truth, str, str
     if status.held_until is not None and phase is AttemptPhase.HELD:
         until = format_time(round(status.held_until))
         return "Unknown", Reason.HELD, f"{status.message}; its pods are kept until {until}"
+    # Later evidence may still name another cause.
     if not status.is_frozen:
         return "Unknown", phase.value, status.message
     if status.cause is None:

@@ -31,6 +31,7 @@ _OF_KARPENTER = frozenset(
 def list_departures(scene: Scene) -> Iterator[Departure]:
     """Yield the pods that are about to go; none where the attempt does not run, or is ended."""
     head = next((pod for pod in scene.pods if is_head(pod) and pod.ip), None)
+    # Only a driver at work can move its data off a node.
     if head is None or not _is_running(scene):
         return
     for pod in scene.pods:
@@ -70,6 +71,7 @@ def _find_departure(scene: Scene, pod: Pod) -> tuple[str, float, str] | None:
     """
     taker = scene.find_taker(pod)
     limit = None if taker is None else taker.seconds
+    # A pod that was told to go has a time of its own.
     if pod.meta.is_deleting or pod.disruption:
         gone_by = scene.now + pod.grace if pod.meta.gone_by is None else pod.meta.gone_by
         seconds = gone_by - scene.now

@@ -49,6 +49,7 @@ def find_held_drain(scene: Scene) -> Block | None:
     for pod in sorted(scene.pods, key=lambda pod: not is_head(pod)):
         marks = scene.marks.get(pod.meta.uid)
         drain = None if marks is None else read_drain(marks)
+        # A pod that does no work goes with a drain by itself.
         if drain is None or not _is_at_work(pod):
             continue
         # `kubectl drain` heeds a budget alone.

@@ -200,8 +200,10 @@ def find_end(scene: Scene) -> Evidence | None:
     # A driver that is told to go as its RayJob is deleted says so; that is no reason of its own.
     if outcome is not None and not (is_deleted and outcome.cause in _BY_TEARDOWN):
         return outcome
+    # A completed attempt has no fault, however its RayJob went afterwards.
     if is_complete(scene):
         return None
+    # Without its RayJob an attempt can't go on, and KubeRay takes its pods along.
     if is_deleted:
         message = "its RayJob was deleted by someone else"
         return Evidence(Cause.INTERRUPTED, message, "rayjob", {"reason": _DELETED})
@@ -304,6 +306,7 @@ def weigh(status: AttemptStatus) -> tuple[Evidence, ...]:
 def explain_by_head(scene: Scene) -> Evidence | None:
     """Explain what became of the head, where nothing better tells why the attempt ended."""
     status = scene.status
+    # A driver's own word explains its end better than the head's fate does.
     if status.outcome is not None or status.end_time is None:
         return None
     explained = [record for record in status.evidence if record.cause not in _VAGUE]
@@ -354,6 +357,7 @@ def _find_taken_head(scene: Scene) -> Evidence | None:
     if scene.rayjob is None or scene.rayjob.meta.is_deleting:
         return None
     for pod in filter(is_head, scene.gone_pods):
+        # A kubelet that ends a pod records how each container ended.
         if pod.phase == "Running" and not any(container.ends for container in pod.containers):
             message = f"the head pod {pod.meta.name} was deleted by force"
             return Evidence(Cause.INTERRUPTED, message, "pod", {"pod": pod.meta.name})

@@ -88,6 +88,7 @@ def describe_fallback(before: Iterable[SpotGroup], after: Iterable[SpotGroup]) -
 
 
 def _leave(group: SpotGroup, reason: str, now: float) -> SpotGroup:
+    # The first time and reason stand, so that the change is reported once.
     if group.on_demand_since is not None:
         return group
     return evolve(group, on_demand_since=now, reason=reason)

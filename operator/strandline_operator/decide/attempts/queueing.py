@@ -68,12 +68,15 @@ def find_unfit_queue(scene: Scene) -> Block | None:
     rayjob = scene.rayjob
     if rayjob is None:
         return None
+    # The other cluster has neither ConfigMap nor claims, so the driver could not begin there.
     if rayjob.is_elsewhere:
         where = "where neither its ConfigMap nor its claims are"
         words = f"MultiKueue sends RayJob {rayjob.meta.name} to another cluster, {where}"
         return Block(Reason.QUEUE_UNFIT, words)
+    # A RayJob that a queue has let in is not held by its shape.
     if not scene.is_queued or QUEUE_LABEL not in rayjob.meta.labels:
         return None
+    # Kueue can't tell two kinds of pods of one name apart.
     if rayjob.pod_sets.count(SUBMITTER_SET) > 1:
         words = (
             f"a worker group is called {SUBMITTER_SET!r}, as Kueue calls what submits the driver"

@@ -123,6 +123,7 @@ def _find_quota(scene: Scene) -> Evidence | None:
 
 def _find_refused_submitter(scene: Scene) -> Evidence | None:
     """Find a submitter that may not be made, while its cluster has its nodes and does nothing."""
+    # A driver that runs was submitted, whatever was refused before.
     if scene.status.running_time is not None or not is_starting(scene):
         return None
     refused = find_refusal(scene)
@@ -198,6 +199,7 @@ def _find_lost_submitter(scene: Scene) -> Evidence | None:
         return None
     ends = (pod.submitter_end for pod in scene.pods)
     end_time = max((end.time for end in ends if end and end.time is not None), default=None)
+    # KubeRay notices an end within this time, and then knows more of it.
     if end_time is None or scene.now - end_time <= scene.limits.submitter:
         return None
     message = f"the submitter ended {scene.now - end_time:.0f} s ago, and KubeRay has not noticed"

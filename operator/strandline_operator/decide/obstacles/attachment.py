@@ -56,6 +56,7 @@ def find_attachment(scene: Scene) -> Block | None:
 
 def is_kept_by_volume(scene: Scene) -> bool:
     """Return whether an attempt may wait, since a volume keeps it and nobody has set a limit."""
+    # A user's limit ends every wait, this one too.
     if scene.spec.deadlines.pre_running_seconds is not None:
         return False
     return _find_held(scene) is not None

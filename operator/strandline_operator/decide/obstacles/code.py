@@ -23,6 +23,7 @@ def find_missing_code(facts: Pass) -> Block | None:
     # Code is read only where an attempt may be made, so elsewhere its absence means nothing.
     if name is None or not may_launch(view.pipeline, facts.newest):
         return None
+    # A pod that mounts an absent ConfigMap would never start.
     if view.code is None:
         return Block(Reason.CODE_MISSING, f"ConfigMap {name}")
     # The pods would start, and fail at their first import.

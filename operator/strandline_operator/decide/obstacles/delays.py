@@ -87,6 +87,7 @@ def is_starting(scene: Scene) -> bool:
     Time in a queue is free.
     """
     rayjob = scene.rayjob
+    # A suspended RayJob waits for its queue, not for KubeRay.
     if rayjob is None or rayjob.is_suspended:
         return False
     # KubeRay says Running as soon as it has made the submitter's Job, which may get no pod.
@@ -323,7 +324,7 @@ def _find_warned(scene: Scene, reasons: tuple[str, ...]) -> tuple[Pod, Notice] |
 # The first obstacle is reported. Faults for a user to repair go before waits, and causes before
 # their effects.
 _OBSTACLES: tuple[Callable[[Scene], Block | None], ...] = (
-    _find_kuberay_silence,  # nothing else is made without KubeRay
+    _find_kuberay_silence,  # without KubeRay all the rest is missing too
     _find_unpulled,
     _find_refused,
     _find_waiting,

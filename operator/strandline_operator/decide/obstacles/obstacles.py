@@ -110,6 +110,7 @@ def _find_reason(refusal: Refusal) -> Reason:
     # Where its kind is not served, KubeRay is not installed.
     if refusal.status == NOT_FOUND and refusal.what == Resource.RAYJOB:
         return Reason.KUBERAY_MISSING
+    # An object of another owner has the name: no retry makes ours.
     if refusal.status == TAKEN:
         return Reason.NAME_TAKEN
     return _find_denial(refusal) if refusal.status == FORBIDDEN else Reason.OBJECT_REFUSED
@@ -117,6 +118,7 @@ def _find_reason(refusal: Refusal) -> Reason:
 
 def _find_denial(refusal: Refusal) -> Reason:
     """Return which of what comes as 403 it is; each needs another person's help."""
+    # A quota answers as a missing right does, and its remedy is another.
     if is_by_quota(refusal.message):
         return Reason.QUOTA_USED_UP
     if "being terminated" in refusal.message:

@@ -62,6 +62,7 @@ def _join(ledger: ClaimVerdict, output: ClaimVerdict | None) -> ClaimVerdict:
     # The one that stands in the way is told; the ledger may have to be made all the same.
     if _rank(output) > _rank(ledger):
         return output._replace(action=ledger.action)
+    # With both claims well, users look here for the name of each.
     if ledger.truth == output.truth == "True":
         return ledger._replace(message=f"{ledger.message}, and {output.message}")
     return ledger
@@ -83,9 +84,11 @@ def _refuse_unshared(claim: VolumeClaim, name: str) -> ClaimVerdict | None:
 
     None where it has a worse problem.
     """
+    # A claim that can't be used at all is reported by that worse problem.
     if not WRITABLE & set(claim.modes) or claim.meta.is_deleting or claim.phase == "Lost":
         return None
     outcome = describe_problem(Reason.CLAIM_NOT_SHARED, name, ", ".join(claim.modes))
+    # A claim for one pod alone fails with the first worker.
     if set(claim.modes) & WRITABLE == {ALONE}:
         return outcome
     # All pods may come to one node, as where there is but one: then it works.

@@ -60,6 +60,7 @@ def find_predecessors(facts: Pass) -> Block | None:
         if predecessor is not None and predecessor.spec is not None
     }
     circle = find_circle(name, before | {name: tuple(facts.spec.predecessors)})
+    # Pipelines in a circle would wait for each other without end.
     if circle:
         return Block(Reason.COMES_AFTER_ITSELF, " comes after ".join(circle))
     waits = (
@@ -111,8 +112,10 @@ def record_inputs(facts: Pass, status: PipelineStatus) -> tuple[InputRecord, ...
 def _find_kept(facts: Pass, status: PipelineStatus) -> dict[str, InputRecord]:
     """Return what the current run began with; nothing where its first launch is still to come."""
     newest = facts.newest
+    # A new run reads its inputs fresh, or it would process old data again.
     if newest is None or newest.spec.run != status.run or _is_first_due(status):
         return {}
+    # The run's first attempt begins with what is new at its launch.
     if newest.spec.trigger is Trigger.RUN and not newest.status.is_frozen:
         return {}
     return {record.pipeline: record for record in status.inputs}
@@ -182,6 +185,7 @@ def _find_next_run(facts: Pass, other: PipelineView) -> str:
         return "whose next run has not begun"
     requests, answered = HandledTokens.of(other.meta.annotations), status.handled or HandledTokens()
     retries = (requests.retry, answered.retry), (requests.repair, answered.repair)
+    # An unanswered request is about to start another attempt.
     if any(token and token != handled for token, handled in retries):
         return "of which an attempt is asked for"
     due = status.schedule.next_time if status.schedule else None

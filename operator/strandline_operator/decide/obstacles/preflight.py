@@ -77,6 +77,7 @@ def check(facts: Pass, status: PipelineStatus, order: PreflightOrder, due: float
         due: when the attempt is, which tells this check from an earlier one of the same.
     """
     record = status.preflight
+    # The same spec and image would give the same verdict, for another Job.
     if record is not None and record.key == order.key and _is_lasting(record, status, due):
         return PreflightStep(record)
     token, job = f"{order.key}-{round(due * 1000)}", facts.view.preflight
@@ -169,6 +170,7 @@ def _find_refusal(case: _Check) -> PreflightFinding | None:
 
 
 def _find_taken_name(case: _Check) -> PreflightFinding | None:
+    # A Job of this pipeline is its check, of this spec or of an earlier one.
     if case.job is None or case.job.meta.owner == case.facts.view.pipeline.meta.uid:
         return None
     name = name_preflight(case.facts.view.pipeline.meta.name)
@@ -205,6 +207,7 @@ def _find_failure(case: _Check) -> PreflightFinding | None:
     job = case.own
     if job is None:
         return None
+    # A failed Job has no more pods that could answer.
     if job.failure:
         return PreflightFinding(PreflightVerdict.UNKNOWN, job.failure)
     is_over = job.pod is not None and job.pod.phase == "Failed"
@@ -224,6 +227,7 @@ def _find_unpulled(case: _Check) -> PreflightFinding | None:
 def _find_late(case: _Check) -> PreflightFinding | None:
     """Find that the wait is over, for the check or for an earlier one to be gone."""
     longest = case.facts.limits.preflight_longest
+    # A check in its time may still answer.
     if case.start_time is None or case.facts.now <= case.start_time + longest:
         return None
     return PreflightFinding(

@@ -203,6 +203,7 @@ def _read_notice(notice: Notice, now: float) -> RoomFinding | None:
         is_late = now - notice.time > ON_ITS_WAY_SECONDS
         kind = RoomKind.NO_ROOM if is_late else RoomKind.ON_ITS_WAY
         return RoomFinding(kind, speaker, words)
+    # A cloud without capacity today may have some later, so the pod may wait.
     if reason in _FAILED | _NO_CAPACITY:
         return RoomFinding(RoomKind.NO_ROOM, speaker, words)
     if reason in _NOT_TRIGGERED:
@@ -222,8 +223,10 @@ def _read_refusal(speaker: str, words: str) -> RoomFinding | None:
 def _read_karpenter(speaker: str, words: str) -> RoomFinding | None:
     """Read why Karpenter makes no node, pool by pool: one that could is enough."""
     pools = words.split("; ")
+    # A pool with a node on its way is enough, whatever the others lack.
     if any(_POOL_IS_ABOUT_TO.search(pool) for pool in pools):
         return RoomFinding(RoomKind.ON_ITS_WAY, speaker, words)
+    # A pool at its limit has room again once a node of it goes.
     if any(_is_full(pool) for pool in pools):
         return RoomFinding(RoomKind.NO_ROOM, speaker, words)
     if not any(_POOL_NEVER.search(pool) for pool in pools):
@@ -244,6 +247,7 @@ def _is_full(pool: str) -> bool:
 
 def _read_scheduler(words: str, pod: Pod, sizes: Sequence[NodeSize] | None) -> RoomFinding | None:
     """Read the scheduler's words where no autoscaler reports anything."""
+    # A pod with an unbound claim waits for its volume, and no node helps.
     if _CLAIMS.search(words):
         return RoomFinding(RoomKind.NEVER_FITS, _SCHEDULER, words)
     if _can_pass(words):
@@ -260,6 +264,7 @@ def _weigh(
     """Weigh that no new node would hold a pod against the nodes that there are."""
     if _CLAIMS.search(words):
         return RoomFinding(RoomKind.NEVER_FITS, _SCHEDULER, words)
+    # No node that is there would hold the pod either.
     if not _can_pass(words):
         return growth
     # Nodes that no autoscaler looks after may be larger than those that it makes.
@@ -309,6 +314,7 @@ def find_waits(scene: Scene) -> dict[str, float]:
     So it is too where a pod that has no node may wait for something else, or in vain.
     """
     shortages = list_shortages(scene)
+    # A wait for something else, or in vain, is no free time.
     if any(finding is None or finding.kind is RoomKind.NEVER_FITS for _, finding in shortages):
         return {}
     since: dict[str, float] = {}
@@ -332,6 +338,7 @@ def find_shortage(scene: Scene) -> Block | None:
     if pod is None or finding is None:
         return None
     since = scene.status.no_room_since.get(find_group(pod), scene.now)
+    # Most pods find room within seconds, and a block each time would be noise.
     if dry and scene.now - since < REPORTED_AFTER_SECONDS:
         return None
     # A moment and no duration: a message that changed with time would be written without end.

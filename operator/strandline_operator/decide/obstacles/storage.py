@@ -72,11 +72,13 @@ def _compare(
 ) -> ClaimVerdict:
     """Compare the size of a claim with the one that is asked for."""
     size, has = spec.storage.ledger.size, claim.requested
+    # Only a bound claim can be resized, and a spec without a size asks for nothing.
     if size is None or claim.phase != "Bound" or not has:
         return verdict
     difference = _measure(str(size)) - _measure(has)
     if difference > 0:
         return _grow(view, claim, str(size), verdict)
+    # Kubernetes shrinks no claim, so the request would be refused at each pass.
     if difference < 0:
         return verdict._replace(message=f"{verdict.message} of {has}, which can't shrink to {size}")
     if claim.capacity and _measure(claim.capacity) < _measure(has):
@@ -105,6 +107,7 @@ def _grow(view: View, claim: VolumeClaim, size: str, verdict: ClaimVerdict) -> C
         if refusal.what == Resource.CLAIM and refusal.name == name
     )
     why = next(refused, None)
+    # The server has not refused this size yet.
     if why is None:
         message = f"{verdict.message}; {size} are asked for"
         return verdict._replace(message=message, action=Grow(name, claim.meta.uid, size))

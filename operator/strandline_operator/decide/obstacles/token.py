@@ -22,6 +22,7 @@ def find_missing_token(scene: Scene) -> Evidence | None:
 
     KubeRay makes one head after another until the driver runs.
     """
+    # A driver that runs was let in, so the token is right.
     if scene.status.running_time is not None:
         return None
     return next((_describe(pod) for pod in scene.all_pods if is_head(pod) and _lacks(pod)), None)

@@ -67,6 +67,7 @@ def expire(facts: Pass, standing: PassState) -> Verdict:
     # A suspended run's time stands still: the run must not end while a user holds it back.
     if status.next_attempt_time is None or facts.spec.suspend or ends_at is None:
         return Verdict()
+    # The run's end brings about a pass of its own.
     if facts.now <= ends_at:
         return Verdict(wakes=(ends_at,))
     message = describe_run_deadline(facts.spec)

@@ -97,9 +97,11 @@ def note_dispatched(facts: Pass, standing: PassState) -> Verdict:
 
 def dispatch(facts: Pass, standing: PassState) -> Verdict:
     """Make the attempt that is due, if nothing hinders that."""
+    # Two attempts would write one ledger, and a suspended pipeline makes none.
     if standing.active is not None or facts.spec.suspend:
         return Verdict()
     due, hindrance = standing.status.next_attempt_time, find_first(_BEFORE_ATTEMPT, facts)
+    # The attempt stays due, so that it starts as soon as the obstacle is gone.
     if hindrance is not None:
         is_unwatched = hindrance.reason in _UNWATCHED and due is not None
         wake = facts.now + facts.limits.pull_interval if is_unwatched else None
@@ -114,6 +116,7 @@ def dispatch(facts: Pass, standing: PassState) -> Verdict:
 def _find_wait(facts: Pass, status: PipelineStatus, due: float) -> Verdict | None:
     """Return when to look again where an attempt that is due is not made now."""
     is_first = status.retry_trigger is Trigger.RUN
+    # The run is due since this very pass, which has not read its predecessors.
     if is_first and facts.spec.predecessors and facts.view.others is None:
         return Verdict(wakes=(facts.now + _NEXT_LOOK,))
     # A wait is a time in the status and no sleep: it outlives the operator.
@@ -131,8 +134,10 @@ def _check_first(facts: Pass, status: PipelineStatus, due: float) -> Verdict:
     step = check(facts, status, order_preflight(_make_order(facts, planned)), due)
     after = evolve(status, preflight=step.record)
     checked = Verdict(after, block=step.block, actions=step.actions)
+    # No watch follows the check's Job, so the next pass has to look.
     if step.block is not None:
         return checked.then(Verdict(wakes=(facts.now + facts.limits.settle,)))
+    # A check without a verdict must not keep a good pipeline from running.
     if step.record.verdict is not PreflightVerdict.FAILED:
         return checked.then(_make_attempt(facts, after, due))
     message = step.record.message
@@ -171,6 +176,7 @@ def launch(facts: Pass, scene: Scene) -> Verdict:
     # A refusal or a former pipeline's pod mostly stays for a while.
     is_long = facts.view.refusals or facts.view.namesakes
     pause = facts.limits.pull_interval if is_long else facts.limits.settle
+    # A RayJob that is made against an obstacle would fail, and cost a retry.
     if block is not None:
         return Verdict(block=block, wakes=(facts.now + pause,))
     try:

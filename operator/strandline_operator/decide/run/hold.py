@@ -26,6 +26,7 @@ def find_hold(facts: Pass, standing: PassState) -> Callable[[AttemptStatus], flo
     longest = facts.spec.hold_on_failure_seconds
 
     def find(attempt: AttemptStatus) -> float | None:
+        # Only a failed attempt has pods worth a look, and only on request.
         if longest is None or attempt.cause is None or attempt.end_time is None:
             return None
         if _is_over(facts, standing.status) or _is_followed(facts, standing, attempt):

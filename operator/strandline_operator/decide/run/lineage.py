@@ -74,6 +74,7 @@ def _stop(view: View, attempt: AttemptObject, now: float) -> AttemptStatus:
     driver, status = view.driver, attempt.status
     last = driver.outcome or driver.log_outcome if driver else None
     reported = AttemptOutcome(lineage=last.lineage or None) if last else status.outcome
+    # An end that was seen keeps its own time and cause.
     if status.end_time is not None:
         return evolve(status, outcome=reported)
     return evolve(

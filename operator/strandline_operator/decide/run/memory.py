@@ -32,6 +32,7 @@ def needs_nodes(view: View) -> bool:
     if current is None or spec is None or spec.oom.max_memory is not None:
         return False
     is_counted = counts is not None and current.spec.number <= counts.through
+    # Sizes of nodes matter only for the end that is about to be counted.
     if is_counted or current.status.end_time is None:
         return False
     pods = (*view.pods, *view.gone_pods)

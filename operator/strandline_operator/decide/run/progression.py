@@ -39,6 +39,7 @@ def end_others(facts: Pass, standing: PassState) -> Verdict:
 def launch_newest(facts: Pass, standing: PassState) -> Verdict:
     """Make the newest attempt's RayJob where it never had one, and is not to end."""
     scene = facts.scene
+    # A launch against a stop request would be torn down at once.
     if scene is None or not is_launchable(scene) or _find_desired(facts, standing) is not None:
         return Verdict()
     return launch(facts, scene)

@@ -74,6 +74,7 @@ def answer(facts: Pass, standing: PassState) -> Verdict:
     """Act on requests where no attempt is under way."""
     status, requests = standing.status, find_requests(facts, standing.status)
     newest = standing.newest
+    # Requests to a running attempt are settled where it is followed.
     if standing.active is not None:
         return Verdict()
     # An attempt that is over and not counted yet decides first what follows.
@@ -81,6 +82,7 @@ def answer(facts: Pass, standing: PassState) -> Verdict:
         return Verdict()
     if requests.cancel:
         cancelled = _answer_cancel(status, requests)
+        # A cancel that took a due attempt back has answered the retry in the same breath.
         if cancelled.events or not (requests.retry or requests.repair):
             return cancelled
         status = cancelled.status or status

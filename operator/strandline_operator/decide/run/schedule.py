@@ -24,6 +24,7 @@ _LEAST_STEP = 300.0
 def begin_scheduled_run(facts: Pass, standing: PassState) -> Verdict:
     """Begin the run whose time has come, where nothing goes on, and tell of those left out."""
     schedule, before = facts.spec.schedule, standing.status.schedule
+    # A removed schedule leaves no time behind, or its next one would still be shown.
     if schedule is None:
         return _keep(standing, None) if before is not None else Verdict()
     # A new rule counts from now on: no past time was ever due by it.
@@ -34,6 +35,7 @@ def begin_scheduled_run(facts: Pass, standing: PassState) -> Verdict:
     if before.last_time - facts.now > _LEAST_STEP:
         return _keep(standing, _account(schedule, facts.now, before))
     starts = count_starts(schedule, before.last_time, facts.now)
+    # No start was due since the last look.
     if starts.latest is None:
         return Verdict(wakes=(before.next_time,))
     why = _find_hindrance(facts, standing, schedule, starts.latest)
@@ -63,6 +65,7 @@ def _find_hindrance(facts: Pass, standing: PassState, schedule: RunSchedule, tim
     if standing.active is not None or status.next_attempt_time is not None:
         return f"run {status.run} goes on"
     latest = schedule.starting_deadline_seconds
+    # A start so late is of no use, by the user's own bound.
     if latest is not None and facts.now - time > latest:
         return "the operator was away for longer than schedule.startingDeadline allows"
     return ""

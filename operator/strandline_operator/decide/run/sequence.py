@@ -89,6 +89,7 @@ def _find_through(standing: PassState) -> int:
 def count_attempt(facts: Pass, standing: PassState) -> Verdict:
     """Count the newest attempt where it is frozen, and fix what follows it."""
     attempt, before = standing.newest, standing.status.retries or RetryCounts()
+    # An attempt is counted once, and only when its cause is final.
     if attempt is None or not attempt.status.is_frozen or attempt.spec.number <= before.through:
         return Verdict()
     past, attempt_status = _recall(attempt), attempt.status
@@ -108,6 +109,7 @@ def count_attempt(facts: Pass, standing: PassState) -> Verdict:
             booked, next_attempt_time=facts.now, retry_trigger=Trigger.RESUME, state=state
         )
         return counted.then(Verdict(resumed))
+    # A completed run has no successor.
     if attempt_status.cause is None:
         return counted.then(_report_success(booked, attempt))
     return counted.then(_follow_failure(facts, booked, attempt, past, before.spent))

@@ -84,7 +84,7 @@ def _list_names(
     rayjob: RayJob, cluster: RayClusterState | None, pods: list[Pod], now: float
 ) -> Iterator[str]:
     if cluster is None:
-        yield rayjob.meta.name  # its own events explain why the cluster is not made
+        yield rayjob.meta.name  # events of the RayJob explain why its cluster is not made
     elif not pods:
         yield cluster.meta.name
     elif _lacks_submitter(rayjob, pods):

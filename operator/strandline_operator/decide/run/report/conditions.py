@@ -61,12 +61,14 @@ def _show_kind(
     facts: Pass, standing: PassState, status: PipelineStatus, summary: ConditionSummary
 ) -> PipelineStatus:
     """Show the one condition that tools read by its presence, if any fits."""
+    # A run that has given up needs a person: tools read Stalled as that.
     if summary.truth == "False":
         return _show_only(facts, status, ConditionType.STALLED, summary.reason, summary.message)
     # The run stands still until a user edits one of the pipelines, or has looked at the held pods.
     if summary.reason in {Reason.COMES_AFTER_ITSELF, Reason.HELD}:
         return _show_only(facts, status, ConditionType.STALLED, summary.reason, summary.message)
     is_open = summary.truth == "Unknown"
+    # A suspension explains the standstill, so tools must not wait for progress.
     if is_open and facts.spec.suspend:
         suspended = Reason.SUSPENDED
         return _show_only(facts, status, ConditionType.SUSPENDED, suspended, suspended.explain())
@@ -170,6 +172,7 @@ def report_preflight(facts: Pass, standing: PassState) -> Verdict:
     # A check that no attempt waits for any more has nothing to report.
     if record.verdict is PreflightVerdict.PENDING and is_awaited:
         truth, reason = "Unknown", Reason.PREFLIGHT
+    # A passed check is what users expect, so SpecApplied stays as it was.
     if record.verdict is PreflightVerdict.PASSED:
         return Verdict()
     message = reason.explain(record.message)

@@ -62,6 +62,7 @@ def _report_hold(before: PipelineStatus, summary: Condition | None) -> Verdict:
     """Report once that pods are kept, for people to look at."""
     former = before.find_condition(ConditionType.SUCCEEDED)
     was_held = former is not None and former.reason == Reason.HELD
+    # The hold's first pass has reported it.
     if summary is None or summary.reason != Reason.HELD or was_held:
         return Verdict()
     return Verdict(events=(warn(EventReason.PODS_HELD, summary.message),))
@@ -80,6 +81,7 @@ def _report_block(facts: Pass, standing: PassState) -> Verdict:
     # An obstacle to a run that is over concerns no user.
     if summary is None or summary.reason != block.reason:
         return Verdict()
+    # The pass that met the obstacle first has reported it.
     if former is not None and former.reason == summary.reason:
         return Verdict()
     return Verdict(events=(warn(EventReason.BLOCKED, block.message),))

@@ -70,6 +70,7 @@ def _is_behind(before: Progress | None, progress: Progress) -> bool:
 def sum_up(facts: Pass, standing: PassState) -> ConditionSummary:
     """Return what a pipeline has come to in this pass."""
     status = standing.status
+    # A running attempt says more than anything that is due after it.
     if standing.active is not None:
         return _sum_up_attempt(standing, standing.active)
     if status.next_attempt_time is not None:
@@ -157,6 +158,7 @@ def _word_wait(facts: Pass, status: PipelineStatus, due: float) -> str:
     before = facts.view.pipeline.status
     former = before.find_condition(ConditionType.SUCCEEDED)
     was_wait = former is not None and former.reason == Reason.WAITING_TO_RETRY
+    # The law's sentence has cause and budget, which are not known here.
     if status.state and (was_wait or status.state != before.state):
         return status.state
     after = f" after {status.retry_cause}" if status.retry_cause is not None else ""
