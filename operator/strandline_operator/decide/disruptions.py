@@ -147,7 +147,7 @@ class _Case:
 
     @property
     def is_spot(self) -> bool:
-        """Whether its node is spot; where its object never could be seen, the pod's wish counts."""
+        """The node's kind, spot or not; of one that was never read, the pod's request counts."""
         return self.marks.is_spot or (not self.marks.is_known and self.pod.asks_spot)
 
     def take(self, kind: Disruption, mark: str = "", what: str = "") -> Taking:

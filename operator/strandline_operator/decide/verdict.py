@@ -154,7 +154,7 @@ def _make_plan(facts: Pass, decided: Verdict) -> PassPlan:
 
 
 def _rank(action: Action) -> tuple[bool, bool]:
-    """Our finalizer goes first: a pipeline that is deleted meanwhile would leave pods behind.
+    """Rank our finalizer first: a pipeline that is deleted meanwhile would leave pods behind.
 
     A claim that may not grow keeps nothing from being made, so that is asked for last.
     """

@@ -37,7 +37,7 @@ class Reader(Protocol):
 
     @property
     def is_fresh(self) -> bool:
-        """Whether a RayJob may be made from what is read: its children are the server's."""
+        """Freshness of the children: only from the server's own may a RayJob be made."""
 
     async def list_attempts(self, pipeline: Meta) -> list[AttemptObject]:
         """Return what carries a pipeline's uid and can be an attempt, in no order."""

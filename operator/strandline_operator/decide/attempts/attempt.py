@@ -320,7 +320,7 @@ def _find_release(status: AttemptStatus) -> float | None:
 
 
 def _find_overdue(scene: Scene) -> Block | None:
-    """That an ended attempt's pods do not go, or can't be known to have gone."""
+    """Find that an ended attempt's pods do not go, or can't be known to have gone."""
     # A node that is silent keeps its pods for ever, so it is told of at once.
     if scene.wait:
         return Block(Reason.NODE_NOT_ANSWERING, f"The attempt {scene.wait}.")

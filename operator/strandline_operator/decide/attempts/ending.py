@@ -122,7 +122,7 @@ def was_stopped(status: AttemptStatus) -> bool:
 
 
 def _pick(scene: Scene, pod: Pod) -> Iterator[Evidence]:
-    """Of what a pod says, what can have to do with the end."""
+    """Yield a pod's evidence that can have to do with the end."""
     status = scene.status
     assert status.end_time is not None  # callers judge ended attempts only
     # Later evidence of pods is mostly of our own deletion.
@@ -268,7 +268,7 @@ def read_late_outcome(scene: Scene) -> Evidence | None:
 
 
 def is_by_teardown(scene: Scene, cause: Cause) -> bool:
-    """Whether an attempt that had ended gave its driver, by its teardown, the end it tells of."""
+    """Return whether the teardown of an ended attempt brought about its driver's end."""
     rayjob = scene.rayjob
     is_before = rayjob is not None and not rayjob.meta.is_deleting
     # An unexplained end is better explained by the teardown than not at all.

@@ -188,7 +188,7 @@ def find_next_look(scene: Scene) -> float | None:
 
 
 def _find_kuberay_silence(scene: Scene) -> Block | None:
-    """That KubeRay has not looked at the RayJob."""
+    """Find that KubeRay has not looked at the RayJob."""
     rayjob = scene.rayjob
     if rayjob is None or rayjob.deployment or scene.now - rayjob.meta.created <= SILENCE:
         return None

@@ -30,7 +30,7 @@ def examine_storage(facts: Pass) -> ClaimVerdict:
 
 
 def find_unusable_storage(facts: Pass) -> Block | None:
-    """That a pod could not mount its claims, or would wait for them without end."""
+    """Find that a pod could not mount its claims, or would wait for them without end."""
     storage = examine_storage(facts)
     return None if storage.is_usable else Block(storage.reason, storage.detail)
 

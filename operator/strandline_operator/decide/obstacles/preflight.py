@@ -47,7 +47,7 @@ class PreflightStep(NamedTuple):
 
     @property
     def block(self) -> Block | None:
-        """What is told while the verdict is waited for."""
+        """The block for as long as the verdict is awaited."""
         return Block(Reason.PREFLIGHT) if self.record.verdict is PreflightVerdict.PENDING else None
 
 

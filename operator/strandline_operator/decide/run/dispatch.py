@@ -314,7 +314,7 @@ def _make_order(facts: Pass, attempt: AttemptObject) -> Order:
 
 
 def _find_former_cause(attempt: AttemptObject) -> str:
-    """What the driver is told of the end of the one that had the ledger before it; empty: nothing.
+    """Return the former driver's cause of its end, for the next one; empty: none.
 
     An attempt that was refused the ledger never had it: its own end says nothing of that. The
     others its driver has written down itself, and an older one knows no such causes.

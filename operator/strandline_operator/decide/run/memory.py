@@ -101,7 +101,7 @@ def _list_requests(spec: PipelineSpec) -> dict[str, int]:
 
 
 def _find_raised(status: PipelineStatus, requested: Mapping[str, int]) -> dict[str, int]:
-    """What kills have raised, of groups for which the pipeline still asks what it asked then."""
+    """Return what kills have raised, for groups with the same request as then."""
     former_requests = {name: parse_memory(size) for name, size in status.memory_requested.items()}
     return {
         name: parse_memory(size)
@@ -123,12 +123,12 @@ def _keep(
 
 
 def _format_size(size: int) -> str:
-    """In MiB where it is whole, as nearly always, so that sizes can be compared at a glance."""
+    """Format bytes, in MiB where they are whole, so that sizes can be compared at a glance."""
     return str(size) if size % MIB else f"{size // MIB}Mi"
 
 
 def _list_killed(status: AttemptStatus, groups: Mapping[str, int]) -> list[str]:
-    """The groups in which something was killed for memory: those that evidence names, if any."""
+    """Return the groups with a kill for memory: those that evidence names, if any."""
     kills = [record for record in status.evidence if record.cause is Cause.OOM_KILLED]
     group_names = {str(kill.details.get("group", "")) for kill in kills} - {""}
     # More memory for all would take what others need; a group may have been edited away meanwhile.

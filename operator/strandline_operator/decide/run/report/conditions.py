@@ -217,7 +217,7 @@ def _show_only(
     reason: str = "",
     message: str = "",
 ) -> PipelineStatus:
-    """Of the conditions that are there only when they are true, have this one or none."""
+    """Keep this one, or none, of the conditions that are there only when they are true."""
     # An untrue condition is removed, not set to False: tools read its mere presence. A condition
     # that stays keeps its time, or each pass would write the status and so bring about the next.
     untrue = [type_ for type_ in _ONLY_WHEN_TRUE if type_ is not only]

@@ -63,7 +63,7 @@ def report_progress(facts: Pass, standing: PassState) -> Verdict:
 
 
 def _is_behind(before: Progress | None, progress: Progress) -> bool:
-    """Whether an attempt that still lists its sources has not come to all that are finished yet."""
+    """Return whether an attempt that still lists its sources has not reached the known count."""
     return before is not None and progress.total is None and progress.finished < before.finished
 
 
