@@ -92,8 +92,8 @@ real-data: $(STAMP) ## Print what is made of inputs as other people's programs l
 	@PYTHONPATH=tests/stages:pipelines/examples $(BIN)/python tests/real_data/run_real_data.py $(ARGS)
 
 agreement: $(STAMP) ## Compare reading, filters and FineWeb's recipe with datatrove's; ARGS=--write puts the tables into the documents
-	@PYTHONPATH=pipelines/examples $(BIN)/python bench/agreement_readers.py $(filter --write,$(ARGS))
-	@$(BIN)/python bench/agreement.py $(ARGS)
+	@PYTHONPATH=bench:pipelines/examples $(BIN)/python -m strandline_bench.text.readers $(filter --write,$(ARGS))
+	@PYTHONPATH=bench $(BIN)/python -m strandline_bench.text.comparison $(ARGS)
 
 picture: $(STAMP) ## Draw the README's picture: the report of a run that is killed twice; Chromium
 	@PYTHONPATH=tests/report $(BIN)/python docs/pictures/draw.py

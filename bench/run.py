@@ -8,44 +8,43 @@ import os
 import signal
 import sys
 import time
-from pathlib import Path
 
-from bench_scale import Scale, read_installed_memory
-from table import Row, format_markdown
+from strandline_bench.ground.document import write_table
+from strandline_bench.ground.folders import CONTROL_PLANE, EXAMPLES, ROOT
+from strandline_bench.ground.scale import Scale, read_installed_memory
+from strandline_bench.ground.table import Row, format_markdown
 
-ROOT = Path(__file__).resolve().parent.parent
 DOCUMENT = ROOT / "docs" / "benchmarks.md"
-BEGIN, END = "<!-- {}: begin -->\n", "<!-- {}: end -->\n"
-# By name: the module, which is loaded when it is run, and its function.
+# By name: the module in the package, which is loaded when it is run, and its function.
 BENCHES = {
-    "tally": ("tally_rate", "measure_tally"),
-    "driver": ("driver_cost", "measure_driver"),
-    "open": ("ledger_open", "measure_open"),
-    "size": ("ledger_size", "measure_size"),
-    "skip": ("skip_rate", "measure_skip"),
-    "outputs": ("output_rate", "measure_outputs"),
-    "filters": ("filter_rate", "measure_filters"),
-    "recipe": ("recipe", "measure_recipe"),
-    "duplicates": ("duplicates_memory", "measure_duplicates"),
-    "fanout": ("fanout_memory", "measure_fanout"),
-    "spread": ("spread_rate", "measure_spread"),
-    "nodes": ("node_rate", "measure_nodes"),
-    "lost": ("lost_work", "measure_lost_work"),
-    "lost-nodes": ("lost_nodes", "measure_lost_nodes"),
-    "command": ("command_time", "measure_command"),
-    "cost": ("ledger_cost", "measure_cost"),
-    "video": ("video_rate", "measure_video"),
-    "video-runs": ("video_runs", "measure_video_runs"),
-    "engine": ("engine_overhead", "measure_engine"),
-    "overlap": ("worker_overlap", "measure_overlap"),
-    "engines": ("engines", "measure_engines"),
-    "operator": ("operator_bench", "measure_operator"),
-    "rest": ("operator_rest", "measure_rest"),
+    "tally": ("ledger.tally", "measure_tally"),
+    "driver": ("runtime.driver", "measure_driver"),
+    "open": ("ledger.opening", "measure_open"),
+    "size": ("ledger.size", "measure_size"),
+    "skip": ("ledger.skip", "measure_skip"),
+    "outputs": ("runtime.outputs", "measure_outputs"),
+    "filters": ("text.filters", "measure_filters"),
+    "recipe": ("text.recipe", "measure_recipe"),
+    "duplicates": ("text.duplicates", "measure_duplicates"),
+    "fanout": ("fanout.yielding", "measure_fanout"),
+    "spread": ("fanout.spread", "measure_spread"),
+    "nodes": ("runtime.nodes", "measure_nodes"),
+    "lost": ("losses.work", "measure_lost_work"),
+    "lost-nodes": ("losses.nodes", "measure_lost_nodes"),
+    "command": ("runtime.command", "measure_command"),
+    "cost": ("ledger.cost", "measure_cost"),
+    "video": ("video.rate", "measure_video"),
+    "video-runs": ("video.runs", "measure_video_runs"),
+    "engine": ("runtime.overhead", "measure_engine"),
+    "overlap": ("runtime.overlap", "measure_overlap"),
+    "engines": ("engines.comparison", "measure_engines"),
+    "operator": ("operator.bench", "measure_operator"),
+    "rest": ("operator.rest", "measure_rest"),
 }
 # The others are run where no name is given: this one takes an hour and more.
 LONG = {"engines"}
 # By name: what only tells, in text, and is run where it is asked for.
-TEXTS = {"profile": ("engine_profile", "profile_engine")}
+TEXTS = {"profile": ("engines.profile", "profile_engine")}
 NAMES = ", ".join((*BENCHES, *TEXTS))
 # Tables of the document; each is written anew by those that belong to it. The rest are in `table`,
 # and each case of the engines, which takes long, has one of its own: `engines-tiny`.
@@ -67,9 +66,6 @@ TABLES = {
         "rest",
     )
 }
-# A control plane, which tests start too.
-CONTROL_PLANE = ROOT / "tests" / "apiserver"
-EXAMPLES = ROOT / "pipelines" / "examples"  # which make what they work on
 
 
 def main() -> None:
@@ -86,7 +82,7 @@ def main() -> None:
         for name in options.names or [bench for bench in BENCHES if bench not in LONG]:
             module, function = (BENCHES | TEXTS)[name]
             _report(f"{name} ...")
-            found = getattr(importlib.import_module(module), function)(scale)
+            found = getattr(importlib.import_module(f"strandline_bench.{module}"), function)(scale)
             if name in TEXTS:
                 texts[name] = f"```text\n{found}```\n"
             elif name in LONG:
@@ -102,21 +98,6 @@ def main() -> None:
         if options.write:
             write_table(DOCUMENT, text, marker)
     _report(f"took {time.monotonic() - begun:.0f} s")
-
-
-def write_table(document: Path, text: str, marker: str = "table") -> None:
-    """Replace what stands between the document's two markers of a place.
-
-    Raises:
-        ValueError: it has no markers.
-    """
-    first, last = BEGIN.format(marker), END.format(marker)
-    head, begin, rest = document.read_text().partition(first)
-    _, end, tail = rest.partition(last)
-    if not (begin and end):
-        msg = f"{document.name} has no place for the table: {first.strip()} and {last.strip()}"
-        raise ValueError(msg)
-    document.write_text(f"{head}{begin}{text}{end}{tail}")
 
 
 def _parse_arguments() -> argparse.Namespace:
@@ -136,7 +117,10 @@ def _parse_arguments() -> argparse.Namespace:
 
 
 def _split(text: str) -> list[str]:
-    names, known = text.split(","), importlib.import_module("engine_cases").list_names()
+    names, known = (
+        text.split(","),
+        importlib.import_module("strandline_bench.engines.cases").list_names(),
+    )
     for name in names:
         if name not in known:
             raise argparse.ArgumentTypeError(f"there is no {name!r}; there are {', '.join(known)}")

@@ -166,7 +166,7 @@ def test_every_test_and_bench_says_what_it_is_for() -> None:
     assert [module.path for module in modules if not ast.get_docstring(module.tree)] == []
 
 
-def test_file_names_of_tests_and_bench_are_unique() -> None:
-    names = [module.path.rpartition("/")[2] for module in list_modules("bench", "tests")]
+def test_file_names_of_tests_are_unique() -> None:
+    names = [module.path.rpartition("/")[2] for module in list_modules("tests")]
     doubled = {name for name in names if names.count(name) > 1}
     assert doubled <= {"conftest.py"}

@@ -4,7 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from agreement import (
+from strandline.plan.packages import list_missing
+from strandline.stages.text.filters.splitting import Splitting, load_splitter
+from strandline_bench.text.agreement import (
     FILTERS,
     Agreement,
     add_chain,
@@ -14,10 +16,8 @@ from agreement import (
     load_ours,
     load_theirs,
 )
-from agreement_documents import generate_documents, list_documents
-from recipe import RecipeRuns, compare_recipes
-from strandline.plan.packages import list_missing
-from strandline.stages.text.filters.splitting import Splitting, load_splitter
+from strandline_bench.text.documents import generate_documents, list_documents
+from strandline_bench.text.recipe import RecipeRuns, compare_recipes
 
 
 def test_documents_are_the_same_each_time_and_of_many_kinds() -> None:

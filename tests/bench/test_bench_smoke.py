@@ -10,6 +10,11 @@ from types import ModuleType
 
 import pytest
 
+from strandline_bench.engines.cases import list_names
+from strandline_bench.ground import table
+from strandline_bench.ground.document import BEGIN, END, write_table
+from strandline_bench.ground.steady_rate import SteadyRate
+
 ROOT = Path(__file__).resolve().parents[2]
 BENCH = ROOT / "bench"
 
@@ -19,9 +24,9 @@ def run_bench(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
 
 
-def load_bench(name: str, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    monkeypatch.syspath_prepend(str(BENCH))
-    spec = importlib.util.spec_from_file_location(f"bench_{name}_under_test", BENCH / f"{name}.py")
+def load_run(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """The script that runs them, which lies in no package."""
+    spec = importlib.util.spec_from_file_location("bench_run_under_test", BENCH / "run.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -114,8 +119,7 @@ def test_unknown_name_is_refused_with_the_names_there_are() -> None:
     assert done.stdout == ""
 
 
-def test_bounds_say_whether_they_are_reached(monkeypatch: pytest.MonkeyPatch) -> None:
-    table = load_bench("table", monkeypatch)
+def test_bounds_say_whether_they_are_reached() -> None:
     rows = [table.bound("a", 2.0, 2, "%"), table.bound("b", 2.01, 2, "%")]
     rows += [table.reach("c", 1_000_000, 1_000_000, "events/s"), table.reach("d", 9, 10, "x")]
     rows += [table.Row("e", "1 ms")]
@@ -124,59 +128,58 @@ def test_bounds_say_whether_they_are_reached(monkeypatch: pytest.MonkeyPatch) ->
     assert rows[1].measured == "2.01 %"
 
 
-def test_steady_rate_leaves_the_start_out(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_steady_rate_leaves_the_start_out() -> None:
     times = iter([100.0, 101.0, 103.0])
-    rate = load_bench("steady_rate", monkeypatch).SteadyRate(10, lambda: next(times))
+    rate = SteadyRate(10, lambda: next(times))
     for done in (0, 1, 1, 5, 10):
         rate.note(done)
     assert rate.seconds_per_task == pytest.approx(2 / 5)
 
 
-def test_steady_rate_refuses_a_run_that_was_not_watched(monkeypatch: pytest.MonkeyPatch) -> None:
-    rate = load_bench("steady_rate", monkeypatch).SteadyRate(10, lambda: 1.0)
+def test_steady_rate_refuses_a_run_that_was_not_watched() -> None:
+    rate = SteadyRate(10, lambda: 1.0)
     rate.note(3)
     with pytest.raises(RuntimeError, match="only 3 of 10 tasks were seen"):
         _ = rate.seconds_per_task
 
 
-def test_table_is_put_between_the_markers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    run = load_bench("run", monkeypatch)
+def test_table_is_put_between_the_markers(tmp_path: Path) -> None:
     document = tmp_path / "benchmarks.md"
     indexes = {"table": "old", "operator": "other"}
 
     def format_number() -> str:
         return "".join(
-            f"{run.BEGIN.format(index)}{text}\n{run.END.format(index)}after\n"
+            f"{BEGIN.format(index)}{text}\n{END.format(index)}after\n"
             for index, text in indexes.items()
         )
 
     for index in indexes:
         document.write_text(f"before\n{format_number()}")
         indexes[index] = "new"
-        run.write_table(document, "new\n", index)
+        write_table(document, "new\n", index)
         assert document.read_text() == f"before\n{format_number()}"
     document.write_text("no place\n")
     with pytest.raises(ValueError, match=r"benchmarks\.md has no place for the table"):
-        run.write_table(document, "new\n")
+        write_table(document, "new\n")
 
 
 def test_document_has_a_place_for_each_table(monkeypatch: pytest.MonkeyPatch) -> None:
-    run = load_bench("run", monkeypatch)
+    run = load_run(monkeypatch)
     text = run.DOCUMENT.read_text()
-    cases = load_bench("engine_cases", monkeypatch).list_names()
+    cases = list_names()
     tables = ("table", *run.TABLES.values(), *(f"engines-{case}" for case in cases))
     for index in (*tables, *run.TEXTS):
-        assert text.count(run.BEGIN.format(index)) == text.count(run.END.format(index)) == 1
+        assert text.count(BEGIN.format(index)) == text.count(END.format(index)) == 1
     assert set(run.TABLES) <= set(run.BENCHES)
 
 
 def test_what_only_tells_is_put_there_as_text(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    run = load_bench("run", monkeypatch)
-    teller = ModuleType("teller")
+    run = load_run(monkeypatch)
+    teller = ModuleType("strandline_bench.teller")
     vars(teller)["tell"] = lambda _: "calls  time\n"
-    monkeypatch.setitem(sys.modules, "teller", teller)
+    monkeypatch.setitem(sys.modules, teller.__name__, teller)
     monkeypatch.setattr(run, "TEXTS", {"told": ("teller", "tell")})
     document = tmp_path / "benchmarks.md"
     document.write_text("<!-- told: begin -->\nold\n<!-- told: end -->\n")

@@ -10,13 +10,22 @@ from pathlib import Path
 import psutil
 import pytest
 
-import engine_trials
-from engine_cases import Case, build_case, build_ratio, build_tiny, list_names
-from engine_rates import find_steady_rate, find_time_to_rate
-from engine_records import Mark, Recorded, Summary, read_marks, sum_files, sum_marks, sum_up
-from engine_rows import Seen, find_ratio, list_rows
-from engine_trials import Trial, read_answer, run_apart
-from engine_works import (
+from strandline_bench.engines import trials as engine_trials
+from strandline_bench.engines.cases import Case, build_case, build_ratio, build_tiny, list_names
+from strandline_bench.engines.rates import find_steady_rate, find_time_to_rate
+from strandline_bench.engines.records import (
+    Mark,
+    Recorded,
+    Summary,
+    read_marks,
+    sum_files,
+    sum_marks,
+    sum_up,
+)
+from strandline_bench.engines.rivals.index import HOW_TO_INSTALL, RIVALS, Rival, find_rival
+from strandline_bench.engines.rows import Seen, find_ratio, list_rows
+from strandline_bench.engines.trials import Trial, read_answer, run_apart
+from strandline_bench.engines.works import (
     MakeBlock,
     Nap,
     chain,
@@ -27,8 +36,7 @@ from engine_works import (
     weigh,
     weigh_changed,
 )
-from rivals import HOW_TO_INSTALL, RIVALS, Rival, find_rival
-from table import Row
+from strandline_bench.ground.table import Row
 
 ONE = Summary(1, 7, 7)
 
@@ -261,7 +269,7 @@ def test_a_run_that_does_not_end_is_ended_with_all_it_started(
         f"pathlib.Path(sys.argv[3], 'child').write_text(str(child.pid))\n"
         f"child.wait()\n"
     )
-    monkeypatch.setattr(engine_trials, "SCRIPT", script)
+    monkeypatch.setattr(engine_trials, "TRIAL", (str(script),))
     monkeypatch.setattr(engine_trials, "_START_SECONDS", 5.0)
     case = replace(build_tiny(10, tmp_path), limit=1.0)
     trial = run_apart(find_rival("processes"), case, tmp_path / "1", is_quick=True)
@@ -273,7 +281,7 @@ def test_a_run_that_does_not_end_is_ended_with_all_it_started(
 def test_what_a_run_died_of_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     script = tmp_path / "script.py"
     script.write_text("raise ValueError('no such thing')")
-    monkeypatch.setattr(engine_trials, "SCRIPT", script)
+    monkeypatch.setattr(engine_trials, "TRIAL", (str(script),))
     case = build_tiny(10, tmp_path)
     trial = run_apart(find_rival("processes"), case, tmp_path / "1", is_quick=True)
     assert trial.trouble == "failed: ValueError: no such thing"

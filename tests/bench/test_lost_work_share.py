@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from test_bench_smoke import load_bench
+from strandline_bench.losses import nodes
 
 MARKS = {
     "nothing is lost": ("1 a 0 10\n1 a 1 20\n2 b 0 10\n2 b 1 20\n", 0.0),
@@ -23,21 +23,15 @@ MARKS = {
 
 
 @pytest.mark.parametrize("case", MARKS)
-def test_law_the_share_is_what_was_begun_in_vain_or_ended_twice(
-    case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    bench = load_bench("lost_nodes", monkeypatch)
+def test_law_the_share_is_what_was_begun_in_vain_or_ended_twice(case: str, tmp_path: Path) -> None:
     text, share = MARKS[case]
     (tmp_path / "marks-1").write_text(text)
-    losses = [bench.Loss("gone", 16.0)]
-    found = bench._find_share(bench._read_marks(tmp_path), losses, 2)
+    losses = [nodes.Loss("gone", 16.0)]
+    found = nodes._find_share(nodes._read_marks(tmp_path), losses, 2)
     assert share * 100 == pytest.approx(found)
 
 
-def test_a_task_that_never_ended_is_no_result(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    bench = load_bench("lost_nodes", monkeypatch)
+def test_a_task_that_never_ended_is_no_result(tmp_path: Path) -> None:
     (tmp_path / "marks-1").write_text("1 a 0 10\n")
     with pytest.raises(RuntimeError, match="0 of 1 tasks ended"):
-        bench._find_share(bench._read_marks(tmp_path), [], 1)
+        nodes._find_share(nodes._read_marks(tmp_path), [], 1)

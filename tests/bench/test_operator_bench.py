@@ -10,14 +10,14 @@ from pathlib import Path
 import pytest
 
 from api_server import NoApiServerError
-from operator_bench import Findings, Load, list_rows, observe
-from operator_host import Pass, Reading, count_requests, read_passes
-from operator_meter import meter
-from operator_moments import AttemptId, Moments, take_share
-from operator_objects import Ending
-from operator_rest import Rest
-from operator_rest import list_rows as list_rest
 from strandline_api.times import format_time
+from strandline_bench.operator.bench import Findings, Load, list_rows, observe
+from strandline_bench.operator.host import Pass, Reading, count_requests, read_passes
+from strandline_bench.operator.meter import meter
+from strandline_bench.operator.moments import AttemptId, Moments, take_share
+from strandline_bench.operator.objects import Ending
+from strandline_bench.operator.rest import Rest
+from strandline_bench.operator.rest import list_rows as list_rest
 
 PLACE = ("a", "corpus-3")
 LOAD = Load(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from agreement_readers import count_right, format_rows, name_oddity, read_ours
-from odd_crawl import list_pages, write_odd_crawl
+from strandline_bench.text.odd_crawl import list_pages, write_odd_crawl
+from strandline_bench.text.readers import count_right, format_rows, name_oddity, read_ours
 
 
 def test_ours_reads_every_body_and_what_is_told_of_a_charset(tmp_path: Path) -> None:

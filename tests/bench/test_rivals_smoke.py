@@ -13,8 +13,7 @@ from typing import Any
 import pytest
 import yaml
 
-from bench_scale import run_apart
-from engine_cases import (
+from strandline_bench.engines.cases import (
     Case,
     build_blocks,
     build_example,
@@ -23,11 +22,12 @@ from engine_cases import (
     build_skewed,
     build_tiny,
 )
-from engine_profile import describe_profile
-from engine_records import Summary
-from engine_trial import run_trial
-from local_ray import started_ray
-from rivals import RIVALS, Rival, find_rival
+from strandline_bench.engines.profile import describe_profile
+from strandline_bench.engines.records import Summary
+from strandline_bench.engines.rivals.index import RIVALS, Rival, find_rival
+from strandline_bench.engines.trial import run_trial
+from strandline_bench.ground.local_ray import started_ray
+from strandline_bench.ground.scale import run_apart
 
 CPUS = 2
 Build = Callable[[Path], Case]
@@ -45,7 +45,7 @@ def shared_ray() -> Iterator[None]:
     """One Ray for all of them."""
     has_dashboard = find_rival("xenna").is_installed()
     if has_dashboard:
-        from rival_xenna import ENVIRONMENT  # noqa: PLC0415 - needs what may not be there
+        from strandline_bench.engines.rivals.xenna import ENVIRONMENT  # noqa: PLC0415 - needs what may not be there
 
         os.environ.update(ENVIRONMENT)
     folder = Path(tempfile.mkdtemp(prefix="ray-"))

@@ -17,7 +17,6 @@ import pytest
 import yaml
 
 from cli_project import Call, Project
-from filled_ledger import fill
 from report_builders import Outline
 from strandline.cli.report.panels import MAX_PANEL, read_artifacts
 from strandline.cli.report.reading import read_facts
@@ -31,6 +30,7 @@ from strandline.run.history.records import read_record, write_record
 from strandline.run.manifest.manifest import read_manifest
 from strandline.storage.layout import PipelineFolder
 from strandline.storage.volume.locks import find_process, read_boot_id
+from strandline_bench.ground.filled_ledger import fill
 
 GATHERING = """
 def setup(self):

@@ -1,0 +1,1 @@
+"""Ours and other engines on the same work."""

@@ -1,0 +1,259 @@
+"""The work that engines are compared on: what comes in, what each stage does, what must come out.
+
+A case is built anew in each process from its name and size, so nothing of it needs to travel.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from strandline.engine.core.roots import make_root
+from strandline.run.attempt.partitions import open_listing
+from strandline.run.manifest.manifest import read_manifest
+from strandline_bench.engines.examples import ExampleStage
+from strandline_bench.engines.records import Recorded, Summary, sum_up
+from strandline_bench.engines.works import (
+    Items,
+    MakeBlock,
+    Nap,
+    Spread,
+    Stir,
+    Work,
+    change_blocks,
+    keep,
+    make_bytes,
+    mix,
+    weigh,
+    weigh_changed,
+)
+from strandline_bench.ground.folders import ROOT
+
+EXAMPLES = ("python-functions", "text-documents")
+LOGICAL_CPUS = 8
+_MOST_FILES = {"python-functions": 3000}  # of all: each engine takes a minute or more for those
+_BLOCK = 10_000_000
+_COSTS = (1, 10, 2)
+# The best that whole workers can do with eight CPUs: their numbers, and what each stage's share of
+# a task takes of one of them, in units of the cheapest.
+_BEST = (1, 5, 2)
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One kind of work.
+
+    Attributes:
+        name: as the command line has it.
+        title: as the table has it.
+        cpus: logical CPUs of a Ray, or processes of who has none.
+        batch: items of a call.
+        works: of the stages in order; the last one leaves nothing.
+        items: what comes in, made anew by each call.
+        kind: of the items on their way: `number`, `bytes`, `block` or `task`.
+        cpu: that a worker takes.
+        sizes: workers of each stage, for those who have to be told.
+        is_sized: all are told; else who can choose them chooses.
+        limit: seconds after which a run is ended.
+        expected: what must come out; None: what the first run gave.
+        optimum: items a second that whole workers can do; None: nobody knows.
+        manifest, settings: of an example.
+    """
+
+    name: str
+    title: str
+    cpus: int
+    batch: int
+    works: tuple[Work, ...]
+    items: Callable[[], Items]
+    kind: str
+    cpu: float
+    sizes: tuple[int, ...]
+    is_sized: bool
+    limit: float
+    expected: Summary | None
+    optimum: float | None = None
+    manifest: Path | None = None
+    settings: tuple[str, ...] = ()
+
+    @property
+    def count(self) -> int:
+        """Items that come in."""
+        return len(self.items())
+
+
+def list_names() -> tuple[str, ...]:
+    """Return the names of all cases, in the order of the table."""
+    return ("tiny", "skewed", "blocks", *EXAMPLES, "ratio", "fanout")
+
+
+def build_case(name: str, folder: Path, *, is_quick: bool) -> Case:
+    """Return a case by its name.
+
+    Args:
+        folder: for what comes out.
+    """
+    if name in EXAMPLES:
+        return _build_example(name, folder, is_quick=is_quick)
+    builders: dict[str, Callable[[int, Path], Case]] = {
+        "tiny": build_tiny,
+        "skewed": build_skewed,
+        "blocks": build_blocks,
+        "ratio": build_ratio,
+        "fanout": build_fanout,
+    }
+    full = {"tiny": 100_000, "skewed": 4_000, "blocks": 1_000, "ratio": 1_000, "fanout": 10_000}
+    quick = {"tiny": 4_000, "skewed": 800, "blocks": 60, "ratio": 150, "fanout": 800}
+    count = (quick if is_quick else full)[name]
+    return builders[name](count, folder)
+
+
+def build_tiny(count: int, folder: Path, cpus: int | None = None) -> Case:
+    """Return items of a hundred bytes through four stages that do next to nothing."""
+    cpus = cpus or count_cores()
+    stirs = [Stir(salt) for salt in (3, 5, 7, 11)]
+    weights = _weigh_stirred(stirs, count)
+    return Case(
+        name="tiny",
+        title=f"(a) {count:,} tiny tasks through four stages",
+        cpus=cpus,
+        batch=16,
+        works=(*stirs[:-1], Recorded(stirs[-1], folder)),
+        items=lambda: [make_bytes(number) for number in range(count)],
+        kind="bytes",
+        cpu=0.25 * cpus,
+        sizes=(1, 1, 1, 1),
+        is_sized=True,
+        limit=120,
+        expected=sum_up(weights),
+    )
+
+
+def build_skewed(count: int, folder: Path, cpus: int = LOGICAL_CPUS, nap: float = 0.005) -> Case:
+    """Return one stage of naps, of which one in a hundred is a hundred times longer."""
+    return Case(
+        name="skewed",
+        title=f"(b) {count:,} naps of {nap * 1000:g} ms, 1 % of them 100 × longer",
+        cpus=cpus,
+        batch=4,
+        works=(Recorded(Nap(nap, nap * 100), folder),),
+        items=lambda: list(range(count)),
+        kind="number",
+        cpu=1.0,
+        sizes=(cpus,),
+        is_sized=False,
+        limit=120,
+        expected=sum_up(mix(number) for number in range(count)),
+    )
+
+
+def build_blocks(count: int, folder: Path, cpus: int | None = None, size: int = _BLOCK) -> Case:
+    """Return blocks of ten megabytes that are made, changed and weighed in three stages."""
+    cpus = cpus or count_cores()
+    return Case(
+        name="blocks",
+        title=f"(c) {count:,} tasks of {size / 1e6:g} MB through three stages",
+        cpus=cpus,
+        batch=1,
+        works=(MakeBlock(size), change_blocks, Recorded(keep, folder)),
+        items=lambda: list(range(count)),
+        kind="block",
+        cpu=0.3 * cpus,
+        sizes=(1, 1, 1),
+        is_sized=True,
+        limit=240,
+        expected=sum_up(weigh_changed(number, size) for number in range(count)),
+    )
+
+
+def build_ratio(count: int, folder: Path, cpus: int = LOGICAL_CPUS, unit: float = 0.02) -> Case:
+    """Return three stages of naps that cost 1 : 10 : 2."""
+    naps = [Nap(unit * cost) for cost in _COSTS]
+    pace = min(size / (cost * unit) for size, cost in zip(_BEST, _COSTS, strict=True))
+    return Case(
+        name="ratio",
+        title=f"(e) {count:,} tasks, three stages that cost 1:10:2, {cpus} CPUs",
+        cpus=cpus,
+        batch=1,
+        works=(*naps[:-1], Recorded(naps[-1], folder)),
+        items=lambda: list(range(count)),
+        kind="number",
+        cpu=1.0,
+        sizes=_BEST,
+        is_sized=False,
+        limit=150,
+        expected=sum_up(mix(number) for number in range(count)),
+        optimum=pace,
+    )
+
+
+def build_fanout(count: int, folder: Path, cpus: int = LOGICAL_CPUS, nap: float = 0.005) -> Case:
+    """Return one item that becomes so many naps, of which one in a hundred is much longer."""
+    return Case(
+        name="fanout",
+        title=f"(f) one item that becomes {count:,} naps of {nap * 1000:g} ms, 1 % of them longer",
+        cpus=cpus,
+        batch=4,
+        works=(Spread(count), Recorded(Nap(nap, nap * 100), folder)),
+        items=lambda: [0],
+        kind="number",
+        cpu=1.0,
+        sizes=(1, cpus - 1),
+        is_sized=False,
+        limit=60,  # half of what one worker alone would take
+        expected=sum_up(mix(number) for number in range(count)),
+    )
+
+
+def count_cores() -> int:
+    """Return cores that this process may use."""
+    return len(os.sched_getaffinity(0))
+
+
+def _build_example(name: str, folder: Path, *, is_quick: bool) -> Case:
+    manifest = ROOT / "pipelines" / "examples" / f"{name}.yaml"
+    limit = 300 if is_quick else _MOST_FILES.get(name)
+    if limit is None:
+        return build_example(manifest, (), folder)
+    case = build_example(manifest, (f"source.with.limit={limit}",), folder)
+    return replace(case, title=f"{case.title}, {limit:,} of its files")
+
+
+def build_example(manifest: Path, settings: tuple[str, ...], folder: Path) -> Case:
+    """Return a pipeline as its manifest has it."""
+    plan = read_manifest(manifest, settings).plan
+    output = folder / "output"
+    indexes = range(len(plan.stages))
+
+    def list_tasks() -> Items:
+        listing, tasks = open_listing(plan), list[Any]()
+        while not listing.is_ended:
+            tasks += [make_root(listed, source) for listed, source in listing.draw()]
+        return tasks
+
+    return Case(
+        name=manifest.stem,
+        title=f"(d) the example {manifest.stem}",
+        cpus=count_cores(),
+        batch=1,
+        works=tuple(ExampleStage(manifest, settings, index, output) for index in indexes),
+        items=list_tasks,
+        kind="task",
+        cpu=0.95 * count_cores() / len(indexes),
+        sizes=(1,) * len(indexes),
+        is_sized=False,
+        limit=400,
+        expected=None,
+        manifest=manifest,
+        settings=settings,
+    )
+
+
+def _weigh_stirred(stirs: list[Stir], count: int) -> list[int]:
+    items: Items = [make_bytes(number) for number in range(count)]
+    for stir in stirs:
+        items = stir(items)
+    return [weigh(item) for item in items]

@@ -1,0 +1,48 @@
+"""From the times at which items came out: how soon a pipeline was fast, and how fast it stayed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from strandline_bench.engines.records import Mark
+
+_STEADY = (0.6, 0.9)  # shares of the items between which a pipeline is taken to be steady
+
+
+def find_time_to_rate(
+    marks: Sequence[Mark], begun: float, rate: float, window: float
+) -> float | None:
+    """Return seconds until so many items a second came out over a window, counted to its end.
+
+    Args:
+        marks: in the order of time.
+        begun: when the run did.
+        rate: items a second.
+        window: seconds; the first one begins with the run.
+    """
+    first = total = 0
+    for index, mark in enumerate(marks):
+        total += mark.summary.items
+        while marks[first].time <= mark.time - window:
+            total -= marks[first].summary.items
+            first += 1
+        if mark.time - begun >= window and total >= rate * window and index > first:
+            return mark.time - begun
+    return None
+
+
+def find_steady_rate(marks: Sequence[Mark]) -> float:
+    """Return items a second in the later part of a run, its tail left out.
+
+    Raises:
+        ValueError: too few came out to tell.
+    """
+    whole = sum(mark.summary.items for mark in marks)
+    done, seen = 0, []
+    for mark in marks:
+        done += mark.summary.items
+        if whole * _STEADY[0] <= done <= whole * _STEADY[1]:
+            seen.append((mark.time, done))
+    if len(seen) < 2 or seen[-1][0] <= seen[0][0]:
+        raise ValueError("too few items came out to tell a rate")
+    return (seen[-1][1] - seen[0][1]) / (seen[-1][0] - seen[0][0])

@@ -1,0 +1,125 @@
+"""What came out at the end of a compared engine, and when: written where the last stage runs.
+
+Each process has a file of its own, so nobody waits for another; a record is one `write`.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+import time
+from collections.abc import Iterable
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from strandline.storage.outputs.names import MANIFEST, OWNER
+from strandline_bench.engines.works import Items, Work, weigh
+
+_FORMAT = struct.Struct("<dIQQ")
+_MASK = (1 << 64) - 1
+_SUFFIX = ".records"
+_files: dict[tuple[str, int], int] = {}
+
+
+class Summary(NamedTuple):
+    """How many items came out, with two checksums that no order changes.
+
+    One that is lost or comes twice is seen by the count, and two that make up for each other by
+    these.
+    """
+
+    items: int = 0
+    total: int = 0
+    parity: int = 0
+
+    def add(self, other: Summary) -> Summary:
+        """Return both together."""
+        total = (self.total + other.total) & _MASK
+        return Summary(self.items + other.items, total, self.parity ^ other.parity)
+
+
+class Mark(NamedTuple):
+    """A batch that came out at a time of the system's monotonic clock."""
+
+    time: float
+    summary: Summary
+
+
+def sum_up(weights: Iterable[int]) -> Summary:
+    """Return the summary of items of these weights."""
+    count = total = parity = 0
+    for weight in weights:
+        count += 1
+        total += weight
+        parity ^= weight
+    return Summary(count, total & _MASK, parity)
+
+
+class Recorded:
+    """A pipeline's last work, after which each batch is noted and nothing is left.
+
+    Args:
+        work: the last stage's.
+        folder: of the records.
+    """
+
+    def __init__(self, work: Work, folder: Path) -> None:
+        self._given = (work, folder)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Recorded, self._given
+
+    def __call__(self, items: Items) -> Items:
+        work, folder = self._given
+        summary = sum_up(map(weigh, work(items)))
+        os.write(_open(folder), _FORMAT.pack(time.monotonic(), *summary))
+        return []
+
+
+def read_marks(folder: Path) -> list[Mark]:
+    """Return all that was noted, in the order of time."""
+    marks = []
+    for path in folder.glob(f"*{_SUFFIX}"):
+        for moment, *summary in _FORMAT.iter_unpack(path.read_bytes()):
+            marks.append(Mark(moment, Summary(*summary)))
+    return sorted(marks)
+
+
+def sum_marks(marks: Iterable[Mark]) -> Summary:
+    """Everything that came out."""
+    whole = Summary()
+    for mark in marks:
+        whole = whole.add(mark.summary)
+    return whole
+
+
+def sum_files(folder: Path) -> Summary:
+    """Return the summary of a folder's files by name and content, without owner and list."""
+    return sum_up(
+        int.from_bytes(
+            blake2b(
+                path.relative_to(folder).as_posix().encode() + b"\0" + path.read_bytes(),
+                digest_size=8,
+            ).digest(),
+            "big",
+        )
+        for path in folder.rglob("*")
+        if path.is_file() and path.name not in {MANIFEST, OWNER}
+    )
+
+
+def explain_difference(expected: Summary, found: Summary) -> str:
+    """Explain what is wrong with what came out, in a few words; empty where nothing is."""
+    if found.items != expected.items:
+        return f"{found.items:,} of {expected.items:,} came out"
+    return "" if found == expected else "not the right ones came out"
+
+
+def _open(folder: Path) -> int:
+    key = (str(folder), os.getpid())
+    file = _files.get(key)
+    if file is None:
+        path = folder / f"{os.getpid()}{_SUFFIX}"
+        file = _files[key] = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    return file

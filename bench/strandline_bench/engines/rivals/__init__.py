@@ -1,0 +1,1 @@
+"""How each engine carries out a case, and which there are."""

@@ -1,0 +1,76 @@
+"""Cosmos-Xenna's streaming mode on a case: a stage for each work, in pools that it scales."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import ray
+from cosmos_xenna.pipelines import v1 as xenna
+
+from strandline_bench.engines.works import Items, Work
+
+if TYPE_CHECKING:  # a worker need not load what the examples are made of
+    from strandline_bench.engines.cases import Case
+
+# Read when Ray starts: Xenna asks it for more actors at a time than it gives by itself.
+ENVIRONMENT = {
+    "RAY_MAX_LIMIT_FROM_API_SERVER": "40000",
+    "RAY_MAX_LIMIT_FROM_DATA_SOURCE": "40000",
+}
+_RESCALE_SECONDS = 5.0  # by default three minutes, longer than any of these runs
+_QUIET = xenna.VerbosityLevel.NONE
+
+
+class Working(xenna.Stage):  # type: ignore[misc]  # it comes without types
+    """Calls a work."""
+
+    def __init__(self, work: Work, batch: int, cpu: float) -> None:
+        self._work, self._batch, self._cpu = work, batch, cpu
+
+    @property
+    def required_resources(self) -> xenna.Resources:
+        """CPUs of a worker."""
+        return xenna.Resources(cpus=self._cpu)
+
+    @property
+    def stage_batch_size(self) -> int:
+        """Items of a call."""
+        return self._batch
+
+    def process_data(self, in_data: Items) -> Items:
+        """Return what the work leaves."""
+        return self._work(in_data)
+
+
+def run(case: Case, folder: Path, begin: Callable[[], None]) -> None:  # noqa: ARG001 - as all rivals
+    """Run the case in streaming mode."""
+    stages = [
+        xenna.StageSpec(
+            Working(work, case.batch, case.cpu), num_workers=size if case.is_sized else None
+        )
+        for work, size in zip(case.works, case.sizes, strict=True)
+    ]
+    spec = xenna.PipelineSpec(input_data=case.items(), stages=stages, config=_configure(case))
+    # Where several Rays run on a machine, its monitor asks for the one that is named here.
+    os.environ["RAY_ADDRESS"] = ray.get_runtime_context().gcs_address
+    begin()
+    xenna.run_pipeline(spec)
+
+
+def _configure(case: Case) -> xenna.PipelineConfig:
+    return xenna.PipelineConfig(
+        execution_mode=xenna.ExecutionMode.STREAMING,
+        enable_work_stealing=case.name == "skewed",
+        logging_interval_s=3600,
+        cpu_allocation_percentage=1.0,
+        actor_pool_verbosity_level=_QUIET,
+        monitoring_verbosity_level=_QUIET,
+        mode_specific=xenna.StreamingSpecificSpec(
+            autoscale_interval_s=_RESCALE_SECONDS,
+            autoscale_speed_estimation_window_duration_s=60.0,
+            executor_verbosity_level=_QUIET,
+        ),
+    )

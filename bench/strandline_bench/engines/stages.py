@@ -1,0 +1,81 @@
+"""Our stages for the cases: they call the works. A worker loads this, and no more of the bench."""
+
+from __future__ import annotations
+
+import cProfile
+import os
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+from strandline.plan.stage import SinkStage, Source, SourceStage, Stage
+from strandline.plan.task import FailedTask, NoneTask, Slot, Task
+from strandline_bench.engines.works import Items, Work
+
+PROFILE = "STRANDLINE_BENCH_PROFILE"  # folder for profiles of workers; workers inherit it
+_PROFILE_EVERY = 2.0
+
+
+class Listed(SourceStage):
+    """Lists a case's items, each as a source."""
+
+    items: Callable[[], Items]
+
+    def list_sources(self) -> Iterator[Source]:
+        for number, item in enumerate(self.items()):
+            yield Source(f"item-{number:013d}", "1", item)
+
+
+class Working(Stage):
+    """Calls a work."""
+
+    class Params(Stage.Params):
+        """Which of the case's."""
+
+        index: int
+
+    params: Params
+    work: Work
+    is_last: bool
+    _profile: cProfile.Profile | None = None
+    _due = 0.0
+
+    def setup(self) -> None:
+        if os.environ.get(PROFILE):
+            self._profile = cProfile.Profile()
+            self._profile.enable()  # for the thread that runs stages, from here on
+
+    def process_batch(self, tasks: list[Task]) -> list[Task | NoneTask | FailedTask]:
+        if self._profile is not None:
+            self._dump(self._profile)
+        items = self.work([task.data for task in tasks])
+        if self.is_last:
+            return [NoneTask() for _ in tasks]
+        return [task.replace(item) for task, item in zip(tasks, items, strict=True)]
+
+    def _dump(self, profile: cProfile.Profile) -> None:
+        if time.monotonic() >= self._due:
+            self._due = time.monotonic() + _PROFILE_EVERY
+            profile.disable()
+            name = f"stage-{self.params.index}-{os.getpid()}.prof"
+            profile.dump_stats(Path(os.environ[PROFILE]) / name)
+            profile.enable()
+
+
+class Spreading(Stage):
+    """Calls a work that makes several items of one."""
+
+    work: Work
+
+    def process(self, task: Task) -> list[Slot]:
+        return [task.replace(item) for item in self.work([task.data])]
+
+
+class Nowhere(SinkStage):
+    """A sink to which nothing comes."""
+
+    suffix = ".none"
+
+    def write(self, task: Task, file: BinaryIO) -> None:
+        raise NotImplementedError

@@ -1,0 +1,1 @@
+"""One task that becomes very many: memory, and who works on them."""

@@ -1,0 +1,57 @@
+"""Stages that make much of one task: a worker loads this, and no more of the bench."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+import numpy as np
+
+from strandline.plan.stage import SinkStage, Source, SourceStage, Stage
+from strandline.plan.task import Task
+from strandline_bench.ground.memory import read_own_memory
+
+PIECE_BYTES = 10_000_000
+
+
+class One(SourceStage):
+    """Lists one source."""
+
+    def list_sources(self) -> Iterator[Source]:
+        yield Source("one", "1", 0)
+
+
+class Pieces(Stage):
+    """Makes pieces of a task, and notes the most memory that its process had meanwhile."""
+
+    class Params(Stage.Params):
+        """How many, and where the note goes."""
+
+        count: int
+        note: str
+
+    params: Params
+
+    def process(self, task: Task) -> Iterator[Task]:
+        most, begun = 0, read_own_memory()
+        for number in range(self.params.count):
+            yield task.replace(np.full(PIECE_BYTES, number % 251, np.uint8))
+            most = max(most, read_own_memory() - begun)
+        Path(self.params.note).write_text(str(most))
+
+
+class PiecesAtOnce(Pieces):
+    """Makes the same, and answers when all are made."""
+
+    def process(self, task: Task) -> list[Task]:  # type: ignore[override]
+        return list(super().process(task))
+
+
+class Sums(SinkStage):
+    """Writes a number for each piece."""
+
+    suffix = ".txt"
+
+    def write(self, task: Task, file: BinaryIO) -> None:
+        file.write(b"%d" % int(task.data[-1]))

@@ -1,0 +1,1 @@
+"""What the ledger costs: counting, opening, skipping, space."""

@@ -1,0 +1,48 @@
+"""How large the ledger is on disk, by counting the pages of its databases."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import lmdb
+
+from strandline_bench.ground.filled_ledger import TEN_MILLION
+from strandline_bench.ground.scale import Scale
+from strandline_bench.ground.table import Row, bound, format_number
+
+_MEGABYTE = 1_000_000
+_DATABASES = ("meta", "finished", "records", "failures", "inflight", "quarantine", "starts")
+
+
+def measure_size(scale: Scale) -> list[Row]:
+    """Return pages in use and the file, for ten million sources with one output each."""
+    ledger = scale.fill_ledger()
+    sizes, file_size = read_sizes(ledger.path)
+    factor = TEN_MILLION / ledger.sources / _MEGABYTE
+    scaled = "" if ledger.sources == TEN_MILLION else f", scaled up from {ledger.sources:,}"
+    of = f"of 10,000,000 sources{scaled}"
+    rows = [
+        bound(f"index `finished` {of}", sizes["finished"] * factor, 450, "MB"),
+        bound(f"whole ledger {of}, one output each", sum(sizes.values()) * factor, 1400, "MB"),
+        Row(
+            f"its file, with pages that are free again, {of}",
+            format_number(file_size * factor, "MB"),
+        ),
+    ]
+    # With fewer sources the index's rows are less full, so scaling says too much: no verdict.
+    return [replace(row, is_reached=None) for row in rows] if scaled else rows
+
+
+def read_sizes(path: Path) -> tuple[dict[str, int], int]:
+    """Return bytes of the pages of each database, and of the file."""
+    environment = lmdb.open(str(path), readonly=True, max_dbs=len(_DATABASES))
+    sizes = {}
+    with environment.begin() as transaction:
+        for name in _DATABASES:
+            database = environment.open_db(name.encode(), txn=transaction, create=False)
+            stat = transaction.stat(database)
+            pages = stat["branch_pages"] + stat["leaf_pages"] + stat["overflow_pages"]
+            sizes[name] = pages * stat["psize"]
+    environment.close()
+    return sizes, (path / "data.mdb").stat().st_size

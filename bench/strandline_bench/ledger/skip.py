@@ -1,0 +1,114 @@
+"""How fast a resumed run passes over what is finished, and whether its memory stays the same."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from strandline.engine.core.ports import Listing
+from strandline.ledger.keeper import Keeper
+from strandline.ledger.location import LedgerLocation
+from strandline.ledger.store.store import Store
+from strandline.plan.stage import Source
+from strandline.run.attempt.look_ahead import pass_over
+from strandline.storage.outputs.outputs import LocalOutputs, OutputLocation
+from strandline_bench.ground.filled_ledger import TEN_MILLION, Filled, key_of, version_of
+from strandline_bench.ground.memory import read_own_memory
+from strandline_bench.ground.scale import Scale, run_apart
+from strandline_bench.ground.table import Row, bound, format_number
+
+_MEGABYTE = 1_000_000
+# Sources are made so many at a time, outside of the time taken; what was asked for is looked up
+# meanwhile, a hundredth of them.
+_SEGMENT = 1_000_000
+_WARM = 100  # batches before memory is compared: imports, caches and arenas have settled
+
+
+class Skipped(NamedTuple):
+    """What it took to skip all sources: seconds, and bytes by which the process grew."""
+
+    seconds: float
+    growth: int
+
+
+def measure_skip(scale: Scale) -> list[Row]:
+    """List every finished source and ask for its verdict, as a run that resumes does."""
+    ledger, cores = scale.fill_ledger(), len(os.sched_getaffinity(0))
+    factor = TEN_MILLION / ledger.sources
+    scaled = "" if factor == 1 else f", scaled up from {ledger.sources:,}"
+    what = f"skip 10,000,000 finished sources{scaled}"
+    alone = run_apart(skip_all, ledger, 1)
+    side_by_side = run_apart(skip_all, ledger, cores)
+    return [
+        bound(f"{what}: time", side_by_side.seconds * factor, 20, "s"),
+        Row(f"{what}: time in one process", format_number(alone.seconds * factor, "s")),
+        bound(f"{what}: growth of memory", side_by_side.growth / _MEGABYTE, 20, "MB"),
+    ]
+
+
+def skip_all(ledger: Filled, cores: int) -> Skipped:
+    """Admit every source that a listing names, as an engine does.
+
+    Raises:
+        RuntimeError: not all were skipped.
+    """
+    store = Store(ledger.path)
+    store.take_lease({"attempt": 2, "uid": "bench"})
+    outputs = Path("unused")
+    keeper = Keeper(store, LocalOutputs(outputs), 2, time.monotonic)
+    sources = _Sources(ledger.sources)
+    location = LedgerLocation(ledger.path, 2, "bench", OutputLocation(str(outputs)), False, 3)  # noqa: FBT003
+    listing = pass_over(
+        Listing(iter(sources)), location, store.count()["finished"], cores, time.monotonic
+    )
+    memory, begun = _Growth(), time.perf_counter()
+    before = 0
+    while not listing.is_ended:
+        batch = listing.draw()
+        passed, before = listing.passed - before, listing.passed
+        keeper.admit([listed for listed, _ in batch], passed)
+        memory.look()
+    keeper.end_listing(listing.listed)
+    seconds = time.perf_counter() - begun - sources.seconds
+    skipped = keeper.drain(0, anything_died=False).skipped
+    listing.close()
+    store.close()
+    if skipped != ledger.sources:
+        msg = f"{ledger.sources - skipped} finished sources were not skipped"
+        raise RuntimeError(msg)
+    return Skipped(seconds, memory.bytes)
+
+
+class _Sources:
+    """Lists sources; how long it takes to make them is told apart."""
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+        self.seconds = 0.0
+
+    def __iter__(self) -> Iterator[Source]:
+        for start in range(0, self.count, _SEGMENT):
+            yield from self._make(range(start, min(start + _SEGMENT, self.count)))
+
+    def _make(self, numbers: range) -> list[Source]:
+        begun = time.perf_counter()
+        made = [Source(key_of(number), version_of(number), None) for number in numbers]
+        self.seconds += time.perf_counter() - begun
+        return made
+
+
+class _Growth:
+    """Follows a process's memory from a moment at which it has settled; sources are in both."""
+
+    def __init__(self) -> None:
+        self.bytes = self._looks = self._settled = 0
+
+    def look(self) -> None:
+        self._looks += 1
+        if self._looks == _WARM:
+            self._settled = read_own_memory()
+        if self._looks > _WARM and not self._looks % _WARM:
+            self.bytes = max(self.bytes, read_own_memory() - self._settled)

@@ -1,0 +1,1 @@
+"""What the operator costs on a real API server."""

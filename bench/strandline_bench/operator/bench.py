@@ -1,0 +1,266 @@
+"""What the operator costs with many pipelines at once, and how soon it does what is due.
+
+All pipelines have an attempt at work at the same time for a moment; then attempts end as fast as
+they began, one in five badly, and these are retried. The API server, etcd and the controllers that
+clean up are real; KubeRay, kubelets and drivers are played.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from types import MappingProxyType
+
+from api_server import ApiServer, NoApiServerError, open_api_server
+from control_plane import NotStartedError
+from strandline_bench.ground.scale import Scale
+from strandline_bench.ground.table import Row, bound, format_number, reach
+from strandline_bench.operator.host import Host, Pass, Reading, run_host
+from strandline_bench.operator.moments import AttemptId, Moments, take_share
+from strandline_bench.operator.objects import Ending, render_pipeline
+from strandline_bench.operator.player import Part, Player, serve_drivers
+from strandline_bench.operator.wire import Wire, open_wire
+
+_MEGABYTE = 1_000_000
+_PER_NAMESPACE = 100
+_TICK = 0.1
+_RETRY_SECONDS = 5.0  # of work in an attempt that follows another
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """How much is asked of the operator.
+
+    Attributes:
+        pace: pipelines that are applied in a second.
+        longest: seconds after which it is stopped even if pipelines have not ended.
+        rest: seconds of looking at an operator that has nothing to do.
+        settings: variables of the operator's environment.
+    """
+
+    pipelines: int
+    pace: float = 10.0
+    longest: float = 300.0
+    rest: float = 15.0
+    settings: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+
+    @property
+    def seconds(self) -> float:
+        """Return how long the first attempt of each runs: until all others have begun."""
+        return self.pipelines / self.pace + 10.0
+
+    def cast(self, attempt_id: AttemptId) -> Part:
+        """Choose how it goes: two of ten first attempts end badly; whatever follows ends well."""
+        if attempt_id.number > 1:
+            return Part(_RETRY_SECONDS, Ending.WELL)
+        last = int(attempt_id.pipeline.rpartition("-")[2]) % 10
+        ending = {3: Ending.MEMORY, 7: Ending.PREEMPTED}.get(last, Ending.WELL)
+        return Part(self.seconds, ending)
+
+
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """What was seen.
+
+    Attributes:
+        begun, ended, rested: readings before the first pipeline, after the last has ended, and
+            after the rest.
+        late: by how many seconds the one who looked at it all was late himself.
+    """
+
+    load: Load
+    moments: Moments
+    begun: Reading
+    ended: Reading
+    rested: Reading
+    late: tuple[float, ...]
+    passes: tuple[Pass, ...] = ()
+
+    @property
+    def requests(self) -> Counter[str]:
+        """Requests while pipelines were at work, without those of streams."""
+        made = self.ended.requests - self.begun.requests
+        return Counter({what: n for what, n in made.items() if not what.startswith("WATCH")})
+
+    @property
+    def close(self) -> str:
+        """Return what the end of that time was."""
+        is_over = len(self.moments.phases) == self.load.pipelines
+        return "when all have ended" if is_over else "when it was stopped"
+
+    @property
+    def busy(self) -> list[Pass]:
+        """The passes of that time."""
+        return [
+            record for record in self.passes if self.begun.time <= record.ended <= self.ended.time
+        ]
+
+
+def measure_operator(scale: Scale) -> list[Row]:
+    """Return rows on memory, CPU, requests and delays."""
+    load = Load(scale.pipelines or scale.pick(1000, 20))
+    load = replace(load, pace=max(2.0, load.pipelines / 100), rest=scale.pick(15, 5))
+    try:
+        with tempfile.TemporaryDirectory(dir=scale.folder) as folder:
+            findings = observe(load, Path(folder))
+    except (NoApiServerError, NotStartedError) as error:
+        sys.stderr.write(f"{error}\n")
+        return [Row("operator", "not measured: there is no API server")]
+    for what, count in findings.requests.most_common():
+        per = count / max(1, len(findings.moments.ended))
+        sys.stderr.write(f"  {per:6.1f} an attempt: {what}\n")
+    return list_rows(findings)
+
+
+def observe(load: Load, folder: Path) -> Findings:
+    """Start a control plane and an operator, and see pipelines through.
+
+    Raises:
+        NoApiServerError: there is no control plane.
+        OperatorEndedError: the operator has ended.
+    """
+    with open_api_server(folder, print_line) as server:
+        return asyncio.run(_observe(load, server, folder))
+
+
+def print_line(line: str) -> None:
+    """Describe something that is not part of the table."""
+    sys.stderr.write(f"{line}\n")
+
+
+def list_rows(findings: Findings) -> list[Row]:
+    """Return the findings as rows."""
+    moments, load = findings.moments, findings.load
+    requests = [findings.requests.total() / len(moments.ended)] if moments.ended else []
+    over = sum(phase == "Succeeded" for phase in moments.phases.values())
+    what = f"operator, {load.pipelines:,} pipelines"
+    return [
+        reach(f"{what}: run to their end", over, load.pipelines, "pipelines"),
+        bound(f"{what}: memory, at most", findings.rested.peak / _MEGABYTE, 250, "MB"),
+        Row(f"{what}: memory, {findings.close}", _megabytes(findings.rested.resident)),
+        *_list_costs(what, findings),
+        _list_share(f"{what}: requests an attempt", requests, 1.0, "", target=35),
+        *_list_delays(what, moments),
+        _list_share(f"{what}: delay of the looker-on himself, p99", findings.late, 0.99, "s"),
+    ]
+
+
+def _list_costs(what: str, findings: Findings) -> list[Row]:
+    begun, ended, rested = findings.begun, findings.ended, findings.rested
+    costs = [record.cost for record in findings.busy]
+    lengths = [record.length for record in findings.busy]
+    cpu, seconds = ended.cpu - begun.cpu, ended.time - begun.time
+    idle = (rested.cpu - ended.cpu) / max(0.001, rested.time - ended.time)
+    return [
+        _list_share(f"{what}: CPU of a pass, p50", costs, 0.5, "ms"),
+        _list_share(f"{what}: CPU of a pass, p99", costs, 0.99, "ms", target=50),
+        _list_share(f"{what}: length of a pass, p50", lengths, 0.5, "ms"),
+        _list_share(f"{what}: length of a pass, p99", lengths, 0.99, "ms"),
+        Row(
+            f"{what}: CPU of the process for each pass, streams and sockets too",
+            format_number(1000 * cpu / max(1, len(costs)), "ms"),
+        ),
+        Row(f"{what}: passes", format_number(len(costs) / seconds, "a second")),
+        Row(f"{what}: share of a core", format_number(100 * cpu / seconds, "%")),
+        Row(f"{what}: share of a core, {findings.close}", format_number(100 * idle, "%")),
+    ]
+
+
+def _list_delays(what: str, moments: Moments) -> list[Row]:
+    ends, retries, firsts = moments.end_delays, moments.retry_delays, moments.first_delays
+    return [
+        _list_share(f"{what}: first attempt after its pipeline, p50", firsts, 0.5, "s"),
+        _list_share(f"{what}: first attempt after its pipeline, p99", firsts, 0.99, "s", target=2),
+        _list_share(f"{what}: end of an attempt after its evidence, p50", ends, 0.5, "s"),
+        _list_share(
+            f"{what}: end of an attempt after its evidence, p99", ends, 0.99, "s", target=2
+        ),
+        _list_share(f"{what}: next attempt after its time, p50", retries, 0.5, "s"),
+        _list_share(f"{what}: next attempt after its time, p99", retries, 0.99, "s", target=2),
+    ]
+
+
+def _list_share(
+    what: str, numbers: Sequence[float], share: float, unit: str, *, target: float | None = None
+) -> Row:
+    """Return a row with what that share of the numbers does not exceed.
+
+    Without any, nothing is said.
+    """
+    if not numbers:
+        return Row(what, "not seen")
+    taken = take_share(numbers, share)
+    if target is None:
+        return Row(what, format_number(taken, unit))
+    return bound(what, taken, target, unit)
+
+
+def _megabytes(size: int) -> str:
+    return format_number(size / _MEGABYTE, "MB")
+
+
+async def _observe(load: Load, server: ApiServer, folder: Path) -> Findings:
+    count = -(-load.pipelines // _PER_NAMESPACE)
+    namespaces = [server.make_namespace("bench") for _ in range(count)]
+    async with serve_drivers(time.time) as port, open_wire(server.kubeconfig) as wire:
+        settings = {
+            "STRANDLINE_RETRIES_PER_MINUTE": "100000",
+            "STRANDLINE_DRIVER_PORT": str(port),
+            **load.settings,
+        }
+        with run_host(server.kubeconfig, folder, settings) as host:
+            await asyncio.to_thread(host.wait)
+            findings = await _see_through(load, wire, host, namespaces)
+            passes = await asyncio.to_thread(host.stop)
+    return replace(findings, passes=tuple(passes))
+
+
+async def _see_through(load: Load, wire: Wire, host: Host, namespaces: list[str]) -> Findings:
+    moments, late = Moments(), list[float]()
+    player = Player(wire, load.cast, moments.show_evidence, time.time)
+    work = [
+        player.play(),
+        _look(wire, "CurationPipeline", moments.see_pipeline),
+        _look(wire, "CurationAttempt", moments.see_attempt),
+    ]
+    begun = await asyncio.to_thread(host.read)
+    tasks = [asyncio.create_task(coroutine) for coroutine in work]
+    applying = asyncio.create_task(_apply(load, wire, namespaces))
+    try:
+        end = time.monotonic() + load.longest
+        while time.monotonic() < end and (len(moments.phases) < load.pipelines or player.left):
+            for task in (applying, *tasks):
+                if task.done():
+                    task.result()
+            host.check()
+            asleep = time.monotonic()
+            await asyncio.sleep(_TICK)
+            late.append(time.monotonic() - asleep - _TICK)
+        ended = await asyncio.to_thread(host.read)
+        await asyncio.sleep(load.rest)
+        rested = await asyncio.to_thread(host.read)
+    finally:
+        for task in (applying, *tasks):
+            task.cancel()
+        await asyncio.gather(applying, *tasks, return_exceptions=True)
+    return Findings(load, moments, begun, ended, rested, tuple(late))
+
+
+async def _apply(load: Load, wire: Wire, namespaces: list[str]) -> None:
+    """Apply pipelines at an even pace."""
+    begun = time.monotonic()
+    for number in range(load.pipelines):
+        await asyncio.sleep(max(0.0, begun + number / load.pace - time.monotonic()))
+        await wire.create(render_pipeline(f"corpus-{number}"), namespaces[number % len(namespaces)])
+
+
+async def _look(wire: Wire, kind: str, see: Callable[[Mapping[str, object], float], None]) -> None:
+    async for word, body in wire.follow(kind):
+        if word != "DELETED":
+            see(body, time.time())

@@ -1,0 +1,182 @@
+"""An operator in a process of its own, and what it costs: memory, CPU, requests, passes."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from http.client import HTTPConnection
+from pathlib import Path
+
+from prometheus_client.parser import text_string_to_metric_families
+
+from control_plane import LOOPBACK, find_free_ports
+from strandline_bench.ground.folders import join_python_path
+from strandline_bench.operator.entry import PASSES, PROFILE
+
+_WAIT_SECONDS = 120.0  # seconds to start or to stop
+_REQUESTS = "strandline_api_requests_total"
+_TICKS = os.sysconf("SC_CLK_TCK")
+
+
+class OperatorEndedError(Exception):
+    """The operator has ended by itself, or did not start; the text has the end of its log."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pass:
+    """A pass.
+
+    Attributes:
+        ended: in seconds since the epoch.
+        cost: CPU time of its steps, in ms.
+        length: from its begin to its end, in ms.
+    """
+
+    ended: float
+    cost: float
+    length: float
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What a process has used up to a moment.
+
+    Attributes:
+        time: of the reading, in seconds since the epoch.
+        cpu: seconds of all its threads.
+        resident, peak: bytes of memory, now and at most.
+        requests: to the API server, by verb and resource.
+    """
+
+    time: float
+    cpu: float
+    resident: int
+    peak: int
+    requests: Counter[str]
+
+
+@dataclass(slots=True)
+class Host:
+    """A running operator; see `run_host`."""
+
+    process: subprocess.Popen[bytes]
+    folder: Path
+    metrics_port: int
+    health_port: int
+
+    def check(self) -> None:
+        """Make sure that it runs.
+
+        Raises:
+            OperatorEndedError: it does not.
+        """
+        if self.process.poll() is not None:
+            tail = (self.folder / "operator.log").read_text(errors="replace")[-3000:]
+            raise OperatorEndedError(f"the operator has ended ({self.process.returncode}):\n{tail}")
+
+    def wait(self) -> None:
+        """Wait until it is healthy.
+
+        Raises:
+            OperatorEndedError: it ended, or took too long.
+        """
+        end = time.monotonic() + _WAIT_SECONDS
+        while time.monotonic() < end:
+            self.check()
+            with suppress(OSError):
+                if _fetch(self.health_port, "/healthz")[0] == 200:
+                    return
+            time.sleep(0.2)
+        raise OperatorEndedError("the operator did not become healthy")
+
+    def read(self) -> Reading:
+        """Read what it has used up to now."""
+        self.check()
+        folder = Path("/proc") / str(self.process.pid)
+        # The name, in brackets, may have blanks in it.
+        fields = (folder / "stat").read_text().rpartition(")")[2].split()
+        sizes = dict(line.split(":", 1) for line in (folder / "status").read_text().splitlines())
+        return Reading(
+            time=time.time(),
+            cpu=(int(fields[11]) + int(fields[12])) / _TICKS,
+            resident=int(sizes["VmRSS"].split()[0]) << 10,
+            peak=int(sizes["VmHWM"].split()[0]) << 10,
+            requests=count_requests(_fetch(self.metrics_port, "/metrics")[1]),
+        )
+
+    def stop(self) -> list[Pass]:
+        """Ask it to end, and return the passes it has written down."""
+        self.process.send_signal(signal.SIGTERM)
+        try:
+            self.process.wait(_WAIT_SECONDS)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+        return read_passes((self.folder / "passes.txt").read_text())
+
+
+@contextmanager
+def run_host(kubeconfig: Path, folder: Path, settings: Mapping[str, str]) -> Iterator[Host]:
+    """Run an operator that works in all namespaces; it is gone in the end.
+
+    Args:
+        settings: variables of its environment, beside those for its ports.
+    """
+    metrics, health = find_free_ports(2)
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if name == PROFILE or not name.startswith("STRANDLINE")
+    }
+    variables = {
+        **kept,
+        "KUBECONFIG": str(kubeconfig),
+        "STRANDLINE_METRICS_PORT": str(metrics),
+        "STRANDLINE_LIVENESS_PORT": str(health),
+        "PYTHONPATH": join_python_path(),
+        PASSES: str(folder / "passes.txt"),
+        **settings,
+    }
+    command = [sys.executable, "-m", "strandline_bench.operator.entry"]
+    with (folder / "operator.log").open("ab") as log:
+        process = subprocess.Popen(  # noqa: S603 - our own program
+            command, env=variables, stdout=log, stderr=log
+        )
+    try:
+        yield Host(process, folder, metrics, health)
+    finally:
+        process.kill()
+        process.wait()
+
+
+def count_requests(page: str) -> Counter[str]:
+    """Return requests by verb and resource, such as `LIST pods`, from the page of metrics."""
+    found: Counter[str] = Counter()
+    for family in text_string_to_metric_families(page):
+        for sample in family.samples:
+            if sample.name == _REQUESTS:
+                what = f"{sample.labels['verb']} {sample.labels['resource']}"
+                found[what] += int(sample.value)
+    return found
+
+
+def read_passes(text: str) -> list[Pass]:
+    """Return the passes in a file of lines; half a line at its end is left out."""
+    whole = text[: text.rfind("\n") + 1]
+    return [Pass(*map(float, line.split())) for line in whole.splitlines()]
+
+
+def _fetch(port: int, path: str) -> tuple[int, str]:
+    connection = HTTPConnection(LOOPBACK, port, timeout=20)
+    try:
+        connection.request("GET", path)
+        answer = connection.getresponse()
+        return answer.status, answer.read().decode()
+    finally:
+        connection.close()

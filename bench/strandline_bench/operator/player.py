@@ -1,0 +1,203 @@
+"""KubeRay, kubelets, storage and drivers for many attempts at once, as light as can be.
+
+Each RayJob gets a RayCluster, a head, two workers and a submitter; runs; ends as it was cast; and
+goes when it is deleted. It is done by few requests and no recordings, so that what is measured is
+not the player.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+from aiohttp import web
+
+from recordings import Json
+from strandline_api.names import ATTEMPT_LABEL, PIPELINE_LABEL
+from strandline_api.times import format_time
+from strandline_bench.operator.moments import AttemptId
+from strandline_bench.operator.objects import (
+    DRIVER_ADDRESS,
+    RAYJOB_FINALIZER,
+    Ending,
+    name_of,
+    render_cluster,
+    render_disruption,
+    render_end,
+    render_job_end,
+    render_job_status,
+    render_memory_kill,
+    render_pods,
+    render_running,
+    render_submitter,
+)
+from strandline_bench.operator.wire import Wire
+
+_PULL_SECONDS = 0.5  # until containers run
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """How long an attempt runs, in seconds, and how it ends."""
+
+    seconds: float
+    ending: Ending
+
+
+@dataclass(slots=True)
+class Played:
+    """A RayJob on its way, and the pods that it has."""
+
+    rayjob: Json
+    pods: list[Json] = field(default_factory=list)
+    is_ending: bool = False
+    task: asyncio.Task[None] | None = None
+
+
+class Player:
+    """Plays all RayJobs of a server.
+
+    Args:
+        cast: tells what an attempt does.
+        show_evidence: hears of the moment at which an attempt's end begins to show.
+        clock: seconds since the epoch.
+    """
+
+    def __init__(
+        self,
+        wire: Wire,
+        cast: Callable[[AttemptId], Part],
+        show_evidence: Callable[[AttemptId, float], None],
+        clock: Callable[[], float],
+    ) -> None:
+        self._wire = wire
+        self._cast = cast
+        self._show_evidence = show_evidence
+        self._clock = clock
+        self._played: dict[str, Played] = {}  # by uid
+
+    @property
+    def left(self) -> int:
+        """Return how many RayJobs are there."""
+        return len(self._played)
+
+    async def play(self) -> None:
+        """Play whatever appears, until cancelled or until something goes wrong."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._bind_claims())
+            async for kind, rayjob in self._wire.follow("RayJob"):
+                self._see(group, kind, rayjob | {"apiVersion": "ray.io/v1", "kind": "RayJob"})
+
+    def _see(self, group: asyncio.TaskGroup, kind: str, rayjob: Json) -> None:
+        uid = rayjob["metadata"]["uid"]
+        played = self._played.get(uid)
+        if kind == "DELETED":
+            self._played.pop(uid, None)
+        elif played is None:
+            played = self._played[uid] = Played(rayjob)
+            played.task = group.create_task(self._perform(played))
+        elif "deletionTimestamp" in rayjob["metadata"] and not played.is_ending:
+            played.is_ending = True
+            group.create_task(self._tear_down(played))
+
+    async def _bind_claims(self) -> None:
+        async for kind, claim in self._wire.follow("PersistentVolumeClaim"):
+            if kind == "ADDED":
+                key = (claim["metadata"]["namespace"], name_of(claim))
+                await self._wire.put_status(
+                    "PersistentVolumeClaim",
+                    *key,
+                    {"phase": "Bound", "accessModes": ["ReadWriteOnce"]},
+                )
+
+    async def _perform(self, played: Played) -> None:
+        rayjob, labels = played.rayjob, played.rayjob["metadata"]["labels"]
+        key = (rayjob["metadata"]["namespace"], name_of(rayjob))
+        attempt_id = AttemptId(key[0], labels[PIPELINE_LABEL], int(labels[ATTEMPT_LABEL]))
+        part = self._cast(attempt_id)
+        held = {"metadata": {"finalizers": [RAYJOB_FINALIZER]}}
+        await self._wire.patch("RayJob", *key, held)
+        await self._put_status(rayjob, render_job_status(rayjob, self._now, "Initializing"))
+        await self._bring_up(played)
+        await self._put_status(rayjob, render_job_status(rayjob, self._now, "Running", "RUNNING"))
+        await asyncio.sleep(part.seconds)
+        self._show_evidence(attempt_id, self._clock())
+        await self._end(played, part.ending)
+
+    async def _bring_up(self, played: Played) -> None:
+        rayjob = played.rayjob
+        namespace = rayjob["metadata"]["namespace"]
+        cluster = await self._wire.create(render_cluster(rayjob), namespace)
+        if cluster is None:
+            return
+        for pod in render_pods(rayjob, cluster):
+            await self._wire.create(pod, namespace)
+            played.pods.append(pod)
+        await asyncio.sleep(_PULL_SECONDS)
+        submitter = render_submitter(rayjob)
+        await self._wire.create(submitter, namespace)
+        played.pods.append(submitter)
+        for pod in played.pods:
+            await self._put_status(pod, render_running(pod, self._now), namespace)
+
+    async def _end(self, played: Played, ending: Ending) -> None:
+        rayjob, namespace = played.rayjob, played.rayjob["metadata"]["namespace"]
+        head, worker, *_, submitter = played.pods
+        if ending is Ending.MEMORY:
+            await self._put_status(worker, render_memory_kill(worker, self._now), namespace)
+        elif ending is Ending.PREEMPTED:
+            await self._put_status(head, render_disruption(self._now), namespace)
+            await self._remove(head, namespace)
+        code = 0 if ending is Ending.WELL else 1
+        await self._put_status(submitter, render_end(submitter, self._now, code), namespace)
+        await self._put_status(rayjob, render_job_end(self._now, ending))
+
+    async def _tear_down(self, played: Played) -> None:
+        if played.task is not None:
+            played.task.cancel()
+            await asyncio.gather(played.task, return_exceptions=True)
+        namespace, name = played.rayjob["metadata"]["namespace"], name_of(played.rayjob)
+        for pod in played.pods:
+            await self._remove(pod, namespace)
+        await self._wire.delete("RayCluster", namespace, name)
+        await self._wire.patch("RayJob", namespace, name, {"metadata": {"finalizers": []}})
+
+    async def _remove(self, pod: Json, namespace: str) -> None:
+        """Remove a pod as a kubelet does: first it is on its way, then gone."""
+        await self._wire.delete("Pod", namespace, name_of(pod))
+        await self._wire.delete("Pod", namespace, name_of(pod), grace=0)
+
+    async def _put_status(self, body: Json, status: Json, namespace: str = "") -> None:
+        key = namespace or body["metadata"]["namespace"]
+        await self._wire.put_status(body["kind"], key, name_of(body), status)
+
+    @property
+    def _now(self) -> str:
+        return format_time(int(self._clock()))
+
+
+@asynccontextmanager
+async def serve_drivers(clock: Callable[[], float]) -> AsyncIterator[int]:
+    """Answer as a driver that runs does, at one address for all; the port.
+
+    How it ended is told by the RayJob alone.
+    """
+    begun = clock()
+
+    async def answer(request: web.BaseRequest) -> web.Response:
+        if request.path != "/progress":
+            return web.Response(status=404)
+        finished = int(10 * (clock() - begun))
+        sources = {"finished": finished, "failed": 0, "unfinished": 100_000}
+        return web.json_response({"sources": sources, "rate": 10.0, "secondsLeft": 600.0})
+
+    runner = web.ServerRunner(web.Server(answer, access_log=None))
+    await runner.setup()
+    try:
+        await web.TCPSite(runner, DRIVER_ADDRESS, 0).start()
+        port: int = runner.addresses[0][1]
+        yield port
+    finally:
+        await runner.cleanup()

@@ -1,0 +1,1 @@
+"""Stages for text, beside what others have for the same."""

@@ -1,0 +1,188 @@
+"""Compares each filter with datatrove's.
+
+Both are given the same documents, the same settings and the same words and sentences.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import strandline.stages.catalogue  # noqa: F401 - registers the stages
+from strandline.plan.registry import find_stage
+from strandline.stages.text.filters.document_filter import SplittingFilter
+from strandline.stages.text.filters.splitting import (
+    Splitter,
+    Splitting,
+    load_splitter,
+)
+
+FILTERS = {
+    "gopher-repetition": "GopherRepetitionFilter",
+    "gopher-quality": "GopherQualityFilter",
+    "c4-quality": "C4QualityFilter",
+    "fineweb-quality": "FineWebQualityFilter",
+}
+IN_A_ROW = "the four in a row"
+SHOWN = 4
+# What is kept as it goes on, or why it is dropped.
+Answer = tuple[bool, str]
+Judge = Callable[[str], Answer]
+
+
+@dataclass(slots=True)
+class Agreement:
+    """How two filters decide on the same documents.
+
+    Attributes:
+        name: what was compared.
+        both, ours, theirs, neither: how many documents are kept by whom.
+        differing: documents that one keeps, or both with another text, each with the reasons.
+    """
+
+    name: str
+    both: int = 0
+    ours: int = 0
+    theirs: int = 0
+    neither: int = 0
+    differing: list[tuple[str, str]] = field(default_factory=list)
+
+    def add(self, text: str, ours: Answer, theirs: Answer) -> None:
+        """Count a document, given both answers."""
+        kept = ours[0], theirs[0]
+        self.both += kept == (True, True)
+        self.ours += kept == (True, False)
+        self.theirs += kept == (False, True)
+        self.neither += kept == (False, False)
+        if kept[0] != kept[1]:
+            self.differing.append((text, theirs[1] if kept[0] else ours[1]))
+        elif ours[1] != theirs[1] and kept[0]:
+            self.differing.append((text, "another text"))
+
+    @property
+    def share(self) -> float:
+        """The share of documents on which both decide the same; of kept ones, the text too."""
+        total = self.both + self.ours + self.theirs + self.neither
+        return 1 - len(self.differing) / total if total else 1.0
+
+    @property
+    def jaccard(self) -> float:
+        """The share of those kept by both among those kept by either."""
+        either = self.both + self.ours + self.theirs
+        return self.both / either if either else 1.0
+
+
+def compare(name: str, texts: list[str], ours: Judge, theirs: list[Answer]) -> Agreement:
+    """Compare our answer on each text with theirs."""
+    agreement = Agreement(name)
+    for text, answer in zip(texts, theirs, strict=True):
+        agreement.add(text, ours(text), answer)
+    return agreement
+
+
+def load_ours(use: str, splitting: Splitting, *, compatible: bool) -> Judge:
+    """Return our filter as a function of a text."""
+    stage_class = find_stage(use)
+    stage = stage_class(splitting=splitting, compatible=compatible)
+    assert isinstance(stage, SplittingFilter)
+    stage.setup()
+
+    def judge(text: str) -> Answer:
+        reason, left = stage.judge(text)
+        return (True, left) if reason is None else (False, reason)
+
+    return judge
+
+
+def load_theirs(use: str, splitter: Splitter | None) -> Judge:
+    """Return datatrove's filter as a function of a text; without a splitter it has its own."""
+    from datatrove.data import Document  # noqa: PLC0415 - may not be there
+    from datatrove.pipeline import filters  # noqa: PLC0415
+
+    values = {"language": inject_words(splitter)} if splitter else {}
+    step: Any = getattr(filters, FILTERS[use])(**values)
+
+    def judge(text: str) -> Answer:
+        document = Document(text=text, id="")
+        found = step.filter(document)
+        if isinstance(found, tuple):
+            return bool(found[0]), str(found[1])
+        return (True, document.text) if found else (False, "")
+
+    return judge
+
+
+def inject_words(own: Splitter) -> Any:  # noqa: ANN401 - a class of theirs
+    """Return what splits for datatrove as ours does."""
+    from datatrove.utils.word_tokenizers import WordTokenizer  # noqa: PLC0415 - may not be there
+
+    class Injected(WordTokenizer):  # type: ignore[misc]  # it comes without types
+        """Splits for datatrove as we do."""
+
+        def word_tokenize(self, text: str) -> list[str]:
+            return own.split_words(text)
+
+        def sent_tokenize(self, text: str) -> list[str]:
+            return [text[start:end] for start, end in own.find_sentences(text)]
+
+        def span_tokenize(self, text: str) -> list[tuple[int, int]]:
+            return list(own.find_sentences(text))
+
+    return Injected()
+
+
+def chain(judges: list[Judge]) -> Judge:
+    """Return filters in a row as one."""
+
+    def judge(text: str) -> Answer:
+        for each in judges:
+            is_kept, text = each(text)
+            if not is_kept:
+                return False, text
+        return True, text
+
+    return judge
+
+
+def compare_all(texts: list[str]) -> Iterator[Agreement]:
+    """Yield how each filter agrees, and the four in a row, with each way to split."""
+    for splitting in Splitting:
+        splitter = load_splitter(splitting)
+        theirs = add_chain({use: load_theirs(use, splitter) for use in FILTERS})
+        # They are asked once, and compared with both of ours.
+        answers = {use: [judge(text) for text in texts] for use, judge in theirs.items()}
+        for compatible in (True, False):
+            ours = {use: load_ours(use, splitting, compatible=compatible) for use in FILTERS}
+            for use, judge in add_chain(ours).items():
+                name = f"{use}, {splitting}{', compatible' if compatible else ''}"
+                yield compare(name, texts, judge, answers[use])
+
+
+def add_chain(judges: dict[str, Judge]) -> dict[str, Judge]:
+    """Return filters by name, and as the last all of them in a row."""
+    return judges | {IN_A_ROW: chain(list(judges.values()))}
+
+
+def format_agreements(found: Iterable[Agreement]) -> str:
+    """Format them as a table in Markdown."""
+    lines = [
+        "| filter, splitting | kept by both | by ours alone | by theirs | Jaccard | agreement |",
+        "|---|---|---|---|---|---|",
+    ]
+    lines += [
+        f"| {each.name} | {each.both} | {each.ours} | {each.theirs} | {each.jaccard:.4f} "
+        f"| {each.share:.2%} |"
+        for each in found
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def describe_differing(agreement: Agreement) -> Iterator[str]:
+    """Describe the documents on which both differ: reasons, then some of them."""
+    if agreement.differing:
+        counts = Counter(reason for _, reason in agreement.differing)
+        yield f"{agreement.name}: " + ", ".join(f"{why}: {n}" for why, n in counts.most_common())
+    for text, reason in agreement.differing[:SHOWN]:
+        yield f"  {reason}: {text[:160]!r}"

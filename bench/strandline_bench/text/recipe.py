@@ -1,0 +1,179 @@
+"""FineWeb's recipe, ours and datatrove's, on the same crawl: how far both agree, and how fast.
+
+Run as processes of their own, as their users would run them; each start is on the clock.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import yaml
+from make_crawl import list_pages, read_installed, write_crawl
+
+from strandline_bench.engines.rivals.index import find_rival
+from strandline_bench.ground.folders import EXAMPLES, join_python_path
+from strandline_bench.ground.scale import Scale
+from strandline_bench.ground.table import Row, format_number, reach
+from strandline_bench.text.agreement import Agreement
+
+EXAMPLE = EXAMPLES / "fineweb.yaml"
+FILTERS = ("gopher-repetition", "gopher-quality", "c4-quality", "fineweb-quality")
+CRAWL = "strandline-data/crawl"
+RANGE_BYTES = 200_000
+FILES = 8  # of the crawl, which theirs works on side by side
+PARTS = {
+    "pages": ("fineweb-pages",),
+    "minhash": ("fineweb-signatures", "fineweb-links", "fineweb-duplicates", "fineweb"),
+}
+UNIT = "pages/s a core"
+
+
+class RecipeRuns:
+    """A crawl, and what both recipes have made of it.
+
+    Args:
+        folder: for all of it.
+        pages: that the crawl's maker writes.
+        installed: documents of this machine besides.
+        is_compatible: ours decides as datatrove does also where it is mistaken.
+    """
+
+    def __init__(
+        self, folder: Path, pages: int, installed: int = 0, *, is_compatible: bool = False
+    ) -> None:
+        self._folder = folder
+        found = [page for _, page in zip(range(installed), read_installed(), strict=False)]
+        self.pages = [*list_pages(pages), *found]
+        # In as many files as both may work on at once.
+        step = -(-len(self.pages) // FILES)
+        for at in range(0, len(self.pages), step):
+            write_crawl(folder / CRAWL / f"{at:06}", self.pages[at : at + step])
+        for path in sorted((folder / CRAWL).glob("*/*.gz")):
+            path.rename(folder / CRAWL / f"{path.parent.name}-{path.name}")
+        self._manifest = folder / EXAMPLE.name
+        self._manifest.write_text(_adapt(EXAMPLE.read_text(), is_compatible=is_compatible))
+
+    def run_ours(self, part: str, *words: str) -> float:
+        """Run a part of ours, and return the seconds it took."""
+        files = [f"{self._manifest}#{name}" for name in PARTS[part]]
+        return self._time("-m", "strandline", "run", *files, *words)
+
+    def run_theirs(self, part: str, workers: int = 1) -> float:
+        """Run a part of theirs, and return the seconds it took."""
+        script = ["-m", "strandline_bench.text.recipe_datatrove", CRAWL, "theirs", "--part", part]
+        return self._time(*script, "--tasks", str(FILES), "--workers", str(workers))
+
+    def read_ours(self) -> tuple[set[str], set[str]]:
+        """Return the keys that ours keeps before and after duplicates went.
+
+        Of a cluster the first page of the crawl stays, as theirs has it: which one does is a
+        choice, and not compared.
+        """
+        volume = self._folder / "strandline-data" / "default"
+        before = {row["key"] for row in _read(volume / "fineweb-pages" / "output")}
+        clusters: dict[str, list[str]] = {}
+        for row in _read(volume / "fineweb-duplicates" / "output"):
+            clusters.setdefault(row["stays"], [row["stays"]]).append(row["key"])
+        dropped = {
+            key for keys in clusters.values() for key in sorted(keys, key=_find_position)[1:]
+        }
+        return before, before - dropped
+
+    def read_theirs(self) -> tuple[set[str], set[str]]:
+        """Return the keys that theirs keeps before and after duplicates went."""
+        before, after = (
+            {row["id"] for row in _read(self._folder / "theirs" / name)}
+            for name in ("pages", "kept")
+        )
+        return before, after
+
+    def _time(self, *words: str) -> float:
+        begun = time.monotonic()
+        done = subprocess.run(  # noqa: S603 - our own commands
+            [sys.executable, *words],
+            cwd=self._folder,
+            env={**os.environ, "PYTHONPATH": join_python_path(EXAMPLES)},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if done.returncode:
+            msg = f"{' '.join(words)} ended with {done.returncode}: {done.stderr[-2000:]}"
+            raise RuntimeError(msg)
+        return time.monotonic() - begun
+
+
+def compare_recipes(runs: RecipeRuns) -> list[Agreement]:
+    """Run both, and compare which pages of the crawl each keeps, before and after duplicates."""
+    for part in PARTS:
+        runs.run_ours(part, "--engine", "inline")
+        runs.run_theirs(part)
+    ours, theirs = runs.read_ours(), runs.read_theirs()
+    names = ("the recipe until MinHash", "the whole recipe")
+    return [
+        _compare(name, len(runs.pages), mine, other)
+        for name, mine, other in zip(names, ours, theirs, strict=True)
+    ]
+
+
+def measure_recipe(scale: Scale) -> list[Row]:
+    """Run the recipe over the same crawl: ours with its ledgers, and datatrove's.
+
+    Documents from WARC to clean text, then MinHash over what was kept, and both.
+    """
+    cores = 1 if scale.is_quick else os.cpu_count() or 1
+    runs = RecipeRuns(scale.folder / "recipe", scale.pick(100_000, 34))
+    words = ("--engine", "inline") if scale.is_quick else ("--workers", str(cores))
+    ours = {part: runs.run_ours(part, *words) for part in PARTS}
+    theirs: dict[str, float] = {}
+    if find_rival("datatrove").is_installed():
+        theirs = {part: runs.run_theirs(part, cores) for part in PARTS}
+    rows = []
+    parts = {"from WARC to clean pages": ("pages",), "MinHash": ("minhash",), "whole": (*PARTS,)}
+    for what, names in parts.items():
+        name = f"FineWeb's recipe, {len(runs.pages):,} pages, {what}"
+        rate = len(runs.pages) / cores
+        mine = rate / sum(ours[part] for part in names)
+        rows.append(Row(name, format_number(mine, UNIT)))
+        if theirs:
+            other = rate / sum(theirs[part] for part in names)
+            rows.append(Row(f"{name}: datatrove", format_number(other, UNIT)))
+            rows.append(reach(f"{name}: times as fast", mine / other, 1, "×"))
+    return rows
+
+
+def _compare(name: str, total: int, ours: set[str], theirs: set[str]) -> Agreement:
+    found = Agreement(name, len(ours & theirs), len(ours - theirs), len(theirs - ours))
+    found.neither = total - found.both - found.ours - found.theirs
+    found.differing = [(key, "ours alone") for key in sorted(ours - theirs)]
+    found.differing += [(key, "theirs alone") for key in sorted(theirs - ours)]
+    return found
+
+
+def _adapt(text: str, *, is_compatible: bool) -> str:
+    """Return the example with larger ranges and, where asked for, filters that are compatible."""
+    documents: list[dict[str, Any]] = list(yaml.safe_load_all(text))
+    spec = documents[0]["spec"]
+    spec["source"]["with"]["rangeBytes"] = RANGE_BYTES
+    for stage in spec["stages"]:
+        if is_compatible and stage["use"] in FILTERS:
+            stage["with"] = {**stage.get("with", {}), "compatible": True}
+    return yaml.safe_dump_all(documents)
+
+
+def _read(folder: Path) -> list[dict[str, Any]]:
+    names: Sequence[Path] = sorted(folder.rglob("*.parquet"))
+    return [row for path in names for row in pq.read_table(path).to_pylist()]
+
+
+def _find_position(key: str) -> tuple[str, int]:
+    """Return where in the crawl a page is: its file, and its offset there."""
+    file, _, offset = key.rpartition("#")
+    return file, int(offset)

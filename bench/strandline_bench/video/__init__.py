@@ -1,0 +1,1 @@
+"""Stages for videos, beside PyAV and Ray Data."""

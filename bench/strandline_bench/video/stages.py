@@ -1,0 +1,69 @@
+"""Stages beside those for videos: one that takes its time over clips, one that watches memory."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from pathlib import Path
+
+from strandline.plan.stage import Stage
+from strandline.plan.task import Task
+from strandline.stages.video.decode_frames import DecodeFrames
+from strandline.stages.video.split_video import SplitVideo
+from strandline.stages.video.transcode_clip import TranscodeClip
+from strandline_bench.ground.memory import read_own_memory
+
+NOTES = "STRANDLINE_BENCH_NOTES"  # names the folder of notes about memory
+
+_SAMPLE_SECONDS = 0.02
+
+
+class LookAtClips(Stage):
+    """Takes its time over each clip, as a model on a device does, and notes when."""
+
+    class Params(Stage.Params):
+        """How long, and where the notes go."""
+
+        seconds: float
+        folder: str
+
+    params: Params
+
+    def process(self, task: Task) -> Task:
+        begun = time.monotonic()
+        time.sleep(self.params.seconds * task.num_rows)
+        with Path(self.params.folder, str(os.getpid())).open("a") as notes:
+            notes.write(f"{begun} {time.monotonic()} {task.num_rows}\n")
+        return task
+
+
+class Watched(Stage):
+    """Notes the most memory that its process has had, in a file of the process."""
+
+    def setup(self) -> None:
+        super().setup()
+        threading.Thread(target=_watch, args=(Path(os.environ[NOTES]),), daemon=True).start()
+
+
+class WatchedSplit(Watched, SplitVideo):
+    """Cuts, and is watched."""
+
+
+class WatchedDecode(Watched, DecodeFrames):
+    """Decodes, and is watched."""
+
+
+class WatchedTranscode(Watched, TranscodeClip):
+    """Encodes, and is watched."""
+
+
+def _watch(folder: Path) -> None:
+    begun, most = read_own_memory(), 0
+    while True:
+        held = read_own_memory() - begun
+        if held > most:
+            most = held
+            with (folder / str(os.getpid())).open("a") as notes:  # it may be killed at any moment
+                notes.write(f"{held}\n")
+        time.sleep(_SAMPLE_SECONDS)
