@@ -243,7 +243,7 @@ define play
 		[ -z "$$KUBECONFIG" ] || { \
 			echo "strandline: KUBERAY is for a node that is brought up here; the cluster of KUBECONFIG" \
 				"keeps the KubeRay that it has: say one or the other" >&2; exit 1; }; \
-		KUBERAY=$$($(BIN)/python -m proving_ground.kuberay "$$KUBERAY") || exit 1; export KUBERAY; \
+		KUBERAY=$$($(BIN)/python -m proving_ground.installation.kuberay "$$KUBERAY") || exit 1; export KUBERAY; \
 	fi; \
 	STRANDLINE_HELM=$$($(MAKE) --silent --no-print-directory helm) || exit 1; \
 	export STRANDLINE_HELM; \

@@ -13,8 +13,8 @@ from images.build import need_images
 from images.errors import ImagesError
 from images.history import LAST_RELEASE, need_sources
 from images.names import BASE, TARGETS, find_images
-from images.sizes import describe_sizes
-from images.trial import try_images
+from images.trials.sizes import describe_sizes
+from images.trials.trial import try_images
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -9,9 +9,9 @@ import time
 from datetime import UTC, datetime
 from pathlib import Path
 
-from kuberay_standin.api import Api, read_account, read_kubeconfig
-from kuberay_standin.dashboard import ask_dashboard, stop_job
-from kuberay_standin.loop import Loop, Outside
+from kuberay_standin.shell.api import Api, read_account, read_kubeconfig
+from kuberay_standin.shell.dashboard import ask_dashboard, stop_job
+from kuberay_standin.shell.loop import Loop, Outside
 
 # Letters and digits of generated names, as Kubernetes has them.
 LETTERS = "bcdfghjklmnpqrstvwxz2456789"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from kuberay_standin.clusters import step_cluster
-from kuberay_standin.rayjobs import step_rayjob
+from kuberay_standin.rayclusters.steps import step_cluster
+from kuberay_standin.rayjobs.steps import step_rayjob
 from kuberay_standin.scene import Action, Draw, Scene
 
 

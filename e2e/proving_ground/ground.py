@@ -15,7 +15,7 @@ from types import MappingProxyType
 from typing import Any
 
 from proving_ground.commands import CONFIG, VOLUME, run_command
-from proving_ground.installation import Installation
+from proving_ground.installation.chart import Installation
 from proving_ground.kube import Json, Kube, RefusedError
 from proving_ground.pipelines import OPENED, render_pipeline, render_stages
 from proving_ground.story import Story

@@ -15,12 +15,13 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 
-from real_node import leftovers, lifetime, trial
 from real_node.binaries import Binaries
 from real_node.errors import NodeError
-from real_node.supervision import BROKEN, Order, supervise
+from real_node.inside.supervision import BROKEN, Order, supervise
+from real_node.outside import leftovers, lifetime
+from real_node.trials import trial
 
-TRIAL = (sys.executable, "-m", "real_node.trial")
+TRIAL = (sys.executable, "-m", "real_node.trials.trial")
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 
 from images.errors import ImagesError
-from proving_ground.figures import Figures
 from proving_ground.ground import Ground, prepare_ground
-from proving_ground.installation import Installation, install
+from proving_ground.installation.chart import Installation, install
+from proving_ground.installation.rayjobs import find_version
+from proving_ground.installation.release_before import ReleaseBefore, find_release_before
 from proving_ground.object_store import ObjectStore, serve_objects
-from proving_ground.rayjobs import find_version
-from proving_ground.records import Records
-from proving_ground.release_before import ReleaseBefore, find_release_before
+from proving_ground.results.figures import Figures
+from proving_ground.results.records import Records
 
 ROOT = Path(__file__).parents[2]
 FIGURES = pytest.StashKey[Figures]()

@@ -17,10 +17,10 @@ from typing import Any
 from control_plane import LOOPBACK
 from kube_client import KubeClient, Refusal
 from kuberay_player import NODE
-from kuberay_standin.api import Api
-from kuberay_standin.loop import Loop, Outside
 from kuberay_standin.objects import format_time
 from kuberay_standin.scene import JobAnswer
+from kuberay_standin.shell.api import Api
+from kuberay_standin.shell.loop import Loop, Outside
 
 Json = dict[str, Any]
 NAMESPACE = "team"

@@ -19,7 +19,7 @@ from api_server import find_binary, list_kuberays, list_ours
 from control_plane import run_control_plane
 from guide_cluster import Driver, serve_driver
 from kube_client import KubeClient
-from kuberay_standin.api import read_kubeconfig
+from kuberay_standin.shell.api import read_kubeconfig
 from kueue_play import ATTEMPTS, PIPELINES, Play
 from kueue_process import run_kueue
 from kueue_stage import NAMESPACE, OwnApi, Stage

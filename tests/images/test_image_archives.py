@@ -15,8 +15,8 @@ import pytest
 
 from images.errors import ImagesError
 from images.programs import run_logged
-from images.sizes import describe_sizes, read_configuration
-from images.unpack import unpack
+from images.trials.sizes import describe_sizes, read_configuration
+from images.trials.unpack import unpack
 
 File = tuple[str, bytes]
 

@@ -20,7 +20,7 @@ from functools import cache
 
 from kuberay_standin.core import step
 from kuberay_standin.objects import CLUSTER_LABEL, NODE_LABEL, Json, get_name, is_leaving
-from kuberay_standin.rayjobs import FINALIZER
+from kuberay_standin.rayjobs.steps import FINALIZER
 from kuberay_standin.scene import (
     Action,
     HoldBy,

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from kuberay_standin.jobs import make_cluster
 from kuberay_standin.objects import Json
-from kuberay_standin.pods import make_head, make_worker
-from kuberay_standin.refusals import find_problem
+from kuberay_standin.rayclusters.pods import make_head, make_worker
+from kuberay_standin.rayjobs.jobs import make_cluster
+from kuberay_standin.rayjobs.refusals import find_problem
 from simulated_cluster import SimulatedCluster
 from strandline_operator.model.limits import Limits
 from strandline_operator.model.plan import Resource

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 import yaml
 
-from kuberay_standin.api import Api, RefusalError, build_path, read_kubeconfig
-from kuberay_standin.dashboard import ask_dashboard, read_value, stop_job
 from kuberay_standin.scene import JobAnswer
+from kuberay_standin.shell.api import Api, RefusalError, build_path, read_kubeconfig
+from kuberay_standin.shell.dashboard import ask_dashboard, read_value, stop_job
 
 
 class Listener(BaseHTTPRequestHandler):

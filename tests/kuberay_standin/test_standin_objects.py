@@ -20,10 +20,8 @@ from typing import Any
 
 import pytest
 
-from kuberay_standin.cluster_status import describe_cluster
-from kuberay_standin.jobs import make_cluster, make_job, render_script
 from kuberay_standin.objects import Json
-from kuberay_standin.pods import (
+from kuberay_standin.rayclusters.pods import (
     SHARED_MEMORY,
     has_one_answer,
     make_head,
@@ -31,7 +29,9 @@ from kuberay_standin.pods import (
     make_service,
     make_worker,
 )
-from kuberay_standin.quantities import format_bytes, format_count, read_quantity
+from kuberay_standin.rayclusters.quantities import format_bytes, format_count, read_quantity
+from kuberay_standin.rayclusters.status import describe_cluster
+from kuberay_standin.rayjobs.jobs import make_cluster, make_job, render_script
 
 RECORDED: Json = json.loads(
     (Path(__file__).parent / "s-k-success-made.json").read_text(encoding="utf-8")

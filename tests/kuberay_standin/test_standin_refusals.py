@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from kuberay_standin.objects import Json
-from kuberay_standin.refusals import find_problem
+from kuberay_standin.rayjobs.refusals import find_problem
 
 SPEC: Json = json.loads(
     (Path(__file__).parent / "s-k-success-made.json").read_text(encoding="utf-8")

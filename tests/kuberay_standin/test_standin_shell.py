@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from kuberay_standin.api import RefusalError
-from kuberay_standin.loop import Loop, Outside
 from kuberay_standin.objects import Json
 from kuberay_standin.scene import JobAnswer
+from kuberay_standin.shell.api import RefusalError
+from kuberay_standin.shell.loop import Loop, Outside
 from recordings import read_recording
 
 RAYJOB: Json = {

@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 
 from kuberay_standin.core import step
-from kuberay_standin.jobs import make_cluster, make_job
 from kuberay_standin.objects import Json
-from kuberay_standin.pods import make_head, make_worker
-from kuberay_standin.refusals import find_problem
+from kuberay_standin.rayclusters.pods import make_head, make_worker
+from kuberay_standin.rayclusters.tokens import read_token
+from kuberay_standin.rayjobs.jobs import make_cluster, make_job
+from kuberay_standin.rayjobs.refusals import find_problem
 from kuberay_standin.scene import Make, Scene
-from kuberay_standin.tokens import read_token
 
 SUBMITTED: Json = json.loads(
     (Path(__file__).parent / "s-k-success-made.json").read_text(encoding="utf-8")

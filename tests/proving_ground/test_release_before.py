@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from proving_ground.installation import HASTE
-from proving_ground.release_before import RAY_VERSION, choose_settings
+from proving_ground.installation.chart import HASTE
+from proving_ground.installation.release_before import RAY_VERSION, choose_settings
 
 
 def test_settings_that_its_chart_does_not_have_are_left_out(tmp_path: Path) -> None:

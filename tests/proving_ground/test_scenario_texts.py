@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from proving_ground.figures import BEGIN, END, Figures, measure_recovery
-from proving_ground.records import align, mask
+from proving_ground.results.figures import BEGIN, END, Figures, measure_recovery
+from proving_ground.results.records import align, mask
 from proving_ground.waiting import GivenUpError, wait_for
 
 

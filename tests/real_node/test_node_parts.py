@@ -13,18 +13,20 @@ from pathlib import Path
 import pytest
 
 from real_node import __main__ as shell
-from real_node import binaries, credentials, layout, lifetime
+from real_node import binaries, layout
 from real_node.errors import NodeError
 from real_node.images import pack_image
+from real_node.inside import credentials
 from real_node.node import Node, run, wait_until
+from real_node.outside import lifetime
 
 # Processes take in all children there are, so they are tried in a process of their own.
 PROCESSES = r"""
 import os, sys, time
 from pathlib import Path
 from real_node.errors import NodeError
-from real_node.processes import Processes
-from real_node.programs import Program
+from real_node.inside.processes import Processes
+from real_node.inside.programs import Program
 
 folder = Path(sys.argv[1])
 logs, pids, stopped = (folder / name for name in ("logs", "pids", "stopped"))

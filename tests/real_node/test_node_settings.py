@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from real_node import layout, programs, server, settings
-from real_node.objects import describe_volume, list_first_objects
+from real_node import layout
+from real_node.inside import programs, server, settings
+from real_node.inside.objects import describe_volume, list_first_objects
 
 ROOT = Path(__file__).parents[2]
 TOKENS = {program: f"token-of-{program}" for program, _, _ in settings.USERS}

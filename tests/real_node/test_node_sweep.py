@@ -14,8 +14,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from real_node import cgroups, layout, leftovers, lifetime
+from real_node import cgroups, layout
 from real_node.errors import NodeError
+from real_node.outside import leftovers, lifetime
 
 NAME = "strandline-node-0123456789"
 CAT = shutil.which("cat") or "/bin/cat"

@@ -1,0 +1,1 @@
+"""What a RayCluster is made of, and the status that follows from its pods. Pure."""

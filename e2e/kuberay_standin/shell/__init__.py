@@ -1,0 +1,1 @@
+"""Where the stand-in talks to servers, again and again; it decides nothing."""

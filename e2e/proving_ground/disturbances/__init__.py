@@ -1,0 +1,1 @@
+"""What befalls a run from outside, done as it happens there."""

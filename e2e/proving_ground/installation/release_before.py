@@ -1,0 +1,80 @@
+"""The release before, as it was installed: its chart with the definitions, and its images.
+
+It comes out of the repository's history. This room must not know what is tried with it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from images.errors import ImagesError
+from images.history import LAST_RELEASE, need_sources
+from images.names import TARGETS
+from proving_ground.installation.chart import (
+    HASTE,
+    ROOT,
+    Installation,
+    find_built,
+    find_cache,
+    name_images,
+)
+from proving_ground.kube import Json
+
+BUILD = 'make images ARGS="build --last-release"'
+# Its chart names no version of Ray, without which KubeRay asks pods in a way that its image lacks.
+RAY_VERSION = "2.60.0"
+
+
+@dataclass(frozen=True, slots=True)
+class ReleaseBefore:
+    """What it is installed from.
+
+    Attributes:
+        chart: the folder.
+        values: of the chart.
+    """
+
+    chart: Path
+    values: Mapping[str, object]
+
+    def install(self, installation: Installation) -> None:
+        """Put it in the place of what is installed, its definitions too, and wait for it."""
+        installation.upgrade(self.chart, **self.values)
+
+    @contextmanager
+    def installed(self, installation: Installation) -> Iterator[None]:
+        """Have it installed when the block begins, and today's when it is over."""
+        try:
+            self.install(installation)
+            yield
+        finally:
+            installation.upgrade()
+
+
+def find_release_before(installation: Installation) -> ReleaseBefore:
+    """Return the release before, its images given to the node.
+
+    Raises:
+        ImagesError: its sources or its images are not here.
+    """
+    sources = need_sources(ROOT, LAST_RELEASE, find_cache() / "strandline")
+    images = find_built(sources)
+    if not images.complete:
+        raise ImagesError(f"there are no images of the last release in {images.folder}: {BUILD}")
+    if installation.node is not None:
+        for target in TARGETS:
+            installation.node.import_image(images.find_archive(target))
+    chart = sources / "charts" / "strandline"
+    return ReleaseBefore(chart, {"settings": choose_settings(chart), **name_images(images)})
+
+
+def choose_settings(chart: Path) -> Json:
+    """Return the settings of scenarios, as far as that chart has them."""
+    schema = json.loads((chart / "values.schema.json").read_text(encoding="utf-8"))
+    known = schema["properties"]["settings"]["properties"]
+    wanted: Json = {**HASTE, "rayVersion": RAY_VERSION}
+    return {name: value for name, value in wanted.items() if name in known}

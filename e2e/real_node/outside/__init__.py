@@ -1,0 +1,1 @@
+"""What the machine sees of a node: its life, and what it left behind."""

@@ -1,0 +1,203 @@
+"""The life of a node, from outside: a lock on its folder, its namespaces, and the sweep after it.
+
+Three processes watch each other. The one that the user started holds the terminal; a keeper holds
+the lock and sweeps; the first process of the namespaces does the rest. Whichever of them is
+killed, the others end what is left. This room must not know what a node consists of.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from types import FrameType, MappingProxyType
+
+from real_node import cgroups, layout
+from real_node.binaries import provide_binaries, provide_packages
+from real_node.errors import NodeError
+
+NAMESPACES = ("--net", "--mount", "--pid", "--uts", "--ipc")
+# The machine's unmounts reach the node, and nothing of the node's reaches the machine.
+UNSHARE = (
+    *("setpriv", "--pdeathsig=KILL", "unshare", *NAMESPACES),
+    *("--propagation=slave", "--kill-child", "--mount-proc"),
+)
+KEEP = ("setpriv", "--pdeathsig=TERM")
+HIDDEN = (Path("/run"), Path("/var/log"))
+PID = "pid"
+KILLED = 128 + signal.SIGKILL
+
+
+def bring_up(
+    folder: Path,
+    command: Sequence[str],
+    report: Callable[[str], None],
+    also: Mapping[str, str] = MappingProxyType({}),
+) -> int:
+    """Bring a node up, run a command on it, take the node down, and return the exit code.
+
+    Args:
+        folder: of the node; its logs stay there.
+        command: with its arguments; without one, the node is up until Ctrl-C.
+        report: takes sentences for the user.
+        also: programs that the command needs, with the Debian packages that have them.
+
+    Raises:
+        NodeError: there can be no node here, or one is up already.
+    """
+    check_folder(folder)
+    provide_packages(report, also)
+    built = provide_binaries(report)
+    folder.mkdir(parents=True, exist_ok=True)
+    with lock(folder):
+        pass  # one sentence for whom it may concern, before anything is started
+    words = (str(folder), str(built.cluster), str(built.dns), str(built.pause), *command)
+    keeper = subprocess.Popen([*KEEP, *build_call("keep"), *words], env=describe_environment())
+    code = wait_for(keeper, lambda: keeper.send_signal(signal.SIGTERM))
+    if code < 0:
+        sweep(folder)
+    return code if code >= 0 else 128 - code
+
+
+def keep(folder: Path, words: Sequence[str]) -> int:
+    """Run the first process of a node in namespaces of its own, and sweep before and after.
+
+    Raises:
+        NodeError: a node is up already, or something of it cannot be removed.
+    """
+    with lock(folder):
+        clear(folder)
+        for name in (layout.STATE, layout.LOG_FOLDER):
+            (folder / name).mkdir(mode=0o755)
+        unshare = subprocess.Popen([*UNSHARE, *build_call("supervise"), str(folder), *words])
+        (folder / PID).write_text(f"{unshare.pid}\n", encoding="ascii")
+        code = wait_for(unshare, lambda: stop_first(unshare.pid))
+        ended = (folder / layout.ENDED).exists()
+        clear(folder, logs=False)
+    return code if ended else KILLED
+
+
+def wait_for(process: subprocess.Popen[bytes], stop: Callable[[], None]) -> int:
+    """Wait for a process; a request to end is passed on, and Ctrl-C reaches it anyway."""
+
+    def pass_on(_number: int, _frame: FrameType | None) -> None:
+        with suppress(OSError):
+            stop()
+
+    signal.signal(signal.SIGTERM, pass_on)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    return process.wait()
+
+
+def build_call(part: str) -> tuple[str, ...]:
+    """Render the call of another process of ours."""
+    return (sys.executable, "-m", "real_node", part)
+
+
+def describe_environment() -> dict[str, str]:
+    """Describe our environment, with this package to be found in it from any folder."""
+    ours = str(Path(__file__).parents[2])
+    others = [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]
+    return {**os.environ, "PYTHONPATH": os.pathsep.join([ours, *others])}
+
+
+def find_first(unshare: int) -> int | None:
+    """Find the first process of the namespaces that an `unshare` has made."""
+    with suppress(OSError):
+        children = Path(f"/proc/{unshare}/task/{unshare}/children").read_text().split()
+        return int(children[0]) if children else None
+    return None
+
+
+def find_node(folder: Path) -> int:
+    """Find the first process of a node that is up.
+
+    Raises:
+        NodeError: none is up.
+    """
+    with suppress(OSError):
+        first = find_first(int((folder / PID).read_text()))
+        if first and (folder / layout.ENVIRONMENT).exists():
+            return first
+    raise NodeError(f"no node is up in {folder}")
+
+
+def enter(folder: Path, command: Sequence[str]) -> int:
+    """Run a command on a node that is up, with the environment that its own command has.
+
+    Raises:
+        NodeError: no node is up.
+    """
+    first = find_node(folder)
+    ours: dict[str, str] = json.loads((folder / layout.ENVIRONMENT).read_text(encoding="utf-8"))
+    nsenter = ("nsenter", f"--target={first}", "--all", "env", f"--chdir={Path.cwd()}")
+    done = subprocess.run([*nsenter, *command], env={**os.environ, **ours}, check=False)
+    return done.returncode if done.returncode >= 0 else 128 - done.returncode
+
+
+def stop_first(unshare: int) -> None:
+    """Ask the first process to end."""
+    first = find_first(unshare)
+    os.kill(first or unshare, signal.SIGTERM if first else signal.SIGKILL)
+
+
+def check_folder(folder: Path) -> None:
+    """Refuse what cannot work.
+
+    Raises:
+        NodeError: with what to do.
+    """
+    if os.geteuid():
+        raise NodeError("a node needs root: it makes namespaces, mounts and cgroups")
+    for hidden in HIDDEN:
+        if folder.is_relative_to(hidden.resolve()):
+            raise NodeError(f"a node has a {hidden} of its own: name a folder outside of it")
+
+
+@contextmanager
+def lock(folder: Path) -> Iterator[None]:
+    """Hold the lock of a folder.
+
+    Raises:
+        NodeError: a node is up there.
+    """
+    with (folder / layout.LOCK).open("a") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise NodeError(f"a node is already up in {folder}") from None
+        yield
+
+
+def sweep(folder: Path) -> None:
+    """Remove what a node that was killed has left; its logs stay.
+
+    Raises:
+        NodeError: it is up, or something cannot be removed.
+    """
+    if folder.is_dir():
+        with lock(folder):
+            clear(folder, logs=False)
+
+
+def clear(folder: Path, *, logs: bool = True) -> None:
+    """Remove cgroups and state, and the logs too where a new node begins.
+
+    Raises:
+        NodeError: something cannot be removed.
+    """
+    stubborn = cgroups.sweep_cgroups(layout.name_cgroup(folder))
+    if stubborn:
+        raise NodeError(f"cannot remove the cgroup {stubborn[0]}: it has processes that don't die")
+    (folder / PID).unlink(missing_ok=True)
+    (folder / layout.KUBECONFIG).unlink(missing_ok=True)
+    for name in (layout.STATE, *([layout.LOG_FOLDER] if logs else [])):
+        if (folder / name).exists():
+            shutil.rmtree(folder / name)

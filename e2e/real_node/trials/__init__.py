@@ -1,0 +1,1 @@
+"""What a node must be able to do, tried one by one."""

@@ -1,0 +1,64 @@
+"""A policy closes an attempt's ports while the run goes on, on a node that enforces policies."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from proving_ground.ground import Ground
+from proving_ground.installation.chart import Installation
+from proving_ground.installation.enforcement import enforce_policies, invite_stranger
+from proving_ground.kube import Json
+
+pytestmark = pytest.mark.extended
+
+COUNT, EARLY = 120, 8
+WORK: Json = {"use": "tide:Work", "with": {"seconds": 0.5}}
+# Ray's dashboard, its own protocol, the driver's pages; and what is not open on every head.
+DOORS, OTHERS = (8265, 6379, 8780), (10001, 52365)
+SECONDS = 60
+
+
+@pytest.fixture
+def enforcing(installation: Installation, tmp_path: Path) -> Iterator[None]:
+    """The node enforces policies, and the operator makes them; others have it as before."""
+    if installation.node is None:
+        pytest.skip("what enforces policies is started on a node that was brought up here")
+    with enforce_policies(installation.node, tmp_path / "kube-router.log"):
+        installation.upgrade(attemptNetworkPolicy={"enabled": True})
+        yield
+        installation.upgrade()
+
+
+@pytest.mark.usefixtures("enforcing")
+def test_a_policy_closes_the_ports_while_the_run_goes_on(ground: Ground) -> None:
+    story = ground.begin("corpus", count=COUNT, stages=[WORK], finished=EARLY)
+    (head,) = story.pods("head", 1)
+    address = head["status"]["podIP"]
+    namespaces = (ground.kube, ground.kube.within("default"))
+    with ExitStack() as stack:
+        strangers = [
+            stack.enter_context(invite_stranger(kube, ground.runtime_image)) for kube in namespaces
+        ]
+
+        def list_reached() -> list[int]:
+            return [port for each in strangers for port in each.try_doors(address, DOORS + OTHERS)]
+
+        assert list_reached() == [], story.describe()
+        # Its own worker, the submitter and the operator go in and out meanwhile.
+        finished = int(story.status["progress"]["finished"])
+        story.wait_for_finished(finished + EARLY)
+        assert list_reached() == [], story.describe()
+        # They were there all along: it is the policy that closes them.
+        (policy,) = ground.kube.list_all("networkpolicies")
+        ground.kube.delete("networkpolicy", policy["metadata"]["name"])
+        story.wait_until(
+            "both reach all ports",
+            lambda: all(list_reached().count(door) == len(strangers) for door in DOORS),
+            SECONDS,
+        )
+    assert story.wait_for_end()["status"] == "True", story.describe()
+    assert [attempt["spec"]["number"] for attempt in story.attempts] == [1]

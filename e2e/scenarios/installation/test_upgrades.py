@@ -1,0 +1,80 @@
+"""The release before and today's take each other's place while a run is in flight.
+
+Operator, definitions and images: all of them are what users had installed.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from proving_ground.ground import Ground
+from proving_ground.installation.release_before import ReleaseBefore
+from proving_ground.kube import Json
+from proving_ground.results.figures import Figures
+from proving_ground.results.records import Expectation, Records
+from proving_ground.story import Story
+
+# Long enough for an installation, and another one, while it runs.
+COUNT, EARLY = 150, 8
+WORK: Json = {"use": "tide:Work", "with": {"seconds": 1}}
+UPGRADED = Expectation(
+    "operator-upgraded",
+    "The operator is upgraded in mid-run, and the run goes on",
+    "Completed",
+    "RunSucceeded",
+    'strandline_attempts_total{cause="Completed"}',
+)
+pytestmark = pytest.mark.extended
+
+
+def _wait_for_more(story: Story) -> None:
+    """Wait until whoever is installed now has heard of the driver, which still runs."""
+    story.wait_for_finished(int(story.status["progress"]["finished"]) + EARLY)
+    assert story.condition("Succeeded")["status"] == "Unknown", story.describe()
+
+
+def _find_image(pod: Json) -> str:
+    return str(pod["spec"]["containers"][0]["image"])
+
+
+def test_an_operator_upgraded_in_mid_run(
+    ground: Ground, records: Records, figures: Figures, release_before: ReleaseBefore
+) -> None:
+    """Upgraded, taken back and upgraded again, and the run never notices."""
+    installation, newer = ground.installation, ground.runtime_image
+    with release_before.installed(installation):
+        older = ground.runtime_image
+        story = ground.begin("corpus", count=COUNT, stages=[WORK], finished=EARLY)
+        installation.upgrade()
+        _wait_for_more(story)
+        release_before.install(installation)
+        _wait_for_more(story)
+    assert ground.runtime_image == newer != older
+    assert story.wait_for_end()["status"] == "True", story.describe()
+    assert [attempt["spec"]["number"] for attempt in story.attempts] == [1]
+    assert set(ground.opened.values()) == {1}
+    assert f"verified: {COUNT} finished sources" in ground.verify(story)
+    records.show(ground, story, UPGRADED)
+    figures.note_absorbed("the operator is upgraded in mid-run", ground)
+
+
+def test_an_operator_taken_back_in_mid_run(ground: Ground, release_before: ReleaseBefore) -> None:
+    """The release before goes on with a run that today's began, and with its ledger."""
+    newer = ground.runtime_image
+    story = ground.begin("corpus", count=COUNT, stages=[WORK], finished=EARLY)
+    with release_before.installed(ground.installation):
+        _wait_for_more(story)
+        (head,) = story.pods("head", 1)
+        story.kube.delete("pod", head["metadata"]["name"])
+        story.wait_for_phase(2, "Running", 300)
+        images = [_find_image(pod) for pod in (head, *story.pods("head", 2))]
+        assert images == [newer, ground.runtime_image]
+        assert newer != ground.runtime_image
+        assert story.wait_for_end()["status"] == "True", story.describe()
+        assert [attempt["spec"]["number"] for attempt in story.attempts] == [1, 2]
+        again = ground.look_back(story)
+        assert again.finished
+        assert not again.finished & again.second
+    # Today's operator finds a run that is over, and leaves it so.
+    assert story.condition("Succeeded")["status"] == "True", story.describe()
+    assert f"verified: {COUNT} finished sources" in ground.verify(story)

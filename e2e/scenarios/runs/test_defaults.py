@@ -1,0 +1,48 @@
+"""The chart as it comes, and a pipeline that sets no times: what a first user has."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from proving_ground.ground import Ground
+from proving_ground.installation.chart import RELEASE, Installation
+from proving_ground.story import Story
+
+pytestmark = pytest.mark.extended
+EXAMPLE = Path(__file__).parents[3] / "pipelines" / "examples" / "python-functions.yaml"
+# Where it runs; deadlines, retries and checkpoints stay as they are where nobody sets them.
+CLUSTER_FIELDS = ("storage", "ray")
+
+
+def test_the_main_path_on_the_charts_defaults(unhurried: Installation, ground: Ground) -> None:
+    given = json.loads(unhurried.run_helm("get", "values", RELEASE, "--output=json"))
+    assert not given.get("settings")
+    example = yaml.safe_load(EXAMPLE.read_text(encoding="utf-8"))
+    cluster = ground.render(example["metadata"]["name"])["spec"]
+    example["spec"] |= {name: cluster[name] for name in CLUSTER_FIELDS}
+    # Each of its stages is a process of its own.
+    example["spec"]["ray"]["workerGroups"][0]["resources"]["memory"] = "3Gi"
+    story = Story(ground.kube, example["metadata"]["name"])
+    story.begin(example)
+    story.wait_for_phase(1, "Running", 300)
+    for role in ("head", "worker"):
+        for pod in story.pods(role):
+            assert is_ready(pod), story.describe()
+    assert story.wait_for_end()["status"] == "True", story.describe()
+    assert [attempt["spec"]["number"] for attempt in story.attempts] == [1]
+    progress = story.status["progress"]
+    assert progress["finished"] == progress["total"] > 0
+
+
+def is_ready(pod: dict[str, Any]) -> bool:
+    """Return whether its kubelet says so, by a probe that it has carried out."""
+    assert "readinessProbe" in pod["spec"]["containers"][0]
+    conditions = pod["status"]["conditions"]
+    return any(
+        condition["type"] == "Ready" and condition["status"] == "True" for condition in conditions
+    )
