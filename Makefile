@@ -228,7 +228,7 @@ define lint
 		|| { echo "these files are not formatted; run: $(BIN)/ruff format"; \
 			$(BIN)/ruff format --check; exit 1; }; } && \
 	echo "mypy" && $(BIN)/mypy --no-error-summary && \
-	echo "lint-imports" && { $(BIN)/lint-imports --no-logo > $(VENV)/imports.log 2>&1 \
+	echo "lint-imports" && { PYTHONPATH=bench:e2e $(BIN)/lint-imports --no-logo > $(VENV)/imports.log 2>&1 \
 		|| { cat $(VENV)/imports.log; exit 1; }; }
 endef
 

@@ -13,6 +13,15 @@ from garbage import spare_collector
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("crds/strandline_api", "operator/strandline_operator", "pipelines/strandline")
+# What measures and tries the product; it is not shipped.
+TRIAL_PACKAGES = (
+    "bench/strandline_bench",
+    "e2e/images",
+    "e2e/kuberay_standin",
+    "e2e/proving_ground",
+    "e2e/real_node",
+    "e2e/scanning",
+)
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 Scope = ast.Module | ast.ClassDef
