@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import io
-from itertools import pairwise
+from itertools import accumulate, pairwise
 
 import fsspec
-from hypothesis import given
+import pytest
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from strandline.stages.tables.contents.stream_lines import StreamLine, list_lines
+from example_counts import scale_examples
+from strandline.stages.tables.contents import stream_lines
+from strandline.stages.tables.contents.stream_lines import StreamLine, list_blocks, list_lines
 
 MOST = 6
 contents = st.lists(st.sampled_from([b"a", b"bb", b"\n", b"\r\n", b"ccccccc"]), max_size=20)
@@ -52,3 +55,27 @@ def test_streams_of_stores_and_disks_have_the_same_lines() -> None:
         assert list(list_lines(stream, MOST, 1)) == expected
     with io.BufferedReader(io.BytesIO(content)) as stream:
         assert list(list_lines(stream, MOST, 4)) == expected
+
+
+@given(
+    pieces=contents,
+    size=st.integers(1, 9),
+    most=st.integers(1, 9),
+    start=st.integers(0, 30),
+    stop=st.none() | st.integers(1, 40),
+)
+@example(pieces=[b"ccccccc", b"\n", b"a"], size=3, most=2, start=0, stop=None)
+@settings(max_examples=scale_examples(800))
+def test_law_blocks_have_the_same_lines(
+    pieces: list[bytes], size: int, most: int, start: int, stop: int | None
+) -> None:
+    content = b"".join(pieces)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(stream_lines, "_PIECE", size)
+        blocks = list(list_blocks(io.BytesIO(content), most, start, stop))
+    expected = list(list_lines(io.BytesIO(content), most, start, stop))
+    ends = [line if line is None else line.removesuffix(b"\n") for _, _, line in expected]
+    assert [line for block in blocks for line in block.lines] == ends
+    assert [size for block in blocks for size in block.sizes] == [line.size for line in expected]
+    places = [at for block in blocks for at in accumulate(block.sizes[:-1], initial=block.at)]
+    assert places == [line.at for line in expected]

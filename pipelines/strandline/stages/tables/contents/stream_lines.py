@@ -7,8 +7,10 @@ not know what is written in lines.
 from __future__ import annotations
 
 import io
+from bisect import bisect_left
 from collections.abc import Iterator
 from enum import StrEnum
+from itertools import accumulate
 from typing import BinaryIO, NamedTuple, cast
 
 _PIECE = 1 << 20
@@ -62,6 +64,59 @@ def list_lines(
             size += _skip(lines)
         yield StreamLine(at, size, content if is_whole else None)
         at += size
+
+
+class LineBlock(NamedTuple):
+    """Lines in a row, as many as were read at once.
+
+    Attributes:
+        at: byte of the stream where the first one begins.
+        lines: without their ends; None for one that is larger than the bound.
+        sizes: bytes of each, with its end.
+    """
+
+    at: int
+    lines: list[bytes | None]
+    sizes: list[int]
+
+
+def list_blocks(
+    stream: BinaryIO, most_bytes: int, start: int = 0, stop: int | None = None
+) -> Iterator[LineBlock]:
+    """Yield the same lines as `list_lines`, many at a time."""
+    source = cast("BinaryIO", _buffer(stream))
+    at = start
+    if start:
+        source.seek(start - 1)
+        at += _skip(source) - 1
+    begun: list[bytes] = []  # of a line whose end was not read yet
+    size = 0  # of that line, also where what was read of it is gone
+    while stop is None or at < stop:
+        piece = source.read(_PIECE)
+        if piece and _END not in piece:
+            begun.append(piece)
+            size += len(piece)
+            if size > most_bytes:
+                begun.clear()
+            continue
+        gone = size - sum(map(len, begun))
+        lines: list[bytes | None] = [*b"".join([*begun, piece]).split(_END)]
+        rest = lines.pop() or b""
+        if not piece:
+            # What is left has no end; nothing is left where the last line has one.
+            if size:
+                yield LineBlock(at, [rest if size <= most_bytes else None], [size])
+            return
+        sizes = [len(line or b"") + 1 for line in lines]
+        sizes[0] += gone
+        if max(sizes) > most_bytes:
+            bounded = zip(lines, sizes, strict=True)
+            lines = [line if size <= most_bytes else None for line, size in bounded]
+        ends = list(accumulate(sizes, initial=at))
+        count = len(lines) if stop is None else min(len(lines), bisect_left(ends, stop))
+        yield LineBlock(at, lines[:count], sizes[:count])
+        at = ends[-1]
+        begun, size = [rest], len(rest)
 
 
 def _skip(lines: BinaryIO) -> int:
