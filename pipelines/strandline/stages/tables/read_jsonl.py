@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any, ClassVar, NamedTuple
 
 import pyarrow as pa
@@ -19,7 +21,7 @@ from strandline.stages.sources.opening import (
     ZstdWindow,
     open_decompressed,
 )
-from strandline.stages.tables.batching import cut_batches
+from strandline.stages.tables.contents.conforming import SchemaMisfitError, conform_table
 from strandline.stages.tables.contents.first_bytes import (
     describe_contents,
     describe_misnamed,
@@ -30,13 +32,15 @@ from strandline.stages.tables.contents.json_rows import (
     build_conformed,
     build_table,
 )
+from strandline.stages.tables.contents.json_tables import JsonTables
+from strandline.stages.tables.contents.line_portions import LinePortion, LineQueue
 from strandline.stages.tables.contents.partition_columns import (
     PartitionColumnError,
     Partitioning,
     parse_folders,
 )
-from strandline.stages.tables.contents.stream_lines import BadLines, list_lines
-from strandline.stages.tables.rows.schema_reader import SchemaReader
+from strandline.stages.tables.contents.stream_lines import BadLines, list_blocks, list_lines
+from strandline.stages.tables.rows.schema_reader import KEY, SchemaReader
 
 _MOST_DIGITS = 4000  # of which Python makes a number
 _BEYOND = 10**_MOST_DIGITS  # stands for any larger one
@@ -81,10 +85,10 @@ class ReadJsonl(SchemaReader):
         "zstd_window",
     }
     keeps_columns = False
-    adds_columns = ("key",)
+    adds_columns = (KEY,)
 
     def list_needed_columns(self) -> tuple[str, ...]:
-        return ("key", "path")
+        return (KEY, "path")
 
     def process(self, task: Task) -> Iterator[Task]:
         """Yield tasks of at most `maxRows` rows; .gz, .zst, .bz2 and .lz4 are decompressed.
@@ -96,14 +100,26 @@ class ReadJsonl(SchemaReader):
         files = list_references(task)
         with_rows = set()
         params = self.params
-        lines = (line for file in files for line in self._read(file))
-        for chunk in cut_batches(lines, _measure, params.max_rows, params.max_task_bytes):
-            table, misfits = self._build([line.row for line in chunk])
-            for at, misfit in sorted(misfits.items()):
-                self._refuse(chunk[at], misfit)
-            with_rows |= {line.file.key for at, line in enumerate(chunk) if at not in misfits}
+        queue = LineQueue(portion for file in files for portion in self._read(file))
+        tables = JsonTables()
+        while portions := queue.take(params.max_rows, params.max_task_bytes):
+            table = None if queue.failure else self._build_quickly(portions, tables)
+            if table is not None:
+                for portion in portions:
+                    with_rows.add(portion.file.reference.key)
+                    portion.file.is_first = False
+            else:
+                chunk = self._fill(portions, queue)
+                if not chunk:
+                    continue
+                table, misfits = self._build([line.row for line in chunk])
+                for at, misfit in sorted(misfits.items()):
+                    self._refuse(chunk[at], misfit)
+                with_rows |= {line.file.key for at, line in enumerate(chunk) if at not in misfits}
             if table is not None:
                 yield task.replace(table)
+        if queue.failure:
+            raise queue.failure
         for file in files:
             if file.key not in with_rows:
                 self._check_empty(file)
@@ -111,31 +127,77 @@ class ReadJsonl(SchemaReader):
     def _build(self, rows: list[dict[str, Any]]) -> tuple[pa.Table | None, dict[int, RowMisfit]]:
         return build_table(rows) if self.schema is None else build_conformed(rows, self.schema)
 
-    def _read(self, file: FileReference) -> Iterator[_Line]:
-        is_first = True
+    def _build_quickly(self, portions: list[_Lines], tables: JsonTables) -> pa.Table | None:
+        """Return the table that `_fill` and `_build` would; None where only they know it."""
+        if any(portion.file.folders for portion in portions):
+            return None
+        table = tables.parse([line for portion in portions for line in portion.lines])
+        if table is None:
+            return None
+        columns = dict(zip(table.column_names, table.columns, strict=True))
+        # A null key may stand in the file, or be none; only Python knows.
+        if KEY in columns and columns[KEY].null_count:
+            return None
+        names = [name for portion in portions for name in _name_lines(portion)]
+        columns = {KEY: pa.array(names, pa.string())} | columns
+        table = pa.table(columns)
+        if self.schema is None:
+            return table
         try:
-            folders = self._parse_folders(file)
+            return conform_table(table, self.schema)
+        except SchemaMisfitError:
+            return None
+
+    def _fill(self, portions: list[_Lines], queue: LineQueue[_LinedFile]) -> list[_Line]:
+        """Return the rows of a task: lines that are none have no part in its bounds.
+
+        Raises:
+            UnreadableFileError: a line is bad, or what follows can't be read.
+        """
+        chunk: list[_Line] = []
+        rows, size = self.params.max_rows, self.params.max_task_bytes
+        while portions:
+            for line in (line for portion in portions for line in self._parse(portion)):
+                chunk.append(line)
+                rows -= 1
+                size -= line.size
+            portions = [] if queue.failure else queue.take(rows, size)
+        if queue.failure:
+            raise queue.failure
+        return chunk
+
+    def _read(self, file: FileReference) -> Iterator[_Lines]:
+        try:
+            opened = _LinedFile(file, self._parse_folders(file))
             with open_decompressed(file.path, self.params.zstd_window) as stream:
-                lines = list_lines(stream, self.params.max_line_bytes, file.start, file.stop)
-                for number, line in enumerate(lines, 1):
-                    # Lines before a range are not counted, so its rows are known by their byte.
-                    name = f"{file.key}#B{line.at}" if file.is_range else f"{file.key}#L{number}"
-                    if line.content is None:
-                        self._refuse_long(name, line.size)
-                    elif text := line.content.strip():
-                        row = _parse(line.content)
-                        if row is not None:
-                            row = {"key": name} | row
-                            _check_folders(name, row, folders)
-                            yield _Line(file, name, line.size, row | folders)
-                        else:
-                            is_start = is_first and not file.start
-                            self._refuse_line(file, name, text, is_first=is_start)
-                    else:
-                        continue
-                    is_first = False
+                number = 1
+                blocks = list_blocks(stream, self.params.max_line_bytes, file.start, file.stop)
+                for block in blocks:
+                    yield LinePortion(opened, number, *block)
+                    number += len(block.lines)
         except READ_ERRORS as error:
             raise explain_misread(file, error) from error
+
+    def _parse(self, portion: _Lines) -> Iterator[_Line]:
+        opened = portion.file
+        file, folders = opened.reference, opened.folders
+        for name, content, size in zip(
+            _name_lines(portion), portion.lines, portion.sizes, strict=True
+        ):
+            if content is None:
+                self._refuse_long(name, size)
+            elif text := content.strip():
+                row = _parse(content)
+                if row is not None:
+                    row = {KEY: name} | row
+                    _check_folders(name, row, folders)
+                    yield _Line(file, name, size, row | folders)
+                else:
+                    is_start = opened.is_first and not file.start
+                    self._refuse_line(file, name, text, is_first=is_start)
+            else:
+                continue
+            opened.is_first = False
 
     def _parse_folders(self, file: FileReference) -> dict[str, str | None]:
         if self.params.partitioning is Partitioning.NONE:
@@ -186,6 +248,18 @@ class ReadJsonl(SchemaReader):
             raise UnreadableFileError(f"{file.key}: {misnamed}")
 
 
+@dataclass(slots=True)
+class _LinedFile:
+    """A file as its lines come: whether one of them was looked at, and the columns of its name."""
+
+    reference: FileReference
+    folders: dict[str, str | None]
+    is_first: bool = True
+
+
+_Lines = LinePortion[_LinedFile]
+
+
 class _Line(NamedTuple):
     """A row, and where it is from."""
 
@@ -195,8 +269,12 @@ class _Line(NamedTuple):
     row: dict[str, Any]
 
 
-def _measure(line: _Line) -> int:
-    return line.size
+def _name_lines(portion: _Lines) -> list[str]:
+    """Return a name of each line; those before a range are not counted, so it has their bytes."""
+    key = portion.file.reference.key
+    if portion.file.reference.is_range:
+        return [f"{key}#B{at}" for at in accumulate(portion.sizes[:-1], initial=portion.at)]
+    return [f"{key}#L{number}" for number, _ in enumerate(portion.lines, portion.number)]
 
 
 def _check_folders(name: str, row: Mapping[str, Any], folders: Mapping[str, str | None]) -> None:

@@ -20,7 +20,7 @@ from strandline.stages.sources.opening import UnreadableFileError
 from strandline.stages.tables.contents.conforming import SchemaMisfitError, conform_table
 from strandline.stages.tables.contents.schemas import parse_schema, simplify, unify
 
-_KEY = "key"
+KEY = "key"
 _INFER = "infer"
 
 
@@ -105,7 +105,7 @@ class SchemaReader(Stage):
         """Declare the schema's columns, and none but these."""
         del columns
         if self.schema is None:
-            return Columns((_KEY,), is_open=True)
+            return Columns((KEY,), is_open=True)
         return Columns(tuple(self.schema.names))
 
     def find_conflict(self, before: Any) -> str | None:  # noqa: ANN401 - as in `Stage`
@@ -128,12 +128,12 @@ class SchemaReader(Stage):
         try:
             return conform_table(table, self.schema)
         except SchemaMisfitError as error:
-            if error.row is not None and _KEY in table.column_names:
-                location = str(table.column(_KEY)[error.row].as_py() or location)
+            if error.row is not None and KEY in table.column_names:
+                location = str(table.column(KEY)[error.row].as_py() or location)
             raise UnreadableFileError(f"{location}: {error}") from error
 
     def _with_key(self, schema: pa.Schema) -> pa.Schema:
         """Return a schema that has a column for the key, which readers add."""
-        if _KEY in schema.names:
+        if KEY in schema.names:
             return schema
-        return schema.insert(0, pa.field(_KEY, pa.string()))
+        return schema.insert(0, pa.field(KEY, pa.string()))

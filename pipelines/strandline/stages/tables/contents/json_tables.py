@@ -1,0 +1,156 @@
+"""Lines of JSON as a table by Arrow's own reader, where that is sure to be what Python reads.
+
+Python reads line by line and decides: which lines are objects, what is exact, what a column's type
+is. Arrow reads a block of lines in a fifth of the time, and is a little different: it makes times
+of text, fractions of large whole numbers, and rows of what stands behind an object. So its table
+is taken where none of that can be, and else there is none. It must not know files, nor what becomes
+of lines that are no rows.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.json as pj
+
+_MOST_BYTES = 1 << 30  # of a block; Arrow counts them in 31 bits
+# Arrow's reader calls itself for each level, and a stack that overflows ends the process.
+_MOST_BRACKETS = 2000  # of a line
+_MOST_LEVELS = 64  # of a column
+_LARGEST_EXACT = 2.0**53  # above it a fraction may have been another whole number
+_NEGATIVE_ZERO = -(2**63)  # its bits; `-0` is a whole number
+_LONGEST_PAUSE = 31
+_SAME_TYPES = (pa.types.is_null, pa.types.is_boolean, pa.types.is_int64, pa.types.is_string)
+
+
+class JsonTables:
+    """Reads blocks of lines that are alike; what it remembers of them only saves time."""
+
+    def __init__(self) -> None:
+        self._texts: set[str] = set()  # columns whose text looks like times
+        self._pause = self._next_pause = 0
+
+    def parse(self, lines: Sequence[bytes | None]) -> pa.Table | None:
+        """Return what Python would make of the lines; None where that is not certain.
+
+        After a block that Arrow could not read it is not asked for a while, and each time for
+        longer, so that files which are not for it cost little more.
+
+        Args:
+            lines: without their ends; None stands for one that is too large.
+        """
+        if self._pause:
+            self._pause -= 1
+            return None
+        table = self._read(lines)
+        self._next_pause = 0 if table is not None else min(2 * self._next_pause + 1, _LONGEST_PAUSE)
+        self._pause = self._next_pause
+        return table
+
+    def _read(self, lines: Sequence[bytes | None]) -> pa.Table | None:
+        whole = [line for line in lines if line is not None]
+        if len(whole) < len(lines) or not _are_objects(whole):
+            return None
+        block = b"\n".join([*whole, b""])
+        if len(block) > _MOST_BYTES:
+            return None
+        try:
+            table = self._convert(block, json.loads(whole[0].decode()))
+        except (pa.ArrowException, ValueError, RecursionError):
+            return None
+        # Of `{}{}` it makes two rows.
+        return table if table is not None and table.num_rows == len(lines) else None
+
+    def _convert(self, block: bytes, first: Mapping[str, Any]) -> pa.Table | None:
+        texts = {name: pa.string() for name in first if name in self._texts}
+        try:
+            table = _read_block(block, texts)
+        except pa.ArrowException:
+            if not texts:
+                raise
+            self._texts.clear()  # they are something else here
+            texts = {}
+            table = _read_block(block, texts)
+        # As they come up; what Arrow was told of comes first in its table.
+        names = list(dict.fromkeys([*first, *table.column_names]))
+        times = {
+            field.name: _read_as_text(field.type)
+            for field in table.schema
+            if _holds_times(field.type)
+        }
+        if times:
+            self._texts |= {name for name, kind in times.items() if pa.types.is_string(kind)}
+            table = _read_block(block, texts | times)
+        if set(names) != set(table.column_names):
+            return None
+        columns = {name: table.column(name).combine_chunks() for name in names}
+        for name in texts:
+            if columns[name].null_count == len(columns[name]):
+                columns[name] = pa.nulls(len(columns[name]))
+        if not all(_is_exact(column) for column in columns.values()):
+            return None
+        exact = pa.table(columns)
+        exact.validate(full=True)  # Arrow's reader does not look whether text is UTF-8
+        return exact
+
+
+def _are_objects(lines: Sequence[bytes]) -> bool:
+    """Return whether each line has whole objects: no end of a line is within one."""
+    if {line[:1] for line in lines} != {b"{"}:
+        return False
+    ends = {line[-1:] for line in lines}
+    if b"\r" in ends:  # lines that end in CR and LF
+        ends = {line.removesuffix(b"\r")[-1:] for line in lines}
+    long = (line for line in lines if len(line) >= 2 * _MOST_BRACKETS)
+    return ends == {b"}"} and all(
+        line.count(b"{") + line.count(b"[") <= _MOST_BRACKETS for line in long
+    )
+
+
+def _read_block(block: bytes, kinds: Mapping[str, pa.DataType]) -> pa.Table:
+    return pj.read_json(
+        pa.BufferReader(block),
+        # In one block, or columns would have the types of each; a worker has a core.
+        read_options=pj.ReadOptions(use_threads=False, block_size=len(block) + 1),
+        parse_options=pj.ParseOptions(
+            explicit_schema=pa.schema(list(kinds.items())) if kinds else None,
+            unexpected_field_behavior="infer",
+        ),
+    )
+
+
+def _holds_times(kind: pa.DataType) -> bool:
+    if pa.types.is_struct(kind) or pa.types.is_list(kind):
+        return any(_holds_times(kind.field(at).type) for at in range(kind.num_fields))
+    return bool(pa.types.is_timestamp(kind))
+
+
+def _read_as_text(kind: pa.DataType) -> pa.DataType:
+    """Return a type with text in the place of times."""
+    if pa.types.is_list(kind):
+        return pa.list_(_read_as_text(kind.value_type))
+    if pa.types.is_struct(kind):
+        fields = [kind.field(at) for at in range(kind.num_fields)]
+        return pa.struct([(field.name, _read_as_text(field.type)) for field in fields])
+    return pa.string() if pa.types.is_timestamp(kind) else kind
+
+
+def _is_exact(values: pa.Array, level: int = 0) -> bool:
+    """Return whether Python has the same values, whatever was written."""
+    kind = values.type
+    if level > _MOST_LEVELS:
+        return False
+    if pa.types.is_struct(kind):
+        return all(_is_exact(values.field(at), level + 1) for at in range(kind.num_fields))
+    if pa.types.is_list(kind):
+        return _is_exact(values.values, level + 1)
+    if pa.types.is_float64(kind):
+        # Not a number is not less than any, either.
+        is_small = pc.all(pc.less(pc.abs(values), _LARGEST_EXACT)).as_py()
+        is_zero = pc.any(pc.equal(values.view(pa.int64()), _NEGATIVE_ZERO)).as_py()
+        return is_small is not False and not is_zero
+    return any(is_same(kind) for is_same in _SAME_TYPES)
