@@ -24,6 +24,7 @@ BENCHES = {
     "skip": ("ledger.skip", "measure_skip"),
     "outputs": ("runtime.outputs", "measure_outputs"),
     "filters": ("text.filters", "measure_filters"),
+    "json-lines": ("text.json_lines", "measure_json_lines"),
     "recipe": ("text.recipe", "measure_recipe"),
     "duplicates": ("text.duplicates", "measure_duplicates"),
     "fanout": ("fanout.yielding", "measure_fanout"),
@@ -53,6 +54,7 @@ TABLES = {
     for name in (
         "outputs",
         "filters",
+        "json-lines",
         "recipe",
         "fanout",
         "spread",
