@@ -87,7 +87,9 @@ class JsonTables:
             table = _read_block(block, texts | times)
         if set(names) != set(table.column_names):
             return None
-        columns = {name: table.column(name).combine_chunks() for name in names}
+        if any(table.column(name).num_chunks != 1 for name in names):
+            return None
+        columns = {name: table.column(name).chunk(0) for name in names}  # nothing is copied
         for name in texts:
             if columns[name].null_count == len(columns[name]):
                 columns[name] = pa.nulls(len(columns[name]))
