@@ -14,7 +14,10 @@ from pathlib import Path
 ROOT = Path(__file__).parent
 STAGES = ROOT / "strandline/stages"
 # Modules that register several stages of another library at a time, under no class of their own.
-ADAPTERS = ("text/filters/adapters/data_juicer_ops", "text/filters/adapters/datatrove_steps")
+ADAPTERS = {
+    "data_juicer:": "strandline.stages.text.filters.adapters.data_juicer_ops",
+    "datatrove:": "strandline.stages.text.filters.adapters.datatrove_steps",
+}
 _MADE = "Made by `make crds` from the files of the stages. Do not edit."
 _FACE = '''"""The stages that come with Strandline, one file each.
 
@@ -42,11 +45,17 @@ __getattr__, __dir__ = load_lazily(globals(), _ROOMS)
 '''
 _CATALOGUE = '''"""The stages that come with Strandline, known by name once this is imported.
 
-Names need all of them; a worker needs one, and imports no more.
+Each is loaded when its name is looked up: a run needs a few of them, and a worker one.
 {made}
 """
 
-{imports}
+from strandline.plan.registry import register_modules
+
+register_modules(
+    {{
+{modules}
+    }}
+)
 '''
 
 
@@ -55,23 +64,39 @@ def find_stages(stages: Path = STAGES) -> dict[str, str]:
     found = {
         name: f"strandline.stages.{'.'.join(path.relative_to(stages).with_suffix('').parts)}"
         for path in stages.rglob("*.py")
-        for name in _list_classes(path)
+        for name, _ in _list_classes(path)
     }
     return dict(sorted(found.items()))
 
 
-def _list_classes(path: Path) -> Iterator[str]:
+def find_uses(stages: Path = STAGES) -> dict[str, str]:
+    """Return the module of each registered name, in the order of the names."""
+    found = {
+        use: f"strandline.stages.{'.'.join(path.relative_to(stages).with_suffix('').parts)}"
+        for path in stages.rglob("*.py")
+        for _, uses in _list_classes(path)
+        for use in uses
+    }
+    return dict(sorted(found.items()))
+
+
+def _list_classes(path: Path) -> Iterator[tuple[str, list[str]]]:
+    """Yield the classes of stages in a file, with the names that they are registered under."""
     for node in ast.parse(path.read_text(encoding="utf-8")).body:
-        if isinstance(node, ast.ClassDef) and any(map(_is_registration, node.decorator_list)):
-            yield node.name
+        if isinstance(node, ast.ClassDef):
+            uses = [use for each in node.decorator_list for use in _list_uses(each)]
+            if uses:
+                yield node.name, uses
 
 
-def _is_registration(decorator: ast.expr) -> bool:
-    return (
+def _list_uses(decorator: ast.expr) -> Iterator[str]:
+    if (
         isinstance(decorator, ast.Call)
         and isinstance(decorator.func, ast.Name)
         and decorator.func.id == "register"
-    )
+    ):
+        for argument in decorator.args:
+            yield str(ast.literal_eval(argument))
 
 
 def render_face(stages: dict[str, str]) -> str:
@@ -91,12 +116,11 @@ def render_face(stages: dict[str, str]) -> str:
     )
 
 
-def render_catalogue(stages: dict[str, str]) -> str:
+def render_catalogue(uses: dict[str, str]) -> str:
     """Render `strandline/stages/catalogue.py`."""
-    adapters = [f"strandline.stages.{path.replace('/', '.')}" for path in ADAPTERS]
-    modules = sorted({*stages.values(), *adapters})
-    imports = "\n".join(f"import {module}" for module in modules)
-    return _CATALOGUE.format(made=_MADE, imports=imports)
+    modules = sorted({**uses, **ADAPTERS}.items())
+    lines = "\n".join(f'        "{use}": "{module}",' for use, module in modules)
+    return _CATALOGUE.format(made=_MADE, modules=lines)
 
 
 def render_index(stages: Path = STAGES) -> dict[Path, str]:
@@ -104,7 +128,7 @@ def render_index(stages: Path = STAGES) -> dict[Path, str]:
     found = find_stages(stages)
     return {
         stages / "__init__.py": render_face(found),
-        stages / "catalogue.py": render_catalogue(found),
+        stages / "catalogue.py": render_catalogue(find_uses(stages)),
     }
 
 

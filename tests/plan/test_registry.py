@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -50,3 +52,40 @@ def test_a_name_is_given_once() -> None:
 
     with pytest.raises(ValueError, match="two stages are registered as 'parquet'"):
         register("parquet")(Impostor)
+
+
+def run_in_a_fresh_process(script: str) -> str:
+    command = [sys.executable, "-c", f"import sys\n{script}"]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+
+@pytest.mark.slow
+def test_a_stage_is_loaded_when_it_is_named_and_no_other_is() -> None:
+    script = (
+        "from strandline.plan.registry import find_name, find_stage, list_registered\n"
+        "import strandline.run.manifest.manifest\n"
+        "find_stage('read-jsonl')\n"
+        "print(*(name for name in sys.modules if name.startswith('strandline.stages.')))\n"
+        "print(len(list_registered()), find_name(find_stage('parquet')))\n"
+    )
+    loaded, rest = run_in_a_fresh_process(script).splitlines()
+    assert "strandline.stages.tables.read_jsonl" in loaded.split()
+    for room in ("dedup", "images", "models", "text", "video", "web"):
+        assert f"strandline.stages.{room}." not in loaded
+    count, name = rest.split()
+    assert int(count) > 60
+    assert name == "parquet"
+
+
+@pytest.mark.slow
+def test_a_name_that_comes_along_is_given_once_though_nobody_has_loaded_it() -> None:
+    script = (
+        "import strandline.stages.catalogue\n"
+        "from strandline.plan.registry import register\n"
+        "from strandline.plan.stage import Stage\n"
+        "try:\n"
+        "    register('parquet')(type('ParquetSink', (Stage,), {}))\n"
+        "except ValueError as error:\n"
+        "    print(error)\n"
+    )
+    assert run_in_a_fresh_process(script) == "two stages are registered as 'parquet'\n"

@@ -201,6 +201,10 @@ def _find_shape_faults(plan: StagePlan) -> Iterator[str]:
 
 
 def _find_missing_columns(named: Sequence[tuple[str, StagePlan]]) -> Iterator[Problem]:
+    found = find_missing(trace_columns((plan.name, plan.stage) for _, plan in named), {})
+    if found is None:
+        return
+    # Loading all stages takes a while, and only a message names one that makes the column.
     makers: dict[str, list[str]] = {}
     for use, stage_class in list_registered().items():
         if not issubclass(stage_class, SourceStage):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import difflib
 import importlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TypeVar
 
 from strandline.plan.stage import Stage
@@ -18,6 +18,7 @@ Adapter = Callable[[str], type[Stage]]
 
 _registered: dict[str, type[Stage]] = {}
 _adapters: dict[str, Adapter] = {}
+_modules: dict[str, str] = {}  # of stages, and of adapters under `package:`, loaded when named
 
 
 class UnknownStageError(ValueError):
@@ -42,6 +43,9 @@ def register(name: str) -> Callable[[StageClass], StageClass]:
     """
 
     def enter(stage_class: StageClass) -> StageClass:
+        if _modules.get(name, stage_class.__module__) != stage_class.__module__:
+            msg = f"two stages are registered as {name!r}"
+            raise ValueError(msg)
         known = _registered.setdefault(name, stage_class)
         if known.__qualname__ != stage_class.__qualname__:
             msg = f"two stages are registered as {name!r}"
@@ -67,9 +71,25 @@ def register_adapter(package: str) -> Callable[[Adapter], Adapter]:
     return enter
 
 
+def register_modules(modules: Mapping[str, str]) -> None:
+    """Make the stages of modules known by name; a module is loaded when its name is looked up.
+
+    Args:
+        modules: by the name that each registers, or by an adapter's package with a colon.
+    """
+    _modules.update(modules)
+
+
 def list_registered() -> dict[str, type[Stage]]:
-    """Return all registered stages by name, in alphabetical order."""
+    """Return all registered stages by name, in alphabetical order; loads every one."""
+    for module in _modules.values():
+        importlib.import_module(module)
     return dict(sorted(_registered.items()))
+
+
+def find_name(stage_class: type[Stage]) -> str | None:
+    """Return the name that a class is registered under; None where it has none."""
+    return next((name for name, known in _registered.items() if known is stage_class), None)
 
 
 def find_stage(use: str) -> type[Stage]:
@@ -79,13 +99,16 @@ def find_stage(use: str) -> type[Stage]:
         UnknownStageError: with one sentence that says what is wrong and what may have been meant.
     """
     package, colon, name = use.partition(":")
+    if (module := _modules.get(package + colon)) is not None:
+        importlib.import_module(module)
     if colon and package in _adapters:
         return _adapters[package](name)
     if colon:
         return _import_stage(use)
     if use in _registered:
         return _registered[use]
-    close = difflib.get_close_matches(use, _registered, n=1)
+    names = {*_registered, *(name for name in _modules if not name.endswith(":"))}
+    close = difflib.get_close_matches(use, sorted(names), n=1)
     hint = f"; did you mean {close[0]!r}?" if close else "; see `strandline stages`"
     msg = f"no stage is called {use!r}{hint}"
     raise UnknownStageError(msg)

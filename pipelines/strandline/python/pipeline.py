@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from strandline.ledger.lease import OnChange
 from strandline.plan.pipeline import PipelinePlan, StagePlan
 from strandline.plan.planning import check_plan, plan_stage
-from strandline.plan.registry import list_registered
+from strandline.plan.registry import find_name
 from strandline.plan.stage import Stage
 from strandline.python.interruption import interruptible
 from strandline.python.outcome import Outcome, make_outcome
@@ -240,7 +240,4 @@ def _wrap(stage: object) -> StagePlan:
 
 def _find_use(stage_class: type[Stage]) -> str:
     """Return the registered name of a class, so that Python and YAML give one fingerprint."""
-    for name, registered in list_registered().items():
-        if registered is stage_class:
-            return name
-    return f"{stage_class.__module__}:{stage_class.__qualname__}"
+    return find_name(stage_class) or f"{stage_class.__module__}:{stage_class.__qualname__}"

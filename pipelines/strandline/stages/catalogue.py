@@ -1,82 +1,92 @@
 """The stages that come with Strandline, known by name once this is imported.
 
-Names need all of them; a worker needs one, and imports no more.
+Each is loaded when its name is looked up: a run needs a few of them, and a worker one.
 Made by `make crds` from the files of the stages. Do not edit.
 """
 
-import strandline.stages.code.count_languages
-import strandline.stages.code.decode_python
-import strandline.stages.code.drop_generated_code
-import strandline.stages.code.extract_functions
-import strandline.stages.code.filter_code_quality
-import strandline.stages.code.keep_documented
-import strandline.stages.code.redact_secrets
-import strandline.stages.dedup.corpus.cluster_duplicates
-import strandline.stages.dedup.corpus.digest_rows
-import strandline.stages.dedup.corpus.link_duplicates
-import strandline.stages.dedup.corpus.list_kept
-import strandline.stages.dedup.corpus.paragraphs
-import strandline.stages.dedup.corpus.sentences
-import strandline.stages.dedup.corpus.sign_texts
-import strandline.stages.dedup.drop_contaminated
-import strandline.stages.dedup.drop_duplicates
-import strandline.stages.dedup.drop_listed
-import strandline.stages.dedup.seen.drop_seen
-import strandline.stages.dedup.seen.fill_bloom
-import strandline.stages.dedup.sketch_texts
-import strandline.stages.images.decode_images
-import strandline.stages.images.measure_images
-import strandline.stages.images.resize_images
-import strandline.stages.models.caption_frames
-import strandline.stages.models.embed_frames
-import strandline.stages.sinks.jsonl_sink
-import strandline.stages.sinks.parquet_partitions
-import strandline.stages.sinks.row_sinks
-import strandline.stages.sinks.shuffle_sink
-import strandline.stages.sinks.token_shards
-import strandline.stages.sinks.webdataset_sink
-import strandline.stages.sinks.zarr_sink
-import strandline.stages.sources.dataset_folder
-import strandline.stages.sources.files
-import strandline.stages.sources.jsonl_source
-import strandline.stages.sources.parquet_source
-import strandline.stages.sources.shuffle_source
-import strandline.stages.sources.warc_source
-import strandline.stages.tables.measure_fields
-import strandline.stages.tables.read_files
-import strandline.stages.tables.read_jsonl
-import strandline.stages.tables.read_parquet
-import strandline.stages.tables.read_shuffle
-import strandline.stages.tables.read_webdataset
-import strandline.stages.tables.rows.keep_rows
-import strandline.stages.tables.rows.read_arrow
-import strandline.stages.tables.rows.read_csv
-import strandline.stages.tables.select_columns
-import strandline.stages.text.count_tokens
-import strandline.stages.text.filter_text_quality
-import strandline.stages.text.filters.adapters.data_juicer_ops
-import strandline.stages.text.filters.adapters.datatrove_steps
-import strandline.stages.text.filters.c4_quality
-import strandline.stages.text.filters.drop_listed_words
-import strandline.stages.text.filters.fineweb_quality
-import strandline.stages.text.filters.gopher_quality
-import strandline.stages.text.filters.gopher_repetition
-import strandline.stages.text.normalise_text
-import strandline.stages.text.parse_documents
-import strandline.stages.text.redact_pii
-import strandline.stages.text.repair_text
-import strandline.stages.text.scoring.classify_text
-import strandline.stages.text.scoring.identify_language
-import strandline.stages.text.scoring.score_perplexity
-import strandline.stages.text.scoring.score_text
-import strandline.stages.text.tokenise_text
-import strandline.stages.video.decode_frames
-import strandline.stages.video.filter_video
-import strandline.stages.video.hash_video
-import strandline.stages.video.measure_motion
-import strandline.stages.video.measure_video
-import strandline.stages.video.split_video
-import strandline.stages.video.transcode_clip
-import strandline.stages.web.extract_text
-import strandline.stages.web.filter_urls
-import strandline.stages.web.read_warc
+from strandline.plan.registry import register_modules
+
+register_modules(
+    {
+        "arrow": "strandline.stages.sinks.row_sinks",
+        "c4-quality": "strandline.stages.text.filters.c4_quality",
+        "caption-frames": "strandline.stages.models.caption_frames",
+        "classify-text": "strandline.stages.text.scoring.classify_text",
+        "cluster-duplicates": "strandline.stages.dedup.corpus.cluster_duplicates",
+        "count-languages": "strandline.stages.code.count_languages",
+        "count-tokens": "strandline.stages.text.count_tokens",
+        "csv": "strandline.stages.sinks.row_sinks",
+        "data_juicer:": "strandline.stages.text.filters.adapters.data_juicer_ops",
+        "dataset-folder": "strandline.stages.sources.dataset_folder",
+        "datatrove:": "strandline.stages.text.filters.adapters.datatrove_steps",
+        "decode-frames": "strandline.stages.video.decode_frames",
+        "decode-images": "strandline.stages.images.decode_images",
+        "decode-python": "strandline.stages.code.decode_python",
+        "digest-rows": "strandline.stages.dedup.corpus.digest_rows",
+        "digest-sentences": "strandline.stages.dedup.corpus.sentences",
+        "drop-contaminated": "strandline.stages.dedup.drop_contaminated",
+        "drop-duplicates": "strandline.stages.dedup.drop_duplicates",
+        "drop-generated-code": "strandline.stages.code.drop_generated_code",
+        "drop-listed": "strandline.stages.dedup.drop_listed",
+        "drop-listed-sentences": "strandline.stages.dedup.corpus.sentences",
+        "drop-listed-words": "strandline.stages.text.filters.drop_listed_words",
+        "drop-seen": "strandline.stages.dedup.seen.drop_seen",
+        "embed-frames": "strandline.stages.models.embed_frames",
+        "extract-functions": "strandline.stages.code.extract_functions",
+        "extract-text": "strandline.stages.web.extract_text",
+        "files": "strandline.stages.sources.files",
+        "fill-bloom": "strandline.stages.dedup.seen.fill_bloom",
+        "filter-code-quality": "strandline.stages.code.filter_code_quality",
+        "filter-text-quality": "strandline.stages.text.filter_text_quality",
+        "filter-urls": "strandline.stages.web.filter_urls",
+        "filter-video": "strandline.stages.video.filter_video",
+        "fineweb-quality": "strandline.stages.text.filters.fineweb_quality",
+        "gopher-quality": "strandline.stages.text.filters.gopher_quality",
+        "gopher-repetition": "strandline.stages.text.filters.gopher_repetition",
+        "hash-video": "strandline.stages.video.hash_video",
+        "identify-language": "strandline.stages.text.scoring.identify_language",
+        "join-paragraphs": "strandline.stages.dedup.corpus.paragraphs",
+        "jsonl": "strandline.stages.sinks.jsonl_sink",
+        "jsonl-files": "strandline.stages.sources.jsonl_source",
+        "keep-documented": "strandline.stages.code.keep_documented",
+        "keep-rows": "strandline.stages.tables.rows.keep_rows",
+        "link-duplicates": "strandline.stages.dedup.corpus.link_duplicates",
+        "list-kept": "strandline.stages.dedup.corpus.list_kept",
+        "measure-fields": "strandline.stages.tables.measure_fields",
+        "measure-images": "strandline.stages.images.measure_images",
+        "measure-motion": "strandline.stages.video.measure_motion",
+        "measure-video": "strandline.stages.video.measure_video",
+        "normalise-text": "strandline.stages.text.normalise_text",
+        "parquet": "strandline.stages.sinks.parquet_partitions",
+        "parquet-partitions": "strandline.stages.sinks.parquet_partitions",
+        "parquet-row-groups": "strandline.stages.sources.parquet_source",
+        "parse-documents": "strandline.stages.text.parse_documents",
+        "read-arrow": "strandline.stages.tables.rows.read_arrow",
+        "read-csv": "strandline.stages.tables.rows.read_csv",
+        "read-files": "strandline.stages.tables.read_files",
+        "read-jsonl": "strandline.stages.tables.read_jsonl",
+        "read-parquet": "strandline.stages.tables.read_parquet",
+        "read-shuffle": "strandline.stages.tables.read_shuffle",
+        "read-warc": "strandline.stages.web.read_warc",
+        "read-webdataset": "strandline.stages.tables.read_webdataset",
+        "redact-pii": "strandline.stages.text.redact_pii",
+        "redact-secrets": "strandline.stages.code.redact_secrets",
+        "repair-text": "strandline.stages.text.repair_text",
+        "resize-images": "strandline.stages.images.resize_images",
+        "score-perplexity": "strandline.stages.text.scoring.score_perplexity",
+        "score-text": "strandline.stages.text.scoring.score_text",
+        "select-columns": "strandline.stages.tables.select_columns",
+        "shuffle": "strandline.stages.sinks.shuffle_sink",
+        "shuffle-partitions": "strandline.stages.sources.shuffle_source",
+        "sign-texts": "strandline.stages.dedup.corpus.sign_texts",
+        "sketch-texts": "strandline.stages.dedup.sketch_texts",
+        "split-paragraphs": "strandline.stages.dedup.corpus.paragraphs",
+        "split-video": "strandline.stages.video.split_video",
+        "token-shards": "strandline.stages.sinks.token_shards",
+        "tokenise-text": "strandline.stages.text.tokenise_text",
+        "transcode-clip": "strandline.stages.video.transcode_clip",
+        "warc-files": "strandline.stages.sources.warc_source",
+        "webdataset": "strandline.stages.sinks.webdataset_sink",
+        "zarr": "strandline.stages.sinks.zarr_sink",
+    }
+)
