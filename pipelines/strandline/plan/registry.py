@@ -18,7 +18,7 @@ Adapter = Callable[[str], type[Stage]]
 
 _registered: dict[str, type[Stage]] = {}
 _adapters: dict[str, Adapter] = {}
-_modules: dict[str, str] = {}  # of stages, and of adapters under `package:`, loaded when named
+_modules: dict[str, str] = {}  # stages, and adapters under `package:`, loaded when named
 
 
 class UnknownStageError(ValueError):

@@ -17,12 +17,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json as pj
 
-_MOST_BYTES = 1 << 30  # of a block; Arrow counts them in 31 bits
+_MOST_BYTES = 1 << 30  # a block; Arrow counts in 31 bits
 # Arrow's reader calls itself for each level, and a stack that overflows ends the process.
-_MOST_BRACKETS = 2000  # of a line
-_MOST_LEVELS = 64  # of a column
+_MOST_BRACKETS = 2000  # in a line
+_MOST_LEVELS = 64  # in a column
 _LARGEST_EXACT = 2.0**53  # above it a fraction may have been another whole number
-_NEGATIVE_ZERO = -(2**63)  # its bits; `-0` is a whole number
+_NEGATIVE_ZERO = -(2**63)  # bits; `-0` is a whole number
 _LONGEST_PAUSE = 31
 _SAME_TYPES = (pa.types.is_null, pa.types.is_boolean, pa.types.is_int64, pa.types.is_string)
 
@@ -62,7 +62,7 @@ class JsonTables:
             table = self._convert(block, json.loads(whole[0].decode()))
         except (pa.ArrowException, ValueError, RecursionError):
             return None
-        # Of `{}{}` it makes two rows.
+        # Arrow makes two rows of `{}{}`.
         return table if table is not None and table.num_rows == len(lines) else None
 
     def _convert(self, block: bytes, first: Mapping[str, Any]) -> pa.Table | None:
@@ -72,7 +72,7 @@ class JsonTables:
         except pa.ArrowException:
             if not texts:
                 raise
-            self._texts.clear()  # they are something else here
+            self._texts.clear()  # columns are something else here
             texts = {}
             table = _read_block(block, texts)
         # As they come up; what Arrow was told of comes first in its table.
@@ -89,7 +89,7 @@ class JsonTables:
             return None
         if any(table.column(name).num_chunks != 1 for name in names):
             return None
-        columns = {name: table.column(name).chunk(0) for name in names}  # nothing is copied
+        columns = {name: table.column(name).chunk(0) for name in names}  # no copy is made
         for name in texts:
             if columns[name].null_count == len(columns[name]):
                 columns[name] = pa.nulls(len(columns[name]))

@@ -89,8 +89,8 @@ def list_blocks(
     if start:
         source.seek(start - 1)
         at += _skip(source) - 1
-    begun: list[bytes] = []  # of a line whose end was not read yet
-    size = 0  # of that line, also where what was read of it is gone
+    begun: list[bytes] = []  # a line whose end was not read yet
+    size = 0  # bytes of that line, gone ones too
     while stop is None or at < stop:
         piece = source.read(_PIECE)
         if piece and _END not in piece:
@@ -103,7 +103,7 @@ def list_blocks(
         lines: list[bytes | None] = [*b"".join([*begun, piece]).split(_END)]
         rest = lines.pop() or b""
         if not piece:
-            # What is left has no end; nothing is left where the last line has one.
+            # A last line without an end is left, or nothing.
             if size:
                 yield LineBlock(at, [rest if size <= most_bytes else None], [size])
             return
