@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, Never
 
 from strandline.ledger.entries import Change, Finish, ListedSource, Mark, Quarantined, SourceRecord
-from strandline.ledger.keeper import Keeper
+from strandline.ledger.keeping.keeper import Keeper
 from strandline.ledger.lease import Claim, Claimant, OnChange
 from strandline.ledger.store.store import INITIAL_MAP, Store
 from strandline.plan.fingerprint import Fingerprint

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ledger_builders import Clock, Desk, RecordingOutputs, RecordingStore, opened
-from strandline.ledger.keeper import Keeper
+from strandline.ledger.keeping.keeper import Keeper
 from strandline.ledger.store.store import Store
 
 

@@ -20,7 +20,7 @@ from strandline.ledger.gather.gather import gather
 from strandline.ledger.gather.pieces import LARGE_BYTES, PieceStore
 from strandline.ledger.gather.state import find_merged, read_state
 from strandline.ledger.gather.verification import verify_pieces
-from strandline.ledger.keeper import GROUP_SECONDS, Keeper
+from strandline.ledger.keeping.keeper import GROUP_SECONDS, Keeper
 from strandline.ledger.lease import open_attempt
 from strandline.ledger.output_root import clean_up
 from strandline.ledger.store.store import Store

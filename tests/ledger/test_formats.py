@@ -20,7 +20,7 @@ from example_counts import scale_examples
 from ledger_builders import counts, finish_of, listed, opened, output_of
 from strandline.ledger.entries import Change, Mark
 from strandline.ledger.errors import DuplicateKeyError, LedgerError
-from strandline.ledger.keeper import Keeper
+from strandline.ledger.keeping.keeper import Keeper
 from strandline.ledger.lease import restart
 from strandline.ledger.store.layout import LAYOUTS, Databases
 from strandline.ledger.store.store import Store

@@ -13,7 +13,7 @@ from strandline.ledger.entries import ListedSource
 from strandline.ledger.gather import pieces
 from strandline.ledger.gather.pieces import LARGE_BYTES, PieceStore, find_shard
 from strandline.ledger.gather.verification import verify_pieces
-from strandline.ledger.keeper import Keeper
+from strandline.ledger.keeping.keeper import Keeper
 from strandline.ledger.store.store import Store
 from strandline.plan.receipt import Event, Left, Piece, PieceLocation
 from strandline.plan.token import derive_child

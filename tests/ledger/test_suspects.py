@@ -22,7 +22,7 @@ from strandline.ledger.entries import (
     Quarantined,
 )
 from strandline.ledger.errors import LeaseLostError
-from strandline.ledger.keeper import Keeper
+from strandline.ledger.keeping.keeper import Keeper
 from strandline.ledger.quarantine import Crash, accuse
 from strandline.ledger.store.store import Store
 from strandline.storage.errors import VolumeError

@@ -31,7 +31,7 @@ from strandline.ledger.entries import (
     Quarantined,
     RemovalPolicy,
 )
-from strandline.ledger.keeper import Keeper
+from strandline.ledger.keeping.keeper import Keeper
 from strandline.ledger.quarantine import Crash, accuse
 from strandline.ledger.store.store import Store
 from strandline.ledger.store.vanished import SeenSources, find_vanished

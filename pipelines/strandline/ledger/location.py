@@ -20,6 +20,7 @@ class LedgerLocation:
         deletes_vanished, deletes_within, part_suffix: see `RemovalPolicy`.
         quarantine_after: see `Keeper`.
         tolerances: see `Keeper`.
+        rejoins: the stage whose dead letters are tried again; None: sources are worked on.
         shards: folder for what stages gather; None: none of them does.
     """
 
@@ -33,6 +34,7 @@ class LedgerLocation:
     deletes_within: tuple[str, ...] = ()
     part_suffix: str = ""
     tolerances: tuple[tuple[str, int | str], ...] = ()
+    rejoins: str | None = None
 
     @property
     def removal(self) -> RemovalPolicy:

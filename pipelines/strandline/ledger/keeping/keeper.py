@@ -9,9 +9,7 @@ the clock.
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from collections.abc import Callable, Sequence
 
 from strandline.ledger.entries import (
     HAS_FAILED,
@@ -31,10 +29,8 @@ from strandline.ledger.entries import (
 )
 from strandline.ledger.errors import NegativePendingCountError, duplicate_of
 from strandline.ledger.gather.pieces import PieceStore, split
-from strandline.ledger.location import LedgerLocation
 from strandline.ledger.output_root import name_kept
 from strandline.ledger.quarantine import find_excess
-from strandline.ledger.session import LedgerSession
 from strandline.ledger.store.store import Store
 from strandline.ledger.store.vanished import (
     ListingScope,
@@ -48,8 +44,6 @@ from strandline.plan.token import derive_root
 from strandline.storage import faults
 from strandline.storage.errors import naming_volume
 from strandline.storage.outputs.outputs import OutputStore
-from strandline.storage.outputs.remote import open_outputs
-from strandline.storage.volume.locks import hold_shared
 from strandline_api.outcome.causes import Cause
 
 GROUP_SECONDS = 0.1
@@ -384,39 +378,3 @@ def _read_past(version: bytes, old: Mark | None, failure: FailureRecord | None) 
     if old is not None and old.version == version:
         return old.failed_before, old.exposed
     return 0, 0
-
-
-@contextmanager
-def opened_keeper(
-    session: LedgerSession, location: LedgerLocation, now: Callable[[], float]
-) -> Iterator[Keeper]:
-    """Open a ledger and the keeper that writes it; both are closed in the end.
-
-    Args:
-        session: of the same ledger, in this process.
-        now: seconds from any fixed point.
-
-    Raises:
-        LedgerError: another attempt has taken the ledger over.
-        VolumeError: it can't be read or written.
-    """
-    outputs = location.outputs
-    with ExitStack() as stack:
-        if outputs.writers_lock is not None:
-            # A keeper removes outputs too, so a take-over must wait for it as for those who write.
-            stack.callback(os.close, hold_shared(outputs.writers_lock))
-        pieces = None
-        if location.shards is not None:
-            pieces = stack.enter_context(closing(PieceStore(location.shards, location.attempt)))
-        store = stack.enter_context(session.open())
-        keeper = Keeper(
-            store,
-            open_outputs(outputs.url),
-            location.attempt,
-            now,
-            quarantine_after=location.quarantine_after,
-            pieces=pieces,
-        )
-        keeper.set_removal(location.removal)
-        keeper.tolerances = location.tolerances
-        yield keeper

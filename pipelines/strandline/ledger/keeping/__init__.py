@@ -1,0 +1,1 @@
+"""Who writes a ledger: what becomes durable when, and in which order."""

@@ -1,0 +1,54 @@
+"""Opening a keeper over a ledger, in whatever process hosts it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing, contextmanager
+
+from strandline.ledger.gather.pieces import PieceStore
+from strandline.ledger.keeping.keeper import Keeper
+from strandline.ledger.keeping.rejoining import RejoiningKeeper
+from strandline.ledger.location import LedgerLocation
+from strandline.ledger.session import LedgerSession
+from strandline.storage.outputs.remote import open_outputs
+from strandline.storage.volume.locks import hold_shared
+
+
+@contextmanager
+def opened_keeper(
+    session: LedgerSession, location: LedgerLocation, now: Callable[[], float]
+) -> Iterator[Keeper]:
+    """Open a ledger and the keeper that writes it; both are closed in the end.
+
+    Args:
+        session: of the same ledger, in this process.
+        now: seconds from any fixed point.
+
+    Raises:
+        LedgerError: another attempt has taken the ledger over.
+        VolumeError: it can't be read or written.
+    """
+    outputs = location.outputs
+    with ExitStack() as stack:
+        if outputs.writers_lock is not None:
+            # A keeper removes outputs too, so a take-over must wait for it as for those who write.
+            stack.callback(os.close, hold_shared(outputs.writers_lock))
+        pieces = None
+        if location.shards is not None:
+            pieces = stack.enter_context(closing(PieceStore(location.shards, location.attempt)))
+        store = stack.enter_context(session.open())
+        kind = Keeper if location.rejoins is None else RejoiningKeeper
+        keeper = kind(
+            store,
+            open_outputs(outputs.url),
+            location.attempt,
+            now,
+            quarantine_after=location.quarantine_after,
+            pieces=pieces,
+        )
+        keeper.set_removal(location.removal)
+        keeper.tolerances = location.tolerances
+        if isinstance(keeper, RejoiningKeeper):
+            keeper.stage = location.rejoins or ""
+        yield keeper

@@ -1,0 +1,108 @@
+"""Keeping what comes of dead letters: it joins the outputs of sources that are finished.
+
+A finished source stays finished, whatever ends the attempt: its record changes in one transaction,
+when all that came of its dead letters is durable. It must not know how rows are read again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from strandline.ledger.entries import (
+    RELEASED,
+    SKIPPED,
+    Change,
+    Finish,
+    FinishedEntry,
+    ListedSource,
+    Mark,
+    SourceRecord,
+)
+from strandline.ledger.gather.pieces import split
+from strandline.ledger.keeping.keeper import Keeper
+from strandline.ledger.output_root import name_kept
+from strandline.plan.receipt import Left, add_efforts
+from strandline.plan.token import derive_root
+from strandline.storage import faults
+from strandline.storage.errors import naming_volume
+
+
+class RejoiningKeeper(Keeper):
+    """Writes an attempt at the dead letters of one stage.
+
+    Attributes:
+        stage: its name, set before anything is admitted.
+    """
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:  # noqa: ANN401 - those of `Keeper`
+        super().__init__(*arguments, **options)
+        self.stage = ""
+        self._former: dict[bytes, tuple[FinishedEntry, SourceRecord]] = {}
+
+    @naming_volume("the ledger")
+    def admit(self, batch: Sequence[ListedSource], passed: int = 0) -> list[int]:
+        """Release the sources of a batch that are finished and have dead letters of the stage."""
+        digests = [listed.source for listed in batch]
+        records = self._store.find_records(digests)
+        entries = self._store.find_finished(digests)
+        verdicts = []
+        released = []
+        for listed in batch:
+            record = records.get(listed.source)
+            if record is None or self.stage not in record.count_dead():
+                verdicts.append(SKIPPED)
+                continue
+            self._former[listed.source] = entries[listed.source], record
+            mark = Mark(listed.key, listed.version, self._attempt, listed.ordinal, is_stale=True)
+            self._live[listed.source] = mark
+            released.append((listed.source, derive_root(listed.source, listed.version)))
+            verdicts.append(RELEASED)
+        if released:
+            # A crash leaves files that no record names; the next attempt looks into these folders.
+            self._store.write(Change(untidy=[source for source, _ in released]))
+            faults.reach("listing.marked")
+            self._tally.announce(iter(released))
+        self._skipped += passed + len(batch) - len(released)
+        return verdicts
+
+    def end_listing(self, total: int, *, is_whole: bool = True, gaps: Sequence[str] = ()) -> None:
+        """Note nothing: a listing of dead letters says nothing of sources that it does not name."""
+
+    def _write_group(self) -> None:
+        faults.reach("commit.begun")
+        rewrite = [self._rejoin(source, left) for source, left in self._waiting.items()]
+        if self._pieces is not None:
+            self._pieces.sync()
+        change = Change(rewrite=rewrite)
+        if any(record.pieces for _, _, record in rewrite):
+            # Pieces of a record that was gathered before count only when all is merged anew.
+            change.meta["drops"] = int(self._store.read_meta("drops") or 0) + 1
+        self._store.write(change)
+        faults.reach("commit.synced")
+        self._untidy |= {source: name_kept(record) for source, _, record in rewrite}
+        self.note_progress()
+        self._finished_count += len(rewrite)
+        # A source that failed again keeps its record, and its dead letters with it.
+        self._failed_count += len(self._failed)
+        for source in (*self._waiting, *(failure.source for failure in self._failed)):
+            del self._live[source]
+            del self._former[source]
+            self._tally.forget(source)
+        self._waiting.clear()
+        self._failed.clear()
+
+    def _rejoin(self, source: bytes, left: list[Left]) -> Finish:
+        entry, before = self._former[source]
+        outputs, pieces = split(left) if left else ((), [])
+        kept = self._pieces.keep(source, pieces) if self._pieces is not None else ()
+        efforts = {effort.stage: effort for effort in before.efforts}
+        add_efforts(efforts, self._tally.efforts.get(source, {}).values())
+        stay = tuple(output for output in before.outputs if output.dead_stage != self.stage)
+        record = SourceRecord(
+            before.key,
+            (*stay, *outputs),
+            (*before.pieces, *kept),
+            tuple(efforts.values()) if before.efforts else (),
+        )
+        return Finish(source, entry.version, record)
