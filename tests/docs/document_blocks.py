@@ -13,6 +13,7 @@ ROOT = Path(__file__).parents[2]
 DOCUMENTS = [
     "README.md",
     "docs/stages.md",
+    "docs/dead-letters.md",
     "docs/stateful.md",
     "docs/partitions.md",
     "docs/python.md",

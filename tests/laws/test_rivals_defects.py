@@ -14,7 +14,7 @@ import pytest
 
 from strandline.ledger.entries import HAS_FAILED, QUARANTINED, RELEASED, SKIPPED, ListedSource
 from strandline.ledger.errors import LedgerError
-from strandline.ledger.keeper import Keeper
+from strandline.ledger.keeping.keeper import Keeper
 from strandline.ledger.lease import Claim, Claimant, open_attempt
 from strandline.ledger.store.store import Store
 from strandline.ledger.tally import Tally

@@ -19,7 +19,7 @@ from ledger_builders import Clock, claim, claimant, failed, listed, opened, root
 from shard_files import KINDS, make_sink, make_table, read_texts
 from strandline.engine.call.stage.stage_call import StageCall
 from strandline.ledger.entries import ListedSource
-from strandline.ledger.keeper import GROUP_SECONDS, Keeper
+from strandline.ledger.keeping.keeper import GROUP_SECONDS, Keeper
 from strandline.ledger.lease import open_attempt
 from strandline.ledger.output_root import clean_up, sweep_shared
 from strandline.ledger.store import layout
@@ -29,7 +29,7 @@ from strandline.plan.pipeline import StagePlan
 from strandline.plan.receipt import Event
 from strandline.plan.task import Lineage, Task
 from strandline.plan.token import derive_child
-from strandline.run.rewriting import tidy_shared
+from strandline.run.outputs.rewriting import tidy_shared
 from strandline.storage.outputs.names import name_output
 from strandline.storage.outputs.outputs import LocalOutputs
 

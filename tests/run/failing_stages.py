@@ -6,6 +6,8 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
+import pyarrow as pa
+
 from strandline import FailedRow, Stage, StatefulFilter, Task
 from strandline.plan.task import Slot
 
@@ -53,3 +55,19 @@ class Total(StatefulFilter):
     @staticmethod
     def merge(paths: Sequence[Path], out: Path) -> None:
         out.write_text(json.dumps(sum(json.loads(path.read_bytes()) for path in paths)))
+
+
+class OpenFile(Stage):
+    """Reads a file as bytes."""
+
+    def process(self, task: Task) -> Task:
+        return task.replace(Path(task.table["path"][0].as_py()).read_bytes())
+
+
+class Decode(Stage):
+    """Makes text of bytes, once it is mended."""
+
+    def process(self, task: Task) -> Task:
+        if "decode" not in MENDED:
+            raise UnicodeError("not yet")
+        return task.replace(pa.table({"text": [task.data.decode()]}))

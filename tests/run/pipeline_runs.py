@@ -36,9 +36,18 @@ class Passes:
         self.volume = folder / "volume"
 
     def run(
-        self, name: str, on_change: str = "Fail", trigger: Trigger = Trigger.RUN, **spec: Any
+        self,
+        name: str,
+        on_change: str = "Fail",
+        trigger: Trigger = Trigger.RUN,
+        dead_letters: str | None = None,
+        **spec: Any,
     ) -> AttemptResult:
-        """Run a pipeline in this process; the fields are those of a manifest's `spec`."""
+        """Run a pipeline in this process; the fields are those of a manifest's `spec`.
+
+        Args:
+            dead_letters: the stage whose dead letters are tried again, and nothing else.
+        """
         document = {
             "apiVersion": "strandline.dev/v1alpha1",
             "kind": "CurationPipeline",
@@ -49,9 +58,15 @@ class Passes:
         path.write_text(yaml.safe_dump(document))
         plan = read_manifest(path, volume=self.volume).plan
         changes = OnChange(on_change)
-        return run_attempt(
-            AttemptConfig(plan, self.volume, engine="inline", on_change=changes, trigger=trigger)
+        config = AttemptConfig(
+            plan,
+            self.volume,
+            engine="inline",
+            on_change=changes,
+            trigger=trigger,
+            dead_letters=dead_letters,
         )
+        return run_attempt(config)
 
     def find_output(self, name: str) -> Path:
         """The pipeline's own folder of outputs."""

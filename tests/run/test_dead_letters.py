@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,8 @@ import pytest
 import failing_stages
 from pipeline_runs import Passes
 from strandline.engine.core.flow import BROKEN_AFTER, StageBrokenError
-from strandline.run.history.dead_letters import count_dead_letters, list_dead_letters
+from strandline.run.dead_letters.listing import count_dead_letters, list_dead_letters
+from strandline.storage import faults
 from strandline.storage.outputs.manifest import list_outputs
 from strandline_api.outcome.exit_codes import ExitCode
 from strandline_api.status.enums import Trigger
@@ -85,9 +88,10 @@ ALL = range(FILES * ROWS)
 PASSED = [n for n in ALL if n % 10 not in {3, 5}]
 
 
-@pytest.mark.parametrize(
-    "sink", [{"use": "parquet"}, {"use": "parquet", "with": {"targetBytes": 1_000_000}}]
-)
+SINKS = [{"use": "parquet"}, {"use": "parquet", "with": {"targetBytes": 1_000_000}}]
+
+
+@pytest.mark.parametrize("sink", SINKS)
 def test_bad_rows_are_written_apart_and_the_others_come_out(
     numbers: Numbers, sink: dict[str, Any]
 ) -> None:
@@ -237,3 +241,92 @@ def test_readers_of_files_fail_by_file(numbers: Numbers) -> None:
     (row,) = pq.read_table(path).to_pylist()
     assert row["path"] == f"{numbers.texts}/0.jsonl"
     assert [] == numbers.passes.find_problems(NAME)
+
+
+@pytest.mark.parametrize("sink", SINKS)
+def test_law_rows_that_are_mended_join_their_sources(
+    numbers: Numbers, sink: dict[str, Any]
+) -> None:
+    """In the end all is as if none of them had ever failed, but for which file holds a row."""
+    numbers.run(THREES, FIVES, TOTAL, sink=sink)
+    before = {path.name for path in numbers.output.rglob("*.parquet")}
+    failing_stages.MENDED.add("fives")
+    numbers.run(THREES, FIVES, TOTAL, sink=sink, dead_letters="mark-fives")
+    assert {"refuse-threes": 20} == numbers.check()
+    assert [n for n in ALL if n % 10 != 3] == numbers.read()
+    # Nothing was worked on but what had died: the files of before are there, and were not touched.
+    assert len(before - {path.name for path in numbers.output.rglob("*.parquet")}) == 4
+    failing_stages.MENDED.add("threes")
+    numbers.run(THREES, FIVES, TOTAL, sink=sink, dead_letters="refuse-threes")
+    assert ({}, list(ALL)) == (numbers.check(), numbers.read())
+    totals = (numbers.output.parent / "latest" / "artifacts").iterdir()
+    assert [sum(ALL)] == [json.loads(path.read_bytes()) for path in totals]
+    assert 0 == numbers.run(THREES, FIVES, TOTAL, sink=sink)
+    assert (0, 4) == (numbers.outcome.standing.finished, numbers.outcome.standing.skipped)
+
+
+def test_rows_that_fail_again_stay_dead_letters(numbers: Numbers) -> None:
+    numbers.run(THREES)
+    numbers.run(THREES, dead_letters="refuse-threes")
+    assert {"refuse-threes": 20} == numbers.check()
+    assert [n for n in ALL if n % 10 == 3] == numbers.read_dead()["refuse-threes"]
+
+
+def test_a_source_that_fails_again_keeps_what_it_had(numbers: Numbers) -> None:
+    numbers.run(THREES)
+    before = sorted(numbers.output.rglob("*.parquet"))
+    numbers.run(THREES | {"onError": "fail"}, dead_letters="refuse-threes")
+    assert 4 == numbers.outcome.standing.failed
+    assert before == sorted(numbers.output.rglob("*.parquet"))
+    assert {"refuse-threes": 20} == numbers.check()
+    assert ExitCode.COMPLETE is numbers.run(THREES)
+
+
+def test_payloads_are_tried_again_as_they_were(tmp_path: Path) -> None:
+    failing_stages.MENDED.clear()
+    (tmp_path / "in").mkdir()
+    for name in ("a", "b"):
+        (tmp_path / "in" / name).write_bytes(name.encode() * 3)
+    passes = Passes(tmp_path)
+    spec: dict[str, Any] = {
+        "source": {"use": "files", "with": {"paths": [f"{tmp_path}/in/*"]}},
+        "stages": [
+            {"use": "failing_stages:OpenFile"},
+            {"use": "failing_stages:Decode", "onError": "deadLetter"},
+        ],
+        "sink": {"use": "jsonl"},
+    }
+    passes.run(NAME, **spec)
+    failing_stages.MENDED.add("decode")
+    passes.run(NAME, dead_letters="decode", **spec)
+    failing_stages.MENDED.clear()
+    written = [path.read_text() for path in passes.find_output(NAME).rglob("*.jsonl")]
+    assert ["aaa", "bbb"] == sorted(json.loads(line)["text"] for line in written)
+    assert [] == passes.find_problems(NAME)
+
+
+class CrashError(BaseException):
+    """As if the process had ended here."""
+
+
+@pytest.mark.parametrize("at", range(0, 40, 3))
+def test_law_a_crash_anywhere_leaves_rows_dead_or_joined(
+    numbers: Numbers, at: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    numbers.run(THREES)
+    failing_stages.MENDED.add("threes")
+    steps = itertools.count()
+
+    def reach(step: str) -> None:
+        if next(steps) == at:
+            raise CrashError(step)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(faults, "reach", reach)
+        with suppress(CrashError):
+            numbers.run(THREES, dead_letters="refuse-threes")
+    assert next(steps) > at  # it has been reached
+    assert ExitCode.COMPLETE is numbers.run(THREES)
+    dead = numbers.read_dead().get("refuse-threes", [])
+    assert sorted([*numbers.read(), *dead]) == list(ALL)
+    assert len(dead) == numbers.check().total()

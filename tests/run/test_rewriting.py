@@ -22,7 +22,7 @@ from strandline.plan.receipt import Output
 from strandline.plan.stage import SinkStage
 from strandline.plan.task import Lineage, Task
 from strandline.plan.token import derive_child
-from strandline.run.rewriting import tidy_shared
+from strandline.run.outputs.rewriting import tidy_shared
 from strandline.stages.sinks.jsonl_sink import JsonlSink
 from strandline.stages.sinks.parquet_partitions import ParquetSink
 from strandline.storage.errors import VolumeError

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from strandline.ledger.entries import Change, Finish, SourceRecord
-from strandline.ledger.keeper import GROUP_SOURCES
+from strandline.ledger.keeping.keeper import GROUP_SOURCES
 from strandline.ledger.store.store import Store
 from strandline.plan.receipt import Output
 from strandline.plan.token import derive_root, digest_key, digest_version

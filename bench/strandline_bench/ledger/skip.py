@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from strandline.engine.core.ports import Listing
-from strandline.ledger.keeper import Keeper
+from strandline.ledger.keeping.keeper import Keeper
 from strandline.ledger.location import LedgerLocation
 from strandline.ledger.store.store import Store
 from strandline.plan.stage import Source

@@ -37,7 +37,8 @@ from strandline.engine.core.ports import (
 )
 from strandline.engine.core.roots import enter_roots
 from strandline.ledger.entries import QUARANTINED, RELEASED, SKIPPED, ListedSource, Standing
-from strandline.ledger.keeper import Keeper, opened_keeper
+from strandline.ledger.keeping.keeper import Keeper
+from strandline.ledger.keeping.opening import opened_keeper
 from strandline.ledger.location import LedgerLocation
 from strandline.ledger.session import LedgerSession
 from strandline.plan.errors import StrandlineError

@@ -19,9 +19,9 @@ from pydantic.alias_generators import to_camel
 
 from strandline.plan.columns import Columns
 from strandline.plan.task import (
+    Answer,
     FailedTask,
     NoneTask,
-    Slot,
     Task,
     returns_lists,
     returns_many,
@@ -158,7 +158,7 @@ class Stage:
     def setup(self) -> None:
         """Prepare a worker, once before its first task: load models, open connections."""
 
-    def process(self, task: Task) -> Task | list[Slot] | list[Task] | Iterator[Slot] | None:
+    def process(self, task: Task) -> Answer:
         """Work on one task.
 
         What it raises fails the task's source, which is tried again by the next run, unless the

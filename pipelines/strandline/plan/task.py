@@ -165,6 +165,9 @@ class DeadLetters(NamedTuple):
 Slot = Task | NoneTask | FailedTask | FailedRow | None
 """What one slot of a stage's answer may hold; None means the same as `NoneTask()`."""
 
+Answer = Task | list[Slot] | list[Task] | list[Task | FailedRow] | Iterator[Slot] | None
+"""What a stage may make of one task."""
+
 
 def returns_many(function: Callable[..., object]) -> bool:
     """Return whether a function says that it may answer a task with several."""

@@ -58,6 +58,7 @@ class RunLedger:
         finished_by: how many of them by which attempt, of which alone that is kept.
         failed_in: how many failed in which stage.
         failures_by_kind, quarantine_by_kind: sources by why they are there.
+        dead, dead_sources, dead_by_kind: rows that failed alone, of how many sources, by why.
         failed_by, inflight_of: how many failed in, or were released to, which attempt.
     """
 
@@ -68,6 +69,9 @@ class RunLedger:
     failed_in: Mapping[str, int] = field(default_factory=dict)
     failures_by_kind: Kinds = field(default_factory=Kinds)
     quarantine_by_kind: Kinds = field(default_factory=Kinds)
+    dead: int = 0
+    dead_sources: int = 0
+    dead_by_kind: Kinds = field(default_factory=Kinds)
     failed_by: Mapping[int, int] = field(default_factory=dict)
     inflight_of: Mapping[int, int] = field(default_factory=dict)
     failures: Cut[FailureRecord] = field(default_factory=Cut)

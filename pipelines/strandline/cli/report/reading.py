@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from itertools import islice
 from typing import Any, TypeVar
 
@@ -26,10 +27,12 @@ from strandline.cli.views.attempt import read_live, view_attempt
 from strandline.cli.views.snapshot import parse_json
 from strandline.engine.core.chains import cut_chains
 from strandline.ledger.entries import FailureRecord, Mark, Quarantined
+from strandline.ledger.output_root import read_output_root
 from strandline.ledger.store.store import Store
 from strandline.plan.pipeline import PipelinePlan
 from strandline.plan.receipt import StageCounts
 from strandline.run.attempt.failures import FailureGroups, view_quarantined
+from strandline.run.dead_letters.listing import count_dead_letters, list_dead_letters
 from strandline.run.history.funnel import Cost, StageFunnel, add_up, estimate_cost
 from strandline.run.history.records import AttemptRecord, read_chain
 from strandline.run.history.sampling import count_done, read_samples
@@ -39,6 +42,7 @@ from strandline.storage.volume.published import Publication
 
 ATTEMPTS = 30
 FAILURES = 100
+EXAMPLES = 3  # of each kind of dead letters
 MARKS = 20
 FILES = 20
 COUNTERS = 20
@@ -131,6 +135,8 @@ def _read_ledger(folder: PipelineFolder) -> RunLedger | None:
         marks, inflight_of = _read_marks(store)
         progress = store.read_meta("progress") or {}
         quarantine, quarantine_by_kind = _read_quarantine(store)
+        dead = count_dead_letters(store)
+        location = read_output_root(store) or str(folder.output)
         return RunLedger(
             size=data.stat().st_blocks * 512,
             listed=store.read_meta("listed"),
@@ -140,6 +146,9 @@ def _read_ledger(folder: PipelineFolder) -> RunLedger | None:
             failed_by=failed_by,
             failures_by_kind=failures_by_kind,
             quarantine_by_kind=quarantine_by_kind,
+            dead=dead.total,
+            dead_sources=dead.sources,
+            dead_by_kind=_read_dead_letters(store, location) if dead.total else Kinds(),
             inflight_of=inflight_of,
             failures=failures,
             quarantine=quarantine,
@@ -164,6 +173,15 @@ def _read_failures(
     failures = Cut(tuple(kept), failed_in.total())
     kinds = Kinds(groups.list_groups(), groups.others)
     return failures, dict(failed_in.most_common()), failed_by, kinds
+
+
+def _read_dead_letters(store: Store, location: str) -> Kinds:
+    """Return the first dead letters by kind; none of what can't be read, which `verify` tells."""
+    groups = FailureGroups(examples=EXAMPLES)
+    with suppress(OSError):
+        for letter in list_dead_letters(store, location):
+            groups.add(letter)
+    return Kinds(groups.list_groups(), groups.others)
 
 
 def _read_quarantine(store: Store) -> tuple[Cut[Quarantined], Kinds]:

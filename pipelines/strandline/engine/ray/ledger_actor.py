@@ -21,7 +21,8 @@ from strandline.engine.call.wire import Plain, pack_events, unpack_events
 from strandline.engine.core.ports import ListingState
 from strandline.engine.ray.connection import first_line, unwrap
 from strandline.ledger.entries import ListedSource, Standing, pack_listed, unpack_listed
-from strandline.ledger.keeper import GROUP_SECONDS, opened_keeper
+from strandline.ledger.keeping.keeper import GROUP_SECONDS
+from strandline.ledger.keeping.opening import opened_keeper
 from strandline.ledger.location import LedgerLocation
 from strandline.ledger.session import LedgerSession
 from strandline.plan.errors import StrandlineError

@@ -50,10 +50,11 @@ from strandline.run.attempt.partitions import find_removed_folders, open_source
 from strandline.run.attempt.publishing import Publisher
 from strandline.run.attempt.takeover import TakenFolder, set_back_damage, take_over
 from strandline.run.code.requirements import check_requirements
+from strandline.run.dead_letters.retrial import list_retried, plan_retrial
 from strandline.run.history.records import Witness, find_progress
 from strandline.run.history.sampling import Sampler
 from strandline.run.lineage.reporting import Begin, reporting
-from strandline.run.rewriting import tidy_shared
+from strandline.run.outputs.rewriting import tidy_shared
 from strandline.run.schema_inference import settle_schema
 from strandline.run.supervise.memory_kills import MemoryKills
 from strandline.run.supervise.notices import NoticeFile
@@ -395,7 +396,11 @@ def _run_engine(
 ) -> Ending:
     (source, listing), folder = lists, held.folder
     with held.session.open() as store:
-        plan = _settle_schema(config, control, store)
+        if config.dead_letters is None:
+            plan = _settle_schema(config, control, store)
+        else:
+            plan = plan_retrial(config.plan, config.dead_letters)
+            listing = list_retried(store, held.location, config.dead_letters)
     outputs = OutputLocation(
         held.location, held.writer, folder.writers_lock, is_on_driver=plan.output is None
     )
@@ -410,7 +415,10 @@ def _run_engine(
         deletes_within=find_removed_folders(source),
         part_suffix=source.part_suffix,
         tolerances=plan.tolerances,
+        rejoins=config.dead_letters,
     )
+    if config.dead_letters is not None:
+        return make_engine(config, outputs, held.session).run(plan, listing, ledger, control)
     with held.session.open() as store:
         cores, finished = len(os.sched_getaffinity(0)), store.count()["finished"]
         listing = pass_over(listing, ledger, finished, cores, control.now)

@@ -26,6 +26,8 @@ class AttemptConfig:
         on_change: what to do when the pipeline has changed.
         quarantine, checkpoint: as the pipeline says.
         trigger: why the attempt was started; one to repair looks for damage first.
+        dead_letters: the stage whose dead letters are tried again, and nothing else; None: sources
+            are worked on.
         after: why the attempt before ended, where somebody knows better than this machine can.
         parent: pid of the process that supervises this one, if one does.
         stall: seconds without a sign of life after which it counts as dead; None: any number.
@@ -42,6 +44,7 @@ class AttemptConfig:
     quarantine: Quarantine = field(default_factory=Quarantine)
     checkpoint: Checkpoint = field(default_factory=Checkpoint)
     trigger: Trigger = Trigger.RUN
+    dead_letters: str | None = None
     after: Cause | None = None
     parent: int | None = None
     stall: float | None = None

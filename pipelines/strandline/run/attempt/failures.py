@@ -47,12 +47,14 @@ class FailureGroup:
         reason: what their messages have in common.
         count: sources.
         example: the first of them.
+        more: the next ones, where several are asked for.
     """
 
     stage: str
     reason: FailureReason
     count: int
     example: FailureRecord
+    more: tuple[FailureRecord, ...] = ()
 
 
 class FailureGroups:
@@ -60,28 +62,35 @@ class FailureGroups:
 
     Args:
         limit: of the groups.
+        examples: that are kept of each.
 
     Attributes:
         others: how many are in no group, since there were too many reasons.
     """
 
-    def __init__(self, limit: int = MOST_GROUPS) -> None:
+    def __init__(self, limit: int = MOST_GROUPS, examples: int = 1) -> None:
         self._limit = limit
-        self._groups: dict[tuple[str, FailureReason], tuple[int, FailureRecord]] = {}
+        self._examples = examples
+        self._groups: dict[tuple[str, FailureReason], tuple[int, list[FailureRecord]]] = {}
         self.others = 0
 
     def add(self, failure: FailureRecord) -> None:
         """Count a failure."""
         key = (failure.stage, find_reason(failure.message))
-        count, example = self._groups.get(key, (0, failure))
+        count, examples = self._groups.get(key, (0, []))
         if not count and len(self._groups) >= self._limit:
             self.others += 1
             return
-        self._groups[key] = (count + 1, example)
+        if len(examples) < self._examples:
+            examples.append(failure)
+        self._groups[key] = (count + 1, examples)
 
     def list_groups(self) -> tuple[FailureGroup, ...]:
         """Return the groups, the largest first."""
-        groups = (FailureGroup(*key, *found) for key, found in self._groups.items())
+        groups = (
+            FailureGroup(*key, count, examples[0], tuple(examples[1:]))
+            for key, (count, examples) in self._groups.items()
+        )
         return tuple(sorted(groups, key=lambda group: -group.count))
 
 

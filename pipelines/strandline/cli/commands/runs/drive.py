@@ -95,6 +95,7 @@ PARENT_SECONDS = 0.5  # from one look at the parent to the next
 @click.option(
     "--trigger", type=click.Choice([choice.value for choice in Trigger]), default=Trigger.RUN.value
 )
+@click.option("--dead-letters", "dead_letters")
 @take_json
 def drive(**options: Any) -> int:  # noqa: ANN401 - the options
     """Make one attempt in this very process, and others after it where the parent asks for that."""
@@ -131,6 +132,7 @@ class DriveOptions(NamedTuple):
     workers: int | None
     after: str | None
     trigger: str
+    dead_letters: str | None
     as_json: bool
 
 
@@ -200,6 +202,7 @@ def _make_config(options: DriveOptions, manifest: Manifest, parent: int | None) 
         quarantine=spec.quarantine,
         checkpoint=spec.checkpoint,
         trigger=Trigger(options.trigger),
+        dead_letters=options.dead_letters,
         after=Cause(options.after) if options.after else None,
         parent=parent,
         stall=None if works_in_driver(options.engine) else spec.deadlines.stall_seconds,

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from strandline.cli.app.launch import Request, launching
+from strandline.cli.app.ledger_access import looking
 from strandline.cli.app.options import (
     show_examples,
     take_engine,
@@ -14,15 +15,32 @@ from strandline.cli.app.options import (
     take_manifest,
     take_volume,
 )
-from strandline.cli.views.announcer import create_announcer
+from strandline.cli.views.announcer import Announcer, create_announcer
+from strandline.cli.views.format import format_amount
+from strandline.run.dead_letters.listing import count_dead_letters
 from strandline.run.history.records import find_last
+from strandline.run.manifest.manifest import read_manifest
+from strandline.run.supervise.driver_process import DriverProcess
+from strandline_api.outcome.exit_codes import ExitCode
 from strandline_api.status.enums import Trigger
 
 
-@click.command("retry", epilog=show_examples("strandline retry pipeline.yaml"))
+@click.command(
+    "retry",
+    epilog=show_examples(
+        "strandline retry pipeline.yaml", "strandline retry pipeline.yaml --dead-letters"
+    ),
+)
 @take_manifest
 @take_volume
 @take_engine
+@click.option(
+    "--dead-letters",
+    "dead_letters",
+    is_flag=True,
+    help="Work on nothing but the rows that are dead letters, and join what comes of them to the "
+    "outputs of their sources.",
+)
 @take_json
 def retry(
     file: Path,
@@ -32,18 +50,47 @@ def retry(
     address: str | None,
     workers: int | None,
     after: str | None,
+    dead_letters: bool,
     as_json: bool,
 ) -> int:
     """Make one attempt at FILE now, whatever its `retry` says.
 
     It goes on where the last attempt stopped, and none follows it. Refused while the pipeline
-    runs.
+    runs. With `--dead-letters` it is one attempt for each stage that has some, the last stage
+    first; rows that fail again stay dead letters.
     """
     request = Request(file, settings, volume, engine, address, workers, after, as_json)
     announcer = create_announcer(is_json=as_json)
     with announcer.failing(), launching(request) as (_, folder, driver):
+        if dead_letters:
+            return _retry_dead_letters(file, settings, volume, driver, announcer)
         if find_last(folder) is None:
             announcer.announce("no attempt has been made yet; this is the first")
         ended = driver.attempt(Trigger.MANUAL)
         announcer.attempt_ended(ended)
         return ended.outcome.exit_code
+
+
+def _retry_dead_letters(
+    file: Path,
+    settings: tuple[str, ...],
+    volume: Path,
+    driver: DriverProcess,
+    announcer: Announcer,
+) -> int:
+    plan = read_manifest(file, settings, volume=volume).plan
+    with looking(driver.folder) as store:
+        rows = count_dead_letters(store).rows
+    stages = [stage.name for stage in reversed(plan.stages) if rows[stage.name]]
+    if not stages:
+        announcer.announce("there are no dead letters of stages that the pipeline has")
+        return ExitCode.COMPLETE
+    command = driver.command
+    for stage in stages:
+        announcer.announce(f"{format_amount(rows[stage], 'dead letter')} of {stage}")
+        driver.command = [*command, "--dead-letters", stage]
+        ended = driver.attempt(Trigger.MANUAL)
+        announcer.attempt_ended(ended)
+        if ended.outcome.exit_code:
+            return ended.outcome.exit_code
+    return ExitCode.COMPLETE

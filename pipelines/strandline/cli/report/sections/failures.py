@@ -25,13 +25,16 @@ _LISTINGS = {
 def make_failures(facts: RunFacts) -> Markup:
     """Return failures and quarantine with their messages."""
     ledger = facts.ledger or RunLedger()
-    if not (ledger.failures.count or ledger.quarantine.count or ledger.inflight.count):
+    if not (
+        ledger.failures.count or ledger.quarantine.count or ledger.inflight.count or ledger.dead
+    ):
         note = make_note("No source has failed, none is quarantined, none is in flight.")
         return make_section("failures", "Failures", note)
     pieces = [
         *_make_failed(facts, ledger),
         *_make_quarantined(facts, ledger),
         *_make_inflight(facts, ledger),
+        *_make_dead(facts, ledger),
     ]
     return make_section("failures", "Failures", *pieces)
 
@@ -86,6 +89,33 @@ def _make_kinds(facts: RunFacts, kinds: Kinds, state: SourceState) -> list[Marku
             element("h3", "How to see them"),
             element("ol", *commands, class_="commands"),
         ),
+    ]
+
+
+def _make_dead(facts: RunFacts, ledger: RunLedger) -> list[Markup | None]:
+    """Return a table of why rows failed alone, each reason with some of its rows."""
+    if not ledger.dead:
+        return []
+    shown = ledger.dead_by_kind.groups[:GROUPS]
+    rows = [
+        (
+            entry.reason.error or (entry.reason.text, "words"),
+            format_count(entry.count),
+            entry.stage,
+            entry.reason.location,
+            (element("code", example.key), "words"),
+            (example.message, "words"),
+        )
+        for entry in shown
+        for example in (entry.example, *entry.more)
+    ]
+    columns = ("error", "#rows", "stage", "raised at", "one of them", "its message")
+    rows_of = f"{format_amount(ledger.dead, 'row')} of"
+    sources = format_amount(ledger.dead_sources, "source")
+    return [
+        element("p", f"{rows_of} {sources} failed alone, and are dead letters; others went on."),
+        make_table("Dead letters by kind", columns, rows),
+        make_note("See them: ", element("code", facts.name_command("failures"))),
     ]
 
 

@@ -13,6 +13,7 @@ import pyarrow as pa
 # So many rows in a row without one that passes: the work fails, and not a row.
 MOST_WITHOUT_ONE = 1000
 PAYLOAD = "payload"
+COLUMNS = ("dead_stage", "dead_error", "dead_message", "dead_source", "dead_position")
 _TEXT = pa.string()
 
 
@@ -90,13 +91,14 @@ def build_dead_letters(
         source: key of the source.
     """
     rows = _take_rows(data, errors)
-    own = {
-        "dead_stage": pa.array([stage] * len(errors), _TEXT),
-        "dead_error": pa.array([error.kind for error in errors], _TEXT),
-        "dead_message": pa.array([error.message for error in errors], _TEXT),
-        "dead_source": pa.array([source] * len(errors), _TEXT),
-        "dead_position": pa.array([error.row for error in errors], pa.int64()),
-    }
+    notes = (
+        pa.array([stage] * len(errors), _TEXT),
+        pa.array([error.kind for error in errors], _TEXT),
+        pa.array([error.message for error in errors], _TEXT),
+        pa.array([source] * len(errors), _TEXT),
+        pa.array([error.row for error in errors], pa.int64()),
+    )
+    own = dict(zip(COLUMNS, notes, strict=True))
     # Dead letters that are curated again die with what was said of them before.
     names = [f"{name}_before" if name in own else name for name in rows.column_names]
     columns = dict(zip(names, rows.columns, strict=True)) if rows.num_columns else {}

@@ -1,0 +1,48 @@
+"""Reading dead letters again, as rows for the stage in which they died.
+
+A worker loads it, so it must not know ledgers or runs.
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from strandline.engine.call.stage.failed_rows import COLUMNS, PAYLOAD
+from strandline.plan.stage import Stage
+from strandline.plan.task import Slot, Task
+from strandline.stages.sources.opening import open_binary
+
+
+class ReadDeadLetters(Stage):
+    """Reads the dead letters of a source, in the order in which they died."""
+
+    def process(self, task: Task) -> Task | list[Slot]:
+        """Return the rows as one table, as they came to the stage; payloads each by itself.
+
+        Raises:
+            ValueError: the columns or the payload that died were not kept.
+        """
+        tables = []
+        for location in task.data:
+            with open_binary(location) as file:
+                tables.append(pq.read_table(file))
+        rows = [_drop_notes(table) for table in tables]
+        if any(not table.num_columns for table in rows):
+            raise ValueError("what died is no table, no bytes and no text, so it was not kept")
+        if all(table.column_names == [PAYLOAD] for table in rows) and _are_payloads(tables):
+            return [task.replace(value) for table in rows for value in table[PAYLOAD].to_pylist()]
+        if any(table["dead_position"].null_count for table in tables):
+            raise ValueError("which rows of a task died is not known; work on the source again")
+        return task.replace(pa.concat_tables(rows, promote_options="permissive"))
+
+
+def _are_payloads(tables: list[pa.Table]) -> bool:
+    return all(table["dead_position"].null_count == table.num_rows for table in tables)
+
+
+def _drop_notes(table: pa.Table) -> pa.Table:
+    """Return the columns as they came in, without what was noted of the error."""
+    left = table.drop_columns([name for name in COLUMNS if name in table.column_names])
+    before = {f"{name}_before": name for name in COLUMNS}
+    return left.rename_columns([before.get(name, name) for name in left.column_names])
