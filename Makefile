@@ -18,7 +18,7 @@ PURE := $(addprefix tests/,api engine laws ledger operator plan stages statistic
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run quick room test durations programs check laws coverage browser crds reference bench rivals agreement real-data picture kills crash fuzz mutants soak soak-operator clocks cluster dns s3 gcs azure policies node e2e e2e-all e2e-spot karpenter kueue helm chart readers gitops workflow scanner scan images docs release-dry changelog constraints upgrade clean
+.PHONY: help run quick room test durations programs check laws coverage browser crds reference bench rivals agreement real-data picture kills crash fuzz mutants soak soak-operator ray-versions clocks cluster dns s3 gcs azure policies node e2e e2e-all e2e-spot karpenter kueue helm chart readers gitops workflow scanner scan images docs release-dry changelog constraints upgrade clean
 
 help: ## List the targets
 	@sed -nE 's/^([a-z0-9-]+):[^#]*## (.*)$$/  make \1\t\2/p' Makefile | expand -t 22
@@ -115,6 +115,9 @@ soak: $(STAMP) ## Disturb running jobs at random for SECONDS_TO_RUN seconds (600
 
 soak-operator: $(STAMP) ## Kill the operator in KILLS schedules (100) on a real API server; SEED=... repeats
 	@PYTHONPATH=tests/apiserver $(BIN)/python tests/apiserver/run_operator_soak.py $(ARGS)
+
+ray-versions: $(STAMP) ## Run on the oldest and the newest Ray that pyproject.toml allows, each installed; ARGS="2.55.1 ..." picks some
+	@$(BIN)/python tests/runtime/run_ray_versions.py $(ARGS)
 
 clocks: $(STAMP) ## Play all clocks that are off or are set, on a real API server; ten minutes
 	@STRANDLINE_ALL_CLOCKS=1 $(BIN)/python -m pytest --quiet tests/apiserver/test_clocks_on_a_server.py $(ARGS)

@@ -1,7 +1,8 @@
 """Starting a Ray of our own on this machine: no more of it than a run needs, and no idle wait.
 
-Ray has few settings for either, so functions of its own are replaced while it starts, where the
-version has them. What is done with the Ray that is there is not known here.
+Ray has few settings for either, so functions of its own are replaced while it starts. They are
+private, so that is done in versions where it was seen to work; any other starts plainly, as Ray
+does by itself. What is done with the Ray that is there is not known here.
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ import ray
 from strandline.plan.errors import StrandlineError
 from strandline_api.outcome.causes import Cause
 
+# The versions that `make ray-versions` has played with the functions replaced, both included.
+_OLDEST, _NEWEST = (2, 50), (2, 60)
 START_SECONDS = 180.0  # Ray's own wait, 30 s, is too short on a machine that is busy
 _MOST_TIMES = 5.0  # of it, where others leave us less than a CPU
 _TRIES = 3  # to start one whose processes die as they begin; nothing is lost by that
@@ -34,6 +37,7 @@ _ANSWER_SECONDS = 2.0
 _END_SECONDS = 1.0
 # A line of its C++ that ends a process: `[time, level, pid, tid] file.cc:12: what is wrong`.
 _FATAL = re.compile(r"^\[[^\]]* [FC] [^\]]*\] (?:\([^)]*\) )?[\w.]+:\d+: +(.+)$", re.MULTILINE)
+_VERSION = re.compile(r"(\d+)\.(\d+)\.")
 _JOB = "RAY_JOB_CONFIG_JSON_ENV_VAR"  # by which `ray job submit` hands a job its environment
 
 
@@ -57,15 +61,21 @@ def start_local(cpus: int, folder: Path, **options: Any) -> Any:  # noqa: ANN401
     Raises:
         RayStartError: it did not start.
     """
-    seconds = choose_start_limit(os.getloadavg()[0], len(os.sched_getaffinity(0)))
+    seconds = None
+    if replaces_functions(ray.__version__):
+        seconds = choose_start_limit(os.getloadavg()[0], len(os.sched_getaffinity(0)))
     for tries_left in reversed(range(_TRIES)):
         before = set(psutil.Process().children())
         try:
             # A local Ray must not take over what this process was given as a job of another. It
             # would look for files that only the other has, and install once more, for minutes,
             # what is installed where this process runs.
-            with _waiting_for_node(seconds), setting(_JOB, None):
-                return _init(cpus, folder, _USUAL | options, is_first=tries_left == _TRIES - 1)
+            with setting(_JOB, None):
+                if seconds is None:
+                    return _init(cpus, folder, _USUAL | options)
+                with _waiting_for_node(seconds):
+                    is_first = tries_left == _TRIES - 1
+                    return _init_small(cpus, folder, _USUAL | options, is_first=is_first)
         except Exception as error:
             # Ray knows no more of what it had begun, and a notebook would keep that for ever.
             _kill(set(psutil.Process().children()) - before)
@@ -75,6 +85,16 @@ def start_local(cpus: int, folder: Path, **options: Any) -> Any:  # noqa: ANN401
             failed.is_lasting = isinstance(error, PermissionError) or is_about_token(error)
             raise failed from error
     raise AssertionError  # the last try returns or raises
+
+
+def replaces_functions(version: str) -> bool:
+    """Return whether functions of Ray's own are replaced as this version of it starts.
+
+    Args:
+        version: as Ray names its own, such as `2.60.0`.
+    """
+    found = _VERSION.match(version)
+    return found is not None and _OLDEST <= (int(found[1]), int(found[2])) <= _NEWEST
 
 
 def stop_local() -> None:
@@ -97,7 +117,12 @@ _EVENTS = "RAY_task_events_report_interval_ms"
 _NOBODY = "127.0.0.1:9"  # the port of what is discarded
 
 
-def _init(cpus: int, folder: Path, options: Mapping[str, Any], *, is_first: bool) -> Any:  # noqa: ANN401 - Ray's own
+def _init(cpus: int, folder: Path, options: Mapping[str, Any]) -> Any:  # noqa: ANN401 - Ray's own
+    # Local whatever RAY_ADDRESS says.
+    return ray.init(address="local", num_cpus=cpus, _temp_dir=str(folder), **options)
+
+
+def _init_small(cpus: int, folder: Path, options: Mapping[str, Any], *, is_first: bool) -> Any:  # noqa: ANN401 - Ray's own
     with ExitStack() as stack:
         for module, name, stand_in in _list_unneeded(options):
             stack.enter_context(_replaced(module, name, partial(_take_other, stand_in)))
@@ -106,8 +131,7 @@ def _init(cpus: int, folder: Path, options: Mapping[str, Any], *, is_first: bool
                 replace = partial(_replace_agent, folder / _AGENT_FILE)
                 stack.enter_context(_replaced("services", _INTERPRETER, replace))
             stack.enter_context(setting(_EVENTS, os.environ.get(_EVENTS, "0")))
-        # Local whatever RAY_ADDRESS says.
-        context = ray.init(address="local", num_cpus=cpus, _temp_dir=str(folder), **options)
+        context = _init(cpus, folder, options)
     if not options["include_dashboard"]:
         _name_dashboard(_NOBODY)
     return context
@@ -320,7 +344,7 @@ def read_last_error(folder: Path) -> str:
     return ""
 
 
-def _describe_start(error: Exception, seconds: float, log: str) -> str:
+def _describe_start(error: Exception, seconds: float | None, log: str) -> str:
     if isinstance(error, PermissionError):  # its token is kept at home
         todo = "set HOME, or TMPDIR, to a folder that may be written to"
         return f"the local Ray did not start, without the right to write {error.filename}; {todo}"
@@ -330,7 +354,8 @@ def _describe_start(error: Exception, seconds: float, log: str) -> str:
     log = f"; its log says: {log}" if log else ""
     advice = "`strandline doctor` looks at the machine, and --workers 1 has Ray start less"
     if _is_late(error):
-        why = f"within {seconds:.0f} s, as where a machine is busy or full"
+        limit = "in time" if seconds is None else f"within {seconds:.0f} s"  # None: Ray's own
+        why = f"{limit}, as where a machine is busy or full"
         return f"the local Ray did not start {why}{log}; {advice}"
     why = (str(error).strip() or type(error).__name__).partition("\n")[0].rstrip(".")
     return f"the local Ray did not start: {why}{log}; {advice}"

@@ -1,0 +1,132 @@
+"""Which versions of Ray are started with functions of its own replaced, and how all others are."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import ray
+from ray._private import node, services
+
+from replaced_functions import FUNCTIONS, list_differences
+from run_ray_versions import list_bounds, read_requirement
+from strandline.engine.ray import local_start
+from strandline.engine.ray.local_start import RayStartError, replaces_functions, start_local
+
+
+@pytest.mark.parametrize(
+    ("version", "expected"),
+    [
+        ("2.50.0", True),
+        ("2.60.0", True),
+        ("2.60.7", True),
+        ("2.60.0rc1", True),
+        ("2.49.2", False),
+        ("2.61.0", False),
+        ("2.9.3", False),
+        ("2.100.0", False),
+        ("1.55.0", False),
+        ("3.0.0.dev0", False),
+        ("3.55.0", False),
+        ("2", False),
+        ("", False),
+        ("unknown", False),
+    ],
+)
+def test_functions_are_replaced_in_versions_that_were_played(version: str, expected: bool) -> None:
+    assert replaces_functions(version) is expected
+
+
+def test_the_oldest_version_that_is_allowed_is_played_and_the_newest() -> None:
+    oldest, newest = list_bounds(read_requirement())
+    assert newest == read_requirement()
+    assert replaces_functions(f"{oldest.removeprefix('ray==')}.0")
+    assert list_bounds("ray>=2.9,<3") == ["ray==2.9", "ray>=2.9,<3"]
+
+
+def test_the_installed_version_has_the_functions_as_they_are_replaced() -> None:
+    assert replaces_functions(ray.__version__)
+    assert list_differences() == []
+
+
+def test_a_function_that_is_gone_or_takes_something_else_is_seen(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(services, "get_node", lambda gcs_address, node_id, timeout: None)
+    monkeypatch.delattr(node.Node, "start_monitor")
+    assert list_differences() == [
+        "services.get_node takes ('gcs_address', 'node_id', 'timeout'), "
+        "not ('gcs_address', 'node_id')",
+        "node.Node.start_monitor is not there",
+    ]
+
+
+def watch_replaced(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The functions that are replaced, by their path, as they are."""
+    seen: list[str] = []
+    replaced = local_start._replaced
+
+    def note(module: str, name: str, replace: Callable[[Any], Any]) -> AbstractContextManager[None]:
+        seen.append(f"{module}.{name}")
+        return replaced(module, name, replace)
+
+    monkeypatch.setattr(local_start, "_replaced", note)
+    return seen
+
+
+def test_every_function_that_is_replaced_is_looked_for(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    seen = watch_replaced(monkeypatch)
+    monkeypatch.setattr("ray.init", lambda **_: None)
+    start_local(1, tmp_path)
+    assert sorted(FUNCTIONS) == sorted(seen)
+
+
+def test_an_unknown_version_starts_plainly(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """By public options alone, and with Ray's own wait."""
+    monkeypatch.setattr("ray.__version__", "2.9999.0")
+    put: list[object] = []
+    monkeypatch.setattr(
+        "ray.experimental.internal_kv._internal_kv_put", lambda *words, **_: put.append(words)
+    )
+    seen = watch_replaced(monkeypatch)
+    calls: list[dict[str, Any]] = []
+    environments: list[dict[str, str]] = []
+
+    def init(**options: Any) -> str:
+        calls.append(options)
+        environments.append(dict(os.environ))
+        return "context"
+
+    monkeypatch.setattr("ray.init", init)
+    before = dict(os.environ)
+    assert start_local(3, tmp_path, num_gpus=1) == "context"
+    (options,) = calls
+    assert options == {
+        "address": "local",
+        "num_cpus": 3,
+        "num_gpus": 1,
+        "_temp_dir": str(tmp_path),
+        **local_start._USUAL,
+    }
+    assert environments == [before]
+    assert (seen, put) == ([], [])
+    assert list(tmp_path.iterdir()) == []  # no agent of ours
+
+
+def test_a_plain_start_that_is_late_is_told(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("ray.__version__", "2.9999.0")
+
+    def init(**_: object) -> None:
+        raise TimeoutError("The current node timed out during startup.")
+
+    monkeypatch.setattr("ray.init", init)
+    with pytest.raises(RayStartError, match="did not start in time, as where a machine is busy"):
+        start_local(1, tmp_path)
