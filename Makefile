@@ -13,12 +13,19 @@ ARGS ?=
 WORKERS ?= logical
 PARALLEL := --numprocesses $(WORKERS)
 REPORTS := .cache/reports
-# Rooms whose tests start no Ray and no server.
-PURE := $(addprefix tests/,api engine laws ledger operator plan stages statistics)
+# All folders of tests, in groups that GitHub runs apart; tests/running/changed_jobs.py reads them.
+# What is pure starts no Ray and no server.
+TESTS_pure := $(addprefix tests/,api engine laws ledger operator plan stages statistics)
+TESTS_shape := $(addprefix tests/,architecture running)
+TESTS_pages := $(addprefix tests/,docs)
+TESTS_runtime := $(addprefix tests/,bench card cli face fuzz images journeys mutants real_data report run runtime storage stores)
+TESTS_server := $(addprefix tests/,apiserver kuberay_standin proving_ground real_node scanning)
+TESTS_chart := $(addprefix tests/,chart gitops)
+PURE := $(TESTS_pure)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run quick room test durations programs check laws coverage browser crds reference bench rivals agreement real-data picture kills crash fuzz mutants soak soak-operator ray-versions clocks cluster dns s3 gcs azure policies node e2e e2e-all e2e-spot karpenter kueue helm chart readers gitops workflow scanner scan images docs release-dry changelog constraints upgrade clean
+.PHONY: help run quick room group lowest wheel test durations programs check laws coverage browser crds reference bench rivals agreement real-data picture kills crash fuzz mutants soak soak-operator ray-versions clocks cluster dns s3 gcs azure policies node e2e e2e-all e2e-spot karpenter kueue helm chart readers gitops workflow scanner scan images docs release-dry changelog constraints upgrade clean
 
 help: ## List the targets
 	@sed -nE 's/^([a-z0-9-]+):[^#]*## (.*)$$/  make \1\t\2/p' Makefile | expand -t 22
@@ -38,6 +45,17 @@ room: $(STAMP) ## The same for one room, with all of its tests: R=engine
 	@$(lint)
 	@echo "pytest tests/$(R)"
 	@$(BIN)/python -m pytest --quiet $(PARALLEL) "tests/$(R)" $(ARGS)
+
+group: $(STAMP) ## All tests of a group of rooms: G=shape, pages, pure, runtime or server
+	@test -n "$(TESTS_$(G))" || { echo "strandline: say which group, as G=pure" >&2; exit 1; }
+	@echo "pytest $(TESTS_$(G))"
+	@$(BIN)/python -m pytest $(PARALLEL) --durations=25 --junitxml=$(REPORTS)/$(G).xml $(TESTS_$(G)) $(ARGS)
+
+lowest: $(STAMP) ## Tests of the pure rooms with the lowest versions that pyproject.toml allows, in .cache/lowest
+	@$(BIN)/python tests/running/run_lowest.py $(ARGS)
+
+wheel: $(STAMP) ## Build the wheel, install it in an empty environment, and run the first example from it twice
+	@.ci/wheel
 
 test: check programs ## Everything that must pass: check, then all tests; WORKERS=N processes
 	@echo "pytest"

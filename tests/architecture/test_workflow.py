@@ -9,11 +9,13 @@ from typing import Any
 import pytest
 import yaml
 
+from changed_jobs import JOBS, read_groups
 from source_tree import ROOT
 
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yaml"))
 PINNED = re.compile(r"[\w.-]+/[\w./-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+")
 USES = re.compile(r"^\s*(?:- )?uses: (.+)$", re.MULTILINE)
+GROUP = re.compile(r"make group G=([a-z]+)")
 MAKE = re.compile(r"^\s*(?:step )?make ([a-z][a-z0-9-]*)", re.MULTILINE)
 
 
@@ -47,12 +49,42 @@ def test_targets_are_seen(text: str, expected: list[str]) -> None:
     assert list_targets(text) == expected
 
 
+def list_groups(text: str) -> list[str]:
+    return GROUP.findall(text)
+
+
 def test_the_workflow_runs_what_ci_runs() -> None:
+    """The same targets, in jobs of their own; all tests but those with a target, in groups."""
     run = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
-    here = set(list_targets(run)) - {"cluster", "e2e"}  # tests build the one, kind has the other
+    here = set(list_targets(run)) - {"test", "e2e"}  # of the one there are groups, of the other all
     jobs = read_jobs()
-    assert set(list_targets(spell_commands(jobs["test"]))) == here
-    assert "e2e-all" in list_targets(spell_commands(jobs["kind"]))
+    commands = "\n".join(spell_commands(job) for job in jobs.values())
+    assert here | {"check", "group", "e2e-all", "lowest", "wheel"} <= set(list_targets(commands))
+    assert sorted(list_groups(commands)) == sorted(read_groups().keys() - {"chart"})
+    assert {"chart", "gitops"} <= set(list_targets(spell_commands(jobs["chart"])))
+
+
+def test_a_change_is_asked_which_jobs_it_needs() -> None:
+    jobs = read_jobs()
+    conditional = {name for name, job in jobs.items() if job.get("needs") == "changes"}
+    assert conditional == set(JOBS)
+    for name in conditional:
+        assert jobs[name]["if"] == f"needs.changes.outputs.{name} == 'true'"
+    assert jobs["changes"]["outputs"] == {
+        name: f"${{{{ steps.choose.outputs.{name} }}}}" for name in JOBS
+    }
+    # Lint is for every change; a branch is protected by one job, which waits for all others.
+    assert "needs" not in jobs["lint"]
+    assert set(jobs["all"]["needs"]) == jobs.keys() - {"all"}
+    assert jobs["all"]["if"] == "always()"
+
+
+def test_what_has_the_servers_is_not_skipped_where_they_are_missing() -> None:
+    """With CI=true a test that lacks what it needs fails, so each job builds what its tests ask."""
+    assert read_workflow("ci")["env"]["CI"] == "true"
+    jobs = read_jobs()
+    assert {"browser", "s3", "gcs", "azure"} <= set(list_targets(spell_commands(jobs["runtime"])))
+    assert "cluster" in list_targets(spell_commands(jobs["server"]))
 
 
 @pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: str(path.stem))
@@ -89,7 +121,7 @@ def test_actions_are_pinned_and_rights_are_few(path: Path) -> None:
 
 def test_kuberay_is_looked_for_where_its_manifests_put_it() -> None:
     """`config/default` of v1.7.0 installs into `default`; a wait elsewhere never ends well."""
-    job = read_jobs()["kind"]
+    job = read_jobs()["node"]
     assert job["env"]["KUBERAY_VERSION"] == "v1.7.0"
     named = re.findall(r"--namespace (\S+)", spell_commands(job))
     assert named
