@@ -130,7 +130,7 @@ def _describe(group: list[PublicName]) -> Iterator[str]:
     elif first.kind == "function":
         yield from _describe_call(first, below)
     else:
-        yield "The version of the package, such as `0.1.0`.\n"
+        yield "The version of the package, such as `0.2.0`.\n"
 
 
 def _describe_class(first: PublicName, below: list[PublicName]) -> Iterator[str]:

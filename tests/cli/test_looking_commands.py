@@ -491,7 +491,7 @@ def test_a_verdict_names_twenty_problems_and_counts_the_rest() -> None:
 
 
 def test_version(call: Call) -> None:
-    assert call("version").stdout == "strandline 0.1.0\n"
+    assert call("version").stdout == "strandline 0.2.0\n"
     parts = json.loads(call("version", "--json").stdout)
-    assert parts["strandline"] == "0.1.0"
+    assert parts["strandline"] == "0.2.0"
     assert set(parts) == {"strandline", "python", "ray", "lmdb", "pyarrow", "pydantic"}

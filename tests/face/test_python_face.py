@@ -100,7 +100,7 @@ def test_every_public_name_is_there_and_sorted_as_people_look_for_it() -> None:
     for name in strandline.__all__:
         assert getattr(strandline, name) is not None
     assert set(strandline.__all__) <= set(dir(strandline))
-    assert strandline.__version__ == "0.1.0"
+    assert strandline.__version__ == "0.2.0"
     with pytest.raises(AttributeError, match="module 'strandline' has no attribute 'Nothing'"):
         _ = strandline.Nothing
 
