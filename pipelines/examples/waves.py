@@ -65,7 +65,8 @@ class Anomaly(Stage):
     def process(self, task: Task) -> Task:
         """Return the dataset with `anomaly`."""
         height = task.data["height"]
-        return task.replace(task.data.assign(anomaly=height - height.mean("longitude")))
+        mean = height.mean("longitude", dtype=float)  # so that the order of adding does not show
+        return task.replace(task.data.assign(anomaly=(height - mean).astype(height.dtype)))
 
 
 def compute_fields(

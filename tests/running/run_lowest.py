@@ -24,6 +24,11 @@ ROOMS: Mapping[str, Sequence[str]] = {
     "runtime": ("engine", "laws", "ledger", "plan", "stages", "statistics"),
     OPERATOR: ("operator",),
 }
+LEFT_TESTS = (
+    "tests/engine/test_start_of_ray.py",  # Ray's versions have a target
+    "tests/operator/test_lineage_reporting.py",  # the other side's libraries are needed too
+    "tests/operator/test_with_last_release.py",  # as there
+)
 # What these rooms' tests don't run.
 LEFT_TOOLS = (
     "codespell",
@@ -73,12 +78,23 @@ def try_side(side: str, words: Sequence[str]) -> int:
     pins.write_text("\n".join(list_pins(extras)))
     pip = [str(python), "-m", "pip", "install", "--quiet"]
     folders = [f"tests/{folder}" for folder in ROOMS[side]]
+    left = [f"--ignore={path}" for path in LEFT_TESTS]
     product = f".[{','.join(extras)}]"
     steps = [
         [sys.executable, "-m", "venv", str(room)],
         [*pip, "pip>=25.1"],
         [*pip, "--constraint", str(pins), "--editable", product, *list_tools()],
-        [str(python), "-m", "pytest", "--quiet", "--numprocesses", "logical", *words, *folders],
+        [
+            str(python),
+            "-m",
+            "pytest",
+            "--quiet",
+            "--numprocesses",
+            "logical",
+            *left,
+            *words,
+            *folders,
+        ],
     ]
     for step in steps:
         print(side, *step[1:4], flush=True)

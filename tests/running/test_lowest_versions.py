@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lowest_versions import list_lowest, read_extras, read_requirements
-from run_lowest import LEFT_EXTRAS, ROOMS, list_extras, list_pins
+from run_lowest import LEFT_EXTRAS, LEFT_TESTS, ROOMS, ROOT, list_extras, list_pins
 
 
 @pytest.mark.parametrize(
@@ -35,3 +35,7 @@ def test_every_extra_has_lower_bounds_and_is_tested() -> None:
     tested = {extra for side in ROOMS for extra in list_extras(side)}
     assert tested == set(extras) - LEFT_EXTRAS
     assert "pydantic==2.11" in list_pins(list_extras("runtime"))
+
+
+def test_what_is_left_out_is_there() -> None:
+    assert [path for path in LEFT_TESTS if not (ROOT / path).is_file()] == []
