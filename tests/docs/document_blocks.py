@@ -17,6 +17,7 @@ DOCUMENTS = [
     "docs/stateful.md",
     "docs/partitions.md",
     "docs/python.md",
+    "docs/outputs.md",
     "docs/running.md",
     "docs/statistics.md",
     "docs/duplicates.md",
