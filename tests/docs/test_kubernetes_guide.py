@@ -19,6 +19,7 @@ from strandline_operator.reconcile.caches.defaults import parse_part
 
 ROOT = Path(__file__).parents[2]
 GUIDE = (ROOT / "docs" / "kubernetes.md").read_text(encoding="utf-8")
+SETTINGS = (ROOT / "docs" / "cluster-settings.md").read_text(encoding="utf-8")
 STEPS = list(read_guide(GUIDE))
 FILES = {step.name: step.text for step in STEPS if isinstance(step, File)}
 WRONG = "misspelt.yaml"
@@ -129,7 +130,8 @@ def test_every_pipeline_that_is_shown_and_not_applied_is_valid() -> None:
 
 
 def test_the_defaults_of_a_namespace_that_are_shown_are_read() -> None:
-    (block,) = re.findall(r"^```yaml\n(apiVersion: v1\n.*?)^```$", GUIDE, re.MULTILINE | re.DOTALL)
+    shown = re.findall(r"^```yaml\n(apiVersion: v1\n.*?)^```$", SETTINGS, re.MULTILINE | re.DOTALL)
+    (block,) = shown
     body = yaml.safe_load(block)
     for key, model in (("retry", RetryPolicy), ("ray", RayDefaults), ("output", OutputStorage)):
         part, message = parse_part(body, key, model)
