@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from source_tree import ROOT
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yaml"))
 PINNED = re.compile(r"[\w.-]+/[\w./-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+")
 USES = re.compile(r"^\s*(?:- )?uses: (.+)$", re.MULTILINE)
+PYTHON = re.compile(r"Python :: (3\.\d+)")
 GROUP = re.compile(r"make group G=([a-z]+)")
 MAKE = re.compile(r"^\s*(?:step )?make ([a-z][a-z0-9-]*)", re.MULTILINE)
 
@@ -85,6 +87,16 @@ def test_what_has_the_servers_is_not_skipped_where_they_are_missing() -> None:
     jobs = read_jobs()
     assert {"browser", "s3", "gcs", "azure"} <= set(list_targets(spell_commands(jobs["runtime"])))
     assert "cluster" in list_targets(spell_commands(jobs["server"]))
+
+
+def test_every_python_that_is_named_is_tried() -> None:
+    """All tests on those of which the package says so, the wheel on the newest that Ray has too."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    named = PYTHON.findall("\n".join(project["classifiers"]))
+    jobs = read_jobs()
+    tried = {name: jobs[name]["strategy"]["matrix"]["python"] for name in ("pure", "wheel")}
+    assert tried["pure"] == named
+    assert tried["wheel"][: len(named)] == named
 
 
 @pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: str(path.stem))
