@@ -16,10 +16,13 @@ import pytest
 import failing_stages
 from pipeline_runs import Passes
 from strandline.engine.core.flow import BROKEN_AFTER, StageBrokenError
+from strandline.plan.planning import plan_stage
+from strandline.plan.registry import find_stage
 from strandline.run.dead_letters.listing import count_dead_letters, list_dead_letters
 from strandline.storage import faults
 from strandline.storage.outputs.manifest import list_outputs
 from strandline_api.outcome.exit_codes import ExitCode
+from strandline_api.spec.work import StageWork
 from strandline_api.status.enums import Trigger
 
 NAME, FILES, ROWS = "numbers", 4, 50
@@ -330,3 +333,14 @@ def test_law_a_crash_anywhere_leaves_rows_dead_or_joined(
     dead = numbers.read_dead().get("refuse-threes", [])
     assert sorted([*numbers.read(), *dead]) == list(ALL)
     assert len(dead) == numbers.check().total()
+
+
+@pytest.mark.parametrize(
+    ("use", "splits"),
+    [("keep-documented", True), ("link-duplicates", False), ("join-paragraphs", False)],
+)
+def test_stages_that_make_one_of_several_rows_fail_by_task(use: str, *, splits: bool) -> None:
+    """A document without one of its lines would be another document."""
+    item = StageWork(use=use, on_error="deadLetter")
+    stage = find_stage(use)
+    assert splits == plan_stage(item, stage(), use).splits

@@ -31,6 +31,8 @@ class ClusterDuplicates(Stage):
     Its task names all files of links: the source is `files` with `buckets: 1`.
     """
 
+    mixes_rows = True
+
     class Params(Stage.Params):
         """How the list is cut, and what stayed before."""
 

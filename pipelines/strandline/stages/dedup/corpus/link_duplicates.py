@@ -14,6 +14,8 @@ from strandline.stages.dedup.corpus.row_buckets import BUCKETS, columns_of
 class LinkDuplicates(Stage):
     """Links the rows of a partition that share a bucket, whose other rows it never sees."""
 
+    mixes_rows = True
+
     def list_needed_columns(self) -> tuple[str, ...]:
         return tuple(BUCKETS.names)
 

@@ -60,6 +60,7 @@ class JoinParagraphs(Stage):
 
     params: Params
     keeps_columns = True
+    mixes_rows = True
 
     def list_needed_columns(self) -> tuple[str, ...]:
         return (DOCUMENT, self.params.key, self.params.column)
