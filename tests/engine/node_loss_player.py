@@ -15,7 +15,7 @@ from typing import Any
 from ray.exceptions import ActorDiedError, ActorUnavailableError, NodeDiedError
 
 from strandline.engine.call.slots import Slot, split_opened
-from strandline.engine.core.ports import Control
+from strandline.engine.core.ports import Control, Incidents
 from strandline.engine.core.worker_pool import Call, ChainStreak, Worker
 from strandline.engine.preemption.nodes import LostNodes
 from strandline.engine.ray.losses import Losses
@@ -96,7 +96,7 @@ class NodeLossPlayer:
         ledger: Any = SimpleNamespace(forward=self._forward)
         control = Control(lambda: False, lambda _: None, lambda: self.clock)
         pools: Any = self.pools
-        self.losses = Losses(self.flow, pools, ledger, control, self.marks)
+        self.losses = Losses(self.flow, pools, ledger, control, Incidents(), self.marks)
         roots = make_slots(sources)
         self.sources = {root.source for root in roots}
         self._forward([Event(root.source, (), (root.token,)) for root in roots], ())

@@ -11,7 +11,7 @@ from ray.exceptions import ActorDiedError, ActorUnavailableError, NodeDiedError
 from strandline.engine.call.setup import StageSetupError
 from strandline.engine.call.slots import Slot
 from strandline.engine.core.flow import Flow
-from strandline.engine.core.ports import Control
+from strandline.engine.core.ports import Control, Incidents
 from strandline.engine.core.worker_pool import Call, ChainStreak, Worker
 from strandline.engine.ray.losses import (
     DEATHS_PER_POOL,
@@ -57,8 +57,9 @@ class Scene:
         pools: Any = self.pools
         ledger: Any = SimpleNamespace(forward=lambda _, failures: self.failures.extend(failures))
         control = Control(lambda: False, lambda _: None, lambda: 0.0)
-        self.incidents = control.incidents
-        self.losses = Losses(flow, pools, ledger, control)
+        incidents = Incidents()
+        self.incidents = incidents.sentences
+        self.losses = Losses(flow, pools, ledger, control, incidents)
 
     def lose(self, *batches: list[Slot], error: Exception) -> None:
         """Lose a worker that has these calls."""

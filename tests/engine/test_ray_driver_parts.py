@@ -14,7 +14,7 @@ from strandline.engine.call.wire import Plain, pack_receipt
 from strandline.engine.core.call_size import FileFilling
 from strandline.engine.core.chains import list_apart
 from strandline.engine.core.flow import Flow
-from strandline.engine.core.ports import Control, Listing
+from strandline.engine.core.ports import Control, Incidents, Listing
 from strandline.engine.core.worker_pool import Call, Worker
 from strandline.engine.ray import driver as ray_driver
 from strandline.engine.ray import engine as ray_engine
@@ -41,7 +41,7 @@ def make_driver(flow: Flow) -> Any:
     driver._ledger = SimpleNamespace(forward=lambda *_: None)
     control = Control(lambda: False, lambda _: None, lambda: 0.0)
     driver._control, driver._filling = control, None
-    driver._losses = Losses(flow, driver._pools, driver._ledger, control)
+    driver._losses = Losses(flow, driver._pools, driver._ledger, control, Incidents())
     driver._demand = SimpleNamespace(look=lambda *_: None)
     driver._admission = SimpleNamespace(sources_left=0)
     driver._scaler = SimpleNamespace(avoid=lambda _: None, is_due=lambda _: False, bottleneck="s0")

@@ -25,7 +25,7 @@ from strandline.engine.call.wire import pack_tasks
 from strandline.engine.core.chains import list_apart
 from strandline.engine.core.flow import Flow
 from strandline.engine.core.pools import CALLS_PER_WORKER
-from strandline.engine.core.ports import Control
+from strandline.engine.core.ports import Control, Incidents
 from strandline.engine.core.worker_pool import Worker
 from strandline.engine.ray.ledger_actor import RayLedger
 from strandline.engine.ray.losses import DEATHS_PER_POOL, Losses
@@ -58,7 +58,7 @@ class Bench:
         outputs = OutputLocation(tempfile.gettempdir())
         self.pools = RayPools("tests.lost", list_apart([plan]), outputs, self.inflight)
         self.control = Control(lambda: False, lambda _: None, lambda: 0.0)
-        self.losses = Losses(self.flow, self.pools, RayLedger(None), self.control)
+        self.losses = Losses(self.flow, self.pools, RayLedger(None), self.control, Incidents())
         self.pools.start_worker(0, 0.1)
 
     @property

@@ -46,7 +46,7 @@ class Bench:
         outputs = OutputLocation(tempfile.gettempdir())
         self.pools = RayPools("tests.scaler", list_apart(plans), outputs, now=lambda: self.seconds)
         self.notes: list[str] = []
-        self.scaler = Scaler(plans, self.pools, outputs, self.notes, lambda: self.seconds)
+        self.scaler = Scaler(plans, self.pools, outputs, self.notes.append, lambda: self.seconds)
         self.queues = [StageQueue(plan.name, 1, None) for plan in plans]
 
     def look(self, seconds: float = LOOK_SECONDS) -> None:

@@ -214,7 +214,7 @@ class _Run:
             self._ledger.end_listing(listing.listed, is_whole=listing.is_whole, gaps=listing.gaps)
         # Of the children of a call that was left it may be known only what became of them.
         standing = self._ledger.drain(anything_died=self._is_cut)
-        return conclude(standing, self._flow, self._listing, self._control, self._list_pools())
+        return conclude(standing, self._flow, self._listing, self._list_pools())
 
     def _must_stop(self) -> bool:
         """Begin a turn: show how far it is, and hear whether to stop."""
@@ -235,7 +235,6 @@ class _Run:
                 [],
                 self._list_pools,
                 find_heaviest(self._flow.counts),
-                notes=self._control.notes,
                 quarantined=self._verdicts[QUARANTINED],
             )
         )

@@ -55,6 +55,7 @@ class Ending(NamedTuple):
         incidents: workers that were lost and replaced, a sentence each.
         pools: the workers of each stage, by name, in order.
         failures: why sources failed, the first ones.
+        memory_failures: stages in which a source failed since its workers were killed for memory.
         work: what it took, as far as the engine knows.
     """
 
@@ -66,6 +67,20 @@ class Ending(NamedTuple):
     pools: Mapping[str, PoolState] = MappingProxyType({})
     failures: Sequence[Failure] = ()
     work: WorkCost = NO_WORK
+    memory_failures: Sequence[str] = ()
+
+
+@dataclass(slots=True)
+class Incidents:
+    """What befell the workers of a run.
+
+    Attributes:
+        sentences: of those that were lost and replaced.
+        memory_failures: see `Ending`.
+    """
+
+    sentences: list[str] = field(default_factory=list)
+    memory_failures: list[str] = field(default_factory=list)
 
 
 class RunProgress(NamedTuple):
@@ -137,10 +152,9 @@ class Control:
         read_notices: asked often: what was said of nodes that are going, each node once.
         take_memory_kills: processes that were killed for memory on this machine since it was
             asked last.
-        notes: changes of the pools that are worth a line in the log.
+        note: is told, in a sentence, of a change that is worth a line in the log.
         overrun: is told that a call in this process takes longer than it may, and why; it ends the
             process.
-        memory_failures: stages in which a source failed since its workers were killed for memory.
         heartbeat: is told of each turn of an engine's loop, and renews the lease.
     """
 
@@ -153,9 +167,7 @@ class Control:
     inflight: InFlightTable | None = None
     take_memory_kills: Callable[[], int] = lambda: 0
     overrun: Callable[[str], None] = lambda _: None
-    incidents: list[str] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
-    memory_failures: list[str] = field(default_factory=list)
+    note: Callable[[str], None] = lambda _: None
     heartbeat: Heartbeat = field(default_factory=lambda: Heartbeat(lambda: 0.0, lambda: 0.0))
 
 
@@ -183,21 +195,22 @@ def conclude(
     standing: Standing,
     flow: Flow,
     listing: ListingState,
-    control: Control,
     pools: Sequence[PoolState],
+    incidents: Incidents | None = None,
     work: WorkCost = NO_WORK,
 ) -> Ending:
     """Return what is left of a run, whoever carried it out."""
-    counts = flow.counts
+    counts, incidents = flow.counts, incidents or Incidents()
     return Ending(
         standing,
         counts,
         listing.listed,
         listing.is_ended,
-        control.incidents,
+        incidents.sentences,
         dict(zip(counts, pools, strict=True)),
         tuple(flow.failures),
         work,
+        incidents.memory_failures,
     )
 
 

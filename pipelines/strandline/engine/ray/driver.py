@@ -20,6 +20,7 @@ from strandline.engine.core.pools import PoolState
 from strandline.engine.core.ports import (
     Control,
     Ending,
+    Incidents,
     Listing,
     RunProgress,
     WorkCost,
@@ -64,6 +65,7 @@ class Driver(ABC):
         self._connection = inputs.connection
         self._listing = ListingThread(inputs.listing, control.now)
         self._control = control
+        self._incidents = Incidents()
         self.chains = self._cut(inputs)
         self._flow = Flow(inputs.plan, self.chains)
         self._ledger = RayLedger(inputs.ledger, control.heartbeat.note_progress, control.now)
@@ -132,14 +134,13 @@ class Driver(ABC):
                 self._admission.skipped,
                 self._finished,
                 self._listing.is_ended,
-                self._control.incidents,
+                self._incidents.sentences,
                 self._count_pools,
                 self._find_bottleneck(),
-                self._control.notes,
-                self._connection.dashboard,
-                self._admission.quarantined,
-                self._count_leaving(),
-                self._measure_work,
+                dashboard=self._connection.dashboard,
+                quarantined=self._admission.quarantined,
+                leaving=self._count_leaving(),
+                measure_work=self._measure_work,
             )
         )
         if self._control.must_stop() and not self._flow.is_stopped:
@@ -157,7 +158,7 @@ class Driver(ABC):
         failed = len(self._flow.failed)
         standing = self._ledger.conclude(self._listing, failed, anything_died=self._has_losses())
         pools, work = self._count_pools(), self._measure_work()
-        return conclude(standing, self._flow, self._listing, self._control, pools, work)
+        return conclude(standing, self._flow, self._listing, pools, self._incidents, work)
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,10 +46,12 @@ class _RayDriver(Driver):
         plans = [chain.plan for chain in chains]
         self._here = str(ray.get_runtime_context().get_node_id())
         self._marks = LostNodes(self._here)
-        self._scaler = Scaler(plans, self._pools, outputs, control.notes, control.now, self._marks)
+        self._scaler = Scaler(plans, self._pools, outputs, control.note, control.now, self._marks)
         self._first_workers = FirstWorkers(inputs.wait)
         self._demand = Demand(read_full_size(os.environ), control.now)
-        self._losses = Losses(self._flow, self._pools, self._ledger, control, self._marks)
+        self._losses = Losses(
+            self._flow, self._pools, self._ledger, control, self._incidents, self._marks
+        )
         target = plan.stages[-1].target_bytes
         self._filling = None if target is None else FileFilling(target)
         self._departures = Departures(self._marks)
@@ -256,7 +258,8 @@ class _RayDriver(Driver):
         notices, now = self._control.read_notices(), self._control.now()
         sentences = self._departures.take(notices, find_nodes, now)
         if sentences:
-            self._control.notes += sentences
+            for sentence in sentences:
+                self._control.note(sentence)
             self._pools.has_gone = True  # so that others are started at once
             self._leave_nodes()
 

@@ -24,7 +24,7 @@ from strandline.engine.call.setup import StageSetupError
 from strandline.engine.call.slots import Slot
 from strandline.engine.core.chains import WHOLE
 from strandline.engine.core.flow import Flow
-from strandline.engine.core.ports import Control
+from strandline.engine.core.ports import Control, Incidents
 from strandline.engine.core.worker_pool import Call, Worker
 from strandline.engine.preemption.blame import Blame, WorkerDeath
 from strandline.engine.preemption.last_words import explain_death
@@ -95,6 +95,7 @@ class Losses:
     """Takes lost workers out; how many there should be then is the planner's to say.
 
     Args:
+        incidents: gets a sentence for each worker that is lost.
         marks: what is known of nodes; whoever learns of one that died says so by `forgive`.
 
     Attributes:
@@ -109,12 +110,15 @@ class Losses:
         pools: RayPools,
         ledger: RayLedger,
         control: Control,
+        incidents: Incidents,
         marks: LostNodes | None = None,
     ) -> None:
         self._flow = flow
         self._pools = pools
         self._ledger = ledger
         self._control = control
+        self._incidents = incidents
+        self._has_noted_data = False
         self._marks = LostNodes() if marks is None else marks
         self.replays = Replays(flow)
         self.anything_died = False
@@ -167,7 +171,7 @@ class Losses:
         pool, text = self._pools[worker.stage], str(error)
         if self._marks.is_going(worker.node):  # what its node lacks by now says nothing of others
             self._pools.remove(worker)
-            self._control.incidents.append(f"{text}; its node is going")
+            self._incidents.sentences.append(f"{text}; its node is going")
             return
         has_worked = pool.past > 0 or any(peer.is_ready for peer in pool.workers)
         first = self._unprepared.get(worker.stage)
@@ -176,7 +180,7 @@ class Losses:
             raise error
         self._unprepared[worker.stage] = text
         self._pools.remove(worker)
-        self._control.incidents.append(f"{text}; another worker is tried")
+        self._incidents.sentences.append(f"{text}; another worker is tried")
 
     def take_out(self, worker: Worker, error: Exception) -> None:
         """Take a lost worker out and queue its work again.
@@ -200,7 +204,7 @@ class Losses:
         known = WorkerDeath(worker.node, sure_at)
         calls = self._pools.remove(worker)
         self.anything_died = True
-        self._control.incidents.append(
+        self._incidents.sentences.append(
             f"a worker of {where!r} {_FATES.get(death.cause, 'was lost')}{over}, "
             f"{sum(len(call.batch) for call in calls)} tasks are queued again{again}: {why}"
         )
@@ -298,8 +302,9 @@ class Losses:
         self.work.lose_sources([event.source for event in events])
         message = f"its data was lost {REPLAYS_PER_SOURCE + 1} times with all nodes there: {why}"
         self._fail(stage, spent, message, Cause.NODE_LOST)
-        if _DATA_LOST not in self._control.notes:  # once: a node holds data of thousands of tasks
-            self._control.notes.append(_DATA_LOST)
+        if not self._has_noted_data:  # once: a node holds data of thousands of tasks
+            self._has_noted_data = True
+            self._control.note(_DATA_LOST)
 
     def keep_current(self, call: Call) -> list[Slot]:
         """Return a lost call's slots, but for those of sources that wait to begin anew."""
@@ -339,7 +344,7 @@ class Losses:
     def _fail(self, stage: int, slots: list[Slot], message: str, cause: Cause) -> None:
         name = self._name(stage, slots[0].link) if slots else ""
         if slots and cause is Cause.OOM_KILLED:  # the next attempt gets more for that stage
-            self._control.memory_failures.append(name)
+            self._incidents.memory_failures.append(name)
         failures = [
             Failure(slot.source, slot.key, slot.token, name, message, cause.value) for slot in slots
         ]

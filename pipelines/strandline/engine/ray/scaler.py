@@ -39,7 +39,7 @@ class Scaler:
     """Looks every second, and at once when a worker has gone.
 
     Args:
-        notes: gets a sentence for each change, and for each floor that finds no room.
+        note: is told a sentence for each change, and for each floor that finds no room.
         now: seconds from any fixed point.
         marks: what is known of nodes.
 
@@ -53,7 +53,7 @@ class Scaler:
         stages: Sequence[StagePlan],
         pools: RayPools,
         outputs: OutputLocation,
-        notes: list[str],
+        note: Callable[[str], None],
         now: Callable[[], float],
         marks: LostNodes | None = None,
     ) -> None:
@@ -64,7 +64,7 @@ class Scaler:
         self._surveyor = Surveyor(stages, self._here if outputs.is_on_driver else None)
         self._shunned: dict[str, float] = {}
         self._state = ScalingState.begin()
-        self._notes = notes
+        self._note = note
         self._reported: set[str] = set()
         self._now = now
         self._due = 0.0
@@ -159,12 +159,12 @@ class Scaler:
         changes = [] if self._is_first else [stage.why for stage in answer.stages if stage.why]
         self._is_first = False
         for sentence in (*changes, *answer.below.values()):
-            self._note(sentence)
+            self._report_once(sentence)
 
-    def _note(self, sentence: str) -> None:
+    def _report_once(self, sentence: str) -> None:
         if sentence not in self._reported:
             self._reported.add(sentence)
-            self._notes.append(sentence)
+            self._note(sentence)
 
 
 def _choose_leavers(workers: Iterable[Worker], placement: Placement) -> list[Worker]:

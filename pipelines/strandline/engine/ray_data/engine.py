@@ -48,7 +48,7 @@ class _RayDataDriver(Driver):
         super().__init__(inputs)
         plan, control = inputs.plan, inputs.control
         self._first = plan.stages[0].name
-        self._losses = WorkerLosses([stage.name for stage in plan.stages], control)
+        self._losses = WorkerLosses([stage.name for stage in plan.stages], control, self._incidents)
         sizes = size_workers(plan, inputs.connection.cpus)
         self._windows = Windows(plan, sizes, inputs.outputs, self._losses.actor)
         joins = any(stage.group for stage in plan.stages)
@@ -152,7 +152,7 @@ class _RayDataDriver(Driver):
         """Queue a lost window's rest again: last, and apart where one of it may be to blame."""
         rest = list(window.open.values())
         self._losses.anything_died = True
-        self._control.incidents.append(
+        self._incidents.sentences.append(
             f"a window of Ray Data was lost, {len(rest)} sources are tried again: {why}"
         )
         # Of a window that went with a node no source is to blame, and no stage.

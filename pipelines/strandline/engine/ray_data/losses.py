@@ -14,7 +14,7 @@ import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from strandline.engine.core.pools import PoolState
-from strandline.engine.core.ports import Control
+from strandline.engine.core.ports import Control, Incidents
 from strandline.engine.preemption.nodes import LostNodes
 from strandline.engine.ray.scaler import list_nodes
 from strandline.plan.receipt import Failure
@@ -149,7 +149,7 @@ class WorkerLosses:
         anything_died: a worker was lost.
     """
 
-    def __init__(self, names: Sequence[str], control: Control) -> None:
+    def __init__(self, names: Sequence[str], control: Control, incidents: Incidents) -> None:
         here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
         # Where it is killed for memory, what it knew is lost: a task may have a few more workers.
         actor_class = ray.remote(num_cpus=0, max_restarts=-1, max_task_retries=-1)(Deaths)
@@ -157,6 +157,7 @@ class WorkerLosses:
         self.anything_died = False
         self._names = names
         self._control = control
+        self._incidents = incidents
         self._pools = [PoolState() for _ in names]
         self._short_of_memory: set[str] = set()
         self._marks = LostNodes()
@@ -198,7 +199,7 @@ class WorkerLosses:
         """Name the failure of work that killed its workers: for memory if that is what it was."""
         if failure.cause != Cause.KILLED.value or failure.stage not in self._short_of_memory:
             return failure
-        self._control.memory_failures.append(failure.stage)
+        self._incidents.memory_failures.append(failure.stage)
         return failure._replace(cause=Cause.OOM_KILLED.value)
 
     def find_cause(self) -> Cause | None:
@@ -219,4 +220,6 @@ class WorkerLosses:
         for name in lost:
             if is_memory:
                 self._short_of_memory.add(name)
-            self._control.incidents.append(f"a worker of {name!r} {what}, its work is tried again")
+            self._incidents.sentences.append(
+                f"a worker of {name!r} {what}, its work is tried again"
+            )

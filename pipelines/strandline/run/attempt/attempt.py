@@ -142,13 +142,15 @@ def run_attempt(
     check_requirements(config.plan)
     kills = MemoryKills.of_this_process()
     grace = Grace(must_stop, find_period(config.checkpoint), time.monotonic)
+    notes: list[str] = []
     control = Control(
         must_stop,
-        report,
+        lambda progress: report(progress._replace(notes=notes)),
         time.monotonic,
         must_leave=grace.is_over,
         find_leave=grace.find_leave,
         take_memory_kills=kills.take,
+        note=notes.append,
         heartbeat=Heartbeat(time.monotonic, time.time, config.stall),
     )
     unreported: list[str] = []
@@ -201,7 +203,7 @@ def _run_aside(
     """Run with a ledger that is gone in the end, and leave the artifacts beside the output."""
     config = replace(config, quarantine=Quarantine())
     with take_aside(location, control.heartbeat) as held:
-        gatherer = make_gatherer(config.plan, held, control.heartbeat, control.notes.append)
+        gatherer = make_gatherer(config.plan, held, control.heartbeat, control.note)
         ending = _run_engine(config, lists, control, held)
         gatherer.gather(is_whole=True)
         gatherer.put_beside(location)
@@ -219,7 +221,7 @@ def _run_tracked(
         control.heartbeat.showing(held.inflight.show_work),
     ):
         begin(held.attempt, held.location)
-        gatherer = make_gatherer(config.plan, held, control.heartbeat, control.notes.append)
+        gatherer = make_gatherer(config.plan, held, control.heartbeat, control.note)
         try:
             publisher = Publisher(config, held, gatherer, time.monotonic, time.time)
             sampler = Sampler(held.folder, held.attempt, time.monotonic, time.time)
@@ -233,7 +235,7 @@ def _run_tracked(
             )
             with closing(gatherer):
                 if config.trigger is Trigger.REPAIR:
-                    control.notes.append(_repair(held, control))
+                    control.note(_repair(held, control))
                 lists = source, listing
                 ending = _run_engine(config, lists, watched, held)
             sampler.take(ending.standing.finished, ending.counts)
@@ -320,7 +322,7 @@ def _conclude(
             "ray",
             {"stage": stage},
         )
-        for stage in dict.fromkeys(control.memory_failures)
+        for stage in dict.fromkeys(ending.memory_failures)
     )
     return AttemptResult(
         code=code,
@@ -385,7 +387,7 @@ def _settle_schema(config: AttemptConfig, control: Control, store: Store | None)
         control.heartbeat.note_progress()
         return control.must_stop()
 
-    return settle_schema(config.plan, store, list_sources, control.notes.append, must_stop)
+    return settle_schema(config.plan, store, list_sources, control.note, must_stop)
 
 
 def _run_engine(
