@@ -19,7 +19,8 @@ import psutil
 import pytest
 
 from cli_project import Project
-from strandline.cli.app.launch import Request, launching
+from strandline.cli.app.driver_request import DriverRequest
+from strandline.cli.app.launch import launching
 from strandline.run.history.records import Witness, read_chain
 from strandline.storage.layout import PipelineFolder
 from strandline.storage.volume.locks import find_process
@@ -409,7 +410,9 @@ def test_ray_is_started_ahead_of_what_is_loaded_where_only_that_is_wanted(
     if own:
         project.add_stage("def process(self, task):\n    return task")
     given = {"engine": None, "address": None, "workers": None, **asked}
-    request = Request(Path("pipeline.yaml"), (), Path("v"), **given, after=None, as_json=False)
+    request = DriverRequest(
+        Path("pipeline.yaml"), (), Path("v"), **given, after=None, as_json=False
+    )
     with click.Context(click.Command("run")), launching(request) as (_, _, driver):
         assert driver.ray == expected
 

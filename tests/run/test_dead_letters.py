@@ -18,7 +18,8 @@ from pipeline_runs import Passes
 from strandline.engine.core.flow import BROKEN_AFTER, StageBrokenError
 from strandline.plan.planning import plan_stage
 from strandline.plan.registry import find_stage
-from strandline.run.dead_letters.listing import count_dead_letters, list_dead_letters
+from strandline.run.dead_letters.counts import count_dead_letters
+from strandline.run.dead_letters.listing import list_dead_letters
 from strandline.storage import faults
 from strandline.storage.outputs.manifest import list_outputs
 from strandline_api.outcome.exit_codes import ExitCode

@@ -8,11 +8,12 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterator, Mapping
 from hashlib import blake2b
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pydantic.alias_generators import to_camel
 
-from strandline.plan.stage import SourceStage, Stage
+if TYPE_CHECKING:  # a process that opens ledgers and runs no stage stays small
+    from strandline.plan.stage import Stage
 
 MISSING = "(none)"
 
@@ -53,8 +54,7 @@ def compute_fingerprint(
     growing = frozenset(
         f"{name}.with.{to_camel(value)}"
         for name, (_, stage, _) in stages.items()
-        if isinstance(stage, SourceStage)
-        for value in stage.adding
+        for value in getattr(stage, "adding", ())  # of a source
     )
     return Fingerprint(blake2b(text.encode(), digest_size=16).hexdigest(), parts, growing)
 

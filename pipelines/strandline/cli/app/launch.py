@@ -9,13 +9,13 @@ import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import replace
 from types import FrameType
 from typing import NamedTuple
 
 import click
 
+from strandline.cli.app.driver_request import DriverRequest
 from strandline.cli.app.json_output import find_output
 from strandline.cli.app.signals import SIGNALS
 from strandline.run.attempt.engines import SHARED, works_in_driver
@@ -30,24 +30,6 @@ from strandline_api.objects.pipeline import CurationPipeline, PipelineSpec
 from strandline_api.outcome.causes import Cause
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
-    """What was asked for on the command line; see `take_engine`.
-
-    Attributes:
-        after: a cause, or a word that a newer operator knows.
-    """
-
-    file: Path
-    settings: tuple[str, ...]
-    volume: Path
-    engine: str | None
-    address: str | None
-    workers: int | None
-    after: str | None
-    as_json: bool
-
-
 class Launch(NamedTuple):
     """A pipeline of which this process alone makes attempts."""
 
@@ -58,7 +40,7 @@ class Launch(NamedTuple):
 
 @contextmanager
 def launching(
-    request: Request, others: KeptDriver | None = None, stop: Stop | None = None
+    request: DriverRequest, others: KeptDriver | None = None, stop: Stop | None = None
 ) -> Iterator[Launch]:
     """Provide what makes attempts; requests to stop reach it as long as the block runs.
 
@@ -109,7 +91,7 @@ def _read_cause(text: str | None, *, is_stored: bool) -> str | None:
 
 
 def _make_driver(
-    request: Request, pipeline: CurationPipeline, folder: PipelineFolder, stop: Stop
+    request: DriverRequest, pipeline: CurationPipeline, folder: PipelineFolder, stop: Stop
 ) -> DriverProcess:
     spec, is_in_driver = pipeline.spec, works_in_driver(request.engine)
     limits = DriverLimits(
@@ -118,7 +100,7 @@ def _make_driver(
         None if is_in_driver else spec.deadlines.stall_seconds,
     )
     shares_terminal = is_in_driver and sys.stdin.isatty()
-    command = make_command(*_build_arguments(request))
+    command = make_command(*request.build_arguments(), *_list_debug())
     output = find_output()
     driver = DriverProcess(command, folder, limits, stop, shares_terminal, request.after)
     # JSON is for a program, and no log.
@@ -130,20 +112,8 @@ def _make_driver(
     return driver
 
 
-def _build_arguments(request: Request) -> list[str]:
-    """Return the request as the driver's arguments, the last attempt's cause first."""
-    words = [str(request.file), "--volume", str(request.volume)]
-    for setting in request.settings:
-        words += ["--set", setting]
-    options = {
-        "--engine": request.engine,
-        "--address": request.address,
-        "--workers": request.workers,
-    }
-    for name, value in options.items():
-        words += [] if value is None else [name, str(value)]
-    debug = click.get_current_context().meta.get("debug")
-    return words + ["--json"] * request.as_json + ["--debug"] * bool(debug)
+def _list_debug() -> list[str]:
+    return ["--debug"] * bool(click.get_current_context().meta.get("debug"))
 
 
 @contextmanager

@@ -32,7 +32,8 @@ from strandline.ledger.store.store import Store
 from strandline.plan.pipeline import PipelinePlan
 from strandline.plan.receipt import StageCounts
 from strandline.run.attempt.failures import FailureGroups, view_quarantined
-from strandline.run.dead_letters.listing import count_dead_letters, list_dead_letters
+from strandline.run.dead_letters.counts import count_dead_letters
+from strandline.run.dead_letters.listing import list_dead_letters
 from strandline.run.history.funnel import Cost, StageFunnel, add_up, estimate_cost
 from strandline.run.history.records import AttemptRecord, read_chain
 from strandline.run.history.sampling import count_done, read_samples

@@ -5,68 +5,20 @@ It must not know how rows are parted, nor who is shown what is read here.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 from itertools import islice
-from typing import NamedTuple
 
 import pyarrow.parquet as pq
 
 from strandline.ledger.entries import FailureRecord
 from strandline.ledger.store.store import Store
-from strandline.plan.receipt import Output
+from strandline.run.dead_letters.counts import list_dead_letter_files
 from strandline.stages.sources.opening import open_binary
 from strandline.storage.outputs.names import name_output
 
 # Of very many only the first are looked at: their reasons are those of the others.
 FILES_READ = 2000
 _COLUMNS = ["dead_error", "dead_message", "dead_position"]
-
-
-class DeadLetterCounts(NamedTuple):
-    """How many rows are dead letters.
-
-    Attributes:
-        rows: by the stage in which they failed.
-        sources: that have some.
-    """
-
-    rows: Counter[str]
-    sources: int
-
-    @property
-    def total(self) -> int:
-        """All of them."""
-        return self.rows.total()
-
-
-class DeadLetterFile(NamedTuple):
-    """Dead letters of one source and one task, and the attempt that has finished the source."""
-
-    source: bytes
-    key: str
-    attempt: int
-    stage: str
-    output: Output
-
-
-def list_dead_letter_files(store: Store) -> Iterator[DeadLetterFile]:
-    """Yield what finished sources have left of rows that failed, in the order of the ledger."""
-    for source, entry, record in store.list_records():
-        for output in record.outputs:
-            if output.dead_stage is not None:
-                stage = output.dead_stage
-                yield DeadLetterFile(source, record.key, entry.attempt, stage, output)
-
-
-def count_dead_letters(store: Store) -> DeadLetterCounts:
-    """Count the dead letters of all finished sources."""
-    rows: Counter[str] = Counter()
-    sources = set()
-    for file in list_dead_letter_files(store):
-        rows[file.stage] += file.output.rows
-        sources.add(file.source)
-    return DeadLetterCounts(rows, len(sources))
 
 
 def list_dead_letters(store: Store, location: str) -> Iterator[FailureRecord]:

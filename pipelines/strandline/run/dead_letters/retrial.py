@@ -10,7 +10,7 @@ from strandline.ledger.store.store import Store
 from strandline.plan.pipeline import PipelinePlan, StagePlan
 from strandline.plan.planning import mark_streaming
 from strandline.plan.stage import Source
-from strandline.run.dead_letters.listing import list_dead_letter_files
+from strandline.run.dead_letters.counts import list_dead_letter_files
 from strandline.run.dead_letters.rows import ReadDeadLetters
 from strandline.storage.outputs.names import name_output
 

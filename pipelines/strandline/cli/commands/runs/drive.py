@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 import click
 
+from strandline.cli.app.driver_request import DriverRequest
 from strandline.cli.app.ledger_access import locate
 from strandline.cli.app.options import take_engine, take_json, take_manifest, take_volume
 from strandline.cli.app.signals import Interruption, StoppedAtOnceError
@@ -102,7 +103,7 @@ def drive(**options: Any) -> int:  # noqa: ANN401 - the options
     orders, ahead = find_orders(os.environ), os.environ.pop(AHEAD, None)
     is_shared = orders is not None or ahead is not None
     with keeping_started(SHARED if is_shared else None):
-        made = make_attempt(DriveOptions(**options))
+        made = make_attempt(DriverRequest(**options))
         while orders and made.may_go_on and (arguments := _ask(orders)) is not None:
             made = make_attempt(_parse(arguments))
     _prepare_end(made.engine)
@@ -115,25 +116,10 @@ def _ask(orders: Orders) -> list[str] | None:
     return orders.ask(os.environ)
 
 
-def _parse(arguments: list[str]) -> DriveOptions:
+def _parse(arguments: list[str]) -> DriverRequest:
     """Return what arguments of this command mean."""
     here = click.get_current_context()
-    return DriveOptions(**drive.make_context(here.info_name, arguments, parent=here.parent).params)
-
-
-class DriveOptions(NamedTuple):
-    """What the command line says, by the names of its options."""
-
-    file: Path
-    settings: tuple[str, ...]
-    volume: Path
-    engine: str | None
-    address: str | None
-    workers: int | None
-    after: str | None
-    trigger: str
-    dead_letters: str | None
-    as_json: bool
+    return DriverRequest(**drive.make_context(here.info_name, arguments, parent=here.parent).params)
 
 
 class MadeAttempt(NamedTuple):
@@ -150,7 +136,7 @@ class MadeAttempt(NamedTuple):
     may_go_on: bool
 
 
-def make_attempt(options: DriveOptions) -> MadeAttempt:
+def make_attempt(options: DriverRequest) -> MadeAttempt:
     """Make an attempt that the command line asks for, and tell people of it."""
     reporter = create_reporter(is_json=options.as_json)
     parent, read_on = _find_parent(), prepare_reading_on(os.environ)
@@ -190,7 +176,7 @@ def make_attempt(options: DriveOptions) -> MadeAttempt:
     return MadeAttempt(config.engine, int(outcome.code), may_go_on)
 
 
-def _make_config(options: DriveOptions, manifest: Manifest, parent: int | None) -> AttemptConfig:
+def _make_config(options: DriverRequest, manifest: Manifest, parent: int | None) -> AttemptConfig:
     spec = manifest.pipeline.spec
     return AttemptConfig(
         manifest.plan,
@@ -201,7 +187,7 @@ def _make_config(options: DriveOptions, manifest: Manifest, parent: int | None) 
         on_change=OnChange(spec.on_change),
         quarantine=spec.quarantine,
         checkpoint=spec.checkpoint,
-        trigger=Trigger(options.trigger),
+        trigger=Trigger(options.trigger or Trigger.RUN),
         dead_letters=options.dead_letters,
         after=Cause(options.after) if options.after else None,
         parent=parent,

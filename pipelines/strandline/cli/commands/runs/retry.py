@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
 
-from strandline.cli.app.launch import Request, launching
-from strandline.cli.app.ledger_access import looking
+from strandline.cli.app.driver_request import DriverRequest
+from strandline.cli.app.launch import launching
 from strandline.cli.app.options import (
     show_examples,
     take_engine,
@@ -17,9 +18,9 @@ from strandline.cli.app.options import (
 )
 from strandline.cli.views.announcer import Announcer, create_announcer
 from strandline.cli.views.format import format_amount
-from strandline.run.dead_letters.listing import count_dead_letters
+from strandline.ledger.session import opened_to_read
+from strandline.run.dead_letters.counts import count_dead_letters
 from strandline.run.history.records import find_last
-from strandline.run.manifest.manifest import read_manifest
 from strandline.run.supervise.driver_process import DriverProcess
 from strandline_api.outcome.exit_codes import ExitCode
 from strandline_api.status.enums import Trigger
@@ -59,11 +60,12 @@ def retry(
     runs. With `--dead-letters` it is one attempt for each stage that has some, the last stage
     first; rows that fail again stay dead letters.
     """
-    request = Request(file, settings, volume, engine, address, workers, after, as_json)
+    request = DriverRequest(file, settings, volume, engine, address, workers, after, as_json)
     announcer = create_announcer(is_json=as_json)
-    with announcer.failing(), launching(request) as (_, folder, driver):
+    with announcer.failing(), launching(request) as (pipeline, folder, driver):
         if dead_letters:
-            return _retry_dead_letters(file, settings, volume, driver, announcer)
+            stages = [stage.name for stage in reversed(pipeline.spec.stages)]
+            return _retry_dead_letters(stages, driver, announcer)
         if find_last(folder) is None:
             announcer.announce("no attempt has been made yet; this is the first")
         ended = driver.attempt(Trigger.MANUAL)
@@ -71,17 +73,10 @@ def retry(
         return ended.outcome.exit_code
 
 
-def _retry_dead_letters(
-    file: Path,
-    settings: tuple[str, ...],
-    volume: Path,
-    driver: DriverProcess,
-    announcer: Announcer,
-) -> int:
-    plan = read_manifest(file, settings, volume=volume).plan
-    with looking(driver.folder) as store:
+def _retry_dead_letters(stages: Sequence[str], driver: DriverProcess, announcer: Announcer) -> int:
+    with opened_to_read(driver.folder.ledger) as store:
         rows = count_dead_letters(store).rows
-    stages = [stage.name for stage in reversed(plan.stages) if rows[stage.name]]
+    stages = [stage for stage in stages if rows[stage]]
     if not stages:
         announcer.announce("there are no dead letters of stages that the pipeline has")
         return ExitCode.COMPLETE

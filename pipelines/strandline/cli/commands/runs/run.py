@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from strandline.cli.app.launch import Request, is_ours_on_ray, launching, listening
+from strandline.cli.app.driver_request import DriverRequest
+from strandline.cli.app.launch import is_ours_on_ray, launching, listening
 from strandline.cli.app.options import (
     show_examples,
     take_engine,
@@ -103,7 +104,7 @@ def run(
     stop, trigger = Stop(), Trigger.REPAIR if repairs else Trigger.RUN
 
     def run_target(file: Path, others: KeptDriver | None = None) -> int:
-        request = Request(file, settings, volume, engine, address, workers, after, as_json)
+        request = DriverRequest(file, settings, volume, engine, address, workers, after, as_json)
         made = partial(_run_pipeline, request, announcer, port, stop, trigger)
         return made(is_single=is_single, others=others)
 
@@ -156,7 +157,7 @@ def run_in_order(
 
 
 def _run_pipeline(
-    request: Request,
+    request: DriverRequest,
     announcer: Announcer,
     port: int | None,
     stop: Stop,

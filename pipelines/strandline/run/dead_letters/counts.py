@@ -1,0 +1,59 @@
+"""How many rows are dead letters, by the ledger alone.
+
+A process that supervises others loads it, so it must not know how their files are read.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from strandline.ledger.store.store import Store
+from strandline.plan.receipt import Output
+
+
+class DeadLetterCounts(NamedTuple):
+    """How many rows are dead letters.
+
+    Attributes:
+        rows: by the stage in which they failed.
+        sources: that have some.
+    """
+
+    rows: Counter[str]
+    sources: int
+
+    @property
+    def total(self) -> int:
+        """All of them."""
+        return self.rows.total()
+
+
+class DeadLetterFile(NamedTuple):
+    """Dead letters of one source and one task, and the attempt that has finished the source."""
+
+    source: bytes
+    key: str
+    attempt: int
+    stage: str
+    output: Output
+
+
+def list_dead_letter_files(store: Store) -> Iterator[DeadLetterFile]:
+    """Yield what finished sources have left of rows that failed, in the order of the ledger."""
+    for source, entry, record in store.list_records():
+        for output in record.outputs:
+            if output.dead_stage is not None:
+                stage = output.dead_stage
+                yield DeadLetterFile(source, record.key, entry.attempt, stage, output)
+
+
+def count_dead_letters(store: Store) -> DeadLetterCounts:
+    """Count the dead letters of all finished sources."""
+    rows: Counter[str] = Counter()
+    sources = set()
+    for file in list_dead_letter_files(store):
+        rows[file.stage] += file.output.rows
+        sources.add(file.source)
+    return DeadLetterCounts(rows, len(sources))
