@@ -7,6 +7,7 @@ import json
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ import pytest
 import failing_stages
 from pipeline_runs import Passes
 from strandline.engine.core.flow import BROKEN_AFTER, StageBrokenError
+from strandline.plan.pipeline import StagePlan
 from strandline.plan.planning import plan_stage
 from strandline.plan.registry import find_stage
 from strandline.run.dead_letters.counts import count_dead_letters
@@ -100,6 +102,7 @@ def test_bad_rows_are_written_apart_and_the_others_come_out(
     numbers: Numbers, sink: dict[str, Any]
 ) -> None:
     assert ExitCode.COMPLETE is numbers.run(THREES, FIVES, TOTAL, sink=sink)
+    assert "all 4 sources are finished, 40 rows are dead letters" in numbers.outcome.message
     assert PASSED == numbers.read()
     dead = {
         "refuse-threes": [n for n in ALL if n % 10 == 3],
@@ -345,3 +348,9 @@ def test_stages_that_make_one_of_several_rows_fail_by_task(use: str, *, splits: 
     item = StageWork(use=use, on_error="deadLetter")
     stage = find_stage(use)
     assert splits == plan_stage(item, stage(), use).splits
+
+
+def test_a_timeout_leaves_room_to_find_the_rows_that_fail() -> None:
+    plan = StagePlan("rate", "rate", failing_stages.RefuseThrees(), timeout=10.0)
+    limits = [replace(plan, on_error=each).limit_call(2) for each in ("fail", "drop")]
+    assert [20.0, 80.0] == limits

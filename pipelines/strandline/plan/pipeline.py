@@ -25,6 +25,9 @@ if TYPE_CHECKING:  # a worker need not load what a manifest may say
     from strandline_api.spec.work import OnError
 
 
+TRIES = 4  # that a task may take as long as one of it, where its rows may fail alone
+
+
 @dataclass(frozen=True, slots=True)
 class BroughtCode:
     """What was brought beside the image, or beside what is installed.
@@ -110,7 +113,9 @@ class StagePlan:
         """Return the seconds that a call of so many tasks may take; None: no limit."""
         if self.timeout is None:
             return None
-        return self.timeout * (1 if self.group is not None else tasks)
+        # A task of which rows fail is worked on again: in halves, and then without those rows.
+        tries = 1 if self.on_error == "fail" else TRIES
+        return self.timeout * tries * (1 if self.group is not None else tasks)
 
     @property
     def target_bytes(self) -> int | None:

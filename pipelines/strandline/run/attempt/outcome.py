@@ -164,13 +164,15 @@ def judge(ending: Ending, *, was_stopped: bool, quarantine: Quarantine) -> tuple
             "see `strandline ledger quarantine list`"
         )
         return ExitCode.QUARANTINE_EXCEEDED, message
-    return ExitCode.COMPLETE, _describe_complete(standing, listed)
+    dead = sum(each.dead for each in ending.counts.values())
+    return ExitCode.COMPLETE, _describe_complete(standing, listed, dead)
 
 
-def _describe_complete(standing: Standing, listed: int) -> str:
+def _describe_complete(standing: Standing, listed: int, dead: int) -> str:
     quarantined = standing.quarantined
     which = f"all {listed}" if not quarantined else f"{listed - quarantined} of {listed}"
     rest = f", {quarantined} quarantined" if quarantined else ""
+    rest += f", {dead} rows are dead letters" if dead else ""
     if not standing.finished:
         return f"nothing left to do: {which} sources are finished{rest}"
     return f"complete: {which} sources are finished{rest}"
