@@ -119,6 +119,7 @@ def draw_round(seed: int, player: str = "inline") -> Round:
     }
     stages, sink = _draw_stages(rng)
     _draw_cuts(random.Random(f"{seed} chains"), [*stages, sink])
+    _draw_errors(random.Random(f"{seed} errors"), stages)
     chapters = tuple(_draw_chapters(rng, player, deletes=deletes))
     return Round(seed, source, tuple(stages), sink, chapters, is_shared)
 
@@ -146,6 +147,19 @@ def _draw_cuts(rng: random.Random, items: list[dict[str, Any]]) -> None:
     share = rng.choice([0.0, 1.0, 0.4])
     for item in items:
         item["isolate"] = rng.random() < share
+
+
+def _draw_errors(rng: random.Random, stages: list[dict[str, Any]]) -> None:
+    """Have what fails by itself fail alone, in some rounds; and rows of tables, in others.
+
+    `Trouble` fails in some runs only, so what it fails must stay a failure of its source.
+    """
+    if stages[-1]["use"].endswith(":Tabulate") and rng.random() < 0.6:
+        picky = {"use": "fuzz_stages:Picky", "name": "picky", "resources": {"cpu": 0.05}}
+        stages.append(picky | {"with": {"salt": rng.randrange(1000)}, "isolate": False})
+    for stage in stages:
+        if stage["use"].endswith((":Failing", ":Picky", ":Batched")) and rng.random() < 0.7:
+            stage["onError"] = rng.choice(["drop", "deadLetter", "deadLetter"])
 
 
 def _dress(rng: random.Random, kind: str) -> dict[str, Any]:

@@ -287,6 +287,16 @@ class Tabulate(Stage):
         return task.replace(pa.table({"word": pa.array(task.data, pa.string())}))
 
 
+class Picky(Salted):
+    """Can't bear some rows, whatever stands beside them."""
+
+    def process(self, task: Task) -> Task:
+        for word in task.table["word"].to_pylist():
+            if roll(self.params.salt, word) % 6 == 0:
+                raise ValueError(f"not {word}")
+        return task
+
+
 class WordSink(SinkStage):
     """Words and steps as JSON."""
 
