@@ -33,7 +33,9 @@ SHOWN: dict[str, Any] = {
     "rate": 2.5,
     "incidents": 1,
     "sources": {"listed": 10, "total": None, "finished": 4, "failed": 1, "skipped": 0},
-    "stages": [{"name": "read", "tasksIn": 5, "tasksOut": 4, "waiting": 3, "running": 1}],
+    "stages": [
+        {"name": "read", "tasksIn": 5, "tasksOut": 4, "waiting": 3, "running": 1, "deadRows": 2}
+    ],
 }
 LATEST, LOG = "0001/p0002", "logs/20251125T071100.123Z.log"
 SILENT: dict[str, float | None] = {"seconds": 12.345}
@@ -127,6 +129,7 @@ def test_metrics_are_the_same_in_prometheus_words(server: AttemptServer, shown: 
     assert 'strandline_driver_sources{state="finished"} 4.0' in lines
     assert not [line for line in lines if 'state="total"' in line]  # it is not known yet
     assert 'strandline_driver_stage_tasks{stage="read",state="waiting"} 3.0' in lines
+    assert 'strandline_driver_stage_failed_rows{stage="read",state="dead"} 2.0' in lines
     assert "strandline_driver_rate 2.5" in lines
     assert "strandline_driver_incidents 1.0" in lines
 

@@ -39,6 +39,7 @@ class StageView(NamedTuple):
         pool: its workers.
         rate: tasks a second, over the last half minute.
         utilisation: share of its ready workers' time that was spent on tasks, over the same.
+        dead, dropped: rows that failed alone, by what became of them.
     """
 
     name: str
@@ -50,6 +51,8 @@ class StageView(NamedTuple):
     pool: PoolState = PoolState()
     rate: float = 0.0
     utilisation: float = 0.0
+    dead: int = 0
+    dropped: int = 0
 
 
 class RowsDone(NamedTuple):
@@ -205,6 +208,8 @@ def _view_stages(progress: RunProgress, seconds: float, pace: Pace) -> Iterator[
             pool,
             pace.measure_stage(stage.name, "tasks", seconds, counts.tasks_in),
             _measure_utilisation(stage, pool, seconds, pace),
+            counts.dead,
+            counts.dropped,
         )
 
 
@@ -221,6 +226,12 @@ def _measure_utilisation(
 def render_pool(pool: PoolState) -> dict[str, int]:
     """Render a stage's workers and what has become of them; the keys are stable."""
     return {key: getattr(pool, name) for name, key in _POOL_KEYS.items()}
+
+
+def _render_parted(dead: int, dropped: int) -> dict[str, int]:
+    """Render rows that failed alone; of a stage that has none nothing, as before there were any."""
+    counts = {"deadRows": dead, "droppedRows": dropped}
+    return {key: number for key, number in counts.items() if number}
 
 
 def _render_fates(pool: PoolState) -> dict[str, int]:
@@ -257,6 +268,7 @@ def render_snapshot(snapshot: Snapshot) -> dict[str, Any]:
                 "oldestCall": round(stage.pool.oldest, 1),
                 "oldestOver": stage.pool.over,
                 **render_pool(stage.pool),
+                **_render_parted(stage.dead, stage.dropped),
             }
             for stage in snapshot.stages
         ],
@@ -330,6 +342,8 @@ def _parse_stage(content: Mapping[str, Any]) -> StageView:
         ),
         rate=read_number(content.get("rate")),
         utilisation=read_number(content.get("utilisation")),
+        dead=_count(content.get("deadRows")),
+        dropped=_count(content.get("droppedRows")),
     )
 
 
@@ -364,6 +378,7 @@ def render_counts(
             "rowsOut": each.rows_out,
             "seconds": round(each.seconds, 3),
             "counters": each.counters,
+            **_render_parted(each.dead, each.dropped),
             **({"calls": each.calls, **_render_fates(pools[name])} if name in pools else {}),
         }
         for name, each in counts.items()

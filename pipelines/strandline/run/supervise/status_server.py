@@ -48,6 +48,7 @@ _TASKS = {
     "running": "running",
     "failed": "failed",
 }
+_ROWS = {"deadRows": "dead", "droppedRows": "dropped"}
 _WORKERS = {"workers": "all", "ready": "ready", "draining": "draining"}
 _CHANGES = {"started": "started", "lost": "lost", "recycled": "recycled"}
 _PACES = {
@@ -311,6 +312,7 @@ def _add_workers(progress: Document, registry: CollectorRegistry) -> None:
         bottleneck.labels(str(stage.get("name"))).set(float(is_slowest))
     by = ["stage", "state"]
     for name, text, states in (
+        ("failed_rows", "Rows of a stage that failed alone.", _ROWS),
         ("workers", "Workers of a stage by state.", _WORKERS),
         ("worker_changes", "Workers of a stage by what became of them.", _CHANGES),
     ):
