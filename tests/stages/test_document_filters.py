@@ -9,11 +9,10 @@ from hypothesis import strategies as st
 from stage_runs import StageRun
 from strandline.stages.text.filters.gopher_repetition import GopherRepetition
 from strandline.stages.text.filters.repetition import (
-    NgramRules,
     Ngrams,
     count_repeats,
-    find_repeated_ngrams,
     measure_joined,
+    measure_ngrams,
 )
 
 PROSE = (
@@ -217,9 +216,9 @@ def test_joined_ngrams_may_be_equal_by_accident() -> None:
     words = ["ab", "c", "x", "a", "bc"]
     assert 3 == measure_joined(words, 2)
     assert 0 == Ngrams(words).measure_repeated(2)
-    rules = NgramRules({}, {2: 0.1})
-    assert find_repeated_ngrams(words, 12, rules) is None
-    assert "duplicated_2_n_grams" == find_repeated_ngrams(words, 12, rules, compatible=True)
+    name = "duplicated_2_n_grams"
+    assert [(name, 0)] == list(measure_ngrams(words, 12, [], [2]))
+    assert [(name, 0.25)] == list(measure_ngrams(words, 12, [], [2], compatible=True))
 
 
 def test_repeated_ngrams_are_not_counted_within_each_other() -> None:

@@ -90,8 +90,8 @@ def load_ours(use: str, splitting: Splitting, *, compatible: bool) -> Judge:
     stage.setup()
 
     def judge(text: str) -> Answer:
-        reason, left = stage.judge(text)
-        return (True, left) if reason is None else (False, reason)
+        answer = stage.judge(text)
+        return (True, answer.text) if answer.reason is None else (False, answer.reason)
 
     return judge
 

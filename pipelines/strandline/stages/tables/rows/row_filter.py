@@ -5,17 +5,28 @@ It must not know what a reason is about.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
 from itertools import groupby
-from typing import ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import pyarrow as pa
 from pydantic import Field, model_validator
+from pydantic.alias_generators import to_snake
 
-from strandline.plan.columns import Columns
+from strandline.plan.columns import Columns, trace_columns
 from strandline.plan.stage import Stage
 from strandline.plan.task import Task
 from strandline.stages.columns import keep_rows, list_strings, set_column
+from strandline.stages.tables.rows.rules import Measured, RowVerdict, Rule, RuleSet, list_measures
+
+_KEEP, _REASON = "keep", "reason"
+_NO_NAME = re.compile(r"[^A-Za-z0-9]+")
+_TAKEN = (
+    "there is a column {0!r} already, which `mark` would write: give the stage another `name`, or "
+    "leave the column out with `select-columns`"
+)
 
 
 class JudgedRows(NamedTuple):
@@ -24,14 +35,16 @@ class JudgedRows(NamedTuple):
     Attributes:
         table: the rows as they go on, all of them, in their order.
         reasons: why each is dropped; None or empty where it is kept.
+        measures: of each row, by name; where they are to become columns.
     """
 
     table: pa.Table
     reasons: Sequence[str | None]
+    measures: Mapping[str, Sequence[float | None]] = {}
 
 
 class RowFilter(Stage):
-    """Drops rows, or marks them where a column for the reason is asked for."""
+    """Drops rows, or marks them where a column for the reason or columns for all are asked for."""
 
     class Params(Stage.Params):
         """What each of these filters has."""
@@ -49,20 +62,58 @@ class RowFilter(Stage):
             "`reasonColumn`, and only with it.",
         )
 
+        mark: bool = Field(
+            default=False,
+            description="Drop nothing, and add columns that begin with the stage's name: "
+            "`<name>_keep`, whether the row would stay, `<name>_reason`, why not, and one for each "
+            "measure that a limit is about. Every row is looked at, and `keep-rows` drops later.",
+        )
+
         @model_validator(mode="after")
         def _check_columns(self) -> Self:
+            if self.mark and self.reason_column is not None:
+                msg = "`mark` and `reasonColumn` are two ways to keep what is dropped: write one"
+                raise ValueError(msg)
             if self.stage_column is not None and self.reason_column in {None, self.stage_column}:
                 msg = "`stageColumn` wants a `reasonColumn` beside it, of another name"
                 raise ValueError(msg)
             return self
 
     params: Params
-    added_params: ClassVar[frozenset[str]] = frozenset({"stage_column"})
+    added_params: ClassVar[frozenset[str]] = frozenset({"mark", "stage_column"})
     keeps_columns = True
 
     def change_columns(self, columns: Columns) -> Columns:
-        names = (self.params.reason_column, self.params.stage_column)
+        names = (self.params.reason_column, self.params.stage_column, *self.list_marks())
         return super().change_columns(columns).having(filter(None, names))
+
+    def find_conflict(self, before: Sequence[Stage]) -> str | None:
+        """Return which column of `mark` stages before have given already."""
+        named = [(stage.planned_name, stage) for stage in before]
+        columns = [step.after for step in trace_columns(named)][-1:]
+        names = [name for each in columns for name in each.names]
+        taken = next(filter(names.__contains__, self.list_marks()), None)
+        return None if taken is None else _TAKEN.format(taken)
+
+    def list_rules(self) -> Sequence[Rule]:
+        """List the limits that decide, in the order in which they are asked; by default none."""
+        return ()
+
+    def list_marks(self) -> tuple[str, ...]:
+        """List the columns that `mark` adds; none where it is not asked for."""
+        if not self.params.mark:
+            return ()
+        measures = (rule.measure for rule in list_measures(self.list_rules()))
+        return tuple(map(self.name_mark, (_KEEP, _REASON, *measures)))
+
+    def name_mark(self, mark: str) -> str:
+        """Return the name of a column that `mark` adds, in letters that expressions understand."""
+        name = _NO_NAME.sub("_", self.planned_name or to_snake(type(self).__name__))
+        return f"{name}_{mark}"
+
+    def name_measure(self, rule: Rule) -> str:
+        """Return the column that has what a rule is about."""
+        return rule.measure if rule.is_column else self.name_mark(rule.measure)
 
     def judge_rows(self, table: pa.Table) -> JudgedRows:
         """Judge the rows that no stage before has marked."""
@@ -79,10 +130,47 @@ class RowFilter(Stage):
         judged = self.judge_rows(_select(table, is_marked, marked=False))
         for reason in filter(None, judged.reasons):
             self.count(f"dropped: {reason}")
+        if self.params.mark:
+            return task.replace(self._write_marks(judged))
         if name is None:
             return keep_rows(task, judged.table, [not reason for reason in judged.reasons])
         fresh = self._write_reasons(judged, name)
         return task.replace(_merge(fresh, _select(table, is_marked, marked=True), is_marked))
+
+    def _apply_rules(self, measures: Iterable[Measured]) -> RowVerdict:
+        """Judge a row by its measures, which are taken one after the other.
+
+        Where nothing is marked none is taken behind the first reason.
+        """
+        if self.params.mark:
+            return self._rule_set.judge(measures, self.counters)
+        return RowVerdict(self._rule_set.find_reason(measures))
+
+    @cached_property
+    def _rule_set(self) -> RuleSet:
+        return RuleSet(self.list_rules())
+
+    def _write_marks(self, judged: JudgedRows) -> pa.Table:
+        """Return the rows with a verdict and measures.
+
+        Raises:
+            ValueError: there is a column of such a name already.
+        """
+        table, size = judged.table, judged.table.num_rows
+        reasons = [reason or None for reason in judged.reasons]
+        marks: list[tuple[str, Sequence[Any], pa.DataType]] = [
+            (_KEEP, [reason is None for reason in reasons], pa.bool_()),
+            (_REASON, reasons, pa.string()),
+        ]
+        for rule in list_measures(self.list_rules()):
+            values = judged.measures.get(rule.measure, [None] * size)
+            marks.append((rule.measure, values, pa.int64() if rule.is_count else pa.float64()))
+        for mark, values, kind in marks:
+            name = self.name_mark(mark)
+            if name in table.column_names:
+                raise ValueError(_TAKEN.format(name))
+            table = set_column(table, name, values, kind)
+        return table
 
     def _write_reasons(self, judged: JudgedRows, name: str) -> pa.Table:
         reasons = [reason or None for reason in judged.reasons]
@@ -98,6 +186,12 @@ class RowFilter(Stage):
         if name is None or name not in table.column_names:
             return [False] * table.num_rows
         return [bool(value) for value in list_strings(table, name)]
+
+
+def spread_measures(verdicts: Sequence[RowVerdict]) -> dict[str, list[float | None]]:
+    """Return the measures of rows by name; None where a row has none."""
+    names = dict.fromkeys(name for verdict in verdicts for name in verdict.measures)
+    return {name: [verdict.measures.get(name) for verdict in verdicts] for name in names}
 
 
 def _select(table: pa.Table, is_marked: Sequence[bool], *, marked: bool) -> pa.Table:

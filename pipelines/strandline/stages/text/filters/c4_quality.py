@@ -5,8 +5,10 @@ The order of the rules is that of C4's published reference.
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter
+from collections.abc import Sequence
 from enum import StrEnum
 
 import pyarrow as pa
@@ -14,6 +16,7 @@ from pydantic import Field
 
 from strandline.plan.registry import register
 from strandline.stages.tables.rows.row_filter import JudgedRows
+from strandline.stages.tables.rows.rules import Rule
 from strandline.stages.text.filters.document_filter import FilterAnswer, SplittingFilter
 from strandline.stages.text.filters.splitting import cut_sentences
 from strandline.stages.text.filters.words.punctuation import TERMINAL_MARKS
@@ -108,12 +111,19 @@ class C4Quality(SplittingFilter):
             kept = [line for part in self._split(text) if (line := self._clean(part)) is not None]
         except DroppedText as answer:
             return FilterAnswer(str(answer), text)
-        if not self._has_sentences(kept):
-            return FilterAnswer("too_few_sentences", text)
         left = ("\n" if by_lines else " ").join(kept).strip()
-        if not (left or self.params.compatible):
-            return FilterAnswer("empty", text)
-        return FilterAnswer(None, left)
+        measures = iter((("sentences", self._count_sentences(kept)), ("characters", len(left))))
+        verdict = self._apply_rules(measures)
+        going_on = left if verdict.reason is None else text
+        return FilterAnswer(verdict.reason, going_on, verdict.measures)
+
+    def list_rules(self) -> Sequence[Rule]:
+        fewest = None if self.params.compatible else 1
+        return (
+            Rule("too_few_sentences", "sentences", "minNumSentences",
+                 self.params.min_num_sentences, is_least=True, is_count=True),
+            Rule("empty", "characters", "", fewest, is_least=True, is_count=True),
+        )  # fmt: skip
 
     def _split(self, text: str) -> list[str]:
         if self.params.unit is Unit.LINES:
@@ -167,17 +177,17 @@ class C4Quality(SplittingFilter):
         self._dropped[reason] += 1
         return None
 
-    def _has_sentences(self, lines: list[str]) -> bool:
-        """Return whether there are enough; none is looked for once there are."""
-        least = self.params.min_num_sentences or 0
-        found = len(lines)
+    def _count_sentences(self, lines: list[str]) -> int | None:
+        """Count sentences; where nothing is marked, none is looked for once there are enough."""
+        least = math.inf if self.params.mark else self.params.min_num_sentences or 0
+        number = len(lines)
         if not self._has_stops:
-            return found >= min(least, 1)
-        if self.params.unit is Unit.SENTENCES or found >= least:
-            return found >= least
-        found = 0
+            return None if lines else 0
+        if self.params.unit is Unit.SENTENCES or number >= least:
+            return number
+        number = 0
         for line in lines:
-            found += max(1, sum(1 for _ in self._splitter.find_sentences(line)))
-            if found >= least:
-                return True
-        return found >= least
+            number += max(1, sum(1 for _ in self._splitter.find_sentences(line)))
+            if number >= least:
+                break
+        return number

@@ -11,9 +11,11 @@ from typing import Any, ClassVar, NamedTuple
 
 import pyarrow as pa
 from pydantic import BaseModel, Field, model_validator
+from pydantic.alias_generators import to_camel
 
 from strandline.stages.columns import list_strings, set_column
-from strandline.stages.tables.rows.row_filter import JudgedRows, RowFilter
+from strandline.stages.tables.rows.row_filter import JudgedRows, RowFilter, spread_measures
+from strandline.stages.tables.rows.rules import Measured, RowVerdict, Rule
 from strandline.stages.text.filters.splitting import (
     PACKAGES,
     Splitter,
@@ -30,10 +32,12 @@ class FilterAnswer(NamedTuple):
     Attributes:
         reason: why it is dropped; None where it is kept.
         text: as it goes on.
+        measures: of the text, where they are to become columns.
     """
 
     reason: str | None
     text: str
+    measures: Mapping[str, float | None] = {}
 
 
 class DocumentFilter(RowFilter):
@@ -52,14 +56,22 @@ class DocumentFilter(RowFilter):
 
     def judge(self, text: str) -> FilterAnswer:
         """Judge one text; by default it goes on as it is."""
-        return FilterAnswer(self._find_reason(self._prepare(text)), text)
+        prepared = self._prepare(text)
+        reason = self._find_reason(prepared)
+        if reason is not None:
+            return FilterAnswer(reason, text)
+        verdict = self._apply_rules(self._measure(prepared))
+        return FilterAnswer(verdict.reason, text, verdict.measures)
 
     def _prepare(self, text: str) -> str:
         """Return a text as it is looked at; by default as it is."""
         return text
 
     def _find_reason(self, text: str) -> str | None:
-        """Return why a text is dropped; None where it is kept."""
+        """Return why a text is dropped whatever its measures are; by default nothing does it."""
+
+    def _measure(self, text: str) -> Iterable[Measured]:
+        """Measure what the rules are about, in their order; None where a rule is not asked."""
         raise NotImplementedError
 
     def judge_rows(self, table: pa.Table) -> JudgedRows:
@@ -69,8 +81,10 @@ class DocumentFilter(RowFilter):
         judged = [judge(text) for text, judge in zip(texts, self._list_judges(table), strict=True)]
         if self.changes_text:
             kind = table.schema.field(params.column).type
-            table = set_column(table, params.column, [text for _, text in judged], kind)
-        return JudgedRows(table, [reason for reason, _ in judged])
+            table = set_column(table, params.column, [each.text for each in judged], kind)
+        verdicts = [RowVerdict(each.reason, each.measures) for each in judged]
+        reasons = [each.reason for each in judged]
+        return JudgedRows(table, reasons, spread_measures(verdicts))
 
     def _list_judges(self, table: pa.Table) -> Iterable[Callable[[str], FilterAnswer]]:
         """Return what judges the text of each row; by default `judge`, whatever the row has."""
@@ -151,12 +165,15 @@ class SplittingFilter(DocumentFilter):
         """
         return (limit or None) if self.params.compatible else limit
 
-    def _exceeds(self, value: float, limit: float | None) -> bool:
-        """Return whether a value is above a rule's limit."""
-        most = self._read_limit(limit)
-        return most is not None and value > most
-
-    def _falls_below(self, value: float, limit: float | None) -> bool:
-        """Return whether a value is below a rule's limit."""
-        least = self._read_limit(limit)
-        return least is not None and value < least
+    def _limit(
+        self,
+        reason: str,
+        measure: str,
+        field: str,
+        *,
+        is_least: bool = False,
+        is_count: bool = False,
+    ) -> Rule:
+        """Return the rule whose limit is a parameter, which has the name that it has in Python."""
+        limit = self._read_limit(getattr(self.params, field))
+        return Rule(reason, measure, to_camel(field), limit, is_least, is_count)

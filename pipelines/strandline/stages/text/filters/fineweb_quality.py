@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar
 
 from pydantic import Field
 
 from strandline.plan.registry import register
+from strandline.stages.tables.rows.rules import Measured, Rule
 from strandline.stages.text.filters.document_filter import PresetParams, SplittingFilter
 from strandline.stages.text.filters.presets.fineweb_2 import find_line_limits
 from strandline.stages.text.filters.repetition import count_repeats
@@ -62,36 +63,39 @@ class FinewebQuality(SplittingFilter):
         self._are_single = all(len(mark) == 1 for mark in self._marks)
         self._endings = tuple(self._marks)
 
-    def _find_reason(self, text: str) -> str | None:
-        """Return the first rule that a text breaks."""
-        lines = [line for line in text.split("\n") if line and not line.isspace()]
-        return next(self._find_reasons(text, lines), None) if lines else "empty"
+    def list_rules(self) -> Sequence[Rule]:
+        params = self.params
+        return (
+            Rule("line_punct_ratio", "line_punct_ratio", "linePunctThr", params.line_punct_thr,
+                 is_least=True),
+            Rule("short_line_ratio", "short_line_ratio", "shortLineThr", params.short_line_thr),
+            Rule("char_dup_ratio", "char_dup_ratio", "charDuplicatesRatio",
+                 params.char_duplicates_ratio),
+            Rule("list_ratio", "list_ratio", "newLineRatio", params.new_line_ratio),
+        )  # fmt: skip
 
-    def _find_reasons(self, text: str, lines: list[str]) -> Iterator[str]:
-        params, total = self.params, len(lines)
+    def _find_reason(self, text: str) -> str | None:
+        """Return that a text is empty, where it is."""
+        return "empty" if not text or text.isspace() else None
+
+    def _measure(self, text: str) -> Iterator[Measured]:
+        params = self.params
+        lines = [line for line in text.split("\n") if line and not line.isspace()]
+        total, script = len(lines), self._find_script(text)
         ratio = self._count_ended(lines) / total
-        script = self._find_script(text)
-        if (
-            applies(ProseMeasure.STOPS, script, self.count)
-            and ratio < params.line_punct_thr
-            and not (ratio == 0 and params.line_punct_exclude_zero)
-        ):
-            yield "line_punct_ratio"
+        is_asked = applies(ProseMeasure.STOPS, script, self.count)
+        is_asked = is_asked and not (ratio == 0 and params.line_punct_exclude_zero)
+        yield "line_punct_ratio", ratio if is_asked else None
         short = sum(len(line) <= params.short_line_length for line in lines)
-        if (
-            applies(ProseMeasure.LINE_LENGTH, script, self.count)
-            and short / total > params.short_line_thr
-        ):
-            yield "short_line_ratio"
+        is_asked = applies(ProseMeasure.LINE_LENGTH, script, self.count)
+        yield "short_line_ratio", short / total if is_asked else None
         ends = text.count("\n")
-        again = count_repeats(lines).characters
-        if again / (len(text) - ends) > params.char_duplicates_ratio:
-            yield "char_dup_ratio"
+        yield "char_dup_ratio", count_repeats(lines).characters / (len(text) - ends)
         # Whoever splits, there are as many words as there is between blanks, or more.
-        if ends > params.new_line_ratio * len(text.split()):
+        least = ends / len(text.split())
+        if least > params.new_line_ratio or params.mark:
             words = len(self._splitter.split_words(text))
-            if not words or ends / words > params.new_line_ratio:
-                yield "list_ratio"
+            yield "list_ratio", ends / words if words else least
 
     def _count_ended(self, lines: list[str]) -> int:
         """Count lines that end in a mark; for datatrove a blank behind it hides it."""

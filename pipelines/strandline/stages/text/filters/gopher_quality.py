@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar, NamedTuple
 
 from pydantic import Field
 
 from strandline.plan.registry import register
+from strandline.stages.tables.rows.rules import Measured, Rule
 from strandline.stages.text.filters.document_filter import PresetParams, SplittingFilter
 from strandline.stages.text.filters.presets.fineweb_2 import find_quality_limits
 from strandline.stages.text.filters.words.punctuation import LISTED_MARKS
@@ -96,52 +97,51 @@ class GopherQuality(SplittingFilter):
         self._stop_words = frozenset(words if self.params.compatible else map(compose, words))
         self._scripts = frozenset(map(find_script, self._stop_words))
 
-    def _find_reason(self, text: str) -> str | None:
-        """Return the first rule that a text breaks."""
+    def list_rules(self) -> Sequence[Rule]:
+        limit = self._limit
+        symbols, ending = "max_symbol_word_ratio", "max_ellipsis_lines_ratio"
+        short = "min_avg_word_length"
+        return (
+            limit("gopher_short_doc", "words", "min_doc_words", is_least=True, is_count=True),
+            limit("gopher_long_doc", "words", "max_doc_words", is_count=True),
+            limit("gopher_below_avg_threshold", "word_length", short, is_least=True),
+            limit("gopher_above_avg_threshold", "word_length", "max_avg_word_length"),
+            limit("gopher_too_many_hashes", "hash_ratio", symbols),
+            limit("gopher_too_many_ellipsis", "ellipsis_ratio", symbols),
+            limit("gopher_too_many_bullets", "bullet_lines", "max_bullet_lines_ratio"),
+            limit("gopher_too_many_end_ellipsis", "ellipsis_lines", ending),
+            limit("gopher_below_alpha_threshold", "alpha_words", "min_alpha_words_ratio",
+                  is_least=True),
+            limit("gopher_enough_stop_words", "stop_words", "min_stop_words",
+                  is_least=True, is_count=True),
+        )  # fmt: skip
+
+    def _measure(self, text: str) -> Iterator[Measured]:
         words = Counter(self._splitter.split_words(text))
-        return next(self._find_word_reasons(text, words), None)
-
-    def _find_word_reasons(self, text: str, words: Counter[str]) -> Iterator[str]:
-        params, found = self.params, measure_words(words, compatible=self.params.compatible)
-        if self._falls_below(found.words, params.min_doc_words):
-            yield "gopher_short_doc"
-        if self._exceeds(found.words, params.max_doc_words):
-            yield "gopher_long_doc"
+        measures = measure_words(words, compatible=self.params.compatible)
+        yield "words", measures.words
         script = self._find_script(text)
-        if applies(ProseMeasure.WORD_LENGTH, script, self.count):
-            if self._falls_below(found.mean_length, params.min_avg_word_length):
-                yield "gopher_below_avg_threshold"
-            if self._exceeds(found.mean_length, params.max_avg_word_length):
-                yield "gopher_above_avg_threshold"
-        total = found.total or 1
-        if self._exceeds(text.count("#") / total, params.max_symbol_word_ratio):
-            yield "gopher_too_many_hashes"
-        ellipses = sum(map(text.count, _ELLIPSES))
-        if self._exceeds(ellipses / total, params.max_symbol_word_ratio):
-            yield "gopher_too_many_ellipsis"
-        yield from self._find_line_reasons(text.splitlines())
-        if self._falls_below(found.lettered / total, params.min_alpha_words_ratio):
-            yield "gopher_below_alpha_threshold"
-        yield from self._find_stop_word_reason(words, script)
+        has_length = applies(ProseMeasure.WORD_LENGTH, script, self.count)
+        yield "word_length", measures.mean_length if has_length else None
+        total = measures.total or 1
+        yield "hash_ratio", text.count("#") / total
+        yield "ellipsis_ratio", sum(map(text.count, _ELLIPSES)) / total
+        lines = text.splitlines()
+        number = len(lines) or 1
+        yield "bullet_lines", sum(line.lstrip().startswith(_BULLETS) for line in lines) / number
+        yield "ellipsis_lines", sum(line.rstrip().endswith(_ELLIPSES) for line in lines) / number
+        yield "alpha_words", measures.lettered / total
+        yield "stop_words", self._count_stop_words(words, script)
 
-    def _find_stop_word_reason(self, words: Counter[str], script: str) -> Iterator[str]:
+    def _count_stop_words(self, words: Counter[str], script: str) -> int | None:
         stop_words = self._stop_words
         if not stop_words:
-            return
-        if not (self.params.compatible or script in self._scripts):
-            # None of them can stand in such a text: English ones do not in a Russian one.
-            self.count(name_skipped(ProseMeasure.STOP_WORDS, script))
-        elif self._falls_below(len(stop_words & words.keys()), self.params.min_stop_words):
-            yield "gopher_enough_stop_words"
-
-    def _find_line_reasons(self, lines: list[str]) -> Iterator[str]:
-        params, total = self.params, len(lines) or 1
-        bullets = sum(line.lstrip().startswith(_BULLETS) for line in lines)
-        if self._exceeds(bullets / total, params.max_bullet_lines_ratio):
-            yield "gopher_too_many_bullets"
-        ellipses = sum(line.rstrip().endswith(_ELLIPSES) for line in lines)
-        if self._exceeds(ellipses / total, params.max_ellipsis_lines_ratio):
-            yield "gopher_too_many_end_ellipsis"
+            return None
+        if self.params.compatible or script in self._scripts:
+            return len(stop_words & words.keys())
+        # None of them can stand in such a text: English ones do not in a Russian one.
+        self.count(name_skipped(ProseMeasure.STOP_WORDS, script))
+        return None
 
 
 def measure_words(words: Counter[str], *, compatible: bool = False) -> WordMeasures:

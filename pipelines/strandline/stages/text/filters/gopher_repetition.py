@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar
 
 from pydantic import Field
 
 from strandline.plan.registry import register
+from strandline.stages.tables.rows.rules import Measured, Rule
 from strandline.stages.text.filters.document_filter import PresetParams, SplittingFilter
 from strandline.stages.text.filters.presets.fineweb_2 import find_repetition_limits
 from strandline.stages.text.filters.repetition import (
-    NgramRules,
     count_repeats,
-    find_repeated_ngrams,
+    measure_ngrams,
+    name_repeated,
+    name_top,
 )
 
 _PARAGRAPHS = re.compile(r"\n{2,}")
@@ -58,28 +60,35 @@ class GopherRepetition(SplittingFilter):
     added_params: ClassVar[frozenset[str]] = SplittingFilter.added_params | {"preset"}
     params: Params
 
-    def _find_reason(self, text: str) -> str | None:
-        """Return the first rule that a text breaks."""
-        if not text:
-            return "empty"
-        return next(self._find_line_reasons(text), None) or self._find_ngram_reason(text)
+    def list_rules(self) -> Sequence[Rule]:
+        params = self.params
+        shares = ("dup_para_frac", "dup_para_char_frac", "dup_line_frac", "dup_line_char_frac")
+        return (
+            *(self._limit(name, name, name) for name in shares),
+            *(
+                Rule(name_top(n), name_top(n), f"topNGrams.{n}", share)
+                for n, share in params.top_n_grams.items()
+            ),
+            *(
+                Rule(name_repeated(n), name_repeated(n), f"dupNGrams.{n}", share)
+                for n, share in params.dup_n_grams.items()
+            ),
+        )
 
-    def _find_line_reasons(self, text: str) -> Iterator[str]:
+    def _find_reason(self, text: str) -> str | None:
+        """Return that a text is empty, where it is."""
+        return None if text else "empty"
+
+    def _measure(self, text: str) -> Iterator[Measured]:
         params = self.params
         paragraphs = _PARAGRAPHS.split(text.strip())
         again = count_repeats(paragraphs)
-        if self._exceeds(again.items / len(paragraphs), params.dup_para_frac):
-            yield "dup_para_frac"
-        if self._exceeds(again.characters / len(text), params.dup_para_char_frac):
-            yield "dup_para_char_frac"
+        yield "dup_para_frac", again.items / len(paragraphs)
+        yield "dup_para_char_frac", again.characters / len(text)
         lines = _LINES.split(text)
         again = count_repeats(lines)
-        if self._exceeds(again.items / len(lines), params.dup_line_frac):
-            yield "dup_line_frac"
-        if self._exceeds(again.characters / len(text), params.dup_line_char_frac):
-            yield "dup_line_char_frac"
-
-    def _find_ngram_reason(self, text: str) -> str | None:
-        words, params = self._splitter.split_words(text), self.params
-        rules = NgramRules(params.top_n_grams, params.dup_n_grams)
-        return find_repeated_ngrams(words, len(text), rules, compatible=params.compatible)
+        yield "dup_line_frac", again.items / len(lines)
+        yield "dup_line_char_frac", again.characters / len(text)
+        words = self._splitter.split_words(text)
+        sizes = tuple(params.top_n_grams), tuple(params.dup_n_grams)
+        yield from measure_ngrams(words, len(text), *sizes, compatible=params.compatible)

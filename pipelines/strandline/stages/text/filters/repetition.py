@@ -5,7 +5,7 @@ The measures are those of the Gopher corpus. Pure: strings in, numbers out.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate
 from typing import NamedTuple
 
@@ -22,18 +22,6 @@ class Repeats(NamedTuple):
     characters: int
 
 
-class NgramRules(NamedTuple):
-    """Highest shares of a text's characters, by the number of words of an n-gram.
-
-    Attributes:
-        top: of the n-gram that occurs most often, each time counted.
-        repeated: of n-grams that occurred before, none of them counted within another.
-    """
-
-    top: Mapping[int, float]
-    repeated: Mapping[int, float]
-
-
 def count_repeats(items: Sequence[str]) -> Repeats:
     """Count the items that equal an earlier one."""
     seen: set[str] = set()
@@ -41,27 +29,41 @@ def count_repeats(items: Sequence[str]) -> Repeats:
     return Repeats(len(again), sum(map(len, again)))
 
 
-def find_repeated_ngrams(
-    words: Sequence[str], size: int, rules: NgramRules, *, compatible: bool = False
-) -> str | None:
-    """Return the first rule that n-grams of a text break: `top_2_gram`, `duplicated_5_n_grams`.
+def name_top(n: int) -> str:
+    """Return the name of what the most frequent n-gram has of a text, each time counted."""
+    return f"top_{n}_gram"
+
+
+def name_repeated(n: int) -> str:
+    """Return the name of what n-grams that occurred before have of a text."""
+    return f"duplicated_{n}_n_grams"
+
+
+def measure_ngrams(
+    words: Sequence[str],
+    size: int,
+    top: Iterable[int],
+    repeated: Iterable[int],
+    *,
+    compatible: bool = False,
+) -> Iterator[tuple[str, float]]:
+    """Yield shares of a text's characters that are in n-grams, each with its name.
 
     Args:
         words: of the text, in order.
         size: of the text, in characters.
+        top: words of an n-gram of which the most frequent is measured.
+        repeated: words of those that occurred before.
         compatible: as datatrove counts: the most frequent n-gram may occur once, which drops short
             texts, and repeated ones are equal once joined, so that `ab c` is `a bc` again.
     """
     ngrams = Ngrams(words)
-    for n, share in rules.top.items():
-        top = ngrams.measure_top(n) or (measure_first(words, n) if compatible else 0)
-        if top / size > share:
-            return f"top_{n}_gram"
-    for n, share in rules.repeated.items():
+    for n in top:
+        most = ngrams.measure_top(n) or (measure_first(words, n) if compatible else 0)
+        yield name_top(n), most / size
+    for n in repeated:
         again = measure_joined(words, n) if compatible else ngrams.measure_repeated(n)
-        if again / size > share:
-            return f"duplicated_{n}_n_grams"
-    return None
+        yield name_repeated(n), again / size
 
 
 class Ngrams:

@@ -18,6 +18,7 @@ from pydantic.alias_generators import to_camel
 
 from strandline.plan.registry import register
 from strandline.stages.models.model_files import ModelError
+from strandline.stages.tables.rows.rules import Rule
 from strandline.stages.text.scoring.fasttext_models import FastTextModel, strip_prefix
 from strandline.stages.text.scoring.onnx_classifiers import OnnxClassifier
 from strandline.stages.text.scoring.scoring_filter import ScoringFilter
@@ -233,6 +234,19 @@ class ClassifyText(ScoringFilter):
             if probabilities.get(label, 0.0) >= self._bounds.get(label, lowest):
                 return None
         return "improbable label"
+
+    def list_rules(self) -> Sequence[Rule]:
+        params = self.params
+        if params.min_probabilities:  # each label has a limit of its own
+            return ()
+        least = params.min_probability
+        return (Rule("improbable label", "highest", "minProbability", least, is_least=True),)
+
+    def _measure_scores(self, scores: Sequence[Any]) -> dict[str, float | None]:
+        """Return the highest probability of a label that is looked at, before it is rounded."""
+        probabilities = Classified(*scores).probabilities
+        looked_at = self._labels or probabilities or [""]
+        return {"highest": max(probabilities.get(label, 0.0) for label in looked_at)}
 
     def _check_labels(self, labels: Iterable[str]) -> None:
         known: Collection[str] = self.params.known_labels

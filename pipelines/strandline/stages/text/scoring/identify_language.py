@@ -6,7 +6,7 @@ A model ships inside the library; another one is given by path. Nothing is fetch
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import ClassVar, Self
 
 import pyarrow as pa
@@ -19,6 +19,7 @@ from strandline.stages.models.model_files import find_model
 from strandline.stages.sources.opening import digest_input
 from strandline.stages.sources.places.globs import expand_placeholder
 from strandline.stages.tables.rows.row_filter import JudgedRows, RowFilter
+from strandline.stages.tables.rows.rules import Rule
 from strandline.stages.text.filters.words.word_rules import compose
 from strandline.stages.text.scoring.fasttext_models import FastTextModel
 
@@ -125,7 +126,14 @@ class IdentifyLanguage(RowFilter):
         table = set_column(table, "language", [code for code, _ in found], pa.string())
         shares = [round(share, 6) for _, share in found]
         table = set_column(table, "language_probability", shares, pa.float64())
-        return JudgedRows(table, [self._find_reason(*each) for each in found])
+        reasons = [self._find_reason(*each) for each in found]
+        return JudgedRows(table, reasons, {"probability": [float(share) for _, share in found]})
+
+    def list_rules(self) -> Sequence[Rule]:
+        if self.params.min_probabilities:  # languages have limits of their own
+            return ()
+        least = self.params.min_probability
+        return (Rule("uncertain language", "probability", "minProbability", least, is_least=True),)
 
     def _find_reason(self, code: str, share: float) -> str | None:
         if share < self.params.min_probabilities.get(code, self.params.min_probability):

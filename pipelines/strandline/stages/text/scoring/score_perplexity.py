@@ -16,13 +16,18 @@ from pydantic import Field, model_validator
 from strandline.plan.registry import register
 from strandline.stages.models.model_files import ModelError
 from strandline.stages.sources.opening import open_binary
+from strandline.stages.tables.rows.rules import Rule
 from strandline.stages.text.scoring.perplexity import (
     LineScorer,
     Tokenise,
     measure_perplexity,
     normalise_as_ccnet,
 )
-from strandline.stages.text.scoring.scoring_filter import ScoringFilter, judge_bounds
+from strandline.stages.text.scoring.scoring_filter import (
+    ScoringFilter,
+    judge_bounds,
+    list_bounds,
+)
 from strandline.stages.text.tokenise_text import load_tokenizer
 
 
@@ -85,6 +90,10 @@ class ScorePerplexity(ScoringFilter):
     def _list_score_columns(self) -> Sequence[tuple[str, pa.DataType]]:
         return [(self.params.perplexity_column, pa.float64())]
 
+    def list_rules(self) -> Sequence[Rule]:
+        least, most = self.params.min_perplexity, self.params.max_perplexity
+        return list_bounds(least, most, "perplexity", self.params.perplexity_column)
+
     def setup(self) -> None:
         """Load the model and the tokenizer.
 
@@ -98,9 +107,9 @@ class ScorePerplexity(ScoringFilter):
         self._tokenise: Tokenise = str.split if path is None else load_pieces(path)
 
     def _score_all(self, texts: Sequence[str]) -> Iterable[tuple[float | None]]:
-        return [(self._measure(text),) for text in texts]
+        return [(self._score(text),) for text in texts]
 
-    def _measure(self, text: str) -> float | None:
+    def _score(self, text: str) -> float | None:
         if self.params.normalise is TextNormalisation.CCNET:
             text = normalise_as_ccnet(text)
         perplexity = measure_perplexity(text, self._scorer, self._tokenise)

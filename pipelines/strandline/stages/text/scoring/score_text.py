@@ -13,7 +13,12 @@ from pydantic import Field, model_validator
 
 from strandline.plan.registry import register
 from strandline.stages.models.model_files import ModelError
-from strandline.stages.text.scoring.scoring_filter import ScoringFilter, judge_bounds
+from strandline.stages.tables.rows.rules import Rule
+from strandline.stages.text.scoring.scoring_filter import (
+    ScoringFilter,
+    judge_bounds,
+    list_bounds,
+)
 from strandline.stages.text.scoring.token_networks import (
     DIGITS,
     NOT_FINGERPRINTED,
@@ -59,6 +64,10 @@ class ScoreText(ScoringFilter):
     def setup_on_node(self) -> None:
         """Copy what URLs name to the node's disk."""
         find_files(self.params, self.params.tokenizer)
+
+    def list_rules(self) -> Sequence[Rule]:
+        least, most = self.params.min_score, self.params.max_score
+        return list_bounds(least, most, "score", self.params.score_column)
 
     def setup(self) -> None:
         """Load the network and its tokenizer, and run it once.

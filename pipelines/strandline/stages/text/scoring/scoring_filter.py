@@ -17,6 +17,7 @@ from strandline.plan.columns import Columns
 from strandline.stages.columns import list_strings, set_column
 from strandline.stages.models.model_files import ModelFileParams, find_model
 from strandline.stages.tables.rows.row_filter import JudgedRows
+from strandline.stages.tables.rows.rules import Rule
 from strandline.stages.text.filters.document_filter import DocumentFilter, FilterAnswer
 
 
@@ -67,10 +68,26 @@ class ScoringFilter(DocumentFilter):
         return [partial(self._judge_scored, scores) for scores in self._scored]
 
     def _judge_scored(self, scores: Sequence[Any], text: str) -> FilterAnswer:
-        return FilterAnswer(self._judge_scores(scores), text)
+        measures = self._measure_scores(scores) if self.params.mark else {}
+        return FilterAnswer(self._judge_scores(scores), text, measures)
+
+    def _measure_scores(self, scores: Sequence[Any]) -> dict[str, float | None]:  # noqa: ARG002 - for subclasses
+        """Return measures that are no columns already; by default none."""
+        return {}
 
     def _find_model(self) -> Path:
         return find_model(self.params.model, self.params.digest, Path(self.params.model).suffix)
+
+
+def list_bounds(
+    least: float | None, most: float | None, name: str, column: str
+) -> tuple[Rule, Rule]:
+    """List the rules of `judge_bounds`, whose parameters are called as `name` is."""
+    title = name.title()
+    return (
+        Rule(f"low {name}", column, f"min{title}", least, is_least=True, is_column=True),
+        Rule(f"high {name}", column, f"max{title}", most, is_column=True),
+    )
 
 
 def judge_bounds(
