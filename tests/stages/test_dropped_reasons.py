@@ -2,79 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 import pytest
 
-from stage_runs import Rows, StageRun
-from strandline.stages.dedup.drop_duplicates import Normalisation, digest_values
-from strandline.stages.dedup.key_lists import write_key_list
-from strandline.stages.dedup.seen.filter_file import write_filter
-
-PROSE = "The keeper climbed the stairs of the lighthouse with a can of oil. He trimmed the wick. "
-ROWS: Rows = [
-    {"key": "a", "url": "https://a.org/page", "text": PROSE * 3, "content": f"<p>{PROSE * 3}</p>"},
-    {"key": "b", "url": "https://spam.org/x", "text": PROSE * 3, "content": ""},
-    {"key": "c", "url": "no address", "text": "", "content": f"<p>{PROSE * 4}</p>"},
-    {"key": "d", "url": "https://b.org/", "text": "Der Wärter stieg auf den Turm, jeden Abend.",
-     "content": "<p></p>"},
-]  # fmt: skip
-for row, level in zip(ROWS, (0.5, 0.01, None, 0.5), strict=True):
-    row["brightness"] = level
+from filter_cases import ROWS, STAGES, WordScorer
+from stage_runs import StageRun
+from strandline.stages.text.scoring import score_perplexity
 
 
-def list_keys(folder: Path) -> dict[str, Any]:
-    path = str(folder / "listed.parquet")
-    write_key_list(path, {"b": "a", "d": "a"})
-    return {"path": path}
-
-
-def list_runs(folder: Path) -> dict[str, Any]:
-    path = str(folder / "runs.parquet")
-    names = [f"b#{at:08d}" for at in range(4)]
-    write_key_list(path, dict.fromkeys(names, "a"))
-    return {"path": path, "minWords": 10}
-
-
-def make_filter(folder: Path) -> dict[str, Any]:
-    path = str(folder / "seen.bloom")
-    digest = digest_values([PROSE * 3], Normalisation.NONE)
-    values = np.frombuffer(digest[:8], np.uint64)
-    write_filter(Path(path), values, 0.01, ("text",), Normalisation.NONE)
-    return {"paths": [path]}
-
-
-def write_benchmark(folder: Path) -> dict[str, Any]:
-    (folder / "test.txt").write_text(PROSE)
-    return {"benchmarks": [str(folder / "test.txt")], "n": 5}
-
-
-def take(**values: Any) -> Callable[[Path], dict[str, Any]]:
-    return lambda _folder: values
-
-
-STAGES: dict[str, Callable[[Path], dict[str, Any]]] = {
-    "filter-urls": take(domains={"items": ["spam.org"]}),
-    "extract-text": take(column="content"),
-    "identify-language": take(languages=["en"]),
-    "drop-duplicates": take(columns=["text"]),
-    "drop-listed": list_keys,
-    "drop-listed-sentences": list_runs,
-    "drop-contaminated": write_benchmark,
-    "drop-seen": make_filter,
-    "filter-text-quality": take(minWords=20),
-    "gopher-quality": take(minDocWords=20),
-    "normalise-text": take(),
-    "repair-text": take(),
-    "keep-rows": take(where="len(text) > 50"),
-    "filter-video": take(bounds={"brightness": [0.05, None]}),
-    "filter-code-quality": take(column="text", minLines=1, maxMeanLineLength=200),
-    "keep-documented": take(column="text", minWords=12),
-    "drop-generated-code": take(),
-}
+@pytest.fixture(autouse=True)
+def _without_kenlm(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(score_perplexity, "load_kenlm", lambda _path: WordScorer())
 
 
 @pytest.mark.parametrize("use", STAGES)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Sequence
 from typing import ClassVar
 
 import pyarrow as pa
@@ -10,7 +11,8 @@ from pydantic import Field
 
 from strandline.plan.registry import register
 from strandline.stages.columns import list_strings
-from strandline.stages.tables.rows.row_filter import JudgedRows, RowFilter
+from strandline.stages.tables.rows.row_filter import JudgedRows, RowFilter, spread_measures
+from strandline.stages.tables.rows.rules import Measured, RowVerdict, Rule
 
 
 @register("drop-generated-code")
@@ -55,19 +57,28 @@ class DropGeneratedCode(RowFilter):
     def judge_rows(self, table: pa.Table) -> JudgedRows:
         """Keep the rows (columns `key` and `text`) that no rule drops."""
         keys, texts = list_strings(table, "key"), list_strings(table, "text")
-        reasons = [self._find_reason(key, text) for key, text in zip(keys, texts, strict=True)]
-        return JudgedRows(table, reasons)
+        verdicts = [self._judge(key, text) for key, text in zip(keys, texts, strict=True)]
+        reasons = [verdict.reason for verdict in verdicts]
+        return JudgedRows(table, reasons, spread_measures(verdicts))
 
-    def _find_reason(self, key: str, text: str) -> str | None:
+    def list_rules(self) -> Sequence[Rule]:
+        params = self.params
+        mean, longest = params.max_mean_line_length, params.max_line_length
+        return (
+            Rule("long lines", "mean_line_length", "maxMeanLineLength", mean),
+            Rule("long lines", "longest_line", "maxLineLength", longest, is_count=True),
+        )
+
+    def _judge(self, key: str, text: str) -> RowVerdict:
         if not self._folders.isdisjoint(key.split("/")[:-1]):
-            return "vendored"
+            return RowVerdict("vendored")
         head = "\n".join(text.split("\n", self.params.head_lines)[: self.params.head_lines])
         if self._markers.search(head.lower()):
-            return "generated"
-        return "long lines" if self._has_long_lines(text) else None
+            return RowVerdict("generated")
+        return self._apply_rules(self._measure(text))
 
-    def _has_long_lines(self, text: str) -> bool:
-        if len(text) > self.params.max_mean_line_length * (text.count("\n") + 1):
-            return True
-        longest = self.params.max_line_length
-        return len(text) > longest and any(len(line) > longest for line in text.split("\n"))
+    def _measure(self, text: str) -> Iterator[Measured]:
+        yield "mean_line_length", len(text) / (text.count("\n") + 1)
+        # A line of a shorter text can't be too long.
+        if len(text) > self.params.max_line_length or self.params.mark:
+            yield "longest_line", max(map(len, text.split("\n")))

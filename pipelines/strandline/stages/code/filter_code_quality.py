@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import ClassVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from pydantic import Field
+from pydantic.alias_generators import to_camel
 
 from strandline.plan.registry import register
 from strandline.stages.columns import find_column
 from strandline.stages.tables.rows.row_filter import JudgedRows, RowFilter
+from strandline.stages.tables.rows.rules import Rule
 
 
 @register("filter-code-quality")
@@ -44,28 +47,39 @@ class FilterCodeQuality(RowFilter):
     def judge_rows(self, table: pa.Table) -> JudgedRows:
         """Drop the rows that break a rule; a null counts as empty text."""
         column = pc.fill_null(find_column(table, self.params.column), "")
-        reasons: list[str | None] = [None] * len(column)
-        for name, passed in self._judge(column).items():
-            for at, is_kept in enumerate(passed.to_pylist()):
-                if not is_kept:
-                    reasons[at] = reasons[at] or name
-        return JudgedRows(table, reasons)
+        measures = {name: each.to_pylist() for name, each in _measure(column).items()}
+        rows = zip(*measures.values(), strict=True)
+        reasons = [self._apply_rules(zip(measures, values, strict=True)).reason for values in rows]
+        return JudgedRows(table, reasons, measures)
 
-    def _judge(self, column: pa.ChunkedArray) -> dict[str, pa.ChunkedArray]:
-        bounds = self.params
-        lines = pc.add(pc.count_substring(column, "\n"), 1)
-        size = pc.utf8_length(column)
-        letters = pc.count_substring_regex(column, r"[\pL\pN]")
-        comments = pc.count_substring_regex(column, r"(?m)^[ \t]*#")
-        return {
-            "too few lines": pc.greater_equal(lines, bounds.min_lines),
-            "too many lines": pc.less_equal(lines, bounds.max_lines),
-            "too short": pc.greater_equal(size, bounds.min_characters),
-            "too long": pc.less_equal(size, bounds.max_characters),
-            "long lines": pc.less_equal(_ratio(size, lines), bounds.max_mean_line_length),
-            "few letters": pc.greater_equal(_ratio(letters, size), bounds.min_alphanumeric_ratio),
-            "mostly comments": pc.less_equal(_ratio(comments, lines), bounds.max_comment_ratio),
-        }
+    def list_rules(self) -> Sequence[Rule]:
+        def limit(reason: str, measure: str, field: str, *, is_count: bool = False) -> Rule:
+            value = getattr(self.params, field)
+            return Rule(reason, measure, to_camel(field), value, field[:3] == "min", is_count)
+
+        return (
+            limit("too few lines", "lines", "min_lines", is_count=True),
+            limit("too many lines", "lines", "max_lines", is_count=True),
+            limit("too short", "characters", "min_characters", is_count=True),
+            limit("too long", "characters", "max_characters", is_count=True),
+            limit("long lines", "mean_line_length", "max_mean_line_length"),
+            limit("few letters", "alphanumeric_ratio", "min_alphanumeric_ratio"),
+            limit("mostly comments", "comment_ratio", "max_comment_ratio"),
+        )
+
+
+def _measure(column: pa.ChunkedArray) -> dict[str, pa.ChunkedArray]:
+    lines = pc.add(pc.count_substring(column, "\n"), 1)
+    size = pc.utf8_length(column)
+    letters = pc.count_substring_regex(column, r"[\pL\pN]")
+    comments = pc.count_substring_regex(column, r"(?m)^[ \t]*#")
+    return {
+        "lines": lines,
+        "characters": size,
+        "mean_line_length": _ratio(size, lines),
+        "alphanumeric_ratio": _ratio(letters, size),
+        "comment_ratio": _ratio(comments, lines),
+    }
 
 
 def _ratio(part: pa.ChunkedArray, whole: pa.ChunkedArray) -> pa.ChunkedArray:

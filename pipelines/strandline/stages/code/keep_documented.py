@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import ClassVar
 
 import pyarrow as pa
@@ -10,7 +11,8 @@ from pydantic import Field
 
 from strandline.plan.registry import register
 from strandline.stages.columns import find_column
-from strandline.stages.tables.rows.row_filter import JudgedRows, RowFilter
+from strandline.stages.tables.rows.row_filter import JudgedRows, RowFilter, spread_measures
+from strandline.stages.tables.rows.rules import Rule
 
 
 @register("keep-documented")
@@ -33,6 +35,10 @@ class KeepDocumented(RowFilter):
         """Drop and count the rows with too few words; a null has none."""
         column = find_column(table, self.params.column)
         words = pc.fill_null(pc.count_substring_regex(column, r"[^\s]+"), 0)
+        verdicts = [self._apply_rules([("words", number)]) for number in words.to_pylist()]
+        reasons = [verdict.reason for verdict in verdicts]
+        return JudgedRows(table, reasons, spread_measures(verdicts))
+
+    def list_rules(self) -> Sequence[Rule]:
         least = self.params.min_words
-        reasons = [None if number >= least else "undocumented" for number in words.to_pylist()]
-        return JudgedRows(table, reasons)
+        return (Rule("undocumented", "words", "minWords", least, is_least=True, is_count=True),)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import PurePosixPath
 from typing import ClassVar, Self
 
@@ -13,7 +13,8 @@ from strandline.plan.registry import register
 from strandline.stages.columns import list_strings
 from strandline.stages.dedup.benchmark_ngrams import NgramIndex, read_texts
 from strandline.stages.sources.opening import ChangedListError, digest_content, digest_input
-from strandline.stages.tables.rows.row_filter import JudgedRows, RowFilter
+from strandline.stages.tables.rows.row_filter import JudgedRows, RowFilter, spread_measures
+from strandline.stages.tables.rows.rules import Rule
 
 
 @register("drop-contaminated")
@@ -93,10 +94,17 @@ class DropContaminated(RowFilter):
             MissingColumnError: the rows have no such column.
         """
         texts = list_strings(table, self.params.column)
-        return JudgedRows(table, [self._find_reason(text) for text in texts])
+        overlaps = [self._index.measure(text) for text in texts]
+        verdicts = [self._apply_rules([("share", share)]) for share, _ in overlaps]
+        reasons = [
+            verdict.reason and f"{verdict.reason} {self._name(benchmark)}"
+            for verdict, (_, benchmark) in zip(verdicts, overlaps, strict=True)
+        ]
+        return JudgedRows(table, reasons, spread_measures(verdicts))
 
-    def _find_reason(self, text: str) -> str | None:
-        share, benchmark = self._index.measure(text)
-        if benchmark is None or share <= self.params.max_ratio:
-            return None
-        return f"contaminated by {PurePosixPath(self.params.benchmarks[benchmark]).name}"
+    def list_rules(self) -> Sequence[Rule]:
+        return (Rule("contaminated by", "share", "maxRatio", self.params.max_ratio),)
+
+    def _name(self, benchmark: int | None) -> str:
+        assert benchmark is not None  # without one nothing is shared
+        return PurePosixPath(self.params.benchmarks[benchmark]).name

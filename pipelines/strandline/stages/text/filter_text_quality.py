@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import ClassVar
 
 import pyarrow as pa
 from pydantic import Field
+from pydantic.alias_generators import to_camel
 
 from strandline.plan.registry import register
 from strandline.stages.columns import list_strings
-from strandline.stages.tables.rows.row_filter import JudgedRows, RowFilter
+from strandline.stages.tables.rows.row_filter import JudgedRows, RowFilter, spread_measures
+from strandline.stages.tables.rows.rules import Measured, Rule
 from strandline.stages.text.filters.words.scripts import ProseMeasure, applies, name_skipped
 from strandline.stages.text.filters.words.stop_words import STOP_WORDS
-from strandline.stages.text.text_quality import TextMeasures, count_stop_words, measure_text
+from strandline.stages.text.text_quality import count_stop_words, measure_text
 
 
 @register("filter-text-quality")
@@ -81,57 +83,60 @@ class FilterTextQuality(RowFilter):
     def list_needed_columns(self) -> tuple[str, ...]:
         return (self.params.column,)
 
+    def list_rules(self) -> Sequence[Rule]:
+        params = self.params
+
+        def limit(reason: str, measure: str, field: str, *, is_count: bool = False) -> Rule:
+            value = getattr(params, field)
+            return Rule(reason, measure, to_camel(field), value, field[:3] == "min", is_count)
+
+        curly = None if params.curly_brackets else 0
+        return (
+            limit("too few words", "words", "min_words", is_count=True),
+            limit("too many words", "words", "max_words", is_count=True),
+            limit("short words", "mean_word_length", "min_mean_word_length"),
+            limit("long words", "mean_word_length", "max_mean_word_length"),
+            limit("many symbols", "symbol_ratio", "max_symbol_ratio"),
+            limit("few words with letters", "letter_words", "min_letter_words"),
+            limit("mostly bullets", "bullet_lines", "max_bullet_lines"),
+            limit("many ellipses", "ellipsis_lines", "max_ellipsis_lines"),
+            limit("lines without punctuation", "ended_lines", "min_ended_lines"),
+            limit("repeated lines", "repeated_lines", "max_repeated_lines"),
+            limit("few stop words", "stop_words", "min_stop_words", is_count=True),
+            Rule("boilerplate phrase", "phrases", "", 0, is_count=True),
+            Rule("curly brackets", "curly_brackets", "", curly, is_count=True),
+        )
+
     def judge_rows(self, table: pa.Table) -> JudgedRows:
         """Drop the rows that break a rule."""
         params = self.params
         texts = list_strings(table, params.column)
         has_language = params.language_column in table.column_names
         codes = list_strings(table, params.language_column) if has_language else ["en"] * len(texts)
-        reasons = [
-            next(self._find_reasons(text, code), None)
+        verdicts = [
+            self._apply_rules(self._measure(text, code))
             for text, code in zip(texts, codes, strict=True)
         ]
-        return JudgedRows(table, reasons)
+        reasons = [verdict.reason for verdict in verdicts]
+        return JudgedRows(table, reasons, spread_measures(verdicts))
 
-    def _find_reasons(self, text: str, language: str) -> Iterator[str]:
+    def _measure(self, text: str, language: str) -> Iterator[Measured]:
         measures = measure_text(text)
-        yield from self._judge_words(measures)
-        yield from self._judge_lines(measures)
+        script = measures.script
+        yield "words", measures.words
+        has_length = applies(ProseMeasure.WORD_LENGTH, script, self.count)
+        yield "mean_word_length", measures.mean_word_length if has_length else None
+        yield "symbol_ratio", measures.symbol_ratio
+        yield "letter_words", measures.letter_words
+        yield "bullet_lines", measures.bullet_lines
+        yield "ellipsis_lines", measures.ellipsis_lines
+        has_stops = applies(ProseMeasure.STOPS, script, self.count)
+        yield "ended_lines", measures.ended_lines if has_stops else None
+        yield "repeated_lines", measures.repeated_lines
         stop_words = count_stop_words(text, language)
         if stop_words is None and language in STOP_WORDS:
-            self.count(name_skipped(ProseMeasure.STOP_WORDS, measures.script))
-        if stop_words is not None and stop_words < self.params.min_stop_words:
-            yield "few stop words"
+            self.count(name_skipped(ProseMeasure.STOP_WORDS, script))
+        yield "stop_words", stop_words
         lowered = text.lower()
-        if any(phrase.lower() in lowered for phrase in self.params.phrases):
-            yield "boilerplate phrase"
-        if not self.params.curly_brackets and ("{" in text or "}" in text):
-            yield "curly brackets"
-
-    def _judge_words(self, measures: TextMeasures) -> Iterator[str]:
-        bounds = self.params
-        if measures.words < bounds.min_words:
-            yield "too few words"
-        if measures.words > bounds.max_words:
-            yield "too many words"
-        if applies(ProseMeasure.WORD_LENGTH, measures.script, self.count):
-            if measures.mean_word_length < bounds.min_mean_word_length:
-                yield "short words"
-            if measures.mean_word_length > bounds.max_mean_word_length:
-                yield "long words"
-        if measures.symbol_ratio > bounds.max_symbol_ratio:
-            yield "many symbols"
-        if measures.letter_words < bounds.min_letter_words:
-            yield "few words with letters"
-
-    def _judge_lines(self, measures: TextMeasures) -> Iterator[str]:
-        bounds = self.params
-        if measures.bullet_lines > bounds.max_bullet_lines:
-            yield "mostly bullets"
-        if measures.ellipsis_lines > bounds.max_ellipsis_lines:
-            yield "many ellipses"
-        has_stops = applies(ProseMeasure.STOPS, measures.script, self.count)
-        if has_stops and measures.ended_lines < bounds.min_ended_lines:
-            yield "lines without punctuation"
-        if measures.repeated_lines > bounds.max_repeated_lines:
-            yield "repeated lines"
+        yield "phrases", sum(phrase.lower() in lowered for phrase in self.params.phrases)
+        yield "curly_brackets", text.count("{") + text.count("}")

@@ -28,6 +28,7 @@ from strandline.stages.images.samples import (
     rank_clip,
 )
 from strandline.stages.tables.rows.row_filter import JudgedRows, RowFilter
+from strandline.stages.tables.rows.rules import Rule
 from strandline.stages.tables.summaries import (
     dump_piece,
     gather,
@@ -114,6 +115,16 @@ class FilterVideo(RowFilter, StatefulFilter):
         ]
         self._gather(table, [f"dropped: {reason}" if reason else KEPT for reason in reasons])
         return JudgedRows(table, reasons)
+
+    def list_rules(self) -> Sequence[Rule]:
+        rules = []
+        for name, (least, most) in self.params.bounds.items():
+            at = f"bounds.{name}"
+            rules += [
+                Rule(f"{name} below", name, f"{at}.0", least, is_least=True, is_column=True),
+                Rule(f"{name} above", name, f"{at}.1", most, is_column=True),
+            ]
+        return rules
 
     def flush(self) -> bytes | None:
         return dump_piece(self._gathered)

@@ -1,0 +1,174 @@
+"""Filters that mark: what they would drop stays, with a verdict and measures as columns."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from example_counts import scale_examples
+from filter_cases import PROSE, ROWS, STAGES, WordScorer
+from stage_runs import Rows, StageRun, build
+from strandline.plan.columns import Columns
+from strandline.plan.fingerprint import compute_fingerprint
+from strandline.plan.registry import list_registered
+from strandline.stages.tables.rows.row_filter import RowFilter
+from strandline.stages.text.scoring import score_perplexity
+from strandline_api.documents.problems import SpecError
+
+SCHEMA = pa.schema(
+    [(name, pa.string()) for name in ("key", "url", "text", "content")]
+    + [("brightness", pa.float64())]
+)
+LINES = [
+    "The keeper of the lighthouse climbed the stairs every evening with a can of oil.",
+    "Ships wait outside, and the log says that nobody came to the lighthouse.",
+    "Der Wärter stieg auf den Turm und zündete die Lampe an.",
+    "光塔的看守人每天晚上都爬上楼梯。", "- a bullet", "lorem ipsum {", "# # ...", "...", "a", "",
+    "Enable JavaScript to read on.", "ประภาคารอยู่ริมทะเล", "12 34 56 78", "word " * 9, "x" * 1100,
+]  # fmt: skip
+texts = st.lists(st.sampled_from(LINES), max_size=12).map("\n".join) | st.text(max_size=40)
+texts |= st.just(PROSE * 3)
+rows = st.lists(
+    st.fixed_dictionaries(
+        {
+            "text": texts,
+            "url": st.sampled_from(["https://a.org/x", "https://spam.org/y", "no address", ""]),
+            "brightness": st.sampled_from([0.01, 0.05, 0.5, None, float("nan")]),
+        }
+    ),
+    max_size=6,
+)
+
+
+def name_rows(drawn: Rows) -> pa.Table:
+    """Rows with keys that no other has, and a page of each text."""
+    whole = [
+        row | {"key": f"{'abcd'[at % 4]}/{at}", "content": f"<p>{row['text']}</p>"}
+        for at, row in enumerate(drawn)
+    ]
+    return pa.Table.from_pylist(whole, schema=SCHEMA)
+
+
+@pytest.fixture(autouse=True)
+def _without_kenlm(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(score_perplexity, "load_kenlm", lambda _path: WordScorer())
+
+
+def mark(use: str, values: dict[str, Any]) -> StageRun:
+    stage = StageRun(use, **values, mark=True)
+    stage.stage.planned_name = use
+    return stage
+
+
+def drop_by_marks(table: pa.Table | None, marking: StageRun) -> tuple[str, Rows]:
+    """What `keep-rows` leaves of marked rows, as text without the marks, and the marked rows."""
+    keep, *others = marking.stage.list_marks()
+    if table is None:
+        return "[]", []
+    left = StageRun("keep-rows", where=keep).table(table)
+    shown = "[]" if left is None else repr(left.drop_columns([keep, *others]).to_pylist())
+    return shown, table.to_pylist()
+
+
+def test_every_filter_of_the_catalogue_is_tried() -> None:
+    filters = {use for use, each in list_registered().items() if issubclass(each, RowFilter)}
+    assert filters == STAGES.keys()
+
+
+@pytest.mark.parametrize("use", STAGES)
+def test_law_what_marks_keep_is_what_is_kept_without_them(use: str, tmp_path: Path) -> None:
+    values = STAGES[use](tmp_path)
+    dropping, marking = StageRun(use, **values), mark(use, values)
+
+    @settings(max_examples=scale_examples(25))
+    @given(rows)
+    def law(drawn: Rows) -> None:
+        table = name_rows(drawn)
+        for stage in (dropping, marking):
+            stage.counters.clear()
+        left, marked = dropping.table(table), marking.table(table)
+        shown, all_rows = drop_by_marks(marked, marking)
+        assert ("[]" if left is None else repr(left.to_pylist())) == shown
+        assert dropping.counters == marking.counters
+        assert len(drawn) == len(all_rows)
+        check_rules(marking.stage, all_rows)
+
+    law()
+
+
+def check_rules(stage: RowFilter, marked: Rows) -> None:
+    """A row's reason is that of the first rule that its measures break."""
+    rules, reason_column = stage.list_rules(), stage.name_mark("reason")
+    begins = tuple(rule.reason for rule in rules)
+    for row in marked:
+        reason = row[reason_column]
+        assert row[stage.name_mark("keep")] == (reason is None)
+        broken = [rule.reason for rule in rules if rule.breaks(row[stage.name_measure(rule)])]
+        if reason is None:
+            assert not broken
+        elif begins and reason.startswith(begins):
+            assert reason.startswith(broken[0])
+
+
+@pytest.mark.parametrize("use", STAGES)
+def test_the_rows_of_each_filter_are_marked(use: str, tmp_path: Path) -> None:
+    marking = mark(use, STAGES[use](tmp_path))
+    marked = marking.rows(ROWS)
+    keep = marking.stage.name_mark("keep")
+    assert {True, False} == {row[keep] for row in marked}
+    empty = marking.table(build(ROWS).slice(0, 0))
+    assert empty is not None
+    assert marking.table(build(ROWS)).schema.types[-2:] == empty.schema.types[-2:]  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("use", STAGES)
+def test_runs_that_were_begun_before_there_were_marks_go_on(use: str, tmp_path: Path) -> None:
+    values = STAGES[use](tmp_path)
+    stage = StageRun(use, **values).stage
+    old = compute_fingerprint({use: (use, stage, None)})
+    assert f"{use}.with.mark" not in old.parts
+    assert compute_fingerprint({use: (use, mark(use, values).stage, None)}) != old
+
+
+def test_measures_are_columns_named_after_the_stage() -> None:
+    stage = StageRun("gopher-quality", mark=True, minDocWords=20)
+    stage.stage.planned_name = "prose-rules"
+    (row,) = stage.rows([{"text": PROSE * 3}])
+    assert row["prose_rules_keep"] is True
+    assert row["prose_rules_reason"] is None
+    assert 51 == row["prose_rules_words"]
+    assert 0 == row["prose_rules_hash_ratio"]
+    (row,) = stage.rows([{"text": "one - # two"}])
+    assert (False, "gopher_short_doc") == (row["prose_rules_keep"], row["prose_rules_reason"])
+    # What comes behind the first reason is measured too.
+    assert 0.25 == row["prose_rules_hash_ratio"]
+    assert {"dropped: gopher_short_doc": 1} == stage.counters
+
+
+def test_a_column_of_that_name_fails_the_source() -> None:
+    stage = mark("repair-text", {})
+    with pytest.raises(ValueError, match="'repair_text_keep' already, which `mark` would write"):
+        stage.rows([{"text": "a", "repair_text_keep": 1}])
+
+
+def test_a_column_of_that_name_is_found_before_the_run() -> None:
+    first, second, reader = mark("repair-text", {}), mark("repair-text", {}), StageRun("read-jsonl")
+    message = second.stage.find_conflict([reader.stage, first.stage])
+    assert message is not None
+    assert "'repair_text_keep' already" in message
+    second.stage.planned_name = "again"
+    assert second.stage.find_conflict([reader.stage, first.stage]) is None
+    assert mark("repair-text", {}).stage.find_conflict([]) is None
+    assert "repair_text_reason" in first.stage.change_columns(Columns(("text",))).names
+
+
+def test_one_of_two_ways_to_keep_rows_is_chosen() -> None:
+    with pytest.raises(ValueError, match="`mark` and `reasonColumn` are two ways"):
+        StageRun("repair-text", mark=True, reasonColumn="why")
+    with pytest.raises((ValueError, SpecError)):
+        StageRun("repair-text", mark="perhaps")
