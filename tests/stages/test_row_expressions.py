@@ -173,3 +173,31 @@ def test_law_a_text_is_a_condition_or_refused_in_a_sentence(text: str) -> None:
 def test_an_error_of_types_is_no_traceback_of_arrow() -> None:
     with pytest.raises(ExpressionError):
         RowExpression("lower(count) == 'a'").compute(ROWS)
+
+
+@pytest.mark.parametrize(
+    ("where", "character", "begins"),
+    [
+        ("  score == 'é' and count is 3", 29, "`is` is for None"),
+        ("(score == 1 and\r\n f(count))", 19, "of functions"),
+        ("(score == 1 and\r f(count))", 18, "of functions"),
+        ("score >=", 9, "invalid syntax"),
+        (" score = 3", 8, "invalid syntax"),
+        ("len(text", 4, "'(' was never closed"),
+    ],
+)
+def test_the_place_of_a_mistake_is_named(where: str, character: int, begins: str) -> None:
+    with pytest.raises(ExpressionError) as caught:
+        RowExpression(where)
+    assert f"{where!r}, character {character}: {begins}" in str(caught.value)
+
+
+def test_what_no_column_fits_is_named_with_its_place() -> None:
+    with pytest.raises(ExpressionError, match="character 11: `text \\* 2` can't be computed"):
+        keep("good and (text * 2 == 3)")
+
+
+@given(st.text("a\r\n ()='é", max_size=20))
+def test_law_a_mistake_is_told_in_one_way_wherever_it_is(where: str) -> None:
+    with suppress(ExpressionError):
+        RowExpression(where)

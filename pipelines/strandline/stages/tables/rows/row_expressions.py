@@ -7,6 +7,7 @@ computes it: nothing of it is ever run. It knows tables, nothing of stages. Pure
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
@@ -33,6 +34,7 @@ _OPERATIONS: dict[type[ast.operator], str] = {
     ast.Mult: "multiply_checked",
     ast.Div: "divide",
 }
+_LINE_ENDS = re.compile(r"(?<=\n)|(?<=\r)(?!\n)")
 _MOST_CHARACTERS, _MOST_NESTED = 10_000, 100
 _FUNCTIONS = ("abs", "contains", "endswith", "isnan", "len", "lower", "startswith", "time", "upper")
 _TEXT_TESTS = {"contains": "match_substring", "startswith": "starts_with", "endswith": "ends_with"}
@@ -92,37 +94,38 @@ class RowExpression:
     def _check(self, node: ast.AST) -> None:
         if isinstance(node, ast.Constant) and not _is_constant(node.value):
             msg = f"{ast.unparse(node)}: values are numbers up to 64 bits, texts, True and False"
-            raise ExpressionError(self._describe(msg))
+            raise ExpressionError(self._describe(msg, node))
         if isinstance(node, ast.Compare):
             for operator, right in zip(node.ops, node.comparators, strict=True):
                 self._check_comparison(operator, right)
         elif isinstance(node, ast.BinOp) and type(node.op) not in _OPERATIONS:
-            raise ExpressionError(self._describe("of numbers there are +, -, * and /"))
+            raise ExpressionError(self._describe("of numbers there are +, -, * and /", node))
         elif isinstance(node, ast.UnaryOp) and not isinstance(node.op, ast.Not | ast.USub):
-            raise ExpressionError(self._describe("write `not` or `-`"))
+            raise ExpressionError(self._describe("write `not` or `-`", node))
         elif isinstance(node, ast.Call):
             self._check_call(node)
         elif not isinstance(node, _ALLOWED):
             msg = f"`{ast.unparse(node)}` is none of columns, values, comparisons, and, or, not, in"
-            raise ExpressionError(self._describe(msg))
+            raise ExpressionError(self._describe(msg, node))
 
     def _check_comparison(self, operator: ast.cmpop, right: ast.expr) -> None:
         is_none = isinstance(right, ast.Constant) and right.value is None
         if isinstance(operator, ast.Is | ast.IsNot):
             if not is_none:
-                raise ExpressionError(self._describe("`is` is for None alone; write `==`"))
+                raise ExpressionError(self._describe("`is` is for None alone; write `==`", right))
         elif is_none:
-            raise ExpressionError(self._describe("write `is None` or `is not None`"))
+            raise ExpressionError(self._describe("write `is None` or `is not None`", right))
         elif isinstance(operator, ast.In | ast.NotIn) and not isinstance(right, _LISTS):
             raise ExpressionError(
                 self._describe("behind `in` stands a list such as ('en', 'de'); for text within "
-                               "text there is contains(column, 'text')")
+                               "text there is contains(column, 'text')", right)
             )  # fmt: skip
 
     def _check_call(self, node: ast.Call) -> None:
         name = node.func.id if isinstance(node.func, ast.Name) else ast.unparse(node.func)
         if name not in _FUNCTIONS or node.keywords:
-            raise ExpressionError(self._describe(f"of functions there are {', '.join(_FUNCTIONS)}"))
+            msg = f"of functions there are {', '.join(_FUNCTIONS)}"
+            raise ExpressionError(self._describe(msg, node))
         constants = node.args[1:] if name in _TEXT_TESTS else node.args if name == "time" else []
         is_text = all(
             isinstance(each, ast.Constant) and isinstance(each.value, str) for each in constants
@@ -130,18 +133,18 @@ class RowExpression:
         takes = {**dict.fromkeys(_TEXT_TESTS, (2, "a column and a text")), "time": (1, "a text")}
         number, what = takes.get(name, (1, "one value"))
         if len(node.args) != number or not is_text:
-            raise ExpressionError(self._describe(f"`{name}` takes {what}"))
+            raise ExpressionError(self._describe(f"`{name}` takes {what}", node))
         if name == "time":
             self._parse_time(node)
 
-    def _describe(self, problem: str) -> str:
-        return f"{self._text!r}: {problem}"
+    def _describe(self, problem: str, node: ast.AST | None = None) -> str:
+        return _describe(self._text, problem, _locate(self._text, node))
 
     def _test(self, node: ast.expr, table: pa.Table) -> Values:
         result = self._find(node, table)
         if not pa.types.is_boolean(result.type):
             msg = f"`{ast.unparse(node)}` is {result.type}, and no condition; compare it"
-            raise ExpressionError(self._describe(msg))
+            raise ExpressionError(self._describe(msg, node))
         return result
 
     def _find(self, node: ast.expr, table: pa.Table) -> Values:
@@ -218,7 +221,7 @@ class RowExpression:
             moment = datetime.fromisoformat(str(argument.value))
         except ValueError as error:
             msg = f"{argument.value!r} is no time such as '2026-01-31' or '2026-01-31T12:00:00Z'"
-            raise ExpressionError(self._describe(msg)) from error
+            raise ExpressionError(self._describe(msg, argument)) from error
         if moment.tzinfo is None:
             return pa.scalar(moment, pa.timestamp("us"))
         return pa.scalar(moment.astimezone(UTC), pa.timestamp("us", "UTC"))
@@ -230,7 +233,7 @@ class RowExpression:
         except pa.ArrowException as error:
             kinds = " and ".join(str(value.type) for value in values)
             msg = f"`{ast.unparse(node)}` can't be computed of {kinds} ({_shorten(error)})"
-            raise ExpressionError(self._describe(msg)) from error
+            raise ExpressionError(self._describe(msg, node)) from error
 
 
 _LISTS = (ast.Tuple, ast.List)
@@ -248,9 +251,39 @@ def _parse(text: str) -> ast.expr:
         return ast.parse(text.strip(), mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         hint = "; write `==`, `and`, `or`, `not`, texts in quotation marks, as in Python"
-        problem = error.msg if isinstance(error, SyntaxError) else "it can't be read"
-        msg = f"{text!r}: {problem}{hint}"
-        raise ExpressionError(msg) from error
+        problem, position = "it can't be read", None
+        if isinstance(error, SyntaxError):
+            problem = error.msg
+            if error.offset is not None:
+                # Without an offset on its line it is what should follow at the end.
+                column = error.offset - 1 if error.offset else len(text.strip())
+                position = _find_position(text, error.lineno or 1, column)
+        raise ExpressionError(_describe(text, f"{problem}{hint}", position)) from error
+
+
+def _describe(text: str, problem: str, position: int | None) -> str:
+    where = "" if position is None else f", character {position}"
+    return f"{text!r}{where}: {problem}"
+
+
+def _locate(text: str, node: ast.AST | None) -> int | None:
+    """Return where a node begins, in characters from 1; None where it has no place of its own."""
+    line, octets = getattr(node, "lineno", None), getattr(node, "col_offset", None)
+    if line is None or octets is None:
+        return None
+    before = _split_lines(text)[line - 1].encode()[:octets]
+    return _find_position(text, line, len(before.decode()))
+
+
+def _find_position(text: str, line: int, column: int) -> int:
+    """Return the character of a text, from 1, at a column of a line of what Python has read."""
+    indent = len(text) - len(text.lstrip())
+    return indent + sum(map(len, _split_lines(text)[: line - 1])) + column + 1
+
+
+def _split_lines(text: str) -> list[str]:
+    """Split what Python reads at the line ends that it knows, which stay."""
+    return _LINE_ENDS.split(text.strip())
 
 
 def _measure_depth(root: ast.AST) -> int:
