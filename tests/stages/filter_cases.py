@@ -24,7 +24,7 @@ ROWS: Rows = [
      "content": "<p></p>"},
 ]  # fmt: skip
 for row, level in zip(ROWS, (0.5, 0.01, None, 0.5), strict=True):
-    row["brightness"] = level
+    row["brightness"], row["sharpness"] = level, 5.0
 
 
 def list_keys(folder: Path) -> dict[str, Any]:
@@ -99,7 +99,7 @@ STAGES: dict[str, Callable[[Path], dict[str, Any]]] = {
     "normalise-text": take(),
     "repair-text": take(),
     "keep-rows": take(where="len(text) > 50"),
-    "filter-video": take(bounds={"brightness": [0.05, None]}),
+    "filter-video": take(bounds={"brightness": [0.05, None], "sharpness": [None, 9]}),
     "filter-code-quality": take(column="text", minLines=1, maxMeanLineLength=200),
     "keep-documented": take(column="text", minWords=12),
     "drop-generated-code": take(),

@@ -8,10 +8,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from example_counts import scale_examples
 from filter_cases import PROSE, ROWS, STAGES, WordScorer
+from marked_rows import draw_rows, name_rows
 from stage_runs import Rows, StageRun, build
 from strandline.plan.columns import Columns
 from strandline.plan.fingerprint import compute_fingerprint
@@ -19,39 +19,6 @@ from strandline.plan.registry import list_registered
 from strandline.stages.tables.rows.row_filter import RowFilter
 from strandline.stages.text.scoring import score_perplexity
 from strandline_api.documents.problems import SpecError
-
-SCHEMA = pa.schema(
-    [(name, pa.string()) for name in ("key", "url", "text", "content")]
-    + [("brightness", pa.float64())]
-)
-LINES = [
-    "The keeper of the lighthouse climbed the stairs every evening with a can of oil.",
-    "Ships wait outside, and the log says that nobody came to the lighthouse.",
-    "Der Wärter stieg auf den Turm und zündete die Lampe an.",
-    "光塔的看守人每天晚上都爬上楼梯。", "- a bullet", "lorem ipsum {", "# # ...", "...", "a", "",
-    "Enable JavaScript to read on.", "ประภาคารอยู่ริมทะเล", "12 34 56 78", "word " * 9, "x" * 1100,
-]  # fmt: skip
-texts = st.lists(st.sampled_from(LINES), max_size=12).map("\n".join) | st.text(max_size=40)
-texts |= st.just(PROSE * 3)
-rows = st.lists(
-    st.fixed_dictionaries(
-        {
-            "text": texts,
-            "url": st.sampled_from(["https://a.org/x", "https://spam.org/y", "no address", ""]),
-            "brightness": st.sampled_from([0.01, 0.05, 0.5, None, float("nan")]),
-        }
-    ),
-    max_size=6,
-)
-
-
-def name_rows(drawn: Rows) -> pa.Table:
-    """Rows with keys that no other has, and a page of each text."""
-    whole = [
-        row | {"key": f"{'abcd'[at % 4]}/{at}", "content": f"<p>{row['text']}</p>"}
-        for at, row in enumerate(drawn)
-    ]
-    return pa.Table.from_pylist(whole, schema=SCHEMA)
 
 
 @pytest.fixture(autouse=True)
@@ -86,7 +53,7 @@ def test_law_what_marks_keep_is_what_is_kept_without_them(use: str, tmp_path: Pa
     dropping, marking = StageRun(use, **values), mark(use, values)
 
     @settings(max_examples=scale_examples(25))
-    @given(rows)
+    @given(draw_rows(6))
     def law(drawn: Rows) -> None:
         table = name_rows(drawn)
         for stage in (dropping, marking):
@@ -148,6 +115,12 @@ def test_measures_are_columns_named_after_the_stage() -> None:
     # What comes behind the first reason is measured too.
     assert 0.25 == row["prose_rules_hash_ratio"]
     assert {"dropped: gopher_short_doc": 1} == stage.counters
+
+
+def test_sentences_are_counted_to_the_end_where_that_is_marked() -> None:
+    text = "\n".join(["The tide came in. It went out again. He slept well."] * 4)
+    (row,) = mark("c4-quality", {"minNumSentences": 2}).rows([{"text": text}])
+    assert (12, len(text)) == (row["c4_quality_sentences"], row["c4_quality_characters"])
 
 
 def test_a_column_of_that_name_fails_the_source() -> None:

@@ -121,6 +121,7 @@ class FilterVideo(RowFilter, StatefulFilter):
         for name, (least, most) in self.params.bounds.items():
             at = f"bounds.{name}"
             rules += [
+                Rule(f"no {name}", name, "", None, is_column=True, is_missing=True),
                 Rule(f"{name} below", name, f"{at}.0", least, is_least=True, is_column=True),
                 Rule(f"{name} above", name, f"{at}.1", most, is_column=True),
             ]

@@ -13,8 +13,8 @@ from strandline.cli.app.ledger_access import locate, locate_output, looking
 from strandline.cli.app.options import show_examples, take_json, take_manifest, take_volume
 from strandline.cli.views.format import format_count
 from strandline.ledger.store.rows import list_output_names
-from strandline.run.dropped_rows import MarkedRows, find_reason_columns, gather_marked
 from strandline.run.manifest.manifest import read_manifest
+from strandline.run.marks.dropped_rows import MarkedRows, find_reason_columns, gather_marked
 
 _EXAMPLES = 20
 _NOTHING_KEPT = (

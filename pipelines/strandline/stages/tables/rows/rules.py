@@ -6,6 +6,7 @@ must not know what is measured.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
@@ -23,6 +24,7 @@ class Rule(NamedTuple):
         is_least: rows below are dropped; else those above.
         is_count: the measure is a whole number.
         is_column: the measure is a column without `mark` too, of this name.
+        is_missing: rows without the measure are dropped, and no others; there is no limit.
     """
 
     reason: str
@@ -32,9 +34,12 @@ class Rule(NamedTuple):
     is_least: bool = False
     is_count: bool = False
     is_column: bool = False
+    is_missing: bool = False
 
     def breaks(self, value: float | None) -> bool:
-        """Return whether a row with this measure is dropped; one without a measure never is."""
+        """Return whether a row with this measure is dropped."""
+        if self.is_missing:
+            return value is None or math.isnan(value)
         if value is None or self.limit is None:
             return False
         return value < self.limit if self.is_least else value > self.limit

@@ -127,19 +127,28 @@ class IdentifyLanguage(RowFilter):
         shares = [round(share, 6) for _, share in found]
         table = set_column(table, "language_probability", shares, pa.float64())
         reasons = [self._find_reason(*each) for each in found]
-        return JudgedRows(table, reasons, {"probability": [float(share) for _, share in found]})
+        measures: dict[str, list[float | None]] = {
+            "probability": [float(share) for _, share in found],
+            "other_language": [int(self._is_other(code)) for code, _ in found],
+        }
+        return JudgedRows(table, reasons, measures)
 
     def list_rules(self) -> Sequence[Rule]:
         if self.params.min_probabilities:  # languages have limits of their own
             return ()
         least = self.params.min_probability
-        return (Rule("uncertain language", "probability", "minProbability", least, is_least=True),)
+        return (
+            Rule("uncertain language", "probability", "minProbability", least, is_least=True),
+            Rule("other language", "other_language", "", 0, is_count=True),
+        )
 
     def _find_reason(self, code: str, share: float) -> str | None:
         if share < self.params.min_probabilities.get(code, self.params.min_probability):
             return "uncertain language"
-        is_other = self.params.languages and code not in self.params.languages
-        return "other language" if is_other else None
+        return "other language" if self._is_other(code) else None
+
+    def _is_other(self, code: str) -> bool:
+        return bool(self.params.languages) and code not in self.params.languages
 
 
 def _load_model(path: str, digest: str) -> Callable[[str], tuple[str, float]]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import heapq
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Any, NamedTuple
@@ -96,7 +96,7 @@ def gather_marked(
     found: dict[str, MarkedRows] = {}
     for name in names if columns else ():
         path, start = f"{location.rstrip('/')}/{name}", 0
-        for rows in _read(path, columns):
+        for rows in read_rows(path, {*columns, *_KEYS, *_TEXTS}):
             for at, row in enumerate(rows, start):
                 reason = next((str(row[each]) for each in columns if row.get(each)), None)
                 if reason is not None:
@@ -106,9 +106,13 @@ def gather_marked(
     return dict(sorted(found.items(), key=lambda item: (-item[1].count, item[0])))
 
 
-def _read(path: str, columns: Sequence[str]) -> Iterator[list[dict[str, Any]]]:
-    """Yield rows, with no more columns than are looked at where a file can be read so."""
-    wanted = {*columns, *_KEYS, *_TEXTS}
+def read_rows(path: str, wanted: Collection[str]) -> Iterator[list[dict[str, Any]]]:
+    """Yield rows of an output, with no more columns than are wanted where it can be read so.
+
+    Raises:
+        NoReasonsError: nothing here reads such files.
+        OSError: it can't be read.
+    """
     if path.endswith(".parquet"):
         with open_binary(path) as file:
             parquet = pq.ParquetFile(file)
