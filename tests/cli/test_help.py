@@ -54,6 +54,9 @@ def test_an_example_works(example: str, project: Project, run: Call, call: Call)
     name, *words = shlex.split(example.replace("/data", str(project.path / "data")))
     if words[0] in {"run", "retry"}:
         words += ["--engine", "inline"]
+    if words[0] == "tune":
+        project.spec["stages"].append({"use": "gopher-quality"})
+        project.save()
     result = call(*words)
     assert (name, result.exit_code, result.stderr.count("error")) == ("strandline", 0, 0)
 

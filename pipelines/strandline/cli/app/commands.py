@@ -30,6 +30,7 @@ _ROOMS = {
     "top": "runs.top:top",
     "latest": "data.latest:latest",
     "dropped": "data.dropped:dropped",
+    "tune": "data.tune:tune",
     "gather": "data.gather:gather",
     "near-duplicates": "data.near_duplicates:near_duplicates",
     "verify": "data.verify:check",

@@ -1,0 +1,235 @@
+"""Rows with the measures of a filter: from outputs that have its marks, or from some sources.
+
+It must not know what a limit does to them.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from hashlib import blake2b
+from heapq import nsmallest
+from itertools import islice
+from pathlib import Path
+from typing import Any, BinaryIO, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from strandline.plan.columns import trace_columns
+from strandline.plan.errors import StrandlineError
+from strandline.plan.pipeline import PipelinePlan, StagePlan
+from strandline.plan.stage import SinkStage, Source, SourceStage
+from strandline.plan.task import Task
+from strandline.run.attempt.attempt import run_attempt
+from strandline.run.attempt.config import AttemptConfig
+from strandline.run.marks.dropped_rows import read_rows
+from strandline.run.marks.thresholds import MeasuredRows
+from strandline.stages.tables.rows.keep_rows import KeepRows
+from strandline.stages.tables.rows.row_filter import RowFilter
+
+_REASON = "reason"
+
+
+class NoMeasuresError(StrandlineError):
+    """There is nothing by which limits could be tried out."""
+
+
+class MeasuredSample(NamedTuple):
+    """Rows of some sources, or of some files.
+
+    Attributes:
+        rows: with their measures.
+        looked_at: sources or files.
+        total: how many files there are; None where sources were looked at.
+        failures: why sources could not be looked at.
+    """
+
+    rows: MeasuredRows
+    looked_at: int
+    total: int | None
+    failures: tuple[str, ...] = ()
+
+
+def find_filter(plan: PipelinePlan, name: str) -> tuple[int, RowFilter]:
+    """Return a filter of a pipeline and its position.
+
+    Raises:
+        NoMeasuresError: there is none of that name.
+    """
+    filters = {
+        stage.name: (position, stage.stage)
+        for position, stage in enumerate(plan.stages)
+        if isinstance(stage.stage, RowFilter)
+    }
+    if name not in filters:
+        names = ", ".join(filters) or "none"
+        raise NoMeasuresError(f"{name!r} is no filter of this pipeline; there are: {names}")
+    return filters[name]
+
+
+def explain_sampling(plan: PipelinePlan, position: int) -> str | None:
+    """Return why outputs do not have the marks of all rows; None where they do."""
+    stage = plan.stages[position].stage
+    assert isinstance(stage, RowFilter)  # `find_filter` says so
+    if not stage.params.mark:
+        return f"{plan.stages[position].name!r} has no `mark: true`"
+    for later in plan.stages[position + 1 :]:
+        params = later.stage.params
+        if isinstance(params, RowFilter.Params) and not (params.mark or params.reason_column):
+            return f"{later.name!r} drops rows behind it"
+    return None
+
+
+def read_outputs(
+    location: str, names: Sequence[str], stage: RowFilter, most_rows: int
+) -> MeasuredSample:
+    """Read the marks of output files until there are enough rows.
+
+    Args:
+        location: folder or URL of the outputs.
+        names: of files, below it.
+        stage: which has marked.
+        most_rows: after so many no further file is begun.
+
+    Raises:
+        NoMeasuresError: a file has no such columns, or is none that can be looked into.
+        OSError: one can't be read.
+    """
+    columns = _name_columns(stage)
+    rows: list[dict[str, Any]] = []
+    looked_at = 0
+    # As the names of sources follow each other, so may their contents.
+    for name in sorted(names, key=_rank):
+        if len(rows) >= most_rows:
+            break
+        for part in read_rows(f"{location.rstrip('/')}/{name}", set(columns.values())):
+            _check_columns(name, part, columns.values())
+            rows += part
+        looked_at += 1
+    return MeasuredSample(_gather(rows, columns), looked_at, len(names))
+
+
+def measure_sources(plan: PipelinePlan, position: int, count: int) -> MeasuredSample:
+    """Run a pipeline up to a filter, here and for some sources, and leave nothing behind.
+
+    Which sources are taken follows from their keys.
+
+    Raises:
+        NoMeasuresError: none of them has a row.
+        SpecError, StageSetupError: a stage can't be run here.
+    """
+    marking = _mark(plan.stages[position])
+    stage = marking.stage
+    assert isinstance(stage, RowFilter)  # it was one before
+    before = [*plan.stages[:position], *_pass_over_marked(plan, position)]
+    columns = _name_columns(stage)
+    sink = MarkSink()
+    sink.columns = tuple(columns.values())
+    inner = plan.source.stage
+    assert isinstance(inner, SourceStage)  # checked when the plan was built
+    source = SampledSource(inner, count)
+    with tempfile.TemporaryDirectory(prefix="strandline-tune-") as folder:
+        sampled = replace(
+            plan,
+            source=replace(plan.source, stage=source),
+            stages=(*before, marking, StagePlan("marks", "marks", sink)),
+            output=f"{folder}/output",
+        )
+        result = run_attempt(AttemptConfig(sampled, None, engine="inline"))
+        paths = sorted(Path(folder, "output").rglob(f"*{MarkSink.suffix}"))
+        rows = [row for path in paths for row in pq.read_table(path).to_pylist()]
+    failures = tuple(f"{each.key}: {each.message}" for each in result.failures)
+    if not rows:
+        why = f"; {failures[0]}" if failures else ""
+        name = plan.stages[position].name
+        raise NoMeasuresError(f"no row of {result.total or 0} sources comes to {name!r}{why}")
+    return MeasuredSample(_gather(rows, columns), result.total or 0, None, failures)
+
+
+class SampledSource(SourceStage):
+    """Some of the sources of another stage, by their keys.
+
+    Args:
+        inner: which lists them.
+        size: how many are taken at most.
+    """
+
+    def __init__(self, inner: SourceStage, size: int) -> None:
+        super().__init__(inner.params)
+        self._inner, self._size = inner, size
+
+    def setup(self) -> None:
+        """Set up what lists."""
+        self._inner.setup()
+
+    def list_sources(self) -> Iterator[Source]:
+        sources = self._inner.list_sources()
+        yield from nsmallest(self._size, sources, key=lambda source: _rank(source.key))
+
+    def partition_indices(self, source: Source) -> Iterable[str]:
+        return self._inner.partition_indices(source)
+
+    def join(self, tasks: list[Task]) -> Task:
+        return self._inner.join(tasks)
+
+
+class MarkSink(SinkStage):
+    """Writes the marks and nothing else."""
+
+    suffix = ".parquet"
+    columns: tuple[str, ...] = ()
+
+    def write(self, task: Task, file: BinaryIO) -> None:
+        pq.write_table(task.table.select(self.columns), pa.PythonFile(file, "w"))
+
+
+def _mark(plan: StagePlan) -> StagePlan:
+    """Return the plan of a filter that marks; what it decides is the same."""
+    stage = plan.stage
+    changes = {"mark": True, "reason_column": None, "stage_column": None}
+    marking = type(stage)(stage.params.model_copy(update=changes))
+    marking.planned_name = stage.planned_name
+    return replace(plan, stage=marking)
+
+
+def _pass_over_marked(plan: PipelinePlan, position: int) -> list[StagePlan]:
+    """Return what leaves out rows that a filter with a `reasonColumn` would pass over."""
+    stage = plan.stages[position].stage
+    name = getattr(stage.params, "reason_column", None)
+    named = [(each.name, each.stage) for each in (plan.source, *plan.stages[:position])]
+    *_, last = trace_columns(named)
+    if name is None or name not in last.after.names:
+        return []
+    return [StagePlan("unmarked", "keep-rows", KeepRows(where=f"{name} is None or {name} == ''"))]
+
+
+def _name_columns(stage: RowFilter) -> dict[str, str]:
+    """Return the columns of the reason and of measures, by name."""
+    measures = {rule.measure: stage.name_measure(rule) for rule in stage.list_rules()}
+    return {**measures, _REASON: stage.name_mark(_REASON)}
+
+
+def _check_columns(name: str, rows: Sequence[Mapping[str, Any]], columns: Iterable[str]) -> None:
+    for row in islice(rows, 1):
+        missing = next((column for column in columns if column not in row), None)
+        if missing is not None:
+            raise NoMeasuresError(
+                f"{name}: there is no column {missing!r}, so it was not written with the marks "
+                "that the pipeline asks for now; run it again, or look at sources with --sources"
+            )
+
+
+def _gather(rows: Sequence[Mapping[str, Any]], columns: Mapping[str, str]) -> MeasuredRows:
+    measures = {
+        measure: np.array([row[column] for row in rows], np.float64)  # None is NaN
+        for measure, column in columns.items()
+        if measure != _REASON
+    }
+    return MeasuredRows(measures, [row[columns[_REASON]] for row in rows])
+
+
+def _rank(name: str) -> bytes:
+    return blake2b(name.encode("utf-8", "replace"), digest_size=8).digest()
