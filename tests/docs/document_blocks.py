@@ -24,6 +24,7 @@ DOCUMENTS = [
     "docs/video.md",
     "docs/text.md",
     "docs/text-filters.md",
+    "docs/changing.md",
 ]
 COMMENT = re.compile(r"(^|\s)#.*")
 FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
