@@ -26,7 +26,7 @@ if TYPE_CHECKING:
         NonDeterministicTaskError,
     )
     from strandline.ledger.gather.merge import MergeError
-    from strandline.plan.errors import StrandlineError
+    from strandline.plan.errors import StageStoppedError, StrandlineError
     from strandline.run.attempt.engines import EngineMissingError
     from strandline.run.attempt.partitions import ListingError, PartitionError, SourcePathError
     from strandline.run.code.packages import PackageError
@@ -69,6 +69,7 @@ __all__ = [
     "SpecError",
     "StageBrokenError",
     "StageSetupError",
+    "StageStoppedError",
     "StrandlineError",
     "UnreachableError",
     "UnreadablePlaceError",
@@ -107,6 +108,7 @@ _ROOMS = {
     "SpecError": "strandline_api.documents.problems",
     "StageBrokenError": "strandline.engine.core.flow",
     "StageSetupError": "strandline.engine.call.setup",
+    "StageStoppedError": "strandline.plan.errors",
     "StrandlineError": "strandline.plan.errors",
     "UnreachableError": "strandline.storage.downloads",
     "UnreadablePlaceError": "strandline.storage.outputs.ownership",

@@ -13,12 +13,18 @@ from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import NamedTuple
 
 from strandline.engine.call.handover import Pack, pack_answers, read_input
 from strandline.engine.call.limits import CallWatch, explain_overdue
 from strandline.engine.call.payloads import Dumps, measure
-from strandline.engine.call.setup import has_node_setup, set_up_node, set_up_stage
+from strandline.engine.call.setup import (
+    find_volume_folder,
+    has_node_setup,
+    set_up_node,
+    set_up_stage,
+)
 from strandline.engine.call.slots import Slot, split_opened
 from strandline.engine.call.stage.receipts import CallPart, OpenTask, ShapeError
 from strandline.engine.call.stage.stage_call import StageCall
@@ -41,7 +47,7 @@ from strandline.ledger.keeping.keeper import Keeper
 from strandline.ledger.keeping.opening import opened_keeper
 from strandline.ledger.location import LedgerLocation
 from strandline.ledger.session import LedgerSession
-from strandline.plan.errors import StrandlineError
+from strandline.plan.errors import StageStoppedError, StrandlineError
 from strandline.plan.pipeline import PipelinePlan, StagePlan
 from strandline.plan.receipt import Event, Failure, Receipt
 from strandline.plan.stage import Shape
@@ -80,7 +86,8 @@ class InlineEngine:
         """See `Engine.run`."""
         outputs = open_outputs(self.outputs.url, self.outputs.writer)
         with self._opened(ledger, control) as opened:
-            return run_inline(plan, listing, opened, outputs, control, self.dumps)
+            folder = find_volume_folder(self.outputs)
+            return run_inline(plan, listing, opened, outputs, control, self.dumps, folder)
 
     @contextmanager
     def _opened(self, ledger: LedgerLocation | None, control: Control) -> Iterator[Ledger]:
@@ -152,11 +159,16 @@ def run_inline(
     outputs: OutputStore,
     control: Control,
     dumps: Dumps = pickle.dumps,
+    folder: Path | None = None,
 ) -> Ending:
-    """See `Engine.run`; the ledger is in this process."""
+    """See `Engine.run`; the ledger is in this process.
+
+    Args:
+        folder: the pipeline's own on the volume, for stages that keep something there.
+    """
     try:
-        return _Run(plan, listing, ledger, outputs, control, dumps).run()
-    except (StageBrokenError, ShapeError):
+        return _Run(plan, listing, ledger, outputs, control, dumps, folder).run()
+    except (StageBrokenError, ShapeError, StageStoppedError):
         # The ledger is whole: it was a stage. One that has failed itself must commit nothing more.
         with suppress(StrandlineError):  # what has gone wrong before says more
             ledger.drain(anything_died=True)  # what failed is known to the next attempt
@@ -178,8 +190,10 @@ class _Run:
         outputs: OutputStore,
         control: Control,
         dumps: Dumps,
+        folder: Path | None,
     ) -> None:
         self._flow = Flow(plan)
+        self._folder = folder
         self._stages = plan.stages
         self._watch = CallWatch(control.now, control.overrun)
         self._outputs = outputs
@@ -330,7 +344,9 @@ class _Run:
 
     def _set_up(self) -> None:
         with self._control.heartbeat.trusting():
-            self._calls = [_set_up(stage, self._outputs, self._control) for stage in self._stages]
+            self._calls = [
+                _set_up(stage, self._outputs, self._control, self._folder) for stage in self._stages
+            ]
 
     def _call(self, stage: int, batch: list[Slot]) -> Generator[_PackedPart]:
         """Yield what a call makes, part by part; each of them has the time of a call."""
@@ -363,10 +379,12 @@ class _Run:
             self._ledger.forward((), failures)
 
 
-def _set_up(stage: StagePlan, outputs: OutputStore, control: Control) -> StageCall:
+def _set_up(
+    stage: StagePlan, outputs: OutputStore, control: Control, folder: Path | None
+) -> StageCall:
     if has_node_setup(stage):
         set_up_node(stage, socket.gethostname())
-    return StageCall(set_up_stage(stage), outputs, control.now)
+    return StageCall(set_up_stage(stage, folder), outputs, control.now)
 
 
 def _draw(listing: Listing, control: Control) -> Admitted:

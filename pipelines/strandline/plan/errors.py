@@ -23,6 +23,21 @@ class StrandlineError(Exception):
     is_lasting: bool = False
 
 
+class StageStoppedError(StrandlineError):
+    """A stage has nothing to work with, whatever task it is handed: no source fails of it.
+
+    A stage raises it from `process`. The attempt ends with its message.
+
+    Args:
+        message: one sentence that says what to do.
+        is_lasting: another attempt would end the same way.
+    """
+
+    def __init__(self, message: str, *, is_lasting: bool = False) -> None:
+        super().__init__(message)
+        self.is_lasting = is_lasting
+
+
 # What the system says of a path that is not as it should be; the rest of its errors may pass.
 _OF_PATHS = (FileNotFoundError, IsADirectoryError, NotADirectoryError, PermissionError)
 

@@ -77,8 +77,7 @@ class Stage:
         **values: the parameters by name.
 
     Raises:
-        SpecError: (a ValueError) a parameter is unknown, missing or of a wrong type; its message
-            has a line for each, which names class and parameter.
+        SpecError: (a ValueError) parameters are unknown, missing or of a wrong type: all of them.
 
     Attributes:
         version: part of the fingerprint; raise it when the same input gives other output.
@@ -94,6 +93,7 @@ class Stage:
         params: the parameters, an instance of the class's `Params`.
         counters: what `count` has added, by name.
         planned_name: its name in the pipeline; empty outside of one.
+        volume_folder: the pipeline's folder on the volume, in `setup`; None: it is not there.
     """
 
     class Params(Params):
@@ -109,6 +109,7 @@ class Stage:
     adds_columns: ClassVar[tuple[str, ...]] = ()
     params: BaseModel
     planned_name: str = ""
+    volume_folder: Path | None = None
 
     def __init__(self, params: BaseModel | None = None, **values: Any) -> None:  # noqa: ANN401
         self.params = _parse_params(type(self), values) if params is None else params

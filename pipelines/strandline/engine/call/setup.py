@@ -71,13 +71,17 @@ def set_up_node(stage: StagePlan, node: str) -> None:
         raise name_setup_error(what, error) from error
 
 
-def set_up_stage(stage: StagePlan) -> StagePlan:
+def set_up_stage(stage: StagePlan, folder: Path | None = None) -> StagePlan:
     """Return a copy of the stage that is ready for work.
+
+    Args:
+        folder: the pipeline's own on the volume; None where it is not here.
 
     Raises:
         StageSetupError: its own `setup` raised; a `PackageMissingError` where that is why.
     """
     own = replace(stage, stage=copy.deepcopy(stage.stage))
+    own.stage.volume_folder = folder
     use_access(stage.stores)
     try:
         own.stage.setup()
@@ -136,14 +140,19 @@ def set_up_call(
         sweep(folder)
         set_up_once(folder, plan.name, lambda: set_up_node(plan, socket.gethostname()))
     opened = _open_to_write(outputs) if plan.shape is Shape.SINK else None
-    return StageCall(set_up_stage(plan), opened, now)
+    return StageCall(set_up_stage(plan, find_volume_folder(outputs)), opened, now)
+
+
+def find_volume_folder(outputs: OutputLocation) -> Path | None:
+    """Return the pipeline's folder on the volume; None where that is not mounted here."""
+    lock = outputs.writers_lock
+    # The volume is mounted on the driver's node, and on others only where it can be shared.
+    return lock.parent if lock is not None and lock.parent.is_dir() else None
 
 
 def _open_to_write(outputs: OutputLocation) -> OutputStore:
-    lock = outputs.writers_lock
-    # The volume is mounted on the driver's node, and on others only where it can be shared.
-    if lock is not None and lock.parent.is_dir():
-        hold_shared(lock)
+    if outputs.writers_lock is not None and find_volume_folder(outputs) is not None:
+        hold_shared(outputs.writers_lock)
     return open_outputs(outputs.url, f"{outputs.writer}-{os.getpid()}")
 
 

@@ -13,11 +13,18 @@ from typing import TypeVar, cast
 from strandline.engine.call.stage.receipts import FlushError, ShapeError, format_message
 from strandline.engine.call.stage.standard_streams import StandardStreams
 from strandline.engine.raised_errors import explain_error
+from strandline.plan.errors import StageStoppedError
 from strandline.plan.stage import Stage
 from strandline.storage.errors import VolumeError
 from strandline.storage.refusals import CredentialsRefusedError
 
-_PASSED_ON = (ShapeError, VolumeError, CredentialsRefusedError, FlushError)
+_PASSED_ON = (
+    ShapeError,
+    VolumeError,
+    CredentialsRefusedError,
+    FlushError,
+    StageStoppedError,
+)
 
 Answer = TypeVar("Answer")
 

@@ -1,0 +1,48 @@
+"""A stage that has nothing to work with ends the attempt, and fails no source."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from strandline import Stage, Task
+from strandline.engine.call.setup import find_volume_folder, set_up_stage
+from strandline.engine.call.stage.stage_call import StageCall
+from strandline.plan.errors import StageStoppedError
+from strandline.plan.pipeline import StagePlan
+from strandline.plan.task import Lineage
+from strandline.storage.outputs.outputs import OutputLocation
+from strandline_api.spec.work import OnError
+
+
+class Stops(Stage):
+    """Has nothing to work with."""
+
+    calls = 0
+
+    def process(self, task: Task) -> Task:
+        type(self).calls += 1
+        raise StageStoppedError("the server has gone", is_lasting=True)
+
+
+@pytest.mark.parametrize("on_error", ["fail", "drop", "deadLetter"])
+def test_what_stops_a_stage_is_no_rows_fault(on_error: OnError) -> None:
+    task = Task(pa.table({"n": [1, 2, 3]}), lineage=Lineage(b"s" * 16, b"t" * 16, "a"))
+    Stops.calls = 0
+    call = StageCall(StagePlan("s", "s", Stops(), on_error=on_error), None, lambda: 0.0)
+    with pytest.raises(StageStoppedError, match="the server has gone") as caught:
+        call.run([task])
+    assert caught.value.is_lasting
+    assert Stops.calls == 1  # nothing is split to find the row
+
+
+def test_a_stage_has_the_pipelines_folder_where_the_volume_is(tmp_path: Path) -> None:
+    plan = StagePlan("s", "s", Stops())
+    here = OutputLocation("s3://b/out", writers_lock=tmp_path / "writers.lock")
+    elsewhere = OutputLocation("s3://b/out", writers_lock=tmp_path / "not" / "writers.lock")
+    assert tmp_path == find_volume_folder(here)
+    assert find_volume_folder(elsewhere) is find_volume_folder(OutputLocation("s3://b/out")) is None
+    assert tmp_path == set_up_stage(plan, find_volume_folder(here)).stage.volume_folder
+    assert plan.stage.volume_folder is None
