@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterable
 from itertools import chain, pairwise
-from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Self
 
 import pyarrow as pa
@@ -17,6 +15,7 @@ from strandline.plan.registry import register
 from strandline.plan.stage import Stage
 from strandline.plan.task import Task
 from strandline.stages.columns import list_strings, set_column
+from strandline.stages.models.tokenizer_files import read_tokenizer
 from strandline.stages.sources.opening import digest_input, open_binary
 
 if TYPE_CHECKING:
@@ -199,23 +198,3 @@ def load_tokenizer(path: str) -> Tokenizer:
     tokenizer.no_truncation()
     tokenizer.no_padding()
     return tokenizer
-
-
-def read_tokenizer(path: str) -> Tokenizer:
-    """Return the tokenizer of a `tokenizer.json` at a path or URL; it cuts and pads as that says.
-
-    Raises:
-        ImportError: `tokenizers` is not installed.
-        ValueError: the file is no tokenizer.
-    """
-    # A worker has the cores that its pool gives it; a pool of threads would take all.
-    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
-    from tokenizers import Tokenizer  # noqa: PLC0415 - an extra's
-
-    with open_binary(path) as file:
-        content = file.read()
-    try:
-        return Tokenizer.from_str(content.decode())
-    except Exception as error:  # it raises nothing more particular
-        msg = f"{Path(path).name}: no tokenizer that can be read ({error})"
-        raise ValueError(msg) from error

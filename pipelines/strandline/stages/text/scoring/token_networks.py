@@ -14,8 +14,8 @@ from pydantic import Field
 
 from strandline.stages.models.model_files import ModelError, find_model
 from strandline.stages.models.onnx_sessions import SessionParams, describe_tensors, open_session
+from strandline.stages.models.tokenizer_files import read_tokenizer
 from strandline.stages.text.scoring.scoring_filter import ScoringFilter
-from strandline.stages.text.tokenise_text import read_tokenizer
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer

@@ -1,0 +1,35 @@
+"""Tokenizers as files, as Hugging Face's library writes them.
+
+It must not know what is counted or made of their tokens.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from strandline.stages.sources.opening import open_binary
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
+
+
+def read_tokenizer(path: str) -> Tokenizer:
+    """Return the tokenizer of a `tokenizer.json` at a path or URL; it cuts and pads as that says.
+
+    Raises:
+        ImportError: `tokenizers` is not installed.
+        ValueError: the file is no tokenizer.
+    """
+    # A worker has the cores that its pool gives it; a pool of threads would take all.
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+    from tokenizers import Tokenizer  # noqa: PLC0415 - an extra's
+
+    with open_binary(path) as file:
+        content = file.read()
+    try:
+        return Tokenizer.from_str(content.decode())
+    except Exception as error:  # it raises nothing more particular
+        msg = f"{Path(path).name}: no tokenizer that can be read ({error})"
+        raise ValueError(msg) from error
