@@ -1,0 +1,221 @@
+"""A model that is none, behind OpenAI's protocol, with faults that are drawn from a seed.
+
+It is asked over HTTP, or in this process by who has no time to wait. It counts what was asked.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+from strandline.stages.models.asking.answers import Reply, Unanswered
+
+MODEL = "fake-1"
+KEY = "sk-secret-of-the-tests"
+PROBE = "."
+USAGE = {"prompt_tokens": 7, "completion_tokens": 3, "total_tokens": 10}
+
+# Nothing of the row: it is asked again.
+PASSING = (
+    "busy",
+    "busy for a while",
+    "500",
+    "503",
+    "reset",
+    "half",
+    "late",
+    "no JSON",
+    "no choices",
+)
+# Of the row: no good answer.
+LASTING = ("cut short", "refused", "filtered", "too long")
+Fault = str | None
+
+
+@dataclass
+class FakeModel:
+    """Answers a prompt with `echo: ` and its last line, unless a fault is due.
+
+    Attributes:
+        choose: returns the fault for a prompt that is asked for the nth time, from 1.
+        answer: of a prompt.
+        key: without which nobody is answered; None: anybody is.
+        asked: how often each prompt was, the probes too.
+        answered: prompts that got a good answer, in order.
+    """
+
+    choose: Callable[[str, int], Fault] = lambda prompt, time: None
+    answer: Callable[[str], str] = lambda prompt: f"echo: {prompt}"
+    key: str | None = None
+    model: str = MODEL
+    asked: Counter[str] = field(default_factory=Counter)
+    answered: list[str] = field(default_factory=list)
+    bodies: list[dict[str, Any]] = field(default_factory=list)
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def reply(self, path: str, body: bytes, key: str | None = None) -> Reply | Unanswered:
+        """The answer to a request."""
+        request = json.loads(body)
+        prompt = read_prompt(request)
+        with self.lock:
+            self.asked[prompt] += 1
+            self.bodies.append(request)
+            fault = self.choose(prompt, self.asked[prompt])
+        if self.key is not None and key != f"Bearer {self.key}":
+            return _refuse(401, f"Incorrect API key provided: {(key or '')[7:]}", "invalid_api_key")
+        if request["model"] != self.model:
+            return _refuse(404, f"The model {request['model']} does not exist", "model_not_found")
+        if fault is not None:
+            return make_fault(fault)
+        with self.lock:
+            self.answered.append(prompt)
+        return _give(self._build(path, request, prompt))
+
+    def _build(self, path: str, request: Mapping[str, Any], prompt: str) -> dict[str, Any]:
+        if path.endswith("embeddings"):
+            vector = [float(len(prompt)), 0.5]
+            return {"data": [{"embedding": vector}], "model": self.model, "usage": USAGE}
+        text = self.answer(prompt)
+        if path.endswith("chat/completions"):
+            choice = {"message": {"role": "assistant", "content": text}, "finish_reason": "stop"}
+        else:
+            choice = {"text": text, "finish_reason": "stop"}
+        return {"choices": [choice], "model": self.model, "usage": USAGE}
+
+
+class Direct:
+    """The model without a wire between."""
+
+    def __init__(self, model: FakeModel) -> None:
+        self._model = model
+
+    async def post(self, path: str, body: bytes) -> Reply | Unanswered:
+        return self._model.reply(path, body)
+
+
+def read_prompt(request: Mapping[str, Any]) -> str:
+    """The last thing that was said."""
+    if "messages" not in request:
+        return str(request.get("prompt", request.get("input")))
+    content = request["messages"][-1]["content"]
+    return content if isinstance(content, str) else str(content[-1]["text"])
+
+
+def make_fault(fault: str) -> Reply | Unanswered:
+    """What comes back instead of an answer."""
+    choices = {
+        "cut short": {"message": {"content": "and then"}, "finish_reason": "length"},
+        "refused": {"message": {"content": None, "refusal": "No."}, "finish_reason": "stop"},
+        "filtered": {"message": {"content": "a"}, "finish_reason": "content_filter"},
+    }
+    if fault in choices:
+        return _give({"choices": [choices[fault]], "usage": USAGE})
+    replies: dict[str, Reply | Unanswered] = {
+        "busy": _refuse(429, "slow down", "rate_limit_exceeded"),
+        "busy for a while": _refuse(429, "slow down", "rate_limit_exceeded", {"retry-after": "7"}),
+        "busy for a day": _refuse(
+            429, "come back", "rate_limit_exceeded", {"retry-after": "86400"}
+        ),
+        "500": _refuse(500, "CUDA error", "server_error"),
+        "503": Reply(503, {}, b"<html>no upstream</html>"),
+        "late": Unanswered("no answer in 600 s", is_late=True),
+        "reset": Unanswered("the connection was reset"),
+        "half": Unanswered("the peer closed the connection before the end"),
+        "no JSON": Reply(200, {}, b'{"choices": [{"mess'),
+        "no choices": _give({"choices": []}),
+        "too long": _refuse(400, "maximum context length is 8", "context_length_exceeded"),
+        "no quota": _refuse(429, "You exceeded your quota", "insufficient_quota"),
+        "unknown parameter": _refuse(400, "Unrecognized argument: seeed", "invalid_request"),
+        "gone": _refuse(404, "The model fake-1 does not exist", "model_not_found"),
+        "moved": Reply(307, {"location": "https://elsewhere"}, b""),
+        "no route": Reply(404, {}, b"default backend - 404"),
+    }
+    return replies[fault]
+
+
+def draw_faults(
+    seed: int, share: float, *, most: int = 3, passing: Sequence[str] = PASSING
+) -> Callable[[str, int], Fault]:
+    """Faults of a share of all requests: some prompts have one for good, others a few that pass."""
+
+    def choose(prompt: str, time: int) -> Fault:
+        dice = random.Random(f"{seed} {prompt}")
+        if prompt == PROBE:
+            return None
+        if dice.random() < share / 4:
+            return dice.choice(LASTING)
+        number = dice.randint(0, most) if dice.random() < share else 0
+        drawn = dice.choices(passing, k=number)
+        return drawn[time - 1] if time <= len(drawn) else None
+
+    return choose
+
+
+def _refuse(
+    status: int, message: str, code: str, headers: Mapping[str, str] | None = None
+) -> Reply:
+    error = {"error": {"message": message, "type": "error", "code": code}}
+    return Reply(status, headers or {}, json.dumps(error).encode())
+
+
+def _give(body: Mapping[str, Any]) -> Reply:
+    return Reply(200, {}, json.dumps(body).encode())
+
+
+@contextmanager
+def serve(model: FakeModel, delay: Callable[[], None] = lambda: None) -> Iterator[str]:
+    """Serve a model on loopback, and give its URL; `delay` is called before each answer."""
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+        wbufsize = 1 << 16  # head and content in one packet, or each answer waits for the other's
+
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers["content-length"]))
+            found = model.reply(self.path, body, self.headers["authorization"])
+            delay()
+            if isinstance(found, Unanswered):  # half of an answer, then nothing
+                self.send_response(200)
+                self.send_header("content-length", "1000")
+                self.end_headers()
+                self.wfile.write(b'{"choices"')
+                self.close_connection = True
+                return
+            self.send_response(found.status)
+            for name, value in found.headers.items():
+                self.send_header(name, value)
+            self.send_header("content-length", str(len(found.body)))
+            self.end_headers()
+            self.wfile.write(found.body)
+
+        def log_message(self, *args: Any) -> None:
+            pass
+
+        def handle(self) -> None:
+            with suppress(ConnectionError, TimeoutError):  # whoever asked was killed
+                super().handle()
+
+    class Server(ThreadingHTTPServer):
+        request_queue_size = 128  # or connections of who asks much at a time are lost
+
+    server = Server(("127.0.0.1", 0), Handler)
+    server.daemon_threads = True
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_address[1]}/v1"
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+def list_prompts(count: int) -> Sequence[str]:
+    return [f"prompt {number}" for number in range(count)]
