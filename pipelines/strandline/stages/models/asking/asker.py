@@ -1,0 +1,335 @@
+"""Asks a server many questions: tries again what may pass, waits while it is down, ends what can't.
+
+A question fails alone only where the server answers others: a smaller one is asked to find out, of
+a few tokens. Clock, sleep and chance come in. It must not know rows, or where answers are kept.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import deque
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any, NamedTuple, Protocol
+
+from strandline.plan.errors import StageStoppedError
+from strandline.stages.models.asking.answers import (
+    PATHS,
+    Barred,
+    Endpoint,
+    ModelAnswer,
+    Reply,
+    RowFault,
+    Setback,
+    Unanswered,
+    Unfit,
+    Verdict,
+    judge,
+)
+from strandline.stages.models.asking.pace import RequestPace, choose_wait
+
+TICK_SECONDS = 1.0  # after so long whoever keeps answers is reminded of it
+_REPORTED_SETBACKS = 3  # in a row, before anybody is told
+_PROBE_TEXT = "."
+_LENGTHS = ("max_completion_tokens", "max_tokens")
+
+
+class Poster(Protocol):
+    """Posts bytes to a path of a server."""
+
+    def post(self, path: str, body: bytes) -> Awaitable[Reply | Unanswered]:
+        """Return what came back, whatever that was."""
+
+
+class Clock(NamedTuple):
+    """Time and chance.
+
+    Attributes:
+        now: seconds from any fixed point.
+        sleep: waits for seconds.
+        draw: a number from 0 to 1.
+    """
+
+    now: Callable[[], float]
+    sleep: Callable[[float], Awaitable[None]]
+    draw: Callable[[], float]
+
+
+class Terms(NamedTuple):
+    """How long one bears with a server.
+
+    Attributes:
+        name: of the server, in messages.
+        tries: of one question, while the server answers others.
+        outage_limit: seconds without any answer after which the attempt ends.
+        repairs: times that it is asked to correct an answer.
+    """
+
+    name: str
+    tries: int
+    outage_limit: float
+    repairs: int
+
+
+class ModelQuestion(NamedTuple):
+    """What is asked for a row.
+
+    Attributes:
+        body: of the request.
+        check: returns what is wrong with an answer's text; None: nothing.
+    """
+
+    body: Mapping[str, Any]
+    check: Callable[[str], str | None] | None = None
+
+
+class Asker:
+    """Asks questions of one server, from one loop.
+
+    Args:
+        report: takes a line for people.
+    """
+
+    def __init__(
+        self,
+        poster: Poster,
+        endpoint: Endpoint,
+        pace: RequestPace,
+        terms: Terms,
+        clock: Clock,
+        report: Callable[[str], None],
+    ) -> None:
+        self._poster, self._endpoint, self._pace = poster, endpoint, pace
+        self._terms, self._clock = terms, clock
+        self._health = _Health(terms, clock.now, report)
+        self._in_flight = 0
+        self._freed = asyncio.Event()
+        self._probing = asyncio.Lock()
+        self._bar_to_all: StageStoppedError | None = None
+        self.requests = 0
+
+    async def ask_all(
+        self,
+        questions: Sequence[ModelQuestion],
+        most: int,
+        keep: Callable[[int, ModelAnswer | RowFault], None],
+        remind: Callable[[], None],
+    ) -> None:
+        """Ask all questions, and hand each one's answer or fault on, as they come.
+
+        Args:
+            most: questions that are open at a time.
+            keep: takes the position of a question, and what came of it.
+            remind: is called after each of them, and every second.
+
+        Raises:
+            StageStoppedError: nothing can be asked here, or the server was down for too long.
+        """
+        waiting = deque(range(len(questions)))
+        open_tasks: dict[asyncio.Task[ModelAnswer | RowFault], int] = {}
+        try:
+            while waiting or open_tasks:
+                while waiting and len(open_tasks) < most:
+                    at = waiting.popleft()
+                    open_tasks[asyncio.create_task(self._ask(questions[at]))] = at
+                done, _ = await asyncio.wait(
+                    open_tasks, timeout=TICK_SECONDS, return_when=asyncio.FIRST_COMPLETED
+                )
+                # All that were answered, before what ends the work is raised.
+                for task in sorted(done, key=lambda each: each.exception() is not None):
+                    keep(open_tasks.pop(task), task.result())
+                remind()
+        finally:
+            await _cancel(open_tasks)
+
+    async def _ask(self, question: ModelQuestion) -> ModelAnswer | RowFault:
+        """Ask until there is an answer that stands the check, or none can be had."""
+        body, used = question.body, (0, 0)
+        for round_ in range(self._terms.repairs + 1):
+            found = await self._insist(body)
+            if isinstance(found, RowFault):
+                return found
+            used = used[0] + found.prompt_tokens, used[1] + found.completion_tokens
+            complaint = question.check(found.text) if question.check is not None else None
+            if complaint is None:
+                return found._replace(prompt_tokens=used[0], completion_tokens=used[1])
+            if round_ == self._terms.repairs:
+                break
+            body = complain(body, found.text, complaint)
+        return RowFault("malformed", f"the answer is not what was asked for: {complaint}")
+
+    async def _insist(self, body: Mapping[str, Any]) -> ModelAnswer | RowFault:
+        """Ask until the server says something of the question itself."""
+        content = json.dumps(body).encode()
+        first_failed, failures, setbacks = self._clock.now(), 0, 0
+        while True:
+            verdict = await self._try(content)
+            if isinstance(verdict, ModelAnswer | RowFault):
+                return verdict
+            if isinstance(verdict, Unfit):
+                if await self._takes_others(body):
+                    return RowFault(
+                        "unfit", f"the server does not take the request ({verdict.what})"
+                    )
+                verdict = Setback(verdict.what)
+            if isinstance(verdict, Barred):  # by what stands before the server, which may pass
+                verdict = Setback(verdict.what)
+            setbacks += 1
+            if not setbacks - 1:
+                first_failed = self._clock.now()
+            failures += not verdict.is_busy
+            if failures >= self._terms.tries and await self._answers_others(body, first_failed):
+                times = f"{failures} times" if failures > 1 else "once"
+                return RowFault("failed", f"the server failed on it {times} ({verdict.what})")
+            await self._clock.sleep(choose_wait(setbacks, verdict.hold, self._clock.draw()))
+
+    async def _try(self, content: bytes) -> Verdict:
+        """Ask once, when there is room for it.
+
+        Raises:
+            StageStoppedError: see `ask_all`.
+        """
+        await self._enter()
+        begun = self._clock.now()
+        try:
+            self.requests += 1
+            reply = await self._poster.post(PATHS[self._endpoint], content)
+            verdict = judge(reply, self._endpoint)
+            now = self._clock.now()
+            if isinstance(verdict, Setback):
+                # A server may ask for a day; it is not waited for longer than one that is down.
+                hold = verdict.hold and min(verdict.hold, self._terms.outage_limit)
+                verdict = verdict._replace(hold=hold)
+                if verdict.is_busy or verdict.is_late:
+                    self._pace.note_push_back(begun, now, verdict.hold)
+                self._health.note_setback(verdict.what)
+            elif isinstance(verdict, Barred):
+                self._bar(verdict)
+            else:
+                self._pace.note_answer(now - begun, self._in_flight)
+                self._health.note_answer(is_good=not isinstance(verdict, Unfit))
+        finally:
+            self._in_flight -= 1
+            self._freed.set()
+        return verdict
+
+    async def _enter(self) -> None:
+        while True:
+            held = self._pace.held_until - self._clock.now()
+            if held > 0:
+                await self._clock.sleep(held)
+            elif self._in_flight < int(self._pace.limit):
+                self._in_flight += 1
+                return
+            else:
+                self._freed.clear()
+                await self._freed.wait()
+
+    def _bar(self, barred: Barred) -> None:
+        """End the work where the server says so; else count it as a setback.
+
+        Raises:
+            StageStoppedError: it does.
+        """
+        if barred.is_sure or not self._health.has_answered:
+            raise StageStoppedError(f"{self._terms.name}: {barred.what}", is_lasting=True)
+        self._health.note_setback(barred.what)
+
+    async def _takes_others(self, body: Mapping[str, Any]) -> bool:
+        """Return whether a request of the same parameters is taken; False: it is not known.
+
+        Raises:
+            StageStoppedError: none is.
+        """
+        async with self._probing:
+            if self._bar_to_all is not None:  # others have asked
+                raise self._bar_to_all
+            if self._health.has_answered:
+                return True
+            verdict = await self._try(json.dumps(shrink(body)).encode())
+            if isinstance(verdict, Unfit):
+                msg = f"{self._terms.name}: it takes no such request ({verdict.what})"
+                self._bar_to_all = StageStoppedError(msg, is_lasting=True)
+                raise self._bar_to_all
+        return isinstance(verdict, ModelAnswer | RowFault)
+
+    async def _answers_others(self, body: Mapping[str, Any], since: float) -> bool:
+        """Return whether the server has answered another question since then, or does now."""
+        async with self._probing:
+            if self._health.answered_at > since:
+                return True
+            verdict = await self._try(json.dumps(shrink(body)).encode())
+        return isinstance(verdict, ModelAnswer | RowFault | Unfit)
+
+
+class _Health:
+    """Whether a server answers at all, and who has been told."""
+
+    def __init__(
+        self, terms: Terms, now: Callable[[], float], report: Callable[[str], None]
+    ) -> None:
+        self._terms, self._now, self._report = terms, now, report
+        self._since: float | None = None
+        self._in_a_row = 0
+        self._is_reported = False
+        self.has_answered = False
+        self.answered_at = float("-inf")
+
+    def note_answer(self, *, is_good: bool) -> None:
+        now = self._now()
+        if self._is_reported and self._since is not None:
+            self._report(f"{self._terms.name}: it answers again, after {now - self._since:.0f} s")
+        self._since, self._in_a_row, self._is_reported = None, 0, False
+        if is_good:
+            self.has_answered, self.answered_at = True, now
+
+    def note_setback(self, what: str) -> None:
+        """Count it.
+
+        Raises:
+            StageStoppedError: there was no answer for too long.
+        """
+        now = self._now()
+        if self._since is None:
+            self._since = now
+        self._in_a_row += 1
+        silent, name = now - self._since, self._terms.name
+        if silent > self._terms.outage_limit:
+            msg = f"{name}: it has answered nothing for {silent:.0f} s; last: {what}"
+            raise StageStoppedError(msg)
+        if self._in_a_row >= _REPORTED_SETBACKS and not self._is_reported:
+            self._is_reported = True
+            left = self._terms.outage_limit - silent
+            self._report(
+                f"{name}: it has not answered since {silent:.0f} s ago ({what}); it is asked again "
+                f"for {left:.0f} s"
+            )
+
+
+def complain(body: Mapping[str, Any], text: str, complaint: str) -> dict[str, Any]:
+    """Return the body of a request that asks for a better answer than that."""
+    former = {"role": "assistant", "content": text}
+    wanted = f"That is not what was asked for: {complaint}. ModelAnswer again, with nothing else."
+    return {**body, "messages": [*body["messages"], former, {"role": "user", "content": wanted}]}
+
+
+def shrink(body: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the body of a request of the same parameters, and of as little work as there is."""
+    small = dict(body)
+    if "messages" in small:
+        small["messages"] = [{"role": "user", "content": _PROBE_TEXT}]
+    for name in {"prompt", "input"} & small.keys():
+        small[name] = _PROBE_TEXT
+    if "input" not in small:
+        given = [name for name in _LENGTHS if name in small]
+        small[given[0] if given else _LENGTHS[-1]] = 1
+    return small
+
+
+async def _cancel(tasks: Mapping[asyncio.Task[Any], int]) -> None:
+    for task in tasks:
+        task.cancel()
+    for task in tasks:
+        with suppress(asyncio.CancelledError, Exception):
+            await task

@@ -1,0 +1,114 @@
+"""Requests over HTTP by httpx, which is loaded in the workers, on a thread with a loop of its own.
+
+Connections are kept from task to task. It must not know what an answer means.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+import weakref
+from collections.abc import Coroutine, Mapping
+from importlib import import_module
+from typing import Any, NamedTuple, TypeVar
+
+from strandline.stages.models.asking.answers import Reply, Unanswered
+
+_END_SECONDS = 5.0
+_Result = TypeVar("_Result")
+
+
+class WireLimits(NamedTuple):
+    """Seconds to connect, between two bytes, and of a whole request; connections that are kept."""
+
+    connect: float
+    read: float
+    total: float
+    connections: int
+
+
+class Wire:
+    """Posts to a server; proxies are those of the environment.
+
+    Args:
+        url: what paths are put behind.
+        headers: of each request; no error of ours shows them.
+    """
+
+    def __init__(self, url: str, headers: Mapping[str, str], limits: WireLimits) -> None:
+        self._url, self._headers, self._limits = url.rstrip("/"), headers, limits
+        self._httpx = import_module("httpx")
+        self._client: Any = None
+
+    async def post(self, path: str, body: bytes) -> Reply | Unanswered:
+        """Return what came back, whatever that was."""
+        if self._client is None:  # here, since it belongs to the loop
+            self._client = self._open()
+        limits, httpx = self._limits, self._httpx
+        try:
+            async with asyncio.timeout(limits.total):
+                found = await self._client.post(f"{self._url}/{path}", content=body)
+                return Reply(found.status_code, dict(found.headers), found.content)
+        except TimeoutError:
+            return Unanswered(f"no answer in {limits.total:g} s", is_late=True)
+        except httpx.ConnectTimeout:
+            return Unanswered(f"no connection in {limits.connect:g} s")
+        except httpx.TimeoutException:
+            return Unanswered(f"nothing was heard for {limits.read:g} s", is_late=True)
+        except (httpx.HTTPError, OSError) as error:
+            # The error has the request with it, and that the key.
+            return Unanswered(" ".join(str(error).split()) or type(error).__name__)
+
+    async def close(self) -> None:
+        """Close the connections."""
+        if self._client is not None:
+            await self._client.aclose()
+
+    def _open(self) -> Any:  # noqa: ANN401 - httpx is loaded in the workers
+        limits, httpx = self._limits, self._httpx
+        timeout = httpx.Timeout(limits.read, connect=limits.connect, pool=None)
+        pool = httpx.Limits(
+            max_connections=limits.connections, max_keepalive_connections=limits.connections
+        )
+        headers = {"content-type": "application/json", **self._headers}
+        return httpx.AsyncClient(headers=headers, timeout=timeout, limits=pool)
+
+
+class LoopThread:
+    """A loop of asyncio on a thread, so that it does not matter who calls, and from where.
+
+    It ends when nobody has it any more.
+
+    Args:
+        wire: is closed with it.
+    """
+
+    def __init__(self, wire: Wire) -> None:
+        self._loop = asyncio.new_event_loop()
+        work = (self._loop, wire)
+        self._thread = threading.Thread(target=_run, args=work, name="asking", daemon=True)
+        self._thread.start()
+        self._finish = weakref.finalize(self, self._loop.call_soon_threadsafe, self._loop.stop)
+
+    def run(self, work: Coroutine[Any, Any, _Result]) -> _Result:
+        """Return the result of a coroutine; where the caller is interrupted, so is it."""
+        future = asyncio.run_coroutine_threadsafe(work, self._loop)
+        try:
+            return future.result()
+        except BaseException:
+            future.cancel()
+            raise
+
+    def close(self) -> None:
+        """Close the connections, and wait for that."""
+        self._finish()
+        self._thread.join(_END_SECONDS)
+
+
+def _run(loop: asyncio.AbstractEventLoop, wire: Wire) -> None:
+    """Run a loop until it is stopped, by whoever collects garbage, on whichever thread."""
+    loop.run_forever()
+    with contextlib.suppress(Exception):  # what a server makes of it is nothing to us any more
+        loop.run_until_complete(asyncio.wait_for(wire.close(), _END_SECONDS))
+    loop.close()
