@@ -1,0 +1,286 @@
+"""Questions to a server with faults: each is answered or fails once, and none for ever."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fake_model import (
+    LASTING,
+    MODEL,
+    PASSING,
+    PROBE,
+    Direct,
+    FakeModel,
+    draw_faults,
+    list_prompts,
+)
+from fake_time import FakeTime
+from strandline.plan.errors import StageStoppedError
+from strandline.stages.models.asking.answers import Endpoint, ModelAnswer, RowFault
+from strandline.stages.models.asking.asker import Asker, ModelQuestion, Terms, shrink
+from strandline.stages.models.asking.pace import FIRST_LIMIT, RequestPace, choose_wait, read_hold
+
+PATIENCE = 600.0
+
+
+class Asking:
+    """Questions to a fake model, in time that passes at once."""
+
+    def __init__(self, model: FakeModel, most: int = 16, repairs: int = 0, tries: int = 3) -> None:
+        self.model, self.time, self.lines = model, FakeTime(), list[str]()
+        self.pace, self.most = RequestPace(most), most
+        terms = Terms("ask: the server", tries, PATIENCE, repairs)
+        self.asker = Asker(
+            Direct(model), Endpoint.CHAT, self.pace, terms, self.time.clock, self.lines.append
+        )
+        self.found: dict[int, list[ModelAnswer | RowFault]] = {}
+
+    def ask(
+        self, prompts: Sequence[str], check: Callable[[str], str | None] | None = None, **more: Any
+    ) -> list[ModelAnswer | RowFault]:
+        questions = [
+            ModelQuestion(
+                {"model": MODEL, "messages": [{"role": "user", "content": each}], **more}, check
+            )
+            for each in prompts
+        ]
+
+        def keep(position: int, outcome: ModelAnswer | RowFault) -> None:
+            self.found.setdefault(position, []).append(outcome)
+
+        asyncio.run(self.asker.ask_all(questions, self.most, keep, lambda: None))
+        assert all(len(each) == 1 for each in self.found.values())
+        return [self.found[at][0] for at in range(len(prompts))]
+
+
+@given(st.integers(0, 10_000), st.sampled_from([0.1, 0.5, 1.0]), st.sampled_from([1, 3, 40]))
+def test_each_question_is_answered_or_fails_exactly_once(
+    seed: int, share: float, most: int
+) -> None:
+    faults = draw_faults(seed, share)
+    asking, prompts = Asking(FakeModel(choose=faults), most), list_prompts(30)
+    for prompt, outcome in zip(prompts, asking.ask(prompts), strict=True):
+        is_bad = any(faults(prompt, time) in LASTING for time in range(1, 5))
+        assert (
+            isinstance(outcome, RowFault) if is_bad else isinstance(outcome, ModelAnswer | RowFault)
+        )
+        if isinstance(outcome, ModelAnswer):
+            assert f"echo: {prompt}" == outcome.text
+        elif not is_bad:  # only after all its tries
+            assert outcome.kind == "failed"
+            assert asking.model.asked[prompt] >= 3
+    # What was answered is never asked for again.
+    assert max(Counter(p for p in asking.model.answered if p != PROBE).values(), default=1) == 1
+
+
+@pytest.mark.parametrize("fault", PASSING)
+def test_what_may_pass_is_asked_again(fault: str) -> None:
+    asking = Asking(FakeModel(choose=lambda prompt, time: fault if time < 3 else None))
+    assert ["echo: a", "echo: b"] == [each.text for each in asking.ask(["a", "b"])]  # type: ignore[union-attr]
+    assert asking.model.asked == {"a": 3, "b": 3}
+
+
+KINDS = {"cut short": "cut short", "refused": "refused", "filtered": "refused", "too long": "unfit"}
+
+
+@pytest.mark.parametrize(("fault", "kind"), KINDS.items())
+def test_answers_that_are_not_good_are_told_apart(fault: str, kind: str) -> None:
+    asking = Asking(FakeModel(choose=lambda prompt, _: fault if prompt == "bad" else None))
+    good, bad = asking.ask(["good", "bad"])
+    assert isinstance(good, ModelAnswer)
+    assert isinstance(bad, RowFault)
+    assert kind == bad.kind
+    assert asking.model.asked["bad"] == 1
+
+
+@pytest.mark.parametrize(
+    ("fault", "words"),
+    [
+        ("no quota", "there is no quota left (429: You exceeded your quota)"),
+        ("gone", "it has no such model or address (404: The model fake-1 does not exist)"),
+        ("no route", "it has no such model or address (404 Not Found)"),
+        ("moved", "it leads to https://elsewhere (307); name that in `url`"),
+        ("unknown parameter", "it takes no such request (400: Unrecognized argument: seeed)"),
+    ],
+)
+def test_what_no_row_can_pass_ends_the_attempt_in_one_sentence(fault: str, words: str) -> None:
+    asking = Asking(FakeModel(choose=lambda *_: fault), most=4)
+    with pytest.raises(StageStoppedError) as caught:
+        asking.ask(list_prompts(100))
+    assert f"ask: the server: {words}" == str(caught.value)
+    assert caught.value.is_lasting
+    assert asking.model.asked.total() <= 5  # those in flight, and no other
+    assert not asking.found
+
+
+def test_a_model_that_vanishes_ends_the_attempt_with_what_was_answered() -> None:
+    def choose(prompt: str, _: int) -> str | None:
+        return "gone" if len(asking.model.answered) >= 50 else None
+
+    asking = Asking(FakeModel(choose=choose), most=4)
+    with pytest.raises(StageStoppedError) as caught:
+        asking.ask(list_prompts(100))
+    assert caught.value.is_lasting
+    assert all(isinstance(each, ModelAnswer) for (each,) in asking.found.values())
+    assert 46 <= len(asking.found) <= 50
+
+
+def test_a_route_that_vanishes_is_waited_for_since_it_may_come_back() -> None:
+    broken = range(50, 60)
+
+    def choose(prompt: str, _: int) -> str | None:
+        return "no route" if asking.model.asked.total() in broken else None
+
+    asking = Asking(FakeModel(choose=choose), most=4)
+    assert all(isinstance(each, ModelAnswer) for each in asking.ask(list_prompts(100)))
+
+
+@pytest.mark.parametrize("fault", ["reset", "503", "busy", "500", "late"])
+def test_a_server_that_is_down_is_waited_for_told_of_once_and_burns_no_row(fault: str) -> None:
+    asking = Asking(FakeModel(choose=lambda *_: fault))
+    with pytest.raises(StageStoppedError, match=r"it has answered nothing for \d+ s; last: ") as e:
+        asking.ask(list_prompts(10))
+    assert not e.value.is_lasting
+    assert not asking.found
+    assert PATIENCE < asking.time.now < PATIENCE + 120
+    (line,) = asking.lines
+    assert line.startswith("ask: the server: it has not answered since ")
+    assert line.endswith(" s")
+
+
+def test_a_server_that_comes_back_answers_all() -> None:
+    asking = Asking(FakeModel(choose=lambda *_: "reset" if asking.time.now < 300 else None))
+    assert all(isinstance(each, ModelAnswer) for each in asking.ask(list_prompts(20)))
+    assert len(asking.lines) == 2
+    assert "it answers again, after 3" in asking.lines[1]
+    assert asking.time.now < 400
+
+
+@pytest.mark.parametrize("others", [[], ["a", "b"]])
+@pytest.mark.parametrize("fault", ["500", "reset", "late", "no JSON"])
+def test_a_row_on_which_the_server_fails_fails_alone(others: list[str], fault: str) -> None:
+    asking = Asking(FakeModel(choose=lambda prompt, _: fault if prompt == "poison" else None))
+    *good, bad = asking.ask([*others, "poison"])
+    assert all(isinstance(each, ModelAnswer) for each in good)
+    assert isinstance(bad, RowFault)
+    assert bad.kind == "failed"
+    assert "3 times" in bad.message
+    assert asking.time.now < 60
+
+
+def test_too_many_requests_are_never_a_rows_fault() -> None:
+    asking = Asking(FakeModel(choose=lambda prompt, time: "busy" if time < 12 else None), most=2)
+    assert all(isinstance(each, ModelAnswer) for each in asking.ask(["a"]))
+
+
+def test_a_server_that_wants_to_be_left_alone_is() -> None:
+    times = list[float]()
+
+    def choose(prompt: str, time: int) -> str | None:
+        times.append(asking.time.now)
+        return "busy for a while" if len(times) == 1 else None
+
+    asking = Asking(FakeModel(choose=choose), most=1)
+    asking.ask(list_prompts(5))
+    assert times[0] == 0
+    assert min(times[1:]) >= 7
+
+
+def test_a_wait_of_a_day_is_no_longer_than_patience() -> None:
+    asking = Asking(FakeModel(choose=lambda *_: "busy for a day"))
+    with pytest.raises(StageStoppedError):
+        asking.ask(["a"])
+    assert PATIENCE < asking.time.now < 3 * PATIENCE
+
+
+def test_an_answer_that_is_not_what_was_asked_for_is_repaired() -> None:
+    def answer(prompt: str) -> str:
+        return "4" if prompt.startswith("That is not") else "four"
+
+    asking = Asking(FakeModel(answer=answer), repairs=1)
+    check = {"four": "it is no number"}.get
+    (found,) = asking.ask(["2 + 2"], check)
+    assert isinstance(found, ModelAnswer)
+    assert found.text == "4"
+    assert (14, 6) == (found.prompt_tokens, found.completion_tokens)  # of both
+    roles = [each["role"] for each in asking.model.bodies[1]["messages"]]
+    assert ["user", "assistant", "user"] == roles
+    assert "it is no number" in asking.model.bodies[1]["messages"][2]["content"]
+
+
+def test_an_answer_that_stays_wrong_is_a_fault() -> None:
+    asking = Asking(FakeModel(), repairs=2)
+    (found,) = asking.ask(["a"], lambda _: "it is no number")
+    assert RowFault("malformed", "the answer is not what was asked for: it is no number") == found
+    assert asking.model.asked.total() == 3
+
+
+def test_a_probe_is_the_same_request_with_less_work() -> None:
+    body = {"model": MODEL, "seed": 1, "max_completion_tokens": 100, "messages": ["x"]}
+    probe = {"role": "user", "content": PROBE}
+    assert {**body, "max_completion_tokens": 1, "messages": [probe]} == shrink(body)
+    assert {"model": MODEL, "input": PROBE} == shrink({"model": MODEL, "input": "long"})
+    assert json.dumps(body)  # and the request itself is as it was
+    assert body["messages"] == ["x"]
+
+
+def test_requests_grow_while_answers_come_and_halve_where_the_server_pushes_back() -> None:
+    pace = RequestPace(64)
+    assert FIRST_LIMIT == pace.limit
+    for _ in range(100):
+        pace.note_answer(1.0, int(pace.limit))
+    assert pace.limit == 64
+    pace.note_push_back(begun=5.0, now=6.0, hold=None)
+    pace.note_push_back(begun=5.5, now=6.1, hold=None)  # it was under way at that time
+    assert pace.limit == 32
+    pace.note_push_back(begun=7.0, now=8.0, hold=3.0)
+    assert (16, 11.0) == (pace.limit, pace.held_until)
+    for _ in range(16):
+        pace.note_answer(1.0, int(pace.limit))
+    assert 16 < pace.limit <= 17  # one more, for a round of answers
+    before = pace.limit
+    for _ in range(20):
+        pace.note_answer(9.0, int(pace.limit))  # ever slower
+    assert pace.limit < before + 0.2
+    for begun in range(10, 30):
+        pace.note_push_back(begun=float(begun), now=float(begun), hold=None)
+    assert pace.limit == 1
+
+
+@pytest.mark.parametrize(
+    ("headers", "seconds"),
+    [
+        ({}, None),
+        ({"retry-after": "7"}, 7.0),
+        ({"retry-after": " 0.5 "}, 0.5),
+        ({"retry-after": "-7"}, None),
+        ({"retry-after": "soon"}, None),
+        ({"retry-after": "inf"}, None),
+        ({"retry-after-ms": "250", "retry-after": "1"}, 0.25),
+        (
+            {
+                "retry-after": "Thu, 26 Nov 2026 10:00:30 GMT",
+                "date": "Thu, 26 Nov 2026 10:00:00 GMT",
+            },
+            30.0,
+        ),
+        ({"retry-after": "Thu, 26 Nov 2026 10:00:30 GMT"}, None),
+    ],
+)
+def test_what_a_server_says_of_waiting_is_read(
+    headers: dict[str, str], seconds: float | None
+) -> None:
+    assert seconds == read_hold(headers)
+
+
+@given(st.integers(1, 10_000), st.floats(0, 1))
+def test_waits_have_a_bound(tries: int, drawn: float) -> None:
+    assert 0.5 <= choose_wait(tries, None, drawn) <= 60
