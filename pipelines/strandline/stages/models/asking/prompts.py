@@ -1,0 +1,152 @@
+"""What a row becomes before it is sent: its prompt, pictures, and the body of its request.
+
+Templates are Jinja2's in its sandbox, which is loaded when one is read. It must not know servers.
+"""
+
+from __future__ import annotations
+
+import base64
+import functools
+import json
+from collections.abc import Mapping, Sequence
+from hashlib import blake2b
+from importlib import import_module
+from typing import Any
+
+from strandline.stages.models.asking.answers import Endpoint
+
+# How pictures begin, and what they are called.
+_SIGNATURES = (
+    (b"\x89PNG", "image/png"),
+    (b"\xff\xd8\xff", "image/jpeg"),
+    (b"GIF8", "image/gif"),
+    (b"BM", "image/bmp"),
+)
+_WEBP = (b"RIFF", b"WEBP")
+DIGEST_BYTES = 16
+
+
+class PromptError(ValueError):
+    """A row of which no prompt can be made."""
+
+
+class Template:
+    """A template over the columns of a row.
+
+    Args:
+        text: in Jinja2's notation; `{{ text }}` is the column `text`, and a null is empty.
+
+    Raises:
+        ValueError: it can't be read; the message has the line.
+        ImportError: Jinja2 is not installed.
+    """
+
+    def __init__(self, text: str) -> None:
+        errors = import_module("jinja2.exceptions")
+        environment = _open_sandbox()
+        self._errors = errors.TemplateError
+        try:
+            parsed = environment.parse(text)
+            self.columns: tuple[str, ...] = tuple(sorted(_find_names(parsed)))
+            self._template = environment.from_string(text)
+        except errors.TemplateSyntaxError as error:
+            msg = f"no template that can be read: {error.message} (line {error.lineno})"
+            raise ValueError(msg) from None
+
+    def render(self, row: Mapping[str, Any]) -> str:
+        """Return the text for a row.
+
+        Raises:
+            PromptError: a field is not there, or the sandbox lets something not be done.
+        """
+        try:
+            return str(self._template.render(row))
+        except (self._errors, ArithmeticError, TypeError, ValueError, OverflowError) as error:
+            msg = f"no prompt can be made of it: {type(error).__name__}: {error}"
+            raise PromptError(msg) from None
+
+
+def build_messages(
+    prompt: str, system: str | None, pictures: Sequence[bytes]
+) -> list[dict[str, Any]]:
+    """Return the messages of a conversation that has just begun."""
+    first = [{"role": "system", "content": system}] if system else []
+    if not pictures:
+        return [*first, {"role": "user", "content": prompt}]
+    parts = [{"type": "image_url", "image_url": {"url": _embed(each)}} for each in pictures]
+    return [*first, {"role": "user", "content": [*parts, {"type": "text", "text": prompt}]}]
+
+
+def build_body(
+    endpoint: Endpoint,
+    model: str,
+    parameters: Mapping[str, Any],
+    prompt: str,
+    messages: Sequence[Mapping[str, Any]],
+) -> dict[str, Any]:
+    """Return the body of a request."""
+    body = {"model": model, **parameters}
+    if endpoint is Endpoint.CHAT:
+        return {**body, "messages": list(messages)}
+    return {**body, ("input" if endpoint is Endpoint.EMBEDDINGS else "prompt"): prompt}
+
+
+def digest_request(endpoint: Endpoint, body: Mapping[str, Any], rules: object = None) -> bytes:
+    """Return what a request is known by: 16 bytes of all that decides its answer.
+
+    Args:
+        rules: what an answer must stand, beside what is sent.
+    """
+    packed = json.dumps([endpoint.value, body, rules], sort_keys=True, ensure_ascii=False)
+    return blake2b(packed.encode("utf-8", "surrogatepass"), digest_size=DIGEST_BYTES).digest()
+
+
+def list_pictures(value: object) -> list[bytes]:
+    """Return the pictures in a column's value: bytes, what has a field of them, or a list.
+
+    Raises:
+        PromptError: it is something else.
+    """
+    if value is None:
+        return []
+    if isinstance(value, list):
+        return [picture for each in value for picture in list_pictures(each)]
+    if isinstance(value, dict):
+        return list_pictures(value.get("bytes"))
+    if not isinstance(value, bytes):
+        msg = f"a picture must be bytes, and it is {type(value).__name__}"
+        raise PromptError(msg)
+    return [value]
+
+
+def _embed(picture: bytes) -> str:
+    """Return a picture as a URL that holds it.
+
+    Raises:
+        PromptError: it is none that servers take.
+    """
+    kind = next((kind for start, kind in _SIGNATURES if picture.startswith(start)), None)
+    if picture.startswith(_WEBP[0]) and picture[8:12] == _WEBP[1]:
+        kind = "image/webp"
+    if kind is None:
+        raise PromptError("a picture is neither PNG, JPEG, GIF, BMP nor WebP")
+    return f"data:{kind};base64,{base64.b64encode(picture).decode()}"
+
+
+def _find_names(parsed: Any) -> set[str]:  # noqa: ANN401 - Jinja2 is loaded here
+    return set(import_module("jinja2.meta").find_undeclared_variables(parsed)) - _list_globals()
+
+
+def _list_globals() -> frozenset[str]:
+    return frozenset(_open_sandbox().globals)
+
+
+@functools.cache
+def _open_sandbox() -> Any:  # noqa: ANN401 - Jinja2 is loaded here
+    sandbox, jinja2 = import_module("jinja2.sandbox"), import_module("jinja2")
+    return sandbox.ImmutableSandboxedEnvironment(
+        undefined=jinja2.StrictUndefined,
+        finalize=lambda value: "" if value is None else value,
+        keep_trailing_newline=True,
+        autoescape=False,
+    )
