@@ -33,6 +33,9 @@ EXTRAS = {
     "av": "video",
     "numpy": "video",
     "onnxruntime": "models",
+    "httpx": "asking",
+    "jinja2": "asking",
+    "jsonschema": "asking",
 }
 # Packages that are not called what their module is.
 _NAMES = {

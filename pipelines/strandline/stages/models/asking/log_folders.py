@@ -1,0 +1,73 @@
+"""Where the logs of a stage lie, what is in them, and what is pruned.
+
+It knows files; a log in a store is only named. It must not know who asks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from strandline.plan.stage import Stage
+from strandline.stages.models.asking.parameters import AskParams
+from strandline.stages.models.asking.request_log import SUFFIX, FileLog, prune_file
+from strandline.stages.sources.places.globs import is_url
+
+
+class LogSize(NamedTuple):
+    """What is in the logs of a stage: answers, sources that have any, and bytes on the disk."""
+
+    requests: int
+    sources: int
+    bytes: int
+
+
+class LogFolder(NamedTuple):
+    """The folder with the logs of a stage."""
+
+    stage: str
+    path: Path
+
+    def measure(self) -> LogSize:
+        """Return what is in the logs; one that is hurt counts as far as it can be read.
+
+        Raises:
+            OSError: a log can't be read.
+        """
+        files = list(self._list_files())
+        requests = sum(1 for file in files for _ in FileLog(file).read())
+        return LogSize(requests, len(files), sum(file.stat().st_size for file in files))
+
+    def prune(self, before: float) -> int:
+        """Take out what was kept before a time, and return how many requests that were.
+
+        Raises:
+            OSError, VolumeError: a log can't be read or written.
+        """
+        return sum(prune_file(file, before) for file in self._list_files())
+
+    def _list_files(self) -> Iterator[Path]:
+        yield from sorted(self.path.glob(f"*/*{SUFFIX}"))
+
+
+def locate_log(requests: str | None, volume_folder: Path | None, stage: str) -> str | None:
+    """Return the folder or URL of a stage's logs; None: it keeps none.
+
+    Args:
+        requests: as the pipeline says.
+        volume_folder: the pipeline's own on the volume.
+    """
+    if requests is not None:
+        return requests
+    return None if volume_folder is None else str(volume_folder / "requests" / stage)
+
+
+def find_folder(stage: Stage, name: str, volume_folder: Path) -> LogFolder | str | None:
+    """Return the folder of a stage's logs, or their URL; None: it asks no model."""
+    if not isinstance(stage.params, AskParams):
+        return None
+    found = locate_log(stage.params.requests, volume_folder, name)
+    if found is None or is_url(found):
+        return found
+    return LogFolder(name, Path(found))
