@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from strandline.stages.images.decode_images import DecodeImages
     from strandline.stages.images.measure_images import MeasureImages
     from strandline.stages.images.resize_images import ResizeImages
+    from strandline.stages.models.asking.ask_model import AskModel
     from strandline.stages.models.caption_frames import CaptionFrames
     from strandline.stages.models.embed_frames import EmbedFrames
     from strandline.stages.sinks.jsonl_sink import JsonlSink
@@ -87,6 +88,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ArrowSink",
+    "AskModel",
     "C4Quality",
     "CaptionFrames",
     "ClassifyText",
@@ -168,6 +170,7 @@ __all__ = [
 
 _ROOMS = {
     "ArrowSink": "strandline.stages.sinks.row_sinks",
+    "AskModel": "strandline.stages.models.asking.ask_model",
     "C4Quality": "strandline.stages.text.filters.c4_quality",
     "CaptionFrames": "strandline.stages.models.caption_frames",
     "ClassifyText": "strandline.stages.text.scoring.classify_text",

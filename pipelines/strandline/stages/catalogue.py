@@ -9,6 +9,7 @@ from strandline.plan.registry import register_modules
 register_modules(
     {
         "arrow": "strandline.stages.sinks.row_sinks",
+        "ask-model": "strandline.stages.models.asking.ask_model",
         "c4-quality": "strandline.stages.text.filters.c4_quality",
         "caption-frames": "strandline.stages.models.caption_frames",
         "classify-text": "strandline.stages.text.scoring.classify_text",

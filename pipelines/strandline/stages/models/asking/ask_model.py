@@ -1,0 +1,327 @@
+"""The stage `ask-model`: for each row a request to a server that speaks OpenAI's protocol."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import ClassVar, NamedTuple
+
+import pyarrow as pa
+
+from strandline.plan.columns import Columns
+from strandline.plan.errors import StageStoppedError
+from strandline.plan.registry import register
+from strandline.plan.stage import Stage
+from strandline.plan.task import FailedRow, Slot, Task
+from strandline.stages.columns import find_column, find_field, set_column
+from strandline.stages.models.asking.answers import Endpoint, ModelAnswer, RowFault
+from strandline.stages.models.asking.asker import Asker, Clock, ModelQuestion, Poster, Terms
+from strandline.stages.models.asking.lengths import LengthLimit, TooLong
+from strandline.stages.models.asking.log_folders import locate_log
+from strandline.stages.models.asking.pace import RequestPace
+from strandline.stages.models.asking.parameters import PACKAGES, AskParams
+from strandline.stages.models.asking.prompts import (
+    DIGEST_BYTES,
+    PromptError,
+    Template,
+    build_body,
+    build_messages,
+    digest_request,
+    list_pictures,
+)
+from strandline.stages.models.asking.request_log import (
+    SUFFIX,
+    AnswerBook,
+    FileLog,
+    StoreLog,
+    find_log,
+)
+from strandline.stages.models.asking.schemas import OWN_COLUMNS
+from strandline.stages.models.asking.wire import LoopThread, Wire, WireLimits
+from strandline.stages.sources.places.globs import is_url
+
+GROUP, GROUP_SECONDS = 64, 1.0
+GROUP_OF_STORES, SECONDS_OF_STORES = 1024, 10.0
+_HIDDEN = "***"
+_VECTOR = pa.list_(pa.float32())
+_NOBODY = bytes(DIGEST_BYTES)
+
+
+class _RowsRequest(NamedTuple):
+    """A request that rows of a task have in common: most often one."""
+
+    question: ModelQuestion
+    rows: list[int]
+
+
+@register("ask-model")
+class AskModel(Stage):
+    """Adds `answer`, its `answer_finish_reason`, and the tokens of prompt and answer, to each row.
+
+    Requests that were answered are kept in a log, and not made again. A row without a good answer
+    fails, and `onError` says what follows. A server that is down is waited for.
+    """
+
+    Params = AskParams
+    params: AskParams
+    packages: ClassVar[tuple[str, ...]] = PACKAGES
+    not_fingerprinted: ClassVar[frozenset[str]] = frozenset(
+        {"url", "key", "requests", "concurrency", "tries", "outage_limit", "timeouts"}
+    )
+    keeps_columns = True
+
+    def list_needed_columns(self) -> tuple[str, ...]:
+        return self.params.columns
+
+    def change_columns(self, columns: Columns) -> Columns:
+        return columns.having(self._list_columns())
+
+    def digest_inputs(self) -> dict[str, str]:
+        """Return the digest of the tokenizer, where there is one."""
+        return dict(self.params.digests)
+
+    def setup(self) -> None:
+        """Read the key, and make ready what connects to the server, which is not asked yet.
+
+        Raises:
+            ValueError: the variable of the key is not set.
+            ImportError: a package is missing.
+        """
+        params = self.params
+        self._key = params.read_key()
+        headers = {} if self._key is None else {"authorization": f"Bearer {self._key}"}
+        times = params.timeouts
+        limits = WireLimits(times.connect, times.read, times.total, params.concurrency)
+        wire = Wire(params.url, headers, limits)
+        clock = Clock(time.monotonic, asyncio.sleep, random.random)
+        self.open_asker(wire, clock)
+        self._loop = LoopThread(wire)
+        self._nonce = os.urandom(8).hex()
+
+    def open_asker(self, poster: Poster, clock: Clock) -> None:
+        """Make ready all but the connection: templates, schema, tokenizer and pace."""
+        params = self.params
+        self._template = Template(params.prompt)
+        self._schema = params.read_schema()
+        self._sent = {**params.parameters, **params.find_response_format()}
+        self._limit = None
+        if params.tokenizer is not None and params.max_prompt_tokens is not None:
+            most = params.max_prompt_tokens
+            self._limit = LengthLimit(params.tokenizer, most, params.system)
+        repairs = 0 if params.output is None else params.output.repairs
+        name = f"{self.planned_name or 'ask-model'}: the server {params.url}"
+        terms = Terms(name, params.tries, params.outage_limit, repairs)
+        pace = RequestPace(params.concurrency)
+        self._now = clock.now
+        self._asker = Asker(poster, params.endpoint, pace, terms, clock, self._report)
+        self._book: tuple[bytes, AnswerBook | None] | None = None
+
+    @classmethod
+    def fans_out(cls) -> bool:
+        """Return False: a list holds one task, and the rows that failed."""
+        return False
+
+    def process(self, task: Task) -> Task | list[Slot] | None:
+        """ModelAnswer the rows of a task; those that the log has are not asked for.
+
+        Returns:
+            The task with the rows that have an answer; with a `FailedRow` for each that failed.
+
+        Raises:
+            MissingColumnError: a column of the prompt is not there.
+            StageStoppedError: nothing can be asked there, or the server was down for too long.
+        """
+        table = task.table
+        requests, faults, dropped = self._prepare(table)
+        book = self._open_book(task)
+        known = {} if book is None else book.refresh()
+        found: dict[bytes, ModelAnswer | RowFault] = {
+            digest: known[digest] for digest in requests if digest in known
+        }
+        self.count("requests answered by the log", len(found))
+        wanted = [digest for digest in requests if digest not in found]
+        begun = self._asker.requests
+        try:
+            self._ask(requests, wanted, found, book)
+        except StageStoppedError as error:
+            raise StageStoppedError(self._hide(str(error)), is_lasting=error.is_lasting) from None
+        finally:
+            if book is not None:
+                book.sync()
+        self.count("requests", self._asker.requests - begun)
+        answers: dict[int, ModelAnswer] = {}
+        for digest, request in requests.items():
+            outcome = found[digest]
+            for row in request.rows:
+                if isinstance(outcome, ModelAnswer):
+                    answers[row] = outcome
+                else:
+                    faults[row] = outcome
+        return self._build(task, answers, faults, dropped)
+
+    def _ask(
+        self,
+        requests: Mapping[bytes, _RowsRequest],
+        wanted: list[bytes],
+        found: dict[bytes, ModelAnswer | RowFault],
+        book: AnswerBook | None,
+    ) -> None:
+        if not wanted:
+            return
+
+        def keep(position: int, outcome: ModelAnswer | RowFault) -> None:
+            found[wanted[position]] = outcome
+            if book is not None and isinstance(outcome, ModelAnswer):
+                book.put(wanted[position], outcome)
+
+        questions = [requests[digest].question for digest in wanted]
+        remind: Callable[[], None] = (lambda: None) if book is None else book.remind
+        self._loop.run(self._asker.ask_all(questions, self.params.concurrency, keep, remind))
+
+    def _prepare(
+        self, table: pa.Table
+    ) -> tuple[dict[bytes, _RowsRequest], dict[int, RowFault], set[int]]:
+        """Return the requests for rows by their digests, rows that have none, and those to drop."""
+        requests: dict[bytes, _RowsRequest] = {}
+        faults: dict[int, RowFault] = {}
+        dropped: set[int] = set()
+        rules = None if self.params.output is None else self.params.output.schema_
+        for row, prompt, pictures in self._render(table, faults):
+            fitting = self._fit(prompt)
+            if isinstance(fitting, RowFault):
+                faults[row] = fitting
+            elif fitting is None:
+                dropped.add(row)
+            else:
+                try:
+                    messages = build_messages(fitting, self.params.system, pictures)
+                except PromptError as error:
+                    faults[row] = RowFault("unfit", str(error))
+                    continue
+                endpoint, model = self.params.endpoint, self.params.model
+                body = build_body(endpoint, model, self._sent, fitting, messages)
+                digest = digest_request(endpoint, body, rules)
+                check = None if self._schema is None else self._schema.find_fault
+                requests.setdefault(
+                    digest, _RowsRequest(ModelQuestion(body, check), [])
+                ).rows.append(row)
+        return requests, faults, dropped
+
+    def _render(
+        self, table: pa.Table, faults: dict[int, RowFault]
+    ) -> list[tuple[int, str, list[bytes]]]:
+        """Return each row's number, prompt and pictures; what can't be rendered is a fault."""
+        columns = [find_column(table, name).to_pylist() for name in self._template.columns]
+        pictures = [find_field(table, name).to_pylist() for name in self.params.images]
+        rendered = []
+        for row in range(table.num_rows):
+            values = {
+                name: column[row]
+                for name, column in zip(self._template.columns, columns, strict=True)
+            }
+            try:
+                shown = [picture for each in pictures for picture in list_pictures(each[row])]
+                rendered.append((row, self._template.render(values), shown))
+            except PromptError as error:
+                faults[row] = RowFault("unfit", str(error))
+        return rendered
+
+    def _fit(self, prompt: str) -> str | RowFault | None:
+        """Return a prompt that is short enough; None: its row is dropped."""
+        if self._limit is None:
+            return prompt
+        tokens = self._limit.measure(prompt)
+        if tokens <= self._limit.most:
+            return prompt
+        if self.params.too_long is TooLong.TRUNCATE:
+            self.count("prompts truncated")
+            return self._limit.cut(prompt)
+        if self.params.too_long is TooLong.DROP:
+            return None
+        msg = f"the prompt has {tokens} tokens, and may have {self._limit.most}"
+        return RowFault("too long", msg)
+
+    def _build(
+        self,
+        task: Task,
+        answers: Mapping[int, ModelAnswer],
+        faults: Mapping[int, RowFault],
+        dropped: set[int],
+    ) -> Task | list[Slot] | None:
+        """Return the task with its answers, and what failed."""
+        rows = sorted(answers)
+        self._count_all(answers, faults, dropped)
+        table = task.table.take(pa.array(rows, pa.int64()))
+        kept = task.replace(self._add_columns(table, [answers[row] for row in rows]))
+        marks = [FailedRow(row, self._hide(faults[row].message)) for row in sorted(faults)]
+        is_left = bool(rows) or not task.num_rows
+        if marks:
+            return [*([kept] if is_left else []), *marks]
+        return kept if is_left else None
+
+    def _count_all(
+        self, answers: Mapping[int, ModelAnswer], faults: Mapping[int, RowFault], dropped: set[int]
+    ) -> None:
+        self.count("answers", len(answers))
+        self.count("prompt tokens", sum(each.prompt_tokens for each in answers.values()))
+        self.count("completion tokens", sum(each.completion_tokens for each in answers.values()))
+        for kind, number in Counter(fault.kind for fault in faults.values()).items():
+            self.count(f"failed: {kind}", number)
+        if dropped:
+            self.count("dropped: too long", len(dropped))
+
+    def _add_columns(self, table: pa.Table, answers: list[ModelAnswer]) -> pa.Table:
+        into = self.params.into
+        if self.params.endpoint is Endpoint.EMBEDDINGS:
+            table = set_column(table, into, [each.vector for each in answers], _VECTOR)
+        else:
+            table = set_column(table, into, [each.text for each in answers], pa.string())
+        finish, prompt, completion = (f"{into}_{name}" for name in OWN_COLUMNS)
+        table = set_column(table, finish, [each.finish for each in answers], pa.string())
+        table = set_column(table, prompt, [each.prompt_tokens for each in answers], pa.int64())
+        table = set_column(
+            table, completion, [each.completion_tokens for each in answers], pa.int64()
+        )
+        if self._schema is not None:
+            for name, column in self._schema.build_columns([each.text for each in answers]):
+                table = set_column(table, name, column, column.type)
+        return table
+
+    def _list_columns(self) -> tuple[str, ...]:
+        schema, into = self.params.read_schema(), self.params.into
+        properties = () if schema is None else schema.columns
+        return (into, *(f"{into}_{name}" for name in OWN_COLUMNS), *properties)
+
+    def _open_book(self, task: Task) -> AnswerBook | None:
+        """Return the book of a task's source; tasks of one source share it."""
+        source = _NOBODY if task.lineage is None else task.lineage.source
+        if self._book is None or self._book[0] != source:
+            self._book = source, self._read_book(source)
+        return self._book[1]
+
+    def _read_book(self, source: bytes) -> AnswerBook | None:
+        folder = self._find_folder()
+        if folder is None:
+            return None
+        path = find_log(folder, source)
+        if is_url(folder):
+            log = StoreLog(path, self._nonce)
+            return AnswerBook(log, GROUP_OF_STORES, SECONDS_OF_STORES, self._now, time.time)
+        file = FileLog(Path(path + SUFFIX))
+        return AnswerBook(file, GROUP, GROUP_SECONDS, self._now, time.time)
+
+    def _find_folder(self) -> str | None:
+        name = self.planned_name or "ask-model"
+        return locate_log(self.params.requests, self.volume_folder, name)
+
+    def _report(self, line: str) -> None:
+        print(self._hide(line), file=sys.stderr, flush=True)  # noqa: T201 - for who watches
+
+    def _hide(self, text: str) -> str:
+        return text if self._key is None else text.replace(self._key, _HIDDEN)
