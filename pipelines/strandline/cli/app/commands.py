@@ -32,6 +32,7 @@ _ROOMS = {
     "dropped": "data.dropped:dropped",
     "tune": "data.tune:tune",
     "gather": "data.gather:gather",
+    "requests": "data.requests:requests",
     "near-duplicates": "data.near_duplicates:near_duplicates",
     "verify": "data.verify:check",
     "repair": "data.repair:repair",

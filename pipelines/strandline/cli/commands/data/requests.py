@@ -1,0 +1,88 @@
+"""`strandline requests`: what the logs of stages that ask models hold, and what is pruned."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+
+from strandline.cli.app.json_output import write_line
+from strandline.cli.app.ledger_access import locate
+from strandline.cli.app.options import show_examples, take_json, take_manifest, take_volume
+from strandline.cli.views.format import format_bytes, format_count
+from strandline.plan.pipeline import PipelinePlan
+from strandline.run.manifest.manifest import read_manifest
+from strandline.stages.models.asking.log_folders import LogFolder, find_folder
+from strandline_api.quantities import parse_duration
+
+_STORE = "{stage}: its log is at {url}; a rule of the store prunes it"
+
+
+@click.group("requests")
+def requests() -> None:
+    """Show and prune the logs of requests that models have answered."""
+
+
+@requests.command(
+    "list", epilog=show_examples("strandline requests list pipeline.yaml --volume ./data")
+)
+@take_manifest
+@take_volume
+@take_json
+def list_requests(file: Path, settings: tuple[str, ...], volume: Path, as_json: bool) -> None:
+    """Count what each stage's log has."""
+    plan = read_manifest(file, settings, volume=volume).plan
+    shown = [(log, log.measure()) for log in _find_logs(plan, volume)]
+    if as_json:
+        rows = [
+            {"stage": log.stage, "folder": str(log.path), **size._asdict()} for log, size in shown
+        ]
+        write_line(json.dumps(rows))
+        return
+    for log, size in shown:
+        what = f"{format_count(size.requests)} requests of {format_count(size.sources)} sources"
+        write_line(f"{log.stage}: {what}, {format_bytes(size.bytes)} in {log.path}")
+
+
+@requests.command(
+    "prune",
+    epilog=show_examples("strandline requests prune pipeline.yaml --older-than 30d"),
+)
+@take_manifest
+@take_volume
+@click.option(
+    "--older-than",
+    required=True,
+    metavar="DURATION",
+    callback=lambda _context, _option, text: _read_age(text),
+    help="Such as 30d or 12h; 0s takes all.",
+)
+def prune_requests(file: Path, settings: tuple[str, ...], volume: Path, older_than: float) -> None:
+    """Forget answers that were kept before a time; what they answered is asked for again.
+
+    A run may go on meanwhile.
+    """
+    plan = read_manifest(file, settings, volume=volume).plan
+    before = time.time() - older_than
+    for log in _find_logs(plan, volume):
+        write_line(f"{log.stage}: {format_count(log.prune(before))} requests pruned")
+
+
+def _read_age(text: str) -> float:
+    try:
+        return 0.0 if text in {"0", "0s"} else parse_duration(text)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from None
+
+
+def _find_logs(plan: PipelinePlan, volume: Path) -> Iterator[LogFolder]:
+    own = locate(plan, volume).path
+    for stage in plan.stages:
+        found = find_folder(stage.stage, stage.name, own)
+        if isinstance(found, str):
+            write_line(_STORE.format(stage=stage.name, url=found))
+        elif found is not None:
+            yield found
