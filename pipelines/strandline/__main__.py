@@ -5,7 +5,7 @@ Ctrl-C may come while it is still being loaded, so what it means then is settled
 
 from __future__ import annotations
 
-# What `signal` is made of: it is there from the start, and need not be loaded.
+# `_signal` is the built-in part of `signal`: it need not be loaded.
 import _signal as signal  # type: ignore[import-not-found]
 import gc
 import os
@@ -54,8 +54,9 @@ def main() -> None:
         # Python takes down what handles signals before its own end: the signal would kill a
         # command that is done.
         signal.signal(signal.SIGINT, signal.SIG_IGN)
-        # It notes a KeyboardInterrupt that leaves code made of text, as dataclasses are made, and
-        # dies of the signal in the end whatever the exit code; the next such code has it forget.
+        # Python notes a KeyboardInterrupt that leaves code made of text, as dataclasses are made,
+        # and dies of the signal in the end whatever the exit code; the next such code makes it
+        # forget.
         exec("")  # noqa: S102
 
 
@@ -69,14 +70,14 @@ def _start_ray_ahead() -> None:
     workers = os.environ.get(AHEAD)
     if workers is None:
         return
-    # Who reads them comes later, and Ray's processes must not have them.
+    # The variables are read later, and Ray's processes must not have them.
     ours = {name: os.environ.pop(name) for name in ALL if name in os.environ}
     before = signal.getsignal(signal.SIGTERM)
     try:
         from strandline.engine.ray.connection import start_ahead  # noqa: PLC0415 - the first of all
 
         start_ahead(int(workers) if workers else None, _load_driver)
-    except ImportError:  # of Ray; a sentence of the engine's says so
+    except ImportError:  # Ray is missing, and a sentence of the engine's says so
         return
     except SystemExit:  # Ray's answer to SIGTERM while it starts
         _leave()
@@ -93,8 +94,8 @@ def _load_driver() -> None:
 def _fill_streams() -> None:
     """Have standard streams that are closed lead nowhere, here and in what is started.
 
-    The next file to be opened would else be taken for one of them, and be written to by whoever
-    prints: it may be the ledger.
+    The next file to be opened would else be taken for one of them, and each print would write into
+    it: it may be the ledger.
     """
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         if getattr(sys, name) is None:

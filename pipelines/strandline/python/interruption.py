@@ -63,6 +63,6 @@ def interruptible(announce: Callable[[str], None]) -> Iterator[Callable[[], bool
 
 
 def _is_ours() -> bool:
-    """Return False where somebody else listens, or Python would not let this thread do so."""
+    """Return False where another handler listens, or Python would not let this thread do so."""
     is_main = threading.current_thread() is threading.main_thread()
     return is_main and signal.getsignal(signal.SIGINT) is signal.default_int_handler

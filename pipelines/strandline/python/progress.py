@@ -37,9 +37,9 @@ def displaying(name: str, *, is_wanted: bool | None, is_debugged: bool) -> Itera
 
     Args:
         name: of the pipeline.
-        is_wanted: None: where somebody looks, in a notebook or a terminal.
-        is_debugged: somebody may have a debugger in this very terminal, which a table that is drawn
-            over and over would take from them.
+        is_wanted: None: where a person looks on, in a notebook or a terminal.
+        is_debugged: a user may have a debugger in this very terminal, and a table that is drawn
+            over and over would take it away.
     """
     display = None if is_wanted is False else find_display(sys.modules)
     is_seen = sys.stderr.isatty() and not is_debugged

@@ -31,7 +31,8 @@ class JsonOutput:
         self._former = sys.stdout
         self.number = os.dup(_OUT)
         self._is_real = _find_number(sys.stdout) == _OUT
-        # What a program reads Python's own object of stays its: so do tests of a command.
+        # Without a real descriptor, JSON goes to Python's own object, which a program reads: so do
+        # tests of a command.
         self.text: TextIO = (
             open(self.number, "w", encoding="utf-8", closefd=False)  # noqa: SIM115 - as long as this
             if self._is_real
@@ -41,7 +42,7 @@ class JsonOutput:
         sys.stdout = sys.stderr
 
     def close(self) -> None:
-        """Give it back, where somebody is left in this process who may want it.
+        """Give it back, where code is left in this process that may want it.
 
         What has begun to print as this program ends would come behind the last object.
         """
@@ -61,7 +62,7 @@ def reserve(ctx: click.Context) -> None:
 
 
 def find_output() -> JsonOutput | None:
-    """Return what is kept for JSON; None where nobody has asked for that."""
+    """Return what is kept for JSON; None where no option asks for that."""
     ctx = click.get_current_context(silent=True)
     return None if ctx is None else ctx.meta.get(_KEY)
 

@@ -50,7 +50,7 @@ def launching(
 
     Raises:
         SpecError: the manifest is wrong.
-        UsageError: nobody knows the cause that was named.
+        UsageError: the named cause is not known.
         HeldError: another process makes attempts already.
         VolumeError: the folder can't be used.
     """

@@ -22,8 +22,8 @@ from strandline_api.documents.problems import SpecError
 from strandline_api.outcome.exit_codes import ExitCode
 
 HELP = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
-KEYS_PRESSED = 130  # what a shell shows of a program that Ctrl-C has ended
-PIPE_CLOSED = 141  # and of one that wrote to a reader that is gone
+KEYS_PRESSED = 130  # a shell's code for a program that Ctrl-C has ended
+PIPE_CLOSED = 141  # and for one that wrote to a reader that is gone
 
 
 class Program(click.Group):

@@ -1,6 +1,6 @@
 """What Ctrl-C and a request to end mean: stop well the first time, at once the second.
 
-It knows signals and a flag; who asks for the flag is not its business.
+It knows signals and a flag; the flag's readers are not its business.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Interruption:
     """Turns the first signal into a flag and the second into the end of the process.
 
     Which signals are the same request, `Stop` says: Ray's `job stop` and systemd send SIGTERM to
-    each process of a run, and whoever started this one passes it on.
+    each process of a run, and the process that started this one passes it on.
 
     Args:
         announce: shows a sentence.

@@ -15,9 +15,9 @@ from strandline.cli.views.format import format_amount, format_bytes, format_coun
 from strandline.run.history.funnel import RETELLING
 from strandline.storage.outputs.names import MANIFEST
 
-NUMBERS = 40  # of the statistics of one stage
+NUMBERS = 40  # numbers from the statistics of one stage
 REASONS = 8  # of one stage
-# What readers of data sets open, by how the file ends.
+# Formats by which readers of data sets open a file, by how its name ends.
 _READ_AS = {
     ".parquet": "parquet",
     ".jsonl": "json",

@@ -33,7 +33,7 @@ class CardFacts:
 
     Attributes:
         title: the data set's name for people.
-        license: identifier of its license, such as `cc-by-4.0`; None: nobody has named any.
+        license: identifier of its license, such as `cc-by-4.0`; None: the pipeline names none.
         ledger: the id of the ledger that counts its files.
         run: what a report says too.
     """

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Sequence
 
 from strandline.cli.views.format import escape_text
 
-CHARACTERS = 300  # of one text; keys and messages may be of any length
-# What has a meaning somewhere: within a line, in a cell of a table, or as HTML.
+CHARACTERS = 300  # most of one text; keys and messages may be of any length
+# Characters with a meaning of their own: within a line, in a cell of a table, or as HTML.
 _SPECIAL = re.compile(r"([\\`*_\[\]|~#<>&$]|:(?=//)|(?<=www)\.)")
 _AT_START = re.compile(r"^(\s*)([-+=]|\d+(?=[)]))")
 

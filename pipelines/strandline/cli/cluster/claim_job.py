@@ -136,7 +136,7 @@ def run_command(
     """Run a command beside a pipeline's volumes, and return its exit code.
 
     Args:
-        session: whom to ask.
+        session: the cluster that is asked.
         pipeline: as it stands.
         order: the command.
         target: where its answer goes, as it comes.
@@ -177,11 +177,11 @@ def _list_holders(session: ClusterSession, pipeline: ClusterPipeline) -> tuple[C
 
 
 def find_volumes(session: ClusterSession, pipeline: ClusterPipeline) -> Volumes:
-    """Find what the latest attempt had, and who holds the claim.
+    """Find what the latest attempt had, and which pods hold the claim.
 
     Raises:
         NothingRunError: there was no attempt.
-        ForeignConfigError: somebody else has written which volumes it had.
+        ForeignConfigError: the list of its volumes was written by another.
         StrandlineError: nothing tells which volumes it had.
     """
     if not pipeline.status.attempt:
@@ -211,7 +211,8 @@ def _read_config(
 ) -> tuple[str, Mapping[str, str]]:
     """Return name and data of the ConfigMap that the operator made for the latest attempt.
 
-    Who may write ConfigMaps may replace it, and the pod would run in the name of who asks.
+    A user with the right to write ConfigMaps may replace it, and the pod would run in the name of
+    the person who asks.
     """
     attempt = session.find_attempt(pipeline)
     if attempt is None or attempt.status.config is None:

@@ -12,7 +12,7 @@ from strandline.plan.errors import StrandlineError
 from strandline_api.outcome.exit_codes import ExitCode
 from strandline_api.spec.pod_paths import VOLUME
 
-# A pod whose user went away ends by itself.
+# A pod that lost its user ends by itself.
 COPY_SECONDS = 6 * 3600
 _OUTPUT = "output"
 # A folder's content, or a file: names in the archive begin where the copy does.
@@ -32,7 +32,7 @@ def locate_copy(pipeline: ClusterPipeline, document: Mapping[str, Any], path: st
     """Return where in a pod something lies that is to be copied.
 
     Args:
-        pipeline: whose it is.
+        pipeline: its owner.
         document: the pipeline as its driver was told.
         path: below its folder; `output` is where its outputs are.
 

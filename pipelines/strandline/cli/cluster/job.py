@@ -30,7 +30,7 @@ from strandline_api.spec.pod_paths import HEAD_CONTAINER, MESH_KEYS, OUT_OF_MESH
 CONTAINER = "strandline"
 COMMAND_LABEL = f"{GROUP}/command"
 OWNER_LABEL = f"{GROUP}/command-of"
-# Of the fields of the head's pod those that say as whom, with what rights and where it runs.
+# Fields of the head's pod that say as which user, with what rights and where it runs.
 _KEPT = (
     "securityContext",
     "serviceAccountName",
@@ -43,7 +43,8 @@ _KEPT = (
     "dnsConfig",
 )
 _CONTAINER_KEPT = ("image", "imagePullPolicy", "envFrom")
-# Who asks may have rights that the pipeline's author has not: no more than to read and write files.
+# The caller may have rights that the pipeline's author has not: no more than to read and write
+# files.
 _SECURITY_KEPT = (
     "runAsUser",
     "runAsGroup",
@@ -52,7 +53,7 @@ _SECURITY_KEPT = (
     "seccompProfile",
     "seLinuxOptions",
 )
-# Of what the operator has written for pods of commands what is known here.
+# Parts of the operator's metadata for pods of commands that are known here.
 _METADATA_KEPT = {"labels": (NETWORK_LABEL, *MESH_KEYS), "annotations": MESH_KEYS}
 _CONFINED = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
 _OF_NODES = "hostPath"
@@ -61,7 +62,7 @@ _RESOURCES = {
     "requests": {"cpu": "250m", "memory": "512Mi"},
     "limits": {"memory": "2Gi"},
 }
-# Whoever asked is gone for good by then.
+# The caller is gone for good by then.
 KEEP_SECONDS, LONGEST_SECONDS = 300, 24 * 3600
 _LABEL_NAME = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
 _LONGEST_NAME = 40
@@ -75,7 +76,7 @@ class JobOrder:
     Attributes:
         title: a short name of the command, such as `verify`.
         words: what the container runs.
-        pipeline: whose volumes it gets.
+        pipeline: the owner of the volumes that it gets.
         head: the spec of the pod that had them.
         placement: where it runs, and what it may write.
         width: letters in a line of its answer; None: any number.
@@ -92,7 +93,7 @@ class JobOrder:
 
 
 def separate_errors(words: Sequence[str]) -> list[str]:
-    """Return a command whose stderr is kept in the pod's status: a log has both streams in one."""
+    """Return a command that keeps its stderr in the pod's status: a log has both streams in one."""
     return ["/bin/sh", "-c", 'exec "$@" 2>/dev/termination-log', words[0], *words]
 
 

@@ -49,7 +49,7 @@ def run_process(words: Sequence[str], text: str) -> KubectlAnswer:
 
 
 def open_process(words: Sequence[str]) -> subprocess.Popen[bytes]:
-    """Start a command whose stdout is read here; it complains where this program does."""
+    """Start a command and read its stdout here; its complaints go where this program's go."""
     return subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)  # noqa: S603 - the same
 
 
@@ -86,7 +86,7 @@ class Kubectl:
         self._call(["patch", kind, name, "--type", "merge", "-p", json.dumps(patch)])
 
     def delete(self, kind: str, name: str) -> None:
-        """Delete an object and what belongs to it, if it is there; nobody waits for that."""
+        """Delete an object and what belongs to it, if it is there, without a wait for that."""
         words = ["--ignore-not-found", "--wait=false", "--cascade=background"]
         self._call(["delete", kind, name, *words])
 
@@ -102,7 +102,7 @@ class Kubectl:
     def reading(self, words: Sequence[str]) -> Iterator[tuple[IO[bytes], Callable[[], int]]]:
         """Provide what a call prints, and what waits for its exit code."""
         process = self.open(self._join(words))
-        assert process.stdout is not None  # it is a pipe
+        assert process.stdout is not None  # `open` makes a pipe
         try:
             yield process.stdout, process.wait
         finally:
@@ -123,5 +123,5 @@ class Kubectl:
             msg = "there is no kubectl on PATH, which this command asks clusters by; install it"
             raise KubectlError(msg)
         verb, *rest = words
-        # What a command in a pod is told comes last.
+        # kubectl takes the words after `--` for the pod's command, so they come last.
         return [PROGRAM, verb, *self.options, *rest]

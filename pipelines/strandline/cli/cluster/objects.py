@@ -127,7 +127,7 @@ def find_holders(pods: Iterable[Json], claim: str, uid: str) -> tuple[ClaimHolde
     Args:
         pods: of the namespace.
         claim: its name.
-        uid: of the pipeline, whose heads are told apart.
+        uid: of the pipeline, since its own heads are told apart.
     """
     return tuple(
         _read_holder(pod, uid)

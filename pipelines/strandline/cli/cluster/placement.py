@@ -20,7 +20,7 @@ _ONE_POD = "ReadWriteOncePod"
 
 
 class HeldClaimError(StrandlineError):
-    """The claim is held by who would be harmed, or who lets nobody else have it."""
+    """The claim is held by a pod that would be harmed, or that lets no other have it."""
 
     exit_code = ExitCode.LEDGER_IN_USE
 
@@ -29,7 +29,7 @@ class ClaimUse(Enum):
     """Choose what a command does with what is on the claims.
 
     Attributes:
-        COPY: it reads files that nobody changes any more.
+        COPY: it reads files that are not changed any more.
         READ: it reads the ledger.
         OUTPUT: it reads the ledger, and writes beside the outputs.
         WRITE: it changes the ledger.
@@ -69,7 +69,7 @@ def choose_placement(
 
     Args:
         use: what it does.
-        pipeline, attempt: whose claim it is, and its latest attempt.
+        pipeline, attempt: the claim's owner, and its latest attempt.
         modes: access modes of the claim.
         holders: pods that mount it and have not ended.
         output: folder or URL of the outputs, as the driver was told; None: on the ledger's claim.

@@ -10,7 +10,7 @@ from strandline_api.names import ATTEMPT_LABEL, ROLE_LABEL
 from strandline_api.outcome.exit_codes import ExitCode
 from strandline_api.spec.pod_paths import SUBMITTER_CONTAINER
 
-# Of a shell: who was ended by a signal has no other code.
+# A shell has this code alone for a container that a signal ended.
 _KILLED = 137
 
 
@@ -40,10 +40,10 @@ def judge_run(pipeline: ClusterPipeline, attempt: ListedAttempt | None) -> RunVe
 
     Args:
         pipeline: as it stands.
-        attempt: its latest, whose exit code becomes the run's where that failed.
+        attempt: its latest; where that failed its exit code becomes the run's.
     """
     status, name = pipeline.status, pipeline.name
-    # What was said of an earlier spec, or before a request was seen, is about to change.
+    # Conditions of an earlier spec, or from before a request was seen, are about to change.
     if (status.observed_generation or 0) < pipeline.generation:
         return None
     if _is_true(pipeline, "Suspended"):

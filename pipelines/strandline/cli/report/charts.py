@@ -15,7 +15,7 @@ from strandline.cli.views.format import format_count
 
 _ROW, _BAR, _TICK_ROW = 30, 9, 20
 _PLOT, _HEAD = 84, 16
-_LEAST = 0.004  # of the width; what is shorter could not be seen
+_LEAST = 0.004  # share of the width; a shorter bar could not be seen
 
 
 class Bar(NamedTuple):

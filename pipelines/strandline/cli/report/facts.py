@@ -134,7 +134,7 @@ class StageDefinition(NamedTuple):
 
 
 class AttemptCounts(NamedTuple):
-    """What an attempt has done with sources; None where nobody knows."""
+    """What an attempt has done with sources; None where that is not known."""
 
     finished: int
     skipped: int | None = None
@@ -178,7 +178,7 @@ class StageArtifacts(NamedTuple):
     """What a stage has gathered, and how it wants to be shown.
 
     Attributes:
-        panel: a fragment of HTML by the stage's own code, which nobody has checked.
+        panel: a fragment of HTML by the stage's own code, which is not checked.
         problem: why there is no panel, where there should be one.
     """
 
@@ -239,7 +239,7 @@ class RunFacts:
         number = last.record.number if last else 0
         listed, skipped = self._find_listed(ledger)
         now = min(ledger.finished_by.get(number, 0), ledger.finished)
-        # Before a listing has ended, who is not skipped yet may still be.
+        # Before a listing has ended, a source that is not skipped yet may still be.
         before = ledger.finished - now if skipped is None else min(skipped, ledger.finished - now)
         failed = min(ledger.failed_by.get(number, 0), ledger.failures.count)
         is_over = last is None or last.record.ended is not None or last.state is AttemptState.GONE
@@ -261,7 +261,7 @@ class RunFacts:
     def count_attempt(self, view: AttemptSummary) -> AttemptCounts:
         """Return what an attempt has done, so that its row agrees with the ledger's numbers.
 
-        Who did not live to write down its end has written nothing of failures either.
+        A driver that did not live to write down its end has written nothing of failures either.
         """
         record, ledger = view.record, self.ledger or RunLedger()
         samples = self.samples.get(record.number)

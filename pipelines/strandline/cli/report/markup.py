@@ -11,8 +11,8 @@ from html import escape as escape_html
 
 from strandline.cli.views.format import escape_text
 
-CHARACTERS = 1000  # of one text; keys and messages may be of any length
-# These have no end tag.
+CHARACTERS = 1000  # most of one text; keys and messages may be of any length
+# HTML's elements without an end tag.
 _VOID = frozenset({"meta", "br"})
 _ANCHOR = re.compile(r'( (?:id|aria-labelledby)="| href="#)')
 
@@ -38,7 +38,7 @@ def escape(text: str) -> Markup:
 
 
 def prefix_anchors(markup: Markup, prefix: str) -> Markup:
-    """Return markup whose anchors begin with a word, so that several of a kind fit on one page.
+    """Return markup with a word before each anchor, so that several of a kind fit on one page.
 
     What people wrote can't look like an attribute: its quotation marks are escaped.
     """

@@ -66,7 +66,8 @@ def _make_many(runs: Sequence[RunFacts]) -> list[Markup]:
             make_header(facts, heading="h2"),
             *(prefix_anchors(each, f"{anchor}-") for each in _make_sections(facts)),
             id=anchor,
-            # What is well is a line; what is not, or goes on, is what one opens a report for.
+            # A pipeline that is well is a line; one that is not, or goes on, is what a report is
+            # opened for.
             open="" if is_open(facts) else None,
         )
         for facts, anchor in zip(runs, anchors, strict=True)

@@ -43,7 +43,7 @@ from strandline.storage.volume.published import Publication
 
 ATTEMPTS = 30
 FAILURES = 100
-EXAMPLES = 3  # of each kind of dead letters
+EXAMPLES = 3  # most of each kind of dead letters
 MARKS = 20
 FILES = 20
 COUNTERS = 20

@@ -37,7 +37,7 @@ class Announcer:
         self.announce(f"{pipeline}: left out, since {needed} has not completed")
 
     def attempt_ended(self, ended: EndedAttempt) -> None:
-        """Describe how an attempt ended whose driver could not."""
+        """Describe an attempt's end in place of its driver, which could not."""
         if ended.is_reported:
             return
         outcome = ended.outcome
@@ -72,7 +72,7 @@ class Announcer:
         yield show
 
     def end(self, ended: EndedAttempt) -> None:
-        """Announce how a single attempt ended, for whoever reads its log."""
+        """Announce how a single attempt ended, for readers of its log."""
         self.attempt_ended(ended)
         click.echo(format_outcome_line(ended.outcome), err=True)
 

@@ -10,7 +10,7 @@ from strandline.ledger.entries import SourceState
 from strandline.run.attempt.failures import FailureGroup
 
 GROUPS_SHOWN = 10
-_LETTERS = 300  # of one example's message
+_LETTERS = 300  # most of one example's message
 
 
 def describe_failures(

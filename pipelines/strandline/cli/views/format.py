@@ -13,7 +13,7 @@ _HOUR = 3600
 _STEP = 1000
 _GAP = 2  # between columns
 _INDENT = 4
-_LEAST_TEXT = 24  # of a last column that is broken into lines
+_LEAST_TEXT = 24  # least of a last column that is broken into lines
 
 
 def format_count(number: int) -> str:
@@ -131,7 +131,7 @@ def _join(row: Sequence[str], widths: Sequence[int], left: int) -> str:
 
 
 def _hang(row: Sequence[str], widths: Sequence[int], room: int) -> str:
-    """Return a row whose last text goes on below its own beginning."""
+    """Return a row in which the last text goes on below its own beginning."""
     *_, last = row
     first, *more = wrap(last, room, break_long_words=False, break_on_hyphens=False) or [""]
     head = _join([*row[:-1], first], [*widths[:-1], 0], len(row))

@@ -40,8 +40,8 @@ _COLUMNS = (
     "other",
     "on error",
 )
-LONG_SOURCE = 60.0  # seconds, from which a way is told to make sources smaller
-RANGES = "range_bytes"  # of a source that cuts files
+LONG_SOURCE = 60.0  # seconds, from which on a hint shows a way to make sources smaller
+RANGES = "range_bytes"  # the parameter of a source that cuts files
 _LOADS = 8  # workers whose load is shown
 
 
@@ -84,7 +84,7 @@ class PlanFacts(NamedTuple):
         listing: None where it was not asked for.
         unmet: why a run on this machine would be refused.
         chaining: that most sources are chained into one group; None where they aren't, or where
-            nobody shares anything.
+            sources share nothing.
         schema: of what is read, in words; None where each task has its own.
         worst: what a kill costs at the worst moment; None where nothing was measured.
     """

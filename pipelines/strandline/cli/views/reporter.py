@@ -90,7 +90,7 @@ class Reporter:
         click.echo(sentence, err=True)
 
     def end(self, sentence: str) -> None:
-        """Show what a run came to whose summary others show."""
+        """Show what a run came to, where others show its summary."""
 
     def close(self, outcome: AttemptResult, details: Details) -> None:
         """Show what the attempt came to."""
@@ -152,7 +152,8 @@ class NotebookReporter(Reporter):
 
     def announce(self, sentence: str) -> None:
         self._sentences.append(sentence)
-        # Shown with the next table too; whoever has interrupted the kernel wants to know at once.
+        # A sentence is shown with the next table too; a user who has interrupted the kernel wants
+        # to know at once.
         self._draw(Text(self._name, "bold"))
 
     def end(self, sentence: str) -> None:

@@ -17,8 +17,9 @@ from strandline.run.supervise.status_server import read_number
 from strandline_api.outcome.work_lost import WorkLost
 
 WINDOW_SECONDS = 30.0
-PROMISING_SECONDS = 10.0  # of measuring; before that the start of workers is most of the rate
-LEAST_RATE = 1e-9  # of what is slower nobody sees the end
+# Until a run was measured so long, the start of workers is most of its rate.
+PROMISING_SECONDS = 10.0
+LEAST_RATE = 1e-9  # a slower run has no end in sight
 # Attributes of a stage's workers by the keys under which scripts read them.
 _POOL_KEYS = {
     "workers": "workers",
@@ -148,7 +149,7 @@ class Pace:
         pace = self._stages.get((name, what))
         if pace is None:
             pace, begun = Pace(), self._points[0][0]
-            # Its workers may have been there before the first source was.
+            # Workers of the stage may have been there before the first source was.
             pace.begin(begun, done if seconds <= begun else 0.0)
             self._stages[name, what] = pace
         return pace.measure(seconds, done)

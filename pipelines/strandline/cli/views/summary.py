@@ -146,7 +146,7 @@ def _list_amounts(numbers: Mapping[str, int]) -> str:
 
 
 def _describe_pools(pools: Mapping[str, PoolState]) -> Iterator[str]:
-    """Yield a line for each stage whose workers were lost or recycled."""
+    """Yield a line for each stage that lost or recycled workers."""
     for name, pool in pools.items():
         changes = {"lost": pool.lost, "recycled": pool.recycled}
         parts = [f"{format_count(number)} {what}" for what, number in changes.items() if number]
@@ -192,7 +192,7 @@ def _advise(details: Details) -> Iterator[str]:
 
 
 def _explain_empty(outcome: AttemptResult) -> Iterator[str]:
-    """Yield who has dropped all, where sources were finished and none of them left a row."""
+    """Yield the stages that dropped all rows, where no finished source has left any."""
     stages = list(outcome.counts.items())
     if not stages or not outcome.standing.finished or stages[-1][1].rows_in:
         return

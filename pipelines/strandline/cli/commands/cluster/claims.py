@@ -145,7 +145,7 @@ def _call(path: tuple[str, ...], own: click.Command, pipeline: str, start: float
     options, arguments = render_words(own, ctx.params, given)
     page, use = ctx.params.get(_PAGE), USES[path]
     if page is not None:
-        # It is written here, not in the pod.
+        # The page is written on this machine, not in the pod.
         options, use = [*options, f"--{_PAGE}", "-"], ClaimUse.READ
     words = ["strandline", *path, f"{CONFIG}/{MANIFEST}", "--volume", VOLUME, *options]
     order = CommandOrder(path[-1], use, [*words, *_guard(arguments)], find_width())

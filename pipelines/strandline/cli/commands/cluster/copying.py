@@ -70,7 +70,7 @@ def _copy(
         words = ["exec", f"pod/{pod}", "-c", CONTAINER, "--", *render_tar(source)]
         with session.kubectl.reading(words) as (output, find_code):
             count, broken = _unpack(output, folder)
-            output.read()  # what pads the archive's end
+            output.read()  # the archive's end is padded, and tar must not meet a closed pipe
             code = find_code()
     if code or broken:
         msg = f"{source} could not be copied whole; what has come is in {folder}"

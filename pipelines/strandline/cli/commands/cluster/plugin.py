@@ -17,7 +17,7 @@ _ROOMS = {
     "wait": "requests:wait",
     "cp": "copying:copy_files",
 }
-# What needs the volume, by the words of the machine's own commands.
+# Commands that need the volume, by the words of the machine's own.
 _ON_CLAIMS = {
     "verify": ("verify",),
     "report": ("report",),
@@ -47,7 +47,7 @@ class ClusterCommands(Program):
 
 def _make(path: tuple[str, ...], shown: tuple[str, ...]) -> click.Command:
     """Make the command of a path, or the group of all that begin with it."""
-    # It loads the machine's commands, which most of the others here do without.
+    # The import loads the machine's commands, which most of the others here do without.
     from strandline.cli.commands.cluster.claims import (  # noqa: PLC0415
         USES,
         find_command,

@@ -1,6 +1,6 @@
-"""`strandline ledger move-outputs` and `own-outputs`: where a ledger's outputs are, and whose.
+"""`strandline ledger move-outputs` and `own-outputs`: the place and the owner of outputs.
 
-A move is believed once it is proved; a place is taken from another where somebody says so.
+A move is believed once it is proved; a place is taken from another at a user's word.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ from strandline.run.doctor.checks import Finding, Level, choose_code, examine
 from strandline.run.doctor.probes import look
 from strandline.run.manifest.manifest import read_manifest
 
-_ANY = 1_000_000  # letters of a line that nobody has limited
+_ANY = 1_000_000  # letters of a line without a limit
 
 
 @click.command(

@@ -13,7 +13,7 @@ import yaml
 from strandline.cli.app.options import show_examples
 from strandline.cli.app.program import add_debug
 
-# What each kind reads where nobody says; Python's own sources are on every machine.
+# Each kind's inputs by default; Python's own sources are on every machine.
 DEFAULT_INPUTS = {
     "documents": "data/**/*",
     "code": "{stdlib}/json/**/*.py",

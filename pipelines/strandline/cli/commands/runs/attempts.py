@@ -39,7 +39,7 @@ class UnknownAttemptError(StrandlineError):
 
 
 class ListingGroup(click.Group):
-    """A group whose command `list` need not be named."""
+    """A group that takes `list` where no command is named."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         if args and args[0] not in {*self.commands, *ctx.help_option_names}:
@@ -127,13 +127,13 @@ def _list_publications(folder: PipelineFolder, attempt: int) -> list[str]:
 
 def _group_failures(folder: PipelineFolder, attempt: int) -> tuple[FailureGroup, ...]:
     """Return why sources failed that did so in an attempt last; none where that can't be read."""
-    # It loads Arrow, which a list of attempts does without.
+    # The import loads Arrow, which a list of attempts does without.
     from strandline.cli.app.ledger_access import looking  # noqa: PLC0415
 
     try:
         with looking(folder) as store:
             return group_failures(list_failures(store, attempt))
-    except (LedgerError, VolumeError):  # what is known of the attempt stands in its own folder
+    except (LedgerError, VolumeError):  # the facts of the attempt stand in its own folder
         return ()
 
 

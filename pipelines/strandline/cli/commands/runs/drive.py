@@ -73,7 +73,7 @@ class ProgressFile:
     def report(self, progress: RunProgress) -> None:
         """Write, where it is time to."""
         now, leaving = self._now(), dict(progress.leaving)
-        # Who waits for a node to be left is told at once.
+        # A wait for a node to be left ends at once with this.
         if now < self._due and leaving == self._leaving:
             return
         self._due, self._leaving = now + INTERVAL, leaving
@@ -112,7 +112,7 @@ def drive(**options: Any) -> int:  # noqa: ANN401 - the options
 
 def _ask(orders: Orders) -> list[str] | None:
     for stream in (sys.stdout, sys.stderr):
-        stream.flush()  # whoever is told that all is done has read all that was said
+        stream.flush()  # a reader that sees the end of the work must have read all output before
     return orders.ask(os.environ)
 
 
@@ -171,7 +171,7 @@ def make_attempt(options: DriverRequest) -> MadeAttempt:
                 raise StoppedAtOnceError from error
     details = read_details(folder, outcome.attempt, is_packable=manifest.plan.is_packable)
     reporter.close(outcome, details)
-    # One that was asked to stop is about to be ended, though this attempt was done by then.
+    # A driver that was asked to stop is about to be ended, though this attempt was done by then.
     may_go_on = outcome.code == ExitCode.COMPLETE and not interruption.is_asked()
     return MadeAttempt(config.engine, int(outcome.code), may_go_on)
 
@@ -199,7 +199,8 @@ def _make_config(options: DriverRequest, manifest: Manifest, parent: int | None)
 
 def _prepare_end(engine: str) -> None:
     """Have Python not look through all that it gives back at its end, 0.3 s with Ray loaded."""
-    if not works_in_driver(engine):  # there, what a stage has left open is written out by that
+    # such an engine's stages write out what they left open by that look
+    if not works_in_driver(engine):
         gc.freeze()
 
 
@@ -213,7 +214,7 @@ def _find_parent() -> int | None:
 def _watching(
     parent: int | None, read_on: Callable[[], None], ask: Callable[[], None]
 ) -> Iterator[None]:
-    """Ask to stop when the parent is gone: whoever would have asked can't any more.
+    """Ask to stop when the parent is gone: no other could ask any more.
 
     Nor does it read any more what this process prints.
 
@@ -240,7 +241,7 @@ def _leave_after(grace: float, note: Callable[[], None]) -> None:
     """End the process just before the grace period does; only work in flight is lost."""
 
     def leave() -> None:
-        # What keeps the work from ending may keep this from being written down, too.
+        # A disk that keeps the work from ending may keep this from being written down, too.
         noting = threading.Thread(target=note, daemon=True)
         noting.start()
         noting.join(LAST_SECONDS / 2)
@@ -252,8 +253,8 @@ def _leave_after(grace: float, note: Callable[[], None]) -> None:
 
 
 def _leave_at_once() -> None:
-    """End the process ahead of Ray, whose half would crash in one of seven such ends."""
-    with suppress(OSError, ValueError):  # nobody reads any more
+    """End the process ahead of Ray: its half would crash in one of seven such ends."""
+    with suppress(OSError, ValueError):  # no reader is left
         sys.stdout.flush()
         sys.stderr.flush()
     os._exit(int(ExitCode.INTERRUPTED))

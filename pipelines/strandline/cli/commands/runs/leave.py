@@ -18,7 +18,7 @@ import click
 from strandline.cli.app.options import show_examples
 from strandline_api.outcome.reader_token import HEADER, NOTICE_TOKEN_VARIABLE
 
-# Of the time that there is so much is left for the end of the processes.
+# Seconds of the grace that are left for the end of the processes.
 SPARE_SECONDS = 3.0
 PAUSE_SECONDS = 0.5
 _ANSWER_SECONDS = 6.0
@@ -86,7 +86,7 @@ def wait_until_left(
     *,
     waits: bool,
 ) -> bool:
-    """Ask until nothing is pending, nobody answers, or the time is over; return whether nothing is.
+    """Ask until nothing is pending, no answer comes, or time is up; return whether nothing is.
 
     Args:
         ask: tells the driver of the seconds that are left; gives what is pending, None where it

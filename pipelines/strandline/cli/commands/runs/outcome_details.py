@@ -1,4 +1,4 @@
-"""What the ledger adds to an attempt's outcome, for whoever sums it up."""
+"""What the ledger adds to an attempt's outcome, for its summary."""
 
 from __future__ import annotations
 

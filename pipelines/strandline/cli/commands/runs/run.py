@@ -112,7 +112,7 @@ def run(
         return run_target(targets[0].file)
     # Between two pipelines a request is heard, too.
     with listening(stop, shares_terminal=False):
-        # What a user's code has changed in a process would stay for the pipelines after it.
+        # Changes that a user's code makes to a process would stay for the pipelines after it.
         if address or not all(is_ours_on_ray(target.pipeline.spec, engine) for target in targets):
             return run_in_order(targets, run_target, announcer, stop.is_asked)
         with keeping_driver() as others:
@@ -188,7 +188,7 @@ def _run_pipeline(
 
 @contextmanager
 def _serving(port: int | None) -> Iterator[AttemptServer | None]:
-    """Serve progress as long as the block runs; None where nobody is to be answered."""
+    """Serve progress as long as the block runs; None where it is not asked for."""
     if port is None:
         yield None
         return
@@ -207,7 +207,7 @@ def _serving(port: int | None) -> Iterator[AttemptServer | None]:
 
 
 def _take_notices(folder: PipelineFolder, driver: DriverProcess) -> NoticeBoard:
-    """Return who hands notices to the driver; of this node's own end it is asked to stop."""
+    """Return what hands notices to the driver; of this node's own end it is asked to stop."""
     file = NoticeFile(folder.notices)
     file.clear()
     return NoticeBoard(file, driver.stop.ask, time.monotonic, is_own_address)

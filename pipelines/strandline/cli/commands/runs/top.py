@@ -1,4 +1,4 @@
-"""`strandline top`: a run at this moment, drawn anew until somebody has seen enough."""
+"""`strandline top`: a run at this moment, drawn anew until the user ends it."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ WIDTH = 120  # where there is no terminal to ask
 
 
 class NoDriverError(StrandlineError):
-    """Nobody answers where a driver was said to serve."""
+    """No driver answers at the address of one."""
 
 
 @click.command(

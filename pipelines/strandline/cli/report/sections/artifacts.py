@@ -12,8 +12,8 @@ from strandline.cli.report.panels import flatten
 from strandline.cli.report.tables import describe_more, make_note, make_section, make_table
 from strandline.cli.views.format import format_bytes
 
-NUMBERS = 60  # of one artifact
-# Nothing in a frame may run, be fetched, be sent or lead away: `sandbox` allows nothing.
+NUMBERS = 60  # most of one artifact
+# A frame's content must not run, be fetched, be sent or lead away: `sandbox` allows nothing.
 _FRAME = """<!doctype html><meta charset="utf-8"><meta name="color-scheme" content="light dark">
 <meta http-equiv="Content-Security-Policy"
  content="default-src 'none'; style-src 'unsafe-inline'; img-src data:">
@@ -59,7 +59,7 @@ def _make_numbers(artifact: Artifact) -> Markup | None:
     numbers = flatten(artifact.content, NUMBERS)
     if not numbers.count:
         return None
-    largest: dict[str, float] = {}  # of those that stand beside each other
+    largest: dict[str, float] = {}  # by those that stand beside each other
     for name, number in numbers.items:
         beside = _name_parent(name)
         largest[beside] = max(largest.get(beside, 0.0), abs(number))

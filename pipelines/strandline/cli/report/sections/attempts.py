@@ -108,7 +108,7 @@ def find_span(view: AttemptSummary, now: float) -> Span:
 
 
 def _span(view: AttemptSummary, facts: RunFacts) -> Span:
-    """Return the same; where nobody saw the end, until the last sign of life."""
+    """Return the same; where the end was not seen, until the last sign of life."""
     span = find_span(view, facts.time)
     samples = facts.samples.get(view.record.number)
     if samples is None or not samples.samples:

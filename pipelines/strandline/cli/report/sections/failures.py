@@ -182,7 +182,7 @@ def _make_inflight(facts: RunFacts, ledger: RunLedger) -> list[Markup | None]:
     if not marks.count:
         return []
     counts = facts.count_sources()
-    # What nobody works on any more is not in flight.
+    # A mark that no worker has any more is not in flight.
     state = "in flight" if counts.inflight else "interrupted"
     rows = [((mark.key, "words"), str(mark.attempt)) for mark in marks.items]
     return [

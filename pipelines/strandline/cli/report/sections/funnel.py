@@ -9,7 +9,7 @@ from strandline.cli.report.tables import Cell, make_note, make_section, make_tab
 from strandline.cli.views.format import format_amount, format_count
 from strandline.run.history.funnel import RETELLING, StageFunnel, find_sweeping_rules
 
-REASONS = 12  # of one stage
+REASONS = 12  # most of one stage
 _COLUMNS = (
     "stage",
     "#rows in",

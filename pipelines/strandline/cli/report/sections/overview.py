@@ -1,4 +1,4 @@
-"""The head of the page: whose run it is, where it stands, and how its sources do. Pure."""
+"""The head of the page: which run it is, where it stands, and how its sources do. Pure."""
 
 from __future__ import annotations
 

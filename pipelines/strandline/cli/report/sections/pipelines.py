@@ -20,7 +20,7 @@ def name_many(runs: Sequence[RunFacts]) -> str:
 
 
 def is_open(facts: RunFacts) -> bool:
-    """Return whether somebody should look at a pipeline: it is not complete, or sources failed."""
+    """Return whether a pipeline needs a look: it is not complete, or sources failed."""
     counts, (_, kind) = facts.count_sources(), name_state(facts.last)
     return kind != _WELL or counts.failed + counts.quarantined > 0
 

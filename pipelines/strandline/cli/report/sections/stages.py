@@ -70,7 +70,7 @@ def _list_chains(facts: RunFacts) -> Iterator[tuple[str, ...]]:
     yield from facts.chains
     planned = {name for chain in facts.chains for name in chain}
     names = dict.fromkeys(name for samples in facts.samples.values() for name in samples.stages)
-    # Of a pipeline that has changed since, nobody knows which went together.
+    # Chains of a pipeline that has changed since are not known any more.
     yield from ((name,) for name in names if name not in planned)
 
 
