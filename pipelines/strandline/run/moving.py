@@ -1,4 +1,4 @@
-"""Outputs whose place was changed by hand: moved, or taken from a ledger that is gone.
+"""Outputs in a place that was changed by hand: moved, or taken from a ledger that is gone.
 
 What was moved is proved to be all there before the ledger believes it.
 """
@@ -42,7 +42,7 @@ from strandline.storage.outputs.ownership import (
 from strandline.storage.outputs.remote import open_outputs
 from strandline.storage.refusals import CredentialsRefusedError
 
-# What a place that was left may say: it may be gone altogether, or not be there to be asked.
+# Refusals of a place that was left: it may be gone altogether, or not be there to be asked.
 _UNRELEASED = (VolumeError, PlaceTakenError, UnreadablePlaceError, CredentialsRefusedError)
 
 
@@ -76,7 +76,8 @@ def move_outputs(
     require_ledger(folder.ledger)
     claimant, recorded = make_claimant(), find_location(plan, folder)
     with written_alone(folder, claimant) as store:
-        refuse_changes(store, make_claim(plan, folder, OnChange.CONTINUE))  # of its owner alone
+        # The owner alone may do that.
+        refuse_changes(store, make_claim(plan, folder, OnChange.CONTINUE))
         changed = find_other_changes(store, plan.fingerprint, recorded)
         if changed:
             lines = "\n".join(f"  {line}" for line in changed)
@@ -102,7 +103,7 @@ def move_outputs(
 
 
 def seize_outputs(plan: PipelinePlan, folder: PipelineFolder) -> Owner | None:
-    """Make the plan's place of outputs its ledger's, whoever's it was; that one, if any.
+    """Make the plan's place of outputs its ledger's, and return the owner before, if any.
 
     Raises:
         LedgerError: there is no ledger, or a driver is alive.

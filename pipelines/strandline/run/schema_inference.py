@@ -1,7 +1,7 @@
 """The schema of a run where a reader is to infer it: from the first sources, once for a ledger.
 
 What was inferred is kept beside what is finished, so attempts that go on, and sources that come
-later, have the same. It must not know how files are read, nor who runs the stages.
+later, have the same. It must not know how files are read, nor what runs the stages.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def settle_schema(
     tell: Callable[[str], None],
     must_stop: Callable[[], bool],
 ) -> PipelinePlan:
-    """Return a plan whose reader has its schema, where it is to infer one.
+    """Return a plan with its reader's schema, where that is to be inferred.
 
     Args:
         store: where it is kept; None: it is inferred for this run alone.
@@ -70,7 +70,7 @@ def settle_schema(
         return settled
     with closing(list_sources()) as listing:
         schema = _infer(plan.stages[0], listing, tell, must_stop)
-    if schema is None:  # nothing is listed, or somebody has no time for it
+    if schema is None:  # nothing is listed, or a stop was asked for
         return plan
     if store is not None:
         kept = store.read_meta(_META) or {}
@@ -79,7 +79,7 @@ def settle_schema(
 
 
 def recall_schema(plan: PipelinePlan, store: Store) -> PipelinePlan:
-    """Return a plan whose reader has the schema that was inferred for what is finished."""
+    """Return a plan with the reader's schema that was inferred for what is finished."""
     reader = _find_inferring(plan)
     # Where nothing is finished, nothing has it: data that was mended, or a pipeline that was
     # begun anew, must not be held against what was there before.

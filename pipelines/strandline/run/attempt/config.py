@@ -26,9 +26,10 @@ class AttemptConfig:
         on_change: what to do when the pipeline has changed.
         quarantine, checkpoint: as the pipeline says.
         trigger: why the attempt was started; one to repair looks for damage first.
-        dead_letters: the stage whose dead letters are tried again, and nothing else; None: sources
+        dead_letters: the stage that gets its dead letters again, and nothing else; None: sources
             are worked on.
-        after: why the attempt before ended, where somebody knows better than this machine can.
+        after: why the attempt before ended, where a supervisor or an operator knows better than
+            this machine can.
         parent: pid of the process that supervises this one, if one does.
         stall: seconds without a sign of life after which it counts as dead; None: any number.
         wait: seconds that a stage with work may wait for its first worker on a cluster; None: any
@@ -53,5 +54,5 @@ class AttemptConfig:
     @property
     def folder(self) -> PipelineFolder:
         """The pipeline's own folder on the volume, where there is one."""
-        assert self.volume is not None  # who keeps no ledger asks for no folder
+        assert self.volume is not None  # a run without a ledger asks for no folder
         return PipelineFolder.of(self.volume, self.plan.namespace, self.plan.name)

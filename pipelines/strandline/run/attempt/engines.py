@@ -72,7 +72,7 @@ def keeping_started(name: str | None) -> Iterator[None]:
         return
     try:
         from strandline.engine.ray.connection import keeping_local  # noqa: PLC0415 - see above
-    except ImportError:  # whoever wants it says so
+    except ImportError:  # the run that needs Ray reports that itself
         yield
         return
     with keeping_local():

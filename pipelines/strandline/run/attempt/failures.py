@@ -13,10 +13,10 @@ from typing import NamedTuple
 
 from strandline.ledger.entries import FailureRecord, Quarantined
 
-MOST_GROUPS = 500  # that are told apart: each message may be an error of its own
+MOST_GROUPS = 500  # most groups: each message may be an error of its own
 # As `explain_error` writes what a stage raised: its type, its text, and where.
 _RAISED = re.compile(r"(?P<error>[^\W\d]\w*)(?:: .*?)?(?: \((?P<where>[^()]+:\d+)\))?", re.DOTALL)
-# What differs from source to source in a text that a stage made itself.
+# Parts that differ from source to source in a text that a stage made itself.
 _PARTICULAR = re.compile(r"'[^']*'|\"[^\"]*\"|[\w.:-]*\d[\w.:-]*|\S*/\S*")
 
 
@@ -24,7 +24,7 @@ class FailureReason(NamedTuple):
     """What messages have in common.
 
     Attributes:
-        error: the type of the exception; empty where a stage, or whoever watched it, wrote a text.
+        error: the type of the exception; empty where a stage, or its watcher, wrote a text.
         location: file and line that raised it; empty where that is not known.
         text: what such texts have in common; empty for an exception.
     """

@@ -1,7 +1,7 @@
 """Gathering in a run and by hand: which stages, in which thread, and what people read of it.
 
-What a stage's code raises while it merges is no reason to end a run whose sources can finish; it is
-raised when all else is done.
+An error of a stage's code while it merges is no reason to end a run before its sources finish; it
+is raised when all else is done.
 """
 
 from __future__ import annotations

@@ -22,17 +22,18 @@ from strandline.plan.stage import Source
 # So many sources are kept in memory at most; where all of them are finished, an engine starts.
 MOST_SOURCES = 100_000
 LISTING_SECONDS = 0.5
-# So long a listing whose sources are all left may take to say that it can't be drawn.
+# So long a fresh run waits for a listing to show that it can't be drawn.
 FRESH_SECONDS = 0.1
 Sources = deque[tuple[ListedSource, Source]]
 # Processes that look up take some tenths of a second to start. They do where the ledger has so many
 # finished sources, and the listing has come so far: one that is short stays without.
 MANY_FINISHED = 300_000
 MANY_LISTED = 50_000
-MOST_READERS = 4  # who feeds them is as busy as they are then
-# Who waits longer for sources has nothing to win.
+MOST_READERS = 4  # one process feeds them, and is as busy as they are then
+# A longer wait for sources wins nothing.
 CHUNK_SECONDS = 0.02
-SOURCES_AT_A_TIME = 16  # of a listing that was quick; to ask for the time takes as long as to list
+# Sources of a quick listing between looks at the clock; a look takes as long as to list one.
+SOURCES_AT_A_TIME = 16
 
 
 def pass_over(
@@ -88,7 +89,7 @@ def _draw(ahead: ListingThread, store: Store, control: Control) -> tuple[Sources
             # A stop must not wait for a listing, nor memory for its end.
             control.must_stop()
             or len(drawn) >= MOST_SOURCES
-            # Whatever comes is left, and an engine can start while it does.
+            # A fresh run has nothing to pass over: an engine can start while the listing goes on.
             or (is_fresh and not ahead.is_ended)
             or _has_work(store, batch)
         )
@@ -144,7 +145,8 @@ class PassingListing(Listing):
             self._left += [(identify(chunk[each], start + each + 1), chunk[each]) for each in left]
 
     def _ask(self, look_ups: LookUps[Source]) -> None:
-        # What is slow to come must not wait for more; nor must what was asked before.
+        # A slow listing must not make its first sources wait for more; nor must chunks that were
+        # asked for before.
         while not self._all.is_ended and look_ups.has_room:
             if self._is_slow and look_ups.asked:
                 break
@@ -191,7 +193,7 @@ class _DrawnListing(Listing):
         while len(self._drawn) < size and not self._ahead.is_ended:
             self._drawn += self._ahead.take(LISTING_SECONDS) or []
             if self._ahead.passed > passed:
-                break  # who counts them must not wait until there is work
+                break  # the count must not wait until there is work
 
     def _hand_over(self, size: int) -> Admitted:
         batch = [self._drawn.popleft() for _ in range(min(size, len(self._drawn)))]

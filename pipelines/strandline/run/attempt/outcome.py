@@ -144,7 +144,7 @@ def describe_leaving() -> DriverOutcome:
 
 
 def judge(ending: Ending, *, was_stopped: bool, quarantine: Quarantine) -> tuple[ExitCode, str]:
-    """Return the exit code and sentence of an attempt whose engine came to an end."""
+    """Return the exit code and sentence of an attempt after its engine's end."""
     standing, listed = ending.standing, ending.listed
     is_whole = ending.is_listed and not standing.unfinished
     if was_stopped and not is_whole:

@@ -1,6 +1,6 @@
 """Where a pipeline's outputs go, made absolute once; and the claim on a ledger that says so.
 
-Whoever needs the place asks here, so that the driver, its workers and every command mean the same.
+All that need the place ask here, so that the driver, its workers and every command mean the same.
 """
 
 from __future__ import annotations

@@ -43,7 +43,7 @@ from strandline.storage.refusals import StoreRefusesError
 from strandline_api.documents.problems import Problem, SpecError
 from strandline_api.outcome.exit_codes import ExitCode
 
-MAX_GROUP = 1000  # of a source whose parameters say nothing
+MAX_GROUP = 1000  # for a source without a `max_group`
 _SHOWN = 4  # sources of a chain that a message names
 _MOST_LOOKED_AT = 5000  # sources, to see whether they are chained
 _LOOK_SECONDS = 2.0
@@ -126,7 +126,7 @@ def _list_shares(ends: dict[str, EndStage], source: Source) -> Iterator[str]:
 
 
 def _check_positions(spool: sqlite3.Connection, ends: dict[str, EndStage], source: Source) -> None:
-    """Refuse a source whose place another one has."""
+    """Refuse a source in another one's place."""
     for stage, end in ends.items():
         position = end.name_position(source)
         if position is None:
@@ -272,7 +272,7 @@ def open_source(plan: PipelinePlan, volume: Path | None = None) -> tuple[SourceS
     """Return the source stage, set up, and what it lists.
 
     Args:
-        volume: where ledgers of other pipelines lie, whose outputs may be listed.
+        volume: where ledgers of other pipelines lie; outputs of those may be listed.
 
     Raises:
         StageSetupError: it can't be set up.
@@ -305,8 +305,8 @@ def find_removed_folders(stage: SourceStage) -> tuple[str, ...]:
 def find_chaining(plan: PipelinePlan, now: Callable[[], float]) -> Chaining | None:
     """Return that most sources are chained into one group, where the first ones already show it.
 
-    Lists some thousand sources, for some seconds. What can't be listed shows nothing here: whoever
-    lists all of it says why.
+    Lists some thousand sources, for some seconds. What can't be listed shows nothing here: a run
+    lists all of it and says why.
 
     Args:
         now: seconds from any fixed point.
@@ -345,7 +345,7 @@ def _describe_chaining(
     ends = plan.partitioned_by
     shares = [set(_list_shares(ends, source)) for source in sources]
     largest, most = find_largest(shares), _bound_groups(plan)
-    # Of the first sources alone, a group that is small enough may be one of many.
+    # A small group that holds most of the first sources may still be one of many.
     is_known = largest.holds_most if is_whole else largest.size > most
     if not (largest.is_chain and is_known):
         return None
@@ -407,7 +407,7 @@ def _list_sources(plan: PipelinePlan, stage: SourceStage) -> Iterator[Source]:
     if stage.gap is not None and plan.deletes_removed:
         stage.count(f"removed sources keep their output: {stage.gap}")
     if is_empty and isinstance(stage, FileSource) and stage.may_list_nothing:
-        if stage.gap is not None:  # it is there, and may be read the next time
+        if stage.gap is not None:  # the paths are there, and may be read the next time
             msg = f"nothing can be listed now: {stage.gap}"
             raise ListingError(msg)
     elif is_empty:

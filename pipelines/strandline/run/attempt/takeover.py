@@ -1,8 +1,8 @@
 """Taking a pipeline's folder over for a new attempt, and handing it back.
 
-The order matters: whoever still writes is gone before the lease is taken, the lease is taken before
-anything is swept, how the attempt before ended is known before its sources are released again, and
-the ledger is handed back whatever happens.
+The order matters: each writer is gone before the lease is taken, the lease is taken before anything
+is swept, how the attempt before ended is known before its sources are released again, and the
+ledger is handed back whatever happens.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ class TakenFolder:
         return f"{self.owner}-{self.attempt:04d}"
 
     def end(self, outcome: DriverOutcome, witness: Witness = Witness.DRIVER) -> None:
-        """Write down how the attempt ended, by the word of the driver or of who looks after it."""
+        """Write down how the attempt ended, by the word of the driver or of its supervisor."""
         record = read_record(self.folder, self.attempt)
         assert record is not None  # written when the folder was taken
         write_record(self.folder, record.end(outcome, time.time(), witness))
@@ -138,7 +138,7 @@ def take_over(config: AttemptConfig, heartbeat: Heartbeat) -> Iterator[TakenFold
                 _look_back(store, config, claimant, lease)
                 sweep_tables(folder)
         except BaseException:
-            with suppress(LedgerError, VolumeError):  # what has gone wrong before says more
+            with suppress(LedgerError, VolumeError):  # the error before this one explains more
                 _hand_back(store, folder, attempt, claimant)
             raise
     try:
@@ -169,7 +169,7 @@ def hold_by_command(
 def make_claimant(parent: int | None = None) -> Claimant:
     """Describe this process as one that wants a ledger."""
     own = find_process(os.getpid())
-    assert own is not None  # this process is alive
+    assert own is not None  # a live process is found
     above = None if parent is None else find_process(parent) or Process(parent, 0)
     return Claimant(uuid.uuid4().hex, read_boot_id(), own, time.time(), above)
 
@@ -177,7 +177,7 @@ def make_claimant(parent: int | None = None) -> Claimant:
 def _look_back(
     store: Store, config: AttemptConfig, claimant: Claimant, lease: dict[str, Any] | None
 ) -> None:
-    """Write down how the last attempt ended if nobody has; accuse what it may have died over."""
+    """Write down an end that the last attempt lacks; accuse what it may have died over."""
     folder = config.folder
     last = find_last(folder)
     if last is None:
@@ -187,14 +187,14 @@ def _look_back(
         ended = _find_end(folder, last, lease, claimant.time)
         last = last.end(outcome, ended, Witness.SUCCESSOR)
         write_record(folder, last)
-    # What others know of a driver's end counts for more than what could be seen from here.
+    # A supervisor or an operator knows more of a driver's end than can be seen from here.
     cause = config.after or last.cause
     if last.witness is Witness.DRIVER or cause is None or cause in BLAMELESS:
         return
     table = read_inflight(folder.attempt(last.number) / TABLE)
-    assert last.outcome is not None  # it has ended
+    assert last.outcome is not None  # the attempt was ended above
     message = last.outcome.message
-    if cause is not Cause.TIMEOUT:  # of which the sentence says it all
+    if cause is not Cause.TIMEOUT:  # the message of a timeout is whole already
         message = f"a process died while it worked on this source alone: {message}"
     crash = Crash(last.number, table.processing, table.queued, cause.value, message)
     accuse(store, crash, config.quarantine.after)
@@ -213,14 +213,14 @@ def _find_end(
     samples = read_samples(folder, last.number)
     if samples is not None and samples.samples:
         signs.append(samples.begun + samples.samples[-1].seconds)
-    # Another host's clock may be ahead, or behind.
+    # The clock of another host may be ahead, or behind.
     return max(last.started, min(now, max(signs, default=now)))
 
 
 def _conclude(
     store: Store, last: AttemptRecord, cause: Cause | None, claimant: Claimant
 ) -> DriverOutcome:
-    """Return what can still be said of an attempt that nobody saw the end of."""
+    """Return what can still be said of an attempt with an unseen end."""
     if cause is None:
         cause = Cause.KILLED if last.boot == claimant.boot else Cause.NODE_LOST
     message = f"attempt {last.number} was gone without a word when the next one began"
@@ -268,7 +268,7 @@ def _begin(
         try:
             yield table
         finally:
-            # An end in order accuses nobody, even if there is no room to write it down.
+            # An end in order accuses no source, even if there is no room to write it down.
             table.clear()
 
 
@@ -326,7 +326,7 @@ def repair_outputs(folder: PipelineFolder, location: str, *, is_trial: bool = Fa
         VolumeError: the ledger can't be written.
     """
     with opened_to_read(folder.ledger) as store:
-        if is_trial:  # which works where nothing can be written, and beside a run
+        if is_trial:  # a trial works where nothing can be written, and beside a run
             return _find_damage(store, folder, location)[0]
     with written_alone(folder, make_claimant()) as store:
         return set_back_damage(store, folder, location)
@@ -335,7 +335,7 @@ def repair_outputs(folder: PipelineFolder, location: str, *, is_trial: bool = Fa
 def set_back_damage(store: Store, folder: PipelineFolder, location: str) -> Damage:
     """Set back what is missing or hurt, in one transaction, under a lease that is held."""
     damage, is_merged_hurt = _find_damage(store, folder, location)
-    # What was merged is made anew where something has been dropped since.
+    # Merged files are made anew where something has been dropped since.
     meta: dict[str, int | None] = {}
     if is_merged_hurt:
         meta["drops"] = int(store.read_meta("drops") or 0) + 1

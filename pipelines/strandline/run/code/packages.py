@@ -30,13 +30,13 @@ _MOST_WORDS = 600
 _PASSING = re.compile(
     r"WARNING: Retrying \(|too many (5\d\d|429) error|: 5\d\d Server Error|HTTP error (5\d\d|429)"
 )
-# Of an index that was asked in vain; that it does not know a name, pip says itself.
+# Lines about an index that was asked in vain; pip reports names that it does not have itself.
 _UNFETCHED = re.compile(r"Could not fetch URL (?P<said>(?!.*: 404 ).+) - skipping$")
 _ERROR = re.compile(r"^ERROR: (?P<said>.+)$")
 _REQUIREMENT = re.compile(r"^    (?P<said>.* (depends on|requested) .*)$")
 # Before each line of the log.
 _STAMP = re.compile(r"^\S+T\S+ ")
-# What pip reads itself; of anything else it is handed a copy.
+# Places that pip reads itself; of anything else it is handed a copy.
 _OF_PIP = re.compile(r"(https?|file)://|/")
 
 
@@ -164,7 +164,7 @@ def _run_pip(
 
 
 def _sum_up(lines: Sequence[str]) -> str:
-    """Pip's own sentences; of a conflict also who wants what."""
+    """Pip's own sentences; of a conflict also which package wants what."""
     patterns = (_UNFETCHED, _ERROR, _REQUIREMENT)
     found = (pattern.search(line) for pattern in patterns for line in lines)
     message = dict.fromkeys(match["said"].strip() for match in found if match)

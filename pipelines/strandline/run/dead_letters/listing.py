@@ -1,6 +1,6 @@
 """Rows that failed alone, as the ledger and the dead letters beside the outputs tell of them.
 
-It must not know how rows are parted, nor who is shown what is read here.
+It must not know how rows are parted, nor where it is shown.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from strandline.run.dead_letters.counts import list_dead_letter_files
 from strandline.stages.sources.opening import open_binary
 from strandline.storage.outputs.names import name_output
 
-# Of very many only the first are looked at: their reasons are those of the others.
+# Of very many files only the first are looked at: their reasons are those of the others.
 FILES_READ = 2000
 _COLUMNS = ["dead_error", "dead_message", "dead_position"]
 
@@ -42,6 +42,6 @@ def list_dead_letters(store: Store, location: str) -> Iterator[FailureRecord]:
 
 def _format_message(row: dict[str, str]) -> str:
     kind, message = row["dead_error"], row["dead_message"]
-    # What was raised begins with its class; what a stage says itself has none.
+    # An exception's message begins with its class; a stage's own has none.
     has_kind = message.startswith(kind) or kind.startswith("Failed")
     return message if has_kind else f"{kind}: {message}"

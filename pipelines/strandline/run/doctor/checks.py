@@ -27,7 +27,7 @@ from strandline.storage.filesystems import UNKNOWN, judge
 from strandline_api.outcome.exit_codes import ExitCode
 
 GIB, MIB = 1 << 30, 1 << 20
-SMALL_SHARE = 0.1  # of space and of inodes
+SMALL_SHARE = 0.1  # share of space and of inodes
 LITTLE_SPACE, NO_SPACE = GIB, 64 * MIB
 NO_INODES = 1000
 LITTLE_MEMORY = 2 * GIB  # Ray's own processes take about half of it

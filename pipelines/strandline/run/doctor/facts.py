@@ -35,7 +35,7 @@ class Machine:
         shared_memory: free bytes in /dev/shm; None where there is no such folder.
         open_files: most files that one process may have open.
         time: wall clock, seconds since the epoch.
-        free_memory: bytes that nobody uses; None where that is not known.
+        free_memory: bytes that no process uses; None where that is not known.
         load: processes that run or wait to, in the mean of a minute.
         temporary: the folder for temporary files, where Ray has logs and what it spills.
         temporary_disk: its disk; None where that is not known.
@@ -101,7 +101,7 @@ class VolumeFact:
 
 
 class Lease(NamedTuple):
-    """Who wrote a ledger last.
+    """The last writer of a ledger.
 
     Attributes:
         is_alive: whether that process lives; None where that can't be told from this machine.
@@ -121,7 +121,7 @@ class Ledger:
 
     Attributes:
         failure: why it can't be read.
-        stale: whose readers died.
+        stale: left by readers that died.
         shortage: why what was gathered can't be merged.
     """
 

@@ -249,7 +249,7 @@ def _has_ledger(folder: PipelineFolder) -> bool:
         size = (folder.ledger / "data.mdb").stat().st_size
     except OSError:
         return False
-    return size > 0  # one whose making was cut short is empty, and the next run makes it
+    return size > 0  # a ledger with its making cut short is empty, and the next run makes it
 
 
 def look_at_ledger(folder: PipelineFolder) -> Ledger:
@@ -307,7 +307,8 @@ def look_at_stages(plan: PipelinePlan, volume: Path, engine: str = "ray") -> Sta
     if "://" in local:
         return StagesProbe(tuple(needs), output, is_url=True, lacks=lacks, unmet=unmet)
     failure = None
-    if plan.output is not None:  # else it is in the volume, which is tried anyway
+    # Without a place of its own it is in the volume, which is tried anyway.
+    if plan.output is not None:
         path = find_existing(Path(local).absolute())
         failure, _ = try_writing(path, time.time)
     return StagesProbe(tuple(needs), output, False, failure, lacks, unmet)  # noqa: FBT003 - a field

@@ -157,7 +157,7 @@ def find_sweeping_rules(counts: Mapping[str, StageCounts]) -> list[SweepingRule]
         SweepingRule(name, reason, number, each.rows_in)
         for name, each in counts.items()
         for reason, number in _find_reasons(each)
-        # Of a few rows, all may be wrong; and what takes 99 of 100 is hardly meant to.
+        # Few rows may all be wrong by chance; and a stage that takes 99 of 100 is hardly meant to.
         if each.rows_in >= _FEWEST_ROWS and number >= _SWEEPING * each.rows_in
     ]
 

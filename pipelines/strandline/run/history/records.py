@@ -1,8 +1,8 @@
 """The chain of attempts: for each a record in its folder that says how it began and how it ended.
 
-Whoever sees the end writes it: the driver where it ends in order, the supervisor where the driver
-is killed, and else the next attempt, so that no record stays open. What follows an end is not
-decided here.
+The first that sees the end writes it: the driver where it ends in order, the supervisor where the
+driver is killed, and else the next attempt, so that no record stays open. What follows an end is
+not decided here.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ TABLE = "inflight"  # of the work in flight, beside the record; see `storage.inf
 
 
 class Witness(StrEnum):
-    """Who wrote down how an attempt ended.
+    """The writer of an attempt's end.
 
     The supervisor is the parent, or the watch over a call of a driver that hangs in it.
     """
@@ -79,7 +79,7 @@ class AttemptRecord(BaseModel):
         started, ended: seconds since the epoch; `ended` is None while it runs.
         outcome: what it came to; None while it runs.
         cause: why it ended badly; None while it runs and where it completed.
-        witness: who wrote the end; None while it runs.
+        witness: the writer of the end; None while it runs.
     """
 
     model_config = ConfigDict(frozen=True, extra="ignore")
@@ -136,7 +136,7 @@ def sweep_records(folder: PipelineFolder) -> None:
 
 
 def sweep_tables(folder: PipelineFolder) -> None:
-    """Remove the tables of work in flight, which nobody asks any more.
+    """Remove the tables of work in flight, which are not read any more.
 
     Raises:
         VolumeError: one can't be removed.

@@ -65,7 +65,7 @@ class Sampler:
         self._series.add(Sample(seconds, finished, self._failed, points))
 
     def _keep(self, counts: Mapping[str, StageCounts]) -> None:
-        """Write all down: samples get rare as an attempt gets long, and a kill asks nobody."""
+        """Write all down: samples get rare as an attempt gets long, and a kill gives no warning."""
         self._keep_at = self._now() - self._begun + KEEP_SECONDS
         samples = tuple(self._series.samples)
         kept = Samples(begun=self._time, stages=tuple(counts), samples=samples, counts=dict(counts))

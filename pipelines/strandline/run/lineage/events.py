@@ -98,7 +98,7 @@ class AttemptEvents:
         return self._make(record, RunState.START, record.started, {})
 
     def make_end(self, record: AttemptRecord, counts: Mapping[str, StageCounts]) -> RunEvent:
-        """Return how an attempt has ended, whoever saw that.
+        """Return how an attempt has ended, by any witness.
 
         Args:
             counts: of its stages, as far as they are known.
@@ -189,7 +189,7 @@ def list_inputs(plan: PipelinePlan) -> list[DataLocation]:
 
 
 def name_location(location: str) -> DataLocation:
-    """Name a path or URL as OpenLineage does; who may read it is left out."""
+    """Name a path or URL as OpenLineage does; credentials are left out."""
     parts = urlsplit(resolve_location(location))
     if not parts.netloc:
         return DataLocation("file", parts.path)

@@ -1,7 +1,7 @@
 """Reports to a lineage system when attempts begin and how they end; none ever fails over that.
 
 What is reported comes from the attempt's folder, so the next attempt can report the end of a driver
-that was killed; an operator that reports does that itself. Whether somebody listens, and where, is
+that was killed; an operator that reports does that itself. Whether a system listens, and where, is
 in the environment, in OpenLineage's own variables.
 """
 
@@ -91,7 +91,7 @@ class LineageReporter:
         self._threads: list[threading.Thread] = []
 
     def begin(self, number: int, output: str) -> None:
-        """Report an attempt that has begun, and the end of the one before where nobody has."""
+        """Report an attempt that has begun, and the end of the one before if it lacks a report."""
         self._number, self._output = number, output
         self._start(self._report_begin)
 

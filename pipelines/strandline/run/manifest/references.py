@@ -1,7 +1,8 @@
 """What a pipeline reads of others that run on the same volume, as folders and URLs.
 
 Where another pipeline keeps its outputs its ledger knows, whatever its file says by now; before its
-first run the file must do. This room must not know what is read there, nor who goes first.
+first run the file must do. This room must not know what is read there, nor which pipeline goes
+first.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ def resolve_references(
     Args:
         pipeline: as its file has it.
         volume: folder on which the others run.
-        others: pipelines whose files are at hand, which need not have run yet.
+        others: pipelines with files at hand, which need not have run yet.
 
     Raises:
         SpecError: one that is read has not run on the volume, and its file is not at hand.
@@ -54,7 +55,7 @@ def resolve_references(
 
     def locate(reference: Reference) -> str:
         output = outputs[reference.pipeline]
-        assert output is not None  # else it is a problem
+        assert output is not None  # a reference without an output is a problem
         artifacts = str(folders[reference.pipeline].latest / ARTIFACTS)
         return join_location(artifacts if reference.artifact else output, reference)
 

@@ -58,7 +58,7 @@ def read_pipeline(path: Path, settings: Sequence[str] = (), *, is_strict: bool =
     """Read a manifest file and check it against the API; whether its stages exist is not asked.
 
     A field that is not known is a slip, but where an API server had the pipeline: there it is one
-    of another version, and ignored. Settings are always typed by somebody here.
+    of another version, and ignored. Settings are always typed by people here.
 
     Args:
         path: a YAML file that holds one `CurationPipeline`, or `FILE#NAME` for one of several.

@@ -1,7 +1,7 @@
 """What other pipelines have out where a pipeline lists its sources, by the word of their ledgers.
 
-Whose an output folder is stands in its owner's file, so that it does not matter who has put a plain
-folder or URL in the place of `{pipeline: NAME}`. It must not know what is read there, nor when.
+The owner of an output folder stands in its owner's file, so a plain folder or URL does as well as
+`{pipeline: NAME}`. It must not know what is read there, nor when.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from strandline.storage.outputs.names import name_shared
 from strandline.storage.outputs.ownership import Owner, read_owner
 from strandline.storage.outputs.published_files import OutputFile, may_hold_outputs
 
-# What answers here is a web server, which knows no output folders.
+# Addresses of web servers, which know no output folders.
 _WEB = ("http://", "https://")
 _DEEPEST = 2  # folders below the root of outputs
 _SLASHES = 3  # of a URL that names a bucket and a folder in it
@@ -50,7 +50,7 @@ class LedgerOutputs:
         return self.ledger is not None
 
     def list_files(self) -> Iterator[OutputFile]:
-        assert self.ledger is not None  # else nobody asks
+        assert self.ledger is not None  # callers ask only where there is a ledger
         try:
             with opened_to_read(self.ledger) as store:
                 yield from _list_files(store)
@@ -93,7 +93,7 @@ def _find_owner(location: str) -> Iterator[tuple[str, Owner]]:
         try:
             owner = read_owner(root)
         except (StrandlineError, OSError, ValueError, ImportError):
-            continue  # what can't be read is nobody's as far as we know; the listing says why
+            continue  # an unreadable owner is unknown here; the listing says why
         if owner is not None:
             yield root, owner
             return
@@ -109,7 +109,8 @@ def _find_ledger(volume: Path, owner: Owner) -> Path | None:
         with opened_to_read(path) as store:
             return path if store.read_meta("id") == owner.ledger else None
     except (LedgerError, VolumeError):
-        # One that is there and can't be read now is no reason to go by what lies in the folder.
+        # A ledger that is there and can't be read now is no reason to go by what lies in the
+        # folder.
         return path if (path / "data.mdb").exists() else None
 
 

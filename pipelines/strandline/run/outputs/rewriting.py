@@ -47,7 +47,7 @@ def tidy_shared(
     work: Callable[[], None],
     must_stop: Callable[[], bool] = lambda: False,
 ) -> list[str]:
-    """Rewrite shared files that hold what nobody names, and remove those that nobody names.
+    """Rewrite shared files with rows that no record names, and remove those that none names.
 
     Args:
         plan: the sink.
@@ -70,7 +70,7 @@ def tidy_shared(
             if must_stop():
                 return notes
             name, gone = name_shared(file, facts.suffix), facts.rows - facts.live
-            why = "it is not there"  # it stayed where outputs were before
+            why = "it is not there"  # the file stayed where outputs were before
             if lying.issuperset(name_shared(file, suffix) for suffix, *_ in facts.list_files()):
                 why = _rewrite(store, outputs, sink, name, members[file])
             if why:

@@ -1,4 +1,4 @@
-"""Whom to ask to stop, from outside of a run. Pure decisions; what was seen comes in.
+"""Which process to ask to stop, from outside of a run. Pure decisions; what was seen comes in.
 
 How a process is asked, and what a person is told of it, is the command's own.
 """
@@ -28,10 +28,10 @@ class DrainError(StrandlineError):
 
 @dataclass(frozen=True, slots=True)
 class FolderView:
-    """What a pipeline's folder says of who runs it.
+    """What a pipeline's folder says of the processes that run it.
 
     Attributes:
-        holder: who makes attempts.
+        holder: the process that makes attempts.
         lease: of the ledger; None without one.
         record: of the newest attempt.
     """
@@ -45,8 +45,8 @@ class Drain(NamedTuple):
     """What there is to do.
 
     Attributes:
-        ask: who is to be sent the signal; None: whoever runs is ending by itself.
-        awaited: who is gone once all is over.
+        ask: the process that is to be sent the signal; None: what runs is ending by itself.
+        awaited: the processes that are gone once all is over.
     """
 
     ask: Process | None
@@ -59,7 +59,7 @@ def look(folder: PipelineFolder) -> FolderView:
 
 
 def choose(view: FolderView, boot: str, time: float, find_process: Find) -> Drain | None:
-    """Return whom to ask and whom to wait for; None where nothing runs.
+    """Return the process to ask and those to wait for; None where nothing runs.
 
     Args:
         view: what was seen.

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from strandline.plan.errors import StrandlineError
 from strandline.run.supervise.variables import LAST_WORDS
 
-# A pipe takes so much at once even if nobody reads.
+# A pipe takes so much at once even without a reader.
 MOST_BYTES = 2000
 _LASTING = "lasting"
 
@@ -54,7 +54,7 @@ class DriverMessage:
         os.close(self.sink)
         try:
             written = os.read(self.source, MOST_BYTES).decode(errors="replace")
-        except BlockingIOError:  # somebody whom the driver started holds its end
+        except BlockingIOError:  # a process that the driver started holds its end
             return LastMessage()
         finally:
             os.close(self.source)

@@ -2,7 +2,7 @@
 
 The parent reads it from pipes. The driver holds their reading ends as well: where the parent is
 killed it reads on by itself, so that what is printed while it ends in order is kept too, and no
-write fails or waits for somebody who is gone. This room must not know what is printed.
+write fails or waits for a reader that is gone. This room must not know what is printed.
 """
 
 from __future__ import annotations
@@ -50,10 +50,10 @@ class DriverOutput:
         return {OUTPUT: f"{numbers}:{log.path}"}
 
     def close_sinks(self) -> None:
-        """Leave the writing ends to the driver, with whose end they are then closed."""
+        """Leave the writing ends to the driver: they are closed when it ends."""
         for sink in set(self.sinks.values()):
             os.close(sink)
-        # Their numbers may be somebody else's by the next call.
+        # The numbers may belong to other files by the next call.
         self.sinks.clear()
 
     @contextmanager
@@ -83,9 +83,9 @@ class DriverOutput:
 
 
 def find_kept(streams: Sequence[int]) -> tuple[int, ...]:
-    """Return those of the descriptors whose output is kept: terminals are for who sits there.
+    """Return the descriptors with an output to keep: terminals are for the people before them.
 
-    Pictures for a terminal make no log, and who is asked there wants to be asked.
+    Pictures for a terminal make no log, and questions there are for a person.
     """
     return tuple(stream for stream in streams if _is_open(stream) and not os.isatty(stream))
 
@@ -172,7 +172,7 @@ def _read_some(source: int, stream: int, take: Take) -> bool:
     """Take what can be read at once; False where no writer is left."""
     try:
         data = os.read(source, _CHUNK)
-    except BlockingIOError:  # somebody else has read it, in the moment in which both do
+    except BlockingIOError:  # both parent and driver read for a moment, and the other was quicker
         return True
     if data:
         take(stream, data)
@@ -180,7 +180,7 @@ def _read_some(source: int, stream: int, take: Take) -> bool:
 
 
 def _show(stream: int, data: bytes) -> None:
-    """Show it all; where nobody looks any more, nothing."""
+    """Show it all; where the terminal is gone, nothing."""
     view = memoryview(data)
     with suppress(OSError):
         while view:

@@ -74,7 +74,7 @@ class DriverProcess:
         limits: of each.
         stop: is looked at all the time.
         shares_terminal: the driver may read from it, for a debugger.
-        after: why the attempt before the first one ended, where somebody knows.
+        after: why the attempt before the first one ended, where that is known.
         stdout: descriptor that it writes to; None: that of this process.
         kept: descriptors of which the output is kept in a log of the attempt.
         others: holds a driver of the pipeline before, and takes this one's; None: each ends.
@@ -146,7 +146,7 @@ class DriverProcess:
         words = [*self.command, "--trigger", trigger]
         if self.after is not None:
             words += ["--after", self.after]
-            self.after = None  # what comes next is known from here
+            self.after = None  # later ends are known from here
         driver = self.others.take() if self.others else None
         if driver is not None and not driver.go_on(words[len(make_command()) :], log):
             driver.dismiss()
@@ -212,7 +212,8 @@ class DriverProcess:
         progress = None if record is None else read_progress(self.folder, record.number)
         outcome = conclude(record, end, progress, name_latest(self.folder))
         if record is not None and _is_word_of(reported, outcome):
-            # An end that only this process saw has another report to make, by whoever can.
+            # An end that only this process saw has another report to make, by any reporter of
+            # lineage.
             is_known = read_marker(self.folder, record.number) == ENDED
             outcome = outcome.model_copy(update={"lineage": is_known})
         outcome = outcome.model_copy(update={"log_file": self.log_file})
@@ -223,7 +224,7 @@ class DriverProcess:
             with suppress(VolumeError):  # a full disk has ended it, and what is known is printed
                 write_record(self.folder, record)
         ledger = record.ledger if record else ""
-        if record is None:  # its command line tells what kept it from beginning
+        if record is None:  # the driver's command line has printed what kept it from beginning
             is_reported = find_signal(outcome.exit_code) is None and end.returncode >= 0
         else:
             is_reported = _is_word_of(reported, outcome)
@@ -234,7 +235,7 @@ class DriverProcess:
 
 
 def _describe_stop(number: int | None) -> Evidence:
-    """Describe that somebody asked; a signal does not tell who it was."""
+    """Describe a request to stop; a signal does not show its sender."""
     if number is None:
         return Evidence(Cause.INTERRUPTED, "asked to stop", "signal")
     name = signal.Signals(number).name
@@ -268,7 +269,7 @@ def _measure_silence(folder: PipelineFolder, driver: Process | None) -> float | 
     if record is None:
         return None
     worked = read_worked(folder.attempt(record.number) / TABLE)
-    # This clock stands still while the machine sleeps, and nobody sets it.
+    # The monotonic clock stands still while the machine sleeps, and is never set.
     return None if worked is None else max(0.0, time.monotonic() - worked)
 
 

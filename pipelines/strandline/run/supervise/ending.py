@@ -25,7 +25,7 @@ from strandline_api.outcome.evidence import (
 from strandline_api.outcome.exit_codes import ExitCode
 from strandline_api.outcome.work_lost import WorkLost
 
-# The attempt came to its end, whoever asked it to stop meanwhile.
+# The attempt came to its end, whatever asked it to stop meanwhile.
 _CONCLUSIVE = frozenset({ExitCode.COMPLETE, ExitCode.SOURCES_FAILED, ExitCode.QUARANTINE_EXCEEDED})
 # Ends that say enough: that a worker was killed for memory on the way did not bring them about.
 _DELIBERATE = frozenset(set(ExitCode) - {ExitCode.APPLICATION_ERROR})
@@ -118,7 +118,7 @@ def _gather(
     words = reported.evidence if reported else ()
     asked = end.asked if code not in _CONCLUSIVE else None
     for evidence in (*words, *([seen] if seen and seen not in words else [])):
-        # That a driver stops when it is asked to says nothing of why it was asked.
+        # A driver that stops as it is asked to says nothing of the reason.
         if not (asked and asked.cause is Cause.STALLED and evidence.cause is Cause.INTERRUPTED):
             yield evidence
     if asked:

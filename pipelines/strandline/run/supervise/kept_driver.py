@@ -166,7 +166,7 @@ class KeptDriver:
         self._driver = driver
 
     def take(self) -> RunningDriver | None:
-        """Return the one that is held and lives, for whoever has something for it to do."""
+        """Return the one that is held and lives, for the next pipeline's work."""
         driver, self._driver = self._driver, None
         if driver is not None and driver.process.poll() is not None:
             driver.leave()

@@ -77,7 +77,7 @@ class MemoryKills:
     """Counts the kernel's kills from now on.
 
     Args:
-        group: whose counter is read; None: none can be, and no kill is ever counted.
+        group: it has the counter that is read; None: none can be, and no kill is ever counted.
         log: the kernel's log; one that can't be opened has no kills.
     """
 

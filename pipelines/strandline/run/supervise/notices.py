@@ -1,7 +1,7 @@
 """What a driver's parent was told of nodes that are going, in a file that the driver reads.
 
-It must not know who tells it, nor what a driver does about a node. It loads no engine: the parent
-stays small.
+It must not know where notices come from, nor what a driver does about a node. It loads no engine:
+the parent stays small.
 """
 
 from __future__ import annotations

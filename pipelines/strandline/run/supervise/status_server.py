@@ -1,8 +1,8 @@
 """What an attempt tells over HTTP: `/progress` and `/metrics` while it runs, `/outcome` at its end.
 
-It is served by the small parent, so it is there before the driver and after it. Whoever asks is
-given words that were said already; nothing is computed for it. The one thing that can be told is
-that a node is going: `/notice`, by whoever has the token for that.
+It is served by the small parent, so it is there before the driver and after it. An answer is made
+of words that were said already; nothing is computed for it. The one thing that can be told is that
+a node is going: `/notice`, with the token for that.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ LARGEST = 1e18
 HELD_SECONDS = 20.0
 LAST_MESSAGE = Path("/dev/termination-log")
 _POLL_SECONDS = 0.1
-# So long a driver has to take a notice in; then whoever gave it asks again.
+# So long a driver has to take a notice in; then its sender asks again.
 NOTICE_SECONDS = 3.0
 MOST_CONNECTIONS = 32
 _SOURCES = ("listed", "total", "finished", "failed", "skipped")
-# What of a stage is shown as which state, and what by itself.
+# Which numbers of a stage are shown as which state; those of `_PACES` are metrics of their own.
 _TASKS = {
     "tasksIn": "in",
     "tasksOut": "out",
@@ -66,7 +66,7 @@ Document = Mapping[str, Any]
 class _BoundedServer(ThreadingHTTPServer):
     """Has a thread for each of so many connections; the oldest makes room for one more.
 
-    Whoever opens connections and asks nothing then keeps nobody else from being heard.
+    Connections without a question then keep no other from being answered.
     """
 
     daemon_threads = True
@@ -109,10 +109,11 @@ class AttemptServer:
 
     Args:
         port: of all addresses of this machine; 0 chooses a free one.
-        waited_for: digest of the token of whoever is waited for at the end; empty: of anybody.
-        reader: the same of whoever may read how far it is and how it ended. Numbers are read by
-            anybody, as Prometheus does it.
-        notifier: the same of whoever may say that a node is going; empty: nobody may.
+        waited_for: digest of the token of the reader that is waited for at the end; empty: any
+            reader.
+        reader: the same of a reader that may see how far it is and how it ended. Numbers need no
+            token, as Prometheus has none.
+        notifier: the same of a sender that may say that a node is going; empty: none may.
 
     Raises:
         OSError: the port is taken.
@@ -179,7 +180,7 @@ class AttemptServer:
         self._server.server_close()
 
     def answer(self, path: str, token: str = "") -> tuple[HTTPStatus, str, bytes]:
-        """Return status, content type and body for a path, to somebody with a token or without."""
+        """Return status, content type and body for a path, with a token or without."""
         if path in _CLOSED and not is_reader(token, self._reader):
             error = f"the header {HEADER} must have the attempt's token"
             return _render(HTTPStatus.UNAUTHORIZED, {"error": error})
@@ -216,17 +217,18 @@ class AttemptServer:
     def _find_pending(self, node: str) -> int:
         for _ in range(round(NOTICE_SECONDS / _POLL_SECONDS)):
             shown = self._read_progress()
-            if shown is None or self._outcome is not None:  # nothing is with workers yet, or now
+            # No node has tasks before the first report, nor after the end.
+            if shown is None or self._outcome is not None:
                 return 0
             pending = read_pending(shown, node)
             if pending is not None:
                 return pending
             if self._is_closed.wait(_POLL_SECONDS):
                 return 0
-        return 1  # it may have something there
+        return 1  # a node that was never reported may have a task
 
     def note_sent(self, path: str, token: str) -> None:
-        """Note that an answer has left, to somebody with a token or without."""
+        """Note that an answer has left, with a token or without."""
         if path == "/outcome" and self._outcome is not None and is_reader(token, self._waited_for):
             self._is_read.set()
 
@@ -280,7 +282,7 @@ def render_metrics(progress: Document) -> bytes:
         gauge = Gauge(f"strandline_driver_{name}", text, registry=registry)
         gauge.set(_number(progress.get(name)))
     _add_work(progress, registry)
-    if progress.get("secondsSilent") is not None:  # nobody has to have seen it work yet
+    if progress.get("secondsSilent") is not None:  # before the first work there is no silence
         text = "Seconds since the driver worked last; `deadlines.stall` bounds them."
         gauge = Gauge("strandline_driver_silence_seconds", text, registry=registry)
         gauge.set(_number(progress["secondsSilent"]))
@@ -362,7 +364,7 @@ def _make_handler(server: AttemptServer) -> type[BaseHTTPRequestHandler]:
             else:
                 error = f"the body must have a length, of {MOST_BYTES} bytes at most"
                 answer = _render(HTTPStatus.BAD_REQUEST, {"error": error})
-                self.close_connection = True  # what was sent is left unread
+                self.close_connection = True  # the rest of the body is left unread
             self._send(*answer)
 
         def _send(self, status: HTTPStatus, kind: str, body: bytes) -> None:

@@ -1,6 +1,6 @@
 """Requests to stop that come from outside, and which of them are the same one.
 
-It must not know who listens, nor what is stopped.
+It must not know the listeners, nor what is stopped.
 """
 
 from __future__ import annotations

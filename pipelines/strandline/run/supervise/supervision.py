@@ -27,7 +27,7 @@ class EndedAttempt(NamedTuple):
         outcome: what it came to.
         time: when, in seconds since the epoch.
         ledger: id of the ledger; empty where it never got that far.
-        is_stopped: whoever supervises was told to stop.
+        is_stopped: the supervisor was told to stop.
         is_reported: the driver has told people of this end itself.
         is_lasting: another attempt would end the same way; see `StrandlineError`.
     """
@@ -41,7 +41,7 @@ class EndedAttempt(NamedTuple):
 
 
 class RunListener(Protocol):
-    """Who is told what happens between attempts."""
+    """Receives what happens between attempts."""
 
     def retry(self, decision: RetryAt) -> None:
         """Report that an attempt follows."""
@@ -108,13 +108,13 @@ def supervise(
 
 
 def _find_end(policy: RetryPolicy, ended: EndedAttempt, cause: Cause | None) -> GiveUp | None:
-    """Return why none follows though the law may allow it: by hand somebody looks on.
+    """Return why none follows though the law may allow it: by hand a person looks on.
 
-    A cluster asks again later, since nobody may look for hours.
+    A cluster asks again later, since no person may look for hours.
     """
-    if ended.outcome.exit_code == ExitCode.LEDGER_IN_USE:  # somebody has started the other by hand
+    if ended.outcome.exit_code == ExitCode.LEDGER_IN_USE:  # a person has started the other by hand
         return GiveUp("another driver has the ledger, and ends by itself or is stopped")
-    if ended.is_lasting:  # whoever waits for the next attempt would wait for the same sentence
+    if ended.is_lasting:  # the next attempt would end with the same sentence
         return GiveUp("another one would end the same way")
     if cause is Cause.SOURCES_FAILED and not _is_asked_for(policy, cause):
         return GiveUp("mend the sources or the stage, then `strandline retry` tries what failed")

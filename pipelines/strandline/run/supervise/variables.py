@@ -1,7 +1,7 @@
 """Variables by which a parent tells a driver of itself.
 
-Each is taken out of the environment by who reads it, so that nothing that the driver starts takes
-it for its own. Reading this loads nothing, since a driver does before all else.
+Each is taken out of the environment by its reader, so that nothing that the driver starts takes it
+for its own. Reading this loads nothing, since a driver does before all else.
 """
 
 from __future__ import annotations
