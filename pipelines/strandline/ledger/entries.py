@@ -15,7 +15,7 @@ from strandline.plan.token import derive_root
 # The constructor of a class takes twice as long.
 _new_tuple = tuple.__new__
 
-# What `admit` says of a source. Above `RELEASED`: by how much is the crowd of a suspect.
+# Answers of `admit` about a source. Above `RELEASED`: by the size of a suspect's crowd.
 QUARANTINED, SKIPPED, RELEASED = -1, 0, 1
 # Added for one that failed in an attempt before; no crowd is as large.
 HAS_FAILED = 1 << 40
@@ -60,7 +60,7 @@ class RemovalPolicy(NamedTuple):
 
     Attributes:
         everywhere: all of them.
-        within: those whose keys lie in these folders, as keys begin.
+        within: sources with keys in these folders, as keys begin.
         part_suffix: regular expression of what a key ends in that names a part of a file; those of
             files that are listed.
     """
@@ -206,8 +206,8 @@ class Change:
         fail: sources that become failed; their marks go.
         quarantine: sources that become quarantined; their marks and failures go.
         forget: sources of which nothing is kept.
-        untidy: finished sources in whose folders earlier tries may have left something.
-        tidy: those of them in whose folders nothing of that is left.
+        untidy: finished sources with folders in which earlier tries may have left something.
+        tidy: those of them with nothing of that left.
         rewrite: finished sources with other records than they had, since their rows lie elsewhere.
         gathered: a generation (see `ledger.gathering`); what belongs to it or to one before was
             gathered; None: nothing was.

@@ -42,13 +42,13 @@ class NonDeterministicTaskError(StrandlineError):
 
 
 class NegativePendingCountError(StrandlineError):
-    """A token was settled that nobody announced, though no event can have been lost."""
+    """A token was settled without an announcement, though no event can have been lost."""
 
     exit_code = ExitCode.NOT_DETERMINISTIC
 
 
 def duplicate_of(listed: ListedSource, where: str) -> DuplicateKeyError:
-    """Return the error of a source whose key was listed before, and where that was."""
+    """Return the error of a source with a key that was listed before, and where that was."""
     return DuplicateKeyError(
         f"the source key {listed.key!r} is listed twice: as item {listed.ordinal} and {where}; "
         "keys must be unique"

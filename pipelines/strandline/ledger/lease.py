@@ -1,4 +1,4 @@
-"""Who may write a ledger: whether its last driver lives, whether it fits, and handing it back.
+"""The right to write a ledger: whether its last driver lives, whether it fits, and handing it back.
 
 Facts about processes and clocks come in as arguments. What the pipeline is stays unknown here: a
 name, a fingerprint and its parts are all that is compared.
@@ -43,7 +43,7 @@ class OnChange(StrEnum):
 
 
 class Claimant(NamedTuple):
-    """Who wants the ledger.
+    """The process that wants the ledger.
 
     Attributes:
         uid: unique for this attempt.
@@ -80,15 +80,16 @@ def refuse_live_driver(
 ) -> dict[str, Any] | None:
     """Refuse where the last driver still runs.
 
-    A driver whose parent was killed ends by itself and is waited for. Of one on another host only
-    its heartbeat can be seen, so that is watched for as long as it may pause.
+    A driver that lost its parent ends by itself and is waited for. Of one on another host only its
+    heartbeat can be seen, so that is watched for as long as it may pause.
 
     Args:
-        store, claimant, find_process, sleep: whom to ask, for whom, and how.
+        store, claimant, find_process, sleep: the ledger, the process that wants it, and how drivers
+            are looked up and waited for.
         known_dead: what an earlier call returned; if it still stands, nothing is asked again.
 
     Returns:
-        The lease, whose driver is gone; None: nobody ever had it.
+        The lease of a driver that is gone; None: there never was one.
 
     Raises:
         LedgerInUseError: it runs; the message names it.
@@ -96,9 +97,11 @@ def refuse_live_driver(
     lease: dict[str, Any] | None = store.read_meta("lease")
     if lease is None or lease["ended"] or lease == known_dead:
         return lease
+    # The id of a process means nothing on another host, nor after a restart of this one.
     if lease["boot"] != claimant.boot:
         return _watch_heartbeat(store, lease, claimant, sleep)
     driver = Process(lease["pid"], lease["started"])
+    # The claimant is no other driver.
     if driver == claimant.process:
         return lease
     orphan = is_orphan(lease, find_process)
@@ -126,7 +129,7 @@ def open_attempt(store: Store, claim: Claim, claimant: Claimant, known: int = 0)
     """Check that the ledger fits, take its lease, and return the number of the new attempt.
 
     Args:
-        store, claim, claimant: what is taken, what it must fit, and by whom.
+        store, claim, claimant: what is taken, what it must fit, and the process that takes it.
         known: the highest number that the folder has seen, by a ledger that is gone perhaps.
 
     Raises:
@@ -135,6 +138,7 @@ def open_attempt(store: Store, claim: Claim, claimant: Claimant, known: int = 0)
     """
     changed = refuse_changes(store, claim)
     lease = store.read_meta("lease") or {"attempt": 0}
+    # A new ledger in an old folder must not give a number a second time.
     attempt = max(int(lease["attempt"]), known) + 1
     store.take_lease(_render(attempt, claimant))
     # Fail comes here only where nothing is finished, so nothing but blame is forgotten.
@@ -155,7 +159,7 @@ def refuse_changes(store: Store, claim: Claim) -> bool:
         msg = f"the ledger belongs to {owner}, not to {claim.pipeline}; use another volume"
         raise LedgerError(msg)
     changed = find_changes(store, claim)
-    # Of a pipeline that has finished nothing, nothing could be mixed with what a new one makes.
+    # A pipeline that has finished nothing has nothing that new outputs could be mixed with.
     if changed and claim.on_change is OnChange.FAIL and store.count()["finished"]:
         is_moved = claim.location is not None and find_move(store, claim.location) is not None
         raise LedgerError(_explain(changed, claim.pipeline.rpartition("/")[2], is_moved=is_moved))
@@ -169,9 +173,9 @@ def end_attempt(store: Store, attempt: int, claimant: Claimant) -> None:
 
 @contextmanager
 def holding(store: Store, claimant: Claimant) -> Iterator[int]:
-    """Write for the last attempt, whose number is yielded, and let nobody else write meanwhile.
+    """Write for the last attempt, and yield its number; no other may write meanwhile.
 
-    There must have been one. Whoever still writes under its uid is refused from now on.
+    There must have been one. A process that still writes under its uid is refused from now on.
     """
     attempt = int(store.read_meta("lease")["attempt"])
     store.take_lease(_render(attempt, claimant))
@@ -216,7 +220,8 @@ def _list_begun(store: Store) -> Iterator[tuple[bytes, Mark]]:
 
 
 def _mark_fresh(key: str, version: bytes) -> Mark:
-    # Of no attempt: so the crash of the one before is not held against it either.
+    # The mark is of no attempt, so that the crash of the one before is not held against the source
+    # either.
     return Mark(key, version, attempt=0, ordinal=0, is_stale=True)
 
 

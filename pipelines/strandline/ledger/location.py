@@ -11,7 +11,7 @@ from strandline.storage.outputs.outputs import OutputLocation
 
 @dataclass(frozen=True, slots=True)
 class LedgerLocation:
-    """A ledger whose lease has been taken for an attempt.
+    """A ledger with a lease that is taken for an attempt.
 
     Attributes:
         path: folder of the environment.
@@ -20,7 +20,7 @@ class LedgerLocation:
         deletes_vanished, deletes_within, part_suffix: see `RemovalPolicy`.
         quarantine_after: see `Keeper`.
         tolerances: see `Keeper`.
-        rejoins: the stage whose dead letters are tried again; None: sources are worked on.
+        rejoins: the stage that gets its dead letters again; None: sources are worked on.
         shards: folder for what stages gather; None: none of them does.
     """
 

@@ -36,7 +36,8 @@ def clean_up(store: Store, outputs: OutputStore, work: Callable[[], None] = lamb
     """
     untidy = list(store.list_untidy())
     records = store.find_records(untidy)
-    # Who is finished no more is so again only after a try of its own, which sees to its folder.
+    # A source that is not finished any more gets finished again only by a try of its own, which
+    # sees to its folder.
     for source, record in records.items():
         store.require_lease()
         outputs.remove_others(source, name_kept(record))
@@ -111,7 +112,7 @@ def list_out(store: Store) -> Iterator[ListedOutput]:
         rows = facts.live
         for suffix, size, _ in facts.list_files():
             yield ListedOutput(name_shared(file, suffix), size, rows)
-            rows = 0  # what lies beside the first has none of its own
+            rows = 0  # files that lie beside the first have no rows of their own
 
 
 META = "outputs"
@@ -125,7 +126,7 @@ class OutputRoot(NamedTuple):
             ledger wherever the volume is.
         own: the pipeline's own folder, to be named.
         part: the part of the fingerprint that spells the place, if a stage's parameter does.
-        is_marked: somebody's outputs are said to be there; None: nobody has looked.
+        is_marked: an owner's mark says that outputs are there; None: not looked at yet.
     """
 
     url: str | None
@@ -176,7 +177,7 @@ def knows_location(store: Store) -> bool:
 
 
 def name_old(store: Store, location: OutputRoot) -> str | None:
-    """Return the place of before in words; None where nobody has kept it."""
+    """Return the place of before in words; None where it was not kept."""
     known = store.read_meta(META)
     if known is not None:
         return str(known["place"] or location.own)

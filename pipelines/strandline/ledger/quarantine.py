@@ -1,7 +1,7 @@
 """Sources that a process died over: suspected, tried apart, and in the end quarantined.
 
 Only a source that was alone when a process died is blamed for it; one of many is merely suspected,
-and the next attempt tries it among fewer. Who was working on what is told from outside.
+and the next attempt tries it among fewer. Which worker had which source comes from outside.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The one door to a ledger: who opens it, under whose lease, and until when.
+"""The one door to a ledger: how it is opened, under which lease, and until when.
 
 Nothing else opens a store. A lease is kept and renewed here as long as its ledger is open, so that
 no caller can write under one that has lapsed. What is written is for callers to say.
@@ -158,6 +158,6 @@ def opened_alone(
     with closing(Store(folder.ledger)) as store:
         dead = refuse_live_driver(store, claimant, find_process, sleep)
         with hold_exclusive(folder.writers_lock, ORPHAN_SECONDS):
-            # Another may have been quicker while this one waited.
+            # Another driver may have been quicker while this one waited.
             refuse_live_driver(store, claimant, find_process, sleep, known_dead=dead)
             yield store

@@ -93,7 +93,8 @@ class Tally:
                     self._keep(source, outputs, efforts)
                 is_finished = not tree[_OPEN]
             else:
-                # What this very batch finished is unknown to `is_over`: a duplicate would open it.
+                # Sources that this very batch finished are unknown to `is_over`: a duplicate would
+                # open one again.
                 is_finished = source not in finished and self._count_one(event, tree)
             if is_finished:
                 del trees[source]
@@ -119,7 +120,7 @@ class Tally:
         elif isinstance(tree, bytes):
             tree = self._trees[source] = {_OPEN: 1, tree: _ANNOUNCED}
         if isinstance(tree, _Failed):
-            # What its tasks still tell could finish a source of which one task is missing.
+            # Later events of its tasks could finish a source of which one task is missing.
             return False
         # Outputs of a duplicate are kept already: kept twice, they would be recorded twice.
         if _count_event(source, tree, settled, children) and (outputs or efforts):
@@ -127,7 +128,7 @@ class Tally:
         return not tree[_OPEN]
 
     def _restart(self, source: bytes, root: bytes) -> None:
-        # One that is over is counted no more, and a failed one waits for the next attempt.
+        # A source that is over is counted no more, and a failed one waits for the next attempt.
         if source in self._trees and self._trees[source] is not _FAILED:
             self._trees[source] = root
             self._outputs.pop(source, None)
@@ -144,7 +145,8 @@ class Tally:
         fresh = []
         for failure in failures:
             if self._trees.get(failure.source) is _FAILED or self._is_over(failure.source):
-                # It would be written over the first one, or over a source that is finished.
+                # The failure would be written over the first one, or over a source that is
+                # finished.
                 continue
             self._trees[failure.source] = _FAILED
             self._outputs.pop(failure.source, None)
@@ -180,12 +182,13 @@ def _count_event(
 ) -> bool:
     """Count one event in a tree; False where it was counted before."""
     digest = _digest(children)
-    # What settles nothing can't be known as a duplicate; announced again, it changes no count.
+    # An event that settles nothing can't be known as a duplicate; announced again, it changes no
+    # count.
     is_new = not settled
     for token in settled:
         state = tree.get(token)
         if state is None:
-            # Its parent's event is on the way: uncounted, the source would finish without it.
+            # The parent's event is on the way: uncounted, the source would finish without it.
             tree[token] = -digest
             tree[_OPEN] += 1
             is_new = True
@@ -208,7 +211,7 @@ def _count_event(
                 tree[token] = _ANNOUNCED
                 tree[_OPEN] += 1
             elif state < 0:
-                # Its own event came first: both are known now, and nothing of it is open.
+                # The token's own event came first: both are known now, and nothing of it is open.
                 tree[token] = -state
                 tree[_OPEN] -= 1
     return is_new

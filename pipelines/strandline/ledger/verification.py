@@ -93,7 +93,7 @@ class _Fault(NamedTuple):
 
     Attributes:
         problem: one sentence.
-        source: whose own output it is.
+        source: the source that has it as its own output.
         shared: the shared file that is missing or hurt.
         name: of a file that no record names.
         is_of_list: it is the list of the files that count.
@@ -144,9 +144,9 @@ class Damage(NamedTuple):
     """What outputs lack or have too much, by what puts it right.
 
     Attributes:
-        again: finished sources of whose outputs something is missing or hurt, to be done again.
+        again: finished sources with outputs that are missing or hurt, to be done again.
         untidy: finished sources that have files beside their own, which the next attempt removes.
-        orphans: sources that the ledger does not know, whose files nobody names.
+        orphans: sources that the ledger does not know, with files that no record names.
         foreign: files that no run has written.
         is_list_hurt: the list of the files that count is missing or hurt.
     """
@@ -175,7 +175,7 @@ def find_damage(store: Store, outputs: OutputStore, hurt: Collection[bytes] = ()
     for source, entry, record in store.list_records():
         parts = (output.part for output in record.outputs if output.part is not None)
         if source in sources or any(part.file in shared for part in parts):
-            # Of no attempt: the crash of the one before is not held against it.
+            # The mark is of no attempt: the crash of the one before is not held against the source.
             damage.again[source] = Mark(record.key, entry.version, 0, 0, is_stale=True)
         if source in damage.orphans:
             damage.orphans.remove(source)
@@ -194,7 +194,7 @@ def _check_list(store: Store, outputs: OutputStore) -> Iterator[_Fault]:
         problem = OTHER_BYTES
     except FileNotFoundError:
         problem = MISSING
-    if store.read_meta(LISTED) == listed:  # else a run has just written another one
+    if store.read_meta(LISTED) == listed:  # a run may just have written another list
         yield _Fault(f"{problem}: {MANIFEST}", is_of_list=True)
 
 
@@ -224,7 +224,7 @@ def _check(
         return None
     try:
         return None if outputs.digest(name) == output.digest else OTHER_BYTES
-    except FileNotFoundError:  # it went after it was listed
+    except FileNotFoundError:  # the file went after it was listed
         return MISSING
 
 
@@ -262,7 +262,7 @@ class _SharedCheck:
 
         Args:
             files: as the ledger keeps them.
-            is_settled: nothing is unfinished, so no file may hold what nobody names.
+            is_settled: nothing is unfinished, so no file may hold rows that no record names.
         """
         yield from self._faults
         yield from self._find_overlaps(files)

@@ -64,7 +64,7 @@ def gather(
         store: the ledger; sources may finish meanwhile.
         folder: for shards.
         merges: how a stage's files are joined, by its name.
-        is_whole: seal all in a pack, in order; only while nobody writes a shard.
+        is_whole: seal all in a pack, in order; only while no shard is written.
         is_brief: leave it where all would have to be read; only where the next one is at hand.
         must_stop: asked at each piece and each join; True ends it with a `MergeError`.
 
@@ -142,7 +142,8 @@ class _Gathering:
         after = replace(self._before, serial=serial, stages=tuple(sorted(self._merges)))
         with naming_volume(self._folder), self._scratching():
             if reads_all and find_free(self._folder) < measure_need(self._folder):
-                # It is a cache, and made anew now; where that fails, the next one makes it.
+                # The merged file is a cache, and made anew now; where that fails, the next
+                # gathering makes it.
                 _remove_folder(find_merged(self._folder, self._before, "").parent)
             for _, piece, data in self._read_all(generation, is_whole=reads_all):
                 if piece.stage in self._merges:

@@ -1,6 +1,6 @@
 """Many pieces joined to one file, with few files at a time. Order is kept.
 
-How two files are joined is somebody else's to say. It must not know where pieces come from.
+How two files are joined is the stage's to say. It must not know where pieces come from.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ class MergeTree:
             raise MergeError(f"stage {self._name!r} has merged {len(paths)} files to none")
         for path in paths:
             if path != keep:
-                path.unlink(missing_ok=True)  # it may be what was moved there
+                path.unlink(missing_ok=True)  # a merge may have moved one of the files
         return out
 
     def _next_path(self) -> Path:

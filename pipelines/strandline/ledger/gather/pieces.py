@@ -19,7 +19,7 @@ WAITING_BYTES = 1 << 28
 
 
 class PieceStore:
-    """Keeps the pieces of one attempt, in a shard that nobody else writes.
+    """Keeps the pieces of one attempt, in a shard that no other writes.
 
     Args:
         folder: for shards.
@@ -31,7 +31,7 @@ class PieceStore:
         self._shard = shard
         self._writer: FrameWriter | None = None
         self._is_synced = True
-        # Those of sources that came to nothing stay in the count, so at worst more goes to disk.
+        # Pieces of sources that came to nothing stay in the count, so at worst more goes to disk.
         self._waiting = 0
 
     def put_aside(self, events: Sequence[Event]) -> Sequence[Event]:

@@ -1,6 +1,6 @@
 """How much of a volume a whole gathering will take, so that it can be said before the end.
 
-Sizes of files alone are looked at: what a stage makes of its pieces nobody knows before, and it is
+Sizes of files alone are looked at: what a stage makes of its pieces can't be known before, and is
 taken to be no larger than they are.
 """
 

@@ -1,1 +1,1 @@
-"""Who writes a ledger: what becomes durable when, and in which order."""
+"""The writer of a ledger: what becomes durable when, and in which order."""

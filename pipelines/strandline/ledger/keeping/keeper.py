@@ -3,8 +3,8 @@
 For each source: its mark in `inflight`, before it is released; its outputs, by the sinks; then one
 transaction, under the lease, says finished, keeps the record and removes the mark; then what an
 earlier try left in its folder goes. Counting is the tally's, bytes are the store's. One keeper
-writes a ledger; it knows no engine: whoever hosts it calls it from one thread at a time and passes
-the clock.
+writes a ledger; it knows no engine: its host calls it from one thread at a time and passes the
+clock.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ class Keeper:
         """Mark the sources of a listing batch that are to be worked on.
 
         Args:
-            passed: so many sources more were listed, and somebody else has found them finished.
+            passed: so many sources more were listed, and other processes have found them finished.
 
         Returns:
             For each: `SKIPPED` where it is finished, `QUARANTINED` where it is quarantined, else
@@ -178,6 +178,7 @@ class Keeper:
         if self._waiting or self._failed:
             self._write_group()
         for source, keep in list(self._untidy.items()):
+            # Another attempt that has taken the lease may be writing to this folder by now.
             self._store.require_lease()
             self._outputs.remove_others(source, keep)
             del self._untidy[source]
@@ -196,6 +197,7 @@ class Keeper:
             if self._live[source].is_stale or source in self._tally.restarted
         }
         change.untidy, change.tidy = list(untidy), self._tidy
+        # A finished source must not name pieces that a crash can take back.
         if self._pieces is not None:
             self._pieces.sync()
         for failure in self._failed:
@@ -251,7 +253,7 @@ class Keeper:
         """Commit all that is finished after message `number`, and say how the sources stand.
 
         Raises:
-            NegativePendingCountError: a token was settled that nobody announced, and no worker
+            NegativePendingCountError: a token was settled without an announcement, and no worker
                 died that could have taken the announcement with it.
             ValueError: not every message has arrived.
         """
@@ -264,7 +266,7 @@ class Keeper:
             self._tidy = []
         source = self._tally.find_unannounced()
         if source is not None and not anything_died:
-            msg = f"source {self._live[source].key!r}: a task was settled that nobody announced"
+            msg = f"source {self._live[source].key!r}: a task was settled without an announcement"
             raise NegativePendingCountError(msg)
         unfinished = len(list(self._tally.list_open()))
         ended = self._finished_count, self._skipped, self._failed_count
@@ -288,18 +290,19 @@ class Keeper:
                 raise duplicate_of(listed, f"as item {live[source].ordinal}")
             if source in self._quarantined:
                 raise duplicate_of(listed, "once before, when it was quarantined")
-            # Of by far the most nothing is known.
+            # By far the most sources have no past.
             if source in past:
                 mark = self._mark_again(listed, *past[source])
                 if mark is None:
                     verdicts.append((index, QUARANTINED))
                     continue
             else:
-                is_stale = finished is not None  # of another version
+                is_stale = finished is not None  # another version is finished
                 mark = _new_tuple(Mark, (key, version, attempt, ordinal, is_stale, 0, 0))
             live[source] = mark
             marks.append((source, mark))
             verdicts.append((index, _judge(mark)))
+        # Without its mark a later attempt would not clean up what a released source has left.
         if marks:
             self._store.write(Change(mark=marks))
             faults.reach("listing.marked")
@@ -329,6 +332,7 @@ class Keeper:
         source, version, key, ordinal = listed
         if failure is not None and failure.attempt == self._attempt:
             raise duplicate_of(listed, "once before, when it failed")
+        # A source that has changed since is tried again.
         if held is not None and held.version == version:
             self._quarantined.add(source)
             self._quarantined_before += 1

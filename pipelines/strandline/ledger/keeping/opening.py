@@ -32,7 +32,7 @@ def opened_keeper(
     outputs = location.outputs
     with ExitStack() as stack:
         if outputs.writers_lock is not None:
-            # A keeper removes outputs too, so a take-over must wait for it as for those who write.
+            # A keeper removes outputs too, so a take-over must wait for it as for sinks that write.
             stack.callback(os.close, hold_shared(outputs.writers_lock))
         pieces = None
         if location.shards is not None:

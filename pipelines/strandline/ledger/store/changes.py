@@ -1,7 +1,7 @@
-"""What a change does to the ledger's databases, inside one transaction that somebody else holds.
+"""What a change does to the ledger's databases, inside one transaction of the store's.
 
-It spells the moves between states and nothing else: when a transaction begins, who may write and
-what a failing disk means is the store's to say, and so is lmdb itself.
+It spells the moves between states and nothing else: when a transaction begins, which process may
+write and what a failing disk means is the store's to say, and so is lmdb itself.
 """
 
 from __future__ import annotations
@@ -43,7 +43,8 @@ def apply(txn: Transaction, dbs: Databases, layout: Layout, change: Change, atte
     # By source: so the pages of a tree are touched in order, each of them once.
     marks = sorted(change.mark, key=_get_source)
     gone = dict.fromkeys((*(source for source, _ in marks), *change.forget))
-    # What is finished and gone in one change is gone; of two under a source the last one stays.
+    # A source that is finished and gone in one change is gone; of two entries for a source the last
+    # one stays.
     last = {item[0]: item for item in change.finish if item[0] not in gone}
     finish = sorted(last.values(), key=_get_source)
     _finish_all(txn, dbs, layout, (finish, gone), attempt)

@@ -40,7 +40,7 @@ def pack_entry(digest: bytes, entry: IndexEntry) -> bytes:
 
 
 class IndexRows:
-    """Rows whose entries have stamps of one size.
+    """Rows of entries with stamps of one size.
 
     Args:
         stamp: bytes of a stamp.

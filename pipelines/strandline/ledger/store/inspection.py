@@ -31,9 +31,9 @@ _NUMBER = struct.Struct("<Q")
 _BRANCH, _LEAF, _APART = 1, 2, 1  # flags of a page, of a page, of a node
 _NO_PAGE = 2**64 - 1
 _NOWHERE = 2**62
-_LOOKS = 5  # others may commit while one looks, and use pages again
+_LOOKS = 5  # looks at a file: a writer may commit during one, and use pages again
 _PAGE_SIZES = frozenset(2**power for power in range(9, 17))  # that LMDB can have
-# What decoders raise of bytes that are not what was written.
+# Exceptions of decoders for bytes that are not what was written.
 UNREADABLE = (ValueError, TypeError, LookupError, OverflowError, struct.error, UnpackException)
 _ADVICE = "restore the file from a copy, or move it away to start over"
 META_BYTES = _PAGE_HEADER + _META.size + 2 * _DB.size + _TAIL.size
@@ -66,7 +66,7 @@ def explain_damage(read: Read, size: int) -> str | None:
     lacking = range(pages, meta.last_page + 1)
     if not lacking:
         return None
-    # What was never written is free; a page that is missing and in use has been cut off.
+    # Pages that were never written are free; a page that is missing and in use has been cut off.
     try:
         free = set(_list_free(read, meta))
     except _LackingError:
@@ -77,7 +77,7 @@ def explain_damage(read: Read, size: int) -> str | None:
 
 
 def describe_damage(error: BaseException) -> str:
-    """Describe what was read that nobody has written, as the end of a sentence."""
+    """Describe what was read and was never written, as the end of a sentence."""
     return f"it is damaged ({type(error).__name__}: {' '.join(str(error).split())}); {_ADVICE}"
 
 
@@ -173,7 +173,7 @@ def _unpack(numbers: bytes) -> tuple[int, ...]:
 
 
 def _read_whole(read: Read, offset: int, size: int) -> bytes:
-    # A number that nobody has written points to where no file has bytes.
+    # A number that was never written points to where no file has bytes.
     content = read(offset, size) if 0 <= offset < _NOWHERE else b""
     if len(content) < size:
         raise _LackingError

@@ -159,7 +159,7 @@ def is_due(txn: Transaction, dbs: Databases, layout: Layout) -> bool:
 
 
 def convert(txn: Transaction, dbs: Databases) -> None:
-    """Bring a ledger from the first format into the second, in a transaction of somebody else's."""
+    """Bring a ledger from the first format into the second, in a transaction of the caller's."""
     old, new = ByDigest(), ByNumber()
     # By attempts, which come one after the other in the numbers.
     found = sorted(
@@ -176,7 +176,8 @@ def convert(txn: Transaction, dbs: Databases) -> None:
         for (_, digest, version), stamp in zip(finished, stamps, strict=True):
             key = key_row(digest)
             rows[key] = rows.get(key, b"") + pack_entry(digest, IndexEntry(version, stamp))
-            # One that lacks its record is damaged, and stays so: who looks for it says which it is.
+            # A source that lacks its record is damaged, and stays so: the reader of its record
+            # names it.
             if (record := txn.get(digest, db=dbs.records)) is not None:
                 records.append((stamp, record))
     for db, content in ((dbs.finished, sorted(rows.items())), (dbs.records, records)):

@@ -3,7 +3,7 @@
 One process of Python looks up 400,000 sources a second, whatever the disk does. A resumed run may
 have many millions to pass over, and meanwhile nothing else to do. What is found finished here needs
 no keeper; all the rest is asked of it as ever, so a process that dies or can't open the ledger
-costs time and nothing else. This module must not know what is listed but key and version, nor who
+costs time and nothing else. This module must not know what is listed but key and version, nor what
 lists it.
 """
 
@@ -33,7 +33,7 @@ CHUNK = 1024
 AHEAD = 4
 # Where most of a chunk is not finished, so many are passed on unasked: it is lost work.
 RESTING = 16
-PIPE_BYTES = 1 << 20  # a chunk should fit, or its asker waits for whoever reads it
+PIPE_BYTES = 1 << 20  # a chunk should fit, or its asker waits for the reader
 _END_SECONDS = 5.0
 _get_names = attrgetter("key", "version")
 # The constructor of the class takes twice as long.
@@ -79,7 +79,7 @@ class LookUps(Generic[Item]):
         count: processes, which start at once.
 
     Attributes:
-        asked: sources of chunks whose answers are still to be taken.
+        asked: sources of chunks with answers that are still to be taken.
     """
 
     def __init__(self, path: Path, attempt: int, count: int) -> None:
@@ -152,7 +152,7 @@ class _Reader:
         """Send a question; False where there will be no answer."""
         names = list(chain.from_iterable(map(_get_names, chunk)))
         try:
-            # What is no text is a matter for whoever gives it a name.
+            # A name that is no text is for the listing's own code to refuse.
             packed = msgpack.packb(names)
         except (TypeError, ValueError, OverflowError):
             return False
@@ -171,8 +171,8 @@ class _Reader:
         return msgpack.unpackb(packed)  # type: ignore[no-any-return]
 
     def close(self) -> None:
-        """End the process, which ends by itself where nobody asks any more."""
-        with suppress(OSError):  # what was not sent yet can't be
+        """End the process, which ends by itself where no question can come any more."""
+        with suppress(OSError):  # questions that were not sent yet can't be sent
             self._questions.close()
         self._answers.close()
         try:
@@ -198,7 +198,7 @@ def _read(pipe: BinaryIO) -> bytes | None:
 
 
 def _serve(store: Store, attempt: int) -> None:
-    """Answer until nobody asks any more."""
+    """Answer until no question can come any more."""
     while (packed := _read(sys.stdin.buffer)) is not None:
         names = msgpack.unpackb(packed)
         _write(sys.stdout.buffer, msgpack.packb(_look_up(store, attempt, names)))
@@ -218,6 +218,6 @@ def _look_up(store: Store, attempt: int, names: list[str]) -> list[int]:
 
 
 if __name__ == "__main__":
-    gc.disable()  # what is made here has no circles, and is made and gone by the thousand
+    gc.disable()  # objects here have no circles, and come and go by the thousand
     with closing(Store(Path(sys.argv[1]), readonly=True)) as opened:
         _serve(opened, int(sys.argv[2]))

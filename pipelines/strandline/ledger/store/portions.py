@@ -1,8 +1,7 @@
 """The ledger's databases, read a portion at a time.
 
-Each portion is read in a transaction of its own, which somebody else holds, so that nobody who is
-slow with what he reads keeps old pages from being used again. What is written in between may be
-seen or not.
+Each portion is read in a transaction of its own, which the store holds, so that a slow reader does
+not keep old pages from being used again. What is written in between may be seen or not.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""LMDB's errors as sentences: who has the ledger, what the volume refuses, what can't be read.
+"""LMDB's errors as sentences: a ledger in use, a volume's refusals, what can't be read.
 
 It must not know what was read or written.
 """
@@ -39,7 +39,7 @@ def translate(path: Path, error: lmdb.Error) -> Exception:
 
 
 def explain_write(path: Path) -> LedgerInUseError:
-    """Return the error of a reader without a lock, under whom the ledger was written."""
+    """Return the error of a reader without a lock, after a write during its read."""
     msg = (
         f"{path}: the ledger was written while it was read from a volume that is mounted "
         "read-only, where LMDB has no lock; look again, or where it is written"

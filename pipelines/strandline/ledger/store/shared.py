@@ -1,8 +1,8 @@
 """Files that several sources share, as the ledger's databases keep them.
 
 For each it is known how many of its rows records of finished sources name: what a file holds
-besides are rows of sources that changed or went, and one of which none is named is nobody's. It
-runs inside transactions that somebody else holds; what a file is made of it does not know.
+besides are rows of sources that changed or went, and one of which none is named is unused. It runs
+inside transactions of the store's; what a file is made of it does not know.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def count_parts(
 
 def pack_shared(shared: SharedFile) -> bytes:
     """Return a shared file as bytes."""
-    # One that is alone says nothing of companions, as before there were any.
+    # A file without companions is packed as it was before there were any.
     return msgpack.packb(shared if shared.companions else shared[:-1])  # type: ignore[no-any-return]
 
 

@@ -52,7 +52,7 @@ from strandline.storage.errors import VolumeError
 from strandline.storage.layout import is_mounted_readonly
 
 INITIAL_MAP = 1 << 26
-_TRIES = 20  # of a portion under which another mount of the volume writes
+_TRIES = 20  # reads of a portion while another mount of the volume writes
 T = TypeVar("T")
 
 
@@ -85,10 +85,12 @@ class Store:
                 create=not readonly,
                 max_readers=512,
             )
-        # There LMDB opens without a lock, so a writer elsewhere uses pages again under a reader.
+        # On a mount that is read only LMDB opens without a lock, so a writer elsewhere uses pages
+        # again under a reader.
         self._is_unlocked = readonly and is_mounted_readonly(path)
         self._lease: tuple[int, str] | None = None
-        self._turn = threading.Lock()  # of writers, and of who gives the map another size
+        # One at a time: writers, and threads that give the map another size.
+        self._turn = threading.Lock()
         try:
             with self._translating():
                 self._dbs = Databases(*(self._open(name, readonly) for name in Databases._fields))
@@ -230,7 +232,7 @@ class Store:
             }
 
     def list_untidy(self) -> Iterator[bytes]:
-        """Yield every finished source in whose folder something is left to be removed."""
+        """Yield every finished source with files left in its folder that are to be removed."""
         if self._dbs.untidy is not None:
             yield from (digest for digest, _ in self._list_each(self._dbs.untidy, bytes))
 
@@ -292,9 +294,9 @@ class Store:
             return self._env.open_db(name.encode(), create=not readonly)
         except lmdb.NotFoundError as error:
             if name not in {"ungathered", "untidy", "starts", "shared"}:
-                # It is just being made, or its maker was killed over it.
+                # The ledger is just being made, or its maker was killed over it.
                 raise LedgerError(_explain_absence(self._path)) from error
-            return None  # which the first ledgers did not have
+            return None  # the first ledgers did not have it
 
     def _transact(self, decide: Callable[[lmdb.Transaction], Change]) -> None:
         while True:
@@ -303,7 +305,8 @@ class Store:
                     self._write(decide)
             except lmdb.MapFullError:
                 self._set_map_size(self._env.info()["map_size"] * 2)
-            except lmdb.MapResizedError:  # another attempt has grown it, and may have the lease
+            # Another attempt has grown the map, and may have the lease.
+            except lmdb.MapResizedError:
                 self._set_map_size(0)
             else:
                 return
@@ -314,11 +317,12 @@ class Store:
         with self._translating(), self._env.begin(write=True) as txn:
             self._check_lease(txn)
             change, attempt = decide(txn), self._lease[0] if self._lease else 0
-            # Only by who has the lease: an older version that still writes would not notice.
+            # The holder of the lease alone converts: an older version that still writes would not
+            # notice.
             if self._lease and change.finish and is_due(txn, self._dbs, self._find_layout(txn)):
                 convert(txn, self._dbs)
             apply(txn, self._dbs, self._find_layout(txn), change, attempt)
-            if not is_heartbeat:  # which comes in between at any time
+            if not is_heartbeat:  # a heartbeat comes in between at any time
                 faults.reach("commit.written")
 
     def _forget_dead_readers(self) -> None:
@@ -341,14 +345,14 @@ class Store:
 
     def _check_format(self, *, readonly: bool) -> None:
         if self.read_meta("format") is None:
-            if readonly:  # it is just being made
+            if readonly:  # the file is just being made
                 raise LedgerError(_explain_absence(self._path))
             self.write(Change(meta={"format": NEW}))
         with self._reading() as txn:
             self._find_layout(txn)
 
     def _find_layout(self, txn: lmdb.Transaction) -> Layout:
-        """Return what the ledger is made like, which whoever writes it may have changed since."""
+        """Return what the ledger is made like, which its writer may have changed since."""
         found = json.loads(get(txn, self._dbs.meta, b"format") or b"1")
         if found not in LAYOUTS:
             known = " and ".join(map(str, LAYOUTS))
@@ -418,9 +422,10 @@ class Store:
             with txn:
                 try:
                     yield txn
-                except StrandlineError:  # it says already what is wrong
+                except StrandlineError:  # the sentence says already what is wrong
                     raise
-                except UNREADABLE as error:  # what this has written is read by this
+                # The decoders read all that this module writes, so the bytes are damaged.
+                except UNREADABLE as error:
                     msg = f"{self._path}: the ledger can't be read: {describe_damage(error)}"
                     raise LedgerError(msg) from error
                 finally:

@@ -35,7 +35,7 @@ class ListingScope(NamedTuple):
     Attributes:
         is_whole: all that it does not name is not there, but for the gaps.
         gaps: files and folders, as keys begin, that it has not looked at.
-        unfinished: sources that it names and that are not finished; None: nobody has counted.
+        unfinished: sources that it names and that are not finished; None: not counted.
     """
 
     is_whole: bool = True
@@ -121,7 +121,8 @@ def find_vanished(
     for source, entry in unfinished:
         if entry.attempt == attempt or source in known:
             continue
-        # What an attempt was about to remove has no record any more, so it goes in any case.
+        # A source that an attempt was about to remove has no record any more, so it goes in any
+        # case.
         if entry.attempt == _REMOVAL or _is_gone(entry.key, DELETE_ALL, scope, seen):
             yield source, entry.key
     # Most listings name all that is finished: then no record need be read.
@@ -145,7 +146,7 @@ def _is_gone(
     key: str, policy: RemovalPolicy, scope: ListingScope, seen: SeenSources | None
 ) -> bool:
     """Return whether a source goes that a listing does not name."""
-    # What was not looked at may be there, whatever else was found.
+    # A file in a gap was not looked at and may be there, whatever else was found.
     if scope.gaps and _lies_within(key, scope.gaps):
         return False
     # A file is listed with all of its parts, also where other files are not listed.
