@@ -33,7 +33,7 @@ MOST_FILES = 100_000
 _BLOCK = 1 << 20
 
 
-# What the readers of archives and compressions raise where the bytes are none of theirs.
+# Exceptions of the readers of archives and compressions for bytes that are none of theirs.
 _DAMAGES = (
     tarfile.TarError,
     zipfile.BadZipFile,
@@ -209,5 +209,5 @@ def _list_tar(tape: tarfile.TarFile) -> Iterator[Member]:
 
 def _open(tape: tarfile.TarFile, info: tarfile.TarInfo) -> IO[bytes]:
     opened = tape.extractfile(info)
-    assert opened is not None  # of a file, it never is
+    assert opened is not None  # `extractfile` gives None only for what is no file
     return opened

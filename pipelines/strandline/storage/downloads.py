@@ -60,7 +60,7 @@ def download(url: str, target: Path, sleep: Callable[[float], None]) -> str:
 
 
 def copy_matching(url: str, ending: str, folder: Path) -> int:
-    """Copy the files right below a URL whose names end so into a folder; how many there were.
+    """Copy the files right below a URL with names that end so into a folder; how many there were.
 
     Raises:
         UnreachableError, NothingThereError: as `download`.
@@ -88,7 +88,7 @@ def _copy(url: str, target: Path) -> str:
 
 
 def _read(url: str) -> Iterator[bytes]:
-    # What its reader raises is raised there, not here.
+    # Errors of the reader are raised by the reader, not here.
     with _explaining(url), _open(url) as source:
         while block := source.read(_BLOCK):
             yield block
@@ -99,7 +99,7 @@ def _read(url: str) -> Iterator[bytes]:
 
 def _open(url: str) -> BinaryIO:
     if url.startswith(("https://", "http://")):
-        # The schemes are checked, and whoever wrote the URL has its code run anyway.
+        # The schemes are checked, and the author of the URL has code of his own run anyway.
         return cast("BinaryIO", urllib.request.urlopen(url, timeout=_SECONDS))  # noqa: S310
     return open_url(url)
 
@@ -112,7 +112,7 @@ def _explaining(url: str) -> Iterator[None]:
     except urllib.error.HTTPError as error:
         is_final = error.code < HTTPStatus.INTERNAL_SERVER_ERROR and error.code not in _PASSING
         kind = NothingThereError if is_final else UnreachableError
-        error.close()  # it holds the connection
+        error.close()  # the error holds the connection
         msg = f"{url}: the server answers {error.code} {error.reason}"
         raise kind(msg) from error
     except FileNotFoundError as error:
@@ -121,8 +121,8 @@ def _explaining(url: str) -> Iterator[None]:
     except CredentialsRefusedError:
         raise
     except (PermissionError, ImportError, ValueError) as error:
-        # A missing right, a library that a protocol needs, a protocol that nobody knows.
+        # A right is missing, or a library that a protocol needs, or the protocol is not known.
         raise NothingThereError(f"{url}: {describe_store_error(error)}") from error
-    except Exception as error:  # each file system has errors of its own
+    except Exception as error:  # file systems have errors of their own
         msg = f"{url}: can't be reached ({describe_store_error(error)})"
         raise UnreachableError(msg) from error

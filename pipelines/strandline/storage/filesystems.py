@@ -131,7 +131,7 @@ UNKNOWN = Judgement(
     is_safe=True,
     reason="`strandline doctor` says that nobody has judged it, and tries locks and a map",
 )
-# Others may hand a request to sync on to a server, or to a disk below them, or to nobody.
+# Other file systems may hand a request to sync on to a server, or to a disk below them, or nowhere.
 _SYNCED_WHOLE = frozenset({"ext4", "xfs", "btrfs"})
 _TELLS_OF_ERRORS = (5, 8)  # before that kernel `syncfs` said that all was well
 _ESCAPE = re.compile(r"\\([0-7]{3})")  # of blanks and backslashes in a mount point

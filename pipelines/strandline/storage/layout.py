@@ -11,7 +11,7 @@ from pathlib import Path
 from strandline.storage.errors import naming_volume
 from strandline_api.outcome.driver_log import LOGS
 
-# Where a volume is that nobody names.
+# The volume where no option names one.
 VOLUME = "./strandline-data"
 _LIBC = ctypes.CDLL(None, use_errno=True)
 
@@ -79,7 +79,7 @@ class PipelineFolder:
 
     @property
     def pinned(self) -> Path:
-        """The link to the publication that somebody chose; mostly there is none."""
+        """The link to the publication that a user chose; mostly there is none."""
         return self.path / "pinned"
 
     def attempt(self, number: int) -> Path:
@@ -103,7 +103,7 @@ def make_folder(path: Path) -> None:
 
 
 def is_mounted_readonly(path: Path) -> bool:
-    """Return whether nobody can write there, since the volume is mounted read-only."""
+    """Return whether no process can write there, since the volume is mounted read-only."""
     return bool(os.statvfs(path).f_flag & os.ST_RDONLY)
 
 
@@ -119,7 +119,7 @@ def check_writable(path: Path, mode: int = os.W_OK) -> None:
 
 
 def make_durable(path: Path) -> None:
-    """Make a folder and its parents, whose names are durable then, whoever has made them.
+    """Make a folder and its parents durable by name, whichever process has made them.
 
     Another process may have made some and been killed before it synced them.
 
@@ -130,7 +130,7 @@ def make_durable(path: Path) -> None:
     with naming_volume(path):
         below = path.stat().st_dev
         for parent in path.absolute().parents:
-            if parent.stat().st_dev != below:  # what is mounted has no name there to be lost
+            if parent.stat().st_dev != below:  # a mount has no name there that could be lost
                 return
             try:
                 sync_folder(parent)

@@ -1,8 +1,8 @@
-"""What the libraries of stores say of who asks: refused, and why; each has errors of its own.
+"""What the libraries of stores say of an account: refused, and why; each has errors of its own.
 
-Credentials that nobody is let in by end a run at once: every other file would be refused alike. A
-right that is missing may be missing for one file, which is for that file's source to say. It must
-not know how a store is opened, or what is asked for.
+Credentials that a store refuses end a run at once: every other file would be refused alike. A right
+that is missing may be missing for one file, which is for that file's source to say. It must not
+know how a store is opened, or what is asked for.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _LACKS = frozenset(
         "UnauthorizedSSOTokenError",
     }
 )
-# What the stores of S3 and Azure call it; Google's have the number alone.
+# Codes of S3 and Azure for a refusal; Google's stores have the number alone.
 _CODES = frozenset(
     {
         "AccountIsDisabled",
@@ -51,11 +51,12 @@ _CODES = frozenset(
         "TokenRefreshRequired",
     }
 )
-# What an answer of HTTP says of who asks; some libraries have errors without a name for it.
+# HTTP's answers about an account; some libraries have errors without a name for it.
 _REFUSED = frozenset({HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN})
-# What Google answers to who has none: others of its files may be for everybody.
+# Google's answer to a caller without an account: others of its files may be public.
 _ANONYMOUS = re.compile("anonymous caller", re.IGNORECASE)
-_TRIED_AGAIN = "Invalid Credentials"  # Google's library, whose own waits grow to half a minute
+# Google's library tries these again, with waits that grow to half a minute.
+_TRIED_AGAIN = "Invalid Credentials"
 _REFUSED_IN_A_ROW = 3
 _SHOWN = 300  # characters of an answer that is not of a form that is known
 # What Azure's library puts behind what the server says.
@@ -63,11 +64,11 @@ _APPENDED = re.compile(r"\s*\b(?:RequestId|Time|ErrorCode|Content)\s*:.*", re.DO
 
 
 class StoreRefusesError(OSError):
-    """A store does not let us in: nothing here says as whom, or whoever that is may not."""
+    """A store does not let us in: no account is set here, or the one that is has no right."""
 
 
 class TokenRefusedError(StoreRefusesError):
-    """What Google's store answers to who has a token that it does not take."""
+    """Google's answer to a token that its store does not take."""
 
     status = HTTPStatus.UNAUTHORIZED
 
@@ -94,7 +95,7 @@ class GoogleAnswers:
         """Judge an answer.
 
         Raises:
-            StoreRefusesError: it says that nobody is let in, and said so before.
+            StoreRefusesError: it refuses these credentials, and did so before.
         """
         if response.status != HTTPStatus.UNAUTHORIZED:
             self._refused = 0
@@ -113,21 +114,21 @@ def _find_message(message: str) -> str:
 
 
 class CredentialsRefusedError(StrandlineError):
-    """A store lets nobody in by the credentials that are here; they may have expired."""
+    """A store refuses the credentials that are here; they may have expired."""
 
     is_lasting = True
 
 
 def is_refusal(error: BaseException) -> bool:
-    """Return whether a store's error is about who asks."""
+    """Return whether a store's error is about the account."""
     is_unauthorised = any(code in _REFUSED for code in _list_numbers(error))
     return is_unauthorised or isinstance(error, PermissionError) or is_rejection(error)
 
 
 def is_rejection(error: BaseException) -> bool:
-    """Return whether a store's error says that nobody is let in by these credentials.
+    """Return whether a store's error refuses these credentials altogether.
 
-    False where whoever asks is known, and has no right to what is asked for.
+    False where the account is known, and has no right to what is asked for.
     """
     return any(map(_rejects, _trace(error)))
 
@@ -183,14 +184,14 @@ def explain_unwritten(url: str, error: BaseException) -> StrandlineError:
 
 
 def explain_store_error(error: BaseException) -> str:
-    """Describe what went wrong in brackets, and what to do where nobody is let in."""
+    """Describe what went wrong in brackets, and what to do about refused credentials."""
     described = f"({describe_store_error(error)})"
     return f"{described}; {ADVICE}" if is_rejection(error) else described
 
 
 @contextmanager
 def naming_rejection(url: str) -> Iterator[None]:
-    """Turn what a store's library raises where nobody is let in into a sentence that names `url`.
+    """Turn a store library's refusal of credentials into a sentence that names `url`.
 
     Everything else passes.
     """
@@ -198,7 +199,7 @@ def naming_rejection(url: str) -> Iterator[None]:
         yield
     except StrandlineError:
         raise
-    except Exception as error:  # each store's library has errors of its own
+    except Exception as error:  # store libraries have errors of their own
         if not is_rejection(error):
             raise
         raise reject(url, error) from error

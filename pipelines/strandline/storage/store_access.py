@@ -1,4 +1,4 @@
-"""As whom a store is asked, and where it stands: options of ours as the libraries call them.
+"""The account for a store, and where it stands: options of ours as the libraries call them.
 
 Pure but for the environment, which comes in as an argument. A secret is only ever named here.
 """
@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
-# What keys of S3 begin with: such a text is one, although a variable could have that name.
+# Prefixes of S3's keys: such a text is a key, although a variable could have that name.
 _KEY = re.compile(r"(AKIA|ASIA|AROA|AIDA)[A-Z0-9]{12,}\Z")
 
 
@@ -19,7 +19,7 @@ class StoreAccess(NamedTuple):
 
     Attributes:
         anonymous: without any credentials.
-        requester_pays: whoever asks pays for what is sent.
+        requester_pays: the account that asks pays for what is sent.
         endpoint: URL of the server; None: the one of the cloud, or what the environment says.
         credentials: by part of the credentials, the environment variable that has it.
     """
@@ -49,7 +49,8 @@ _GOOGLE = _Library({"token": "anon"}, "requester_pays", "endpoint_url", {"keyFil
 _AZURE = _Library(
     {"anon": True},
     None,
-    None,  # its library builds the server's name from the account's, or reads a connection string
+    # Azure's library builds the server's name from the account's, or reads a connection string.
+    None,
     {
         "accountName": "account_name",
         "accountKey": "account_key",
@@ -77,7 +78,7 @@ def find_faults(protocol: str, access: StoreAccess) -> Iterator[str]:
         yield f"{protocol}:// takes no storageOptions; s3://, gs:// and abfs:// do"
         return
     if access.requester_pays and library.requester_pays is None:
-        yield f"{protocol}:// has no requesterPays: its stores have whoever owns them pay"
+        yield f"{protocol}:// has no requesterPays: its stores have their owner pay"
     if access.endpoint is not None and library.endpoint is None:
         yield (
             f"{protocol}:// takes no endpoint; a connection string has one: "

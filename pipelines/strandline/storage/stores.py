@@ -2,7 +2,7 @@
 
 A listing and a look at a file always ask the store. Libraries keep both for as long as a process
 lives, and a driver outlives what others write and remove meanwhile. What may be kept is the
-connection. As whom stores are asked is set for a whole process, which works for one pipeline at a
+connection. The account for stores is set for a whole process, which works for one pipeline at a
 time. It must not know what is read or written.
 """
 
@@ -29,7 +29,7 @@ _WEB = ("http://", "https://")
 _PIECE = 1 << 20
 _ACCESS: dict[str, StoreAccess] = {}
 _GOOGLE = {"session_kwargs": {"raise_for_status": GoogleAnswers()}}
-# What the libraries of some stores are always given.
+# Options that the libraries of some stores always get.
 _GIVEN: dict[str, dict[str, Any]] = dict.fromkeys(("gs", "gcs"), _GOOGLE)
 
 
@@ -50,14 +50,14 @@ def open_store(url: str) -> tuple[Any, str]:
         ValueError, ImportError: nothing here opens the URL; see `protocols.find_lack`.
         PermissionError: a variable that is to have a secret is not set here.
     """
-    # What stands before `::` keeps files, listings or an archive of what stands behind.
+    # The protocol before `::` keeps files, listings or an archive of what stands behind.
     is_chain = _CHAIN in url
     options = dict(map(_choose_options, url.split(_CHAIN)))
     try:
         found = fsspec.core.url_to_fs(url, skip_instance_cache=is_chain, **options)
     except TypeError:  # a file system that hands its options to another library
         if any(_find_access(part) for part in url.split(_CHAIN)):
-            raise  # never as somebody else than was said
+            raise  # never by another account than was set
         found = fsspec.core.url_to_fs(url, skip_instance_cache=True)
     filesystem, root = found
     return refresh(filesystem), str(root)
@@ -71,7 +71,7 @@ def open_url(url: str, mode: str = "rb") -> BinaryIO:
 
     Raises:
         OSError: it can't be opened; and whatever the library of its store raises.
-        CredentialsRefusedError: a store lets nobody in, now or while it is read.
+        CredentialsRefusedError: a store does not let us in, now or while it is read.
     """
     if not url.startswith(_WEB):  # where a refusal may be one page's
         return _open_watched(url, mode)
@@ -88,7 +88,7 @@ def _open_watched(url: str, mode: str) -> BinaryIO:
     with naming_rejection(url):
         filesystem, root = open_store(url)
         opened = _open_at(filesystem, root, mode)
-    cache: Any = getattr(opened, "cache", None)  # of what was fetched from a store
+    cache: Any = getattr(opened, "cache", None)  # the cache of a file that was fetched from a store
     if hasattr(cache, "fetcher"):
         cache.fetcher = _watch(cache.fetcher, url)
     return cast("BinaryIO", opened)
@@ -98,16 +98,16 @@ def _open_at(filesystem: Any, root: str, mode: str) -> Any:  # noqa: ANN401 - fs
     """Open a file, or raise why it can't be: a store that is asked for its size has no words."""
     try:
         return filesystem.open(root, mode)
-    except Exception as error:  # each store's library has errors of its own
+    except Exception as error:  # store libraries have errors of their own
         if mode != "rb" or not (is_refusal(error) or isinstance(error, OSError)):
             raise
         refused = error
-    filesystem.cat_file(root, start=0, end=1)  # what it raises has its words
+    filesystem.cat_file(root, start=0, end=1)  # an error of this read has the store's words
     raise refused
 
 
 def _watch(fetch: Callable[..., bytes], url: str) -> Callable[..., bytes]:
-    """Return what reads a part of a file, with a sentence where nobody is let in any more."""
+    """Return what reads a part of a file, with a sentence where credentials are refused by now."""
 
     def watched(*args: Any, **kwargs: Any) -> bytes:  # noqa: ANN401 - whatever a cache asks for
         with naming_rejection(url):
@@ -122,7 +122,7 @@ def _gives_parts(file: Any, url: str) -> bool:  # noqa: ANN401 - fsspec has no t
         return size is not None
     try:
         file._fetch_range(size - 1, size)  # noqa: SLF001 - asking is the only way to know
-    except ValueError:  # it sends all of it, whatever part is asked for
+    except ValueError:  # the server sends all of it, whatever part is asked for
         return False
     return True
 

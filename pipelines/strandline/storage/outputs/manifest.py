@@ -80,7 +80,7 @@ def list_outputs(location: str | Path) -> list[str]:
 
     Raises:
         FileNotFoundError: there is no list: no attempt has ended there yet.
-        CredentialsRefusedError: the store lets nobody in.
+        CredentialsRefusedError: the store does not let us in.
     """
     root = resolve_location(str(location))
     return [f"{root}/{output.name}" for output in read_manifest(root)]

@@ -1,4 +1,4 @@
-"""What files below the root of outputs are called, and whose each is by its name.
+"""What files below the root of outputs are called, and which source each is of by its name.
 
 Which of them count is the ledger's to know.
 """
@@ -11,8 +11,8 @@ TEMPORARY = ".tmp"
 OWNER = ".strandline-owner"
 CARD = "README.md"
 MANIFEST = "_manifest"
-NO_OUTPUTS = frozenset({OWNER, CARD, MANIFEST, f".{MANIFEST}.tmp"})  # of the root
-SHARED = "shared"  # the folder of files that several sources share
+NO_OUTPUTS = frozenset({OWNER, CARD, MANIFEST, f".{MANIFEST}.tmp"})  # at the root
+SHARED = "shared"  # folder of files that several sources share
 FAN_OUT = 3  # hex digits: 4,096 folders, each of some 2,400 sources at ten million
 
 
@@ -27,7 +27,7 @@ def name_source_folder(source: bytes) -> str:
 
 
 def read_source_folder(name: str) -> bytes | None:
-    """Return the source in whose folder a file is, by its name; None for one in no such folder."""
+    """Return the source of the folder that a file is in, by its name; None where it is in none."""
     folder = name.removeprefix(f"{DEAD_LETTERS}/").rpartition("/")[0]
     try:
         source = bytes.fromhex(folder.rpartition("/")[2])

@@ -86,7 +86,7 @@ class HashingFile(io.BufferedIOBase):
 
 @dataclass(frozen=True, slots=True)
 class OutputLocation:
-    """Where the sinks of an attempt write, and as whom.
+    """Where the sinks of an attempt write, and by which account.
 
     Attributes:
         url: folder or URL of the outputs.
@@ -260,10 +260,10 @@ class LocalOutputs:
         return removed
 
     def make_folders(self, folders: Iterable[Path]) -> list[Path]:
-        """Make folders of sources; returns those whose names nobody here has made durable.
+        """Make folders of sources; returns those with names that this process has not made durable.
 
-        That a folder is there says nothing: who has made it may not have synced it yet, or have
-        been killed before. So each process does it once for each folder that it relies on.
+        A folder that is there proves nothing: its maker may not have synced it yet, or have been
+        killed before. So each process does it once for each folder that it relies on.
         """
         new = [path for path in folders if path not in self._folders or not path.is_dir()]
         if new and not self._fans:
@@ -405,7 +405,8 @@ class LocalGroup:
 
     def _sync_whole(self) -> bool:
         """Sync the file system in one go where that is quicker; False where it is not."""
-        # It writes what others have left to be written too, which few files are not worth.
+        # A sync of the whole file system writes what others have left to be written too, which few
+        # files are not worth.
         if self._filesystem is None or len(self._pending) < SYNCED_WHOLE_FROM:
             return False
         sync_filesystem(self._filesystem)

@@ -1,8 +1,8 @@
-"""Whose an output root is: a small file in it names the one ledger whose outputs lie there.
+"""The owner of an output root: a small file in it names the one ledger with outputs there.
 
 Two pipelines over the same files would give their outputs the same names. The file's own name
-begins with a dot, as readers of data sets pass over. Who may take what from whom is decided by
-whoever asks; what a ledger is stays unknown here: an id and the name of its pipeline.
+begins with a dot, as readers of data sets pass over. Which pipeline may take what from which is
+decided by the caller; what a ledger is stays unknown here: an id and the name of its pipeline.
 """
 
 from __future__ import annotations
@@ -66,10 +66,10 @@ class _Root(Protocol):
 
 
 def read_owner(location: str) -> Owner | None:
-    """Return the owner of the outputs at a folder or fsspec URL; None where nobody has them.
+    """Return the owner of the outputs at a folder or fsspec URL; None where they have none.
 
     Raises:
-        PlaceTakenError: a file is there and does not say whose it is.
+        PlaceTakenError: a file is there and does not name its owner.
         VolumeError, UnreadablePlaceError: the place can't be read, a folder or a store.
     """
     content = _open_root(location).read()
@@ -106,7 +106,7 @@ def claim_location(location: str, owner: Owner, *, inherits: bool = False) -> No
 
 
 def take_over_location(location: str, owner: Owner) -> None:
-    """Make the output root the owner's, whoever's it is.
+    """Make the output root the owner's, even if it is another's.
 
     Raises:
         VolumeError: the place can't be written to.
@@ -115,7 +115,7 @@ def take_over_location(location: str, owner: Owner) -> None:
 
 
 def release_location(location: str, owner: Owner) -> None:
-    """Leave an output root that is the owner's to whoever comes; another's stays.
+    """Leave an output root that is the owner's to the next that comes; another's stays.
 
     Raises:
         VolumeError: the place can't be written to.
@@ -130,12 +130,12 @@ def refuse_other(
     """Refuse a place that is another's.
 
     Args:
-        found: whose it is; None: nobody's.
-        owner: who wants it; None: a run that keeps no ledger.
+        found: its owner; None: it has none.
+        owner: the ledger that wants it; None: a run that keeps no ledger.
         inherits: what another ledger of the same pipeline left there is its, too.
 
     Raises:
-        PlaceTakenError: it is not the one's who wants it; the message says what to do.
+        PlaceTakenError: it is another's; the message says what to do.
     """
     if found is None or (owner is not None and found.ledger == owner.ledger):
         return
@@ -178,7 +178,7 @@ class _LocalRoot:
             except FileExistsError:
                 temporary.unlink()
                 return
-            except OSError:  # a file system without links: who comes last has it
+            except OSError:  # a file system without links: the last to come has it
                 temporary.rename(self._path)
             else:
                 temporary.unlink()
@@ -227,7 +227,7 @@ class _RemoteRoot:
             raise _explain_unread(self._url, self._find_reason(error)) from error
 
     def create(self, content: bytes, writer: str) -> None:
-        with suppress(Exception):  # many stores can't: then who comes last has it
+        with suppress(Exception):  # many stores can't: then the last to come has it
             self._make_folder()
             self._filesystem.pipe_file(self._path, content, mode="create")
         if self.read() is None:
@@ -237,7 +237,7 @@ class _RemoteRoot:
         try:
             self._make_folder()
             self._filesystem.pipe_file(self._path, content)
-        except Exception as error:  # each store's library has errors of its own
+        except Exception as error:  # store libraries have errors of their own
             raise explain_unwritten(self._url, error) from error
 
     def remove(self) -> None:
@@ -251,7 +251,7 @@ class _RemoteRoot:
     def _find_reason(self, error: Exception) -> Exception:
         """Return what keeps a file from being read.
 
-        Stores say why to who lists, not to who reads.
+        Stores give a reason to listings, not to reads.
         """
         try:
             refresh(self._filesystem).ls(self._path.rpartition("/")[0])

@@ -1,8 +1,8 @@
 """The files that another pipeline has out in a folder, beside whatever else lies there.
 
 A file that lies in an output folder may be of a task in flight, or of a source that is no more. A
-file that does not lie there may be on a disk that is away. Only who has written it knows; how that
-is asked is not known here, nor what a file is read for.
+file that does not lie there may be on a disk that is away. Only its writer knows; how that is asked
+is not known here, nor what a file is read for.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _ABOVE = re.compile(f"|{_FAN}(/[0-9a-f]{{32}})?|{SHARED}(/{_FAN})?")
 def is_named_as_output(name: str) -> bool:
     """Return whether a file below the root of outputs is called as outputs are, or describes them.
 
-    Whoever writes to a folder that holds other things has these beside its outputs.
+    A folder that holds other things has these beside its outputs.
     """
     return name in NO_OUTPUTS or _OUTPUT.fullmatch(name) is not None
 

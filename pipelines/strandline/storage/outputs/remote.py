@@ -125,7 +125,7 @@ class RemoteOutputs:
     def _naming(self) -> Iterator[None]:
         try:
             yield
-        except Exception as error:  # each store's library has errors of its own
+        except Exception as error:  # store libraries have errors of their own
             raise explain_unwritten(self._url, error) from error
 
 
@@ -134,14 +134,14 @@ def put_files(location: str, files: Mapping[str, Path]) -> None:
 
     Raises:
         VolumeError: the place can't be written to.
-        CredentialsRefusedError: its store lets nobody in.
+        CredentialsRefusedError: its store does not let us in.
     """
     try:
         filesystem, root = open_store(location)
         filesystem.makedirs(root, exist_ok=True)
         for name, path in files.items():
             filesystem.put_file(str(path), f"{root}/{name}")
-    except Exception as error:  # each store's library has errors of its own
+    except Exception as error:  # store libraries have errors of their own
         raise explain_unwritten(location, error) from error
 
 

@@ -1,7 +1,7 @@
 """Files of frames: shards, to which is appended, and packs, which are sealed in the order of keys.
 
 A frame is bytes and what they are called: a key, a token and a name. Which frames count is not
-known here; those that nobody asks for are passed over.
+known here; those that are not asked for are passed over.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from strandline.storage.outputs.outputs import DIGEST_BYTES
 
 _HEAD = Struct(">16s16sHQ")  # key, token, bytes of the name and of the data
 _BUFFER = 1 << 18
-_SEEK_BUFFER = 1 << 13  # each read of a small frame fills it
+_SEEK_BUFFER = 1 << 13  # a read of a small frame fills the whole buffer
 
 
 class DamagedFileError(ValueError):
@@ -81,7 +81,7 @@ class FrameWriter:
 
     def close(self) -> None:
         """Close the file; the writer is of no use afterwards."""
-        with suppress(OSError):  # what was not synced counts nowhere
+        with suppress(OSError):  # bytes that were not synced count nowhere
             self._file.close()
 
     @contextmanager
@@ -135,7 +135,8 @@ class PackReader:
             if found.key > title.key:
                 self._file.seek(-measure_head(found), os.SEEK_CUR)
                 break
-            if length > self._end - self._file.tell():  # it can't be trusted
+            # A length beyond the file's end can't be trusted.
+            if length > self._end - self._file.tell():
                 break
             self._file.seek(length, os.SEEK_CUR)
         raise DamagedFileError(f"{self._file.name}: {_name(title)} is missing")
@@ -162,7 +163,7 @@ def digest_bytes(data: bytes) -> bytes:
 
 
 def sync_file(path: Path) -> None:
-    """Make the bytes of a file durable that somebody else has written."""
+    """Make the bytes of a file durable that another process has written."""
     with path.open("rb") as file:
         os.fsync(file.fileno())
 

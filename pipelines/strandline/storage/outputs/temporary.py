@@ -1,6 +1,6 @@
 """Temporary folders that are gone with their process, if not at once then with the next one.
 
-Their owner holds a lock on the folder itself for as long as it lives, so whoever comes next knows
+Their owner holds a lock on the folder itself for as long as it lives, so the next that comes knows
 what is left over without asking for processes, which can't be seen from another container. What a
 folder is for is not known here.
 """
@@ -35,17 +35,17 @@ def owned_folder(kind: str) -> Iterator[Path]:
 
 
 def sweep_folders(root: Path, prefix: str) -> None:
-    """Remove folders that nobody holds; another user's, or what can't be removed, stays."""
+    """Remove folders that no process holds; another user's, or what can't be removed, stays."""
     for path in root.glob(f"{prefix}*"):
         try:
             if path.lstat().st_uid == os.getuid():
                 sweep_folder(path)
-        except OSError:  # somebody else was quicker
+        except OSError:  # another process was quicker
             continue
 
 
 def sweep_folder(path: Path) -> None:
-    """Remove a folder unless somebody holds it.
+    """Remove a folder unless a process holds it.
 
     Raises:
         OSError: it is gone already, or no folder.
@@ -73,7 +73,7 @@ def hold_folder(path: Path) -> int | None:
         fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
         if os.path.samestat(os.fstat(handle), path.stat()):
             return handle
-    except (BlockingIOError, FileNotFoundError):  # who sweeps it has it, or has removed it
+    except (BlockingIOError, FileNotFoundError):  # its sweeper has it, or has removed it
         pass
     os.close(handle)
     return None

@@ -16,7 +16,7 @@ from strandline.storage import faults
 from strandline.storage.errors import naming_volume
 from strandline.storage.layout import sync_folder
 
-TURNS = 1000  # of others, to be waited for
+TURNS = 1000  # turns of other processes that are waited for
 _FLAGS = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW
 
 
@@ -63,7 +63,8 @@ def reserve_whole(path: Path, size: int) -> None:
         VolumeError: there is no such room.
     """
     with naming_volume(path), _hold_alone(_name_temporary(path)) as handle:
-        _write_all(handle, bytes(size))  # what is only promised may need more when it is written
+        # Room that is only promised may need more when it is written.
+        _write_all(handle, bytes(size))
         os.fsync(handle)
 
 
@@ -120,7 +121,7 @@ def _name_temporary(path: Path) -> Path:
 
 
 def _is_at(path: Path, handle: int) -> bool:
-    """Return False where the one who had the lock before has renamed or removed the file."""
+    """Return False where the lock's last holder has renamed or removed the file."""
     try:
         return os.path.samestat(os.lstat(path), os.fstat(handle))
     except FileNotFoundError:

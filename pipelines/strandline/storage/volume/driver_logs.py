@@ -1,7 +1,7 @@
 """Logs of drivers on a volume: a file for each attempt, of bounded length, the oldest removed.
 
-A log is for people and proves nothing, so nothing here is synced, and where it can't be written
-the attempt goes on without it. This room must not know who writes, nor what.
+A log is for people and proves nothing, so nothing here is synced, and where it can't be written the
+attempt goes on without it. This room must not know what writes, nor what is written.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import BinaryIO
 from strandline.storage.layout import PipelineFolder
 from strandline_api.outcome.driver_log import BEFORE_SUFFIX, SUFFIX, name_log
 
-# Of the file that grows; the part before it may be as long once more.
+# Bytes of the file that grows; the part before it may be as long once more.
 MOST_BYTES = 16 * 2**20
 MOST_LOGS = 10
 
@@ -79,7 +79,7 @@ def list_parts(path: Path) -> list[Path]:
 
 
 def _trim(folder: Path, keep: int) -> None:
-    """Remove all but the newest, whose names sort by time."""
+    """Remove all but the newest, by names that sort by time."""
     for path in sorted(folder.glob(f"*{SUFFIX}"))[: -max(1, keep)]:
         for part in list_parts(path):
             part.unlink(missing_ok=True)

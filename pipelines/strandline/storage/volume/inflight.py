@@ -21,7 +21,8 @@ ITEM_BYTES = 16
 _ROW = struct.Struct(f"{ITEM_BYTES}sB")
 _ROWS = 16_384
 _FREE, _QUEUED, _PROCESSING = 0, 1, 2
-# After the rows, and shorter than one, so that whoever knows rows alone passes over it.
+# A sign stands after the rows, and is shorter than one, so that a reader that knows rows alone
+# passes over it.
 _SIGN = struct.Struct("d")
 _SIGN_AT = _ROWS * _ROW.size
 
@@ -44,7 +45,7 @@ class InFlightTable:
     """
 
     def __init__(self, path: Path) -> None:
-        # Not a `Counter`, whose ways of its own cost more than all else here.
+        # A `Counter` has ways of its own that cost more than all else here.
         self._queued: dict[bytes, int] = defaultdict(int)
         self._processing: dict[bytes, int] = defaultdict(int)
         self._rows: dict[bytes, int] = {}
@@ -112,7 +113,7 @@ class InFlightTable:
     def _show(self, item: bytes) -> None:
         state = _PROCESSING if self._processing[item] > 0 else _QUEUED
         if state == _QUEUED and self._queued[item] <= 0:
-            del self._queued[item], self._processing[item]  # both were asked for just now
+            del self._queued[item], self._processing[item]  # the two looks have made these entries
             row = self._rows.pop(item, None)
             if row is not None:
                 self._map[row * _ROW.size + ITEM_BYTES] = _FREE
@@ -121,7 +122,7 @@ class InFlightTable:
         row = self._rows.get(item)
         if row is not None:
             self._map[row * _ROW.size + ITEM_BYTES] = state
-        elif self._free:  # else it is more than anyone hands out; the rest goes unseen
+        elif self._free:  # more items than anyone hands out go unseen
             row = self._rows[item] = self._free.pop()
             _ROW.pack_into(self._map, row * _ROW.size, item, state)
 

@@ -63,7 +63,7 @@ def name_latest(folder: PipelineFolder) -> str:
 
 
 def find_pinned(folder: PipelineFolder) -> Publication | None:
-    """Return the publication that somebody chose.
+    """Return the publication that a user chose.
 
     None without a choice, or if it is not complete.
     """

@@ -1,4 +1,4 @@
-"""Who may write: one new attempt at a time, after the writers of a dead one are gone.
+"""The right to write: one new attempt at a time, after the writers of a dead one are gone.
 
 Every process that writes outputs holds the lock file shared; a new attempt takes it exclusively
 once. Processes are told apart by pid and start time, so a pid used again is never ended.
@@ -31,7 +31,7 @@ class Process(NamedTuple):
 
 
 class Holder(NamedTuple):
-    """Who holds a lock; the process is None where it can't be seen from here."""
+    """The holder of a lock; the process is None where it can't be seen from here."""
 
     process: Process | None
 
@@ -93,15 +93,15 @@ def hold_alone(path: Path, sleep: Callable[[float], None] = time.sleep) -> Itera
 
 
 def find_holder(path: Path) -> Holder | None:
-    """Return who holds the lock file alone; None where nobody does."""
+    """Return the holder of the lock file alone; None where there is none."""
     try:
         handle = os.open(path, os.O_RDONLY)
     except OSError:
         return None
     try:
         process = _read_signature(handle)
-        # The lock itself is tried only where that tells more: one who takes it now would be in the
-        # way of who does.
+        # The lock itself is tried only where that tells more: a try takes it for a moment, in the
+        # way of its next holder.
         if process is not None or not _is_free(handle):
             return Holder(process)
     finally:
@@ -130,7 +130,7 @@ def hold_exclusive(
 
 
 def _take_alone(path: Path, handle: int, sleep: Callable[[float], None]) -> None:
-    for _ in range(_TRIES):  # who only looks has it for a moment
+    for _ in range(_TRIES):  # a look takes it for a moment
         with naming_volume(path):
             if _try_alone(handle):
                 return
@@ -151,7 +151,7 @@ def _is_free(handle: int) -> bool:
 
 def _format_self() -> bytes:
     own = find_process(os.getpid())
-    assert own is not None  # this process is alive
+    assert own is not None  # a live process is found
     return f"{own.pid} {own.started} {read_boot_id()}".encode("ascii")
 
 

@@ -50,7 +50,7 @@ def publish(
 
     Args:
         folder: the pipeline's folder.
-        attempt: whose publication it is; from 1.
+        attempt: the attempt that is published; from 1.
         files: content by name, or a file to copy: `metrics.json`, or with one folder
             `artifacts/x.json`.
         facts: go into the manifest.

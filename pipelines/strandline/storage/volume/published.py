@@ -21,7 +21,7 @@ from strandline.storage.layout import PipelineFolder
 
 MANIFEST = "manifest.json"
 FORMAT = 1
-NAME_BYTES = 255  # what file systems take
+NAME_BYTES = 255  # most that file systems take
 _DIGITS = r"([0-9]{4}|[1-9][0-9]{4,})"  # one spelling a number, or two folders could share it
 _ATTEMPT = re.compile(_DIGITS)
 _PUBLICATION = re.compile(f"attempts/{_DIGITS}/p{_DIGITS}")
