@@ -124,7 +124,7 @@ def find_missing(
 ) -> MissingColumns | None:
     """Find the first stage that needs a column which is not there.
 
-    What there is behind it nobody can tell, so it is the only one.
+    The columns behind it can't be known, so it is the only one.
 
     Args:
         makers: the names of stages that add a column, by the column.

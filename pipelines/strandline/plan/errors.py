@@ -38,7 +38,7 @@ class StageStoppedError(StrandlineError):
         self.is_lasting = is_lasting
 
 
-# What the system says of a path that is not as it should be; the rest of its errors may pass.
+# Errors of the system about a path that is not as it should be; all others may pass.
 _OF_PATHS = (FileNotFoundError, IsADirectoryError, NotADirectoryError, PermissionError)
 
 

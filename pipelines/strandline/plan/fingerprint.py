@@ -22,7 +22,7 @@ class Fingerprint(NamedTuple):
     """A digest and the flat `path -> value` parts it was made of.
 
     Attributes:
-        growing: paths of lists whose end may be added to: what is made already stays as it is.
+        growing: paths of lists that may grow at their end: what is made already stays as it is.
     """
 
     digest: str
@@ -60,7 +60,7 @@ def compute_fingerprint(
 
 
 def _find_unused(stage: Stage) -> frozenset[str]:
-    """Return the parameters of a later release that nobody has set to anything else."""
+    """Return the parameters of a later release that still have their defaults."""
     fields = type(stage.params).model_fields
     return frozenset(
         name

@@ -44,7 +44,7 @@ _NAMES = {
     "data_juicer": "py-data-juicer",
     "fasttext": "fasttext-predict",
 }
-# What else it takes to install one.
+# More that an installation of a package takes.
 _NEEDS = {"kenlm": "a C++ compiler, since KenLM has no wheels"}
 
 

@@ -16,8 +16,9 @@ _NEAR = 64  # whole numbers on either side of a chunk that are tried in its stea
 class Joining:
     """The finest groups in which all items that share something are together.
 
-    Two items are in one group where a chain of shares leads from one to the other, whoever has
-    declared its links. Items are numbered as they are added; a group is known by its least item.
+    Two items are in one group where a chain of shares leads from one to the other, whichever stage
+    has declared its links. Items are numbered as they are added; a group is known by its least
+    item.
     """
 
     def __init__(self) -> None:
@@ -128,7 +129,8 @@ def find_chunk(
 
     Args:
         chunk: the one that doesn't.
-        usual: sources in most groups of the other side, whose borders are to be met.
+        usual: the usual number of sources in a group of the other side; the borders of those are to
+            be met.
         most: sources that a group may have.
         measure: returns the largest group with another chunk; None where that may not be.
     """

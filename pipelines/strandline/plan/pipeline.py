@@ -34,7 +34,7 @@ class BroughtCode:
 
     Attributes:
         parts: of the fingerprint, by path: digests, and packages with their versions.
-        hint: where a module is looked for, in words for whoever names one that is not there.
+        hint: where a module is looked for, in words for a user that names one that is not there.
     """
 
     parts: Mapping[str, Any] = field(default_factory=dict)

@@ -128,8 +128,8 @@ def _list_stores(source: StagePlan) -> Mapping[str, Any]:
 def mark_streaming(stages: Sequence[StagePlan]) -> Iterator[StagePlan]:
     """Yield stages, each with whether what it yields may travel on before its answer has ended."""
     for index, plan in enumerate(stages):
-        # Who joins groups has to know how many slots a fan-out has; who gathers has one piece a
-        # task, and so one event for it.
+        # A stage that joins groups needs to know how many slots a fan-out has; one that gathers has
+        # one piece a task, and so one event for it.
         joins = any(later.group is not None for later in stages[index + 1 :])
         streams = plan.shape is Shape.TASK and not plan.gathers and not joins
         yield plan if plan.streams == streams else replace(plan, streams=streams)
@@ -171,7 +171,7 @@ def _find_faults(at: str, plan: StagePlan) -> Iterator[str]:
 
 
 def _find_sink_faults(plan: StagePlan) -> Iterator[str]:
-    """Work that a sink would seem to do, and that nobody would ask it for."""
+    """Work that a sink would seem to do, but is never asked for."""
     for method in ("process", "process_batch"):
         if plan.overrides(method):
             yield (

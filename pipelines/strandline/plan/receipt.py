@@ -1,7 +1,7 @@
 """What a stage call did, in the words of the counting law.
 
-A receipt goes with the data it speaks of: either both reach the driver or neither does. It is
-plain data; it knows neither who counts nor who stores.
+A receipt goes with the data it speaks of: either both reach the driver or neither does. It is plain
+data; it knows neither the tally nor the store.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
-if TYPE_CHECKING:  # who reads a ledger need not load what tasks are made of
+if TYPE_CHECKING:  # a reader of ledgers need not load what tasks are made of
     from strandline.plan.task import Origin
 
 
@@ -53,7 +53,7 @@ class Output(NamedTuple):
 
     @property
     def dead_stage(self) -> str | None:
-        """Return the stage of whose dead letters it is; None: it is data."""
+        """Return the stage, of a receipt of its dead letters; None: it is data."""
         return self.suffix[len(DEAD) :] if self.suffix.startswith(DEAD) else None
 
     @property
@@ -155,7 +155,7 @@ class Failure(NamedTuple):
 
 
 class Emitted(NamedTuple):
-    """A task that is handed on: its place in the call's data, its lineage, and to whom.
+    """A task that is handed on: its place in the call's data, its lineage, and where to.
 
     Attributes:
         link: 0: to the stage that follows those of the call. Else the call was of a chain, and the

@@ -26,7 +26,7 @@ class UnknownStageError(ValueError):
 
 
 class MissingModuleError(UnknownStageError):
-    """A `use:` whose module is nowhere."""
+    """A `use:` that names a module which is nowhere."""
 
 
 def register(name: str) -> Callable[[StageClass], StageClass]:
@@ -121,7 +121,7 @@ def _import_stage(use: str) -> type[Stage]:
     except Exception as error:  # a user's module may raise anything while it is imported
         what = str(error) if isinstance(error, ImportError) else f"{type(error).__name__}: {error}"
         msg = f"{use!r}: the module {module_name!r} can't be imported ({what})"
-        # One that is there may itself import what is not.
+        # A module that is there may itself import one that is not.
         is_missing = isinstance(error, ModuleNotFoundError) and _is_part(error.name, module_name)
         raise (MissingModuleError if is_missing else UnknownStageError)(msg) from error
     found: object = module

@@ -328,7 +328,7 @@ class SourceStage(EndStage):
             description="Most sources that may be worked on as one because they share storage.",
         )
 
-    # Which sources there are, and as whom they are asked for, is no part of what becomes of them.
+    # The choice of sources, and the account for them, are no part of what becomes of them.
     not_fingerprinted: ClassVar[frozenset[str]] = frozenset(
         {"on_removed", "limit", "max_group", "storage_options"}
     )

@@ -27,7 +27,7 @@ class Origin(NamedTuple):
 
 
 class Lineage(NamedTuple):
-    """Whose task this is.
+    """The source of a task, and its place in the source's tree.
 
     Attributes:
         source: 16-byte digest of the source's key.

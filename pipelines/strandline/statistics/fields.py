@@ -21,7 +21,7 @@ class FieldKind(StrEnum):
 
     NUMBER = "number"
     TEXT = "text"
-    EMPTY = "empty"  # no row has a value, so that nobody can tell
+    EMPTY = "empty"  # no row has a value that would show a type
 
 
 @dataclass(frozen=True, slots=True)

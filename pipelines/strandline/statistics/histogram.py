@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 
 class GrowingBins(NamedTuple):
-    """Bins whose width grows with the number: so many to a doubling, zero in one of its own.
+    """Bins that get wider with the number: so many to a doubling, zero in one of its own.
 
     Attributes:
         per_doubling: bins between a number and twice that number.

@@ -25,7 +25,7 @@ class TextVolume:
 
     @classmethod
     def of(cls, characters: Sequence[int], tokens: Sequence[int]) -> TextVolume:
-        """Return the volume of documents whose characters and tokens were counted."""
+        """Return the volume of documents, by their counts of characters and tokens."""
         return cls(Moments.of(characters), Moments.of(tokens), Histogram.of(tokens))
 
     def __add__(self, other: TextVolume) -> TextVolume:
