@@ -20,7 +20,7 @@ _UNDECODABLE = (SyntaxError, LookupError, ValueError)
 
 
 class OnUndecodable(StrEnum):
-    """What becomes of a file whose bytes are not in the encoding it declares."""
+    """What becomes of a file with bytes that are not in the encoding it declares."""
 
     DROP = "drop"
     FAIL = "fail"

@@ -1,4 +1,4 @@
-"""The stage `keep-documented`: functions whose docstring says something."""
+"""The stage `keep-documented`: functions with a docstring that says something."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The stage `drop-listed`: rows whose key is in a list that was made before the run.
+"""The stage `drop-listed`: rows with a key that is in a list from before the run.
 
 What needs a view of the whole corpus, such as near-duplicates, is decided once, before the run;
 then each source can be worked on, and resumed, by itself.

@@ -118,7 +118,7 @@ def digest_bytes(raw: bytes) -> bytes:
 
 
 def _ignore(why: str, within: str = "") -> None:
-    """Leave it to whoever reads the list that a pattern names nothing."""
+    """Leave it to the list's reader that a pattern names nothing."""
 
 
 def _read_column(path: str, column: str) -> pa.ChunkedArray:
@@ -130,6 +130,6 @@ def _read_column(path: str, column: str) -> pa.ChunkedArray:
                 raise MissingColumnError(msg)
             find_column(parquet.schema_arrow.empty_table(), column)
             return find_column(parquet.read([column]), column).cast(pa.large_string())
-    # a URL of an unknown kind is a ValueError, one whose library is missing an ImportError
+    # A URL of an unknown kind is a ValueError, one without its library an ImportError.
     except (OSError, pa.ArrowException, ValueError, ImportError) as error:
         raise explain_error(path, error) from error

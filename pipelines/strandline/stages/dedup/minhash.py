@@ -25,7 +25,7 @@ SIGNATURE_BYTES = VALUE_BYTES * PERMUTATIONS
 # Said in full, so that another version of the library can't make other signatures unnoticed.
 _SCHEME = {"seed": 1, "scheme": "affine32"}
 _FACTOR = np.uint64(0x9E3779B97F4A7C15)  # odd, so that no word of a run is lost
-_MOST_WORDS = 1 << 16  # whose hashes are kept, some 10 MB
+_MOST_WORDS = 1 << 16  # their hashes are kept, some 10 MB
 
 # From the words of a text, one at least, and the size of a run to a hash of each, of 32 bits; of a
 # shorter text of the whole of it.

@@ -11,7 +11,7 @@ from typing import Any
 
 from strandline.stages.dedup.minhash import PERMUTATIONS, load_datasketch, read_signature
 
-# Of pairs that are just alike enough, this share may be missed since they have no band in common.
+# Share of pairs that are just alike enough and may be missed, since they have no band in common.
 _MISSED = 0.01
 
 
@@ -43,7 +43,7 @@ def find_near_duplicates(
             continue
         minhash = read_signature(signature)
         for other in similar.query(minhash):
-            # of a cluster that the text is in already, the others need no look
+            # The others of a cluster that the text is in already need no look.
             is_new = clusters.find(other) != clusters.find(key)
             if is_new and minhash.jaccard(known[other]) >= threshold:
                 clusters.join(other, key)

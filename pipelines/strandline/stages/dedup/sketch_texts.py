@@ -99,7 +99,7 @@ def read_signatures(path: str) -> Iterator[tuple[str, bytes]]:
                 find_column(parquet.schema_arrow.empty_table(), name)
             for batch in parquet.iter_batches(columns=SCHEMA.names):
                 yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)
-    # a URL of an unknown kind is a ValueError, one whose library is missing an ImportError
+    # A URL of an unknown kind is a ValueError, one without its library an ImportError.
     except (OSError, pa.ArrowException, ValueError, ImportError) as error:
         raise explain_error(path, error) from error
 

@@ -110,7 +110,7 @@ class DecodeImages(Stage):
     def _decode(self, key: str, content: bytes | None) -> dict[str, Any] | None:
         try:
             kind, picture = self._read(content or b"")
-        except MemoryError:  # it says nothing of the file
+        except MemoryError:  # a lack of memory says nothing of the file
             raise
         except self._images.DecompressionBombError:
             self.count("dropped: too large")

@@ -16,8 +16,8 @@ _NOTES = (b"tEXt", b"zTXt", b"iTXt", b"iCCP")
 _CHUNK_FRAME = 12  # bytes of a chunk's length, name and checksum
 _JPEG, _JPEG_END, _SCAN = b"\xff\xd8\xff", b"\xff\xd9", b"\xff\xda"
 _FILL = b"\x55\xa9\x33\xc6" * 1024
-_MOST_ROWS = 32  # of a JPEG that may be missing: one or two rows of its blocks
-_MOST_SHARE = 8  # and no more than an eighth
+_MOST_ROWS = 32  # most rows of a JPEG that may be missing: one or two rows of its blocks
+_MOST_SHARE = 8  # the missing part is no more than an eighth
 _LAST_FREQUENCY = 63
 
 

@@ -61,7 +61,7 @@ _BRANDS = {
     **dict.fromkeys((b"3g2a", b"3g2b", b"3g2c"), "3g2"),
     b"crx ": "cr3",
 }
-_IMAGES = (b"mif1", b"msf1", b"miaf")  # brands of any picture, whose others say which
+_IMAGES = (b"mif1", b"msf1", b"miaf")  # brands of any picture; other brands say which
 _PACKET = 188  # bytes of MPEG's transport stream
 _EBML_HEAD = 4096
 _SVG = re.compile(
@@ -105,7 +105,7 @@ def _find_box(data: bytes) -> str:
 def _find_matroska(data: bytes) -> str:
     if not data.startswith(b"\x1aE\xdf\xa3"):
         return ""
-    at = data.find(b"\x42\x82", 0, _EBML_HEAD)  # its type of document
+    at = data.find(b"\x42\x82", 0, _EBML_HEAD)  # the element that names the type of document
     return "webm" if at >= 0 and data[at + 3 : at + 7] == b"webm" else "mkv"
 
 

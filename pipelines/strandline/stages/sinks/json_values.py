@@ -65,7 +65,7 @@ def format_json(row: dict[str, Any], **layout: Any) -> str:  # noqa: ANN401 - of
     } | layout
     try:
         return json.dumps(row, **options)
-    except ValueError:  # of NaN alone: nothing here holds itself
+    except ValueError:  # NaN alone raises this: nothing here holds itself
         return json.dumps(_replace_nan(row), **options)
 
 

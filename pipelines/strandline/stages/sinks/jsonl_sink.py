@@ -126,7 +126,7 @@ class JsonlSink(SharingSink):
 
 
 class _LeftOpen:
-    """A file whose end is its owner's to tell; Arrow closes what it is given."""
+    """A file that its owner closes; Arrow closes what it is given."""
 
     def __init__(self, file: BinaryIO) -> None:
         self.closed = False

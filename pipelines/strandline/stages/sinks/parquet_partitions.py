@@ -187,7 +187,7 @@ class ParquetPartitions(SinkStage):
                 writer.write_table(rows, row_group_size=rows.num_rows)
 
     def _split(self, table: pa.Table) -> Iterator[pa.Table]:
-        """Yield the rows of each member, whose values are in order."""
+        """Yield the rows of each member, which has its values in order."""
         # Chunk by chunk: to take rows of all joins them, which fails for 2 GB of text.
         cuts = [self._cut(pa.Table.from_batches([batch])) for batch in table.to_batches()]
         if not cuts:

@@ -25,7 +25,7 @@ from strandline.stages.sinks.jsonl_sink import SharingParams
 _NO_KEY = re.compile(r"[^A-Za-z0-9_-]+")  # a dot would begin the extension
 # What it adds to what is known of a sample.
 _OWN = {"sample": pa.string(), "bytes": pa.int64(), "sha256": pa.string()}
-_FILES = 2  # of a sample
+_FILES = 2  # files of a sample
 _LONGEST = 60  # letters of a name, so that the whole fits into a tar's oldest form
 
 

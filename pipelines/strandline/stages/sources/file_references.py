@@ -49,7 +49,7 @@ def build_range(entry: ListedFile, start: int, stop: int | None) -> pa.Table:
     return table.append_column("stop", pa.array([stop], pa.int64()))
 
 
-RANGE_SUFFIX = r"#bytes=\d+-\d+"  # what the key of a range ends in
+RANGE_SUFFIX = r"#bytes=\d+-\d+"  # the end of a range's key
 
 
 def list_ranges(
@@ -58,7 +58,7 @@ def list_ranges(
     """Yield ranges of a file's bytes, each a source under `path#bytes=0-1048575`; or the file.
 
     Args:
-        length: of a range, in bytes; None: the file stays whole, as does one whose end is unknown.
+        length: of a range, in bytes; None: the file stays whole, as does one with an unknown end.
         whole: the row for the file where it does.
         count: called with a counter's name where much is one source.
     """
@@ -70,7 +70,8 @@ def list_ranges(
     for start in range(0, max(entry.size, 1), length):
         stop = start + length
         key = f"{entry.key}#bytes={start}-{stop - 1}"
-        # What was appended to the file since it was listed is of the next listing's version.
+        # Bytes that were appended to the file since it was listed are of the next listing's
+        # version.
         yield Source(key, entry.version, build_range(entry, start, stop))
 
 

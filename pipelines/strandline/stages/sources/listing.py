@@ -128,8 +128,7 @@ class FileSource(SourceStage):
         return list_files(params, self.count, self._note_file_gap, self.published)
 
     def _note_file_gap(self, why: str, within: str = "") -> None:
-        # Of which source a file would be that was not looked at, its path tells only where each
-        # file is one.
+        # The path of a file that was not looked at names its source only where each file is one.
         self.note_gap(why, "" if self.packed_under else within)
 
 
@@ -145,7 +144,7 @@ def list_files(
         params: patterns and bounds.
         count: called with a counter's name for each file that is left out, for whatever was not
             looked at, and for each pattern that names no file.
-        note_gap: called with a reason, and with a path as keys begin, where nobody has looked.
+        note_gap: called with a reason, and with a path as keys begin, that was not looked at.
         published: folders of other pipelines: only what they have out is listed there.
 
     Raises:
@@ -225,7 +224,7 @@ def _walk_published(
             note_gap(f"what {whose} has out can't be told: {error}", pattern.prefix.rstrip("/"))
             yield from walk
             return
-        for key in names.partial:  # it is written anew by the next attempt over there
+        for key in names.partial:  # the next attempt of that pipeline writes it again
             count(what := f"left out: holds rows that {whose} has no more")
             note_gap(f"{what}: {key!r}", key)
         with suppress(FileNotFoundError):  # without outputs there need be no folder

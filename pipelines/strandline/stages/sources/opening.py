@@ -21,14 +21,14 @@ from pydantic import Field
 from strandline.stages.sources.places.globs import is_url
 from strandline.storage.stores import open_url
 
-# What reading a file may raise: its place, or what it is packed in.
+# Errors of reading a file: its place, or what it is packed in.
 READ_ERRORS = (OSError, EOFError, zlib.error, pa.ArrowException)
 _CHUNK = 1 << 20
 _CODECS = {".zst": "zstd", ".bz2": "bz2", ".lz4": "lz4"}
 PACKED = (".gz", *_CODECS)
 _ZSTD = "compression.zstd" if sys.version_info >= (3, 14) else "backports.zstd"
 _TOO_WIDE = "Frame requires too much memory"
-LEAST_WINDOW = 27  # what zstd and Arrow take unasked
+LEAST_WINDOW = 27  # zstd and Arrow take this much unasked
 ZstdWindow = Annotated[
     int,
     Field(
@@ -45,7 +45,7 @@ class UnreadableFileError(Exception):
 
 
 class _WideZstd(io.RawIOBase):
-    """The bytes of a zstd file whose windows are larger than Arrow takes."""
+    """The bytes of a zstd file with larger windows than Arrow takes."""
 
     def __init__(self, file: BinaryIO, window: int) -> None:
         super().__init__()

@@ -45,7 +45,7 @@ class ParquetRowGroups(FileSource):
 def list_groups(entry: ListedFile, reference: pa.Table, stage: SourceStage) -> Iterator[Source]:
     """Yield the row groups of a Parquet file, one of a file that has none, so that it is listed.
 
-    A file whose footer can't be read is listed as its first group, which fails when it is read, so
+    A file without a readable footer is listed as its first group, which fails when it is read, so
     that it does not keep the others from being worked on. How many groups it has is not known then,
     so none of those that were read before is gone.
 
@@ -67,6 +67,6 @@ def list_groups(entry: ListedFile, reference: pa.Table, stage: SourceStage) -> I
 def count_groups(path: str) -> int | None:
     """Return the row groups of a Parquet file; None where its footer can't be read."""
     for _ in range(_TRIES):
-        with suppress(Exception), open_binary(path) as file:  # each store has errors of its own
+        with suppress(Exception), open_binary(path) as file:  # stores have errors of their own
             return int(pq.read_metadata(file).num_row_groups)
     return None

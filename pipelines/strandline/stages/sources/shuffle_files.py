@@ -1,4 +1,4 @@
-"""Files whose row groups are partitions: what a pass over a corpus writes for the next one.
+"""Files with a row group for each partition: what a pass over a corpus writes for the next one.
 
 Each task of a pass writes one file, in which the rows of each partition stand together; a source of
 the next pass is one partition of all files. So no worker holds more than a partition, and a file is

@@ -30,7 +30,7 @@ class ShufflePartitions(FileSource):
         return "partition"
 
     def list_sources(self) -> Iterator[Source]:
-        """Yield every partition, whose version changes with any of the files.
+        """Yield every partition; its version changes with any of the files.
 
         Raises:
             OSError: a folder is missing or can't be read, or a file is none of the sink's.

@@ -11,7 +11,7 @@ from strandline.plan.stage import Source
 from strandline.stages.sources.file_references import RANGE_SUFFIX, build_range, list_ranges
 from strandline.stages.sources.listing import FileListParams, FileSource
 
-# Others can't be opened in the middle.
+# Files with other endings can't be opened in the middle.
 _CUT = (".gz", ".warc", ".wet", ".wat")
 
 

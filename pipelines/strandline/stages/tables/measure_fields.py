@@ -114,7 +114,7 @@ class MeasureFields(StatefulFilter):
         rows = []
         for key, summary in _merge_empty(read_piece(merged, FieldSummary.parse)).items():
             kind, name = _parse_key(key)
-            # Of a column that nobody named, what it would hold may be nothing to measure.
+            # A column that no parameter names may hold nothing to measure.
             if kind == FieldKind.EMPTY and self.params.columns is None:
                 continue
             head = {"field": name, "kind": kind}

@@ -42,7 +42,7 @@ from strandline.stages.tables.contents.partition_columns import (
 from strandline.stages.tables.contents.stream_lines import BadLines, list_blocks, list_lines
 from strandline.stages.tables.rows.schema_reader import KEY, SchemaReader
 
-_MOST_DIGITS = 4000  # of which Python makes a number
+_MOST_DIGITS = 4000  # most digits that Python makes a number of
 _BEYOND = 10**_MOST_DIGITS  # stands for any larger one
 
 
@@ -287,7 +287,8 @@ def _check_folders(name: str, row: Mapping[str, Any], folders: Mapping[str, str 
 def _parse(line: bytes) -> dict[str, Any] | None:
     """Return the object of a line; None where it is none."""
     try:
-        # Not as bytes: of a file in UTF-16, whose lines end within a character, Python takes some.
+        # Bytes would not do: of a file in UTF-16, where lines end within a character, Python takes
+        # some.
         text = line.decode("utf-8-sig")
         row = json.loads(text)
     except UnicodeDecodeError:

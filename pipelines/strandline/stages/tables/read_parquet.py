@@ -72,7 +72,7 @@ class ReadParquet(SchemaReader):
         return ("key", "path", "row_group")
 
     def change_columns(self, columns: Columns) -> Columns:
-        # Which columns a file has is not known before it is opened.
+        # A file's columns are not known before it is opened.
         chosen = self.params.columns
         if chosen is None:
             return super().change_columns(columns)
@@ -150,7 +150,7 @@ def _open_listed(stream: BinaryIO, listed: int | None) -> pq.ParquetFile:
     parquet = open_parquet(stream)
     number = parquet.metadata.num_row_groups
     if listed is None and number > 1:
-        # Else the first group would stand for all, and nothing would say that others are left.
+        # The first group would stand for all, and nothing would report that others are left.
         what = f"its footer could not be read when it was listed; it has {number:,} row groups"
         raise ParquetDamageError(f"{what}, which the next run reads")
     return parquet

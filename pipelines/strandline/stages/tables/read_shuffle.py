@@ -20,7 +20,7 @@ class ReadShuffle(Stage):
 
     def change_columns(self, columns: Columns) -> Columns:
         del columns
-        return Columns(is_open=True)  # which columns a file has is not known before it is opened
+        return Columns(is_open=True)  # a file's columns are not known before it is opened
 
     def process(self, task: Task) -> Task:
         """Return the rows, in the order of the files.

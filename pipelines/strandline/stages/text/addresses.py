@@ -40,7 +40,7 @@ def is_card_number(text: str) -> bool:
 
 
 def is_account_number(text: str) -> bool:
-    """Return True for an IBAN whose check digits are right."""
+    """Return True for an IBAN with right check digits."""
     letters = text.replace(" ", "")
     numbers = "".join(str(int(letter, 36)) for letter in letters[4:] + letters[:4])
     return int(numbers) % _ACCOUNT_MODULUS == 1

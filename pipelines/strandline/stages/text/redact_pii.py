@@ -77,7 +77,7 @@ class RedactPii(RedactingStage):
             rules = create_rules(self)
             for text in chain.from_iterable(self.replacements.values()):
                 found: list[str] = []
-                # What holds something that is looked for would grow without end.
+                # A replacement with something in it that is looked for would grow without end.
                 for rule in rules:
                     found += [each[0] for each in rule.regex.finditer(text) if rule.holds(each[0])]
                 if found or not text:

@@ -120,7 +120,7 @@ class TokeniseText(Stage):
     def _list_ids(self, text: str, encoding: Encoding) -> list[int]:
         """Return the tokens of a text, none of them special but those put around it.
 
-        A model whose vocabulary has the special ones as words finds them in spite of the switch;
+        A model with the special ones as words in its vocabulary finds them in spite of the switch;
         there the text is cut within what is written, and its parts are tokenised by themselves.
         """
         ids: list[int] = encoding.ids

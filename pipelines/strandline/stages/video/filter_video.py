@@ -1,4 +1,4 @@
-"""The stage `filter-video`: clips whose measures are within bounds, and a look at the others.
+"""The stage `filter-video`: clips with measures within bounds, and a look at the others.
 
 Whether bounds are right is seen by looking at what they drop, so that some of it is gathered.
 """

@@ -32,7 +32,7 @@ class FrameMeasures(Stage):
             MissingColumnError: there are no frames.
         """
         clips, table = find_column(task.table, "frames"), task.table
-        # one clip at a time, since its pixels as Python's values are as many bytes again
+        # A clip at a time, since its pixels as Python's values are as many bytes again.
         measured = [self._measure(clip.as_py()) for clip in clips]
         for index, name in enumerate(self.adds_columns):
             table = set_column(table, name, [each[index] for each in measured], pa.float64())

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from strandline.stages.images.pictures import Picture
 
-BANDS = 16  # of a hash: each of four bits, which are one digit
+BANDS = 16  # parts of a hash: each of four bits, which are one digit
 
 _WHITE = 255
 _BLACK_LEVEL, _BLACK_PIXELS = 0.1, 0.98  # as ffmpeg's blackdetect has them

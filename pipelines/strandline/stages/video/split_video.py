@@ -35,7 +35,7 @@ from strandline.stages.video.files.reading import PictureTrack, VideoReading
 from strandline.stages.video.files.sounds import SoundTrack
 from strandline.stages.video.files.windows import PacketWindow
 
-_ANY_RATE = 25  # of a video that tells none
+_ANY_RATE = 25  # frames a second of a video that tells none
 
 
 class SplitBy(StrEnum):
@@ -108,7 +108,7 @@ class SplitVideo(Stage):
 
     def setup(self) -> None:
         """Load the library."""
-        load_av().logging.set_level(None)  # what is wrong with a file is stated once, by us
+        load_av().logging.set_level(None)  # a file's fault is stated once, by us
 
     def process(self, task: Task) -> Iterator[Task]:
         """Yield tasks of up to `clipsPerTask` clips of one video.
@@ -193,7 +193,7 @@ class SplitVideo(Stage):
             last = end
 
     def _decode(self, reading: VideoReading, packet: Any) -> list[Any]:
-        """Return frames, as long as somebody looks at them."""
+        """Return frames, as long as the caller looks at them."""
         if self.params.by is not SplitBy.SCENES and reading.orientation is not None:
             return []
         frames = decode_packet(packet)

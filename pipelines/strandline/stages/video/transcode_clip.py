@@ -51,9 +51,9 @@ class Codec(StrEnum):
     VP9 = "vp9"
 
 
-# What encodes, and what keeps it to one thread.
+# Encoders, and the options that keep each to one thread.
 _ENCODERS: Mapping[Codec, tuple[str, Mapping[str, str]]] = {
-    # Its macroblock tree reads memory that nobody has written, and no two runs of it are alike.
+    # The macroblock tree reads memory that was never written, and no two runs of it are alike.
     Codec.H264: ("libx264", {"x264-params": "mbtree=0"}),
     Codec.HEVC: ("libx265", {"x265-params": "pools=none:frame-threads=1:log-level=none"}),
     Codec.VP9: ("libvpx-vp9", {"b": "0", "deadline": "good", "cpu-used": "4"}),
@@ -185,7 +185,7 @@ class TranscodeClip(Stage):
             yield from ((round(time / _MILLISECOND), frame) for time, frame in frames)
             return
         for time, frame in chain(frames, [(row["end"] - row["start"], None)]):
-            # what is on the screen stays there until the next frame comes
+            # A frame on the screen stays there until the next one comes.
             while shown is not None and unit < time * rate - _MILLISECOND:
                 yield unit, shown
                 unit += 1
@@ -214,7 +214,7 @@ class TranscodeClip(Stage):
 def _fit(frame: Any, stream: Any, time: int) -> Any:
     """Return a frame in the size that a stream has, to be shown at a time of the stream's units."""
     picture = frame.reformat(stream.width, stream.height, format="yuv420p", threads=1)
-    if picture is frame:  # it may be shown again at another time
+    if picture is frame:  # the same frame may be shown again at another time
         picture = load_av().VideoFrame.from_ndarray(frame.to_ndarray(), format="yuv420p")
     picture.pts, picture.time_base = time, stream.codec_context.time_base
     picture.pict_type = 0  # where the source had its key frames is not the encoder's concern

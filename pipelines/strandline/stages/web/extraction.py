@@ -76,7 +76,7 @@ def _create_trafilatura(settings: ExtractionSettings) -> Callable[[bytes, str], 
     from trafilatura.deduplication import LRU_TEST  # noqa: PLC0415 - the same
 
     def extract(content: bytes, charset: str) -> str:
-        # What other pages repeat must not count: a page's text follows from the page alone.
+        # Repeats of other pages must not count: a page's text follows from the page alone.
         LRU_TEST.clear()
         text = extract_text(
             decode_page(content, charset),

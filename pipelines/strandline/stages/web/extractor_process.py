@@ -207,5 +207,5 @@ def _end(child: subprocess.Popen[bytes]) -> None:
     for stream in (child.stdin, child.stdout):
         try:
             cast("BinaryIO", stream).close()
-        except BrokenPipeError:  # what was not sent is of no use to anybody
+        except BrokenPipeError:  # bytes that were not sent are of no use
             continue

@@ -1,4 +1,4 @@
-"""The stage `filter-urls`: rows whose URL is on lists that the user brings."""
+"""The stage `filter-urls`: rows with a URL that is on the user's lists."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class FilterUrls(RowFilter):
     """Keeps rows whose URL is on none of the lists; what is in them is in the fingerprint."""
 
     class Params(RowFilter.Params, ListedParams):
-        """The lists. None comes along: what is unwanted is for those to say who curate."""
+        """The lists. None comes along: what is unwanted is for curators to say."""
 
         column: str = Field(default="url", description="Column with the URL.")
         domains: ItemList = Field(
@@ -86,6 +86,6 @@ class FilterUrls(RowFilter):
         )
 
     def judge_rows(self, table: pa.Table) -> JudgedRows:
-        """Drop and count the rows whose URL is unwanted, or is none."""
+        """Drop and count the rows with an unwanted URL, or with none."""
         faults = [find_fault(url, self._rules) for url in list_strings(table, self.params.column)]
         return JudgedRows(table, faults)

@@ -19,7 +19,7 @@ TOO_LARGE = "too large"
 
 _GZIP = b"\x1f\x8b\x08"
 _ZSTD = b"\x28\xb5\x2f\xfd"
-_ROUNDS = 3  # of gzip within gzip, which servers behind servers send
+_ROUNDS = 3  # rounds of gzip within gzip, which servers behind servers send
 _PEEKED = 1024
 _PACKING = {"gzip", "x-gzip", "deflate", "x-deflate", "br", "zstd", "x-zstd", "compress"}
 _TEXT = re.compile(r"text/|.*(html|xml|json|javascript)")
@@ -81,7 +81,7 @@ def parse_fields(head: bytes) -> dict[str, str]:
         key = name.strip().lower()
         if not colon or not key:
             continue
-        # Of two types or lengths the first counts, and what packs a body may be told in parts.
+        # The first of two types or lengths counts, and a body's encoding may come in parts.
         if key in fields and key.endswith("-encoding"):
             fields[key] += f", {value.strip()}"
         else:
@@ -151,7 +151,8 @@ def _unpack_declared(body: bytes, coding: str, most: int, *, is_text: bool) -> b
         if coding == "br" and body:
             return _decompress(body, "brotli", most)
     except _DecodingError as error:
-        # What is no such thing is plain, as it is where a crawler has unpacked it.
+        # A body that is not packed as its header says is plain, as it is where a crawler has
+        # unpacked it.
         if str(error) == TOO_LARGE or (is_text and not _is_plain(body)):
             raise
         return body

@@ -19,10 +19,11 @@ _CHARSET = re.compile(rb"charset\s*=\s*[\"']?\s*([^\s\"';,]+)", re.IGNORECASE)
 _XML = re.compile(rb"\s*<\?xml[^>]{0,200}?\bencoding\s*=\s*[\"']([A-Za-z0-9._:-]{2,40})[\"']")
 _SAMPLE = 4096
 _UTF16 = ("utf-16-le", "utf-16-be")
-_FEWEST_ZEROS = 0.05  # of the bytes on a side; the markup alone of a page has more
+# Least share of zeros among the bytes on a side; the markup alone of a page has more.
+_FEWEST_ZEROS = 0.05
 _TIMES_MORE = 3
 _ASCII = {"ascii", "us-ascii"}
-_DEFAULT = "cp1252"  # what servers say of all pages where nobody has told them another
+_DEFAULT = "cp1252"  # servers declare this for all pages that they were not configured for
 _MULTIBYTE = re.compile(
     rb"[\xc2-\xdf][\x80-\xbf]|[\xe0-\xef][\x80-\xbf]{2}|[\xf0-\xf4][\x80-\xbf]{3}"
 )
@@ -134,7 +135,7 @@ def _find_codec(label: str) -> str:
 
 
 def _list_declared(content: bytes, charset: str) -> list[str]:
-    # What is called ASCII and is not is in an encoding that nobody has told.
+    # A page that is called ASCII and is not has an encoding that is declared nowhere.
     is_declared = bool(charset) and charset.strip().lower() not in _ASCII
     header = _find_codec(charset) if is_declared else ""
     own = find_meta_charset(content)

@@ -103,7 +103,7 @@ class ReadWarc(Stage):
     ) -> Iterator[tuple[str, WebRecord]]:
         params = self.params
         numbers: Counter[int] = Counter()
-        # Of a range nothing follows: all of its records may begin in others.
+        # A range proves nothing: all of its records may begin in others.
         is_understood = start > 0 or stop is not None
         problem = ""
         try:

@@ -21,7 +21,7 @@ _MEMBER_HEAD = 4
 # Old writers end lines by a line feed alone.
 _RECORD = re.compile(rb"(?:(?<=\r\n\r\n)|(?<=\n\n))WARC/[0-9.]+\r?\n[A-Za-z-]+:")
 _MARK = b"WARC/"
-_OVERLAP = 64  # of two reads, so that what is looked for is not cut
+_OVERLAP = 64  # bytes that two reads share, so that a mark is not cut
 _HEAD_END = re.compile(rb"\r?\n\r?\n")
 _TRAILER = re.compile(rb"[\r\n]{0,8}")
 _TRAILER_LINES = 2
@@ -105,7 +105,7 @@ class _Members:
 
     Attributes:
         problem: why it ended too early; empty while it did not.
-        verified: bytes whose check sum was right.
+        verified: bytes with a right check sum.
     """
 
     def __init__(self, window: _Window, most: int) -> None:
@@ -180,7 +180,8 @@ def read_members(file: BinaryIO, start: int, stop: int | None, most: int) -> Ite
         OSError: the file can't be read.
     """
     window = _Window(file, start)
-    is_known = start == 0  # that a member begins here; else four bytes may look so by chance
+    # A member begins at 0 for sure; elsewhere four bytes may look so by chance.
+    is_known = start == 0
     while is_known or window.find(_MEMBER, 0):
         if not window.reach(1) or (stop is not None and window.offset >= stop):
             return
@@ -235,7 +236,7 @@ def _read_unpacked(members: _Members, offset: int, most: int) -> Iterator[Chunk]
             break
         piece = _cut(window, most)
         window.drop(piece.length)
-        # What nothing follows is whole only if the check sum after it is right.
+        # The last piece is whole only if the check sum after it is right.
         is_suspect = not window.reach(1) and window.offset > members.verified
         problem = (members.problem if is_suspect or not piece.data else "") or piece.problem
         yield Chunk(offset, b"" if problem else piece.data, problem)

@@ -32,7 +32,7 @@ def link_rows(table: pa.Table) -> pa.Table:
     What hangs together by way of others here has one first. Keys that are alone are left out.
 
     Args:
-        table: `key`, `id` and `bucket` of all rows whose bucket is in it.
+        table: `key`, `id` and `bucket` of all rows of the buckets in it.
 
     Raises:
         MissingColumnError: a column is not there.

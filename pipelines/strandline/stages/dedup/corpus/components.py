@@ -29,7 +29,7 @@ class Components:
             if np.array_equal(above, roots):
                 break
             roots = above
-        self._parents[nodes] = roots  # the next one who asks has a shorter way
+        self._parents[nodes] = roots  # later calls have a shorter way
         return roots
 
     def join(self, left: Nodes, right: Nodes) -> None:

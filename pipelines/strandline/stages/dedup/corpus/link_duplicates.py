@@ -12,7 +12,7 @@ from strandline.stages.dedup.corpus.row_buckets import BUCKETS, columns_of
 
 @register("link-duplicates")
 class LinkDuplicates(Stage):
-    """Links the rows of a partition that share a bucket, whose other rows it never sees."""
+    """Links the rows of a partition that share a bucket; it never sees the bucket's other rows."""
 
     mixes_rows = True
 

@@ -1,7 +1,7 @@
 """Files that one pass over a corpus writes for another, read in portions and cut to size.
 
 Among them is the index of rows that stay, which is for the next run of all passes; most of it the
-reader has no use for, so it is never held. It must not know who decides what stays.
+reader has no use for, so it is never held. It must not know which pass decides what stays.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Rows that share a bucket may be duplicates of each other: how passes over a corpus tell so.
 
-Pure: keys and bytes in, tables out. It does not know what a bucket was made of, nor who reads it.
+Pure: keys and bytes in, tables out. It does not know what a bucket was made of, nor what reads it.
 """
 
 from __future__ import annotations

@@ -56,7 +56,8 @@ class SentenceRunParams(KeyedTextParams):
 
     def name_runs(self, key: str, count: int) -> list[str]:
         """Return the keys of a document's runs, given the number of its sentences."""
-        # Of one width, so that of runs that a document repeats its first stays.
+        # Numbers of one width sort in order, so that of runs that a document repeats its first
+        # stays.
         return [f"{key}#{at:08d}" for at in range(count - self.span + 1)]
 
 

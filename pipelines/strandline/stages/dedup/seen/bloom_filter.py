@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 Digests = npt.NDArray[np.uint64]
 
-_SEGMENT_BYTES = 1 << 20  # of flags while it is filled eight times as much
+_SEGMENT_BYTES = 1 << 20  # flags of one segment; while it is filled, eight times as much
 _LEAST_BYTES = 512  # so that what holds for many bits holds for the smallest filter
 # Room for chance: without it half of all filters would have more bits set than is expected.
 _SPARE = 1.01
@@ -67,8 +67,8 @@ def write_bits(digests: Digests, shape: BloomShape, file: BinaryIO) -> float:
         file: gets `shape.bytes`, front to back.
 
     Returns:
-        The share of digests never added whose bits happen to be set: of these very bits, not what
-        is expected of such a filter.
+        The share of digests never added that happen to have their bits set: of these very bits, not
+        what is expected of such a filter.
     """
     edges = np.arange(shape.segments + 1, dtype=np.uint64) << _HALF
     firsts = np.searchsorted(digests, _divide_up(edges[:-1], shape.segments) << _HALF)

@@ -18,7 +18,7 @@ _PORTION = 1 << 16  # digests of each file at a time
 
 def read_digests(path: Path) -> Digests:
     """Return the digests in a file, mapped into memory."""
-    if not path.stat().st_size:  # which can't be mapped
+    if not path.stat().st_size:  # an empty file can't be mapped
         return np.empty(0, DTYPE)
     return np.memmap(path, DTYPE, mode="r")
 

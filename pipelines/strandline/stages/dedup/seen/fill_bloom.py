@@ -50,7 +50,7 @@ class FillBloom(StatefulFilter):
             description="Highest share of rows that were never added and are found all the same.",
         )
 
-    # Of the same digests another filter can be made at any time.
+    # Another filter can be made of the same digests at any time.
     not_fingerprinted: ClassVar[frozenset[str]] = frozenset({"error_rate"})
     params: Params
     keeps_columns = True

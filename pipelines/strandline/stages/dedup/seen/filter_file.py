@@ -1,6 +1,6 @@
 """Bloom filters as files: a head of one block that says what is in it, then the bits.
 
-It knows paths and URLs. It must not know who fills a filter, nor what is dropped by it.
+It knows paths and URLs. It must not know what fills a filter, nor what is dropped by it.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ def read_filter(path: str) -> BloomFile:
     except ValidationError as error:
         msg = f"{path}: this is no filter that `fill-bloom` has written"
         raise UnreadableFileError(msg) from error
-    # a URL of an unknown kind is a ValueError, one whose library is missing an ImportError
+    # A URL of an unknown kind is a ValueError, one without its library an ImportError.
     except (*READ_ERRORS, ValueError, ImportError) as error:
         raise explain_error(path, error) from error
     if len(rest) != head.shape.bytes:

@@ -1,4 +1,4 @@
-"""As whom the stores are asked that a source lists: parameters of every source of files.
+"""Accounts and addresses for the stores that a source lists: parameters of every source of files.
 
 It must not know how a store is asked.
 """
@@ -15,7 +15,7 @@ from strandline.storage.store_access import StoreAccess, find_faults
 
 
 class StorageOptions(BaseModel):
-    """As whom the stores are asked that a source lists, and where they stand."""
+    """The account by which a source's stores are asked, and where they stand."""
 
     model_config = ConfigDict(
         extra="forbid", frozen=True, alias_generator=to_camel, populate_by_name=True

@@ -23,7 +23,7 @@ def walk_folder(
     """Yield the files of a folder on a volume that a pattern names.
 
     Args:
-        report: is told what is passed over, and where nobody has looked.
+        report: gets what is passed over, and what was not looked at.
         follow: whether folders behind links are entered.
 
     Raises:
@@ -103,8 +103,8 @@ class _FolderWalk:
         """Return whether a link leads to a file, or to a folder that is entered; else note it."""
         try:
             mode = os.stat(item.path).st_mode
-        except OSError:  # it leads nowhere, in a circle, or to where nothing may be read
-            # What it led to may have been either, and may be there again tomorrow.
+        except OSError:  # the link leads nowhere, in a circle, or to where nothing may be read
+            # The target may have been either, and may be there again tomorrow.
             if self._pattern.regex.match(name) or self._may_enter(item.name, name, depth):
                 self._pass_over("a link that leads nowhere", name)
             return False

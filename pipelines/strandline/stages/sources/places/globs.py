@@ -15,7 +15,7 @@ from functools import cached_property
 
 PLACEHOLDERS = {"{stdlib}": "stdlib", "{site-packages}": "purelib"}
 
-# What Spark, Hive, Hadoop and runs of our own leave beside data.
+# Files that Spark, Hive, Hadoop and runs of our own leave beside data.
 _MARKERS = re.compile(r"_SUCCESS|_manifest|_(common_)?metadata|_(committed|started)_[^/]*|.*\.crc")
 _LEFT_FOLDERS = frozenset({"_temporary", "_spark_metadata", "_delta_log", "_strandline"})
 _MAGIC = re.compile(r"[*?\[]")

@@ -15,7 +15,7 @@ from strandline.storage.stores import open_store
 
 _MARKS = (
     *("ETag", "etag", "md5Hash", "mtime", "LastModified", "last_modified", "updated", "created"),
-    *("Content-MD5", "Digest", "Last-Modified"),  # of web servers that tell no ETag
+    *("Content-MD5", "Digest", "Last-Modified"),  # marks of web servers that send no ETag
 )
 
 
@@ -41,7 +41,7 @@ def walk_url(
     except FileNotFoundError as error:
         msg = f"{pattern.format_key(pattern.rest)!r}: there is no such file or folder"
         raise FileNotFoundError(msg) from error
-    except Exception as error:  # each store's library has errors of its own
+    except Exception as error:  # stores have errors of their own
         msg = f"{pattern.format_key(pattern.rest)!r}: {explain_store_error(error)}"
         kind = StoreRefusesError if is_refusal(error) else OSError
         raise kind(msg) from error

@@ -1,4 +1,4 @@
-"""What a file is, by its first bytes, for who gave a reader a file of another kind.
+"""What a file is, by its first bytes, for a user that gave a reader a file of another kind.
 
 It must not know which reader asks.
 """
@@ -62,7 +62,7 @@ def describe_contents(path: str) -> str:
         with open_decompressed(path) as file:
             first = file.read(_MOST_BYTES)
     except READ_ERRORS:
-        # It is not packed as its name says, so its own bytes tell more.
+        # A file that is not packed as its name says is better described by its own bytes.
         first = _read_first(path)
     return _describe(first)
 
@@ -85,7 +85,7 @@ def explain_misread(file: FileReference, error: BaseException) -> UnreadableFile
     explained = explain_error(file.key, error)
     try:
         misnamed = describe_misnamed(file.path)
-    except OSError:  # it is gone, or can't be opened, which is what the error says
+    except OSError:  # the file is gone, or can't be opened, and the error says so
         return explained
     return UnreadableFileError(f"{explained}; {misnamed}") if misnamed else explained
 
@@ -115,7 +115,7 @@ def find_kind(first: bytes) -> tuple[str, str]:
 def _find_text(first: bytes) -> tuple[str, str]:
     text = first.removeprefix(b"\xef\xbb\xbf").lstrip()
     if b"\0" in first and (not any(first[:64:2]) or not any(first[1:64:2])):
-        return "UTF-16", _CONVERT_TEXT  # each second byte of ASCII is none
+        return "UTF-16", _CONVERT_TEXT  # in UTF-16 each second byte of ASCII is zero
     if not _is_text(first):
         return "an unknown kind", _LEAVE_OUT
     found = _find_markup(text) or _find_json(text)

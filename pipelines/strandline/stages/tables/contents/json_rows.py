@@ -18,7 +18,7 @@ from strandline.stages.tables.contents.schemas import NOT_THERE
 Row = Mapping[str, Any]
 
 _LARGEST = 2**63 - 1
-_LARGEST_EXACT = 2**53  # that a fraction's type holds
+_LARGEST_EXACT = 2**53  # larger whole numbers lose digits in a fraction's type
 _ARROW_ERRORS = (pa.ArrowException, OverflowError, UnicodeEncodeError, ValueError, TypeError)
 _OTHER_TYPE = "value of another type than its column"
 _NAMES = {
@@ -92,7 +92,7 @@ def _conform(
     try:
         return conform_values(field.name, pa.chunked_array([pa.array(values)]), field.type), {}
     except (*_ARROW_ERRORS, SchemaMisfitError):
-        pass  # each for itself: what Arrow refuses together may be right one by one
+        pass  # values that Arrow refuses together may be right one by one
     misfits: dict[int, RowMisfit] = {}
     chunks = []
     for at, value in enumerate(values):
@@ -229,7 +229,7 @@ def _find_inexact(
     large: Mapping[str, set[int]],
     misfits: Mapping[int, RowMisfit],
 ) -> dict[int, RowMisfit]:
-    """Return rows whose large whole numbers, or whose fractions, would lose digits in a column."""
+    """Return rows with large whole numbers, or fractions, that would lose digits in a column."""
     found: dict[int, RowMisfit] = {}
     for path in fractions.keys() & large.keys():
         gone = misfits.keys() | found.keys()

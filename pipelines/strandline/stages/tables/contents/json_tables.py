@@ -31,7 +31,7 @@ class JsonTables:
     """Reads blocks of lines that are alike; what it remembers of them only saves time."""
 
     def __init__(self) -> None:
-        self._texts: set[str] = set()  # columns whose text looks like times
+        self._texts: set[str] = set()  # names of columns that have text like times
         self._pause = self._next_pause = 0
 
     def parse(self, lines: Sequence[bytes | None]) -> pa.Table | None:

@@ -23,7 +23,7 @@ _TAIL = 8  # bytes of the footer's length and of the last mark
 _ADVICE = "fetch the file again"
 _CHUNK = 1 << 20
 _LARGE_GROUP = 256 << 20
-_BUFFER = 8 << 20  # of each column, so that a store is not asked for every page
+_BUFFER = 8 << 20  # bytes of each column, so that a store is not asked for every page
 
 
 class ParquetDamageError(ValueError):
@@ -47,11 +47,11 @@ class _Layout(NamedTuple):
 
 
 class _UnreadError(Exception):
-    """Somebody wants bytes of a file of which the footer alone is looked at."""
+    """A read of bytes that are not there: of the file, the footer alone is looked at."""
 
 
 class _Unread(io.RawIOBase):
-    """A file of some size that nobody may read."""
+    """A file of some size that refuses each read."""
 
     def __init__(self, size: int) -> None:
         self._size, self._at = size, 0
@@ -74,7 +74,7 @@ class _Unread(io.RawIOBase):
 
 
 def open_parquet(stream: BinaryIO) -> pq.ParquetFile:
-    """Open a file whose footer belongs to its pages; checksums of pages are looked at.
+    """Open a file, by a footer that belongs to its pages; checksums of pages are looked at.
 
     Raises:
         ParquetDamageError: bytes are missing or too many, or it is no Parquet.
@@ -92,7 +92,7 @@ def open_parquet(stream: BinaryIO) -> pq.ParquetFile:
         what = f"a column's name is no UTF-8 ({error})"
         raise ParquetDamageError(f"the footer is damaged: {what}; {_ADVICE}") from error
     if layout.largest > _LARGE_GROUP:
-        # Else all that is compressed in a group is read before its first row.
+        # Without a buffer all that is compressed in a group is read before its first row.
         parquet = pq.ParquetFile(
             stream,
             metadata=parquet.metadata,
@@ -155,11 +155,11 @@ def read_group(
             if table.num_rows:
                 yield from _cut(table, most_bytes)
             at += table.num_rows
-        if at != facts.num_rows:  # a page whose kind is damaged is passed over without a word
+        if at != facts.num_rows:  # Arrow passes over a page of a damaged kind without a word
             what = f"row group {group} has {at:,} of {facts.num_rows:,} rows: a page is damaged"
             raise ParquetDamageError(f"{what}; {_ADVICE}")
     except (pa.ArrowException, OSError, OverflowError) as error:
-        # Of a damaged page, and of a value for which Arrow has no room.
+        # Arrow raises these for a damaged page, and for a value that it has no room for.
         raise ParquetDamageError(f"row group {group}, from row {at:,}: {error}") from error
 
 
@@ -218,8 +218,8 @@ def _measure(metadata: pq.FileMetaData, size: int) -> _Layout:
 def _check_columns(metadata: pq.FileMetaData, size: int) -> None:
     """See that Arrow can say where columns lie.
 
-    Asked for a column whose facts contradict each other, it ends the process; a read that begins
-    by looking at all of them raises instead. Nothing of the file is read here.
+    Asked for a column with facts that contradict each other, it ends the process; a read that
+    begins by looking at all of them raises instead. Nothing of the file is read here.
     """
     if not metadata.num_row_groups:
         return

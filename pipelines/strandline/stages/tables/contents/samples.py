@@ -77,7 +77,8 @@ def collect_samples(files: Iterable[SampleFile]) -> Iterator[ShardSample]:
 
 
 def _identify(sample: str) -> str:
-    return sample.removeprefix("./")  # both are one file where a tar is unpacked
+    # A name with and one without it are one file where a tar is unpacked.
+    return sample.removeprefix("./")
 
 
 def _build_sample(file: SampleFile, parts: dict[str, TarMember]) -> ShardSample:

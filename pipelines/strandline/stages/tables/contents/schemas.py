@@ -25,7 +25,7 @@ NOT_THERE = "values, and is not in the schema"
 
 
 class SchemaSyntaxError(ValueError):
-    """A type that is written in a way that nobody understands; the message says which."""
+    """A type that is written in an unknown way; the message says which."""
 
 
 class SchemaClashError(ValueError):
@@ -143,7 +143,7 @@ def _unify_types(path: str, mine: pa.DataType, other: pa.DataType) -> pa.DataTyp
         return pa.struct(list(fields.items()))
     if pa.types.is_list(mine) and pa.types.is_list(other):
         return pa.list_(_unify_types(f"{path}[]", mine.value_type, other.value_type))
-    # Arrow holds bytes for a common type of bytes and text, which nobody means.
+    # Arrow holds bytes for a common type of bytes and text, which is never meant.
     if {_find_family(mine), _find_family(other)} == {"text", "bytes"}:
         raise SchemaClashError(path, format_type(mine), format_type(other))
     schemas = [pa.schema([(path, kind)]) for kind in (mine, other)]
@@ -170,7 +170,7 @@ def describe_column(schema: pa.Schema, name: str) -> str:
 
 
 def list_widened(schema: pa.Schema, whole: pa.Schema) -> Iterator[str]:
-    """Yield the columns whose whole numbers are read as fractions in another schema."""
+    """Yield the columns of whole numbers that are read as fractions in another schema."""
     for field in schema:
         yield from _list_widened_types(field.name, field.type, whole.field(field.name).type)
 
@@ -215,7 +215,7 @@ def _find_field_misfit(path: str, kind: pa.DataType, wanted: pa.DataType) -> tup
     return None
 
 
-# What may be read as what; whether each value may, Arrow says when it casts.
+# Families of types that may be read as others; whether each value may, Arrow checks when it casts.
 _FITTING: Mapping[str, tuple[str, ...]] = {
     "int": ("int", "float", "decimal"),
     "float": ("float", "int"),

@@ -89,7 +89,7 @@ def list_blocks(
     if start:
         source.seek(start - 1)
         at += _skip(source) - 1
-    begun: list[bytes] = []  # a line whose end was not read yet
+    begun: list[bytes] = []  # a line with an end that was not read yet
     size = 0  # bytes of that line, gone ones too
     while stop is None or at < stop:
         piece = source.read(_PIECE)
@@ -130,6 +130,6 @@ def _skip(lines: BinaryIO) -> int:
 
 
 def _buffer(stream: BinaryIO) -> io.IOBase:
-    """Return a stream whose `readline` takes a bound; those of stores have one that does not."""
+    """Return a stream with a `readline` that takes a bound; a store's stream may have another."""
     known = (io.BufferedIOBase, io.BytesIO)
     return stream if isinstance(stream, known) else io.BufferedReader(stream, _PIECE)  # type: ignore[type-var]

@@ -1,7 +1,7 @@
 """The members of a tar, with every byte of it accounted for.
 
 Python's tarfile ends at the first block that it can't read, without a word, so damage is taken for
-the end. Here a block is a head whose checksum holds, a member's content, or the zeros of the end;
+the end. Here a block is a head with a right checksum, a member's content, or the zeros of the end;
 anything else is an error with its place. It must not know what members are for.
 """
 
@@ -15,7 +15,7 @@ _BLOCK = 512
 _CHUNK = 1 << 20
 # The zeros that end an archive: two blocks, and what fills a record of the usual 20.
 _MOST_ZEROS = 2 * _BLOCK + 20 * _BLOCK
-_MOST_HEADER_BYTES = 1 << 20  # of an extended header; a path has some thousand
+_MOST_HEADER_BYTES = 1 << 20  # most of an extended header; a path has some thousand
 _CHECKSUM = slice(148, 156)
 _BASE_256 = 0x80
 _NEGATIVE = 0x40
@@ -41,7 +41,7 @@ class TarMember(NamedTuple):
 
     Attributes:
         offset: where its head begins, in bytes from the begin of the unpacked archive.
-        content: its bytes; none where nobody wants them, or it is no file.
+        content: its bytes; none where they are not asked for, or it is no file.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""The stage `read-csv`: the rows of CSV files, whose types are declared and never guessed.
+"""The stage `read-csv`: the rows of CSV files, with types that are declared and never guessed.
 
 What a column looks like in the first rows of a file is no promise for the others, nor for the next
 file: columns are text where nothing else is said, so that all files of a run have one schema.
@@ -31,7 +31,7 @@ from strandline.stages.tables.contents.stream_lines import BadLines
 from strandline.stages.tables.rows.schema_reader import SchemaReader
 
 _KEY = "key"
-_MOST_CHARACTERS = 1 << 30  # of a value; Python's own limit is 128 KiB
+_MOST_CHARACTERS = 1 << 30  # most of a value; Python's own limit is 128 KiB
 _SNIFFED = 4096
 # A name of a column may begin as a file of another kind does: `ORCID`.
 _SURELY_ELSE = frozenset({"HTML", "a login page", "XML", "JSON Lines", "a pointer of Git LFS"})

@@ -1,7 +1,8 @@
-"""What readers have in common whose files say themselves which columns they have.
+"""What readers have in common of files that say themselves which columns they have.
 
 Without a schema each task has the types that stand in its own rows, and files of one run need not
-open as one data set. It must not know how rows are read, nor who keeps what was inferred.
+open as one data set. It must not know how rows are read, nor where a schema is kept that was
+inferred.
 """
 
 from __future__ import annotations
@@ -97,7 +98,7 @@ class SchemaReader(Stage):
 
     def _list_tables(self, task: Task) -> Iterator[pa.Table]:
         answer = self.process(task)
-        # Of a reader of one's own, too, which may give one task or a list.
+        # A user's own reader passes here too, and may give one task or a list.
         slots = answer if isinstance(answer, Iterable) else [answer]
         return (each.table for each in slots if isinstance(each, Task))
 

@@ -35,7 +35,7 @@ from strandline.stages.text.scoring.token_networks import (
     find_files,
 )
 
-# What came with networks, and says nothing without one.
+# Parameters that came with networks, and say nothing without one.
 _OF_NETWORKS = frozenset({"config", "max_tokens", "model_labels", "multi_label", "pad_token"})
 
 

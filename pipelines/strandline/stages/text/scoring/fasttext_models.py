@@ -11,7 +11,8 @@ from typing import Any
 
 _PREFIX = "__label__"
 _ALL = -1
-# Of every label, also those that are next to impossible: its logarithm prunes nothing.
+# The threshold keeps every label, also those that are next to impossible: its logarithm prunes
+# nothing.
 _NO_THRESHOLD = -1.0
 
 
@@ -41,7 +42,7 @@ class FastTextModel:
 
     def list_probabilities(self, text: str) -> dict[str, float]:
         """Return the probability of every label, the most probable first."""
-        line = text.replace("\n", " ")  # it reads one line, and refuses more
+        line = text.replace("\n", " ")  # fastText reads one line, and refuses more
         return dict(_pair(*self._model.predict(line, k=_ALL, threshold=_NO_THRESHOLD)))
 
 
@@ -51,6 +52,6 @@ def strip_prefix(label: str) -> str:
 
 
 def _pair(labels: Sequence[str], shares: Sequence[float]) -> Iterator[tuple[str, float]]:
-    # Its sums are rounded: a share may be a little above 1.
+    # fastText's sums are rounded: a share may be a little above 1.
     for label, share in zip(labels, shares, strict=True):
         yield strip_prefix(label), min(float(share), 1.0)

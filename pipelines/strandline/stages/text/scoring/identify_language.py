@@ -153,5 +153,5 @@ class IdentifyLanguage(RowFilter):
 
 def _load_model(path: str, digest: str) -> Callable[[str], tuple[str, float]]:
     model = FastTextModel(find_model(path, digest))
-    # It reads one line; more would be cut off without a word.
+    # fastText reads one line; more would be cut off without a word.
     return lambda text: model.find_best(" ".join(text.split()))

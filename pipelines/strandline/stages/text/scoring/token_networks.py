@@ -21,9 +21,10 @@ if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
 PACKAGES = ("numpy", "onnxruntime", "tokenizers")
-# What follows from the same texts whatever these are.
+# Scores of the same texts are the same whatever these are.
 NOT_FINGERPRINTED = frozenset({"batch", "batch_tokens", "device", "threads"})
-# Of 32 bits, seven are the same whatever the neighbours in a batch; that leaves some to add up in.
+# Seven digits of 32 bits are the same whatever the neighbours in a batch; four leave some to add up
+# in.
 DIGITS = 4
 
 _IDS, _MASK, _KINDS = "input_ids", "attention_mask", "token_type_ids"
@@ -179,14 +180,15 @@ class TokenNetwork:
     def _warm_up(self) -> int:
         """Run it on one text of as many tokens as it may get, and return how many numbers it gives.
 
-        The first call is the slowest, and one whose positions end earlier fails here.
+        The first call is the slowest, and a network with fewer positions fails here.
         """
         longest = self._tokenise("the " * self._params.max_tokens)
         try:
             numbers = self._run_batch([longest])
         except ModelError:
             raise
-        except Exception as error:  # it has a class of its own for each thing that is wrong
+        # ONNX Runtime has a class of its own for each thing that is wrong.
+        except Exception as error:
             msg = (
                 f"{self._params.model}: it can't be run on {len(longest.ids)} tokens; if that is "
                 f"more than it was made for, lower `maxTokens` ({' '.join(str(error).split())})"

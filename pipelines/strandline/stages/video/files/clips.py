@@ -30,7 +30,8 @@ CLIP_SCHEMA = pa.schema(
         pa.field("content", pa.binary()),
     ]
 )
-LACKING = "frames that can't be decoded"  # what stages count of clips that they go on with
+# The reason under which stages count clips that they go on with.
+LACKING = "frames that can't be decoded"
 NEEDED = ("clip", "start", "end", "frame_count", "lead", "content")
 
 # Containers round times to milliseconds; twice half of one, and frames are further apart.

@@ -20,9 +20,9 @@ from typing import Any, Protocol
 
 from strandline.stages.sources.opening import UnreadableFileError, explain_error, open_binary
 
-# Nothing in a file that this writes tells when, by what or under which random name it was made.
+# A file that this writes does not tell when, by what or under which random name it was made.
 EXACT = {"fflags": "+bitexact"}
-CLIP_FORMAT = "matroska"  # it takes nearly every codec as it is
+CLIP_FORMAT = "matroska"  # Matroska takes nearly every codec as it is
 
 _READ_AHEAD = 1 << 20
 
@@ -109,7 +109,8 @@ def find_pictures(container: Any, name: str) -> Any:
     if stream.codec_context is None:
         msg = f"{name}: no video that can be read, since nothing here decodes its pictures"
         raise UnreadableFileError(msg)
-    # One thread: the engine has a worker a core, and what is decoded must not depend on timing.
+    # A single thread: the engine has a worker a core, and what is decoded must not depend on
+    # timing.
     stream.thread_type, stream.codec_context.thread_count = "NONE", 1
     return stream
 
@@ -214,10 +215,11 @@ def pack_pieces(
     with av.open(target, "w", format=CLIP_FORMAT, options=EXACT) as container:
         streams = [each and each.add_to(container) for each in templates]
         tracks = [(*each, 0) for each in _order(pictures)] + [(*each, 1) for each in _order(sounds)]
-        for order, piece, track in sorted(tracks, key=itemgetter(0)):  # of equal ones, as they came
+        # Equal ones stay as they came.
+        for order, piece, track in sorted(tracks, key=itemgetter(0)):
             packet = av.Packet(piece.data)
             template = templates[track]
-            assert template is not None  # there are no packets of it
+            assert template is not None  # a track without a template has no packets
             packet.stream, packet.time_base = streams[track], template.time_base
             packet.pts, packet.dts, packet.duration = (
                 round(time / packet.time_base)

@@ -16,7 +16,7 @@ from typing import Any
 from strandline.stages.video.files.clips import decode_packet
 from strandline.stages.video.files.containers import PacketCopy
 
-_GUESSED = frozenset({"h264", "hevc"})  # of the others ffmpeg finds the order
+_GUESSED = frozenset({"h264", "hevc"})  # ffmpeg finds the order of all other codecs
 _MOST = 64  # packets after which one that gave no picture gives none
 
 Pair = tuple[Any, PacketCopy]
@@ -70,7 +70,7 @@ class DisplayOrder:
             if time is None:  # no picture came of it: it is damaged, and shown never
                 yield packet, replace(piece, is_hidden=True)
                 continue
-            packet.pts = round(time / packet.time_base)  # that of the pictures that are decoded
+            packet.pts = round(time / packet.time_base)  # the time of the pictures that are decoded
             later = [self._times[each] for each, _ in self._held if each in self._times]
             coming = self._slots[min(self._shown, len(self._slots) - 1)]
             yield packet, replace(piece, time=time, order=min(time, coming, *later))

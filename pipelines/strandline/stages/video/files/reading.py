@@ -26,7 +26,7 @@ from strandline.stages.video.files.orientation import Orientation, read_orientat
 from strandline.stages.video.files.sounds import SoundTrack
 from strandline.stages.video.files.windows import PacketWindow
 
-_MISSING = Fraction(2, 100)  # of the length that a file tells: less may be how it was rounded
+_MISSING = Fraction(2, 100)  # missing share of the length that a file tells: less may be rounding
 _SHORTER = 1  # and so many seconds
 _STATED = "DURATION"  # a tag of Matroska's streams, which have no field for it
 
@@ -77,7 +77,7 @@ class VideoReading:
         self.orientation: Orientation | None = None
         self._container = container
         self._sound = sound
-        self._end = Fraction(0)  # of whatever the file has, in seconds
+        self._end = Fraction(0)  # end of whatever the file has, in seconds
         self._is_edited = False
 
     def read(self) -> Iterator[Pair]:
@@ -97,7 +97,7 @@ class VideoReading:
     def _read(self) -> Iterator[Pair]:
         # All streams: any of them may be what the file's length is of.
         for packet in self._container.demux():
-            if packet.size == 0:  # it only says that a stream has ended
+            if packet.size == 0:  # an empty packet only marks a stream's end
                 continue
             self._note_end(packet)
             if packet.stream is self.pictures:

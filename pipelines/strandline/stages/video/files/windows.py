@@ -21,7 +21,7 @@ class PacketWindow:
 
     Args:
         tracks: of pictures and of sound.
-        rate: pictures a second, of a video whose packets tell no length.
+        rate: pictures a second, of a video with packets that tell no length.
         path: for messages.
         max_bytes: that it may hold.
 
@@ -29,7 +29,7 @@ class PacketWindow:
         end: where the last picture so far has been shown, in seconds.
         first, read: the first and the last time that any picture told.
         order: before it nothing is shown that is still to come.
-        zero: from which the times of clips are told; whoever cuts sets it.
+        zero: from which the times of clips are told; its cutter sets it.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class PacketWindow:
         """
         self._pictures.append(piece)
         self._hold(piece)
-        if piece.is_hidden:  # its time is that of a picture that is shown elsewhere
+        if piece.is_hidden:  # a hidden picture has the time of one that is shown elsewhere
             return
         end = piece.time + (piece.duration or self._frame)
         if not self._is_begun:
