@@ -226,7 +226,7 @@ class _Run:
         if self._listing.is_ended:
             listing = self._listing
             self._ledger.end_listing(listing.listed, is_whole=listing.is_whole, gaps=listing.gaps)
-        # Of the children of a call that was left it may be known only what became of them.
+        # A call that was left may have reported its children and not itself.
         standing = self._ledger.drain(anything_died=self._is_cut)
         return conclude(standing, self._flow, self._listing, self._list_pools())
 
@@ -262,7 +262,7 @@ class _Run:
         for stage in reversed(range(len(self._stages))):
             if not self._is_held(stage) and self._run_stage(stage):
                 return True
-        return self._run_stage(len(self._stages) - 1)  # nothing more will come to wait with it
+        return self._run_stage(len(self._stages) - 1)  # no later task will come to wait with it
 
     def _run_stage(self, stage: int) -> bool:
         most = self._find_most(stage)

@@ -1,6 +1,6 @@
 """How an error that a stage raised becomes one line, and which line of code it is placed at.
 
-It must not know who runs stages, nor what becomes of their errors.
+It must not know what runs stages, nor what becomes of their errors.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _STAGES = f"{_PROGRAM}stages{os.sep}"
 def _locate(frames: Sequence[traceback.FrameSummary]) -> str:
     """Return file and line, in parentheses: the last of the stage's own, else where it was called.
 
-    A line of a library says nothing to who wrote the stage that called it with a wrong argument.
+    A line of a library says nothing to the author of a stage that called it with a wrong argument.
     """
     own = [frame for frame in frames if _is_own(frame.filename)]
     # A stage that is installed as a package looks like a library: then its first line counts.

@@ -119,7 +119,7 @@ def pack(
 
 
 def sort_by_size(needs: Sequence[Units], nodes: Sequence[Units]) -> list[int]:
-    """Return stages by decreasing size: first who needs what few nodes have.
+    """Return stages by decreasing size: first those that need what few nodes have.
 
     Args:
         nodes: all units of each node.

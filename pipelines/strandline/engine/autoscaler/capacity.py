@@ -86,7 +86,7 @@ class NoRoomError(StrandlineError):
     """No worker of a stage has begun in time; the message says what it needs."""
 
     cause = Cause.SCHEDULING_TIMEOUT
-    is_lasting = True  # whoever named the limit would wait for it once more
+    is_lasting = True  # the attempt that follows would wait as long once more
 
 
 class FirstWorkers:

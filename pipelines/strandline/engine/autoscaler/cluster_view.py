@@ -56,7 +56,7 @@ class ClusterSite:
         return [sum(units[kind] for units in self.totals) for kind in range(len(self.kinds))]
 
     def find_free_now(self, node: int) -> list[int]:
-        """Return units of a node that nobody holds, not even those that drain."""
+        """Return units of a node that no worker holds, not even one that drains."""
         return list(self._subtract(node, self.allocation, self.leaving))
 
     def count_workers(self) -> list[int]:

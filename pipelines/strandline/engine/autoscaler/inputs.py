@@ -1,7 +1,7 @@
 """From what a driver knows of its pools, queues and nodes to one look for the planner. Pure.
 
-Others may use the same cluster: what of a node is neither free nor ours is theirs. It must not
-know how a node is asked, who starts workers, or what the planner makes of a look.
+Others may use the same cluster: what of a node is neither free nor ours is theirs. It must not know
+how a node is asked, what starts workers, or what the planner makes of a look.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ CPU, GPU, MEMORY = "CPU", "GPU", "memory"
 DRIVER_NODE = "place on the driver's node"
 SLOTS = 1_000_000
 SETTLE_SECONDS = 3.0
-SHARED = 0.95  # of the CPUs there are, since Ray rounds fractions up
+SHARED = 0.95  # share of the CPUs there are, since Ray rounds fractions up
 
 
 class NodeFacts(NamedTuple):
-    """A node that is alive: what it has, and what of it nobody has reserved, in Ray's words."""
+    """A node that is alive: what it has, and what of it is not reserved, in Ray's words."""
 
     name: str
     total: Mapping[str, float]
@@ -92,7 +92,7 @@ class Surveyor:
         cpus = [our.get(CPU, 0.0) for our in ours.values()]
         share = find_share(self._stages, cpus)
         if not any(node.total.get(CPU) for node in nodes):
-            share = 1.0  # there is no node for work yet, so nothing to share
+            share = 1.0  # no node for work is there yet, so none is shared
         return Inputs(
             now=now,
             stages=tuple(self._look_at_stages(share, int(sum(cpus)), workers, queues)),

@@ -1,6 +1,6 @@
 """What the planner of workers is told and what it answers, as plain values.
 
-It must not know how a plan is found, who measures, or who starts workers.
+It must not know how a plan is found, what measures, or what starts workers.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class NodeLook:
     Attributes:
         name: unique.
         resources: all that is ours to use, whether it is in use or not.
-        workers: ready and starting ones here, by stage. One whose node is not known yet is on none.
+        workers: ready and starting ones here, by stage. One without a known node is on none.
         draining: the draining ones here, by stage.
     """
 
@@ -207,7 +207,7 @@ class ScalingPlan:
             where nothing waits, so that the listing sets it, or nothing is measured.
         throughput: sources per second once the plan is carried out; None until every stage that
             has work was measured.
-        below: a sentence for each stage whose floor finds no room, by its name.
+        below: a sentence for each stage with a floor that finds no room, by its name.
         state: for the next look.
     """
 

@@ -103,7 +103,7 @@ class PlanDraft:
         return added
 
     def share(self) -> None:
-        """Share what is idle equally among the stages whose speed is not known yet."""
+        """Share what is idle equally among the stages without a known speed."""
         unknown = [
             stage
             for stage in self.order
@@ -155,7 +155,7 @@ class PlanDraft:
         ]
         found = self._find_exchange(self._find_least(ideal), barred)
         after = find_pace(self.pools, found.counts)
-        if after < ideal:  # it may be had for fewer drains
+        if after < ideal:  # the same pace may be had for fewer drains
             again = self._find_exchange(self._find_least(after), barred)
             found = again if find_pace(self.pools, again.counts) >= after else found
         if not found.drained or not self._is_worth(pace, after):
@@ -218,7 +218,7 @@ def begin_draft(params: ScalingParams, state: ScalingState, inputs: Inputs) -> P
     site, measures = survey(inputs), update_measures(inputs.stages, state.measures, params)
     room, counts = site.find_room(), site.count_workers()
     for stage, look in enumerate(inputs.stages):
-        # Started workers whose node is not known yet will find theirs before any new one.
+        # Started workers without a known node will find theirs before any new one.
         counts[stage] += room.assign(stage, site.needs[stage], look.workers - counts[stage])
     return PlanDraft(
         params=params,

@@ -127,7 +127,7 @@ def bisect(holds: Callable[[float], bool], low: float, high: float, halvings: in
 
 
 def _raise_slowest(pools: Sequence[PoolDemand], filling: Filling) -> Filling:
-    """Return one worker at a time for whoever is slowest, until that one can't have another."""
+    """Return one worker at a time for the slowest stage, until that one can't have another."""
     counts, room = list(filling.counts), filling.room
     heap = [
         (pool.find_level(count), stage)
@@ -150,7 +150,7 @@ def get_ahead(
 ) -> Filling:
     """Let pools that have grown go a little beyond the pace, so that they need not grow again.
 
-    Whoever sets the pace has found no more room, so nobody is kept from what it could use.
+    The stage that sets the pace has found no more room, so none is kept from what it could use.
     """
     counts, room = list(filling.counts), filling.room
     goal = find_pace(pools, counts) * headroom

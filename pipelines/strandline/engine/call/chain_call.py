@@ -1,8 +1,8 @@
 """One call of neighbouring stages in one worker: each works on what the one before has made.
 
-Tokens, events and outputs are those of calls of their own; what changes is who carries the tasks.
-A worker that has more to do than a call's worth gives the rest back, so that others share in it.
-It must not know queues, workers or the driver.
+Tokens, events and outputs are those of calls of their own; what changes is how tasks travel. A
+worker that has more to do than a call's worth gives the rest back, so that others share in it. It
+must not know queues, workers or the driver.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from strandline.plan.task import Lineage, Origin, Task
 # to be longer, so that more is made durable together.
 SPILL_SECONDS = 0.1
 SPILL_SECONDS_OF_SINKS = 0.3
-_WEIGHT = 0.25  # of the last call of a stage
+_WEIGHT = 0.25  # weight of the last call of a stage
 
 
 class ChainCall:
@@ -57,7 +57,8 @@ class ChainCall:
         self._seconds: dict[int, float] = {}  # that a task takes, by stage
         last = len(plans) - 1
         writes = plans[last].shape is Shape.SINK
-        self._sink = last if writes else last + 1  # its number; else that of none
+        # The sink's number; of no stage where there is none.
+        self._sink = last if writes else last + 1
         self._limit = SPILL_SECONDS_OF_SINKS if writes else SPILL_SECONDS
 
     def stream(
@@ -112,7 +113,8 @@ class ChainCall:
         while (link := self._find_next(draft)) is not None:
             left = self._limit - (self._now() - begun)
             chunk = draft.take(link, self._size_chunk(link, left))
-            # One goes on to the end, whatever it takes: nobody is faster with it.
+            # A sink goes on to the end, whatever it takes: no other worker is faster with its
+            # files.
             if left <= 0 and link != self._sink:
                 draft.give_back(below=self._sink)
             self._run(draft, link, chunk)
@@ -127,7 +129,7 @@ class ChainCall:
     def _size_chunk(self, link: int, left: float) -> int | None:
         """Return the tasks that fit into the seconds that are left; None: all there are."""
         if link == self._sink:
-            return None  # what it makes durable together costs little more than one
+            return None  # a sink that makes all durable together costs little more than one task
         least = self._plans[link].batch_size
         seconds = self._seconds.get(link)
         if seconds is None or left <= 0:
@@ -256,5 +258,5 @@ class _ChainDraft:
 
 
 def _lineage_of(task: Task) -> Lineage:
-    assert task.lineage is not None  # it was emitted
+    assert task.lineage is not None  # an emitted task has its lineage
     return task.lineage

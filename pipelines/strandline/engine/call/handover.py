@@ -48,7 +48,7 @@ def pack_answers(
         return list(data), pack(data), receipt
     except BaseException as error:
         if was_typed(error):
-            raise  # else each is looked at by itself, to see which it is
+            raise  # else each task is looked at by itself, to see which it is
     positions: dict[int, int] = {}
     kept: list[Task] = []
     packed: list[Plain] = []
@@ -75,7 +75,7 @@ def pack_alone(task: Task, pack: Pack) -> tuple[list[Plain], str | None]:
 
 
 def _blame(stage: str, task: Task, what: str) -> Failure:
-    assert task.lineage is not None  # it was emitted
+    assert task.lineage is not None  # an emitted task has its lineage
     source, token, key, _ = task.lineage
     return Failure(source, key, token, stage, format_message(what))
 

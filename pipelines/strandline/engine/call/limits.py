@@ -2,7 +2,7 @@
 
 A call that hangs here can't be ended but with the process; a worker is asked between two calls, so
 that it is replaced before the kernel takes it in the midst of one. It must not know what ends the
-process, whose worker it is, or who replaces it.
+process, to which stage a worker belongs, or what replaces it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class WorkerLimits(NamedTuple):
     Attributes:
         seconds: since it was ready; None: any age.
         memory: bytes of its own and its children's; None: any number.
-        is_reserved: nobody has asked for the memory's limit, it is what the stage reserves; so one
+        is_reserved: the memory's limit was not asked for, it is what the stage reserves; so one
             that is below what a worker takes anyway is no limit.
     """
 

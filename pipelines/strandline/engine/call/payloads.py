@@ -40,7 +40,7 @@ def copy_data(data: Any) -> Any:  # noqa: ANN401 - the payload belongs to the us
     """
     if isinstance(data, _UNCHANGING) or _is_read_only(data):
         return data
-    # These are gone through here, since `deepcopy` would copy read-only arrays in them too.
+    # Dicts are gone through here, since `deepcopy` would copy read-only arrays in them too.
     if type(data) is dict:
         return {key: copy_data(value) for key, value in data.items()}
     if type(data) in (list, tuple):
@@ -63,7 +63,7 @@ _FLAT = frozenset({dict, list, tuple})
 _FLAT_ITEMS = 16
 
 
-# Of a long list the first items tell how large the others are.
+# First items of a long list show how large the others are.
 _MEASURED_ITEMS = 64
 _MEASURED_DEPTH = 3
 
@@ -124,7 +124,7 @@ def separate(data: Any, seen: set[int]) -> Any:  # noqa: ANN401 - the payload be
 
 
 def is_unchanging(data: Any) -> bool:  # noqa: ANN401 - the payload belongs to the user
-    """Return whether it can be handed on within a process: nobody can change it for another."""
+    """Return whether it can be handed on within a process: no holder can change it for another."""
     return type(data) in _SCALARS or type(data) is pa.Table
 
 

@@ -1,6 +1,6 @@
 """Setting a stage up, in whatever process it is to work: once a node, once a worker.
 
-It must not know what the stage is then called for, nor by whom.
+It must not know what the stage is then called for, nor by what.
 """
 
 from __future__ import annotations
@@ -161,7 +161,7 @@ _HELD: dict[Path, int | None] = {}
 
 
 def set_up_once(folder: Path, name: str, set_up: Callable[[], None]) -> None:
-    """Call `set_up` unless it has been done for that name; waits for whoever does it now.
+    """Call `set_up` unless it has been done for that name; waits for the thread that does it now.
 
     Args:
         folder: of the attempt on this node; see `find_folder`.
@@ -209,7 +209,7 @@ def sweep(folder: Path) -> None:
     for other in folder.parent.glob(f"{node}-*"):
         if other != folder:
             with suppress(OSError):  # another worker was quicker
-                sweep_folder(other)  # unless a worker of it lives
+                sweep_folder(other)  # a folder with a worker that lives stays
 
 
 def remove(folder: Path) -> None:

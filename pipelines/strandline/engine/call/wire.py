@@ -171,7 +171,7 @@ def pack_pages(packed: list[Plain]) -> list[Any]:
 
 def _pack_page(packed: list[Plain]) -> Plain:
     body, buffers = dump(packed, pickle.dumps)
-    # Handed over beside what is pickled, so that whoever reads the block has not read it yet.
+    # Bytes go beside what is pickled, so that reading the block leaves them unread.
     return [pickle.PickleBuffer(body), buffers]
 
 
@@ -236,7 +236,7 @@ def pack_receipt(receipt: Receipt) -> Plain:
 def unpack_receipt(packed: Plain) -> Receipt:
     """Return the inverse of `pack_receipt`; what was put behind it is not looked at.
 
-    Its events are read when somebody asks for them.
+    Its events are read when they are asked for.
     """
     events, failures, emitted, counts, efforts, links, gone, *_ = packed
     return Receipt(

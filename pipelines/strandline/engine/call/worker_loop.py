@@ -32,7 +32,8 @@ class _Turn(NamedTuple):
 class WorkerLoop:
     """Does numbered work strictly by number, from 0, on a single thread.
 
-    Numbers are given by one who knows the order; where one will never come, it must be skipped.
+    Numbers are given by a caller that knows the order; where one will never come, it must be
+    skipped.
     """
 
     def __init__(self) -> None:
@@ -60,7 +61,7 @@ class WorkerLoop:
         self._enter(number, None)
 
     def give_back(self, number: int) -> None:
-        """Have work not done that is not begun: who waits for it gets `GivenBack`.
+        """Have work not done that is not begun: its waiter gets `GivenBack`.
 
         Work of that number may come later. What is begun, or done, goes on.
         """
@@ -68,7 +69,7 @@ class WorkerLoop:
             if number < self._next:
                 return
             if number not in self._waiting:
-                self._asked_back.add(number)  # its input is on the way
+                self._asked_back.add(number)  # the number's input is on the way
                 return
             turn, self._waiting[number] = self._waiting[number], None
         if turn is not None:
@@ -112,7 +113,8 @@ class Answers(Generic[Answer]):
         try:
             for answer in work():
                 self._made.put((answer, None))
-                del answer  # it is kept by who takes it, and else by nobody
+                # The taker keeps an answer, and this loop must not keep it in memory too.
+                del answer
                 self._room.acquire()
         except BaseException as error:  # noqa: BLE001 - whoever waits for it raises it
             self._made.put((None, error))

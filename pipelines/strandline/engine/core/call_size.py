@@ -2,7 +2,7 @@
 
 To send a call costs the driver about a millisecond, whatever is in it; where a batch takes far less
 than that, the driver and not the stage would set the pace. But no more than the stages below keep
-up with: what was begun and waits for them is lost with the driver. It must not know who sends
+up with: what was begun and waits for them is lost with the driver. It must not know what sends
 calls.
 """
 
@@ -20,8 +20,8 @@ SINK_SECONDS = 0.25
 CALL_BYTES = 1_000_000
 CALL_TASKS = 256
 ROUNDS = 2
-_WEIGHT = 0.25  # of the last call
-# What waits to fill a file is not finished, and may be lost: so long, and so many tasks at most.
+_WEIGHT = 0.25  # weight of the last call
+# Tasks that wait to fill a file are not finished, and may be lost: so long, and so many at most.
 MOST_SECONDS = 300.0
 MOST_TASKS = 10_000
 
@@ -153,7 +153,7 @@ class FileFilling:
     def note(self, receipt: Receipt) -> None:
         """Take a call of the sink into account."""
         left = [left for event in receipt.events for left in event.outputs]
-        # What lies beside a shared file is no part of its target.
+        # Companions of a shared file are no part of its target.
         outputs = [each for each in left if isinstance(each, Output)]
         sizes = [output.size for output in outputs if not output.is_companion]
         if any(sizes):

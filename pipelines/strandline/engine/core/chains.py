@@ -1,7 +1,7 @@
 """Which neighbouring stages run in one worker, one after the other. Pure.
 
 Tokens, events and outputs are those of stages that run apart; what is saved is the way between
-them. It must not know who runs a chain, nor what a stage does.
+them. It must not know what runs a chain, nor what a stage does.
 """
 
 from __future__ import annotations
@@ -100,25 +100,25 @@ def _list_bounds(stage: StagePlan) -> tuple[object, ...]:
 
 # The first one that is met is told.
 _CUTS: tuple[tuple[Callable[[Sequence[StagePlan], StagePlan], bool], str], ...] = (
-    # Somebody knows better, such as that a model fits into memory only a few times.
+    # The author knows a reason to isolate, such as that a model fits into memory only a few times.
     (lambda chain, stage: stage.isolate or chain[-1].isolate, "isolate"),
     # A group's members come from several workers.
     (lambda _, stage: stage.group is not None, "group"),
     # A worker that has what the largest one wants would hold it while the others run.
     (lambda chain, stage: not _asks_alike(chain, stage), "resources"),
-    # Each asks for it to fill it; in one worker they would have to share what one asked for.
+    # A stage fills what it asks for; in one worker several would have to share what one asked for.
     (lambda _, stage: bool(stage.memory or stage.max_memory), "memory"),
     (lambda _, stage: bool(stage.gpu), "gpu"),
     (lambda chain, stage: stage.runtime_env != chain[0].runtime_env, "runtimeEnv"),
-    # What bounds one would bound all. A floor bounds nobody: the chain has the highest.
+    # A bound of one stage would bound all. A floor bounds none: the chain has the highest.
     (lambda chain, stage: _list_bounds(stage) != _list_bounds(chain[0]), "workers"),
-    # What it writes to one file must come together first, from all workers.
+    # Tasks for one file must come together first, from all workers.
     (lambda _, stage: stage.target_bytes is not None, "targetBytes"),
     # A call's time is looked at as a whole, and would say nothing of one stage.
     (lambda chain, stage: stage.timeout is not None or chain[-1].timeout is not None, "timeout"),
     # Filters above would leave it smaller batches than it asks for.
     (lambda chain, stage: stage.batch_size not in {1, chain[0].batch_size}, "batchSize"),
-    # What it yields can travel on from the first stage of a worker only; see `ChainCall`.
+    # A stage's yields can travel on from the first stage of a worker only; see `ChainCall`.
     (
         lambda _, stage: stage.streams and inspect.isgeneratorfunction(type(stage.stage).process),
         "streams",

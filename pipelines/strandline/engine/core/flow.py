@@ -224,8 +224,8 @@ class Flow:
         """Take a call's receipt: queue what it emitted, forget what it settled.
 
         Args:
-            opened: the task of the call whose answer goes on, where one does; it stays with its
-                worker, and so does what comes after it.
+            opened: the task of the call with an answer that goes on, where one does; it stays with
+                its worker, and so does what comes after it.
 
         Raises:
             StageBrokenError: the stage has failed all of its first tasks. Those of sources that
@@ -275,6 +275,7 @@ class Flow:
                 slot._replace(deaths=slot.deaths + (exposed == 1), is_suspect=True)
                 for slot in batch
             ]
+        # Tried on and on, such a task would end workers for ever: the caller fails its source.
         if any(slot.deaths >= most_deaths for slot in batch):
             return batch
         if self.is_stopped:
@@ -288,12 +289,12 @@ class Flow:
         return []
 
     def put_back(self, stage: int, batch: list[Slot]) -> None:
-        """Queue work again that is with nobody, first in line."""
+        """Queue work again that no worker has, first in line."""
         if batch and not self.is_stopped:
             self._put_first(stage, batch)
 
     def change(self, change: Change) -> None:
-        """Change every slot that is with nobody."""
+        """Change every slot that no worker has."""
         for queue in self.queues:
             queue.change(change)
         self.suspects.change(change)
@@ -373,7 +374,7 @@ class Flow:
 
         The groups of failed sources are forgotten, and must not be begun anew.
         """
-        # Of what has come and gone within a chain only its worker knows.
+        # Tasks that came and went within a chain are known by its worker alone.
         gone = receipt.gone if receipt.links else find_gone(batch, receipt.emitted)
         gone = [slot for slot in gone if slot[1] not in self.failed]
         for queue in self.queues[stage + 1 :]:

@@ -1,7 +1,7 @@
 """Which children of a fan-out go together into a stage that joins groups.
 
 A group is a range of slots of one fan-out: [0, n), [n, 2n), ... It is released when each of its
-slots has arrived or will never arrive, so its members do not depend on who was fast.
+slots has arrived or will never arrive, so its members do not depend on which worker was fast.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Grouping(Generic[Item]):
         """Take an item; return the group it completes, in slot order.
 
         Args:
-            owner: whose the fan-out is; see `drop`.
+            owner: the owner of the fan-out; see `drop`.
         """
         if origin is None:
             return [item]

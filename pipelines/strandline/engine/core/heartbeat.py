@@ -1,9 +1,8 @@
 """The sign of life of an attempt, given by a thread that knows whether the process still works.
 
-That the process is there says little. Whoever works says so after each step: a turn of a loop, a
-piece that was joined, a source that was committed. While somebody else's code runs that can't say
-it, what the process computes and moves counts instead. It must not know what is worked on, nor who
-looks.
+That the process is there says little. Code at work says so after each step: a turn of a loop, a
+piece that was joined, a source that was committed. While foreign code runs that can't say it, what
+the process computes and moves counts instead. It must not know what is worked on, nor what looks.
 """
 
 from __future__ import annotations
@@ -102,7 +101,7 @@ class Heartbeat:
         try:
             yield
         finally:
-            with self._turn:  # it is not under way any more
+            with self._turn:  # the block is not under way any more
                 # Blocks of two threads end in any order, so what began last need not end first.
                 self._renewals.remove(renew)
 

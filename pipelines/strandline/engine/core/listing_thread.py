@@ -1,4 +1,4 @@
-"""A listing drawn on a thread of its own, a little ahead, so that a slow one holds nobody up.
+"""A listing drawn on a thread of its own, a little ahead, so that a slow one holds nothing up.
 
 It must not know what becomes of a source.
 """

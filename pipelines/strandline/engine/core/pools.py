@@ -108,15 +108,15 @@ def bound_calls(stage: StagePlan, waiting: int, starting: int, taken: int = 0) -
         taken: slots that all workers take with a call each, where nothing follows what waits.
     """
     batch = stage.group or stage.batch_size
-    # Else the first one that is ready would take what another could begin at once,
-    # and the last calls would wait behind a long one while others are done.
+    # With more calls a worker, the first one that is ready would take what another could begin at
+    # once, and the last calls would wait behind a long one while others are done.
     return 1 if waiting <= max(starting * batch, taken) else CALLS_PER_WORKER
 
 
 def choose_worker(
     candidates: Iterable[tuple[Candidate, Chosen]], near: Mapping[str, int]
 ) -> Chosen | None:
-    """Return who gets a call: an idle worker, else the one nearest to most of its input.
+    """Return the worker for a call: an idle one, else the one nearest to most of its input.
 
     Args:
         near: bytes of the input by node; of two that are alike in this, the one with fewer calls.

@@ -1,6 +1,6 @@
 """Released sources on their way into the flow: each with its first task, or with why it has none.
 
-The same in every engine. It must not know who released them.
+The same in every engine. It must not know what released them.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def make_root(listed: ListedSource, source: Source) -> Task:
 
 def _pack_root(stage: str, listed: ListedSource, source: Source, pack: Pack) -> Slot | Failure:
     task = make_root(listed, source)
-    assert task.lineage is not None  # it was made with one
+    assert task.lineage is not None  # a root is made with its lineage
     token, problem = task.lineage.token, explain_odd(source)
     if problem is None:
         block, why = pack_alone(task, pack)

@@ -1,4 +1,4 @@
-"""Work that somebody may have died over: held back until nothing else is left, then tried apart.
+"""Work that a worker may have died over: held back until nothing else is left, then tried apart.
 
 Pure. A crowd is the number of sources that were with workers when a process died; among the next
 ones only half as many are tried at a time, and in the end each alone, so that the one to blame is

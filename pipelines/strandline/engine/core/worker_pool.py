@@ -1,6 +1,7 @@
 """One chain's workers, the calls that are with them, and what was lost in a row, as data.
 
-Actors and references are opaque here: it knows neither Ray nor who starts, loads and ends a worker.
+Actors and references are opaque here: it knows neither Ray nor what starts, loads and ends a
+worker.
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ from strandline.engine.core.pools import FIRST_CALL, PoolState
 from strandline.plan.pipeline import StagePlan
 from strandline.plan.receipt import StageCounts
 
-LONG_SECONDS = 5.0  # of a call, from which it is shown in which stage of a chain it is
-# What is told once for all stages of a chain: under the first one.
+LONG_SECONDS = 5.0  # a call that takes longer is shown with its stage of a chain
+# Counts that are reported once for all stages of a chain: under the first one.
 _OF_FIRST: dict[str, Any] = dict.fromkeys(("started", "lost", "recycled", "deaths"), 0)
 
 
@@ -128,7 +129,7 @@ class Worker:
 
     @property
     def is_working(self) -> bool:
-        """Return whether somebody waits for what it works on."""
+        """Return whether its current work is waited for."""
         return self.current is not None and not self.current.is_paused
 
     @property
@@ -275,7 +276,7 @@ class LossStreak:
         return _count_causes([loss for loss in self._losses if loss.sure_at <= now])
 
     def forgive(self, nodes: Collection[str]) -> None:
-        """Take back the losses of workers whose nodes turned out to have gone."""
+        """Take back the losses of workers on nodes that turned out to have gone."""
         self._losses = [loss for loss in self._losses if loss.node not in nodes]
         self.causes = _count_causes(self._losses)
 
@@ -303,7 +304,7 @@ def _count_causes(losses: Iterable[Loss]) -> int:
             causes += 1
             exposed += [loss.sources] if loss.sources else []
         elif not loss.sources <= culprits:
-            # Those that were lost in its company were lost to it, most likely.
+            # Groups that were lost in its company were lost to it, most likely.
             unexplained = [group for group in exposed if not loss.sources <= group]
             causes += 1 - (len(exposed) - len(unexplained))
             exposed = unexplained
@@ -371,7 +372,7 @@ class Pool:
         if self.plan.timeout is None:
             return
         for worker in self.workers:
-            # What waits to be asked for is nobody's fault, however long it does.
+            # A call that waits to be asked for is no fault, however long it does.
             tasks = len(worker.current.batch) if worker.current and worker.is_working else 0
             limit = self.plan.limit_call(tasks)
             if tasks and limit is not None and now - worker.busy_since > limit:
@@ -409,7 +410,7 @@ class Pool:
         """Yield calls that wait behind one that takes long, while another worker has none."""
         idle = sum(worker.is_open and not worker.calls for worker in self.workers)
         late = (worker for worker in self.workers if worker.is_long(now))
-        # What is paused is begun: it can't be given back.
+        # A paused call is begun: it can't be given back.
         waiting = (call for worker in late for call in [*worker.calls.values()][1:])
         for call in waiting:
             if idle > 0 and not call.is_paused and not call.is_asked_back:

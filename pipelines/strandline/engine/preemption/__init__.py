@@ -1,4 +1,4 @@
-"""What nodes that go mean for work: whose fault a death is, and what begins anew. Pure.
+"""What nodes that go mean for work: what a death is blamed on, and what begins anew. Pure.
 
 It must not know Ray, nor how a node's death or its notice is learnt of.
 """

@@ -1,7 +1,7 @@
 """Nodes that were told to go, and what must leave them before they do. Pure.
 
-Data that lies on such nodes alone, and that somebody still needs, is copied to another one; what
-waits is then given the copy. It must not know how data is found or copied.
+Data that lies on such nodes alone, and is still needed, is copied to another one; what waits is
+then given the copy. It must not know how data is found or copied.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from strandline.engine.core.worker_pool import Call
 from strandline.engine.preemption.nodes import LostNodes
 
 SETTLE_SECONDS = 1.0
-COPIES = 64  # that are made at a time
+COPIES = 64  # copies that are made at a time
 
 
 class DataPort(Protocol):
@@ -121,7 +121,7 @@ class Evacuation:
         }
         made = {block: self._port.is_made(copy) for block, copy in self._copies.items()}
         moved = {block: copy for block, copy in self._copies.items() if made[block]}
-        # One that can't be made went with another node, and is tried again.
+        # A copy that can't be made went with another node, and is tried again.
         self._copies = {
             block: copy
             for block, copy in self._copies.items()
@@ -138,12 +138,13 @@ class Evacuation:
         blocks: dict[Any, None] = {}
 
         def note(slot: Slot) -> Slot:
-            if isinstance(slot.block, Hashable):  # else it is with the driver
+            if isinstance(slot.block, Hashable):  # any other block is with the driver
                 blocks[slot.block] = None
             return slot
 
         self._flow.change(note)
-        for call in self._list_calls():  # those of a call that is lost with its node are needed too
+        # Blocks of a call that is lost with its node are needed too.
+        for call in self._list_calls():
             for slot in call.batch:
                 note(slot)
         return [block for block in blocks if block is not None]

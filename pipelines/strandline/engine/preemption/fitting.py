@@ -1,6 +1,6 @@
-"""Which calls can still end before somebody leaves, by what their stages' tasks took before. Pure.
+"""Which calls can still end before a driver or a node leaves, by the times of earlier tasks. Pure.
 
-It must not know who leaves, a driver or a node, nor what becomes of calls that don't fit.
+It must not know which of them leaves, nor what becomes of calls that don't fit.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import NamedTuple
 from strandline.engine.core.ports import Leave
 from strandline.engine.core.worker_pool import Call, Worker
 
-# So many times what a call was expected to take; after that nobody knows how long it takes.
+# A call may take so many times what it was expected to; after that its end is anybody's guess.
 _PATIENT = 2.0
 
 # Seconds of a task that goes to a stage of the worker's chain; None before the first has ended.
@@ -19,7 +19,7 @@ FindCost = Callable[[Worker, int], float | None]
 
 
 class CallEnd(NamedTuple):
-    """A call and when it is expected to end, by the driver's clock; None where nobody knows."""
+    """A call and when it is expected to end, by the driver's clock; None: not known."""
 
     call: Call
     at: float | None
@@ -30,7 +30,7 @@ def predict_ends(worker: Worker, find_cost: FindCost, now: float) -> list[CallEn
     ends: list[CallEnd] = []
     at: float | None = None
     for call in worker.calls.values():
-        if call.is_paused:  # its next part is not being made
+        if call.is_paused:  # a paused call has no part in the making
             continue
         seconds = _measure(call, find_cost(worker, call.entry[0]))
         if not ends:
@@ -45,7 +45,8 @@ def predict_ends(worker: Worker, find_cost: FindCost, now: float) -> list[CallEn
 
 def fits(end: CallEnd, leave: Leave, now: float) -> bool:
     """Return whether a call is to be waited for."""
-    if end.at is None:  # it may be the first of its stage: a moment is all that it can be given
+    # The call may be the first of its stage: a moment is all that it can be given.
+    if end.at is None:
         return now < min(leave.prompt_at, leave.latest_at)
     return now < leave.latest_at and end.at <= leave.latest_at
 
@@ -65,6 +66,6 @@ def is_hopeless(workers: Iterable[Worker], find_cost: FindCost, leave: Leave, no
 
 def _measure(call: Call, cost: float | None) -> float | None:
     """Return seconds that a call, or its present part, takes."""
-    if call.counts.calls:  # it has answered in parts, so the next one takes as long as those
+    if call.counts.calls:  # the call has answered in parts, so the next one takes as long as those
         return call.counts.seconds / call.counts.calls
     return None if cost is None else cost * len(call.batch)

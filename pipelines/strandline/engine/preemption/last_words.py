@@ -1,7 +1,7 @@
 """What a worker's process died of, by what Ray says of it and by the end of its log. Pure.
 
 Ray knows an exit code where a process exits by itself, and nothing of signals: which one came, and
-in which line, stands in the log alone. Who is to blame is not known here.
+in which line, stands in the log alone. What is to blame is not known here.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 from pathlib import PurePath
 
-LINES = 3  # of a log, that are shown
-WIDTH = 160  # of each
+LINES = 3  # most lines of a log that are shown
+WIDTH = 160  # most letters of each
 _EXIT = re.compile(r"exits with an exit code (\d+)\.(.*SIGTERM)?")
 _SIGNAL = re.compile(r"\*\*\* (SIG[A-Z0-9]+) received")
 _FATAL = re.compile(r"^Fatal Python error: (.+)$", re.MULTILINE)
@@ -42,7 +42,7 @@ def _find_cause(sentence: str, log: str) -> str:
     code = _EXIT.search(sentence)
     if code:
         return "its process was ended by SIGTERM" if code[2] else f"its process exited: {code[1]}"
-    # Of a SIGKILL, and of a stage that leaves by `os._exit`, nothing is written anywhere.
+    # A SIGKILL, and a stage that leaves by `os._exit`, leave no words anywhere.
     return "its process was killed (SIGKILL), or left by os._exit"
 
 

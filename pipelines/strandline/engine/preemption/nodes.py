@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 # A Ray that is told to go takes itself off the list at once; one that is ended just so is missed
 # after five checks that are refused.
 DEATH_SECONDS = 20.0
-# Of a machine that is silent each of the five is waited for.
+# On a silent machine each of the five checks is waited for.
 SILENCE_SECONDS = 90.0
 # A node that is there so long after its time was not taken away after all.
 STAY_SECONDS = 120.0
@@ -23,7 +23,7 @@ class LostNodes:
     """What is known of nodes, by their ids.
 
     Attributes:
-        here: the driver's own, which is there as long as anybody asks.
+        here: the driver's own, which is there as long as this runs.
         gone: those that have died.
         leaving: when each goes that is going, by the driver's clock.
     """
@@ -33,7 +33,7 @@ class LostNodes:
     leaving: dict[str, float] = field(default_factory=dict)
 
     def learn(self, dead: Collection[str]) -> set[str]:
-        """Take in which nodes are dead; return those that nobody knew of."""
+        """Take in which nodes are dead; return those that were not known."""
         fresh = set(dead) - self.gone
         self.gone |= fresh
         return fresh

@@ -1,6 +1,6 @@
 """Sources that begin anew, since data of theirs was lost: from the root, and not for ever. Pure.
 
-It must not know why data is lost, nor who works on what is queued.
+It must not know why data is lost, nor what works on what is queued.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ class Replays:
         """Take back what was done for the sources of slots, one of each.
 
         Returns:
-            What the ledger is told, and the slots whose sources have begun anew too often.
+            What the ledger is told, and the slots of sources that have begun anew too often.
         """
         # Data that is lost while all nodes are there would have it begin for ever.
         spent = [slot for slot in slots if self._counts[slot.source] >= REPLAYS_PER_SOURCE]
         over = {slot.source for slot in spent}
-        # What the pass before had handed on is gone with its children: all are made again.
+        # Tasks that the pass before had handed on are gone with their children: all are made again.
         roots = {
             slot.source: (slot.root or slot)._replace(handed=0)
             for slot in slots
@@ -55,7 +55,7 @@ class Replays:
         self._counts.clear()
 
     def keep_current(self, batch: Iterable[Slot]) -> list[Slot]:
-        """Return those of a batch whose sources do not wait to begin anew."""
+        """Return those of a batch from sources that do not wait to begin anew."""
         return [slot for slot in batch if slot.source not in self._roots]
 
     def filter(self, receipt: Receipt) -> Receipt:

@@ -1,6 +1,6 @@
 """From the listing into the flow: which sources the ledger releases, asked batch by batch.
 
-One batch is asked for at a time, and nobody waits for the answer.
+One batch is asked for at a time, and the loop does not wait for the answer.
 """
 
 from __future__ import annotations

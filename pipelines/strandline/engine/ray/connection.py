@@ -37,8 +37,8 @@ from strandline_api.outcome.exit_codes import ExitCode
 
 _USAGE = "RAY_USAGE_STATS_ENABLED"
 _ANSWER_SECONDS = 2.0
-_MOST_BYTES = 107  # of a socket's name; the kernel takes no more
-# What workers import before they are asked for anything, side by side with the driver.
+_MOST_BYTES = 107  # most of a socket's name; the kernel takes no more
+# Modules that workers import before they are asked for anything, side by side with the driver.
 _MODULES = "RAY_preload_python_modules"
 _HERE = __name__.rpartition(".")[0]
 _NEEDED = (f"{_HERE}.worker", f"{_HERE}.ledger_actor")
@@ -250,7 +250,7 @@ def _take_token(address: str) -> None:
     from ray._private.authentication import authentication_token_setup as ray_tokens  # noqa: PLC0415
 
     if address == "auto" and hasattr(ray_tokens, "maybe_enable_token_auth_if_token_available"):
-        ray_tokens.logger.setLevel(logging.ERROR)  # it tells how to do without
+        ray_tokens.logger.setLevel(logging.ERROR)  # Ray's warning tells how to do without a token
         ray_tokens.maybe_enable_token_auth_if_token_available(warn_if_disabled=False)
     try:
         ray_tokens.ensure_token_if_auth_enabled(None, create_token_if_missing=False)
@@ -288,7 +288,7 @@ def _check_length(folder: Path) -> None:
 
 
 def _silence_raylet() -> None:
-    # It prints half a page for each lost worker, of which the driver tells in a line itself. Ray
+    # Ray prints half a page for each lost worker, of which the driver tells in a line itself. Ray
     # has no public switch for that; where the private one is gone, it prints.
     worker = getattr(getattr(ray, "_private", None), "worker", None)
     if worker is not None:

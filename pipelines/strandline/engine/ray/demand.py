@@ -13,7 +13,7 @@ from typing import Any
 
 from strandline.engine.core.flow import StageQueue
 
-# What a cluster of full size has: a list of counts and resources, `[[4, {"CPU": 8}]]`.
+# The resources of a cluster of full size: a list of counts and resources, `[[4, {"CPU": 8}]]`.
 VARIABLE = "STRANDLINE_FULL_SIZE"
 WAIT_SECONDS = 60.0
 

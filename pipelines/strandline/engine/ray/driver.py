@@ -1,6 +1,6 @@
 """What the drivers of both Ray engines share: how a run begins, shows itself, stops and ends.
 
-The loop, and who the workers are, is each engine's own. The driver moves references and receipts,
+The loop, and what the workers are, is each engine's own. The driver moves references and receipts,
 never data. What a receipt means for a source is the ledger's to say; what is next is the flow's.
 """
 
@@ -83,7 +83,7 @@ class Driver(ABC):
                 self._run()
                 return self._end()
         finally:
-            if self._connection.is_alive():  # else Ray would be asked for what died with it
+            if self._connection.is_alive():  # a dead Ray would be asked for what died with it
                 self.stop()
 
     def stop(self) -> None:

@@ -107,7 +107,7 @@ class _RayDriver(Driver):
         return [state for pool in pools for state in pool.look_apart(now)]
 
     def _has_losses(self) -> bool:
-        # Of a call that is left before its end it may be known what became of its children only.
+        # A call that is left before its end may have reported its children and not itself.
         return self._losses.anything_died or bool(self._pools.calls or self._pools.paused)
 
     def _count_leaving(self) -> Mapping[str, int]:
@@ -118,7 +118,7 @@ class _RayDriver(Driver):
         return WorkCost(work.worked, work.lost)
 
     def _end(self) -> Ending:
-        if self._flow.is_stopped:  # what is begun and not finished begins anew
+        if self._flow.is_stopped:  # sources that are begun and not finished begin anew
             now, workers = self._control.now(), self._pools.list_workers()
             busy = [now - worker.busy_since for worker in workers if worker.is_working]
             self._losses.work.lose_rest(sum(busy))
@@ -132,7 +132,7 @@ class _RayDriver(Driver):
         if self._pools.calls or self._admission.asked is not None:
             return False
         if self._flow.is_stopped:
-            # What would come of a call that goes on is queued no more, but to fill a file.
+            # Results of a call that goes on are queued no more, but to fill a file.
             return not (self._flow.fills_files and self._pools.can_write(self._flow.queues[-1]))
         if self._pools.paused or self._losses.replays or self._losses.is_judging:
             return False
@@ -164,7 +164,7 @@ class _RayDriver(Driver):
     def _dispatch(self) -> None:
         for stage in reversed(range(len(self._pools))):
             filling = self._filling if stage + 1 == len(self._pools) else None
-            self._proceed(stage)  # what is begun goes on before more is
+            self._proceed(stage)  # begun calls go on before more begin
             while self._has_room_below(stage):
                 waiting, link = self._flow.look_ahead(stage)
                 most = self._bound_calls(stage, waiting, link)
@@ -196,7 +196,7 @@ class _RayDriver(Driver):
 
     def _bound_calls(self, stage: int, waiting: int, link: int) -> int:
         if self._flow.has_suspects(stage):
-            return 1  # it goes to a worker that has nothing else
+            return 1  # a suspect goes to a worker that has nothing else
         is_all = self._admission.sources_left == 0 and not self._flow.is_busy_above(stage)
         return self._pools.bound_calls(stage, waiting, link, is_all=is_all)
 
@@ -239,7 +239,7 @@ class _RayDriver(Driver):
     def _look_around(self) -> None:
         """Now and then: which nodes go, is the local one alive, how many sources are finished?"""
         if self._marks.leaving and self._control.now() >= self._leave_due:
-            self._leave_nodes()  # what is on one has little time
+            self._leave_nodes()  # calls on a leaving node have little time
         if not self._is_look_due():
             return
         self._connection.check_alive()
@@ -273,7 +273,7 @@ class _RayDriver(Driver):
             goes_at = self._marks.leaving.get(worker.node)
             if goes_at is not None:
                 pending[worker.node] += self._leave_worker(worker, goes_at, now)
-        if not self._flow.is_stopped:  # else nobody needs what is there
+        if not self._flow.is_stopped:  # a stopped run needs no data there
             pending += self._evacuation.look({*self._marks.leaving, *self._marks.gone})
         self._pending = self._departures.settle(pending, now)
 
@@ -285,14 +285,15 @@ class _RayDriver(Driver):
                 self._take_receipt(reference)
         leave = Leave(goes_at, goes_at)
         for end in predict_ends(worker, self._pools.find_cost, now)[1:]:
-            # Else it would be begun and lost. What fits stays: it may be begun by now.
+            # A call that does not fit would be begun and lost. One that fits stays: it may be begun
+            # by now.
             if not fits(end, leave, now):
                 self._take_back(end.call)
         ends = predict_ends(worker, self._pools.find_cost, now)
         fitting = sum(fits(end, leave, now) for end in ends)
         paused = sum(call.is_paused for call in worker.calls.values())
         if worker.calls and (now >= goes_at or (paused and not fits_next(worker, goes_at, now))):
-            # Its node is missed only later, and what it had would wait until then.
+            # The worker's node is missed only later, and its work would wait until then.
             self._lose(worker, NodeDiedError("its node is going"))
             return 0
         return fitting + paused
@@ -304,7 +305,7 @@ class _RayDriver(Driver):
         self._requeue(call)
 
     def _requeue(self, call: Call) -> None:
-        """Queue a call's work again for which nobody is to blame."""
+        """Queue a call's work again, with no blame for it."""
         batch = self._losses.keep_current(call)
         self._flow.requeue(call.stage, batch, 0, holds=False, most_deaths=DEATHS_PER_TASK)
 
@@ -312,13 +313,13 @@ class _RayDriver(Driver):
         """Ask for what waits behind a long call, where another worker has nothing to do."""
         now = self._control.now()
         for stage, queue in enumerate(self._flow.queues):
-            if not len(queue):  # else the idle one takes what is there
+            if not len(queue):  # tasks in the queue are for the idle worker
                 for call in self._pools[stage].list_stuck(now):
                     call.is_asked_back = True
                     call.worker.actor.give_back.remote(call.number)
 
     def _learn_nodes(self) -> None:
-        """Learn which nodes have died: nobody is to blame for the workers that they took along."""
+        """Learn which nodes have died: no source is to blame for workers that went along."""
         now = self._control.now()
         if now >= self._learn_due:  # a node may take the data of thousands of tasks along
             self._learn_due = now + LEAVE_SECONDS
@@ -336,7 +337,7 @@ class _RayDriver(Driver):
     def _take_receipts(self, references: list[Any]) -> None:
         try:
             answers = ray.get(references)
-        except RayError:  # one of them failed; which one is seen one by one
+        except RayError:  # a call failed; one look at each shows which
             for reference in references:
                 if reference in self._pools.calls:
                     self._take_receipt(reference)
@@ -367,7 +368,8 @@ class _RayDriver(Driver):
         except LOSSES as error:
             self._lose(call.worker, error)
         except ObjectLostError as error:
-            if call.counts.calls:  # it has answered before, so its worker is lost with the answer
+            # The call has answered before, so its worker is lost with the answer.
+            if call.counts.calls:
                 self._lose(call.worker, NodeDiedError(first_line(error)))
                 return
             self._pools.skip_call(reference)
@@ -402,13 +404,14 @@ class _RayDriver(Driver):
         if not self._pools.has(worker):
             return
         answered = self._pools.find_answered(worker)
-        for reference in answered:  # it did these before it died
+        for reference in answered:  # the worker did these before it died
             self._take_receipt(reference)
         if answered and isinstance(error, OverdueError):
-            return  # it works on the next call now, whose time has only begun
+            return  # the worker is on the next call now, and that one's time has only begun
         if is_of_node(error) or not worker.is_placed:
             self._scaler.avoid(worker.node)
-        if self._pools.has(worker):  # else it was draining, and those were its last calls
+        # A draining worker has gone with the last of its calls just now.
+        if self._pools.has(worker):
             self._losses.take_out(worker, error)
 
 

@@ -1,7 +1,7 @@
 """The keeper in an actor of its own on the driver's node, and the driver's end of the line to it.
 
-Messages are numbered and nobody waits for them. A call that never returns tells the driver at once
-when the ledger fails or its process dies.
+Messages are numbered and not waited for. A call that never returns tells the driver at once when
+the ledger fails or its process dies.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class LedgerLostError(StrandlineError):
 class LedgerActor:
     """Hosts a keeper. Calls come from one thread; the watch is another, so a lock joins them.
 
-    After an error that nobody waits for, nothing more is done: what is counted may not be whole.
+    After an error that is not waited for, no more is done: what is counted may not be whole.
     """
 
     def __init__(self, location: LedgerLocation) -> None:
@@ -51,7 +51,7 @@ class LedgerActor:
         self._failed = threading.Event()
         self._error: Exception | None = None
         self._steps = 0
-        # Open as long as this process lives: whoever ends the actor kills it.
+        # The session stays open as long as this process lives: the engine ends the actor by a kill.
         self._opened = ExitStack()
         self._session = LedgerSession(location.path, location.attempt, location.uid)
         keeper = opened_keeper(self._session, location, time.monotonic)
@@ -108,15 +108,16 @@ class LedgerActor:
 
     @contextmanager
     def _working(self) -> Iterator[None]:
-        """Have the keeper for a call; an error that nobody has waited for is raised first."""
+        """Have the keeper for a call; an error that was not waited for is raised first."""
         with self._lock:
             if self._error is not None:
                 raise self._error
             yield
 
     def _do(self, note_progress: Callable[[], None]) -> None:
-        """Have the keeper do what nobody waits for: `watch` tells of an error."""
-        with self._lock:  # to its end, or who waits for the lock would not know of the error
+        """Have the keeper do what is not waited for: `watch` tells of an error."""
+        # Held to the end, or the next one to take the lock would not know of the error.
+        with self._lock:
             if self._error is not None:
                 return
             try:
@@ -150,7 +151,7 @@ class RayLedger:
         self._note_progress = note_progress
         self._now = now
         self._steps = 0
-        self._events: deque[bytes] = deque()  # of a call each
+        self._events: deque[bytes] = deque()  # the events of a call each
         self._failures: list[Failure] = []
         self._due = 0.0
         self._sent = 0
@@ -180,10 +181,10 @@ class RayLedger:
         return self._aside(self._actor.count_finished)
 
     def renew_lease(self, time: float) -> None:
-        """Have the lease renewed, in whatever thread; nobody waits for it."""
+        """Have the lease renewed, in whatever thread; without a wait for it."""
         if self._actor is None:
             return
-        with suppress(Exception):  # without Ray; whoever works on hears of that otherwise
+        with suppress(Exception):  # Ray may be gone; the driver's loop learns of that otherwise
             self._aside(self._actor.renew_lease, time)
 
     def forward(self, events: Sequence[Event], failures: Sequence[Failure]) -> None:
@@ -206,7 +207,8 @@ class RayLedger:
         """Send what was told, where it has gathered for long enough."""
         if self._has_unsent and self._now() >= self._due:
             self.flush()
-            self._due = self._now() + GATHER_SECONDS  # of what the ledger had no room for
+            # The rest that the ledger had no room for waits as long again.
+            self._due = self._now() + GATHER_SECONDS
 
     def flush(self) -> None:
         """Send what was told, as far as the ledger keeps up; the rest waits for the next call."""

@@ -27,8 +27,8 @@ from strandline_api.outcome.causes import Cause
 # The versions that `make ray-versions` has played with the functions replaced, both included.
 _OLDEST, _NEWEST = (2, 50), (2, 60)
 START_SECONDS = 180.0  # Ray's own wait, 30 s, is too short on a machine that is busy
-_MOST_TIMES = 5.0  # of it, where others leave us less than a CPU
-_TRIES = 3  # to start one whose processes die as they begin; nothing is lost by that
+_MOST_TIMES = 5.0  # longest factor of that wait, where others leave us less than a CPU
+_TRIES = 3  # starts of a Ray that dies as it begins; nothing is lost by that
 RAYLET = "raylet"
 _GCS = "gcs_server"
 _NODE_SECONDS = 0.02
@@ -104,7 +104,7 @@ def stop_local() -> None:
     which it has said farewell, does not kill it.
     """
     raylet, workers = find_child(RAYLET), list[psutil.Process]()
-    with suppress(psutil.Error):  # it has died, and its workers see that
+    with suppress(psutil.Error):  # the process has died, and its workers see that
         workers = raylet.children(recursive=True) if raylet is not None else []
     ray.shutdown()
     _, left = psutil.wait_procs(workers, timeout=_END_SECONDS)
@@ -112,7 +112,7 @@ def stop_local() -> None:
 
 
 _USUAL = {"include_dashboard": False, "logging_level": logging.ERROR, "log_to_driver": False}
-# Each call is told to whoever shows calls on a dashboard, a sixth of what a small one costs.
+# Ray reports each call for its dashboard, a sixth of what a small one costs.
 _EVENTS = "RAY_task_events_report_interval_ms"
 _NOBODY = "127.0.0.1:9"  # the port of what is discarded
 
@@ -138,11 +138,11 @@ def _init_small(cpus: int, folder: Path, options: Mapping[str, Any], *, is_first
 
 
 def _list_unneeded(options: Mapping[str, Any]) -> Iterator[tuple[str, str, Callable[..., Any]]]:
-    """Yield functions of Ray's own that start what nobody here asks anything, and stand-ins.
+    """Yield functions of Ray's own that start what is never asked anything here, and stand-ins.
 
     Each such process loads Ray in Python while the first workers do, and is waited for at the end.
     """
-    yield "node.Node", "start_monitor", _start_nothing  # of clusters that grow
+    yield "node.Node", "start_monitor", _start_nothing  # the monitor is for clusters that grow
     if not options["log_to_driver"]:
         yield "node.Node", "start_log_monitor", _start_nothing
     if not options["include_dashboard"]:
@@ -192,7 +192,7 @@ def _replace_agent(path: Path, build: Callable[..., list[str]]) -> Callable[...,
     """
     raylet = getattr(ray, "_raylet", None)
     names = [getattr(raylet, constant, None) for constant in _AGENT_PORTS]
-    if None in names:  # this version's node does not wait for an agent's ports
+    if None in names:  # a node of this version does not wait for an agent's ports
         return build
     path.parent.mkdir(parents=True, exist_ok=True)  # Ray makes its folder later
     path.write_text(_AGENT_CODE.format(names=names), encoding="ascii")
@@ -298,11 +298,11 @@ def _wait_port(ask: Callable[..., Any], until: float, *words: Any, **_: Any) -> 
 
 
 def _ask_again(ask: Callable[..., Any], process: str, until: float, *words: Any) -> Any:  # noqa: ANN401 - Ray's own
-    """Ask until there is an answer, it is too late, or who should give it has died."""
+    """Ask until there is an answer, it is too late, or its giver has died."""
     while True:
         try:
             return ask(*words)
-        except RuntimeError:  # it is not there yet
+        except RuntimeError:  # Ray is not there yet
             if not is_running(find_child(process)):
                 msg = f"its {process} died as it began"
                 raise _ProcessDiedError(msg) from None
@@ -321,7 +321,7 @@ def _kill(processes: Iterable[psutil.Process]) -> None:
 
 def is_about_token(error: Exception) -> bool:
     """Return whether Ray misses a token, or was shown another than its cluster's."""
-    return type(error).__name__ == "AuthenticationError"  # which older versions don't have
+    return type(error).__name__ == "AuthenticationError"  # older versions have no such class
 
 
 def _is_late(error: Exception) -> bool:
@@ -333,7 +333,7 @@ def read_last_error(folder: Path) -> str:
 
     Only what ends a process is looked for: a Ray that starts writes errors too.
     """
-    with suppress(OSError, ValueError):  # there is no session, or it is being removed
+    with suppress(OSError, ValueError):  # no session is there, or it is being removed
         session = max(folder.glob("session_*/logs"), key=lambda path: path.stat().st_mtime)
         for name in ("raylet", "gcs_server"):
             for suffix in (".out", ".err"):
@@ -345,16 +345,17 @@ def read_last_error(folder: Path) -> str:
 
 
 def _describe_start(error: Exception, seconds: float | None, log: str) -> str:
-    if isinstance(error, PermissionError):  # its token is kept at home
+    if isinstance(error, PermissionError):  # Ray keeps its token at home
         todo = "set HOME, or TMPDIR, to a folder that may be written to"
         return f"the local Ray did not start, without the right to write {error.filename}; {todo}"
     if is_about_token(error):
-        why = getattr(error, "message", str(error))  # what Ray adds is about clusters
+        why = getattr(error, "message", str(error))  # Ray's advice is about clusters
         return f"the local Ray did not start: {why}; unset RAY_AUTH_TOKEN_PATH, and Ray makes one"
     log = f"; its log says: {log}" if log else ""
     advice = "`strandline doctor` looks at the machine, and --workers 1 has Ray start less"
     if _is_late(error):
-        limit = "in time" if seconds is None else f"within {seconds:.0f} s"  # None: Ray's own
+        # Without a limit it is Ray's own.
+        limit = "in time" if seconds is None else f"within {seconds:.0f} s"
         why = f"{limit}, as where a machine is busy or full"
         return f"the local Ray did not start {why}{log}; {advice}"
     why = (str(error).strip() or type(error).__name__).partition("\n")[0].rstrip(".")
@@ -368,7 +369,7 @@ def find_child(name: str) -> psutil.Process | None:
 
 
 def is_running(process: psutil.Process | None) -> bool:
-    """Return whether a process is there and has not ended, though nobody has waited for it yet."""
+    """Return whether a process is there and has not ended; a zombie has."""
     try:
         return process is not None and process.is_running() and not _is_zombie(process)
     except psutil.NoSuchProcess:

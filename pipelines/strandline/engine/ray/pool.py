@@ -63,7 +63,7 @@ class RayPools:
         paused: that are with workers and have more to tell when it is asked for, by any key.
         unplaced, preparing: workers by the references of their words that they have begun, and
             that they are ready.
-        has_gone: a worker has ended or was lost; whoever has seen that sets it back.
+        has_gone: a worker has ended or was lost; the scaler sets it back after its look.
     """
 
     def __init__(
@@ -164,7 +164,7 @@ class RayPools:
         pool = self[stage]
         batch = pool.plan.batch_size
         if pool.plan.timeout is not None:
-            return batch  # what is left of a long call would have to wait for it
+            return batch  # the rest of a long call would have to wait for it
         return size_call(self._bound_call(pool, link), batch, waiting, pool.staying)
 
     def _bound_call(self, pool: Pool, link: int) -> int:
@@ -190,7 +190,7 @@ class RayPools:
         return bound_queue(pool.call, pool.takers)
 
     def find_bytes_in(self, stage: int) -> float:
-        """Return bytes of a task that comes to a stage; 0 where nobody knows."""
+        """Return bytes of a task that comes to a stage; 0 where that is not known."""
         return self[stage - 1].cost.bytes_out if stage else 0.0
 
     def has_room(self, stage: int, most: int) -> bool:
@@ -208,7 +208,7 @@ class RayPools:
         worker = choose_worker(
             ((Candidate(worker.node, len(worker.calls)), worker) for worker in free), near
         )
-        assert worker is not None  # there is room
+        assert worker is not None  # callers ask only where there is room
         picks, blocks = pack_batch(batch)
         number, worker.next_number = worker.next_number, worker.next_number + 1
         # A suspect goes stage by stage, so that it is known which one its worker dies of.
@@ -242,8 +242,8 @@ class RayPools:
     def take_answer(self, reference: Any, packed: Plain) -> tuple[Call, Receipt]:  # noqa: ANN401
         """Return the call that has ended, and its receipt.
 
-        Of one whose answer goes on it is the part that has ended; the rest is paused. A worker that
-        should be replaced is drained.
+        Of a call with an answer that goes on it is the part that has ended; the rest is paused. A
+        worker that should be replaced is drained.
         """
         call = self.calls[reference]
         worker = call.worker
@@ -287,7 +287,7 @@ class RayPools:
         """Forget a call that has ended."""
         call = (self.paused if reference in self.paused else self.calls).pop(reference)
         worker = call.worker
-        if worker.current is call:  # else what it works on goes on
+        if worker.current is call:  # any other current call goes on
             worker.busy_since = self._now()
         del worker.calls[reference]
         if call.is_shown and self._inflight:
@@ -408,7 +408,7 @@ class RayData:
         """Return whether a copy is there; None where it can't be made."""
         if not ray.wait([copy], timeout=0, fetch_local=False)[0]:
             return False
-        # What went wrong travels with the reference; what was made lies on a node.
+        # An error travels with the reference; a copy lies on a node.
         return True if self.find_homes([copy])[copy] else None
 
 

@@ -32,7 +32,7 @@ SURGE_SECONDS = 0.1
 _SURGE = 2  # times what waited at the last look
 AVOID_SECONDS = 15.0  # by then Ray knows whether a node is dead
 PENDING_SECONDS = 120.0
-LONG_SECONDS = 1800.0  # for a worker that may have its room, and whose process does not begin
+LONG_SECONDS = 1800.0  # wait for a worker that may have its room, and does not begin
 
 
 class Scaler:
@@ -78,12 +78,13 @@ class Scaler:
         now, (last, waited) = self._now(), self._looked
         if self._pools.has_gone or now >= self._due:
             return True
-        # A fan-out is work for many at once, who take a second and more to start.
+        # A fan-out is work for many at once, and workers take a second and more to start.
         least = _SURGE * max(waited, sum(1 for _ in self._pools.list_workers()))
         return now >= last + SURGE_SECONDS and sum(map(len, queues)) > least
 
     def avoid(self, node: str) -> None:
-        """Start nothing on a node for a while: it may be dead, and nobody knows yet."""
+        """Start nothing on a node for a while: it may be dead, which is not known yet."""
+        # The driver's own node is alive as long as this runs.
         if node != self._here:
             self._shunned[node] = self._now() + AVOID_SECONDS
 
@@ -94,7 +95,7 @@ class Scaler:
             sources_left: see `Inputs`.
 
         Returns:
-            Workers whose node has died.
+            Workers on nodes that have died.
         """
         now = self._now()
         self._due, self._pools.has_gone = now + LOOK_SECONDS, False
@@ -107,6 +108,7 @@ class Scaler:
         ]
         self._withdraw(now, nodes)
         workers = [_describe(worker) for worker in self._pools.list_workers() if worker not in lost]
+        # A worker that starts on a node that is about to go is lost with what it has begun.
         nodes = [
             node
             for node in nodes

@@ -129,10 +129,10 @@ class StageWorker:
 
     @ray.method(num_returns=2)  # type: ignore[untyped-decorator]
     def proceed(self, number: int, left: bytes | None) -> tuple[list[Any], Plain]:
-        """Return the next part of a call whose answer goes on; see `run`.
+        """Return the next part of a call with an answer that goes on; see `run`.
 
         Args:
-            left: the token of the task that it goes on with, where nobody wants more of it.
+            left: the token of the task that it goes on with, where no more of it is wanted.
         """
         assert self._call is not None  # a call goes on
         if left is not None:
@@ -164,7 +164,8 @@ class StageWorker:
         plan = plans[0]  # the others have the same limits
         limits = choose_limits(plan.max_age, plan.max_memory, plan.memory)
         self._watch = MemoryWatch(limits, time.monotonic, read_own_memory)
-        # What is loaded by now stays; a search for garbage would look at all of it every time.
+        # Objects that are loaded by now stay; a search for garbage would look at all of them every
+        # time.
         gc.freeze()
 
     def _process(
@@ -174,7 +175,7 @@ class StageWorker:
         unreadable: list[Unreadable],
         handed: Mapping[bytes, int],
     ) -> Iterator[_Made]:
-        assert self._call is not None  # it is set up first
+        assert self._call is not None  # `prepare` comes before any call
         assert self._watch is not None
         link, is_alone = entry
         for part in self._call.stream(tasks, unreadable, handed, link, is_alone=is_alone):
@@ -182,7 +183,7 @@ class StageWorker:
 
     def _take(self, number: int, answers: Answers[_Made]) -> tuple[list[Any], Plain]:
         part, word = answers.take()
-        assert self._call is not None  # it has answered
+        assert self._call is not None  # an answer comes from a call that was set up
         name_stage = partial(self._call.name_maker, part.receipt)
         _, packed, receipt = pack_answers(name_stage, part.data, part.receipt, _PACK)
         if part.opened is not None:
@@ -195,7 +196,7 @@ def _find_address() -> WorkerAddress:
     node = str(ray.get_runtime_context().get_node_id())
     try:
         return WorkerAddress(node, str(Path("/proc/self/fd/2").readlink()))
-    except OSError:  # another system, or a stage has closed it
+    except OSError:  # another system has no such file, or a stage has closed it
         return WorkerAddress(node)
 
 
@@ -233,11 +234,12 @@ class LinkWatch:
         answered, _ = ray.wait(waiting, num_returns=len(waiting), timeout=0)
         for reference in answered:
             worker, call = self._asked.pop(reference)
-            with suppress(RayError):  # it has died, which its call tells
+            with suppress(RayError):  # the worker has died, which its call tells
                 worker.located = Located(call.number, *ray.get(reference))
 
 
-# One for all workers: Ray spells a class anew, 33 ms in the driver, for each that `remote` makes.
+# A single class for all workers: Ray serialises it anew, 33 ms in the driver, for each that
+# `remote` makes.
 _ACTOR_CLASS = ray.remote(concurrency_groups={CONTROL: 1})(StageWorker)
 
 

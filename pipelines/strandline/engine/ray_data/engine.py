@@ -155,7 +155,7 @@ class _RayDataDriver(Driver):
         self._incidents.sentences.append(
             f"a window of Ray Data was lost, {len(rest)} sources are tried again: {why}"
         )
-        # Of a window that went with a node no source is to blame, and no stage.
+        # A window that went with a node is the fault of no source, and of no stage.
         is_of_node = self._losses.has_lost_node()
         exposed = 0 if is_of_node else len(rest)
         poisoned = self._flow.requeue(0, rest, exposed, holds=True, most_deaths=DEATHS_PER_TASK)
@@ -191,7 +191,7 @@ class _RayDataDriver(Driver):
         was_stopped = self._flow.is_stopped
         self._begin_turn()
         if self._flow.is_stopped and not was_stopped:
-            self._losses.leave()  # or workers would begin what nobody waits for
+            self._losses.leave()  # workers would begin what is not wanted any more
         if not self._is_look_due():
             return
         self._check_alive()
@@ -206,13 +206,13 @@ class _RayDataDriver(Driver):
 
     def _get(self, reference: Any) -> Any:  # noqa: ANN401 - whatever an actor answers
         try:
-            if self._ledger.is_tracked:  # it may be that which takes long
+            if self._ledger.is_tracked:  # the ledger may be what takes long
                 self._ledger.wait(reference)
             return ray.get(reference)
         except RayTaskError as error:
             raise unwrap(error) from None
         except RayError:
-            if self._ledger.is_tracked:  # its watch may need a moment to know why
+            if self._ledger.is_tracked:  # the ledger's watch may need a moment to know why
                 ray.wait([self._ledger.watch], timeout=POLL_SECONDS)
             self._check_alive()
             raise

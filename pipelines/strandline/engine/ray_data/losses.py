@@ -86,7 +86,7 @@ class Deaths:
             # Another process under the same name: Ray Data has started the worker anew.
             self._record_loss(before)
         elif before is not None and not before.call:
-            self._counts.pop(before.key, None)  # it came through being set up
+            self._counts.pop(before.key, None)  # the worker came through being set up
         verdict = self._judge(stage, call, is_one=is_one)
         if verdict is WorkPermission.BEGIN:
             self._begun[worker] = _Begun(process, stage, call, node)
@@ -95,7 +95,7 @@ class Deaths:
 
     def end(self, worker: str) -> None:
         """Note that a worker has ended what it had begun."""
-        # What it was is kept: a worker may die over what it has made, or what it is given next.
+        # The call before is kept: a worker may die over what it has made, or what it is given next.
         before = self._begun.get(worker)
         if before is not None and before.call:
             self._culprits.pop(before.stage, None)
@@ -112,7 +112,7 @@ class Deaths:
         ]
 
     def _judge(self, stage: int, call: bytes, *, is_one: bool) -> WorkPermission:
-        if self._is_left:  # nobody waits for what would be made
+        if self._is_left:  # a run that is left has no use for results
             return WorkPermission.LEAVE
         # Ray Data would start workers for ever.
         if self._count_culprits(stage) >= DEATHS_PER_POOL:
@@ -128,7 +128,9 @@ class Deaths:
     def _record_loss(self, begun: _Begun) -> None:
         self._lost[begun.stage] += 1
         if begun.node and self._is_gone(begun.node):
-            return  # it was no work's fault, and is no sign of a stage that loses every worker
+            # A death with its node is no work's fault, and no sign of a stage that loses every
+            # worker.
+            return
         self._counts[begun.key] += 1
         self._culprits.setdefault(begun.stage, set()).add(begun.call)
 

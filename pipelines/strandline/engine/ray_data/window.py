@@ -1,6 +1,6 @@
 """One window of sources as a Ray Dataset: every stage an operator, receipts coming out at the end.
 
-A thread pulls the dataset, so that whoever waits for it can look around meanwhile.
+A thread pulls the dataset, so that its waiter can look around meanwhile.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ CLOSE_SECONDS = 1.0
 _SETTINGS = {
     "enable_progress_bars": False,
     "print_on_execution_start": False,
-    # What a call fans out is spread over workers by blocks.
+    # Tasks that a call fans out are spread over workers by blocks.
     "target_max_block_size": BLOCK_BYTES,
     "target_min_block_size": 1,
 }
@@ -210,8 +210,9 @@ class Stream:
         self._is_closed.set()
         self._thread.join(CLOSE_SECONDS)
         if self._thread.is_alive():
-            # It still asks Ray, which would start a new one for it when this one is gone. There is
-            # no public switch for that; where the private one is gone, the process's end ends it.
+            # The thread still asks Ray, which would start a new one for it when this one is gone.
+            # There is no public switch for that; where the private one is gone, the process's end
+            # ends it.
             hook = getattr(getattr(ray, "_private", None), "auto_init_hook", None)
             if hook is not None:
                 vars(hook)["enable_auto_connect"] = False

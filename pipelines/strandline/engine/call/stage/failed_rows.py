@@ -61,7 +61,7 @@ def find_failed(rows: int, attempt: Attempt) -> list[RowError]:
             waiting += [(middle, end), (begin, middle)]
         else:
             failed.append(error._replace(row=begin))
-            # Each try of a stage that can do nothing costs time, and says nothing new.
+            # A try of a stage that can do nothing costs time, and says nothing new.
             if not has_passed and len(failed) >= MOST_WITHOUT_ONE:
                 return []
     return failed

@@ -1,6 +1,6 @@
 """The receipt of one stage call as it is written: what became of each task. Pure.
 
-It must not know who calls the stage, nor what the stage does.
+It must not know what calls the stage, nor what the stage does.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def attach(
 
 def rename(task: Task, emitted: Emitted, event: Event) -> tuple[Task, Emitted]:
     """Return a task that was passed on, under the token that its event announces."""
-    assert task.lineage is not None  # it was emitted
+    assert task.lineage is not None  # an emitted task has its lineage
     (token,) = event.children
     lineage = task.lineage._replace(token=token)
     return Task(task.data, task.meta, lineage), emitted._replace(token=token)
@@ -104,7 +104,7 @@ class ShapeError(StrandlineError, ValueError):
 
 
 class OpenTask(NamedTuple):
-    """A task whose answer goes on after this part of it: its token, and slots handed on so far."""
+    """A task with parts of its answer to come: its token, and slots handed on so far."""
 
     token: bytes
     handed: int

@@ -81,7 +81,7 @@ class SinkCall:
             if len(tasks) == 1:
                 writing.fail(_lineage_of(tasks[0]), str(error))
                 return
-            # One that can't be written spoils the file: each by itself shows which one it is.
+            # A task that can't be written spoils the file: each by itself shows which one it is.
             for task in tasks:
                 self._write_together(shared, [task], group, writing)
             return
@@ -126,5 +126,5 @@ def _write_parquet(table: pa.Table, target: BinaryIO) -> None:
 
 
 def _lineage_of(task: Task) -> Lineage:
-    assert task.lineage is not None  # it was emitted
+    assert task.lineage is not None  # an emitted task has its lineage
     return task.lineage

@@ -42,7 +42,7 @@ from strandline.plan.task import (
 from strandline.storage.outputs.outputs import OutputStore
 from strandline.storage.outputs.shared_files import SharedFiles
 
-# What a stage yields travels on as soon as it is so much: one part of a long answer.
+# A part of a long answer travels on as soon as a stage has yielded so much.
 PART_BYTES = 16 << 20
 PART_TASKS = 256
 PART_SECONDS = 1.0
@@ -94,7 +94,7 @@ class StageCall:
         """Work on tasks (a group's, where the stage joins groups), and yield what comes of them.
 
         Args:
-            unreadable: tasks of the call whose payload can't be read, and why.
+            unreadable: tasks of the call with a payload that can't be read, and why.
             handed: slots of a task's answer that have travelled on before, by its token.
 
         Yields:
@@ -104,7 +104,7 @@ class StageCall:
         Raises:
             ShapeError: the answer can't be attributed to the input.
             VolumeError: a sink can't write.
-            CredentialsRefusedError: a store lets nobody in any more.
+            CredentialsRefusedError: a store does not let us in any more.
         """
         writing = ReceiptDraft(self._plan.name)
         writing.counts.calls = 1
@@ -224,7 +224,7 @@ class StageCall:
     ) -> Iterator[OpenTask]:
         lineage = _lineage_of(task)
         tokens, children = (lineage.token,), list[bytes | None]()
-        # Of a part that a failure cuts short nothing travels on, as of a list that is never made.
+        # A part that a failure cuts short sends nothing on, as a list that is never made.
         own, counters = ReceiptDraft(self._plan.name), count_own(self._stage.counters)
         size = 0
         for index in count():
@@ -254,7 +254,7 @@ class StageCall:
                     return
                 own, counters, size = ReceiptDraft(self._plan.name), {}, 0
                 writing.taken.append((lineage.source, 0))
-        if len(children) < handed:  # what has travelled on would be told by nobody
+        if len(children) < handed:  # no receipt would report the tasks that have travelled on
             what = f"yielded {len(children)} tasks, and {handed} the first time"
             writing.fail(lineage, f"{what}; stages must be functions of their input")
             return
@@ -288,7 +288,7 @@ class StageCall:
         try:
             answers = self._trials.run(partial(self._process_batch, tasks))
         except StageRaisedError as error:
-            if again is None:  # nothing is left to find the culprit with but rows
+            if again is None:  # only rows are left to find the culprit with
                 for task, lineage in zip(before, lineages, strict=True):
                     self._rescue.lose([lineage], task, error, self._process_one, writing)
                 return

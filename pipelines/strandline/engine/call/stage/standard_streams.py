@@ -1,7 +1,7 @@
 """Standard output and error of a process, which a stage may close and others go on using.
 
-A file that is opened later would get the number of the one that was closed, and then be written to
-by whoever prints. It must not know who has closed it, nor what is done about that.
+A file that is opened later would get the number of the one that was closed, and then each print
+would write to it. It must not know what has closed it, nor what is done about that.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class StandardStreams:
         return [
             _NAMES[number]
             for number, stream in self._streams.items()
-            # both are looked at: either may have been closed without the other
+            # Either may have been closed without the other, so both are looked at.
             if _repair_descriptor(number, stream) | _repair_text(number, stream)
         ]
 

@@ -45,7 +45,7 @@ class Trials:
     """Runs the code of a stage, as often as it takes.
 
     Args:
-        stage: whose counters it adds to.
+        stage: it adds to this one's counters.
     """
 
     def __init__(self, stage: Stage) -> None:
@@ -91,9 +91,9 @@ class Trials:
 
 
 def was_typed(error: BaseException) -> bool:
-    """Return whether somebody at the keyboard may have raised it, and not the stage.
+    """Return whether a person at the keyboard may have raised it, and not the stage.
 
-    The keyboard reaches the main thread only, and there only where nobody else listens to it.
+    The keyboard reaches the main thread only, and there only where no other handler has it.
     """
     return (
         isinstance(error, KeyboardInterrupt)
