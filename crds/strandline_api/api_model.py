@@ -68,7 +68,7 @@ def evolve(model: AnyModel, **changes: object) -> AnyModel:
 
 
 def validated_by(*rules: tuple[str, str]) -> ConfigDict:
-    """Describe rules in the API server's language, each with the sentence for whoever breaks it."""
+    """Describe rules in the API server's language, each with the sentence for its breach."""
     extensions: JsonValue = [{"rule": rule, "message": message} for rule, message in rules]
     return ConfigDict(json_schema_extra={"x-kubernetes-validations": extensions})
 
@@ -130,7 +130,7 @@ _SUBDOMAIN_LIKE = "lowercase letters, digits, '-' and '.', such as 'my-name'"
 Label = Annotated[str, Matching(LABEL_PATTERN, _LABEL_LIKE, longest=63)]
 # The name of a Kubernetes object.
 ObjectName = Annotated[str, Matching(SUBDOMAIN_PATTERN, _SUBDOMAIN_LIKE)]
-# An object whose fields somebody else defines: a stage, Ray or Kubernetes.
+# An object with fields that others define: a stage, Ray or Kubernetes.
 FreeObject = Annotated[
     dict[str, JsonValue],
     WithJsonSchema({"type": "object", "x-kubernetes-preserve-unknown-fields": True}),

@@ -1,8 +1,8 @@
 """Names of objects as pure functions of the pipeline's name and the attempt's number.
 
-Whoever starts again after a crash finds what it had made by computing the same name, so these
-functions never change. Two pipelines never get the same name: a name that had to be changed or
-cut carries a digest of the whole, and a name that merely looks as if it did gets one too. This
+A process that starts again after a crash finds what it had made by computing the same name, so
+these functions never change. Two pipelines never get the same name: a name that had to be changed
+or cut carries a digest of the whole, and a name that merely looks as if it did gets one too. This
 room must not know what the objects are for.
 """
 
@@ -146,18 +146,18 @@ def _digest(pipeline: str, left: int) -> str:
 PIPELINE_UID_LABEL = f"{GROUP}/pipeline-uid"
 PIPELINE_LABEL = f"{GROUP}/pipeline"
 ATTEMPT_LABEL = f"{GROUP}/attempt"
-# Of pods: `head`, `worker` or `submitter`, and the name of the worker group.
+# Labels of pods: `head`, `worker` or `submitter`, and the name of the worker group.
 ROLE_LABEL = f"{GROUP}/role"
 GROUP_LABEL = f"{GROUP}/group"
-# What containers of an attempt are told in their environment: its number, and where the operator
-# reports to a lineage system, the pipeline's uid, by which both name the same runs.
+# Variables in the containers of an attempt: its number, and where the operator reports to a lineage
+# system, the pipeline's uid, by which both name the same runs.
 ATTEMPT_VARIABLE = "STRANDLINE_ATTEMPT"
 LINEAGE_VARIABLE = "STRANDLINE_LINEAGE_UID"
-# Of the Job that checks a pipeline before it runs, and of its pod: what is checked, and for when.
-# An operator finds pods of attempts by the other labels, which it therefore must not have.
+# Label of the Job that checks a pipeline before it runs, and of its pod: what is checked, and for
+# when. An operator finds pods of attempts by the other labels, which it therefore must not have.
 PREFLIGHT_LABEL = f"{GROUP}/preflight"
-# Of pods beside attempts, checks and commands, where their way out is restricted: which policy
-# selects them.
+# Label of pods beside attempts, checks and commands, where their way out is restricted: which
+# policy selects them.
 NETWORK_LABEL = f"{GROUP}/network"
 MANAGED_BY_LABEL = "app.kubernetes.io/managed-by"
 MANAGER = "strandline"
@@ -168,7 +168,7 @@ RETRY_ANNOTATION = f"{GROUP}/retry"
 REPAIR_ANNOTATION = f"{GROUP}/repair"
 CANCEL_ANNOTATION = f"{GROUP}/cancel"
 
-# Of a data set's card: the identifier of its license, and its name for people.
+# Annotations of a data set's card: the identifier of its license, and its name for people.
 LICENSE_ANNOTATION = f"{GROUP}/license"
 TITLE_ANNOTATION = f"{GROUP}/pretty-name"
 

@@ -36,7 +36,7 @@ _NUMBER = r"[0-9]{1,19}(\.[0-9]{1,9})?"
 _QUANTITY_PATTERN = rf"^{_NUMBER}([eE][0-9]{{1,2}}|[numkMGTPE]|[KMGTPE]i)?$"
 _DURATION_PATTERN = rf"^({_NUMBER}|({_NUMBER}(ms|s|m|h|d)){{1,8}})$"
 _QUANTITY_PARTS = re.compile(rf"({_NUMBER})(?:[eE]([0-9]{{1,2}})|([a-zA-Z]{{0,2}}))")
-# What the patterns let through, for those who have to reckon with the longest.
+# Letters of the longest text that the patterns let through, for code that reckons with it.
 _MAX_TEXT = 256
 _DURATION_PART = re.compile(rf"({_NUMBER})(ms|s|m|h|d)")
 

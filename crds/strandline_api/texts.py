@@ -135,7 +135,8 @@ def _has_digit(text: str) -> bool:
     return any(map(str.isdigit, text))
 
 
-# Of a known shape, the surest first. Code that reads a password from elsewhere matches none.
+# Secrets of a known shape, the surest first. Code that reads a password from elsewhere matches
+# none.
 SECRETS = (
     RedactionRule(
         "private key",
@@ -199,7 +200,7 @@ def _is_no_call(text: str) -> bool:
 
 _SECRETS_OF_LOGS = (
     *SECRETS,
-    # Of a key that began before the lines that were read.
+    # The rest of a key that began before the lines that were read.
     RedactionRule(
         "end of a private key",
         re.compile(rf"(?m)^(?:[A-Za-z0-9+/=]{{16,80}}\s{{1,4}}){{1,200}}-----END {_KEY}"),
@@ -235,7 +236,7 @@ _SECRETS_OF_LOGS = (
         _is_encoded,
         hints=("asic", "ASIC", "earer", "EARER"),
     ),
-    # Of options, variables and queries, whatever their values look like.
+    # Values of options, variables and queries, whatever they look like.
     RedactionRule(
         "assigned secret",
         re.compile(rf"(?i){_NAMES}{_QUOTE}={_QUOTE}{_VALUE}"),
@@ -265,7 +266,7 @@ _SECRETS_OF_LOGS = (
 )
 
 
-# Each pass of an operator reads many sentences, and most have nothing that a rule could begin with.
+# An operator reads many sentences in each pass, and most have nothing that a rule could begin with.
 _ANY_HINT = re.compile(
     "|".join(sorted({re.escape(hint) for kind in _SECRETS_OF_LOGS for hint in kind.hints}))
 )

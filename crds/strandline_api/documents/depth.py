@@ -1,6 +1,6 @@
 """How deep a document is nested, and where it is too deep to be worked with.
 
-Whoever reads it further would give up on it somewhere; here that is a sentence with its place.
+A later reader would give up on it somewhere; here that is a sentence with its place.
 """
 
 from collections.abc import Mapping
@@ -23,8 +23,8 @@ def check_depth(spec: object) -> None:
     levels: dict[int, int] = {}
     while waiting:
         value, path, above = waiting.pop()
-        # What aliases of YAML name again and again is looked at once, or where it lies deeper; what
-        # contains itself is no matter of depth.
+        # Values that aliases of YAML name again and again are looked at once, or where they lie
+        # deeper; a value that contains itself is no matter of depth.
         is_known = levels.get(id(value), -1) >= len(path) or id(value) in above
         if is_known or not isinstance(value, Mapping | list | tuple):
             continue

@@ -4,7 +4,7 @@ An API server has checked such a document against its definitions, and may have 
 fields into it that a program here has never heard of. So what is unknown is left out and named,
 while a file that a person wrote stays refused for it. What is handed on to a driver says that it
 was stored, and holds what differs from the defaults alone, so that an older driver meets a field
-only where somebody uses it. This room must not know who stores, reads or drives.
+only where a user sets it. This room must not know what stores, reads or drives.
 """
 
 import copy
@@ -22,7 +22,7 @@ from strandline_api.documents.problems import SpecError
 from strandline_api.names import STORED_ANNOTATION
 from strandline_api.objects.pipeline import CurationPipeline, PipelineSpec
 
-# What no driver reads: where pods run and how attempts follow each other is the operator's.
+# Fields that no driver reads: where pods run and how attempts follow each other is the operator's.
 # An image of any age may drive whatever stands there.
 OPERATORS_OWN: Final = frozenset(
     {
@@ -40,7 +40,7 @@ OPERATORS_OWN: Final = frozenset(
     }
 )
 _SHOWN = 8
-# What JSON lets stand and YAML refuses, or takes for the end of a line.
+# Characters that JSON lets stand and YAML refuses, or takes for the end of a line.
 _UNSAFE = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
 # Texts, which come first and are passed over, and numbers that YAML takes for text: 1e-07.
 _POINTLESS = re.compile(r'"(?:[^"\\]|\\.)*"|(?<![\d.])\d+(?=e[-+]\d)')
@@ -69,7 +69,7 @@ def parse_stored_pipeline(document: object) -> Stored:
 
 
 def is_stored(document: object) -> bool:
-    """Return whether a document says that it was forwarded by who had it from an API server."""
+    """Return whether a document says that it was forwarded from an API server."""
     metadata = document.get("metadata") if isinstance(document, Mapping) else None
     annotations = metadata.get("annotations") if isinstance(metadata, Mapping) else None
     return isinstance(annotations, Mapping) and annotations.get(STORED_ANNOTATION) == "true"
@@ -86,7 +86,7 @@ def omit_unknown(document: object, model: type[BaseModel]) -> tuple[Any, tuple[s
         The document, copied where something was left out, and the paths of what was.
     """
     omitted: list[str] = []
-    # What is wrong elsewhere may hide unknown fields until something was left out.
+    # Faults elsewhere may hide unknown fields until something was left out.
     while found := _find_unknown(document, model):
         document = copy.deepcopy(document)
         for location in found:
@@ -138,7 +138,7 @@ def render_document(document: Mapping[str, Any]) -> str:
 
 
 def omit_defaults(document: Mapping[str, Any], parsed: ApiModel) -> dict[str, Any]:
-    """Leave out the fields whose values are the defaults; what is read of it stays the same.
+    """Leave out the fields with default values; what is read of it stays the same.
 
     Args:
         document: what `parsed` was read from; all its fields are known.

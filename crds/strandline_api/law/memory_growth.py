@@ -1,8 +1,8 @@
 """How much memory pods get after kills for memory.
 
 It grows per kill and stays so for every later attempt, whatever ends those, up to what the policy
-allows or, where that says nothing, to what somebody has found out that pods can have. This room
-must not know how a kill was seen, nor what a pod runs or on what.
+allows or, where that says nothing, to what pods were found to get. This room must not know how a
+kill was seen, nor what a pod runs or on what.
 """
 
 import math

@@ -49,7 +49,7 @@ class PastAttempt:
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """What a run has used up: all that the law needs of attempts that nobody remembers any more.
+    """What a run has used up: all that the law needs of attempts that are not recorded any more.
 
     Attributes:
         attempts: attempts so far, of any kind.

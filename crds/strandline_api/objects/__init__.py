@@ -1,4 +1,4 @@
 """The two kinds, each whole: metadata, spec and status.
 
-It must not know who writes which of them.
+It must not know what writes which of them.
 """

@@ -121,7 +121,7 @@ class PipelineSpec(ApiModel):
     deadlines: Deadlines = Field(
         default_factory=Deadlines, description="Time limits of attempts and of the run."
     )
-    # No default is stored, so that who does not use it has nothing new to read.
+    # No default is stored, so that older readers meet it only where it is used.
     after: Predecessors = Field(
         default_factory=tuple,
         strict=False,
@@ -206,7 +206,7 @@ class PipelineSpec(ApiModel):
         """The runs that must have succeeded before, by pipeline; None: its latest."""
         read = [(reference.pipeline, reference.run) for _, reference in self.references]
         named = [*read, *((each.name, each.run_id) for each in self.after)]
-        # Whoever names a run means it for all that is said of that pipeline.
+        # A name with a run means it for all that is said of that pipeline.
         runs = {name: run for name, run in named if run}
         return {name: runs.get(name) for name, _ in named}
 

@@ -238,7 +238,7 @@ _ROWS = {
         "Raise the deadline, or find out what is slow. Then retry by hand.",
     ),
 }
-# A cause without a row would be retried for ever by whoever asked a set for it.
+# A cause without a row would be in no set, and be retried for ever.
 if missing := set(Cause) - _ROWS.keys():
     msg = f"causes without a row: {sorted(missing)}"
     raise AssertionError(msg)

@@ -1,7 +1,7 @@
 """What takes a pod's node away, or the pod off its node: a fixed list, finer than that of causes.
 
-A cause says which budget pays; a disruption says who it was, and what to do about it. It stands in
-the evidence as its `reason`. This room must not know how one is found out.
+A cause says which budget pays; a disruption says what took the node, and what to do about it. It
+stands in the evidence as its `reason`. This room must not know how one is found out.
 """
 
 from enum import StrEnum
@@ -53,12 +53,12 @@ class Disruption(StrEnum):
         return _ROWS[self][3]
 
     def describe(self, node: str, what: str = "") -> str:
-        """Describe what has happened to a node; `what` says which resource, or who it was."""
+        """Describe what has happened to a node; `what` says which resource, or what did it."""
         name = f"node {node}" if node else "node"
         return self.sentence.format(node=name, what=what or _UNNAMED.get(self, ""))
 
 
-# Who it was, or what ran short, where nothing names it.
+# Takers, or resources that ran short, where no object names them.
 _UNNAMED = {
     Disruption.NODE_SCALED_DOWN: "an autoscaler",
     Disruption.NODE_SHORTAGE: "something",

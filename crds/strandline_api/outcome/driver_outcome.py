@@ -1,7 +1,7 @@
 """The outcome line: the last thing an attempt prints, and how others find it in a log.
 
 It must fit a container's termination message (4 kB) and survive a log that was cut or that other
-programs wrote into. This room must not know who prints it, nor what is decided from it.
+programs wrote into. This room must not know what prints it, nor what is decided from it.
 """
 
 import json
@@ -21,7 +21,7 @@ MARK = "strandline-outcome:"
 MAX_LINE_BYTES = 3500
 # So much of a message stays while evidence is dropped: people read it first.
 _MESSAGE_BYTES = 1000
-# One line holds fewer pieces than this, however short they are.
+# A line holds fewer pieces than this, however short they are.
 _MAX_EVIDENCE = 80
 # Other versions may write longer lines, but a hostile log must not cost time.
 _MAX_READ = 4 * MAX_LINE_BYTES

@@ -1,8 +1,8 @@
 """What was seen of an attempt's end, and which of it names the cause.
 
-Whoever looks (the supervisor on a laptop, the operator on a cluster) hands in what it saw; the
-choice between several sights is made here, in one place. This room must not know how anything was
-seen, nor what follows a cause.
+An observer (the supervisor on a laptop, the operator on a cluster) hands in what it saw; the choice
+between several sights is made here, in one place. This room must not know how anything was seen,
+nor what follows a cause.
 """
 
 from collections.abc import Iterable, Mapping
@@ -15,9 +15,9 @@ from strandline_api.outcome.exit_codes import ExitCode
 
 Detail = str | int
 
-# The first that fits names the end. What somebody decided comes before what happened, what can
-# never be retried before what can, what is known for sure before what was merely noticed:
-# a pod's own reason before the driver's "interrupted", and a stall before the kill that ended it.
+# The first that fits names the end. What a person decided comes before what happened, what can
+# never be retried before what can, what is known for sure before what was merely noticed: a pod's
+# own reason before the driver's "interrupted", and a stall before the kill that ended it.
 PRECEDENCE: tuple[Cause, ...] = (
     Cause.USER_CANCELLED,
     Cause.DEADLINE_EXCEEDED,
@@ -56,7 +56,7 @@ _EXIT_CAUSES = {
     ExitCode.VOLUME_UNUSABLE: Cause.VOLUME_UNUSABLE,
     ExitCode.INTERRUPTED: Cause.INTERRUPTED,
 }
-# Signals that a program brings upon itself by a fault; nobody killed it.
+# Signals that a program brings upon itself by a fault; it was not killed.
 _FAULTS = frozenset({"SIGABRT", "SIGBUS", "SIGFPE", "SIGILL", "SIGSEGV", "SIGSYS", "SIGTRAP"})
 _SIGNAL_BASE = 128
 _GREATEST_SIGNAL = 64
@@ -69,8 +69,8 @@ class Evidence:
     Attributes:
         cause: what it points to.
         message: one sentence for people, or what a program said.
-        source: who saw it, in a free word: `exit code`, `signal`, `outcome`, `cgroup`,
-            `kernel log`, `ray`, `pod`, `rayjob`, `raycluster`, `job`, `deadline`, `user`.
+        source: the observer, in a free word: `exit code`, `signal`, `outcome`, `cgroup`, `kernel
+            log`, `ray`, `pod`, `rayjob`, `raycluster`, `job`, `deadline`, `user`.
         details: facts by name, such as `pod`, `node`, `container`, `stage`, `exitCode`, `reason`,
             `time`.
     """

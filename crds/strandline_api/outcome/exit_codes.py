@@ -1,7 +1,7 @@
 """How a driver process says how it ended, in one number.
 
-The runtime exits with these codes and the operator reads them, so they are part of the contract
-and never change their meaning. This room must not know who exits or who reads.
+The runtime exits with these codes and the operator reads them, so they are part of the contract and
+never change their meaning. This room must not know what exits or what reads.
 """
 
 from enum import IntEnum

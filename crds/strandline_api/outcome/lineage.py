@@ -1,7 +1,8 @@
 """What a lineage system is told of attempts, as far as driver and operator must agree on it.
 
 Both report the same attempt, each what it alone can see, so ids and states come from here: a
-listener sees one run. This room must not know the client that sends events, nor who sends which.
+listener sees one run. This room must not know the client that sends events, nor which side sends
+which.
 """
 
 import uuid
@@ -60,7 +61,7 @@ def name_end(cause: Cause | None) -> RunEnd:
 
 
 def name_attempt_run(scope: str, run: str, number: int) -> str:
-    """Return the id of an attempt's run, the same whoever asks and whenever.
+    """Return the id of an attempt's run, the same for each caller at any time.
 
     Args:
         scope: of the numbers: the pipeline's uid on a cluster, else the ledger's id.

@@ -36,7 +36,7 @@ def asks_for_spot(pod_spec: Mapping[str, object]) -> bool:
     if is_spot(_mapping(pod_spec.get("nodeSelector"))):
         return True
     terms = list(_list_terms(pod_spec))
-    # One term is enough to be placed, so all of them have to ask for it.
+    # A single term is enough to be placed, so all of them have to ask for it.
     if terms and all(any(map(_requires_spot, _mappings(term))) for term in terms):
         return True
     return any(map(_tolerates_spot, _mappings(pod_spec.get("tolerations"))))

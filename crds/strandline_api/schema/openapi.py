@@ -1,8 +1,8 @@
 """From a pydantic model to the structural schema that a CustomResourceDefinition needs.
 
-The API server takes a small dialect of JSON schema and drops or refuses the rest, so every key
-that is not on the list below is an error here, before anybody installs the result. This room must
-not know any particular model.
+The API server takes a small dialect of JSON schema and drops or refuses the rest, so every key that
+is not on the list below is an error here, before the result is installed. This room must not know
+any particular model.
 """
 
 from collections.abc import Iterator, Mapping
@@ -56,7 +56,7 @@ def structural_schema(model: type[BaseModel]) -> Schema:
     References are inlined, null branches and titles dropped, constants become one-valued enums.
 
     Args:
-        model: any model whose free objects are marked as such; it must not contain itself.
+        model: any model with free objects marked as such; it must not contain itself.
 
     Returns:
         A new dictionary of plain values, without shared parts.

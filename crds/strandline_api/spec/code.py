@@ -21,8 +21,8 @@ _DIGEST_PATTERN = r"[0-9a-f]{64}"
 # A URL of any scheme, or a path in the pods, such as one of a volume that is mounted there.
 _PATH_PATTERN = r"([a-zA-Z][a-zA-Z0-9+.-]*:/)?/\S+"
 _PATH_FORMAT = "a URL such as 'https://…' or 's3://…', or an absolute path"
-# One version and no other, or pods that start later could get another one. It begins with a letter
-# or digit, so pip can't take it for an option.
+# Exactly one version, or pods that start later could get another one. It begins with a letter or
+# digit, so pip can't take it for an option.
 _NAME_PATTERN = r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?"
 _PACKAGE_PATTERN = (
     rf"{_NAME_PATTERN}(\[{_NAME_PATTERN}(,{_NAME_PATTERN})*\])?==[A-Za-z0-9][A-Za-z0-9.!+_-]*"

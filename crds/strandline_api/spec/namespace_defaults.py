@@ -1,6 +1,6 @@
 """What a namespace gives to pipelines that say nothing of it: an image, a queue, a place.
 
-Nobody checks it before an operator reads it, so it is as strict as a pipeline. This room must not
+It is not checked before an operator reads it, so it is as strict as a pipeline. This room must not
 know where it is kept, nor how it is laid below a spec.
 """
 

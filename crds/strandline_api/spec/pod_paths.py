@@ -1,6 +1,6 @@
-"""What the pods of a Ray cluster hold before anybody adds to them: containers, places, names.
+"""What the pods of a Ray cluster hold before users add to them: containers, places, names.
 
-The operator renders them from this, and whoever adds something is told here, before any pod is
+The operator renders them from this, and a user that adds something is told here, before any pod is
 made, that a name is taken. This room must not know how a pod is spelled.
 """
 
@@ -29,9 +29,9 @@ CODE: Final = "/var/lib/strandline-code"
 # Claims of other pipelines, to be read; each in a folder of its name.
 INPUTS: Final = "/var/lib/strandline-inputs"
 INPUT_VOLUME_PREFIX: Final = "strandline-input-"
-# Nothing else may be mounted at these, nor below them.
+# No other volume may be mounted at these, nor below them.
 RESERVED_PATHS: Final = (VOLUME, OUTPUT, CONFIG, CODE, "/tmp/ray")  # noqa: S108 - Ray's own place
-# Nothing else may be mounted at these; below them is room.
+# No other volume may be mounted at these; below them is room.
 SHARED_PATHS: Final = ("/tmp", "/dev/shm")  # noqa: S108 - the pod's own
 CODE_FILES_VOLUME: Final = "code-files"
 CODE_FETCHED_VOLUME: Final = "code-fetched"

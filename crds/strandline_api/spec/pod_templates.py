@@ -17,7 +17,7 @@ from strandline_api.spec.pod_paths import CONTAINERS
 NO_NODES: Final = "'spot' needs a 'preset' (gke, eks, karpenter or aks) or a 'nodeSelector'"
 NO_CONDITION: Final = "'fallback' needs 'afterDisruptions' or 'afterNoRoom'"
 _LabelName = Annotated[str, Field(min_length=1, max_length=316)]
-# No default of these is stored: who writes no 'spot' is to have none.
+# No default of these is stored: a pipeline without 'spot' is to have none.
 NodeSelector = Annotated[dict[str, Annotated[str, Field(max_length=63)]], Field(max_length=32)]
 
 
@@ -159,8 +159,8 @@ def _list_misfits(template: Mapping[str, Any], fitting: Sequence[str]) -> Iterat
         yield from _judge(path, container, (), "there are none to change")
 
 
-# What is merged with what an operator renders, and of what kind it has to be for that: a text, an
-# object, an object of texts, or a list of objects that have some texts.
+# Fields that are merged with the operator's own, and of what kind each has to be for that: a text,
+# an object, an object of texts, or a list of objects that have some texts.
 _TEXT, _OBJECT, _TEXTS = "text", "an object", "an object of texts"
 _Kind = str | tuple[str, ...]
 _OF_METADATA: Mapping[str, _Kind] = {"labels": _TEXTS, "annotations": _TEXTS}

@@ -279,7 +279,7 @@ class WorkerLoss(ApiModel):
 
 
 class VoluntaryDisruptions(ApiModel):
-    """Whether those who take nodes away of their own will wait for pods of an attempt."""
+    """Whether programs that take nodes away of their own will wait for pods of an attempt."""
 
     model_config = ConfigDict(json_schema_extra=_leave_defaults_to_the_cluster)
 

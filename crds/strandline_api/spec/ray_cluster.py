@@ -1,4 +1,4 @@
-"""The Ray cluster that a pipeline asks for: its pods, their size, and who admits them.
+"""The Ray cluster that a pipeline asks for: its pods, their size, and the queue that admits them.
 
 A run on a laptop reads the same fields and leaves these alone. This room must not know how a Ray
 cluster is made.
@@ -66,7 +66,7 @@ class RayNode(ApiModel):
         default={},
         description="Kubernetes pod template that is merged over the generated one.",
     )
-    # No default is stored, so that who does not use it has nothing new to read.
+    # No default is stored, so that older readers meet it only where it is used.
     spot: Spot | None = Field(
         default=None,
         description=(
@@ -197,7 +197,7 @@ class RayCluster(ApiModel):
         json_schema_extra=_keyed_by("name"),
         description="Groups of worker pods. Without any, all work runs in the head pod.",
     )
-    # No default is stored for these four, so that who does not use them has nothing new to read.
+    # No default is stored for these four, so that older readers meet them only where they are used.
     env: Variables = Field(
         default_factory=tuple,
         strict=False,

@@ -1,7 +1,7 @@
 """Volumes of Ray's containers, and where they are mounted.
 
-The fields are Kubernetes' own; kinds of volumes that nobody types here reach the pod as they are.
-This room must not know how a pod is rendered.
+The fields are Kubernetes' own; kinds of volumes without a type here reach the pod as they are. This
+room must not know how a pod is rendered.
 """
 
 from collections.abc import Iterable

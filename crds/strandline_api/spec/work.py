@@ -239,7 +239,7 @@ def default_name(use: str) -> str:
 
 
 def name_conflicts(items: dict[str, SourceWork]) -> dict[str, Any]:
-    """Find the first item whose name an earlier one has.
+    """Find the first item with the name of an earlier one.
 
     Args:
         items: the items in pipeline order by their path, such as `stages[0]`.

@@ -1,7 +1,7 @@
 """The words of a status: phases, triggers, causes.
 
 They are text in the schema, since an operator may know a word that the installed definition does
-not. This room must not know who uses them, nor when.
+not. This room must not know what uses them, nor when.
 """
 
 from enum import StrEnum
@@ -52,7 +52,7 @@ class Trigger(StrEnum):
 
     @property
     def is_by_hand(self) -> bool:
-        """Return whether somebody has asked for it, so that no budget pays for it."""
+        """Return whether a user has asked for it, so that no budget pays for it."""
         return self in {Trigger.MANUAL, Trigger.RESUME, Trigger.REPAIR}
 
 

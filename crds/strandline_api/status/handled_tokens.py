@@ -1,6 +1,6 @@
 """Requests by annotation that were handled, by their tokens.
 
-Who asks, and what follows, is not known here.
+The source of a request, and what follows, is not known here.
 """
 
 import hashlib

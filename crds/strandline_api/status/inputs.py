@@ -1,7 +1,7 @@
 """What a run reads of other pipelines, as it stood when the run began.
 
 Kept in the status, so that retries read the same, and a later run can tell what is newer. This room
-must not know where a pipeline keeps its outputs, nor who waits for whom.
+must not know where a pipeline keeps its outputs, nor which pipeline waits for which.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from pydantic import Field
 
 from strandline_api.status.records import Count, Name, Record, keep_first
 
-# Those of `after`, and more that are read alone.
+# Inputs of `after`, and more that are read alone.
 MAX_INPUTS = 64
 _MAX_LOCATION = 2048
 

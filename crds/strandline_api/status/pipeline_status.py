@@ -1,7 +1,7 @@
 """What the operator reports of a pipeline, and the parts that an attempt's status has too.
 
 Enough of it is kept that an operator which starts anew goes on where another one was killed. This
-room says what was observed. It must not know who observes, nor what a pass makes of it.
+room says what was observed. It must not know what observes, nor what a pass makes of it.
 """
 
 from collections.abc import Mapping

@@ -59,7 +59,7 @@ class Record(ApiModel):
     model_config = ConfigDict(extra="ignore", json_schema_extra=_fit_for_a_status)
     # Names in YAML of the fields that are written even where they are empty.
     always: ClassVar[frozenset[str]] = frozenset()
-    # Rules in the API server's language, each with the sentence for whoever breaks it.
+    # Rules in the API server's language, each with the sentence for a writer that breaks it.
     rules: ClassVar[tuple[tuple[str, str], ...]] = ()
 
     @classmethod
@@ -67,8 +67,8 @@ class Record(ApiModel):
         """Read what any version wrote: what cannot be understood counts as not given.
 
         Raises:
-            ValidationError: a field without a default is missing or wrong; a model whose fields
-                all have one never raises.
+            ValidationError: a field without a default is missing or wrong; a model with a default
+                for each field never raises.
         """
         if isinstance(document, cls):
             return document
@@ -187,8 +187,8 @@ def _is_valid(part: object, handler: ValidatorFunctionWrapHandler) -> bool:
     return True
 
 
-# A float holds whole numbers of that size inexactly, so the schema does not repeat the bound.
-# A generation; -1 says that nobody has looked at the object yet.
+# A float holds whole numbers of that size inexactly, so the schema does not repeat the bound. A
+# generation; -1 says that no pass has looked at the object yet.
 Generation = Annotated[
     int, Field(ge=-1, le=MAX_COUNT), WithJsonSchema({"type": "integer", "minimum": -1})
 ]

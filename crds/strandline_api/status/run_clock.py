@@ -1,6 +1,6 @@
-"""For how long a run stood still because somebody held it back: time that no deadline counts.
+"""For how long a run stood still because it was held back: time that no deadline counts.
 
-Kept in the status, so that an operator that starts anew counts on. This room must not know who
+Kept in the status, so that an operator that starts anew counts on. This room must not know what
 holds a run back.
 """
 

@@ -1,6 +1,6 @@
 """What work an attempt or a run has cost, as an operator writes it.
 
-It must not know who measured it, nor why work is lost.
+It must not know what measured it, nor why work is lost.
 """
 
 from typing import Annotated
