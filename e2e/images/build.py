@@ -35,7 +35,7 @@ def need_images(root: Path, images: Images, out: TextIO) -> None:
         ImagesError: there is no tool, or a step failed.
     """
     if images.complete:
-        os.utime(images.folder)  # those that are used stay, however old they are
+        os.utime(images.folder)  # images in use stay, however old they are
         return
     images.folder.mkdir(parents=True, exist_ok=True)
     with _hold(images.folder.parent / "images.lock"):
@@ -106,7 +106,7 @@ def _drop_old(tool: Tool, images: Images) -> None:
 
 @contextmanager
 def _copy_sources(root: Path, images: Images) -> Iterator[Path]:
-    """Copy the sources: who works on them meanwhile does not change the images."""
+    """Copy the sources: an edit meanwhile does not change the images."""
     with tempfile.TemporaryDirectory() as folder:
         for path in list_sources(root):
             location = Path(folder) / path

@@ -17,7 +17,7 @@ from images.tools import Tool, find_tool
 
 SUITE = "bookworm"
 INCLUDED = ("ca-certificates", "procps", "python3", "python3-venv")
-# Lists and logs differ from day to day; the devices are those of whoever runs the image.
+# Lists and logs differ from day to day; the devices are those of the machine that runs the image.
 LEFT_OUT = ("var/cache/apt/*", "var/cache/ldconfig/aux-cache", "var/lib/apt/lists/*", "var/log/*")
 MOUNTED = ("dev/*", "proc/*", "sys/*", "tmp/*", "run/*")
 
@@ -41,7 +41,7 @@ def install(package: str, log: Path, out: TextIO) -> None:
     """Install a package of Debian.
 
     Raises:
-        ImagesError: nobody may do that here, or it failed.
+        ImagesError: it may not be done here, or it failed.
     """
     if os.geteuid() != 0 or shutil.which("apt-get") is None:
         raise ImagesError(f"there is no {package}; install it, and run this as root")

@@ -1,4 +1,4 @@
-"""What can go wrong with images, in one sentence for whoever builds them."""
+"""What can go wrong with images, in one sentence for the person who builds them."""
 
 
 class ImagesError(Exception):

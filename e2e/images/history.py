@@ -65,5 +65,5 @@ def _put(made: Path, location: Path) -> None:
     try:
         made.rename(location)
     except OSError:
-        if not location.is_dir():  # another was quicker
+        if not location.is_dir():  # another build was quicker
             raise

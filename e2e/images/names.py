@@ -14,7 +14,7 @@ TARGETS = ("operator", "runtime")
 REGISTRY = "docker.io"
 BASE = "docker.io/library/debian:bookworm-slim"
 LOCAL = "local"
-# What the Dockerfile copies, as in .dockerignore.
+# Parts that the Dockerfile copies, as in .dockerignore.
 CONTEXT = (
     "LICENSE",
     "README.md",

@@ -6,5 +6,5 @@ refuses, by a sentence in the RayJob's status. It must not know what the RayJobs
     python -m kuberay_standin --kubeconfig FILE
 
 `step` in `core` is all of it that decides: from the objects that are there, and the time, to what
-is to be done. `loop` looks and does; no other room but `api` and `dashboard` talks to anybody.
+is to be done. `loop` looks and does; no other room but `api` and `dashboard` talks to a server.
 """

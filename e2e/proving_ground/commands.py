@@ -9,7 +9,7 @@ POD = "command"
 SECONDS = 120
 VOLUME, OUTPUT, CONFIG = "/var/lib/strandline", "/var/lib/strandline-output", "/etc/strandline"
 STAGES = "/opt/stages"
-# What the restricted profile asks of every container.
+# Settings that the restricted profile asks of every container.
 CONFINED: Json = {
     "allowPrivilegeEscalation": False,
     "capabilities": {"drop": ["ALL"]},

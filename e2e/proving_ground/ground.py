@@ -41,7 +41,7 @@ class Resumption:
 
     @property
     def lost(self) -> frozenset[str]:
-        """Sources whose work was done twice."""
+        """Sources that were worked on twice."""
         return self.first & self.second
 
 

@@ -39,7 +39,7 @@ class ObjectStore:
         """Lay an object down."""
         path = self.folder / bucket / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        (self.folder / bucket).chmod(0o777)  # the server is nobody in particular
+        (self.folder / bucket).chmod(0o777)  # the server has a user of its own
         path.write_bytes(content)
 
     def list_objects(self, bucket: str, prefix: str) -> dict[str, str]:
@@ -75,7 +75,7 @@ def serve_objects(ground: Ground) -> Iterator[ObjectStore]:
 
 
 def render_secret(name: str, values: Mapping[str, str]) -> Json:
-    """Render a Secret whose keys are variables."""
+    """Render a Secret with variables for keys."""
     return {
         "apiVersion": "v1",
         "kind": "Secret",

@@ -1,4 +1,4 @@
-"""One pipeline followed from outside, as somebody would who has applied it.
+"""One pipeline followed from outside, as a user would who has applied it.
 
 It reads what everybody can read: objects, events, tables. This room must not know how the
 cluster came to be, nor what befalls the pipeline.

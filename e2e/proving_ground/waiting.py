@@ -26,7 +26,7 @@ def wait_for(
     """Look until there is something to see.
 
     Args:
-        what: in words, for the one who reads that it did not come about.
+        what: in words, for the message that it did not come about.
         look: gives what was waited for, or something falsy.
         seconds: of waiting, at most.
         describe: what to say of the world when giving up.

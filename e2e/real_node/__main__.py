@@ -27,7 +27,7 @@ TRIAL = (sys.executable, "-m", "real_node.trials.trial")
 def main(arguments: Sequence[str]) -> int:
     """Do what the words say, and return an exit code."""
     part, *rest = arguments or ["--help"]
-    # These two are between processes of ours.
+    # Commands between processes of ours, and not for users.
     if part == "keep":
         return lifetime.keep(Path(rest[0]), rest[1:])
     if part == "supervise":

@@ -1,7 +1,7 @@
 """The cgroups of a node: the one thing of it in the kernel that namespaces don't take along.
 
-A node keeps all of its pods below one cgroup of its own name in each hierarchy. This room must
-not know whose they are.
+A node keeps all of its pods below one cgroup of its own name in each hierarchy. This room must not
+know which pipelines they are of.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def list_processes(cgroups: Iterable[Path]) -> set[int]:
     for cgroup in cgroups:
         with suppress(OSError):
             found.update(int(line) for line in (cgroup / "cgroup.procs").read_text().split())
-    return found - {0}  # of another PID namespace
+    return found - {0}  # 0 stands for processes of another PID namespace
 
 
 def sweep_cgroups(name: str, root: Path = ROOT) -> list[Path]:

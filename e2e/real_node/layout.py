@@ -27,7 +27,7 @@ LOGS = PurePosixPath("/var/log")
 # All nodes have one address, and kubectl would take one for another by it.
 KUBECTL_CACHE = HOME / "kubectl-cache"
 
-# Of the folder that the user names.
+# Folders below the one that the user names.
 STATE = "state"
 LOG_FOLDER = "logs"
 VOLUMES = "state/volumes"
@@ -36,12 +36,12 @@ LOCK = "lock"
 ENVIRONMENT = "state/environment.json"
 ENDED = "state/ended"  # the first process has come to an end by itself; its exit code means it
 
-# Of the folder of state.
+# Folders below the folder of state.
 SETTINGS = "settings"
 PIDS = "pids"
 STOPPED = "stopped"
 
-# What programs and commands on a node find in their environment: the folder that the user named.
+# Variables for programs and commands on a node: the folder that the user named.
 FOLDER_VARIABLE = "STRANDLINE_NODE"
 BINARY_VARIABLE = "STRANDLINE_NODE_BINARY"
 

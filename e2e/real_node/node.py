@@ -22,7 +22,7 @@ from real_node.errors import NodeError
 
 WAIT_SECONDS = 60  # seconds
 PAUSE = 0.1
-# What is kept for those who look into a failure, beside the logs.
+# Objects that are kept for a look into a failure, beside the logs.
 KINDS = (
     "nodes,namespaces,pods,jobs,deployments,services,events"
     ",persistentvolumes,persistentvolumeclaims"
@@ -31,7 +31,7 @@ KINDS = (
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A real node in whose namespaces we are.
+    """A real node; this process is in its namespaces.
 
     Attributes:
         folder: its own; the logs stay there.
@@ -120,7 +120,7 @@ class Node:
         wait_until(f"{program} is back", (state / layout.PIDS / program).exists)
 
     def stop_kubelet(self) -> None:
-        """Make the node one that was lost: its containers go on, and nobody hears of them."""
+        """Make the node one that was lost: its containers go on, and are not heard of."""
         self.stop("kubelet")
 
     def start_kubelet(self) -> None:

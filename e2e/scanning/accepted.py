@@ -1,6 +1,6 @@
 """Vulnerabilities that may stay in an image for a while: which, in what, why, and until when.
 
-An entry without a reason, or whose day is over, is refused, so that nothing is accepted for good.
+An entry without a reason, or with its day over, is refused, so that nothing is accepted for good.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from datetime import date, datetime, timedelta
 
 from scanning.errors import ScanError
 
-# Whoever accepts a vulnerability looks at it again after half a year.
+# An accepted vulnerability is looked at again after half a year.
 LONGEST = timedelta(days=183)
 _KEYS = {"id", "package", "reason", "until"}
 _SHORTEST_REASON = 20

@@ -13,7 +13,7 @@ from urllib.parse import parse_qs, unquote
 
 from scanning.errors import ScanError
 
-# What stands for the image itself, and is no part of it.
+# Parts that stand for the image itself, and are none of it.
 _WHOLES = frozenset({"CONTAINER", "LIBRARY"})
 
 

@@ -1,4 +1,4 @@
-"""What can go wrong with a scan, in one sentence for whoever makes a release."""
+"""What can go wrong with a scan, in one sentence for the person who makes a release."""
 
 
 class ScanError(Exception):

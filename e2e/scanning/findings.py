@@ -24,7 +24,7 @@ class Finding:
 
     Attributes:
         ids: all names of it, the scanner's first.
-        severity: by CVSS; None where nobody has rated it.
+        severity: by CVSS; None where it is not rated.
         is_fixed: some version of the part is without it.
     """
 
@@ -37,7 +37,7 @@ class Finding:
     @property
     def is_severe(self) -> bool:
         """Whether it is to be mended before a release."""
-        # What nobody has rated may be anything.
+        # An unrated vulnerability may be of any severity.
         return self.is_fixed and (self.severity is None or self.severity >= HIGH)
 
     def describe(self) -> str:

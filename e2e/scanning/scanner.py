@@ -14,7 +14,7 @@ from scanning.bills import Part, render_parts
 from scanning.errors import ScanError
 from scanning.findings import Finding, read_findings
 
-# It has found something, or nothing; whatever else means that it could not look.
+# Answers: it has found something, or nothing; any other means that it could not look.
 _ANSWERS = frozenset({0, 1})
 _LONGEST = 900.0
 _FOLDER = "OSV_SCANNER_LOCAL_DB_CACHE_DIRECTORY"
@@ -40,7 +40,7 @@ def scan(
         command += ["--lockfile", f"osv-scanner:{listed}"]
         command += ["--offline"] if database else []
         settings = {_FOLDER: str(database)} if database else {}
-        # Nothing of ours may be left out by a file that lies about.
+        # A file that lies about must not leave out anything of ours.
         command += ["--config", _write_empty(Path(folder) / "config.toml")]
         return read_findings(_call(command, settings))
 

@@ -34,7 +34,8 @@ from strandline_bench.ground.folders import ROOT
 
 EXAMPLES = ("python-functions", "text-documents")
 LOGICAL_CPUS = 8
-_MOST_FILES = {"python-functions": 3000}  # of all: each engine takes a minute or more for those
+# Files of all: each engine takes a minute or more for those.
+_MOST_FILES = {"python-functions": 3000}
 _BLOCK = 10_000_000
 _COSTS = (1, 10, 2)
 # The best that whole workers can do with eight CPUs: their numbers, and what each stage's share of
@@ -49,17 +50,17 @@ class Case:
     Attributes:
         name: as the command line has it.
         title: as the table has it.
-        cpus: logical CPUs of a Ray, or processes of who has none.
+        cpus: logical CPUs of a Ray, or processes of an engine without one.
         batch: items of a call.
         works: of the stages in order; the last one leaves nothing.
         items: what comes in, made anew by each call.
         kind: of the items on their way: `number`, `bytes`, `block` or `task`.
         cpu: that a worker takes.
-        sizes: workers of each stage, for those who have to be told.
-        is_sized: all are told; else who can choose them chooses.
+        sizes: workers of each stage, for engines that have to be told.
+        is_sized: all are told; else each engine that can choose them does.
         limit: seconds after which a run is ended.
         expected: what must come out; None: what the first run gave.
-        optimum: items a second that whole workers can do; None: nobody knows.
+        optimum: items a second that whole workers can do; None: not known.
         manifest, settings: of an example.
     """
 

@@ -32,14 +32,14 @@ def _compare(scale: Scale, case: Case, rivals: list[Rival]) -> dict[str, list[Tr
     seen: dict[str, list[Trial]] = {rival.name: [] for rival in rivals}
     turns = scale.turns or scale.pick(5, 1)
     for turn in range(turns):
-        # Who goes first takes turns too: the machine may grow slower or faster meanwhile.
+        # The first of a turn changes too: the machine may grow slower or faster meanwhile.
         for rival in reversed(rivals) if turn % 2 else rivals:
             trials = seen[rival.name]
             if trials and trials[-1].trouble:
-                continue  # it would only take the same time again
+                continue  # another try would only take the same time again
             trial = _run_once(scale, case, rival)
             if case.expected is None and not trial.trouble:
-                # Nobody knows what an example gives on this machine: all must give the same.
+                # An example's result on this machine is not known before: all must give the same.
                 case = replace(case, expected=trial.summary)
             trials.append(trial)
             sys.stderr.write(f"  {case.name}, turn {turn + 1}: {rival.name}: {_describe(trial)}\n")

@@ -1,6 +1,6 @@
 """What came out at the end of a compared engine, and when: written where the last stage runs.
 
-Each process has a file of its own, so nobody waits for another; a record is one `write`.
+Each process has a file of its own, so none waits for another; a record is one `write`.
 """
 
 from __future__ import annotations

@@ -67,7 +67,7 @@ def _measure_time(case: Case, rival: Rival, seen: Seen, *, is_whole: bool = Fals
     is_race = case.name in rival.beaten_in
     target = "≥ 1 × ours" if is_race else ""
     if trouble := find_trouble(trials):
-        # Who didn't end at all was slower, and who lost work is no rival.
+        # An engine that didn't end at all was slower, and one that lost work is no rival.
         return Row(what, trouble, target, True if is_race and "end" in trouble else None)
     middle = statistics.median(_read_seconds(trial, is_whole=is_whole) for trial in trials)
     seconds = format_number(middle, "s")

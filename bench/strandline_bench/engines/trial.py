@@ -24,7 +24,7 @@ from strandline_bench.engines.rivals.index import Rival, find_rival
 
 _STORE_BYTES = 1_000_000_000
 WINDOW = 5.0
-SHARE = 0.9  # of the optimum, that is to be reached
+SHARE = 0.9  # share of the optimum that is to be reached
 
 
 def main() -> None:

@@ -19,7 +19,7 @@ Work = Callable[[Items], Items]
 
 _MASK = (1 << 64) - 1
 _FACTOR = 6_364_136_223_846_793_005
-_HEAD = 8  # bytes of an item that say whose it is
+_HEAD = 8  # bytes of an item that name its source
 _FILLS = 4  # kinds of blocks; few, so that what is expected can be computed
 _TURN = 0x5A
 

@@ -1,1 +1,1 @@
-"""One task that becomes very many: memory, and who works on them."""
+"""One task that becomes very many: memory, and the workers that share them."""

@@ -16,7 +16,7 @@ from strandline_bench.ground.local_ray import started_ray
 from strandline_bench.ground.scale import Scale, run_apart
 from strandline_bench.ground.table import Row, bound, format_number
 
-_CPUS = 8  # logical ones: whoever naps needs none
+_CPUS = 8  # logical ones: a worker that naps needs none
 _NAPS = (0.005, 0.02)  # seconds
 _MOST = 1.1  # of the optimum
 

@@ -10,7 +10,7 @@ from typing import BinaryIO
 from strandline.plan.stage import SinkStage, Stage
 from strandline.plan.task import Slot, Task
 
-RARE = 100  # one in so many takes so many times as long
+RARE = 100  # a task in so many takes so many times as long
 
 
 class Naps(Stage):

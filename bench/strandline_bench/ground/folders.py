@@ -7,7 +7,7 @@ from pathlib import Path
 
 BENCH = Path(__file__).resolve().parents[2]
 ROOT = BENCH.parent
-EXAMPLES = ROOT / "pipelines" / "examples"  # which make what they work on
+EXAMPLES = ROOT / "pipelines" / "examples"  # makers of what examples work on
 CONTROL_PLANE = ROOT / "tests" / "apiserver"  # which tests start too
 
 

@@ -16,7 +16,8 @@ from strandline_bench.ground.filled_ledger import Filled, fill
 Answer = TypeVar("Answer")
 
 _MEMORY_FOLDER = Path("/dev/shm")  # noqa: S108 - a folder of our own is made in it
-_BYTES_PER_SOURCE = 700  # of the file while it is filled: pages are copied before they are freed
+# Bytes of the file while it is filled: pages are copied before they are freed.
+_BYTES_PER_SOURCE = 700
 
 
 class Scale:
@@ -54,7 +55,7 @@ class Scale:
         return quick if self.is_quick else full
 
     def fill_ledger(self) -> Filled:
-        """Return a ledger of finished sources, the same for all who ask."""
+        """Return a ledger of finished sources, the same for all callers."""
         if self._filled is None:
             folder = _choose_folder(self._sources * _BYTES_PER_SOURCE)
             self._ledger_folder = Path(tempfile.mkdtemp(prefix="strandline-bench-", dir=folder))

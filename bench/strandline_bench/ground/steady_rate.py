@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-_WARM_SHARE = 0.2  # of the tasks: until then workers start and queues fill
+_WARM_SHARE = 0.2  # share of the tasks: until then workers start and queues fill
 
 
 class SteadyRate:

@@ -32,14 +32,14 @@ class Row:
 
 
 def bound(what: str, measured: float, target: float, unit: str) -> Row:
-    """Return a row whose number must not be above its target."""
+    """Return a row with a number that must not be above its target."""
     return Row(
         what, format_number(measured, unit), f"≤ {format_number(target, unit)}", measured <= target
     )
 
 
 def reach(what: str, measured: float, target: float, unit: str) -> Row:
-    """Return a row whose number must not be below its target."""
+    """Return a row with a number that must not be below its target."""
     return Row(
         what, format_number(measured, unit), f"≥ {format_number(target, unit)}", measured >= target
     )

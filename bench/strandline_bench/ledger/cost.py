@@ -31,7 +31,7 @@ def _compare(scale: Scale, engine: str, workers: int, count: int) -> list[Row]:
     ratios, starts = [], []
     for turn in range(scale.pick(5, 1)):
         volume = scale.folder / f"volume-{engine}-{turn}"
-        # Who goes first takes turns too: the machine may grow slower or faster meanwhile.
+        # The first of a turn changes too: the machine may grow slower or faster meanwhile.
         order = (None, volume) if turn % 2 else (volume, None)
         (first, whole_first), (second, whole_second) = (
             _run_once(scale.folder, engine, workers, count, is_tracked) for is_tracked in order

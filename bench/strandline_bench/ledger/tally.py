@@ -14,7 +14,7 @@ from strandline.plan.receipt import Event, Output
 from strandline_bench.ground.scale import Scale, run_apart
 from strandline_bench.ground.table import Row, bound, reach
 
-_ALIVE = 1_000  # sources whose trees are open at a time
+_ALIVE = 1_000  # sources with open trees at a time
 _MESSAGE = 500  # events of one message
 _CHILDREN = 4
 _MANY_CHILDREN = 32

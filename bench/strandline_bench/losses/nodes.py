@@ -40,9 +40,9 @@ from strandline_bench.ground.stages import Nowhere, Numbers
 from strandline_bench.ground.table import Row, bound, format_number
 from strandline_bench.losses.work import NOTICES, TASKS
 
-_MINUTE = 10.0  # of this table
+_MINUTE = 10.0  # seconds that stand for a minute in this table
 _NODES, _CPUS = 4, 2
-_SPREAD = (0.5, 1.5)  # of a task's length
+_SPREAD = (0.5, 1.5)  # shares of a task's length
 _STORE_BYTES = 100_000_000
 
 
@@ -255,7 +255,7 @@ def _find_share(marks: Iterator[Mark], losses: list[Loss], count: int) -> float:
     gone = {loss.node: loss.time for loss in losses}
     begun: dict[tuple[int, str], list[Mark]] = defaultdict(list)
     for mark in sorted(marks, key=lambda mark: mark.time):
-        # What is begun on a node that is gone, nobody has lost.
+        # Work that begins on a node after its end is no loss.
         if mark.is_end or mark.time < gone.get(mark.node, mark.time + 1):
             begun[mark.number, mark.node].append(mark)
     lengths: dict[int, list[float]] = defaultdict(list)

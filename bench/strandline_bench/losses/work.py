@@ -19,7 +19,7 @@ from strandline_bench.ground.table import Row, bound, format_number
 
 NOTICES = (0.0, 15.0, 30.0, 120.0)
 TASKS = (1.0, 10.0, 60.0)
-_NODES, _WORKERS = 16, 4  # of a node
+_NODES, _WORKERS = 16, 4  # workers of each node
 _EVERY = 60.0  # from one loss to the next
 _BOOT = 60.0  # until a node that was lost is made up for
 _SPREAD = (0.5, 1.5)  # of a task's length
@@ -113,7 +113,7 @@ class _Cluster:
     def _end(self, about: tuple[Worker, int]) -> None:
         worker, number = about
         if worker.calls.pop(number, None) is None:
-            return  # it was lost
+            return  # the task was lost
         self.work.worked += self.now - worker.busy_since
         if not worker.is_draining:
             self._begin(worker)

@@ -30,7 +30,7 @@ from strandline_bench.operator.wire import Wire, open_wire
 _MEGABYTE = 1_000_000
 _PER_NAMESPACE = 100
 _TICK = 0.1
-_RETRY_SECONDS = 5.0  # of work in an attempt that follows another
+_RETRY_SECONDS = 5.0  # seconds of work in an attempt that follows another
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ class Findings:
     Attributes:
         begun, ended, rested: readings before the first pipeline, after the last has ended, and
             after the rest.
-        late: by how many seconds the one who looked at it all was late himself.
+        late: by how many seconds the watching loop was late itself.
     """
 
     load: Load

@@ -48,7 +48,8 @@ def run() -> None:
 
 if __name__ == "__main__":
     if os.environ.get(PROFILE):
-        profile = cProfile.Profile(time.thread_time)  # its other threads do next to nothing
+        # The operator's other threads do next to nothing.
+        profile = cProfile.Profile(time.thread_time)
         try:
             profile.runcall(run)
         finally:

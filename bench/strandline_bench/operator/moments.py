@@ -1,6 +1,6 @@
 """When things happened to attempts, as seen from outside, and how long one thing took to another.
 
-Times are seconds since the epoch and come from whoever looks. This room must not know clocks.
+Times are seconds since the epoch and come from the observer. This room must not know clocks.
 """
 
 from __future__ import annotations

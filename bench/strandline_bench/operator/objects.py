@@ -26,7 +26,7 @@ class Ending(StrEnum):
 
 
 def render_pipeline(name: str) -> Json:
-    """Render a pipeline with two workers whose retries wait for five seconds."""
+    """Render a pipeline with two workers and five seconds before a retry."""
     return {
         "apiVersion": "strandline.dev/v1alpha1",
         "kind": "CurationPipeline",
@@ -68,7 +68,7 @@ def render_submitter(rayjob: Json) -> Json:
 
 
 def render_running(pod: Json, time: str) -> Json:
-    """Render the status of a pod whose container runs.
+    """Render the status of a pod with a running container.
 
     Heads can be asked at the driver's address.
     """
@@ -85,7 +85,7 @@ def render_running(pod: Json, time: str) -> Json:
 
 
 def render_end(pod: Json, time: str, code: int, reason: str = "") -> Json:
-    """Render the status of a pod whose container has ended."""
+    """Render the status of a pod with an ended container."""
     reason = reason or ("Error" if code else "Completed")
     end = {"exitCode": code, "reason": reason, "startedAt": time, "finishedAt": time}
     return {
@@ -95,7 +95,7 @@ def render_end(pod: Json, time: str, code: int, reason: str = "") -> Json:
 
 
 def render_memory_kill(pod: Json, time: str) -> Json:
-    """Render the status of a pod whose container took too much memory."""
+    """Render the status of a pod with a container that took too much memory."""
     return render_end(pod, time, 137, "OOMKilled")
 
 

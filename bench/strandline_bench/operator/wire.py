@@ -92,7 +92,8 @@ class Wire:
                 async for line in response.content:
                     yield json.loads(line)
         except _PASSING:
-            await asyncio.sleep(_PAUSE)  # it goes on from the version that it has come to
+            # The next watch goes on from the version that this one has come to.
+            await asyncio.sleep(_PAUSE)
 
     async def _ask(
         self, verb: str, path: str, body: Json | None = None, content: str = JSON

@@ -79,7 +79,7 @@ def _run_ours(folder: Path, engine: str) -> Sequence[str]:
 
 
 def _run_datatrove(folder: Path) -> Sequence[str]:
-    build_case(_EXAMPLE, folder, is_quick=False)  # it is read while nothing is on the clock
+    build_case(_EXAMPLE, folder, is_quick=False)  # the case is read while nothing is on the clock
     return [sys.executable, *TRIAL, "datatrove", _EXAMPLE, str(folder)]
 
 
@@ -118,7 +118,7 @@ def _list_names(pid: int) -> list[str]:
             command = process.cmdline()
             names += [process.name(), command[0]] if command else []
     except psutil.Error:
-        return names  # one has just ended
+        return names  # a process has just ended
     return names
 
 

@@ -23,7 +23,7 @@ from strandline_bench.ground.scale import Scale, run_apart
 from strandline_bench.ground.table import Row, format_number, reach
 
 _NODES = (1, 2, 4, 8)
-_CPUS = 2  # of a node, logical ones: whoever naps needs none
+_CPUS = 2  # CPUs of a node, logical ones: a worker that naps needs none
 _NAP = 0.02
 _LEAST = 90.0  # per cent of the ideal
 _STORE_BYTES = 100_000_000

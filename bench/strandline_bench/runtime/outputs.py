@@ -81,10 +81,10 @@ def _slower_flushes(seconds: float) -> Iterator[None]:
 
 
 def _time_writing(root: Path, count: int, group: int) -> float:
-    # Nothing is removed in between: ext4 looks for a minute at each inode that was freed before it
+    # Outputs stay until the end: ext4 looks for a minute at each inode that was freed before it
     # takes another one, which no user's run pays for.
     store, sources = open_outputs(str(root)), [digest_key(str(number)) for number in range(count)]
-    os.sync()  # what others have left to be written is not to be waited for
+    os.sync()  # earlier writes of others are not to be waited for
     begun = time.perf_counter()
     for start in range(0, count, group):
         _write(store, sources[start : start + group])

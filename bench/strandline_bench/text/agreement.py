@@ -27,7 +27,7 @@ FILTERS = {
 }
 IN_A_ROW = "the four in a row"
 SHOWN = 4
-# What is kept as it goes on, or why it is dropped.
+# Whether a text is kept as it goes on, or why it is dropped.
 Answer = tuple[bool, str]
 Judge = Callable[[str], Answer]
 
@@ -38,7 +38,7 @@ class Agreement:
 
     Attributes:
         name: what was compared.
-        both, ours, theirs, neither: how many documents are kept by whom.
+        both, ours, theirs, neither: how many documents are kept by each side.
         differing: documents that one keeps, or both with another text, each with the reasons.
     """
 
@@ -151,7 +151,7 @@ def compare_all(texts: list[str]) -> Iterator[Agreement]:
     for splitting in Splitting:
         splitter = load_splitter(splitting)
         theirs = add_chain({use: load_theirs(use, splitter) for use in FILTERS})
-        # They are asked once, and compared with both of ours.
+        # The others are asked once, and compared with both of ours.
         answers = {use: [judge(text) for text in texts] for use, judge in theirs.items()}
         for compatible in (True, False):
             ours = {use: load_ours(use, splitting, compatible=compatible) for use in FILTERS}

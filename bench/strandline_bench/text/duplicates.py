@@ -41,7 +41,7 @@ def measure_duplicates(scale: Scale) -> list[Row]:
 
 def _link(texts: int) -> float:
     rows = texts * BANDS // PARTITIONS
-    # Of the rows half share a bucket with the one before or after, as pairs do.
+    # Half of the rows share a bucket with the one before or after, as pairs do.
     numbers = [row - row % 2 if row < rows // 2 else row for row in range(rows)]
     buckets = [[digest_bytes(b"%d" % number)] for number in numbers]
     table = build_buckets([_format_key(row) for row in range(rows)], buckets)

@@ -1,4 +1,4 @@
-"""A crawl of pages whose every character is known, in all the ways in which servers leave them.
+"""A crawl of pages with each character known, in all the ways in which servers leave them.
 
 Encodings, heads and charsets are crossed; half of what is said about a page is wrong. It knows no
 reader. The same call gives the same bytes.
@@ -57,7 +57,7 @@ def _deflate(body: bytes) -> bytes:
     return raw.compress(body) + raw.flush()
 
 
-# What becomes of a body, and what its head says of it.
+# Changes to a body, and what its head says of it.
 _BODIES: dict[str, tuple[Callable[[bytes], bytes], str]] = {
     "plain": (bytes, ""),
     "gzip": (lambda body: gzip.compress(body, mtime=0), "Content-Encoding: gzip\r\n"),
@@ -74,7 +74,7 @@ class OddPage(NamedTuple):
 
     Attributes:
         url: tells which it is.
-        charset: how its charset is told: by whom, and whether rightly.
+        charset: how its charset is told: where, and whether rightly.
         body: how its body was left.
         sentence: what stands in it.
         block: the response.

@@ -3,7 +3,7 @@
 python -m strandline_bench.text.readers [--write]
 
 Each reads the same WARC file by its own means: bodies, charsets and all. A page is right where the
-sentence that stands in it comes out as it was written; so it is told who is right, not who agrees.
+sentence that stands in it comes out as it was written; so it shows which is right, not which agree.
 """
 
 from __future__ import annotations

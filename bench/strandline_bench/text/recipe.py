@@ -27,7 +27,7 @@ EXAMPLE = EXAMPLES / "fineweb.yaml"
 FILTERS = ("gopher-repetition", "gopher-quality", "c4-quality", "fineweb-quality")
 CRAWL = "strandline-data/crawl"
 RANGE_BYTES = 200_000
-FILES = 8  # of the crawl, which theirs works on side by side
+FILES = 8  # files of the crawl, which theirs works on side by side
 PARTS = {
     "pages": ("fineweb-pages",),
     "minhash": ("fineweb-signatures", "fineweb-links", "fineweb-duplicates", "fineweb"),

@@ -58,7 +58,7 @@ Documents = Iterator[Document]
 
 
 class CrawlPages(PipelineStep):  # type: ignore[misc]  # it comes without types
-    """Yields the pages of a share of the files whose address is wanted."""
+    """Yields the pages with a wanted address, of a share of the files."""
 
     def __init__(self, crawl: str) -> None:
         super().__init__()

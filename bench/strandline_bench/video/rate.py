@@ -20,7 +20,7 @@ from strandline_bench.ground.table import Row, format_number, reach
 from strandline_bench.video.rivals import compare_readers
 
 SIZE = (640, 360)
-SPLIT_KEEPS, DECODE_KEEPS = 0.4, 0.7  # of the rate at which PyAV decodes
+SPLIT_KEEPS, DECODE_KEEPS = 0.4, 0.7  # shares of the rate at which PyAV decodes
 
 
 def measure_video(scale: Scale) -> list[Row]:

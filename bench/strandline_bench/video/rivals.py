@@ -35,7 +35,7 @@ Read = Callable[[Path, Path, tuple[int, int]], tuple[float, int]]
 _KEPT, _LONGEST = 2, 256  # a second; pixels
 _CPUS = 2
 _STORE_BYTES = 1_000_000_000
-_SLACK = 0.1  # of the frames: the two sample at other moments
+_SLACK = 0.1  # share of the frames: the two sample at other moments
 
 
 class CountFrames(SinkStage):

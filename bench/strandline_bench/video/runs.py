@@ -31,9 +31,9 @@ from strandline_bench.video.stages import (
     WatchedTranscode,
 )
 
-_CPUS = 8  # logical ones: whoever naps needs none
+_CPUS = 8  # logical ones: a worker that naps needs none
 _CLIP_SECONDS = 2
-_MOST = 1.15  # of the optimum
+_MOST = 1.15  # times the optimum
 _GROUP = 4
 _LARGE = (3840, 2160)
 _WORKERS = 2
@@ -81,7 +81,7 @@ def _write_videos(folder: Path, clips: int, short: int) -> None:
 
 
 def repeat_video(path: Path, out: Path, times: int) -> None:
-    """Write a video whose pictures are those of another, over and over; nothing is encoded."""
+    """Write a video with the pictures of another, over and over; nothing is encoded."""
     with av.open(str(path)) as first, av.open(str(out), "w") as target:
         source = first.streams.video[0]
         stream = target.add_stream_from_template(source)

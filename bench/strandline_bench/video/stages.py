@@ -64,6 +64,7 @@ def _watch(folder: Path) -> None:
         held = read_own_memory() - begun
         if held > most:
             most = held
-            with (folder / str(os.getpid())).open("a") as notes:  # it may be killed at any moment
+            # The process may be killed at any moment.
+            with (folder / str(os.getpid())).open("a") as notes:
                 notes.write(f"{held}\n")
         time.sleep(_SAMPLE_SECONDS)

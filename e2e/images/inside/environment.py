@@ -19,7 +19,7 @@ BUILD = Path("/build")
 PRODUCT = BUILD / "product"
 WHEELS = BUILD / "wheels"
 CA = Path("/etc/build-ca.pem")
-# Nothing at run time reads these; Ray's jars serve Java programs alone.
+# Files that no program reads at run time; Ray's jars serve Java programs alone.
 SURPLUS = (
     "numpy/**/tests",
     "numpy/**/*.a",

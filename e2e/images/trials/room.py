@@ -1,4 +1,4 @@
-"""A root file system as a pod has it: read-only, /tmp writable, user 1000, nobody to talk to.
+"""A root file system as a pod has it: read-only, /tmp writable, user 1000, no network.
 
 Run by `unshare` in namespaces of its own, so that nothing of it is left when its command ends.
 `python -m images.trials.room ROOT ENVIRONMENT COMMAND...`; the environment as JSON.

@@ -1,6 +1,6 @@
 """The root file system of an image, laid out from its archive.
 
-It must not know what is done with it, nor who made the archive.
+It must not know what is done with it, nor what made the archive.
 """
 
 from __future__ import annotations

@@ -51,7 +51,7 @@ def sum_requests(spec: Json, resource: str) -> Decimal:
 
 
 def sum_devices(specs: Iterable[Json], suffix: str) -> Decimal:
-    """Sum what pods ask for of all resources whose names end so, such as `gpu`."""
+    """Sum what pods ask for of all resources with names that end so, such as `gpu`."""
     named = [(spec, name) for spec in specs for name in _name_resources(spec)]
     return sum(
         (sum_requests(spec, name) for spec, name in named if name.endswith(suffix)), Decimal()

@@ -47,7 +47,7 @@ def _step_pods(cluster: Json, pods: Sequence[Json]) -> Iterable[Action]:
             yield Remove("Pod", get_name(pod))
     if not any(pod["metadata"]["labels"][NODE_LABEL] == "head" for pod in pods):
         if not may_make_head(cluster):
-            return  # nor any worker: they have nobody to join
+            return  # nor any worker: a worker has no head to join
         yield Make(make_head(cluster))
     for group in cluster["spec"].get("workerGroupSpecs") or ():
         yield from _step_group(cluster, group, pods)

@@ -17,7 +17,7 @@ KEY = "auth_token"
 MODE, TOKEN = "RAY_AUTH_MODE", "RAY_AUTH_TOKEN"
 FIRST_WITH_TOKENS = (2, 52)
 VERSION = re.compile(r"v?(\d+)\.(\d+)")
-# Of five letters each.
+# A token has parts of five letters each.
 PARTS = 8
 
 

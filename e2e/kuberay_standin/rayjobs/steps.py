@@ -1,6 +1,6 @@
 """What a RayJob needs next: the step from each of its statuses to the one after. Pure.
 
-Statuses, reasons and messages are as recorded. Whoever puts a status gives it whole.
+Statuses, reasons and messages are as recorded. A status is put whole.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ def _initialize(scene: Scene, now: datetime) -> list[Action]:
     if get_status(scene.cluster).get("state") != "ready":
         return _put(scene, status)
     if scene.job is None:
-        # It is to be there before the RayJob is said to run, or nobody would make it any more.
+        # The Job is to be there before the RayJob is said to run, or it would never be made.
         return [Make(make_job(scene.rayjob, scene.cluster))]
     status |= {"jobDeploymentStatus": "Running", "dashboardURL": format_dashboard(scene.cluster)}
     return _put(scene, status)
@@ -132,7 +132,7 @@ def _run(scene: Scene, now: datetime) -> list[Action]:
 
 
 def _keep_cluster(scene: Scene) -> list[Action]:
-    """Make the RayCluster again where somebody deleted it, by the same name; and the Service."""
+    """Make the RayCluster again where it was deleted, by the same name; and the Service."""
     if scene.cluster is None:
         return [Make(make_cluster(scene.rayjob))]
     if scene.job_service is None:

@@ -1,6 +1,6 @@
 """A small client for the API server: asks once, hides nothing, knows no RayJob.
 
-Whoever it is comes from a kubeconfig, or from the service account of the pod it runs in.
+Its account comes from a kubeconfig, or from the service account of the pod it runs in.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Login:
     token: str = ""
 
     def build_headers(self) -> dict[str, str]:
-        """Return the header that says who asks; a token in a file may change while we run."""
+        """Return the header that names the caller; a token in a file may change while we run."""
         found = self.token_file.read_text(encoding="utf-8") if self.token_file else self.token
         return {"Authorization": f"Bearer {found.strip()}"} if found else {}
 

@@ -191,7 +191,7 @@ class Loop:
             self.server.delete(action.kind, namespace, action.name)
         elif isinstance(action, PutStatus):
             body = scene.rayjob if action.kind == "RayJob" else scene.cluster
-            assert body is not None  # its status was decided from it
+            assert body is not None  # the status was decided from this body
             self.server.put_status(body, action.status)
         elif isinstance(action, HoldBy):
             self.server.hold(scene.rayjob, action.finalizers)

@@ -53,7 +53,7 @@ def ask_for_slot(container: str) -> Json:
 
 
 def preempt(ground: Ground) -> None:
-    """Start a pod of higher priority that needs the slot; whoever has it must go."""
+    """Start a pod of higher priority that needs the slot; the pod that has it must go."""
     ground.kube.apply(_render_rival(ground.runtime_image))
 
     def is_running() -> bool:

@@ -1,4 +1,4 @@
-"""Marks of spot nodes and of who takes them, put on a real node as clouds and their agents do.
+"""Marks of spot nodes and of their takers, put on a real node as clouds and their agents do.
 
 It must not know what runs on the node, nor what is read from a mark.
 """
@@ -43,7 +43,7 @@ def announce_end(kube: Kube, node: str, taint: str = IMPENDING) -> Iterator[None
 
 @contextmanager
 def cordon(kube: Kube, node: str) -> Iterator[None]:
-    """Cordon a node, as an admin does who drains it."""
+    """Cordon a node, as an admin does before a drain."""
     kube.call("cordon", node)
     try:
         yield

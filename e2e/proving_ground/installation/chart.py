@@ -1,7 +1,7 @@
 """Strandline in a cluster, installed as users do: from its chart.
 
-On a node that was brought up here, the images are imported from their archives. This room must
-not know what is played on it, nor who carries RayJobs out.
+On a node that was brought up here, the images are imported from their archives. This room must not
+know what is played on it, nor what carries RayJobs out.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Installation:
         node: that was brought up here; None where the cluster existed.
         helm: the program.
         values: of the chart.
-        carrier: who carries RayJobs out; None where the cluster does not tell.
+        carrier: what carries RayJobs out; None where the cluster does not tell.
     """
 
     kube: Kube
@@ -119,7 +119,7 @@ class Installation:
         return done.stdout
 
     def describe(self) -> str:
-        """Describe what the operator is about, for who looks into a failure."""
+        """Describe what the operator is about, for a look into a failure."""
         cluster = self.kube.within(SYSTEM)
         words = ("logs", "-l", "app.kubernetes.io/component=operator", "--tail=60")
         return "\n".join([cluster.call("get", "pods,events", "-o", "wide"), cluster.call(*words)])
@@ -129,8 +129,8 @@ class Installation:
 def install(folder: Path) -> Iterator[Installation]:
     """Install everything, on the node we are on or in the cluster of KUBECONFIG.
 
-    A cluster that was there before is left as it was, but for our definitions: whoever removes
-    those removes every pipeline of the cluster.
+    A cluster that was there before is left as it was, but for our definitions: to remove those is
+    to remove every pipeline of the cluster.
 
     Args:
         folder: for logs.

@@ -1,6 +1,7 @@
-"""What enforces NetworkPolicies on a node that was brought up here, and who tries doors.
+"""What enforces NetworkPolicies on a node that was brought up here, and what tries doors.
 
-The bridge that joins pods there knows nothing of policies. This room must not know whose they are.
+The bridge that joins pods there knows nothing of policies. This room must not know which pods they
+are for.
 """
 
 from __future__ import annotations
@@ -88,7 +89,7 @@ class Stranger:
         return [int(port) for port in json.loads(answer)]
 
     def ask(self, address: str, port: int, path: str, token: str = "") -> int:
-        """Return the status with which a page is answered, to who shows a token or none."""
+        """Return the status with which a page is answered, with a token or none."""
         words = ("exec", STRANGER, "--", "python", "-c", _ASK, f"http://{address}:{port}{path}")
         return int(self.kube.call(*words, *([token] if token else ())))
 
@@ -105,7 +106,7 @@ def invite_stranger(kube: Kube, image: str) -> Iterator[Stranger]:
 
 
 def _open_doors() -> None:
-    """Lead no packet through its chains any more: they would hold for whoever gets an address."""
+    """Lead no packet through its chains any more: they would hold for the next pod's address."""
     for chain in ("INPUT", "FORWARD", "OUTPUT"):
         listed = subprocess.run(
             ["iptables", "-S", chain], check=True, capture_output=True, text=True

@@ -25,8 +25,8 @@ MANIFESTS = Path("ray-operator", "config", "default")
 # The name that its manifests give to what they make, and the one that its chart does.
 NAMES = "app.kubernetes.io/name in (kuberay,kuberay-operator)"
 COMPONENT, OPERATOR = "app.kubernetes.io/component", "kuberay-operator"
-SELECTOR = f"{NAMES},{COMPONENT}={OPERATOR}"  # of its pods
-# What starts a program that was linked to libraries; its name stands near a program's beginning.
+SELECTOR = f"{NAMES},{COMPONENT}={OPERATOR}"  # label of its pods
+# Loaders of programs that were linked to libraries; the name stands near a program's beginning.
 LOADERS = (b"/ld-linux", b"/ld-musl")
 HEADER = 64 * 1024
 # As its own image says; the manifests want a number, and leave it to the image.
@@ -82,7 +82,7 @@ class KubeRay:
         await_kuberay(self.kube, self.deployment)
 
     def kill(self) -> None:
-        """Kill its pod, in whose place the Deployment puts another one."""
+        """Kill its pod; the Deployment puts another one in its place."""
         killed = ("pod", "-l", SELECTOR, "--grace-period=0", "--force", "--wait=false")
         self.kube.call("delete", *killed)
         await_kuberay(self.kube, self.deployment)
@@ -119,7 +119,7 @@ def read_checkout(folder: Path) -> Checkout:
 
 def install_kuberay(kube: Kube, node: Node, checkout: Checkout) -> KubeRay:
     """Install it on a node, as its manifests say, and wait until it runs."""
-    # What was fitted to a node before, on which it is installed again, is fitted once more.
+    # Parts that were fitted to a node before, on which it is installed again, are fitted once more.
     words = ("apply", "--server-side", "--force-conflicts", "-k", str(checkout.manifests))
     kube.call(*words, timeout=APPLY_SECONDS)
     (deployment,) = list_deployments(kube)
@@ -182,13 +182,13 @@ def fit_to_node(deployment: Json) -> Json:
     """Return what of a Deployment is to be different on a node here, as a merge patch."""
     spec = deployment["spec"]["template"]["spec"]
     # A tenth of a core does not do where Ray starts beside it on two cores: its own clients would
-    # give up, and those who ask whether it lives would end it.
+    # give up, and its probes would end it.
     container = {name: value for name, value in spec["containers"][0].items() if name != PROBE}
     resources = container.get("resources") or {}
     limits = {**(resources.get("limits") or {})}
     limits.pop("cpu", None)
     container["resources"] = {**resources, "limits": limits}
-    # It ends itself where it can't renew a lease in time, and there is only one of it.
+    # KubeRay ends itself where it can't renew a lease in time, and there is only one of it.
     container["args"] = [*(container.get("args") or ()), NO_ELECTION]
     # The image is made of one file and names no user, so the kubelet would not start it.
     security = {**(spec.get("securityContext") or {}), "runAsUser": USER}

@@ -1,4 +1,4 @@
-"""Who carries RayJobs out: the KubeRay of a cluster, one of a checkout, or else the stand-in.
+"""What carries RayJobs out: the KubeRay of a cluster, one of a checkout, or else the stand-in.
 
 This room must not know what is installed beside it.
 """
@@ -29,14 +29,14 @@ DEFINITIONS = "STRANDLINE_KUBERAY_CRDS"
 
 
 class Carrier(Protocol):
-    """Whoever carries RayJobs out."""
+    """A program that carries RayJobs out."""
 
     @property
     def version(self) -> str:
         """Of KubeRay, such as `v1.7.0`; empty for the stand-in."""
 
     def stop(self) -> None:
-        """Let nobody carry them out for a while."""
+        """Have none carried out for a while."""
 
     def start(self) -> None:
         """Go on where it was stopped."""
@@ -91,7 +91,7 @@ class Standin:
 
 @contextmanager
 def serve_rayjobs(kube: Kube, node: Node | None, folder: Path) -> Iterator[Carrier | None]:
-    """See to it that RayJobs are carried out; by whom, as far as it can be told.
+    """See to it that RayJobs are carried out; by which program, as far as it can be told.
 
     Args:
         folder: for logs.

@@ -25,7 +25,7 @@ from proving_ground.installation.chart import (
 from proving_ground.kube import Json
 
 BUILD = 'make images ARGS="build --last-release"'
-# Its chart names no version of Ray, without which KubeRay asks pods in a way that its image lacks.
+# The chart names no version of Ray, without which KubeRay asks pods in a way that its image lacks.
 RAY_VERSION = "2.60.0"
 
 

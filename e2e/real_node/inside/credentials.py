@@ -28,7 +28,7 @@ def make_token() -> str:
 
 
 def write_private(path: Path, text: str) -> None:
-    """Write a file that nobody else may read."""
+    """Write a file that no other user may read."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.touch(mode=0o600)
     path.write_text(text, encoding="utf-8")

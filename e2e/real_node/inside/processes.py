@@ -54,14 +54,14 @@ class Processes:
                 start_new_session=True,
             )
         self._running[process.pid] = program
-        process.returncode = 0  # it is waited for here, with all others
+        process.returncode = 0  # the process is waited for here, with all others
         (self._pids / program.name).write_text(f"{process.pid}\n", encoding="ascii")
 
     def tend(self) -> None:
         """Take in what ended, and stop and start what files ask for.
 
         Raises:
-            NodeError: a program ended that nobody stopped.
+            NodeError: a program ended without a stop.
         """
         for process, status in reap():
             self._note_end(process, os.waitstatus_to_exitcode(status))
@@ -120,7 +120,7 @@ class Processes:
         return code if code >= 0 else 128 - code
 
     def _dismiss(self, command: int) -> None:
-        with suppress(ProcessLookupError):  # it may have ended together with a program
+        with suppress(ProcessLookupError):  # the process may have ended together with a program
             os.kill(command, signal.SIGTERM)
         end = time.monotonic() + STOP_SECONDS
         while all(process != command for process, _ in reap()) and time.monotonic() < end:

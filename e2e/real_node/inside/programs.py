@@ -40,12 +40,12 @@ SERVER_FLAGS = {
     "kubelet-preferred-address-types": "InternalIP",
     "allow-privileged": "true",
     "event-ttl": "6h",
-    # Pods leave a lost node after this instead of five minutes: nobody waits that long in a test.
+    # Pods leave a lost node after this instead of five minutes: no test waits that long.
     "default-not-ready-toleration-seconds": "10",
     "default-unreachable-toleration-seconds": "10",
 }
 
-# What needs a cloud or another node is left out.
+# Controllers that need a cloud or another node are left out.
 CONTROLLER_FLAGS = {
     "kubeconfig": f"{SETTINGS}/kube-controller-manager.kubeconfig",
     "controllers": "*,-node-ipam-controller,-node-route-controller,-service-lb-controller",
@@ -83,7 +83,7 @@ PROXY_FLAGS = {
     "hostname-override": layout.NODE_NAME,
     "proxy-mode": "nftables",
     "cluster-cidr": "10.244.0.0/16",
-    # These belong to the machine.
+    # Settings of the machine's own are left as they are.
     "conntrack-max-per-core": "0",
     "conntrack-tcp-timeout-established": "0",
     "conntrack-tcp-timeout-close-wait": "0",
@@ -100,9 +100,9 @@ CLUSTER: Mapping[str, Mapping[str, str]] = MappingProxyType(
         "kube-proxy": PROXY_FLAGS,
     }
 )
-# They start at once; the rest when there is a server that answers, or they would give up.
+# Programs that start at once; the rest when there is a server that answers, or they would give up.
 FIRST = ("containerd", "etcd", "kube-apiserver")
-# It has no rights before the first objects are there, and is slow to ask again.
+# DNS has no rights before the first objects are there, and is slow to ask again.
 LAST = "dns"
 
 

@@ -57,7 +57,7 @@ class Server:
         return node is not None and is_ready(node)
 
     def has_accounts(self) -> bool:
-        """Return whether pods of a namespace would have an account, and know whom to trust."""
+        """Return whether pods of a namespace would have an account, and an authority to trust."""
         path = "api/v1/namespaces/default"
         wanted = ("serviceaccounts/default", "configmaps/kube-root-ca.crt")
         return all(self.ask(f"{path}/{name}") is not None for name in wanted)

@@ -46,7 +46,7 @@ bin_dir = "{plugins}"
 conf_dir = "{home}/settings/cni"
 """
 
-# There is nothing outside to ask: what is not of the cluster does not exist.
+# The node has no server outside to ask: a name that is not of the cluster does not exist.
 DNS = """\
 .:53 {{
     bind {address}
@@ -116,7 +116,7 @@ def render(value: Json) -> str:
 
 
 def describe_user(program: str, token: str, authority: Json | None = None) -> Json:
-    """Describe a kubeconfig of one user; `authority` says whom to trust, as kubeconfigs do."""
+    """Describe a kubeconfig of one user; `authority` says what to trust, as kubeconfigs do."""
     trust = authority or {"certificate-authority": f"{layout.HOME}/certificates/apiserver.crt"}
     return {
         "apiVersion": "v1",

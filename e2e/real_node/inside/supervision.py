@@ -182,7 +182,7 @@ def write_kubeconfig(path: Path, server: Server) -> None:
 
 
 def write_environment(order: Order, outer: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment of the user's command; what is ours of it is kept for who enters."""
+    """Return the environment of the user's command; what is ours of it is kept for `enter`."""
     tools = HOME / "bin"
     tools.mkdir()
     kubectl = tools / "kubectl"

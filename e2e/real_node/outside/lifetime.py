@@ -57,7 +57,7 @@ def bring_up(
     built = provide_binaries(report)
     folder.mkdir(parents=True, exist_ok=True)
     with lock(folder):
-        pass  # one sentence for whom it may concern, before anything is started
+        pass  # a sentence for the user, before anything is started
     words = (str(folder), str(built.cluster), str(built.dns), str(built.pause), *command)
     keeper = subprocess.Popen([*KEEP, *build_call("keep"), *words], env=describe_environment())
     code = wait_for(keeper, lambda: keeper.send_signal(signal.SIGTERM))

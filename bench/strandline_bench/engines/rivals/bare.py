@@ -13,7 +13,7 @@ if TYPE_CHECKING:  # a worker need not load what the examples are made of
 
 
 def run(case: Case, folder: Path, begin: Callable[[], None]) -> None:  # noqa: ARG001 - as all rivals
-    """Run the case in a chain whose sizes are given."""
+    """Run the case in a chain of given sizes."""
     items = case.items()
     begin()
     batches = (items[at : at + case.batch] for at in range(0, len(items), case.batch))

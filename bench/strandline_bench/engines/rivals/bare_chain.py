@@ -1,7 +1,7 @@
 """The least that chains of actors can cost: calls, receipts and one loop, nothing else.
 
-They keep no account of sources, lose work when a worker dies and ask nobody's leave. What our
-engine takes beyond them is the price of those.
+They keep no account of sources, lose work when a worker dies and ask for no leave. What our engine
+takes beyond them is the price of those.
 """
 
 from __future__ import annotations

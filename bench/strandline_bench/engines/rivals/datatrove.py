@@ -16,7 +16,7 @@ from datatrove.pipeline.base import PipelineStep
 from strandline_bench.engines.cases import Case
 from strandline_bench.engines.works import Work
 
-_SHARES = 8  # of the items for each worker, so that one with much to do holds fewer back
+_SHARES = 8  # share of the items for each worker, so that one with much to do holds fewer back
 
 
 class Listed(PipelineStep):  # type: ignore[misc]  # it comes without types

@@ -1,4 +1,4 @@
-"""Who is compared: names, what each needs, and what it can do. Nothing is imported here."""
+"""The engines that are compared: names, needs, and what each can do. Nothing is imported here."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Rival:
 
 
 _ALL = ("tiny", "skewed", "blocks", *EXAMPLES, "ratio", "fanout")
-# What is short or moves much, one process that does all of it does best.
+# A short or uneven case is best done by one process that does all of it.
 _LONG_OR_UNEVEN = ("skewed", *EXAMPLES, "ratio", "fanout")
 OURS = Rival("ours", "ours", "ours", "run_untracked", ray="plain")
 RIVALS = (

@@ -42,7 +42,7 @@ def plan_case(case: Case, output: Path, *, is_apart: bool = False) -> PipelinePl
 
     Args:
         is_apart: each stage has workers of its own, as many as the case says; else they share
-            theirs, and nobody is told how many there should be.
+            theirs, and their number is not said.
     """
     plan = _plan_case(case, output, is_sized=is_apart and case.is_sized)
     stages = tuple(replace(stage, isolate=is_apart or stage.isolate) for stage in plan.stages)

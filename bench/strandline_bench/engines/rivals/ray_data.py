@@ -87,7 +87,7 @@ def run_cut(case: Case, folder: Path, begin: Callable[[], None]) -> None:  # noq
             compute=_choose_pool(case, index),
             num_cpus=case.cpu,
         )
-        if isinstance(work, Spread):  # else all of its items are one block, and one actor's
+        if isinstance(work, Spread):  # without that all of its items are one block, and one actor's
             dataset = dataset.repartition(target_num_rows_per_block=case.batch)
     _drain(dataset)
 
