@@ -189,6 +189,7 @@ def _look_back(
         write_record(folder, last)
     # A supervisor or an operator knows more of a driver's end than can be seen from here.
     cause = config.after or last.cause
+    # A driver that wrote down its own end did not die over a source; a blameless end accuses none.
     if last.witness is Witness.DRIVER or cause is None or cause in BLAMELESS:
         return
     table = read_inflight(folder.attempt(last.number) / TABLE)
@@ -221,6 +222,7 @@ def _conclude(
     store: Store, last: AttemptRecord, cause: Cause | None, claimant: Claimant
 ) -> DriverOutcome:
     """Return what can still be said of an attempt with an unseen end."""
+    # The same boot shows that the machine has stayed up: the driver's process alone was killed.
     if cause is None:
         cause = Cause.KILLED if last.boot == claimant.boot else Cause.NODE_LOST
     message = f"attempt {last.number} was gone without a word when the next one began"

@@ -71,6 +71,7 @@ def choose(view: FolderView, boot: str, time: float, find_process: Find) -> Drai
         DrainError: what runs is on another host or in another container.
     """
     drivers = tuple(_find_drivers(view, boot, find_process))
+    # A supervisor would start the next attempt if its driver alone were asked.
     if view.holder is not None:
         supervisor = view.holder.process
         if supervisor is None:

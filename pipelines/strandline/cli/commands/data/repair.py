@@ -70,7 +70,9 @@ def describe(damage: Damage, *, is_trial: bool) -> list[str]:
     extra = len(damage.untidy) + len(damage.orphans)
     if extra:
         what = "would be removed" if is_trial else "are removed"
-        lines.append(f"files that nobody names {what} from {format_amount(extra, 'folder')}")
+        lines.append(
+            f"files that no finished source names {what} from {format_amount(extra, 'folder')}"
+        )
     lines += [
         f"left as it is, no run has written it: {escape_text(name)}"
         for name in damage.foreign[:SHOWN]

@@ -199,7 +199,7 @@ def _make_config(options: DriverRequest, manifest: Manifest, parent: int | None)
 
 def _prepare_end(engine: str) -> None:
     """Have Python not look through all that it gives back at its end, 0.3 s with Ray loaded."""
-    # such an engine's stages write out what they left open by that look
+    # stages of such an engine write out by that look what they left open
     if not works_in_driver(engine):
         gc.freeze()
 
