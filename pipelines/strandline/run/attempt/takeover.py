@@ -222,7 +222,7 @@ def _conclude(
     store: Store, last: AttemptRecord, cause: Cause | None, claimant: Claimant
 ) -> DriverOutcome:
     """Return what can still be said of an attempt with an unseen end."""
-    # The same boot shows that the machine has stayed up: the driver's process alone was killed.
+    # The same boot shows that the machine has stayed up, so the driver's process was killed.
     if cause is None:
         cause = Cause.KILLED if last.boot == claimant.boot else Cause.NODE_LOST
     message = f"attempt {last.number} was gone without a word when the next one began"
