@@ -98,6 +98,7 @@ STAGES: dict[str, Callable[[Path], dict[str, Any]]] = {
     "score-perplexity": write_lines,
     "normalise-text": take(),
     "repair-text": take(),
+    "sample-rows": take(rate=0.5),
     "keep-rows": take(where="len(text) > 50"),
     "filter-video": take(bounds={"brightness": [0.05, None], "sharpness": [None, 9]}),
     "filter-code-quality": take(column="text", minLines=1, maxMeanLineLength=200),

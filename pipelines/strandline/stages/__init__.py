@@ -56,8 +56,10 @@ if TYPE_CHECKING:
     from strandline.stages.tables.read_shuffle import ReadShuffle
     from strandline.stages.tables.read_webdataset import ReadWebdataset
     from strandline.stages.tables.rows.keep_rows import KeepRows
+    from strandline.stages.tables.rows.pack_sequences import PackSequences
     from strandline.stages.tables.rows.read_arrow import ReadArrow
     from strandline.stages.tables.rows.read_csv import ReadCsv
+    from strandline.stages.tables.rows.sample_rows import SampleRows
     from strandline.stages.tables.select_columns import SelectColumns
     from strandline.stages.text.count_tokens import CountTokens
     from strandline.stages.text.filter_text_quality import FilterTextQuality
@@ -135,6 +137,7 @@ __all__ = [
     "MeasureMotion",
     "MeasureVideo",
     "NormaliseText",
+    "PackSequences",
     "ParquetPartitions",
     "ParquetRowGroups",
     "ParquetSink",
@@ -151,6 +154,7 @@ __all__ = [
     "RedactSecrets",
     "RepairText",
     "ResizeImages",
+    "SampleRows",
     "ScorePerplexity",
     "ScoreText",
     "SelectColumns",
@@ -217,6 +221,7 @@ _ROOMS = {
     "MeasureMotion": "strandline.stages.video.measure_motion",
     "MeasureVideo": "strandline.stages.video.measure_video",
     "NormaliseText": "strandline.stages.text.normalise_text",
+    "PackSequences": "strandline.stages.tables.rows.pack_sequences",
     "ParquetPartitions": "strandline.stages.sinks.parquet_partitions",
     "ParquetRowGroups": "strandline.stages.sources.parquet_source",
     "ParquetSink": "strandline.stages.sinks.parquet_partitions",
@@ -233,6 +238,7 @@ _ROOMS = {
     "RedactSecrets": "strandline.stages.code.redact_secrets",
     "RepairText": "strandline.stages.text.repair_text",
     "ResizeImages": "strandline.stages.images.resize_images",
+    "SampleRows": "strandline.stages.tables.rows.sample_rows",
     "ScorePerplexity": "strandline.stages.text.scoring.score_perplexity",
     "ScoreText": "strandline.stages.text.scoring.score_text",
     "SelectColumns": "strandline.stages.tables.select_columns",
