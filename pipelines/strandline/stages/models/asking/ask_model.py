@@ -144,7 +144,8 @@ class AskModel(Stage):
         found: dict[bytes, ModelAnswer | RowFault] = {
             digest: known[digest] for digest in requests if digest in known
         }
-        self.count("requests answered by the log", len(found))
+        if found:
+            self.count("requests answered by the log", len(found))
         wanted = [digest for digest in requests if digest not in found]
         begun = self._asker.requests
         try:
