@@ -177,7 +177,10 @@ def test_a_row_on_which_the_server_fails_fails_alone(others: list[str], fault: s
 
 
 def test_too_many_requests_are_never_a_rows_fault() -> None:
-    asking = Asking(FakeModel(choose=lambda prompt, time: "busy" if time < 12 else None), most=2)
+    asking = Asking(
+        FakeModel(choose=lambda prompt, time: "busy" if prompt == "a" and time < 12 else None),
+        most=2,
+    )
     assert all(isinstance(each, ModelAnswer) for each in asking.ask(["a"]))
 
 

@@ -89,7 +89,8 @@ def test_a_torn_tail_is_cut_before_more_is_appended(tmp_path: Path) -> None:
     path = tmp_path / "a" / "log"
     FileLog(path).append([make(1)])
     whole = path.read_bytes()
-    path.write_bytes(whole + pack([make(2)])[:-3])
+    torn = pack([make(number) for number in range(100, 200)])[:-3]  # longer than what follows
+    path.write_bytes(whole + torn)
     FileLog(path).append([make(3)])
     assert whole + pack([make(3)]) == path.read_bytes()
     assert [make(1), make(3)] == list(FileLog(path).read())
