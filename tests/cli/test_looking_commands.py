@@ -281,6 +281,8 @@ def test_plan_for_scripts(project: Project, run: Call, call: Call) -> None:
         "gathers": False,
         "batchSize": 1,
         "group": None,
+        "onError": "fail",
+        "failsBy": "row",
         "workers": {"min": 1, "max": None},
         "chain": 3,
         "resources": {"cpu": 1.0, "gpu": 0.5, "memory": None, "custom": {}},
@@ -462,6 +464,7 @@ def test_verify_proves_a_good_output(project: Project, run: Call, call: Call) ->
         "unfinished": 0,
         "problems": [],
         "pieces": 0,
+        "dead": 0,
     }
 
 

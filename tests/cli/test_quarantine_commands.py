@@ -274,7 +274,7 @@ def test_a_driver_that_came_while_the_release_waited_for_the_lock_is_seen(
             told = "attempt 4 is still running as process 1; stop it first"
             raise LedgerInUseError(told)
 
-    monkeypatch.setattr("strandline.run.attempt.takeover.refuse_live_driver", refuse)
+    monkeypatch.setattr("strandline.ledger.session.refuse_live_driver", refuse)
     assert 69 == release(call, "--all").exit_code
     assert [False, True] == asked
     assert list(BAD) == list_keys(call)

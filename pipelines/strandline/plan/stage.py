@@ -87,10 +87,10 @@ class Stage:
         added_params: names of parameters that came after a release; at their defaults they are no
             part of the fingerprint, so that a run that was begun before goes on.
         packages: modules that it loads in its set-up; they are looked for before a run begins.
-        keeps_columns: whether a table's columns go on, all or none of them; None: the stage does
-            not say, and what later stages need is not looked at before a run.
+        keeps_columns: whether a table's columns go on, all or none; None: the stage does not say.
         adds_columns: names of columns that it adds, or puts in the place of those there are.
-        params, counters: an instance of the class's `Params`; what `count` has added, by name.
+        params: the parameters, an instance of the class's `Params`.
+        counters: what `count` has added, by name.
         planned_name: its name in the pipeline; empty outside of one.
         volume_folder: the pipeline's folder on the volume, in `setup`; None: it is not there.
     """

@@ -23,7 +23,7 @@ _STORE = "{stage}: its log is at {url}; a rule of the store prunes it"
 
 @click.group("requests")
 def requests() -> None:
-    """Show and prune the logs of requests that models have answered."""
+    """Show and prune the logs of requests to models."""
 
 
 @requests.command(

@@ -72,7 +72,7 @@ def tune(
     most_rows: int,
     as_json: bool,
 ) -> None:
-    """Count what the limits of a filter take, each by itself and all together.
+    """Count what the limits of a filter take, each and together.
 
     Measures are those that `mark: true` has left in the outputs; without them some sources are run
     up to the stage, here and now. Limits are those of the file; `--set` tries out others.

@@ -41,8 +41,9 @@ _LISTINGS = {
 @take_volume
 @take_json
 def failures(file: Path, settings: tuple[str, ...], volume: Path, as_json: bool) -> None:
-    """Show why sources failed, and why rows became dead letters, by stage, error and line of code.
+    """Show why sources and rows failed, by stage and error.
 
+    Rows that failed alone are dead letters. What raised an error is named by its line of code.
     Each reason has the number of its sources, or rows, and one of them as an example. A source that
     was finished since has failed no more; one in quarantine is shown with the reason that put it
     there.
