@@ -50,7 +50,7 @@ def test_a_field_of_another_version_is_no_mistake(
 
 
 BROKEN: list[dict[str, Any]] = [
-    {"use": "sample-rows", "with": {"colour": 3}},
+    {"use": "sample-lines", "with": {"colour": 3}},
     {"use": "no-such-stage"},
     {"use": "no_such_module:Stage"},
 ]
