@@ -33,7 +33,8 @@ def list_dead_letters(store: Store, location: str) -> Iterator[FailureRecord]:
     for file in islice(list_dead_letter_files(store), FILES_READ):
         name = name_output(file.source, file.output)
         with open_binary(f"{location.rstrip('/')}/{name}") as opened:
-            rows = pq.read_table(opened, columns=_COLUMNS).to_pylist()
+            # Without Arrow's threads, which may abort a process that ends while they do.
+            rows = pq.ParquetFile(opened).read(columns=_COLUMNS, use_threads=False).to_pylist()
         for row in rows:
             position = row["dead_position"]
             key = file.key if position is None else f"{file.key} row {position}"
