@@ -140,7 +140,7 @@ def measure_sources(plan: PipelinePlan, position: int, count: int) -> MeasuredSa
         )
         result = run_attempt(AttemptConfig(sampled, None, engine="inline"))
         paths = sorted(Path(folder, "output").rglob(f"*{MarkSink.suffix}"))
-        rows = [row for path in paths for row in pq.read_table(path).to_pylist()]
+        rows = [row for path in paths for row in _read_rows(path)]
     failures = tuple(f"{each.key}: {each.message}" for each in result.failures)
     if not rows:
         why = f"; {failures[0]}" if failures else ""
@@ -184,6 +184,12 @@ class MarkSink(SinkStage):
 
     def write(self, task: Task, file: BinaryIO) -> None:
         pq.write_table(task.table.select(self.columns), pa.PythonFile(file, "w"))
+
+
+def _read_rows(path: Path) -> list[dict[str, Any]]:
+    # Without Arrow's threads, which may abort a process that ends while they do.
+    rows: list[dict[str, Any]] = pq.ParquetFile(path).read(use_threads=False).to_pylist()
+    return rows
 
 
 def _mark(plan: StagePlan) -> StagePlan:
