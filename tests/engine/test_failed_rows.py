@@ -20,7 +20,9 @@ from strandline.engine.call.stage.failed_rows import (
     find_failed,
 )
 from strandline.engine.call.stage.receipts import ShapeError
+from strandline.engine.call.stage.rescue import Rescue
 from strandline.engine.call.stage.stage_call import StageCall
+from strandline.engine.call.stage.trials import Trials
 from strandline.plan.pipeline import StagePlan
 from strandline.plan.receipt import Output, Piece, Receipt
 from strandline.plan.stage import Stage, StatefulFilter
@@ -396,3 +398,12 @@ def test_rounds_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(failed_rows, "MOST_WITHOUT_ONE", 2)
     passed, (table,) = part(call(Never(), list(range(50)))[0])
     assert ([], 50) == (passed, table.num_rows)
+
+
+@pytest.mark.parametrize("on_error", ["fail", "drop"])
+def test_a_task_is_copied_only_where_it_may_begin_anew(on_error: OnError) -> None:
+    plan = StagePlan("stage", "stage", Doubles(), on_error=on_error)
+    task = Task(pa.table({"n": [1]}), {"spoilt": False}, ROOT)
+    copied = Rescue(plan, Trials(plan.stage), lambda: None).copy(task)
+    assert (copied is task) == (on_error == "fail")
+    assert (copied.meta is task.meta) == (on_error == "fail")

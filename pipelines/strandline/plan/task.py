@@ -100,6 +100,12 @@ class Task:
         return Task(data, self.meta, self.lineage)
 
 
+def lineage_of(task: Task) -> Lineage:
+    """Return the lineage of a task that the runtime has handed out or taken."""
+    assert task.lineage is not None  # the runtime sets it
+    return task.lineage
+
+
 class NoneTask:
     """Answer for a task that is filtered out on purpose: nothing follows it."""
 

@@ -19,7 +19,7 @@ from strandline.engine.call.wire import pack_sharing
 from strandline.plan.pipeline import StagePlan
 from strandline.plan.receipt import Effort, Emitted, Event, Failure, Receipt, StageCounts
 from strandline.plan.stage import Shape
-from strandline.plan.task import Lineage, Origin, Task
+from strandline.plan.task import Origin, Task, lineage_of
 
 # After that a worker begins no more of what others could do. Calls of a chain that writes are made
 # to be longer, so that more is made durable together.
@@ -170,7 +170,7 @@ class ChainCall:
     ) -> None:
         draft.add(link, data, receipt)
         if self._joins_below:
-            draft.gone += find_gone(map(_lineage_of, tasks), receipt.emitted)
+            draft.gone += find_gone(map(lineage_of, tasks), receipt.emitted)
 
 
 class _ChainDraft:
@@ -213,7 +213,7 @@ class _ChainDraft:
         """Take tasks that wait for a stage, as many as that; without those of failed sources."""
         waiting = self.waiting[link]
         if self._failed:
-            waiting = [task for task in waiting if _lineage_of(task).source not in self._failed]
+            waiting = [task for task in waiting if lineage_of(task).source not in self._failed]
         most = len(waiting) if most is None else most
         self.waiting[link] = waiting[most:]
         return waiting[:most]
@@ -229,7 +229,7 @@ class _ChainDraft:
 
     def _leave(self, tasks: Sequence[Task], link: int) -> None:
         for task in tasks:
-            source, token, _, origin = _lineage_of(task)
+            source, token, _, origin = lineage_of(task)
             self.emitted.append(Emitted(len(self.data), source, token, origin, link))
             self.data.append(task)
 
@@ -255,8 +255,3 @@ class _ChainDraft:
             seconds=sum(each.seconds for each in counts),
             calls=1,
         )
-
-
-def _lineage_of(task: Task) -> Lineage:
-    assert task.lineage is not None  # an emitted task has its lineage
-    return task.lineage

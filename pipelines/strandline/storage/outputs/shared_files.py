@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from strandline.plan.receipt import Output, SharedPart
 from strandline.plan.stage import SharingSink
-from strandline.plan.task import Lineage, Task
+from strandline.plan.task import Task, lineage_of
 from strandline.plan.token import derive_shared
 from strandline.storage.outputs.outputs import Content, OutputGroup
 
@@ -46,7 +46,7 @@ class SharedFiles:
 
     def write(self, tasks: Sequence[Task], group: OutputGroup) -> list[tuple[Output, ...]]:
         """Write tasks that share a file, and what lies beside it; return where each of them is."""
-        file = derive_shared(_lineage_of(task).token for task in tasks)
+        file = derive_shared(lineage_of(task).token for task in tasks)
         sink, suffix = self._sink, self._sink.suffix
         written = group.write_shared(file, suffix, partial(sink.write_shared, tasks))
         self._ratio = written.size / sum(map(_measure, tasks))
@@ -78,14 +78,9 @@ def _share(tasks: Sequence[Task], file: bytes, suffix: str, written: Content) ->
     shares = pairwise(size * bound // sizes[-1] for bound in sizes)
     for task, (begin, end), first in zip(tasks, shares, begins[:-1], strict=True):
         part = SharedPart(file, first, size, begins[-1])
-        token = _lineage_of(task).token
+        token = lineage_of(task).token
         yield Output(token, suffix, end - begin, digest, task.num_rows, part)
 
 
 def _measure(task: Task) -> int:
     return max(1, int(task.table.nbytes))
-
-
-def _lineage_of(task: Task) -> Lineage:
-    assert task.lineage is not None  # the driver only hands out tasks that have one
-    return task.lineage

@@ -50,8 +50,9 @@ class Rescue:
 
     def copy(self, task: Task) -> Task:
         """Return a task to begin anew with: a first try may change what it is handed."""
-        meta = copy.deepcopy(task.meta) if self.is_on and task.meta else task.meta
-        return Task(task.data, meta, task.lineage)
+        if not self.is_on:  # the source fails, and no task of it begins anew
+            return task
+        return Task(task.data, copy.deepcopy(task.meta), task.lineage)
 
     def take(
         self,

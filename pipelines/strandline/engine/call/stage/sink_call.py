@@ -17,7 +17,7 @@ from strandline.engine.call.stage.receipts import ReceiptDraft
 from strandline.engine.call.stage.trials import StageRaisedError, Trials
 from strandline.plan.receipt import DEAD, Output
 from strandline.plan.stage import SinkStage
-from strandline.plan.task import DeadLetters, Lineage, Task
+from strandline.plan.task import DeadLetters, Lineage, Task, lineage_of
 from strandline.storage.outputs.outputs import OutputGroup, OutputStore
 from strandline.storage.outputs.shared_files import SharedFiles
 
@@ -58,7 +58,7 @@ class SinkCall:
         """Write dead letters, durably when it returns."""
         with self._outputs.open_dead_letters().grouped() as group:
             for task in tasks:
-                lineage, letters = _lineage_of(task), task.data
+                lineage, letters = lineage_of(task), task.data
                 assert isinstance(letters, DeadLetters)  # the caller has parted them from others
                 name = f"{lineage.token.hex()}.{letters.stage}.parquet"
                 write = partial(_write_parquet, letters.table)
@@ -79,17 +79,17 @@ class SinkCall:
             outputs = self._trials.run(partial(shared.write, tasks, group))
         except StageRaisedError as error:
             if len(tasks) == 1:
-                writing.fail(_lineage_of(tasks[0]), str(error))
+                writing.fail(lineage_of(tasks[0]), str(error))
                 return
             # A task that can't be written spoils the file: each by itself shows which one it is.
             for task in tasks:
                 self._write_together(shared, [task], group, writing)
             return
         for task, output in zip(tasks, outputs, strict=True):
-            writing.write(_lineage_of(task), output)
+            writing.write(lineage_of(task), output)
 
     def _write_alone(self, task: Task, group: OutputGroup, writing: ReceiptDraft) -> None:
-        lineage = _lineage_of(task)
+        lineage = lineage_of(task)
         try:
             written = self._trials.run(partial(_write, self._sink, task, lineage, group))
             writing.write(lineage, written)
@@ -123,8 +123,3 @@ def _write_parquet(table: pa.Table, target: BinaryIO) -> None:
             text = pa.array([repr(value) for value in table.column(index).to_pylist()])
             table = table.set_column(index, field.name, text)
     pq.write_table(table, target)
-
-
-def _lineage_of(task: Task) -> Lineage:
-    assert task.lineage is not None  # an emitted task has its lineage
-    return task.lineage

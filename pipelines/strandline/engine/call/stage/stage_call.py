@@ -38,6 +38,7 @@ from strandline.plan.task import (
     Origin,
     Slot,
     Task,
+    lineage_of,
 )
 from strandline.storage.outputs.outputs import OutputStore
 from strandline.storage.outputs.shared_files import SharedFiles
@@ -155,7 +156,7 @@ class StageCall:
     def _gather(self, tasks: Sequence[Task], writing: ReceiptDraft) -> None:
         """Answer task by task; what was gathered of one goes into the event that settles it."""
         for unit in [tasks] if self._plan.shape is Shape.GROUP else [[task] for task in tasks]:
-            lineages = [_lineage_of(task) for task in unit]
+            lineages = [lineage_of(task) for task in unit]
             own = ReceiptDraft(self._plan.name)
             self._answer(unit, own)
             try:
@@ -188,7 +189,7 @@ class StageCall:
         self, task: Task, work: Callable[[Task], object], writing: ReceiptDraft
     ) -> Iterator[object] | None:
         """Note the answer to a task; one that is still to be run to its end is returned."""
-        lineage, before = _lineage_of(task), self._rescue.copy(task)
+        lineage, before = lineage_of(task), self._rescue.copy(task)
         try:
             answer = self._trials.run(partial(work, task))
         except StageRaisedError as error:
@@ -209,7 +210,7 @@ class StageCall:
     ) -> Iterator[OpenTask]:
         """Answer task by task, and yield where what is noted so far is to travel on."""
         for task in tasks:
-            lineage = _lineage_of(task)
+            lineage = lineage_of(task)
             before = handed.get(lineage.token, 0)
             if before:  # counted as taken by the call that handed them on
                 writing.taken.append((lineage.source, 0))
@@ -222,7 +223,7 @@ class StageCall:
     def _stream(
         self, task: Task, slots: Iterator[object], handed: int, writing: ReceiptDraft
     ) -> Iterator[OpenTask]:
-        lineage = _lineage_of(task)
+        lineage = lineage_of(task)
         tokens, children = (lineage.token,), list[bytes | None]()
         # A part that a failure cuts short sends nothing on, as a list that is never made.
         own, counters = ReceiptDraft(self._plan.name), count_own(self._stage.counters)
@@ -281,7 +282,7 @@ class StageCall:
             self._answer_batch(tasks[start : start + size], writing)
 
     def _answer_batch(self, tasks: Sequence[Task], writing: ReceiptDraft) -> None:
-        lineages = [_lineage_of(task) for task in tasks]
+        lineages = [lineage_of(task) for task in tasks]
         # Copied before the first try, which may change all that it is handed; one has no second.
         again = copy_tasks(tasks) if len(tasks) > 1 else None
         before = again or [self._rescue.copy(task) for task in tasks]
@@ -320,13 +321,14 @@ class StageCall:
         return answers[0] if len(answers) == 1 else answers
 
     def _answer_group(self, tasks: Sequence[Task], writing: ReceiptDraft) -> None:
-        lineages = [_lineage_of(task) for task in tasks]
-        before = _join_blindly(tasks)
+        lineages = [lineage_of(task) for task in tasks]
+        before: Task | None = None
         try:
             joined = self._trials.run(lambda: self._stage.join(list(tasks)))
             before = self._rescue.copy(joined)
             answer = self._trials.run(partial(self._process, joined))
         except StageRaisedError as error:
+            before = before or _join_blindly(tasks)
             self._rescue.lose(lineages, before, error, self._process, writing)
             return
         if self._rescue.take(lineages, before, answer, self._process, writing):
@@ -378,8 +380,3 @@ def _join_blindly(tasks: Sequence[Task]) -> Task:
         return tasks[0].replace(pa.concat_tables(tables, promote_options="permissive"))
     except pa.ArrowException:
         return tasks[0]
-
-
-def _lineage_of(task: Task) -> Lineage:
-    assert task.lineage is not None  # the driver only hands out tasks that have one
-    return task.lineage
