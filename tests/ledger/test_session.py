@@ -17,8 +17,8 @@ from strandline.ledger.entries import Change
 from strandline.ledger.errors import LeaseLostError, LedgerError
 from strandline.ledger.session import (
     LedgerSession,
+    opened_new,
     opened_to_read,
-    opened_to_try,
     require_ledger,
 )
 
@@ -51,7 +51,7 @@ def path(tmp_path: Path) -> Path:
 
 def take(path: Path, attempt: int) -> None:
     path.mkdir(exist_ok=True)
-    with opened_to_try(path) as store:
+    with opened_new(path) as store:
         store.take_lease({"attempt": attempt, "uid": f"u{attempt}", "time": 0.0})
 
 

@@ -17,6 +17,7 @@ import pytest
 import failing_stages
 from pipeline_runs import Passes
 from strandline.engine.core.flow import BROKEN_AFTER, StageBrokenError
+from strandline.ledger.store.store import Store
 from strandline.plan.pipeline import StagePlan
 from strandline.plan.planning import plan_stage
 from strandline.plan.registry import find_stage
@@ -354,3 +355,19 @@ def test_a_timeout_leaves_room_to_find_the_rows_that_fail() -> None:
     plan = StagePlan("rate", "rate", failing_stages.RefuseThrees(), timeout=10.0)
     limits = [replace(plan, on_error=each).limit_call(2) for each in ("fail", "drop")]
     assert [20.0, 80.0] == limits
+
+
+def test_a_ledger_without_any_is_not_walked_for_them(
+    numbers: Numbers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One of ten million sources would be, by each look at why sources failed."""
+    numbers.run()
+
+    def walk(_: Store) -> None:
+        raise AssertionError("each record was read")
+
+    with monkeypatch.context() as patch, numbers.passes.opened(NAME) as store:
+        patch.setattr(Store, "list_records", walk)
+        assert 0 == count_dead_letters(store).total
+    numbers.run(THREES, on_change="Restart")
+    assert {"refuse-threes": 20} == numbers.check()

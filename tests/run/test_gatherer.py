@@ -19,7 +19,7 @@ from strandline.ledger.errors import LedgerError
 from strandline.ledger.gather.merge import MergeError
 from strandline.ledger.gather.state import GatherState, read_state
 from strandline.ledger.lease import OnChange
-from strandline.ledger.session import LedgerSession, opened_to_read, opened_to_try
+from strandline.ledger.session import LedgerSession, opened_new, opened_to_read
 from strandline.plan.pipeline import PipelinePlan
 from strandline.plan.stage import StatefulFilter
 from strandline.plan.task import Task
@@ -429,7 +429,7 @@ def test_by_hand_nothing_is_gathered_that_is_to_be_made_anew(ground: Ground) -> 
 
 def test_by_hand_a_ledger_that_no_attempt_has_taken_holds_nothing(ground: Ground) -> None:
     make_folder(ground.folder.ledger)
-    with opened_to_try(ground.folder.ledger):
+    with opened_new(ground.folder.ledger):
         pass
     assert ({}, False) == ground.by_hand()
 

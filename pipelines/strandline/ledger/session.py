@@ -137,8 +137,8 @@ def require_ledger(path: Path) -> None:
 
 
 @contextmanager
-def opened_to_try(path: Path) -> Iterator[Store]:
-    """Make a ledger in an empty folder, to see whether the volume can hold one."""
+def opened_new(path: Path) -> Iterator[Store]:
+    """Make a ledger in an empty folder, and open it as long as the block runs, without a lease."""
     with closing(Store(path)) as store:
         yield store
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
+from functools import partial
 
 from strandline.ledger.gather.pieces import PieceStore
 from strandline.ledger.keeping.keeper import Keeper
@@ -38,8 +39,9 @@ def opened_keeper(
         if location.shards is not None:
             pieces = stack.enter_context(closing(PieceStore(location.shards, location.attempt)))
         store = stack.enter_context(session.open())
-        kind = Keeper if location.rejoins is None else RejoiningKeeper
-        keeper = kind(
+        rejoins = location.rejoins
+        make = Keeper if rejoins is None else partial(RejoiningKeeper, rejoins)
+        keeper = make(
             store,
             open_outputs(outputs.url),
             location.attempt,
@@ -49,6 +51,4 @@ def opened_keeper(
         )
         keeper.set_removal(location.removal)
         keeper.tolerances = location.tolerances
-        if isinstance(keeper, RejoiningKeeper):
-            keeper.stage = location.rejoins or ""
         yield keeper

@@ -31,13 +31,14 @@ from strandline.storage.errors import naming_volume
 class RejoiningKeeper(Keeper):
     """Writes an attempt at the dead letters of one stage.
 
-    Attributes:
-        stage: its name, set before anything is admitted.
+    Args:
+        stage: its name.
+        *arguments, **options: those of `Keeper`.
     """
 
-    def __init__(self, *arguments: Any, **options: Any) -> None:  # noqa: ANN401 - those of `Keeper`
+    def __init__(self, stage: str, *arguments: Any, **options: Any) -> None:  # noqa: ANN401
         super().__init__(*arguments, **options)
-        self.stage = ""
+        self._stage = stage
         self._former: dict[bytes, tuple[FinishedEntry, SourceRecord]] = {}
 
     @naming_volume("the ledger")
@@ -50,7 +51,7 @@ class RejoiningKeeper(Keeper):
         released = []
         for listed in batch:
             record = records.get(listed.source)
-            if record is None or self.stage not in record.count_dead():
+            if record is None or self._stage not in record.count_dead():
                 verdicts.append(SKIPPED)
                 continue
             self._former[listed.source] = entries[listed.source], record
@@ -98,7 +99,7 @@ class RejoiningKeeper(Keeper):
         kept = self._pieces.keep(source, pieces) if self._pieces is not None else ()
         efforts = {effort.stage: effort for effort in before.efforts}
         add_efforts(efforts, self._tally.efforts.get(source, {}).values())
-        stay = tuple(output for output in before.outputs if output.dead_stage != self.stage)
+        stay = tuple(output for output in before.outputs if output.dead_stage != self._stage)
         record = SourceRecord(
             before.key,
             (*stay, *outputs),

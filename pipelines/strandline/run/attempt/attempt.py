@@ -50,6 +50,7 @@ from strandline.run.attempt.partitions import find_removed_folders, open_source
 from strandline.run.attempt.publishing import Publisher
 from strandline.run.attempt.takeover import TakenFolder, set_back_damage, take_over
 from strandline.run.code.requirements import check_requirements
+from strandline.run.dead_letters.counts import expect_dead_letters
 from strandline.run.dead_letters.retrial import list_retried, plan_retrial
 from strandline.run.history.records import Witness, find_progress
 from strandline.run.history.sampling import Sampler
@@ -398,6 +399,8 @@ def _run_engine(
 ) -> Ending:
     (source, listing), folder = lists, held.folder
     with held.session.open() as store:
+        if any(stage.on_error == "deadLetter" for stage in config.plan.stages):
+            expect_dead_letters(store)
         if config.dead_letters is None:
             plan = _settle_schema(config, control, store)
         else:
@@ -419,15 +422,14 @@ def _run_engine(
         tolerances=plan.tolerances,
         rejoins=config.dead_letters,
     )
-    if config.dead_letters is not None:
-        return make_engine(config, outputs, held.session).run(plan, listing, ledger, control)
-    with held.session.open() as store:
-        cores, finished = len(os.sched_getaffinity(0)), store.count()["finished"]
-        listing = pass_over(listing, ledger, finished, cores, control.now)
-        if not works_in_driver(config.engine):
-            listing, is_left = look_ahead(listing, store, control)
-            if not is_left:
-                # Ray would be started for seconds, to be told that there is nothing to do.
-                config = replace(config, engine=IN_DRIVER)
+    if config.dead_letters is None:  # a listing of these has nothing but what is left to do
+        with held.session.open() as store:
+            cores, finished = len(os.sched_getaffinity(0)), store.count()["finished"]
+            listing = pass_over(listing, ledger, finished, cores, control.now)
+            if not works_in_driver(config.engine):
+                listing, is_left = look_ahead(listing, store, control)
+                if not is_left:
+                    # Ray would be started for seconds, to be told that there is nothing to do.
+                    config = replace(config, engine=IN_DRIVER)
     with closing(listing):  # which is drawn on, also where an engine does not even start
         return make_engine(config, outputs, held.session).run(plan, listing, ledger, control)

@@ -25,7 +25,7 @@ from strandline.ledger.gather.state import GatherState, find_merged, is_merged_t
 from strandline.ledger.lease import OnChange, refuse_changes
 from strandline.ledger.session import (
     LedgerSession,
-    opened_to_try,
+    opened_new,
     require_ledger,
 )
 from strandline.ledger.store.store import Store
@@ -225,7 +225,7 @@ def take_aside(location: str, heartbeat: Heartbeat) -> Iterator[TakenFolder]:
         make_folder(folder.attempt(1))
         make_folder(folder.ledger)
         session = LedgerSession(folder.ledger, 1, uid, heartbeat)
-        with opened_to_try(folder.ledger) as store:
+        with opened_new(folder.ledger) as store:
             store.take_lease({"attempt": 1, "uid": uid})
         with closing(InFlightTable(folder.attempt(1) / TABLE)) as table:
             yield TakenFolder(folder, session, location, table, uid)

@@ -9,8 +9,13 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from strandline.ledger.entries import Change
 from strandline.ledger.store.store import Store
 from strandline.plan.receipt import Output
+from strandline.storage.outputs.names import name_output
+
+# In `meta`: a pipeline has run that may leave dead letters. Without it no record is looked at.
+EXPECTED = "dead letters"
 
 
 class DeadLetterCounts(NamedTuple):
@@ -39,9 +44,21 @@ class DeadLetterFile(NamedTuple):
     stage: str
     output: Output
 
+    def locate(self, root: str) -> str:
+        """Return its path or URL below the folder or URL of the outputs."""
+        return f"{root.rstrip('/')}/{name_output(self.source, self.output)}"
+
+
+def expect_dead_letters(store: Store) -> None:
+    """Note, before a source is worked on, that finished ones may have dead letters."""
+    if store.read_meta(EXPECTED) is None:
+        store.write(Change(meta={EXPECTED: True}))
+
 
 def list_dead_letter_files(store: Store) -> Iterator[DeadLetterFile]:
     """Yield what finished sources have left of rows that failed, in the order of the ledger."""
+    if store.read_meta(EXPECTED) is None:
+        return
     for source, entry, record in store.list_records():
         for output in record.outputs:
             if output.dead_stage is not None:

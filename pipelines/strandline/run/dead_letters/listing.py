@@ -14,7 +14,6 @@ from strandline.ledger.entries import FailureRecord
 from strandline.ledger.store.store import Store
 from strandline.run.dead_letters.counts import list_dead_letter_files
 from strandline.stages.sources.opening import open_binary
-from strandline.storage.outputs.names import name_output
 
 # Of very many files only the first are looked at: their reasons are those of the others.
 FILES_READ = 2000
@@ -31,8 +30,7 @@ def list_dead_letters(store: Store, location: str) -> Iterator[FailureRecord]:
         OSError: a file can't be read; `strandline verify` says which are missing.
     """
     for file in islice(list_dead_letter_files(store), FILES_READ):
-        name = name_output(file.source, file.output)
-        with open_binary(f"{location.rstrip('/')}/{name}") as opened:
+        with open_binary(file.locate(location)) as opened:
             # Without Arrow's threads, which may abort a process that ends while they do.
             rows = pq.ParquetFile(opened).read(columns=_COLUMNS, use_threads=False).to_pylist()
         for row in rows:

@@ -12,7 +12,6 @@ from strandline.plan.planning import mark_streaming
 from strandline.plan.stage import Source
 from strandline.run.dead_letters.counts import list_dead_letter_files
 from strandline.run.dead_letters.rows import ReadDeadLetters
-from strandline.storage.outputs.names import name_output
 
 READING = "read-dead-letters"
 
@@ -34,9 +33,8 @@ def list_retried(store: Store, location: str, stage: str) -> Listing:
     files: dict[str, list[tuple[str, str]]] = {}
     for file in list_dead_letter_files(store):
         if file.stage == stage:
-            name = name_output(file.source, file.output)
-            path = f"{location.rstrip('/')}/{name}"
-            files.setdefault(file.key, []).append((file.output.token.hex(), path))
+            letters = file.output.token.hex(), file.locate(location)
+            files.setdefault(file.key, []).append(letters)
     return Listing(_list_sources(files), is_whole=lambda: False)
 
 

@@ -23,7 +23,7 @@ from pathlib import Path
 from strandline.ledger.entries import Change
 from strandline.ledger.errors import LedgerError
 from strandline.ledger.gather.space import explain_shortage
-from strandline.ledger.session import opened_to_read, opened_to_try
+from strandline.ledger.session import opened_new, opened_to_read
 from strandline.ledger.store.store import Store
 from strandline.plan.pipeline import PipelinePlan
 from strandline.run.attempt.engines import find_unmet_here
@@ -222,7 +222,7 @@ def try_ledger(path: Path) -> str | None:
     """Write a small ledger and read it; why that failed, in a sentence, or None."""
     try:
         with _probing(path) as folder:
-            with opened_to_try(folder) as store:
+            with opened_new(folder) as store:
                 store.write(Change(meta={"doctor": "was here"}))
             with opened_to_read(folder) as store:
                 if store.read_meta("doctor") != "was here":
