@@ -201,7 +201,7 @@ def _check_list(store: Store, outputs: OutputStore) -> Iterator[_Fault]:
 def _find_extra(names: Iterable[str], unjudged: set[str], *, is_settled: bool) -> Iterator[_Fault]:
     """Yield what is wrong with files that no record names."""
     for name in sorted(names):
-        if name.startswith((f"{TEMPORARY}/", f"{SHARED}/", f"{DEAD_LETTERS}/{TEMPORARY}/")):
+        if name.startswith((f"{TEMPORARY}/", f"{SHARED}/")):
             if is_settled:  # the next attempt sweeps these
                 yield _Fault(f"left over: {name}")
         elif name.removeprefix(f"{DEAD_LETTERS}/").rpartition("/")[0] not in unjudged:

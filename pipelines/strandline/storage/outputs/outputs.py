@@ -179,12 +179,20 @@ class LocalOutputs:
     Args:
         writer: how temporary names begin.
         is_synced_whole: a group may be made durable by syncing the whole file system.
+        temporary: the folder of temporary files, on the same file system.
     """
 
-    def __init__(self, root: Path, writer: str = "", *, is_synced_whole: bool = False) -> None:
+    def __init__(
+        self,
+        root: Path,
+        writer: str = "",
+        *,
+        is_synced_whole: bool = False,
+        temporary: Path | None = None,
+    ) -> None:
         self.root = root
         self.is_synced_whole = is_synced_whole
-        self._temporary = root / TEMPORARY
+        self._temporary = temporary or root / TEMPORARY
         self._writer = writer
         self._dead_letters: LocalOutputs | None = None
         self._fans: set[str] = set()
@@ -201,8 +209,12 @@ class LocalOutputs:
 
     def open_dead_letters(self) -> LocalOutputs:
         if self._dead_letters is None:
-            root, is_whole = self.root / DEAD_LETTERS, self.is_synced_whole
-            self._dead_letters = LocalOutputs(root, self._writer, is_synced_whole=is_whole)
+            self._dead_letters = LocalOutputs(
+                self.root / DEAD_LETTERS,
+                self._writer,
+                is_synced_whole=self.is_synced_whole,
+                temporary=self._temporary,
+            )
         return self._dead_letters
 
     def remove_others(self, source: bytes, keep: Collection[str]) -> int:
@@ -251,10 +263,9 @@ class LocalOutputs:
             return (self.root / name).open("rb")
 
     def sweep(self, owner: str) -> int:
-        below = self.root / DEAD_LETTERS
-        removed = self.open_dead_letters().sweep(owner) if below.is_dir() else 0
+        removed = 0
         with naming_volume(self.root):
-            for path in (self.root / TEMPORARY).glob(f"{owner}-*"):
+            for path in self._temporary.glob(f"{owner}-*"):
                 path.unlink(missing_ok=True)
                 removed += 1
         return removed
@@ -267,6 +278,7 @@ class LocalOutputs:
         """
         new = [path for path in folders if path not in self._folders or not path.is_dir()]
         if new and not self._fans:
+            make_folder(self.root)
             make_durable(self.root)
         for fan in {folder.parent for folder in new if folder.parent.name not in self._fans}:
             fan.mkdir(exist_ok=True)
@@ -385,7 +397,7 @@ class LocalGroup:
         opened = self._outputs.open_temporary()
         # Opened before anything is written, so that each error from then on is told to it.
         if self._outputs.is_synced_whole and self._filesystem is None:
-            self._filesystem = os.open(self._outputs.root, os.O_RDONLY | os.O_DIRECTORY)
+            self._filesystem = os.open(opened[0].parent, os.O_RDONLY | os.O_DIRECTORY)
         return opened
 
     def _sync_contents(self, new: Sequence[Path]) -> None:
