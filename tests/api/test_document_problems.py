@@ -171,7 +171,7 @@ def test_a_document_that_is_no_pipeline(document: object, expected: str) -> None
             "onChange",
             "restart",
             (
-                "spec.onChange: must be 'Fail', 'Restart' or 'Continue', not 'restart'; "
+                "spec.onChange: must be 'Fail', 'Restart', 'Continue' or 'Redo', not 'restart'; "
                 "did you mean 'Restart'?"
             ),
         ),

@@ -78,7 +78,7 @@ def test_what_is_wrong_is_said_without_what_is_ignored() -> None:
     ("path", "value", "said"),
     [
         ("spec.engine", "dask", "spec.engine: must be 'ray' or 'ray-data', not 'dask'"),
-        ("spec.onChange", "Ask", "spec.onChange: must be 'Fail', 'Restart' or 'Continue'"),
+        ("spec.onChange", "Ask", "spec.onChange: must be 'Fail', 'Restart', 'Continue' or 'Redo'"),
         ("spec.storage.retention", "Archive", "spec.storage.retention: must be 'Retain' or"),
     ],
 )

@@ -82,7 +82,11 @@ def test_what_is_typed_here_is_a_slip_wherever_the_file_comes_from(
     ("path", "value", "said"),
     [
         ("engine", "dask", "spec.engine: must be 'ray' or 'ray-data', not 'dask'"),
-        ("onChange", "Ask", "spec.onChange: must be 'Fail', 'Restart' or 'Continue', not 'Ask'"),
+        (
+            "onChange",
+            "Ask",
+            "spec.onChange: must be 'Fail', 'Restart', 'Continue' or 'Redo', not 'Ask'",
+        ),
     ],
 )
 def test_an_unknown_word_in_a_known_field_is_refused(

@@ -141,7 +141,7 @@ def test_an_invalid_spec_is_said_and_everything_else_still_seen(api: FakeApi) ->
     view = look(api)
     assert view.pipeline.spec is None
     assert view.pipeline.problems == (
-        "spec.onChange: must be 'Fail', 'Restart' or 'Continue', not 'Maybe'",
+        "spec.onChange: must be 'Fail', 'Restart', 'Continue' or 'Redo', not 'Maybe'",
     )
     assert len(view.attempts) == 1
 

@@ -8,7 +8,12 @@ from typing import Any
 import pytest
 from pydantic import Field
 
-from strandline.plan.fingerprint import Fingerprint, compute_fingerprint, describe_difference
+from strandline.plan.fingerprint import (
+    Fingerprint,
+    compute_fingerprint,
+    describe_difference,
+    find_first_change,
+)
 from strandline.plan.stage import OnRemoved, Source, SourceStage, Stage
 
 
@@ -144,3 +149,46 @@ def test_a_parameter_that_came_later_counts_once_it_is_set() -> None:
     assert BASE.digest == fingerprint(WordsOfALaterRelease(kinds={})).digest
     later = fingerprint(WordsOfALaterRelease(kinds={"email": 1}))
     assert ["words.with.kinds.email: (none) -> 1"] == describe_difference(BASE.parts, later.parts)
+
+
+OLD = {
+    "order": ["files", "read", "own", "sink"],
+    "files.use": "files",
+    "read.with.columns": ["a"],
+    "own.use": "mine:Own",
+    "own.with.limit": 1,
+    "sink.use": "parquet",
+    "code.files": "0a",
+    "code.packages": ["one==1"],
+}
+
+
+@pytest.mark.parametrize(
+    ("change", "first"),
+    [
+        ({}, None),
+        ({"own.with.limit": 2}, "own"),
+        ({"own.with.more": 2}, "own"),
+        ({"sink.use": "jsonl"}, "sink"),
+        ({"files.use": "other", "sink.use": "jsonl"}, "files"),
+        ({"order": ["files", "read", "sink"]}, "sink"),
+        ({"order": ["files", "new", "read", "own", "sink"]}, "new"),
+        ({"order": ["files", "read", "sink", "own"]}, "sink"),
+        # Only a stage that names a module can be of the code that is brought.
+        ({"code.files": "0b"}, "own"),
+        ({"code.files": "0b", "own.use": "own"}, "own"),
+        ({"code.files": "0b", "read.with.columns": ["b"]}, "read"),
+        ({"code.packages": ["one==2"]}, "files"),
+        ({"read.with.columns": ["a", "b"]}, None),
+    ],
+)
+def test_the_first_stage_that_differs_is_found(
+    change: dict[str, object], first: str | None
+) -> None:
+    new = OLD | change
+    assert first == find_first_change(OLD, new, {"read.with.columns"})
+
+
+def test_code_that_no_stage_names_may_change_all() -> None:
+    old = OLD | {"own.use": "own"}
+    assert "files" == find_first_change(old, old | {"code.files": "0b"})

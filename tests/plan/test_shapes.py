@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import BinaryIO
 
 import pytest
@@ -195,6 +196,17 @@ def test_an_annotation_that_cannot_be_read_tells_nothing() -> None:
             [plan(DELETING), plan(Many(), group=9), plan(One()), plan(Chunk())],
             "spec.stages[0]",
             "'many' may fan out",
+        ),
+        (
+            [
+                plan(Numbers()),
+                plan(Many(), "files"),
+                replace(plan(Many(), "parts"), is_kept=True),
+                plan(One(), "whole", group=2),
+                plan(Text()),
+            ],
+            "spec.stages[1].keep",
+            "'parts' hands on is of a fan-out in a fan-out, and 'whole' joins the children of one",
         ),
     ],
 )

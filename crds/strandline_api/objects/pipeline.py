@@ -104,7 +104,8 @@ class PipelineSpec(ApiModel):
         description=(
             "What to do when the pipeline was changed in a way that changes its output, so that "
             "it no longer matches the ledger. 'Fail' refuses to run, 'Restart' starts from "
-            "scratch, and 'Continue' keeps what is finished."
+            "scratch, 'Continue' keeps what is finished, and 'Redo' replaces it source by source, "
+            "from the last item with 'keep' above the change."
         ),
     )
     engine: Literal["ray", "ray-data"] = Field(

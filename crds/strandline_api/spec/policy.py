@@ -29,7 +29,7 @@ from strandline_api.quantities import (
     shorten,
 )
 
-OnChange = Literal["Fail", "Restart", "Continue"]
+OnChange = Literal["Fail", "Restart", "Continue", "Redo"]
 OnLoss = Literal["Recreate", "Absorb"]
 OnDisruption = Literal["Wait", "Allow"]
 

@@ -222,6 +222,13 @@ class StageWork(SinkWork):
             "when unset."
         ),
     )
+    keep: bool = Field(
+        default=False,
+        description=(
+            "Keep what this item hands on of each source, beside the outputs, so that 'onChange: "
+            "Redo' begins there when only items after it have changed."
+        ),
+    )
 
     @model_validator(mode="after")
     def _check_tolerance(self) -> Self:

@@ -262,7 +262,8 @@ class _Run:
         for stage in reversed(range(len(self._stages))):
             if not self._is_held(stage) and self._run_stage(stage):
                 return True
-        return self._run_stage(len(self._stages) - 1)  # no later task will come to wait with it
+        # No later task will come to wait with those that are held.
+        return any(self._run_stage(stage) for stage in reversed(range(len(self._stages))))
 
     def _run_stage(self, stage: int) -> bool:
         most = self._find_most(stage)
@@ -282,7 +283,7 @@ class _Run:
             return self._filling.count_tasks(self._measure_next(stage))
         plan = self._stages[stage]
         is_timed = plan.timeout is not None  # by the call, so each task has one of its own
-        return SINK_TASKS if plan.shape is Shape.SINK and not is_timed else 0
+        return SINK_TASKS if plan.writes and not is_timed else 0
 
     def _must_fill(self, stage: int) -> bool:
         """Return whether what waits for the sink is to wait until it fills a file."""

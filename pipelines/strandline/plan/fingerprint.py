@@ -6,6 +6,7 @@ Resources, worker counts and batch sizes are not in it: they change speed, not o
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Collection, Iterator, Mapping
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -16,6 +17,7 @@ if TYPE_CHECKING:  # a process that opens ledgers and runs no stage stays small
     from strandline.plan.stage import Stage
 
 MISSING = "(none)"
+_MODULE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")  # `module:name`
 
 
 class Fingerprint(NamedTuple):
@@ -83,6 +85,41 @@ def describe_difference(
         if old.get(path, MISSING) != new.get(path, MISSING)
         and not (path in growing and _has_grown(old.get(path), new.get(path)))
     ]
+
+
+def find_first_change(
+    old: Mapping[str, Any], new: Mapping[str, Any], growing: Collection[str] = ()
+) -> str | None:
+    """Return the first stage of `new` whose output may differ; None: the outputs are the same.
+
+    Args:
+        old, new: parts of fingerprints.
+        growing: see `Fingerprint`.
+    """
+    paths = {
+        path
+        for path in old.keys() | new.keys()
+        if old.get(path, MISSING) != new.get(path, MISSING)
+        and not (path in growing and _has_grown(old.get(path), new.get(path)))
+    }
+    order, before = new.get("order", ()), old.get("order", ())
+    # Packages may be used by any stage, brought code by those alone that name a module.
+    if "code.packages" in paths and order:
+        return str(order[0])
+    is_code_changed = any(path.startswith("code.") for path in paths)
+    for at, name in enumerate(order):
+        own = f"{name}."
+        if at >= len(before) or before[at] != name or any(path.startswith(own) for path in paths):
+            return str(name)
+        if is_code_changed and _names_module(own, new):
+            return str(name)
+    # A module that no stage names may still be loaded by one.
+    return str(order[0]) if order and is_code_changed else None
+
+
+def _names_module(own: str, parts: Mapping[str, Any]) -> bool:
+    values = (value for path, value in parts.items() if path.startswith(own))
+    return any(isinstance(value, str) and _MODULE.fullmatch(value) for value in values)
 
 
 def _has_grown(old: object, new: object) -> bool:

@@ -63,6 +63,8 @@ class StagePlan:
         tolerates: dead letters of it with which a source still finishes, a number or a percentage
             of the rows that came to it; None: any number.
         stores: how the stores of the pipeline's source are asked; see `Params.list_stores`.
+        is_kept: what it hands on is kept, so that a later run can go on from there.
+        keeps: it does nothing but to keep what this stage handed on; empty: it is no such stage.
     """
 
     name: str
@@ -86,6 +88,13 @@ class StagePlan:
     on_error: OnError = "fail"
     tolerates: int | str | None = None
     stores: Mapping[str, Any] = field(default_factory=dict)
+    is_kept: bool = False
+    keeps: str = ""
+
+    @property
+    def writes(self) -> bool:
+        """Return whether it writes beside the outputs, or is what writes them."""
+        return self.shape is Shape.SINK or bool(self.keeps)
 
     @property
     def shape(self) -> Shape:

@@ -74,6 +74,7 @@ def plan_stage(item: SourceWork, stage: Stage, use: str) -> StagePlan:
         isolate=isinstance(item, SinkWork) and item.isolate,
         on_error=item.on_error if isinstance(item, StageWork) else "fail",
         tolerates=item.tolerate_rows if isinstance(item, StageWork) else None,
+        is_kept=isinstance(item, StageWork) and item.keep,
         # A percentage needs the rows of each source that came to the stage.
         is_metered=isinstance(item, StageWork) and isinstance(item.tolerate_rows, str),
     )
@@ -105,6 +106,7 @@ def check_plan(
     if not stages:
         problems.append(Problem("spec.sink", "required: a pipeline ends in a sink"))
     problems += [] if problems else _find_partition_faults(source, stages)
+    problems += [] if problems else _find_cut_faults(named)
     problems += [] if problems else _find_missing_columns(named)
     problems += [] if problems else _find_conflicts(named)
     if problems:
@@ -131,7 +133,8 @@ def mark_streaming(stages: Sequence[StagePlan]) -> Iterator[StagePlan]:
         # A stage that joins groups needs to know how many slots a fan-out has; one that gathers has
         # one piece a task, and so one event for it.
         joins = any(later.group is not None for later in stages[index + 1 :])
-        streams = plan.shape is Shape.TASK and not plan.gathers and not joins
+        is_single = plan.shape is Shape.TASK and not plan.gathers and not plan.keeps
+        streams = is_single and not joins
         yield plan if plan.streams == streams else replace(plan, streams=streams)
 
 
@@ -198,6 +201,20 @@ def _find_shape_faults(plan: StagePlan) -> Iterator[str]:
             f"stage {plan.name!r} fans out in a batch of {plan.batch_size}, so no child has one "
             "parent; set batchSize to 1 or fan out in `process`"
         )
+
+
+def _find_cut_faults(named: Sequence[tuple[str, StagePlan]]) -> Iterator[Problem]:
+    """Yield stages that can't be kept: what they hand on could not be joined as it was."""
+    fans = 0
+    for index, (at, plan) in enumerate(named):
+        fans += plan.may_fan_out or plan.group is not None
+        joining = next((later for _, later in named[index + 1 :] if later.group is not None), None)
+        if plan.is_kept and joining is not None and fans > 1:
+            message = (
+                f"what {plan.name!r} hands on is of a fan-out in a fan-out, and {joining.name!r} "
+                "joins the children of one"
+            )
+            yield Problem(f"{at}.keep", message, f"keep what {joining.name!r} hands on instead")
 
 
 def _find_missing_columns(named: Sequence[tuple[str, StagePlan]]) -> Iterator[Problem]:

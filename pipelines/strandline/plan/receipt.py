@@ -14,7 +14,9 @@ if TYPE_CHECKING:  # a reader of ledgers need not load what tasks are made of
     from strandline.plan.task import Origin
 
 
-DEAD = "!"  # no suffix of a sink begins so
+# No suffix of a sink begins with one of these.
+DEAD, CUT = "!", "+"
+NO_SLOT = -1
 
 
 class SharedPart(NamedTuple):
@@ -37,7 +39,8 @@ class Output(NamedTuple):
 
     Attributes:
         token: token of the task that was written; with the suffix it is the name of its own file.
-        suffix: such as ".parquet"; of dead letters `DEAD` and the name of their stage.
+        suffix: such as ".parquet"; of dead letters `DEAD` and the name of their stage; of a cut
+            `CUT`, the name of its stage, "@" and the slot of the task in its fan-out.
         size: bytes; of a shared file the task's share, all of which add up to the file's.
         digest: blake2b-128 of the file's bytes.
         rows: rows of the task.
@@ -55,6 +58,22 @@ class Output(NamedTuple):
     def dead_stage(self) -> str | None:
         """Return the stage, of a receipt of its dead letters; None: it is data."""
         return self.suffix[len(DEAD) :] if self.suffix.startswith(DEAD) else None
+
+    @property
+    def cut(self) -> tuple[str, int] | None:
+        """Return the stage that handed the task on and its slot, of a cut; None: it is data.
+
+        The slot is `NO_SLOT` where no fan-out was above.
+        """
+        if not self.suffix.startswith(CUT):
+            return None
+        stage, _, slot = self.suffix[len(CUT) :].rpartition("@")
+        return stage, int(slot)
+
+    @property
+    def is_data(self) -> bool:
+        """Return whether the sink has written it for readers."""
+        return self.suffix[:1] not in {DEAD, CUT}
 
     @property
     def is_companion(self) -> bool:

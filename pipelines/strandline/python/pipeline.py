@@ -116,8 +116,8 @@ class Pipeline:
             address: of a running Ray cluster, such as `auto` or `ray://head:10001`; None starts a
                 local one.
             workers: CPUs that the local Ray has; None: all.
-            on_change: `Fail`, `Restart` or `Continue` where the pipeline is not the one that
-                wrote the ledger; None: the attribute of that name.
+            on_change: `Fail`, `Restart`, `Continue` or `Redo` where the pipeline is not the one
+                that wrote the ledger; None: the attribute of that name.
             progress: True shows how far the run is, False does not; None: in a notebook, and in a
                 terminal unless the engine is `inline`, where a debugger may be.
 
@@ -165,6 +165,7 @@ def work(  # noqa: PLR0913 - one argument for each thing that may be asked for
     isolate: bool = False,
     on_error: str = "fail",
     tolerate_rows: int | str | None = None,
+    keep: bool = False,
 ) -> StagePlan:
     """Describe what a stage asks for, as the fields of an item in a file do.
 
@@ -181,7 +182,7 @@ def work(  # noqa: PLR0913 - one argument for each thing that may be asked for
         max_age, max_memory: of a worker, such as "1h" and "4Gi"; None: no limit.
         timeout: longest that one task may take, such as "10m"; None: no limit.
         isolate: keep it in workers of its own, which neighbours that ask for the same would share.
-        on_error, tolerate_rows: `fail`, `drop` or `deadLetter`; see `onError` and `tolerateRows`.
+        on_error, tolerate_rows, keep: see `onError`, `tolerateRows` and `keep` in docs/api.md.
 
     Returns:
         A stage for `Pipeline`, as its source, among its stages, or as its sink.
@@ -201,7 +202,7 @@ def work(  # noqa: PLR0913 - one argument for each thing that may be asked for
         "isolate": isolate,
         "runtimeEnv": runtime_env or {},
     }
-    given |= {"onError": on_error, "tolerateRows": tolerate_rows}
+    given |= {"onError": on_error, "tolerateRows": tolerate_rows, "keep": keep}
     try:
         item = StageWork.model_validate(given)
     except ValidationError as error:

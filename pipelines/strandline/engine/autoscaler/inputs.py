@@ -20,7 +20,6 @@ from strandline.engine.autoscaler.model import (
 )
 from strandline.engine.core.flow import StageQueue
 from strandline.plan.pipeline import StagePlan
-from strandline.plan.stage import Shape
 
 CPU, GPU, MEMORY = "CPU", "GPU", "memory"
 DRIVER_NODE = "place on the driver's node"
@@ -196,7 +195,7 @@ class Surveyor:
 
     def _find_needs(self, stage: StagePlan, share: float) -> NodeResources:
         custom = dict(stage.custom)
-        if self._here is not None and stage.shape is Shape.SINK:
+        if self._here is not None and stage.writes:
             custom[DRIVER_NODE] = 1.0
         return NodeResources(round_cpu(stage.cpu * share), stage.gpu, stage.memory, custom)
 

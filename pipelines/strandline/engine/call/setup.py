@@ -22,7 +22,6 @@ from strandline.engine.raised_errors import explain_error
 from strandline.plan.errors import StrandlineError, may_pass
 from strandline.plan.packages import explain_import
 from strandline.plan.pipeline import StagePlan
-from strandline.plan.stage import Shape
 from strandline.storage.outputs.outputs import OutputLocation, OutputStore
 from strandline.storage.outputs.remote import open_outputs
 from strandline.storage.outputs.temporary import hold_folder, sweep_folder
@@ -139,7 +138,7 @@ def set_up_call(
         folder = find_folder(*site, node)
         sweep(folder)
         set_up_once(folder, plan.name, lambda: set_up_node(plan, socket.gethostname()))
-    opened = _open_to_write(outputs) if plan.shape is Shape.SINK else None
+    opened = _open_to_write(outputs) if plan.writes else None
     return StageCall(set_up_stage(plan, find_volume_folder(outputs)), opened, now)
 
 

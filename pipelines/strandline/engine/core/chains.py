@@ -53,11 +53,12 @@ def cut_chains(stages: Sequence[StagePlan], *, is_sink_apart: bool = False) -> l
     """Return the longest chains that stages in order can form.
 
     Args:
-        is_sink_apart: the sink must run where not all others can.
+        is_sink_apart: what writes must run where not all others can.
     """
     chains: list[list[StagePlan]] = []
     for stage in stages:
-        is_apart = is_sink_apart and stage.shape is Shape.SINK
+        before = chains[-1][-1] if chains else stage
+        is_apart = is_sink_apart and (stage.writes or before.writes)
         if chains and not is_apart and explain_cut(chains[-1], stage) is None:
             chains[-1].append(stage)
         else:

@@ -40,7 +40,6 @@ from strandline.engine.core.chains import Chain, Entry
 from strandline.engine.core.pools import CALLS_PER_WORKER
 from strandline.engine.core.worker_pool import LONG_SECONDS, Call, Located, Worker, WorkerAddress
 from strandline.plan.pipeline import StagePlan
-from strandline.plan.stage import Shape
 from strandline.plan.task import Task
 from strandline.storage.outputs.outputs import OutputLocation
 
@@ -275,7 +274,7 @@ def start_worker(
 
 
 def _choose_node(plan: StagePlan, outputs: OutputLocation, node: str | None) -> Any:  # noqa: ANN401 - Ray's own kinds
-    if plan.shape is Shape.SINK and outputs.is_on_driver:
+    if plan.writes and outputs.is_on_driver:
         here = ray.get_runtime_context().get_node_id()
         return NodeAffinitySchedulingStrategy(here, soft=False)
     if node is not None:

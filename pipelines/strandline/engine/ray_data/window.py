@@ -27,7 +27,6 @@ from strandline.engine.ray_data.worker import StageRows, WorkerSettings, make_ro
 from strandline.ledger.tally import Tally
 from strandline.plan.pipeline import PipelinePlan, StagePlan
 from strandline.plan.receipt import Event, Failure, Receipt
-from strandline.plan.stage import Shape
 from strandline.storage.outputs.outputs import OutputLocation
 
 
@@ -172,7 +171,7 @@ class Windows:
             "resources": stage.custom,
             "runtime_env": stage.runtime_env,
         }
-        if stage.shape is Shape.SINK and self._is_on_driver:
+        if stage.writes and self._is_on_driver:
             here = ray.get_runtime_context().get_node_id()
             asked["label_selector"] = {"ray.io/node-id": here}
         return {name: what for name, what in asked.items() if what}

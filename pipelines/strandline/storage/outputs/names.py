@@ -18,6 +18,9 @@ FAN_OUT = 3  # hex digits: 4,096 folders, each of some 2,400 sources at ten mill
 
 DESCRIPTIONS = "_strandline"  # a folder below the root that readers of data pass over
 DEAD_LETTERS = f"{DESCRIPTIONS}/dead-letters"
+CUTS = f"{DESCRIPTIONS}/kept"
+# Folders with a folder for each source, as the root has, but with nothing for readers of data.
+ASIDES = (DEAD_LETTERS, CUTS)
 
 
 def name_source_folder(source: bytes) -> str:
@@ -28,12 +31,19 @@ def name_source_folder(source: bytes) -> str:
 
 def read_source_folder(name: str) -> bytes | None:
     """Return the source of the folder that a file is in, by its name; None where it is in none."""
-    folder = name.removeprefix(f"{DEAD_LETTERS}/").rpartition("/")[0]
+    folder = drop_aside(name).rpartition("/")[0]
     try:
         source = bytes.fromhex(folder.rpartition("/")[2])
     except ValueError:
         return None
     return source if name_source_folder(source) == folder else None
+
+
+def drop_aside(name: str) -> str:
+    """Return a name below the root without the folder of `ASIDES` that it is in."""
+    for aside in ASIDES:
+        name = name.removeprefix(f"{aside}/")
+    return name
 
 
 def name_output(source: bytes, output: Output) -> str:
@@ -43,7 +53,15 @@ def name_output(source: bytes, output: Output) -> str:
     if output.dead_stage is not None:
         name = f"{output.token.hex()}.{output.dead_stage}.parquet"
         return f"{DEAD_LETTERS}/{name_source_folder(source)}/{name}"
+    if output.cut is not None:
+        name = name_cut(output.token, *output.cut)
+        return f"{CUTS}/{name_source_folder(source)}/{name}"
     return f"{name_source_folder(source)}/{output.token.hex()}{output.suffix}"
+
+
+def name_cut(token: bytes, stage: str, slot: int) -> str:
+    """Return the name of a file of a cut in the folder of its source."""
+    return f"{token.hex()}.{stage}.{slot}.arrow"
 
 
 def name_shared(file: bytes, suffix: str) -> str:

@@ -26,7 +26,7 @@ from strandline.storage.layout import (
     sync_folder,
 )
 from strandline.storage.outputs.names import (
-    DEAD_LETTERS,
+    ASIDES,
     NO_OUTPUTS,
     SHARED,
     TEMPORARY,
@@ -132,8 +132,8 @@ class OutputStore(Protocol):
             VolumeError: the place can't be written to.
         """
 
-    def open_dead_letters(self) -> OutputStore:
-        """Return the place below this one for rows that no stage could work on."""
+    def open_aside(self, folder: str) -> OutputStore:
+        """Return the place in a folder below this one, one of `ASIDES`."""
 
     def remove_others(self, source: bytes, keep: Collection[str]) -> int:
         """Remove what lies in the source's folders and is not named in `keep`; says how many."""
@@ -194,7 +194,7 @@ class LocalOutputs:
         self.is_synced_whole = is_synced_whole
         self._temporary = temporary or root / TEMPORARY
         self._writer = writer
-        self._dead_letters: LocalOutputs | None = None
+        self._asides: dict[str, LocalOutputs] = {}
         self._fans: set[str] = set()
         self._folders: dict[Path, None] = {}
 
@@ -207,19 +207,19 @@ class LocalOutputs:
         finally:
             group.discard()
 
-    def open_dead_letters(self) -> LocalOutputs:
-        if self._dead_letters is None:
-            self._dead_letters = LocalOutputs(
-                self.root / DEAD_LETTERS,
+    def open_aside(self, folder: str) -> LocalOutputs:
+        if folder not in self._asides:
+            self._asides[folder] = LocalOutputs(
+                self.root / folder,
                 self._writer,
                 is_synced_whole=self.is_synced_whole,
                 temporary=self._temporary,
             )
-        return self._dead_letters
+        return self._asides[folder]
 
     def remove_others(self, source: bytes, keep: Collection[str]) -> int:
-        below = self.root / DEAD_LETTERS
-        removed = self.open_dead_letters().remove_others(source, keep) if below.is_dir() else 0
+        asides = [aside for aside in ASIDES if (self.root / aside).is_dir()]
+        removed = sum(self.open_aside(aside).remove_others(source, keep) for aside in asides)
         folder = self.root / name_source_folder(source)
         if not folder.is_dir():
             return removed

@@ -13,12 +13,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import NamedTuple, Protocol
 
-from strandline.storage.outputs.names import DEAD_LETTERS, FAN_OUT, NO_OUTPUTS, SHARED
+from strandline.storage.outputs.names import ASIDES, FAN_OUT, NO_OUTPUTS, SHARED
 from strandline.storage.outputs.temporary import spooling
 
-_DEAD = f"{DEAD_LETTERS}/.+"
+_ASIDE = f"({'|'.join(ASIDES)})/.+"
 _FAN = f"[0-9a-f]{{{FAN_OUT}}}"
-_OUTPUT = re.compile(f"({_FAN}/[0-9a-f]{{32}}|{SHARED}/{_FAN})/[^/]+|{_DEAD}")
+_OUTPUT = re.compile(f"({_FAN}/[0-9a-f]{{32}}|{SHARED}/{_FAN})/[^/]+|{_ASIDE}")
 _ABOVE = re.compile(f"|{_FAN}(/[0-9a-f]{{32}})?|{SHARED}(/{_FAN})?")
 
 

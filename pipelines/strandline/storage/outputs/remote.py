@@ -12,7 +12,7 @@ from typing import Any, BinaryIO, cast
 from strandline.storage import faults
 from strandline.storage.filesystems import is_synced_whole, read_mounts
 from strandline.storage.outputs.names import (
-    DEAD_LETTERS,
+    ASIDES,
     NO_OUTPUTS,
     SHARED,
     name_shared,
@@ -63,15 +63,14 @@ class RemoteOutputs:
             faults.reach("output.renamed")
         return hashing.finish()
 
-    def open_dead_letters(self) -> RemoteOutputs:
-        return RemoteOutputs(f"{self._url.rstrip('/')}/{DEAD_LETTERS}")
+    def open_aside(self, folder: str) -> RemoteOutputs:
+        return RemoteOutputs(f"{self._url.rstrip('/')}/{folder}")
 
     def remove_others(self, source: bytes, keep: Collection[str]) -> int:
         own = name_source_folder(source)
         with self._naming():
-            found = [
-                path for folder in (own, f"{DEAD_LETTERS}/{own}") for path in self._find(folder)
-            ]
+            folders = (own, *(f"{aside}/{own}" for aside in ASIDES))
+            found = [path for folder in folders for path in self._find(folder)]
             others = [path for path in found if path.rpartition("/")[2] not in keep]
             if others:
                 self._filesystem.rm(others)

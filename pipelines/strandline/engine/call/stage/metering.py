@@ -37,7 +37,7 @@ def share_out(
         sizes[_source_of(task)] += task.data.nbytes if isinstance(task.data, pa.Table) else 0
     for event in receipt.events:
         for output in event.outputs:
-            if isinstance(output, Output) and output.dead_stage is None:
+            if isinstance(output, Output) and output.is_data:
                 rows_out[event.source] += output.rows
                 sizes[event.source] += output.size
     whole = sum(weights.values())

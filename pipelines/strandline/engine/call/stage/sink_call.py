@@ -18,6 +18,7 @@ from strandline.engine.call.stage.trials import StageRaisedError, Trials
 from strandline.plan.receipt import DEAD, Output
 from strandline.plan.stage import SinkStage
 from strandline.plan.task import DeadLetters, Lineage, Task, lineage_of
+from strandline.storage.outputs.names import DEAD_LETTERS
 from strandline.storage.outputs.outputs import OutputGroup, OutputStore
 from strandline.storage.outputs.shared_files import SharedFiles
 
@@ -56,7 +57,7 @@ class SinkCall:
 
     def write_letters(self, tasks: Sequence[Task], writing: ReceiptDraft) -> None:
         """Write dead letters, durably when it returns."""
-        with self._outputs.open_dead_letters().grouped() as group:
+        with self._outputs.open_aside(DEAD_LETTERS).grouped() as group:
             for task in tasks:
                 lineage, letters = lineage_of(task), task.data
                 assert isinstance(letters, DeadLetters)  # the caller has parted them from others

@@ -15,6 +15,7 @@ from typing import cast
 import pyarrow as pa
 
 from strandline.engine.call.payloads import copy_tasks, measure
+from strandline.engine.call.stage.cuts import CutCall
 from strandline.engine.call.stage.metering import share_out
 from strandline.engine.call.stage.receipts import (
     CallPart,
@@ -56,7 +57,7 @@ class StageCall:
 
     Args:
         plan: the stage and its name; `plan.stage` must be this worker's own copy.
-        outputs: where a sink writes; not used by other stages.
+        outputs: where a stage writes that does; not used by others.
         now: seconds from any fixed point.
     """
 
@@ -71,6 +72,7 @@ class StageCall:
         self._trials = Trials(plan.stage)
         self._rescue = Rescue(plan, self._trials, self._forget)
         self._sink = None if outputs is None else _open_sink(plan, outputs, self._trials)
+        self._cut = CutCall(plan.keeps, outputs) if plan.keeps and outputs else None
         self._answer: Callable[[Sequence[Task], ReceiptDraft], None] = {
             Shape.TASK: self._answer_tasks,
             Shape.BATCH: self._answer_batches,
@@ -78,6 +80,8 @@ class StageCall:
             Shape.SINK: self._answer_sink,
         }[plan.shape]
         self._answer_all = self._gather if plan.gathers else self._answer
+        if self._cut is not None:
+            self._answer_all = self._cut.write
 
     def run(
         self, tasks: Sequence[Task], unreadable: Sequence[tuple[Lineage, str]] = ()

@@ -1,0 +1,112 @@
+"""What a stage handed on, kept as files from which a later run goes on: a cut through a pipeline.
+
+A file is Arrow IPC with the payload of one task, its small facts beside it. This module must not
+know which stages come after a cut, nor when one still holds.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from functools import partial
+from typing import Any, BinaryIO, NamedTuple
+
+import pyarrow as pa
+
+from strandline.engine.call.stage.receipts import ReceiptDraft
+from strandline.plan.receipt import CUT, NO_SLOT, Event, Output
+from strandline.plan.task import Task, lineage_of
+from strandline.plan.token import derive_child
+from strandline.storage.outputs.names import CUTS, name_cut
+from strandline.storage.outputs.outputs import OutputStore
+
+PAYLOAD = "payload"
+_FACTS = b"strandline"
+_KINDS = {"bytes": pa.large_binary(), "str": pa.large_string()}
+
+
+class KeptTask(NamedTuple):
+    """A payload read from a cut, and the small facts that travelled with it."""
+
+    data: pa.Table | bytes | str
+    meta: dict[str, Any] | None
+
+
+class CutCall:
+    """Writes what a stage handed on, and hands it on once more.
+
+    Args:
+        stage: the name of the stage that is kept.
+        outputs: the place of the sink; a cut lies below it.
+    """
+
+    def __init__(self, stage: str, outputs: OutputStore) -> None:
+        self._stage = stage
+        self._outputs = outputs
+
+    def write(self, tasks: Sequence[Task], writing: ReceiptDraft) -> None:
+        """Write tasks, durably when it returns.
+
+        Raises:
+            VolumeError: the place can't be written to.
+        """
+        with self._outputs.open_aside(CUTS).grouped() as group:
+            for task in tasks:
+                lineage = lineage_of(task)
+                try:
+                    table = pack_task(task)
+                except ValueError as error:
+                    writing.fail(lineage, str(error))
+                    continue
+                slot = lineage.origin.slot if lineage.origin else NO_SLOT
+                name = name_cut(lineage.token, self._stage, slot)
+                written = group.write(lineage.source, name, partial(write_table, table))
+                suffix = f"{CUT}{self._stage}@{slot}"
+                rows = task.num_rows
+                output = Output(lineage.token, suffix, written.size, written.digest, rows)
+                # A new token, since the event that names the file has to settle the task.
+                child = derive_child((lineage.token,), writing.stage, 0)
+                event = Event(lineage.source, (lineage.token,), (child,), (output,))
+                writing.events.append(event)
+                writing.emit(task, lineage._replace(token=child))
+
+
+def pack_task(task: Task) -> pa.Table:
+    """Return the payload of a task as a table, with what it is in the metadata of its schema.
+
+    Raises:
+        ValueError: it is no table, no bytes and no text, or its facts are not JSON.
+    """
+    kind = "table" if isinstance(task.data, pa.Table) else type(task.data).__name__
+    if kind == "table":
+        table = task.data
+    elif kind in _KINDS:
+        table = pa.table({PAYLOAD: pa.array([task.data], _KINDS[kind])})
+    else:
+        raise ValueError(f"a task can't be kept: it is {kind}, not a table, bytes or text")
+    try:
+        facts = json.dumps({"kind": kind, "meta": task.meta})
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"the meta of a task can't be kept: {error}") from None
+    if json.loads(facts)["meta"] != task.meta:
+        raise ValueError("the meta of a task can't be kept: it is not the same as JSON")
+    # Metadata of its own stays beside it.
+    return table.replace_schema_metadata({**(table.schema.metadata or {}), _FACTS: facts.encode()})
+
+
+def write_table(table: pa.Table, target: BinaryIO) -> None:
+    """Write a packed payload as Arrow IPC, compressed."""
+    options = pa.ipc.IpcWriteOptions(compression="zstd")
+    with pa.ipc.new_stream(target, table.schema, options=options) as writer:
+        writer.write_table(table)
+
+
+def read_task(packed: bytes) -> KeptTask:
+    """Return the payload of a file of a cut."""
+    with pa.ipc.open_stream(pa.py_buffer(packed)) as reader:
+        table = reader.read_all()
+    metadata = dict(table.schema.metadata)
+    facts = json.loads(metadata.pop(_FACTS))
+    if facts["kind"] == "table":
+        return KeptTask(table.replace_schema_metadata(metadata or None), facts["meta"])
+    return KeptTask(table[PAYLOAD][0].as_py(), facts["meta"])
