@@ -277,7 +277,8 @@ LEDGERS = [
         65,
         "the pipeline is not the one that wrote this ledger:\n"
         '  read-files.with.onError: "fail" -> "drop"\n'
-        "set onChange to Restart to redo everything, or to Continue to keep what is finished, "
+        "set onChange to Redo to replace what is finished, to Restart to forget it and begin "
+        "again, or to Continue to keep it, "
         "as by `strandline run FILE#notes --set onChange=Continue`",
     ),
 ]

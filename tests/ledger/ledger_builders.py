@@ -103,7 +103,7 @@ class RecordingOutputs:
     log: list[Any] = field(default_factory=list)
     is_broken: bool = False
 
-    def open_dead_letters(self) -> Never:
+    def open_aside(self, folder: str) -> Never:
         raise NotImplementedError
 
     def remove_others(self, source: bytes, keep: Collection[str]) -> int:

@@ -100,7 +100,8 @@ def test_a_changed_pipeline_is_refused_untouched_and_told_what_changed(store: St
         "  quality.with.minWords: 5 -> 8\n"
         '  split.use: "split" -> (none)\n'
         '  write.use: (none) -> "jsonl"\n'
-        "set onChange to Restart to redo everything, or to Continue to keep what is finished, "
+        "set onChange to Redo to replace what is finished, to Restart to forget it and begin "
+        "again, or to Continue to keep it, "
         "as by `strandline run FILE#clips --set onChange=Continue`"
     )
     assert before == {name: store.read_meta(name) for name in before}

@@ -86,8 +86,8 @@ class SourceRecord(NamedTuple):
 
     @property
     def data(self) -> tuple[Output, ...]:
-        """Return the outputs without dead letters."""
-        return tuple(output for output in self.outputs if output.dead_stage is None)
+        """Return the outputs that the sink has written for readers."""
+        return tuple(output for output in self.outputs if output.is_data)
 
     def count_dead(self) -> dict[str, int]:
         """Count the dead letters by the stage in which they failed."""
@@ -206,6 +206,8 @@ class Change:
         fail: sources that become failed; their marks go.
         quarantine: sources that become quarantined; their marks and failures go.
         forget: sources of which nothing is kept.
+        replaced: sources of `finish` that were finished before.
+        forgiven: finished sources with failures of a try to replace them; these go.
         untidy: finished sources with folders in which earlier tries may have left something.
         tidy: those of them with nothing of that left.
         rewrite: finished sources with other records than they had, since their rows lie elsewhere.
@@ -219,6 +221,8 @@ class Change:
     fail: list[tuple[bytes, FailureRecord]] = field(default_factory=list)
     quarantine: list[tuple[bytes, Quarantined]] = field(default_factory=list)
     forget: list[bytes] = field(default_factory=list)
+    replaced: list[bytes] = field(default_factory=list)
+    forgiven: list[bytes] = field(default_factory=list)
     untidy: list[bytes] = field(default_factory=list)
     tidy: list[bytes] = field(default_factory=list)
     rewrite: list[Finish] = field(default_factory=list)
@@ -227,7 +231,8 @@ class Change:
 
     def __bool__(self) -> bool:
         changes = (self.finish, self.mark, self.fail, self.quarantine, self.forget, self.meta)
-        return any((*changes, self.untidy, self.tidy, self.rewrite)) or self.gathered is not None
+        more = (self.forgiven, self.untidy, self.tidy, self.rewrite)
+        return any((*changes, *more)) or self.gathered is not None
 
 
 def create_packer() -> Callable[[Any], bytes]:

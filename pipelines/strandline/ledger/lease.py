@@ -21,6 +21,7 @@ from strandline.ledger.output_root import (
     find_other_changes,
     knows_location,
 )
+from strandline.ledger.store.recipes import RECIPES, add_recipe, read_recipes
 from strandline.ledger.store.store import Store
 from strandline.plan.fingerprint import Fingerprint, describe_difference
 from strandline.storage.volume.locks import Process
@@ -35,11 +36,14 @@ class OnChange(StrEnum):
         FAIL: refuse to run where something is finished, and tell what has changed.
         RESTART: forget what is finished, and run everything again.
         CONTINUE: keep what is finished; the new pipeline takes the rest.
+        REDO: work again on what is finished, from the first stage that has changed where what the
+            stages above handed on is kept; until then it stays as it is.
     """
 
     FAIL = "Fail"
     RESTART = "Restart"
     CONTINUE = "Continue"
+    REDO = "Redo"
 
 
 class Claimant(NamedTuple):
@@ -69,6 +73,12 @@ class Claim:
     fingerprint: Fingerprint
     on_change: OnChange = OnChange.FAIL
     location: OutputRoot | None = None
+
+    @property
+    def own_parts(self) -> dict[str, Any]:
+        """The parts of the fingerprint, without where outputs live."""
+        at = None if self.location is None else self.location.part
+        return {path: part for path, part in self.fingerprint.parts.items() if path != at}
 
 
 def refuse_live_driver(
@@ -142,10 +152,24 @@ def open_attempt(store: Store, claim: Claim, claimant: Claimant, known: int = 0)
     attempt = max(int(lease["attempt"]), known) + 1
     store.take_lease(_render(attempt, claimant))
     # Fail comes here only where nothing is finished, so nothing but blame is forgotten.
-    if changed and claim.on_change is not OnChange.CONTINUE:
+    # Outputs that are left behind elsewhere are made again here, whatever made them.
+    is_over = claim.on_change is not OnChange.REDO or _is_moved(store, claim)
+    if changed and claim.on_change is not OnChange.CONTINUE and is_over:
         restart(store)
-    store.write(Change(meta=_identity(claim)))
+    recipes = read_recipes(store) if store.count()["finished"] else []
+    parts, growing = claim.own_parts, claim.fingerprint.growing
+    kept = add_recipe(recipes, parts, growing, attempt)
+    # A try to replace a source may have failed by a recipe that is no more.
+    forgiven = _list_refused(store) if kept[-1]["since"] == attempt else []
+    meta = _identity(claim) | {RECIPES: kept}
+    store.write(Change(forgiven=forgiven, meta=meta))
     return attempt
+
+
+def _list_refused(store: Store) -> list[bytes]:
+    """Return the finished sources that could not be replaced."""
+    failed = [source for source, _ in (*store.list_failures(), *store.list_quarantined())]
+    return list(store.find_finished(failed))
 
 
 def refuse_changes(store: Store, claim: Claim) -> bool:
@@ -161,9 +185,13 @@ def refuse_changes(store: Store, claim: Claim) -> bool:
     changed = find_changes(store, claim)
     # A pipeline that has finished nothing has nothing that new outputs could be mixed with.
     if changed and claim.on_change is OnChange.FAIL and store.count()["finished"]:
-        is_moved = claim.location is not None and find_move(store, claim.location) is not None
+        is_moved = _is_moved(store, claim)
         raise LedgerError(_explain(changed, claim.pipeline.rpartition("/")[2], is_moved=is_moved))
     return bool(changed)
+
+
+def _is_moved(store: Store, claim: Claim) -> bool:
+    return claim.location is not None and find_move(store, claim.location) is not None
 
 
 def end_attempt(store: Store, attempt: int, claimant: Claimant) -> None:
@@ -230,7 +258,8 @@ def _explain(changed: list[str], name: str, *, is_moved: bool) -> str:
     moved = "\nif you have moved the outputs there, run `strandline ledger move-outputs`"
     return (
         f"the pipeline is not the one that wrote this ledger:\n{lines}\n"
-        "set onChange to Restart to redo everything, or to Continue to keep what is finished, "
+        "set onChange to Redo to replace what is finished, to Restart to forget it and begin "
+        "again, or to Continue to keep it, "
         f"as by `strandline run FILE#{name} --set onChange=Continue`{moved if is_moved else ''}"
     )
 

@@ -4,9 +4,25 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from strandline.ledger.entries import RemovalPolicy
 from strandline.storage.outputs.outputs import OutputLocation
+
+
+class Redo(NamedTuple):
+    """What replaces finished sources of an older recipe.
+
+    Attributes:
+        above: the stages that are not worked through again, in order; the last one is read from
+            its cut. None of them: sources are worked on from the beginning.
+        finished, remaining: sources that the attempt had finished before, and all that it has to
+            finish where that is known.
+    """
+
+    above: tuple[str, ...] = ()
+    finished: int = 0
+    remaining: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +37,7 @@ class LedgerLocation:
         quarantine_after: see `Keeper`.
         tolerances: see `Keeper`.
         rejoins: the stage that gets its dead letters again; None: sources are worked on.
+        redo: how finished sources are replaced; None: sources are worked on that are not finished.
         shards: folder for what stages gather; None: none of them does.
     """
 
@@ -35,6 +52,7 @@ class LedgerLocation:
     part_suffix: str = ""
     tolerances: tuple[tuple[str, int | str], ...] = ()
     rejoins: str | None = None
+    redo: Redo | None = None
 
     @property
     def removal(self) -> RemovalPolicy:

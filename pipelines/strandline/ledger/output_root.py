@@ -106,7 +106,7 @@ def list_out(store: Store) -> Iterator[ListedOutput]:
     """Yield every file that a record names."""
     for source, _, record in store.list_records():
         for output in record.outputs:
-            if output.part is None and output.dead_stage is None:
+            if output.part is None and output.is_data:
                 yield ListedOutput(name_output(source, output), output.size, output.rows)
     for file, facts in store.list_shared():
         rows = facts.live

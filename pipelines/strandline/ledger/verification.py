@@ -11,10 +11,10 @@ from strandline.ledger.entries import LISTED, Mark, SharedFile
 from strandline.ledger.store.store import Store
 from strandline.plan.receipt import Output, SharedPart
 from strandline.storage.outputs.names import (
-    DEAD_LETTERS,
     MANIFEST,
     SHARED,
     TEMPORARY,
+    drop_aside,
     name_output,
     name_shared,
     name_source_folder,
@@ -204,7 +204,7 @@ def _find_extra(names: Iterable[str], unjudged: set[str], *, is_settled: bool) -
         if name.startswith((f"{TEMPORARY}/", f"{SHARED}/")):
             if is_settled:  # the next attempt sweeps these
                 yield _Fault(f"left over: {name}")
-        elif name.removeprefix(f"{DEAD_LETTERS}/").rpartition("/")[0] not in unjudged:
+        elif drop_aside(name).rpartition("/")[0] not in unjudged:
             yield _Fault(f"nobody's: {name}", name=name)
 
 

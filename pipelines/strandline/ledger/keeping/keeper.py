@@ -202,6 +202,7 @@ class Keeper:
             self._pieces.sync()
         for failure in self._failed:
             self._fail(failure, change)
+        self._amend(change)
         finished = self._finished_count + len(change.finish)
         change.meta = {"progress": self._describe_progress(finished)}
         self._store.write(change)
@@ -353,6 +354,9 @@ class Keeper:
         efforts = tuple(self._tally.efforts.get(source, {}).values())
         record = _new_tuple(SourceRecord, (key, outputs, kept, efforts))
         return _new_tuple(Finish, (source, version, record))
+
+    def _amend(self, change: Change) -> None:
+        """Add what a keeper of another kind has to say of a group, before it is written."""
 
     def _fail(self, failure: Failure, change: Change) -> None:
         source, key, _, stage, message, cause = failure

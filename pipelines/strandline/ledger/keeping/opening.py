@@ -9,6 +9,7 @@ from functools import partial
 
 from strandline.ledger.gather.pieces import PieceStore
 from strandline.ledger.keeping.keeper import Keeper
+from strandline.ledger.keeping.redoing import RedoingKeeper
 from strandline.ledger.keeping.rejoining import RejoiningKeeper
 from strandline.ledger.location import LedgerLocation
 from strandline.ledger.session import LedgerSession
@@ -40,7 +41,11 @@ def opened_keeper(
             pieces = stack.enter_context(closing(PieceStore(location.shards, location.attempt)))
         store = stack.enter_context(session.open())
         rejoins = location.rejoins
-        make = Keeper if rejoins is None else partial(RejoiningKeeper, rejoins)
+        make: Callable[..., Keeper] = Keeper
+        if rejoins is not None:
+            make = partial(RejoiningKeeper, rejoins)
+        elif location.redo is not None:
+            make = partial(RedoingKeeper, location.redo)
         keeper = make(
             store,
             open_outputs(outputs.url),

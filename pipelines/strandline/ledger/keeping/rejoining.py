@@ -28,34 +28,47 @@ from strandline.storage import faults
 from strandline.storage.errors import naming_volume
 
 
-class RejoiningKeeper(Keeper):
-    """Writes an attempt at the dead letters of one stage.
+class RevisingKeeper(Keeper):
+    """Writes an attempt at sources that are finished, and stay so whatever ends it.
 
     Args:
-        stage: its name.
         *arguments, **options: those of `Keeper`.
     """
 
-    def __init__(self, stage: str, *arguments: Any, **options: Any) -> None:  # noqa: ANN401
+    def __init__(self, *arguments: Any, **options: Any) -> None:  # noqa: ANN401
         super().__init__(*arguments, **options)
-        self._stage = stage
         self._former: dict[bytes, tuple[FinishedEntry, SourceRecord]] = {}
+
+    def _is_due(self, entry: FinishedEntry, record: SourceRecord) -> bool:
+        """Return whether a finished source is to be worked on."""
+        raise NotImplementedError
 
     @naming_volume("the ledger")
     def admit(self, batch: Sequence[ListedSource], passed: int = 0) -> list[int]:
-        """Release the sources of a batch that are finished and have dead letters of the stage."""
+        """Release the sources of a batch that are finished and due."""
         digests = [listed.source for listed in batch]
         records = self._store.find_records(digests)
         entries = self._store.find_finished(digests)
+        failures = self._store.find_failures(digests)
         verdicts = []
         released = []
         for listed in batch:
             record = records.get(listed.source)
-            if record is None or self._stage not in record.count_dead():
+            if record is None or not self._is_due(entries[listed.source], record):
                 verdicts.append(SKIPPED)
                 continue
-            self._former[listed.source] = entries[listed.source], record
-            mark = Mark(listed.key, listed.version, self._attempt, listed.ordinal, is_stale=True)
+            entry = entries[listed.source]
+            failure = failures.get(listed.source)
+            before = failure.times if failure and failure.version == entry.version else 0
+            self._former[listed.source] = entry, record
+            mark = Mark(
+                listed.key,
+                entry.version,
+                self._attempt,
+                listed.ordinal,
+                is_stale=True,
+                failed_before=before,
+            )
             self._live[listed.source] = mark
             released.append((listed.source, derive_root(listed.source, listed.version)))
             verdicts.append(RELEASED)
@@ -68,7 +81,23 @@ class RejoiningKeeper(Keeper):
         return verdicts
 
     def end_listing(self, total: int, *, is_whole: bool = True, gaps: Sequence[str] = ()) -> None:
-        """Note nothing: a listing of dead letters says nothing of sources that it does not name."""
+        """Note nothing: such a listing says nothing of sources that it does not name."""
+
+
+class RejoiningKeeper(RevisingKeeper):
+    """Writes an attempt at the dead letters of one stage.
+
+    Args:
+        stage: its name.
+        *arguments, **options: those of `Keeper`.
+    """
+
+    def __init__(self, stage: str, *arguments: Any, **options: Any) -> None:  # noqa: ANN401
+        super().__init__(*arguments, **options)
+        self._stage = stage
+
+    def _is_due(self, _: FinishedEntry, record: SourceRecord) -> bool:
+        return self._stage in record.count_dead()
 
     def _write_group(self) -> None:
         faults.reach("commit.begun")

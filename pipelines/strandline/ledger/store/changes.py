@@ -50,6 +50,7 @@ def apply(txn: Transaction, dbs: Databases, layout: Layout, change: Change, atte
     _finish_all(txn, dbs, layout, (finish, gone), attempt)
     _rewrite(txn, dbs, layout, change.rewrite)
     _leave(txn, [item[0] for item in change.finish], (dbs.inflight, dbs.failures))
+    _leave(txn, [*change.replaced, *change.forgiven], (dbs.failures, dbs.quarantine))
     _move(txn, _pack_all(marks, pack), dbs.inflight, (dbs.failures, dbs.quarantine))
     _move(txn, _pack_all(change.fail, pack), dbs.failures, (dbs.inflight,))
     out_of = (dbs.inflight, dbs.failures)
@@ -142,7 +143,7 @@ def _note_pieces(txn: Transaction, dbs: Databases, layout: Layout, change: Chang
     if not is_used and get(txn, dbs.meta, b"gathered") is None:
         return
     dropped = 0
-    gone = (*(source for source, _ in change.mark), *change.forget)
+    gone = (*(source for source, _ in change.mark), *change.forget, *change.replaced)
     for source, _, packed in find_packed(txn, dbs, layout, gone):
         if read_pieces(packed):
             dropped += 1
@@ -170,7 +171,7 @@ def _find_former(
     txn: Transaction, dbs: Databases, layout: Layout, change: Change
 ) -> Iterator[bytes]:
     """Yield the packed records that are to go, or to be replaced."""
-    gone = (*(source for source, _ in change.mark), *change.forget)
+    gone = (*(source for source, _ in change.mark), *change.forget, *change.replaced)
     touched = dict.fromkeys((*gone, *(source for source, _, _ in change.rewrite)))
     return (packed for _, _, packed in find_packed(txn, dbs, layout, touched))
 

@@ -72,6 +72,7 @@ def _list_finished(store: Store) -> Iterator[Row]:
                 "digest": output.digest.hex(),
                 **({} if output.part is None else {"firstRow": output.part.begin}),
                 **({} if output.dead_stage is None else {"deadLettersOf": output.dead_stage}),
+                **({} if output.cut is None else {"keptOf": output.cut[0]}),
             }
             for output in record.outputs
         ]

@@ -121,6 +121,9 @@ def find_vanished(
     for source, entry in unfinished:
         if entry.attempt == attempt or source in known:
             continue
+        # A finished source that could not be replaced goes as finished ones do.
+        if not isinstance(entry, Mark) and store.find_finished([source]):
+            continue
         # A source that an attempt was about to remove has no record any more, so it goes in any
         # case.
         if entry.attempt == _REMOVAL or _is_gone(entry.key, DELETE_ALL, scope, seen):

@@ -1,0 +1,76 @@
+"""Keeping what replaces finished sources of an older recipe.
+
+A source keeps its outputs and its record until all of its new ones are durable: then one
+transaction puts the new record in the old one's stead. What stages above a cut have left stays. It
+must not know what a recipe is, nor how a cut is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from strandline.ledger.entries import Change, Finish, FinishedEntry, SourceRecord
+from strandline.ledger.gather.pieces import split
+from strandline.ledger.keeping.rejoining import RevisingKeeper
+from strandline.ledger.location import Redo
+from strandline.plan.receipt import Effort, Failure, Left, Output
+
+# The stage that reads a cut; a source that fails there is not to blame.
+READING = "read-kept"
+
+
+class RedoingKeeper(RevisingKeeper):
+    """Writes an attempt at finished sources of an older recipe.
+
+    Args:
+        redo: how they are replaced.
+        *arguments, **options: those of `Keeper`.
+    """
+
+    def __init__(self, redo: Redo, *arguments: Any, **options: Any) -> None:  # noqa: ANN401
+        super().__init__(*arguments, **options)
+        self._redo = redo
+        self._above = frozenset(redo.above)
+
+    def _is_due(self, entry: FinishedEntry, _: SourceRecord) -> bool:
+        return entry.attempt != self._attempt
+
+    def _describe_progress(self, finished: int) -> dict[str, int | None]:
+        redo = self._redo
+        done = redo.finished + finished
+        return {"attempt": self._attempt, "finished": done, "remaining": redo.remaining}
+
+    def _amend(self, change: Change) -> None:
+        change.replaced = [source for source, _, _ in change.finish]
+
+    def _finish(self, source: bytes, left: list[Left]) -> Finish:
+        entry, before = self._former.pop(source)
+        outputs, pieces = split(left) if left else ((), [])
+        kept = self._pieces.keep(source, pieces) if self._pieces is not None else ()
+        record = SourceRecord(
+            before.key,
+            (*filter(self._stays, before.outputs), *outputs),
+            (*(piece for piece in before.pieces if piece.stage in self._above), *kept),
+            (*self._list_efforts(before.efforts), *self._tally.efforts.get(source, {}).values()),
+        )
+        return Finish(source, entry.version, record)
+
+    def _stays(self, output: Output) -> bool:
+        stage = output.cut[0] if output.cut else output.dead_stage
+        return stage in self._above
+
+    def _list_efforts(self, efforts: Iterable[Effort]) -> Iterable[Effort]:
+        return (effort for effort in efforts if effort.stage in self._above)
+
+    def _fail(self, failure: Failure, change: Change) -> None:
+        source = failure.source
+        entry, record = self._former.pop(source)
+        if failure.stage != READING:
+            super()._fail(failure, change)
+            return
+        # Without the cut, which is missing or hurt, the source is worked on from above it.
+        cut = self._redo.above[-1]
+        outputs = tuple(each for each in record.outputs if each.cut is None or each.cut[0] != cut)
+        change.rewrite.append(Finish(source, entry.version, record._replace(outputs=outputs)))
+        change.untidy.append(source)

@@ -1,0 +1,80 @@
+"""By which recipe each finished source was made: the parts of the fingerprint, by first attempt.
+
+An attempt has one recipe, and a finished source names its attempt, so nothing more is kept of a
+source. What is done with those of an older recipe is not known here.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from strandline.ledger.store.store import Store
+from strandline.plan.fingerprint import find_first_change
+
+RECIPES = "recipes"  # the name in `meta`
+
+
+class Recipe(NamedTuple):
+    """A recipe, and the first attempt that worked by it."""
+
+    since: int
+    parts: Mapping[str, Any]
+
+
+def read_recipes(store: Store) -> list[Recipe]:
+    """Return the recipes of a ledger, the oldest first.
+
+    One of an older release has one: that of its last attempt.
+    """
+    known = store.read_meta(RECIPES)
+    if known is not None:
+        return [Recipe(each["since"], each["parts"]) for each in known]
+    fingerprint = store.read_meta("fingerprint")
+    return [] if fingerprint is None else [Recipe(0, fingerprint["parts"])]
+
+
+def add_recipe(
+    recipes: Sequence[Recipe], parts: Mapping[str, Any], growing: Collection[str], attempt: int
+) -> list[dict[str, Any]]:
+    """Return recipes with that of an attempt, as they are kept.
+
+    Args:
+        growing: see `Fingerprint`.
+    """
+    kept = list(recipes)
+    if kept and find_first_change(kept[-1].parts, parts, growing) is None:
+        kept[-1] = Recipe(kept[-1].since, parts)  # a list may have grown
+    else:
+        kept.append(Recipe(attempt, parts))
+    return [each._asdict() for each in kept]
+
+
+class Changes:
+    """Where the last recipe of a ledger differs from that of each attempt.
+
+    Args:
+        recipes: the oldest first, at least one.
+        growing: see `Fingerprint`.
+    """
+
+    def __init__(self, recipes: Sequence[Recipe], growing: Collection[str]) -> None:
+        self._since = [each.since for each in recipes]
+        last = recipes[-1].parts
+        self.order: Sequence[str] = last.get("order", ())
+        self._first = [find_first_change(each.parts, last, growing) for each in recipes]
+
+    @property
+    def is_any(self) -> bool:
+        """Return whether an attempt may have left what the last recipe would not."""
+        return any(first is not None for first in self._first)
+
+    def find_first(self, attempt: int) -> str | None:
+        """Return the first stage that works otherwise than in an attempt; None: none does."""
+        return self._first[max(0, bisect_right(self._since, attempt) - 1)]
+
+    def list_unchanged(self, attempt: int) -> Sequence[str] | None:
+        """Return the stages above the first one that differs; None: none does."""
+        first = self.find_first(attempt)
+        return None if first is None else self.order[: self.order.index(first)]
