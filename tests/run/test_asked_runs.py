@@ -20,7 +20,7 @@ from fake_model import LASTING, MODEL, FakeModel, draw_faults, serve
 from pipeline_runs import Passes
 from strandline.cli.app.commands import program
 from strandline.plan.errors import StageStoppedError
-from strandline.run.dead_letters.counts import count_dead_letters
+from strandline.run.redo.dead_letters.counts import count_dead_letters
 from strandline.stages.models.asking.request_log import FileLog
 from strandline_api.outcome.exit_codes import ExitCode
 

@@ -21,8 +21,8 @@ from strandline.ledger.store.store import Store
 from strandline.plan.pipeline import StagePlan
 from strandline.plan.planning import plan_stage
 from strandline.plan.registry import find_stage
-from strandline.run.dead_letters.counts import count_dead_letters
-from strandline.run.dead_letters.listing import list_dead_letters
+from strandline.run.redo.dead_letters.counts import count_dead_letters
+from strandline.run.redo.dead_letters.listing import list_dead_letters
 from strandline.storage import faults
 from strandline.storage.outputs.manifest import list_outputs
 from strandline_api.outcome.exit_codes import ExitCode

@@ -32,11 +32,11 @@ from strandline.ledger.store.store import Store
 from strandline.plan.pipeline import PipelinePlan
 from strandline.plan.receipt import StageCounts
 from strandline.run.attempt.failures import FailureGroups, view_quarantined
-from strandline.run.dead_letters.counts import count_dead_letters
-from strandline.run.dead_letters.listing import list_dead_letters
 from strandline.run.history.funnel import Cost, StageFunnel, add_up, estimate_cost
 from strandline.run.history.records import AttemptRecord, read_chain
 from strandline.run.history.sampling import count_done, read_samples
+from strandline.run.redo.dead_letters.counts import count_dead_letters
+from strandline.run.redo.dead_letters.listing import list_dead_letters
 from strandline.storage.layout import PipelineFolder
 from strandline.storage.volume.latest import find_pinned, resolve
 from strandline.storage.volume.published import Publication

@@ -39,6 +39,7 @@ _COLUMNS = (
     "memory",
     "other",
     "on error",
+    "keep",
 )
 LONG_SOURCE = 60.0  # seconds, from which on a hint shows a way to make sources smaller
 RANGES = "range_bytes"  # the parameter of a source that cuts files
@@ -87,6 +88,7 @@ class PlanFacts(NamedTuple):
             sources share nothing.
         schema: of what is read, in words; None where each task has its own.
         worst: what a kill costs at the worst moment; None where nothing was measured.
+        redo: what of finished sources would be redone; None: nothing.
     """
 
     plan: PipelinePlan
@@ -98,6 +100,21 @@ class PlanFacts(NamedTuple):
     chaining: Chaining | None = None
     schema: str | None = None
     worst: WorstKill | None = None
+    redo: RedoPreview | None = None
+
+
+class RedoPreview(NamedTuple):
+    """What a run would redo of finished sources.
+
+    Attributes:
+        first: sources by the first stage that has changed.
+        starts: sources by the stage from whose kept output they go on; None: from the beginning.
+        seconds: of stages' own work, by what it took so far; 0: that is not known.
+    """
+
+    first: Mapping[str, int]
+    starts: Mapping[str | None, int]
+    seconds: float
 
 
 def describe_plan(facts: PlanFacts, width: int | None = None) -> list[str]:
@@ -133,6 +150,7 @@ def describe_plan(facts: PlanFacts, width: int | None = None) -> list[str]:
     return [
         *align(heads, 2, width),
         *_describe_changes(facts),
+        *_describe_redo(facts.redo),
         "",
         *align(table, len(columns), width),
         *_describe_columns(stages, width),
@@ -161,6 +179,7 @@ def render_plan(facts: PlanFacts) -> dict[str, Any]:
         "changes": ledger.changes if ledger else [],
         "schema": facts.schema,
         "onChange": facts.on_change.value,
+        "redo": _render_redo(facts.redo),
         "refused": list(facts.unmet),
         "worstKill": facts.worst and facts.worst._asdict(),
         "sources": listing and _render_listing(listing),
@@ -264,8 +283,30 @@ def _describe_changes(facts: PlanFacts) -> Iterator[str]:
         OnChange.RESTART: "the pipeline has changed, so a run redoes all (onChange: Restart):",
         OnChange.CONTINUE: "the pipeline has changed; a run keeps what is finished "
         "(onChange: Continue):",
+        OnChange.REDO: "the pipeline has changed; a run replaces what is finished "
+        "(onChange: Redo):",
     }[facts.on_change]
     yield from (f"  {line}" for line in facts.ledger.changes)
+
+
+def _describe_redo(redo: RedoPreview | None) -> Iterator[str]:
+    if redo is None:
+        return
+    yield ""
+    for stage, number in redo.first.items():
+        yield f"redo: {format_count(number)} finished sources, of which {stage!r} works otherwise"
+    for start, number in redo.starts.items():
+        at = "from the beginning" if start is None else f"from what {start!r} handed on"
+        yield f"  {format_count(number)} {at}"
+    if redo.seconds:
+        yield f"  about {format_seconds(redo.seconds)} of work, by what it took so far"
+
+
+def _render_redo(redo: RedoPreview | None) -> dict[str, Any] | None:
+    if redo is None:
+        return None
+    starts = [{"after": start, "sources": number} for start, number in redo.starts.items()]
+    return {"first": dict(redo.first), "starts": starts, "seconds": round(redo.seconds, 3)}
 
 
 def _trace(stages: Sequence[StagePlan]) -> Iterator[ColumnStep]:
@@ -309,6 +350,7 @@ def _describe_stage(stage: StagePlan, chain: str) -> tuple[str, ...]:
         "" if stage.memory is None else format_bytes(stage.memory),
         ", ".join(f"{name}: {amount:g}" for name, amount in stage.custom.items()),
         _describe_on_error(stage),
+        "yes" if stage.is_kept else "",
     )
 
 
@@ -331,6 +373,7 @@ def _render_stage(stage: StagePlan) -> dict[str, Any]:
         "group": stage.group,
         "onError": stage.on_error,
         "failsBy": "row" if stage.splits else "task",
+        "keep": stage.is_kept,
         "workers": {"min": stage.min_workers, "max": stage.max_workers},
         "resources": {
             "cpu": stage.cpu,

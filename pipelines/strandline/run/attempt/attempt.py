@@ -9,7 +9,6 @@ from contextlib import closing, suppress
 from dataclasses import replace
 from functools import partial
 from itertools import islice
-from typing import Any
 
 from strandline.engine.core.flow import FAILURES_KEPT
 from strandline.engine.core.heartbeat import Heartbeat
@@ -22,7 +21,8 @@ from strandline.engine.core.ports import (
     RunProgress,
 )
 from strandline.ledger.entries import FailureRecord
-from strandline.ledger.location import LedgerLocation
+from strandline.ledger.lease import OnChange
+from strandline.ledger.location import LedgerLocation, Redo
 from strandline.ledger.output_root import publish_list
 from strandline.ledger.store.rows import list_failures
 from strandline.ledger.store.store import Store
@@ -47,15 +47,17 @@ from strandline.run.attempt.outcome import (
     to_driver_outcome,
 )
 from strandline.run.attempt.partitions import find_removed_folders, open_source
-from strandline.run.attempt.publishing import Publisher
+from strandline.run.attempt.publishing import Publisher, report_publishing
 from strandline.run.attempt.takeover import TakenFolder, set_back_damage, take_over
 from strandline.run.code.requirements import check_requirements
-from strandline.run.dead_letters.counts import expect_dead_letters
-from strandline.run.dead_letters.retrial import list_retried, plan_retrial
 from strandline.run.history.records import Witness, find_progress
 from strandline.run.history.sampling import Sampler
 from strandline.run.lineage.reporting import Begin, reporting
 from strandline.run.outputs.rewriting import tidy_shared
+from strandline.run.redo.cuts import plan_keeping
+from strandline.run.redo.dead_letters.counts import expect_dead_letters
+from strandline.run.redo.dead_letters.retrial import list_retried, plan_retrial
+from strandline.run.redo.phases import RedoTools, replace_older
 from strandline.run.schema_inference import settle_schema
 from strandline.run.supervise.memory_kills import MemoryKills
 from strandline.run.supervise.notices import NoticeFile
@@ -226,7 +228,7 @@ def _run_tracked(
         try:
             publisher = Publisher(config, held, gatherer, time.monotonic, time.time)
             sampler = Sampler(held.folder, held.attempt, time.monotonic, time.time)
-            report = _keep_too(control.report, publisher, sampler)
+            report = report_publishing(control.report, publisher, sampler)
             watched = replace(
                 control,
                 report=report,
@@ -338,32 +340,6 @@ def _conclude(
     )
 
 
-def _keep_too(
-    report: Callable[[RunProgress], None], publisher: Publisher, sampler: Sampler
-) -> Callable[[RunProgress], None]:
-    """Return a report that also takes samples and publishes, every so often."""
-
-    def report_and_keep(progress: RunProgress) -> None:
-        report(progress)
-        sampler.report(progress)
-        publisher.publish_due(lambda: _render_sources(progress), progress.flow.counts)
-
-    return report_and_keep
-
-
-def _render_sources(progress: RunProgress) -> dict[str, Any]:
-    """Return how the sources stand in the middle of an attempt.
-
-    Finished ones as the ledger says.
-    """
-    return {
-        "total": progress.listed if progress.is_listed else None,
-        "finished": progress.finished,
-        "failed": len(progress.flow.failed),
-        "skipped": progress.skipped,
-    }
-
-
 def _require_output(plan: PipelinePlan) -> str:
     if plan.output is not None:
         return resolve_location(plan.output)
@@ -398,11 +374,13 @@ def _run_engine(
     held: TakenFolder,
 ) -> Ending:
     (source, listing), folder = lists, held.folder
+    is_left = True
     with held.session.open() as store:
         if any(stage.on_error == "deadLetter" for stage in config.plan.stages):
             expect_dead_letters(store)
         if config.dead_letters is None:
-            plan = _settle_schema(config, control, store)
+            settled = _settle_schema(config, control, store)
+            plan = plan_keeping(settled)
         else:
             plan = plan_retrial(config.plan, config.dead_letters)
             listing = list_retried(store, held.location, config.dead_letters)
@@ -428,8 +406,24 @@ def _run_engine(
             listing = pass_over(listing, ledger, finished, cores, control.now)
             if not works_in_driver(config.engine):
                 listing, is_left = look_ahead(listing, store, control)
-                if not is_left:
-                    # Ray would be started for seconds, to be told that there is nothing to do.
-                    config = replace(config, engine=IN_DRIVER)
-    with closing(listing):  # which is drawn on, also where an engine does not even start
-        return make_engine(config, outputs, held.session).run(plan, listing, ledger, control)
+
+    def run_phase(plan: PipelinePlan, listing: Listing, redo: Redo | None = None) -> Ending:
+        is_idle = redo is None and not is_left
+        # Ray would be started for seconds, to be told that there is nothing to do.
+        chosen = replace(config, engine=IN_DRIVER) if is_idle else config
+        engine = make_engine(chosen, outputs, held.session)
+        with closing(listing):  # which is drawn on, also where an engine does not even start
+            return engine.run(plan, listing, replace(ledger, redo=redo), control)
+
+    ending = run_phase(plan, listing)
+    if config.on_change is not OnChange.REDO or config.dead_letters is not None:
+        return ending
+    tools = RedoTools(
+        held.session.open,
+        lambda: open_source(config.plan, config.volume)[1],
+        held.location,
+        run_phase,
+        control.must_stop,
+        control.note,
+    )
+    return replace_older(settled, ending, tools)

@@ -10,10 +10,12 @@ from typing import Any
 
 from pydantic import JsonValue
 
+from strandline.engine.core.ports import RunProgress
 from strandline.plan.receipt import StageCounts
 from strandline.run.attempt.config import AttemptConfig
 from strandline.run.attempt.gather import Gatherer
 from strandline.run.attempt.takeover import TakenFolder
+from strandline.run.history.sampling import Sampler
 from strandline.storage.volume.publications import publish, retain
 
 
@@ -76,3 +78,29 @@ class Publisher:
             files: dict[str, bytes | Path] = {"metrics.json": metrics, **artifacts}
             made = publish(folder, attempt, files, facts)
             retain(folder, self.config.checkpoint.keep_last, made)
+
+
+def report_publishing(
+    report: Callable[[RunProgress], None], publisher: Publisher, sampler: Sampler
+) -> Callable[[RunProgress], None]:
+    """Return a report that also takes samples and publishes, every so often."""
+
+    def report_and_keep(progress: RunProgress) -> None:
+        report(progress)
+        sampler.report(progress)
+        publisher.publish_due(lambda: _render_sources(progress), progress.flow.counts)
+
+    return report_and_keep
+
+
+def _render_sources(progress: RunProgress) -> dict[str, Any]:
+    """Return how the sources stand in the middle of an attempt.
+
+    Finished ones as the ledger says.
+    """
+    return {
+        "total": progress.listed if progress.is_listed else None,
+        "finished": progress.finished,
+        "failed": len(progress.flow.failed),
+        "skipped": progress.skipped,
+    }

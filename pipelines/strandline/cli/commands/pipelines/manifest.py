@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import islice
@@ -30,6 +31,7 @@ from strandline.cli.views.plan import (
     LedgerPreview,
     ListingFacts,
     PlanFacts,
+    RedoPreview,
     describe_plan,
     render_plan,
 )
@@ -45,6 +47,7 @@ from strandline.run.history.funnel import WorstKill, estimate_worst
 from strandline.run.history.records import read_chain
 from strandline.run.history.sampling import count_done, read_samples
 from strandline.run.manifest.manifest import Manifest, read_manifest
+from strandline.run.redo.listing import preview
 from strandline.run.schema_inference import describe_schema, recall_schema
 from strandline.storage.layout import PipelineFolder
 from strandline_api.documents.problems import SpecError
@@ -197,8 +200,33 @@ def _gather_facts(
         listing = count(plan, store) if count else None
         plan = recall_schema(plan, store)
         worst = _estimate_worst(store, folder)
+        redo = None
+        if on_change is OnChange.REDO and ledger.counts["finished"]:
+            redo = _preview_redo(store, plan, folder)
     schema = describe_schema(plan)
-    return PlanFacts(plan, on_change, output, ledger, listing, schema=schema, worst=worst)
+    known = PlanFacts(plan, on_change, output, ledger, listing, schema=schema, worst=worst)
+    return known._replace(redo=redo)
+
+
+def _preview_redo(store: Store, plan: PipelinePlan, folder: PipelineFolder) -> RedoPreview | None:
+    found = preview(store, make_claim(plan, folder))
+    if found is None or not found.total:
+        return None
+    seconds: Counter[str] = Counter()
+    done = 0
+    for record in read_chain(folder):
+        samples = read_samples(folder, record.number)
+        if samples is not None:
+            seconds.update({name: each.seconds for name, each in samples.counts.items()})
+            done += count_done(record, samples)
+    names = [stage.name for stage in plan.stages]
+    cost = sum(
+        seconds[name] * number / done
+        for start, number in found.starts.items()
+        for name in names[names.index(start) + 1 if start else 0 :]
+        if done
+    )
+    return RedoPreview(found.first, found.starts, cost)
 
 
 def _estimate_worst(store: Store, folder: PipelineFolder) -> WorstKill | None:

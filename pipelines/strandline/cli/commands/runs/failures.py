@@ -20,9 +20,9 @@ from strandline.ledger.entries import SourceState
 from strandline.ledger.output_root import read_output_root
 from strandline.ledger.store.rows import list_failures, list_quarantined
 from strandline.run.attempt.failures import FailureGroup, group_failures, view_quarantined
-from strandline.run.dead_letters.counts import count_dead_letters
-from strandline.run.dead_letters.listing import list_dead_letters
 from strandline.run.manifest.yaml_file import read_pipeline
+from strandline.run.redo.dead_letters.counts import count_dead_letters
+from strandline.run.redo.dead_letters.listing import list_dead_letters
 from strandline.storage.layout import PipelineFolder
 
 _LISTINGS = {

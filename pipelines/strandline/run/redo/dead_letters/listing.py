@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 
 from strandline.ledger.entries import FailureRecord
 from strandline.ledger.store.store import Store
-from strandline.run.dead_letters.counts import list_dead_letter_files
+from strandline.run.redo.dead_letters.counts import list_dead_letter_files
 from strandline.stages.sources.opening import open_binary
 
 # Of very many files only the first are looked at: their reasons are those of the others.

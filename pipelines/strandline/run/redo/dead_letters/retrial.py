@@ -10,8 +10,8 @@ from strandline.ledger.store.store import Store
 from strandline.plan.pipeline import PipelinePlan, StagePlan
 from strandline.plan.planning import mark_streaming
 from strandline.plan.stage import Source
-from strandline.run.dead_letters.counts import list_dead_letter_files
-from strandline.run.dead_letters.rows import ReadDeadLetters
+from strandline.run.redo.dead_letters.counts import list_dead_letter_files
+from strandline.run.redo.dead_letters.rows import ReadDeadLetters
 
 READING = "read-dead-letters"
 

@@ -1,0 +1,51 @@
+"""Where cuts go through a pipeline, and the plan that begins at one.
+
+It must not know ledgers, nor which sources a cut holds for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from strandline.ledger.keeping.redoing import READING
+from strandline.plan.pipeline import PipelinePlan, StagePlan
+from strandline.plan.planning import mark_streaming
+from strandline.plan.stage import Stage
+from strandline.run.redo.kept_rows import ReadKept
+
+
+class KeepCut(Stage):
+    """Hands on what it gets; what keeps it is the call around it."""
+
+
+def plan_keeping(plan: PipelinePlan) -> PipelinePlan:
+    """Return a plan in which what a stage hands on is kept, where the stage asks for that."""
+    if not any(stage.is_kept for stage in plan.stages):
+        return plan
+    return replace(plan, stages=tuple(mark_streaming(list(_add_cuts(plan.stages)))))
+
+
+def plan_from(plan: PipelinePlan, cut: str | None) -> PipelinePlan:
+    """Return the plan of the stages behind a cut; None: of all."""
+    if cut is None:
+        return plan_keeping(plan)
+    names = [stage.name for stage in plan.stages]
+    reading = StagePlan(READING, READING, ReadKept(), stores=plan.stages[0].stores)
+    below = (reading, *_add_cuts(plan.stages[names.index(cut) + 1 :]))
+    return replace(plan, stages=tuple(mark_streaming(below)))
+
+
+def _add_cuts(stages: Sequence[StagePlan]) -> Iterator[StagePlan]:
+    for stage in stages:
+        yield stage
+        if stage.is_kept:
+            yield _keep(stage)
+
+
+def _keep(stage: StagePlan) -> StagePlan:
+    # Neighbours that ask for the same share a worker; a GPU is left to the stage itself.
+    name = f"{stage.name}.kept"
+    asked = {"cpu": 1.0} if stage.gpu else {"cpu": stage.cpu, "custom": stage.custom}
+    plan = StagePlan(name, "keep", KeepCut(), stores=stage.stores, keeps=stage.name)
+    return replace(plan, **asked)

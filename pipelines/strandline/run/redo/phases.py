@@ -1,0 +1,163 @@
+"""The order in which finished sources of an older recipe are replaced, after all others are done.
+
+Those that go on from the lowest cut come first. One whose cut is missing or hurt loses it, and so
+belongs to a later phase. What a phase runs, and on which engine, comes in as a function.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from typing import NamedTuple
+
+from strandline.engine.core.ports import ADMIT_BATCH, Admitted, Ending, Listing
+from strandline.ledger.entries import Standing
+from strandline.ledger.location import Redo
+from strandline.ledger.store.recipes import Changes
+from strandline.ledger.store.store import Store
+from strandline.plan.pipeline import PipelinePlan
+from strandline.plan.receipt import StageCounts
+from strandline.run.redo.cuts import plan_from
+from strandline.run.redo.listing import RedoListing, Survey, read_changes, survey
+
+Run = Callable[[PipelinePlan, Listing, Redo], Ending]
+
+
+class RedoTools(NamedTuple):
+    """What phases need of an attempt.
+
+    Attributes:
+        open_store: opens the ledger for a look.
+        list_sources: lists all sources anew.
+        location: folder or URL of the outputs.
+        run: carries out a phase.
+        must_stop: no further phase is to begin.
+        note: is told, in a sentence, of each phase.
+    """
+
+    open_store: Callable[[], AbstractContextManager[Store]]
+    list_sources: Callable[[], Listing]
+    location: str
+    run: Run
+    must_stop: Callable[[], bool]
+    note: Callable[[str], None]
+
+
+def replace_older(plan: PipelinePlan, before: Ending, tools: RedoTools) -> Ending:
+    """Replace finished sources of older recipes; return the ending of the whole attempt.
+
+    Args:
+        before: how the work on all others has ended.
+    """
+    with tools.open_store() as store:
+        changes = read_changes(store, plan)
+        look = None if changes is None else survey(store, changes)
+        progress = store.read_meta("progress") or {}
+    if changes is None or look is None or not (look.total or look.refused):
+        return before
+    remaining = progress.get("remaining")
+    remaining = None if remaining is None else remaining + look.total
+    ending = _count_refused(before, look)
+    for start in _list_starts(changes, tools, look):
+        if tools.must_stop():
+            return ending._replace(is_listed=False)
+        above = () if start is None else tuple(_list_above(changes, start))
+        redo = Redo(above, ending.standing.finished, remaining)
+        listing = _begin(changes, start, plan, tools)
+        if listing is None:
+            continue
+        tools.note(_describe(start))
+        ending = join_endings(ending, tools.run(plan_from(plan, start), listing, redo))
+    return ending
+
+
+def _list_starts(changes: Changes, tools: RedoTools, look: Survey) -> Iterator[str | None]:
+    """Yield the cuts from which sources go on, each once, the lowest first, the beginning last."""
+    tried: set[str | None] = set()
+    while left := look.starts.keys() - tried:
+        start = min(left, key=lambda each: -changes.order.index(each) if each else 1)
+        tried.add(start)
+        yield start
+        # Sources that have lost a hurt cut go on from one above.
+        with tools.open_store() as store:
+            look = survey(store, changes)
+
+
+def _list_above(changes: Changes, start: str) -> Sequence[str]:
+    return changes.order[: changes.order.index(start) + 1]
+
+
+def _begin(
+    changes: Changes, start: str | None, plan: PipelinePlan, tools: RedoTools
+) -> Listing | None:
+    """Return the listing of a phase, with its first sources drawn; None: there are none."""
+    sources = tools.list_sources()
+    tag = plan.fingerprint.digest
+    listing = RedoListing(sources, tools.open_store, changes, start, tools.location, tag)
+    first = listing.draw()
+    if not first:
+        listing.close()
+        return None
+    return _DrawnRedo(listing, first)
+
+
+class _DrawnRedo(Listing):
+    """A listing of which the first sources were drawn before."""
+
+    def __init__(self, listing: Listing, first: Admitted) -> None:
+        super().__init__(iter(()), lambda: False)
+        self._first = first
+        self._all = listing
+
+    def draw(self, size: int = ADMIT_BATCH) -> Admitted:
+        batch, self._first = self._first, []
+        batch = batch or self._all.draw(size)
+        self.listed, self.is_ended = self._all.listed, self._all.is_ended
+        return batch
+
+    def close(self) -> None:
+        self._all.close()
+
+
+def _describe(start: str | None) -> str:
+    at = "from the beginning" if start is None else f"from what {start!r} handed on"
+    return f"redo: sources of an older recipe are replaced, {at}"
+
+
+def _count_refused(ending: Ending, look: Survey) -> Ending:
+    """Count sources in quarantine that stay as they are, which a listing took for finished."""
+    standing = ending.standing
+    moved = standing._replace(
+        skipped=standing.skipped - look.refused, quarantined=standing.quarantined + look.refused
+    )
+    return ending._replace(standing=moved)
+
+
+def join_endings(before: Ending, redone: Ending) -> Ending:
+    """Return the ending of both; sources of the second were skipped by the first."""
+    counts: dict[str, StageCounts] = {}
+    for part in (before.counts, redone.counts):
+        for stage, more in part.items():
+            counts.setdefault(stage, StageCounts()).add(more)
+    return before._replace(
+        standing=_join_standings(before.standing, redone.standing),
+        counts=counts,
+        is_listed=before.is_listed and redone.is_listed,
+        incidents=[*before.incidents, *redone.incidents],
+        pools={**redone.pools, **before.pools},
+        failures=(*before.failures, *redone.failures),
+        work=before.work._replace(worked=before.work.worked + redone.work.worked),
+        memory_failures=(*before.memory_failures, *redone.memory_failures),
+    )
+
+
+def _join_standings(before: Standing, redone: Standing) -> Standing:
+    tried = redone.finished + redone.failed + redone.unfinished + redone.quarantined
+    return Standing(
+        before.finished + redone.finished,
+        before.skipped - tried,
+        before.failed + redone.failed,
+        before.unfinished + redone.unfinished,
+        before.removed,
+        before.quarantined + redone.quarantined,
+    )

@@ -1,0 +1,301 @@
+"""Changed pipelines of which only what changed is worked through again."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import tuned_stages
+from pipeline_runs import Passes
+from strandline.storage import faults
+from strandline_api.outcome.exit_codes import ExitCode
+
+NAME, FILES, ROWS = "tuned", 3, 20
+Item = dict[str, Any]
+
+
+def add(by: int, *, keep: bool = False, name: str = "add") -> Item:
+    return {"use": "tuned_stages:Add", "name": name, "with": {"by": by}, "keep": keep}
+
+
+def below(limit: int, *, keep: bool = False, name: str = "below") -> Item:
+    return {"use": "tuned_stages:KeepBelow", "name": name, "with": {"limit": limit}, "keep": keep}
+
+
+class Tuning:
+    """A pipeline over files of numbers, which changes."""
+
+    def __init__(self, folder: Path) -> None:
+        self.passes = Passes(folder)
+        self.texts = folder / "in"
+        self.texts.mkdir()
+        for number in range(FILES):
+            self.write(number, range(number * ROWS, (number + 1) * ROWS))
+
+    def write(self, file: int, numbers: Any) -> None:
+        lines = [json.dumps({"n": number}) + "\n" for number in numbers]
+        (self.texts / f"{file}.jsonl").write_text("".join(lines))
+
+    def run(self, *stages: Item, name: str = NAME, **options: Any) -> ExitCode:
+        options = {"sink": {"use": "parquet"}, "on_change": "Redo", **options}
+        source = {"use": "files", "with": {"paths": [f"{self.texts}/*.jsonl"]}}
+        source["with"] |= options.pop("listing", {})
+        middle = [{"use": "read-jsonl"}, *stages]
+        self.outcome = self.passes.run(name, source=source, stages=middle, **options)
+        return self.outcome.code
+
+    def read(self, name: str = NAME) -> Counter[tuple[str, int]]:
+        """Each number that came out, with the folder of its source, where it is in one."""
+        rows: Counter[tuple[str, int]] = Counter()
+        for path in self.passes.find_output(name).rglob("*.parquet"):
+            folder = path.parent.name if len(path.parent.name) == 32 else ""
+            rows.update((folder, n) for n in pq.read_table(path)["n"].to_pylist())
+        return rows
+
+    def read_totals(self, name: str = NAME) -> list[bytes]:
+        latest = self.passes.find_output(name).parent / "latest" / "artifacts"
+        return [path.read_bytes() for path in sorted(latest.glob("*"))]
+
+    @property
+    def cuts(self) -> list[Path]:
+        return sorted(self.passes.find_output(NAME).glob("_strandline/kept/*/*/*.arrow"))
+
+    def check(self) -> None:
+        assert [] == self.passes.find_problems(NAME)
+
+    def count_rows(self, stage: str) -> int:
+        return self.outcome.counts[stage].rows_in
+
+
+@pytest.fixture
+def tuning(tmp_path: Path) -> Iterator[Tuning]:
+    tuned_stages.BROKEN.clear()
+    yield Tuning(tmp_path)
+    tuned_stages.BROKEN.clear()
+
+
+def test_only_what_is_behind_the_cut_is_worked_through_again(tuning: Tuning) -> None:
+    tuning.run(add(1, keep=True), below(10))
+    assert (FILES, 9) == (len(tuning.cuts), tuning.read().total())
+    before = tuning.cuts
+    assert ExitCode.COMPLETE is tuning.run(add(1, keep=True), below(50))
+    assert "all 3 sources are finished" in tuning.outcome.message
+    assert (3, 0) == (tuning.outcome.standing.finished, tuning.outcome.standing.skipped)
+    assert (0, 0) == (tuning.count_rows("read-jsonl"), tuning.count_rows("add"))
+    assert (60, 49) == (tuning.count_rows("below"), tuning.read().total())
+    assert before == tuning.cuts
+    tuning.check()
+    tuning.run(add(1, keep=True), below(50))
+    assert (0, 3) == (tuning.outcome.standing.finished, tuning.outcome.standing.skipped)
+
+
+def test_a_change_above_the_cut_works_from_the_beginning_and_cuts_anew(tuning: Tuning) -> None:
+    tuning.run(add(1, keep=True), below(10))
+    before = tuning.cuts
+    tuning.run(add(2, keep=True), below(10))
+    assert (60, 8) == (tuning.count_rows("add"), tuning.read().total())
+    assert len(tuning.cuts) == FILES
+    assert not set(before) & set(tuning.cuts)
+    tuning.check()
+
+
+def test_the_nearest_cut_above_the_change_is_read(tuning: Tuning) -> None:
+    chain = add(1, keep=True, name="one"), add(1, keep=True, name="two")
+    tuning.run(*chain, below(10))
+    tuning.run(chain[0], add(2, keep=True, name="two"), below(10))
+    assert (0, 60, 60) == tuple(map(tuning.count_rows, ("one", "two", "below")))
+    tuning.run(chain[0], add(2, keep=True, name="two"), below(11))
+    assert (0, 0, 60) == tuple(map(tuning.count_rows, ("one", "two", "below")))
+    assert 2 * FILES == len(tuning.cuts)
+    tuning.check()
+
+
+def test_new_and_changed_sources_begin_at_the_beginning(tuning: Tuning) -> None:
+    tuning.run(add(1, keep=True), below(50))
+    tuning.write(0, range(5))
+    tuning.write(FILES, range(5))
+    tuning.run(add(1, keep=True), below(10))
+    assert (10, 50) == (tuning.count_rows("add"), tuning.count_rows("below"))
+    assert (4, 0) == (tuning.outcome.standing.finished, tuning.outcome.standing.skipped)
+    assert 10 == tuning.read().total()
+    tuning.check()
+
+
+@pytest.mark.parametrize("harm", ["lost", "hurt"])
+def test_what_has_no_whole_cut_is_worked_through_from_above_it(tuning: Tuning, harm: str) -> None:
+    tuning.run(add(1, keep=True, name="one"), add(1, keep=True, name="two"), below(10))
+    cut = next(path for path in tuning.cuts if ".two." in path.name)
+    cut.unlink() if harm == "lost" else cut.write_bytes(cut.read_bytes()[:-1])
+    code = tuning.run(add(1, keep=True, name="one"), add(1, keep=True, name="two"), below(11))
+    assert ExitCode.COMPLETE is code
+    assert (0, 20, 60) == tuple(map(tuning.count_rows, ("one", "two", "below")))
+    assert 9 == tuning.read().total()
+    assert 2 * FILES == len(tuning.cuts)
+    tuning.check()
+
+
+def test_a_source_that_can_t_be_replaced_keeps_what_it_had(tuning: Tuning) -> None:
+    refuse: Item = {"use": "tuned_stages:Refuse", "name": "refuse"}
+    tuning.run(add(1, keep=True), refuse, below(50))
+    before = tuning.read()
+    tuned_stages.BROKEN.add(1)
+    assert ExitCode.SOURCES_FAILED is tuning.run(add(1, keep=True), refuse, below(10))
+    standing = tuning.outcome.standing
+    assert (2, 1, 0) == (standing.finished, standing.failed, standing.skipped)
+    assert 20 == tuning.read().total()
+    assert all(before[row] for row in tuning.read())
+    (group,) = tuning.outcome.failure_groups
+    assert "broken" in group.example.message
+    tuning.check()
+    for _ in range(2):
+        tuning.run(add(1, keep=True), refuse, below(10))
+    assert (1, 2) == (tuning.outcome.standing.quarantined, tuning.outcome.standing.skipped)
+    assert ExitCode.QUARANTINE_EXCEEDED is tuning.run(add(1, keep=True), refuse, below(10))
+    assert 20 == tuning.read().total()
+    tuned_stages.BROKEN.clear()
+    # The recipe of before makes it what it is already, and another one is another try.
+    assert ExitCode.COMPLETE is tuning.run(add(1, keep=True), refuse, below(50))
+    assert before == tuning.read()
+    assert ExitCode.COMPLETE is tuning.run(add(1, keep=True), refuse, below(10))
+    assert 9 == tuning.read().total()
+    tuning.check()
+
+
+def test_a_source_that_is_no_longer_listed_stays_or_goes_as_any_other(tuning: Tuning) -> None:
+    tuning.run(add(1, keep=True), below(50))
+    (tuning.texts / "0.jsonl").unlink()
+    tuning.run(add(1, keep=True), below(5))
+    assert 20 == tuning.read().total()
+    tuning.run(add(1, keep=True), below(5), listing={"onRemoved": "Delete"})
+    assert (0, 2) == (tuning.read().total(), len(tuning.cuts))
+    tuning.check()
+
+
+def test_outputs_that_move_are_all_made_again(tuning: Tuning, tmp_path: Path) -> None:
+    tuning.run(add(1, keep=True), below(50))
+    sink = {"use": "parquet", "with": {"path": str(tmp_path / "elsewhere")}}
+    tuning.run(add(1, keep=True), below(50), sink=sink)
+    assert (3, 60) == (tuning.outcome.standing.finished, tuning.count_rows("add"))
+
+
+def test_what_cannot_be_kept_fails_its_source_with_a_sentence(tuning: Tuning) -> None:
+    odd = {"use": "tuned_stages:Oddity", "keep": True}
+    assert ExitCode.SOURCES_FAILED is tuning.run(odd)
+    (group,) = tuning.outcome.failure_groups
+    assert group.example.message == "a task can't be kept: it is dict, not a table, bytes or text"
+
+
+def test_payloads_and_facts_come_back_as_they_were(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    for name in ("a", "b"):
+        (tmp_path / "in" / name).write_bytes(name.encode() * 3)
+    passes = Passes(tmp_path)
+
+    def run(upper: bool) -> list[str]:
+        spec: dict[str, Any] = {
+            "source": {"use": "files", "with": {"paths": [f"{tmp_path}/in/*"]}},
+            "stages": [
+                {"use": "failing_stages:OpenFile", "keep": True},
+                {"use": "tuned_stages:Shout", "with": {"upper": upper}},
+            ],
+            "sink": {"use": "jsonl"},
+        }
+        passes.run(NAME, on_change="Redo", **spec)
+        written = [path.read_text() for path in passes.find_output(NAME).rglob("*.jsonl")]
+        return sorted(json.loads(line)["text"] for line in written)
+
+    assert ["aaa", "bbb"] == run(upper=False)
+    (tmp_path / "in" / "a").chmod(0)
+    assert ["AAA", "BBB"] == run(upper=True)
+
+
+SHARED = {"use": "parquet", "with": {"targetBytes": 1_000_000}}
+CHAINS = st.lists(
+    st.tuples(st.sampled_from(["add", "below", "part", "join"]), st.booleans()),
+    min_size=1,
+    max_size=4,
+)
+EDITS = st.lists(st.tuples(st.integers(0, 3), st.integers(1, 40)), min_size=1, max_size=3)
+
+
+def make_chain(chain: list[tuple[str, bool]], values: list[int]) -> list[Item]:
+    """Return the items of a chain; what can't be kept below two fan-outs is not."""
+    items: list[Item] = []
+    for at, (kind, keep) in enumerate(chain):
+        kinds: dict[str, Item] = {
+            "add": {"use": "tuned_stages:Add", "with": {"by": values[at]}},
+            "below": {"use": "tuned_stages:KeepBelow", "with": {"limit": values[at]}},
+            "part": {"use": "tuned_stages:Part", "with": {"rows": values[at]}},
+            "join": {"use": "tuned_stages:Add", "with": {"by": values[at]}, "group": 4},
+        }
+        fans = sum(before in {"part", "join"} for before, _ in chain[: at + 1])
+        joins = any(after == "join" for after, _ in chain[at + 1 :])
+        items.append({**kinds[kind], "name": f"s{at}", "keep": keep and not (fans > 1 and joins)})
+    return [*items, {"use": "tuned_stages:Total", "name": "total"}]
+
+
+@settings(suppress_health_check=[HealthCheck.too_slow], max_examples=25)
+@given(CHAINS, EDITS, st.booleans())
+def test_law_what_is_redone_equals_what_is_made_from_nothing(
+    chain: list[tuple[str, bool]], edits: list[tuple[int, int]], is_shared: bool
+) -> None:
+    tuned_stages.BROKEN.clear()
+    sink = SHARED if is_shared else {"use": "parquet"}
+    values = [5, 30, 7, 11]
+    with TemporaryDirectory() as folder:
+        tuning = Tuning(Path(folder))
+        tuning.run(*make_chain(chain, values), sink=sink)
+        for at, value in edits:
+            values[at] = value
+            assert ExitCode.COMPLETE is tuning.run(*make_chain(chain, values), sink=sink)
+            tuning.check()
+        tuning.run(*make_chain(chain, values), sink=sink, name="fresh")
+        assert tuning.read("fresh") == tuning.read()
+        assert tuning.read_totals("fresh") == tuning.read_totals()
+
+
+class CrashError(BaseException):
+    """As if the process had ended here."""
+
+
+@pytest.mark.parametrize("sink", [{"use": "parquet"}, SHARED])
+@pytest.mark.parametrize("at", range(0, 60, 3))
+def test_law_a_crash_anywhere_leaves_each_source_of_one_recipe(
+    tuning: Tuning, at: int, sink: Item, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chain = add(1, keep=True), {"use": "tuned_stages:Total", "name": "total"}
+    tuning.run(*chain, below(1000), sink=sink)
+    steps = itertools.count()
+
+    def reach(step: str) -> None:
+        if next(steps) == at:
+            raise CrashError(step)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(faults, "reach", reach)
+        with suppress(CrashError):
+            tuning.run(*chain, add(100, keep=True, name="more"), below(1000), sink=sink)
+    with tuning.passes.opened(NAME) as store:
+        attempts = {record.key: entry.attempt for _, entry, record in store.list_records()}
+    assert len(attempts) == FILES
+    # What an attempt has left behind is nobody's; what a record names has its bytes.
+    assert not [line for line in tuning.passes.find_problems(NAME) if "bytes" in line]
+    assert not [line for line in tuning.passes.find_problems(NAME) if "missing" in line]
+    assert ExitCode.COMPLETE is tuning.run(
+        *chain, add(100, keep=True, name="more"), below(1000), sink=sink
+    )
+    assert sorted(n for _, n in tuning.read()) == list(range(101, 161))
+    assert [str(sum(range(1, 61))).encode()] == tuning.read_totals()
+    assert 2 * FILES == len(tuning.cuts)
+    tuning.check()

@@ -1,0 +1,101 @@
+"""Stages with a parameter each, for pipelines that change between runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+
+from failing_stages import Total
+from strandline import Stage, Task
+
+BROKEN: set[object] = set()
+
+__all__ = ["BROKEN", "Add", "KeepBelow", "Oddity", "Part", "Refuse", "Shout", "Total"]
+
+
+class Add(Stage):
+    """Adds a number to each, and says so in the facts that travel along."""
+
+    class Params(Stage.Params):
+        """What is added."""
+
+        by: int = 1
+
+    params: Params
+
+    def process(self, task: Task) -> Task:
+        table = task.table
+        numbers = [number + self.params.by for number in table["n"].to_pylist()]
+        at = table.column_names.index("n")
+        added = table.set_column(at, "n", pa.array(numbers, pa.int64()))
+        return Task(added, {"added": self.params.by}, task.lineage)
+
+
+class KeepBelow(Stage):
+    """Keeps the numbers below a limit."""
+
+    class Params(Stage.Params):
+        """The limit."""
+
+        limit: int = 100
+
+    params: Params
+
+    def process(self, task: Task) -> Task:
+        numbers = task.table["n"].to_pylist()
+        rows = [row for row, number in enumerate(numbers) if number < self.params.limit]
+        return task.replace(task.table.take(pa.array(rows, pa.int64())))
+
+
+class Part(Stage):
+    """Yields a table in parts of so many rows."""
+
+    class Params(Stage.Params):
+        """Rows of a part."""
+
+        rows: int = 3
+
+    params: Params
+
+    def process(self, task: Task) -> Iterator[Task]:
+        for begin in range(0, task.num_rows, self.params.rows):
+            yield task.replace(task.table.slice(begin, self.params.rows))
+
+
+class Refuse(Stage):
+    """Passes all on, unless it is broken."""
+
+    class Params(Stage.Params):
+        """Any number."""
+
+        by: int = 0
+
+    params: Params
+
+    def process(self, task: Task) -> Task:
+        if BROKEN.intersection(task.table["n"].to_pylist()) or "all" in BROKEN:
+            raise ValueError("broken")
+        return task
+
+
+class Oddity(Stage):
+    """Hands on what no file can hold."""
+
+    def process(self, task: Task) -> Task:
+        return task.replace({"n": object})
+
+
+class Shout(Stage):
+    """Makes a table of text, in capitals perhaps."""
+
+    class Params(Stage.Params):
+        """Whether in capitals."""
+
+        upper: bool = False
+
+    params: Params
+
+    def process(self, task: Task) -> Task:
+        text = task.data.decode() if isinstance(task.data, bytes) else str(task.data)
+        return task.replace(pa.table({"text": [text.upper() if self.params.upper else text]}))
