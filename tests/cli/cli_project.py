@@ -88,9 +88,9 @@ class Project:
         return f"{module}:Own"
 
     def start(self, command: str, *words: str, **settings: Any) -> subprocess.Popen[str]:
-        """Start the command line as a process of its own, on this pipeline."""
+        """Start a command, of one word or two, as a process of its own, on this pipeline."""
         return subprocess.Popen(
-            [sys.executable, "-m", "strandline", command, "pipeline.yaml", *words],
+            [sys.executable, "-m", "strandline", *command.split(), "pipeline.yaml", *words],
             cwd=self.path,
             text=True,
             stdin=subprocess.DEVNULL,

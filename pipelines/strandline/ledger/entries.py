@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, NamedTuple
@@ -96,6 +96,12 @@ class SourceRecord(NamedTuple):
             if output.dead_stage is not None:
                 counts[output.dead_stage] = counts.get(output.dead_stage, 0) + output.rows
         return counts
+
+
+def drop_cuts(record: SourceRecord, stages: Collection[str]) -> SourceRecord:
+    """Return a record without the files of some stages' cuts."""
+    outputs = (each for each in record.outputs if each.cut is None or each.cut[0] not in stages)
+    return record._replace(outputs=tuple(outputs))
 
 
 class Mark(NamedTuple):

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from strandline.ledger.entries import LISTED, Mark, SharedFile
+from strandline.ledger.entries import LISTED, Finish, Mark, SharedFile, drop_cuts
 from strandline.ledger.store.store import Store
 from strandline.plan.receipt import Output, SharedPart
 from strandline.storage.outputs.names import (
@@ -97,6 +97,7 @@ class _Fault(NamedTuple):
         shared: the shared file that is missing or hurt.
         name: of a file that no record names.
         is_of_list: it is the list of the files that count.
+        cut: what the source's record says of a file of a cut that is missing or hurt.
     """
 
     problem: str
@@ -104,6 +105,7 @@ class _Fault(NamedTuple):
     shared: bytes | None = None
     name: str = ""
     is_of_list: bool = False
+    cut: Output | None = None
 
 
 def _find_faults(
@@ -123,7 +125,8 @@ def _find_faults(
             name = name_output(source, output)
             fault = _check(name, output, found.pop(name, None), outputs, reads_bytes=reads_bytes)
             if fault:
-                yield _Fault(f"{fault}: {name}, of source {record.key}", source)
+                cut = None if output.cut is None else output
+                yield _Fault(f"{fault}: {name}, of source {record.key}", source, cut=cut)
     unfinished = _list_unfinished(store)
     totals["unfinished"] = len(unfinished)
     files = dict(store.list_shared())
@@ -149,6 +152,7 @@ class Damage(NamedTuple):
         orphans: sources that the ledger does not know, with files that no record names.
         foreign: files that no run has written.
         is_list_hurt: the list of the files that count is missing or hurt.
+        lighter: finished sources as they are to be recorded, without cuts that are missing or hurt.
     """
 
     again: dict[bytes, Mark]
@@ -156,6 +160,7 @@ class Damage(NamedTuple):
     orphans: set[bytes]
     foreign: list[str]
     is_list_hurt: bool = False
+    lighter: Sequence[Finish] = ()
 
 
 def find_damage(store: Store, outputs: OutputStore, hurt: Collection[bytes] = ()) -> Damage:
@@ -165,18 +170,24 @@ def find_damage(store: Store, outputs: OutputStore, hurt: Collection[bytes] = ()
         hurt: sources of which something else is missing, such as what stages have gathered.
     """
     faults = list(_find_faults(store, outputs, Counter(), reads_bytes=True))
-    sources = {fault.source for fault in faults} | set(hurt)
+    sources = {fault.source for fault in faults if fault.cut is None} | set(hurt)
+    cuts = {(fault.source, fault.cut) for fault in faults if fault.cut is not None}
+    stages = {(source, cut.cut[0]) for source, cut in cuts if cut.cut is not None}
     shared = {fault.shared for fault in faults if fault.shared is not None}
     named = {fault.name: read_source_folder(fault.name) for fault in faults if fault.name}
     foreign = [name for name, source in named.items() if source is None]
     orphans = {source for source in named.values() if source}
     is_list_hurt = any(fault.is_of_list for fault in faults)
-    damage = Damage({}, set(), orphans, foreign, is_list_hurt)
+    damage = Damage({}, set(), orphans, foreign, is_list_hurt, lighter := [])
     for source, entry, record in store.list_records():
         parts = (output.part for output in record.outputs if output.part is not None)
         if source in sources or any(part.file in shared for part in parts):
             # The mark is of no attempt: the crash of the one before is not held against the source.
             damage.again[source] = Mark(record.key, entry.version, 0, 0, is_stale=True)
+        elif gone := {stage for owner, stage in stages if owner == source}:
+            # What is finished stays so: only a later change is dearer without the cut.
+            damage.untidy.add(source)
+            lighter.append(Finish(source, entry.version, drop_cuts(record, gone)))
         if source in damage.orphans:
             damage.orphans.remove(source)
             damage.untidy.add(source)

@@ -197,12 +197,10 @@ def work(  # noqa: PLR0913 - one argument for each thing that may be asked for
         "batchSize": batch_size,
         "workers": {"min": least, "max": most, "maxAge": max_age, "maxMemory": max_memory},
         "resources": {"cpu": cpu, "gpu": gpu, "memory": memory, "custom": custom or {}},
-        "group": group,
-        "timeout": timeout,
-        "isolate": isolate,
         "runtimeEnv": runtime_env or {},
     }
-    given |= {"onError": on_error, "tolerateRows": tolerate_rows, "keep": keep}
+    given |= {"group": group, "timeout": timeout, "isolate": isolate, "keep": keep}
+    given |= {"onError": on_error, "tolerateRows": tolerate_rows}
     try:
         item = StageWork.model_validate(given)
     except ValidationError as error:

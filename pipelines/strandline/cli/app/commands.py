@@ -33,6 +33,7 @@ _ROOMS = {
     "tune": "data.tune:tune",
     "gather": "data.gather:gather",
     "requests": "data.requests:requests",
+    "kept": "runs.kept:kept",
     "near-duplicates": "data.near_duplicates:near_duplicates",
     "verify": "data.verify:check",
     "repair": "data.repair:repair",

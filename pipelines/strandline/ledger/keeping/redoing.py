@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from strandline.ledger.entries import Change, Finish, FinishedEntry, SourceRecord
+from strandline.ledger.entries import Change, Finish, FinishedEntry, SourceRecord, drop_cuts
 from strandline.ledger.gather.pieces import split
 from strandline.ledger.keeping.rejoining import RevisingKeeper
 from strandline.ledger.location import Redo
@@ -70,7 +70,6 @@ class RedoingKeeper(RevisingKeeper):
             super()._fail(failure, change)
             return
         # Without the cut, which is missing or hurt, the source is worked on from above it.
-        cut = self._redo.above[-1]
-        outputs = tuple(each for each in record.outputs if each.cut is None or each.cut[0] != cut)
-        change.rewrite.append(Finish(source, entry.version, record._replace(outputs=outputs)))
+        lighter = drop_cuts(record, self._redo.above[-1:])
+        change.rewrite.append(Finish(source, entry.version, lighter))
         change.untidy.append(source)

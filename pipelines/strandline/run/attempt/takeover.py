@@ -344,7 +344,8 @@ def set_back_damage(store: Store, folder: PipelineFolder, location: str) -> Dama
     if damage.is_list_hurt:
         meta[LISTED] = None
     marks = sorted(damage.again.items())
-    store.write(Change(mark=marks, untidy=sorted(damage.untidy), meta=meta))
+    rewrite = list(damage.lighter)
+    store.write(Change(mark=marks, rewrite=rewrite, untidy=sorted(damage.untidy), meta=meta))
     outputs = open_outputs(location)
     for source in sorted(damage.orphans):
         outputs.remove_others(source, ())

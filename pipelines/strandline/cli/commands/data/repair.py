@@ -50,7 +50,8 @@ def repair(
 def _render(damage: Damage, *, is_trial: bool) -> dict[str, object]:
     return {
         "again": sorted(mark.key for mark in damage.again.values()),
-        "removed": len(damage.untidy) + len(damage.orphans),
+        "removed": len(damage.untidy) + len(damage.orphans) - len(damage.lighter),
+        "forgotten": len(damage.lighter),
         "foreign": damage.foreign,
         "dryRun": is_trial,
     }
@@ -67,7 +68,10 @@ def describe(damage: Damage, *, is_trial: bool) -> list[str]:
         lines.append(f"{format_amount(len(keys), 'source')} {what} done again by the next run:")
         lines += [f"  {escape_text(key)}" for key in keys[:SHOWN]]
         lines += [f"  and {format_count(len(keys) - SHOWN)} more"] if len(keys) > SHOWN else []
-    extra = len(damage.untidy) + len(damage.orphans)
+    if damage.lighter:
+        which = format_amount(len(damage.lighter), "source")
+        lines.append(f"kept output that is missing or hurt is forgotten, of {which}")
+    extra = len(damage.untidy) + len(damage.orphans) - len(damage.lighter)
     if extra:
         what = "would be removed" if is_trial else "are removed"
         lines.append(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import islice
@@ -48,6 +47,7 @@ from strandline.run.history.records import read_chain
 from strandline.run.history.sampling import count_done, read_samples
 from strandline.run.manifest.manifest import Manifest, read_manifest
 from strandline.run.redo.listing import preview
+from strandline.run.redo.stage_times import measure_stages
 from strandline.run.schema_inference import describe_schema, recall_schema
 from strandline.storage.layout import PipelineFolder
 from strandline_api.documents.problems import SpecError
@@ -212,19 +212,12 @@ def _preview_redo(store: Store, plan: PipelinePlan, folder: PipelineFolder) -> R
     found = preview(store, make_claim(plan, folder))
     if found is None or not found.total:
         return None
-    seconds: Counter[str] = Counter()
-    done = 0
-    for record in read_chain(folder):
-        samples = read_samples(folder, record.number)
-        if samples is not None:
-            seconds.update({name: each.seconds for name, each in samples.counts.items()})
-            done += count_done(record, samples)
+    seconds = measure_stages(folder)
     names = [stage.name for stage in plan.stages]
     cost = sum(
-        seconds[name] * number / done
+        seconds.get(name, 0.0) * number
         for start, number in found.starts.items()
         for name in names[names.index(start) + 1 if start else 0 :]
-        if done
     )
     return RedoPreview(found.first, found.starts, cost)
 

@@ -1,0 +1,142 @@
+"""`strandline kept`: what stages with `keep` have kept, what it saves, and what is pruned."""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from pathlib import Path
+
+import click
+
+from strandline.cli.app.json_output import write_line
+from strandline.cli.app.ledger_access import locate, locate_output, looking
+from strandline.cli.app.options import show_examples, take_json, take_manifest, take_volume
+from strandline.cli.views.format import format_amount, format_bytes, format_seconds
+from strandline.ledger.output_root import clean_up
+from strandline.ledger.session import require_ledger
+from strandline.plan.pipeline import PipelinePlan
+from strandline.run.attempt.takeover import hold_by_command, make_claimant, written_alone
+from strandline.run.history.records import read_chain
+from strandline.run.manifest.manifest import read_manifest
+from strandline.run.redo.kept_output import (
+    KeptSize,
+    Pruned,
+    choose_old,
+    measure_kept,
+    prune_kept,
+    prune_space,
+)
+from strandline.run.redo.stage_times import measure_stages
+from strandline.storage.layout import PipelineFolder
+from strandline.storage.outputs.remote import open_outputs
+from strandline_api.quantities import parse_duration, parse_memory
+
+NOTHING = "nothing is kept; write `keep: true` on a stage"
+
+
+@click.group("kept")
+def kept() -> None:
+    """Show and prune what stages with `keep` have kept."""
+
+
+@kept.command("list", epilog=show_examples("strandline kept list pipeline.yaml --volume ./data"))
+@take_manifest
+@take_volume
+@take_json
+def list_kept(file: Path, settings: tuple[str, ...], volume: Path, as_json: bool) -> None:
+    """Say how much is kept of each stage, and the work that it saves."""
+    plan = read_manifest(file, settings, volume=volume).plan
+    folder = locate(plan, volume)
+    with looking(folder) as store:
+        sizes = measure_kept(store, _measure_saved(plan, folder))
+    if as_json:
+        write_line(json.dumps([each._asdict() for each in sizes]))
+    elif sizes:
+        for each in sizes:
+            write_line(_describe(each))
+    else:
+        click.echo(NOTHING)
+
+
+@kept.command(
+    "prune",
+    epilog=show_examples(
+        "strandline kept prune pipeline.yaml --older-than 30d",
+        "strandline kept prune pipeline.yaml --at-most 200Gi",
+    ),
+)
+@take_manifest
+@take_volume
+@click.option("--older-than", metavar="DURATION", help="Such as 30d; 0s takes all.")
+@click.option("--at-most", metavar="SIZE", help="Such as 200Gi; what saves least goes first.")
+@click.option("--stage", "stages", multiple=True, help="Only of this stage; may be repeated.")
+def prune(
+    file: Path,
+    settings: tuple[str, ...],
+    volume: Path,
+    older_than: str | None,
+    at_most: str | None,
+    stages: tuple[str, ...],
+) -> None:
+    """Remove what is kept of sources that were last worked on before a time, or beyond a size.
+
+    Outputs stay as they are. Refused while the pipeline runs.
+    """
+    if (older_than is None) == (at_most is None) or (stages and older_than is None):
+        raise click.UsageError("say --older-than, with --stage perhaps, or --at-most")
+    try:
+        age = None if older_than is None else _read_age(older_than)
+        limit = None if at_most is None else parse_memory(at_most)
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None
+    plan = read_manifest(file, settings, volume=volume).plan
+    folder, location = locate(plan, volume), locate_output(plan, volume)
+    require_ledger(folder.ledger)
+    claimant = make_claimant()
+    with (
+        written_alone(folder, claimant) as store,
+        hold_by_command(store, folder, claimant) as (_, heartbeat),
+    ):
+        work = heartbeat.note_progress
+        if limit is not None:
+            sizes = measure_kept(store, _measure_saved(plan, folder))
+            pruned = prune_space(store, sizes, limit, work)
+        else:
+            before = _find_first(folder, time.time() - (age or 0.0))
+            pruned = prune_kept(store, choose_old(before, stages), work)
+        clean_up(store, open_outputs(location), work)
+    click.echo(_describe_pruned(pruned))
+
+
+def _read_age(text: str) -> float:
+    return 0.0 if text in {"0", "0s"} else parse_duration(text)
+
+
+def _find_first(folder: PipelineFolder, time: float) -> float:
+    """Return the first attempt that began at a time or later; infinity where none did."""
+    return min(
+        (each.number for each in read_chain(folder) if each.started >= time), default=math.inf
+    )
+
+
+def _measure_saved(plan: PipelinePlan, folder: PipelineFolder) -> dict[str, float]:
+    """Return the seconds that are saved for a source which goes on behind each stage."""
+    seconds, saved, total = measure_stages(folder), dict[str, float](), 0.0
+    for stage in plan.stages:
+        total += seconds.get(stage.name, 0.0)
+        saved[stage.name] = total
+    return saved
+
+
+def _describe(size: KeptSize) -> str:
+    what = f"{format_amount(size.sources, 'source')}, {format_bytes(size.size)}"
+    saves = f"; saves {format_seconds(size.seconds)} of work" if size.seconds else ""
+    return f"{size.stage}: {what}{saves}"
+
+
+def _describe_pruned(pruned: Pruned) -> str:
+    if not pruned.cuts:
+        return "nothing to prune"
+    which = format_amount(pruned.cuts, "source")
+    return f"pruned: kept output of {which}, {format_bytes(pruned.size)}"

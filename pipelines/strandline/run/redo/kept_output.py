@@ -1,0 +1,143 @@
+"""What stages have handed on and is kept: how much there is, what it saves, and what is pruned.
+
+A cut is the files of one stage and one source. It must not know where its sizes are shown, nor how
+a ledger is opened.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping
+from itertools import islice
+from typing import NamedTuple
+
+from strandline.ledger.entries import Change, Finish, FinishedEntry, SourceRecord, drop_cuts
+from strandline.ledger.store.store import Store
+
+GROUP = 1000
+
+
+class KeptSize(NamedTuple):
+    """What is kept of a stage.
+
+    Attributes:
+        sources, files, size: how many, and bytes.
+        seconds: of stages' work that a run need not do which begins behind it; 0: not known.
+    """
+
+    stage: str
+    sources: int
+    files: int
+    size: int
+    seconds: float
+
+
+def measure_kept(store: Store, seconds: Mapping[str, float]) -> list[KeptSize]:
+    """Return what is kept, by stage, the largest first.
+
+    Args:
+        seconds: that the work up to each stage and its own takes for a source.
+    """
+    sources, files, sizes = Counter[str](), Counter[str](), Counter[str]()
+    for _, _, record in store.list_records():
+        for stage, size in measure_cuts(record).items():
+            sources[stage] += 1
+            sizes[stage] += size
+        files.update(output.cut[0] for output in record.outputs if output.cut)
+    return [
+        KeptSize(stage, sources[stage], files[stage], size, sources[stage] * seconds.get(stage, 0))
+        for stage, size in sizes.most_common()
+    ]
+
+
+def measure_cuts(record: SourceRecord) -> dict[str, int]:
+    """Return the bytes of a source's cuts, by stage."""
+    sizes: dict[str, int] = {}
+    for output in record.outputs:
+        if output.cut is not None:
+            sizes[output.cut[0]] = sizes.get(output.cut[0], 0) + output.size
+    return sizes
+
+
+Choice = Callable[[FinishedEntry, SourceRecord], Collection[str]]
+
+
+def choose_old(before: float, stages: Collection[str]) -> Choice:
+    """Return a choice of the cuts of sources that were last worked on before an attempt.
+
+    Args:
+        before: its number.
+        stages: only their cuts; none: all.
+    """
+
+    def choose(entry: FinishedEntry, record: SourceRecord) -> Collection[str]:
+        cuts = measure_cuts(record) if entry.attempt < before else {}
+        return cuts.keys() & set(stages) if stages else cuts.keys()
+
+    return choose
+
+
+class Pruned(NamedTuple):
+    """Cuts that are gone, and their bytes."""
+
+    cuts: int
+    size: int
+
+
+def prune_kept(store: Store, choose: Choice, work: Callable[[], None]) -> Pruned:
+    """Have records name the chosen cuts no more; their files go with the next clean-up.
+
+    Args:
+        choose: says for a source of which stages the cuts go.
+        work: is told of each group.
+    """
+    cuts = size = 0
+    lighter = _list_lighter(store, choose)
+    while group := list(islice(lighter, GROUP)):
+        change = Change(rewrite=[finish for finish, _, _ in group])
+        change.untidy = [finish.source for finish, _, _ in group]
+        store.write(change)
+        cuts += sum(number for _, number, _ in group)
+        size += sum(each for _, _, each in group)
+        work()
+    return Pruned(cuts, size)
+
+
+def _list_lighter(store: Store, choose: Choice) -> Iterator[tuple[Finish, int, int]]:
+    for source, entry, record in store.list_records():
+        stages = choose(entry, record)
+        if stages:
+            size = sum(number for stage, number in measure_cuts(record).items() if stage in stages)
+            yield Finish(source, entry.version, drop_cuts(record, stages)), len(stages), size
+
+
+def prune_space(
+    store: Store, kept: Collection[KeptSize], at_most: int, work: Callable[[], None]
+) -> Pruned:
+    """Leave so many bytes at most; those go first that save least for their size.
+
+    Args:
+        kept: what there is.
+        at_most: bytes.
+        work: is told of each group.
+    """
+    left = sum(each.size for each in kept) - at_most
+    cuts = size = 0
+    for each in sorted(kept, key=lambda kept: kept.seconds / max(1, kept.size)):
+        pruned = prune_kept(store, _choose_until(each.stage, left - size), work)
+        cuts, size = cuts + pruned.cuts, size + pruned.size
+    return Pruned(cuts, size)
+
+
+def _choose_until(stage: str, left: int) -> Choice:
+    """Return a choice of cuts of a stage, until they come to so many bytes."""
+
+    def choose(_: FinishedEntry, record: SourceRecord) -> Collection[str]:
+        nonlocal left
+        size = measure_cuts(record).get(stage)
+        if left <= 0 or size is None:
+            return ()
+        left -= size
+        return (stage,)
+
+    return choose
