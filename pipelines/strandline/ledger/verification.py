@@ -185,7 +185,7 @@ def find_damage(store: Store, outputs: OutputStore, hurt: Collection[bytes] = ()
             # The mark is of no attempt: the crash of the one before is not held against the source.
             damage.again[source] = Mark(record.key, entry.version, 0, 0, is_stale=True)
         elif gone := {stage for owner, stage in stages if owner == source}:
-            # What is finished stays so: only a later change is dearer without the cut.
+            # The source stays finished: only a later change is dearer without the cut.
             damage.untidy.add(source)
             lighter.append(Finish(source, entry.version, drop_cuts(record, gone)))
         if source in damage.orphans:
