@@ -38,7 +38,10 @@ def test_what_would_be_redone_is_told_before_and_what_was_is_kept(project: Proje
     at = lines.index("redo: 3 finished sources, of which 'long' works otherwise")
     assert "  3 from what 'own' handed on" == lines[at + 1]
     redo = json.loads("\n".join(run(project, "plan", "--json")))["redo"]
-    assert ({"long": 3}, [{"after": "own", "sources": 3}]) == (redo["first"], redo["starts"])
+    assert ({"long": 3}, [{"after": "own", "fromOutput": False, "sources": 3}]) == (
+        redo["first"],
+        redo["starts"],
+    )
     result = project.execute("run", "--engine", "inline")
     note = "redo: sources of an older recipe are replaced, from what 'own' handed on\n"
     assert (0, note) == (result.returncode, result.stderr)

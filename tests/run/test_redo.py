@@ -220,6 +220,54 @@ def test_payloads_and_facts_come_back_as_they_were(tmp_path: Path) -> None:
     assert ["AAA", "BBB"] == run(upper=True)
 
 
+def test_a_stage_more_takes_its_rows_from_the_files_of_the_sink(tuning: Tuning) -> None:
+    tuning.run(add(1), below(50))
+    more: Item = {"use": "keep-rows", "name": "odd", "with": {"where": "n != 7"}}
+    assert ExitCode.COMPLETE is tuning.run(add(1), below(50), more)
+    assert (0, 0, 49) == tuple(map(tuning.count_rows, ("add", "below", "odd")))
+    assert 48 == tuning.read().total()
+    tuning.check()
+    # With another one behind it, and with the first one changed as well.
+    tuning.run(add(1), below(50), more, more | {"name": "odder", "with": {"where": "n != 9"}})
+    assert (0, 48, 47) == (*map(tuning.count_rows, ("odd", "odder")), tuning.read().total())
+    tuning.run(add(1), below(40), more, more | {"name": "odder", "with": {"where": "n != 9"}})
+    assert (60, 37) == (tuning.count_rows("add"), tuning.read().total())
+    tuning.check()
+
+
+@pytest.mark.parametrize(
+    ("stage", "sink"),
+    [
+        (below(45, name="late"), {"use": "parquet"}),  # says nothing of columns
+        ({"use": "keep-rows", "with": {"where": "n != 7"}}, {"use": "jsonl"}),
+        (
+            {"use": "keep-rows", "with": {"where": "n != 7"}},
+            {"use": "parquet", "with": {"targetBytes": 1_000_000}},
+        ),
+    ],
+)
+def test_what_files_do_not_hold_as_it_was_is_made_again(
+    tuning: Tuning, stage: Item, sink: Item
+) -> None:
+    tuning.run(add(1), below(50), sink=sink)
+    assert ExitCode.COMPLETE is tuning.run(add(1), below(50), stage, sink=sink)
+    assert 60 == tuning.count_rows("add")
+    tuning.check()
+
+
+def test_a_column_more_equals_one_from_nothing_byte_for_byte(tuning: Tuning) -> None:
+    def read(name: str) -> list[bytes]:
+        paths = tuning.passes.find_output(name).rglob("*.parquet")
+        return [path.read_bytes() for path in sorted(paths, key=lambda path: path.parent.name)]
+
+    more: Item = {"use": "tuned_stages:Square"}
+    tuning.run(add(1), below(50))
+    tuning.run(add(1), below(50), more)
+    assert (0, 49) == (tuning.count_rows("add"), tuning.count_rows("square"))
+    tuning.run(add(1), below(50), more, name="fresh")
+    assert read(NAME) == read("fresh")
+
+
 SHARED = {"use": "parquet", "with": {"targetBytes": 1_000_000}}
 CHAINS = st.lists(
     st.tuples(st.sampled_from(["add", "below", "part", "join"]), st.booleans()),
@@ -239,7 +287,7 @@ def make_chain(chain: list[tuple[str, bool]], values: list[int]) -> list[Item]:
             "part": {"use": "tuned_stages:Part", "with": {"rows": values[at]}},
             "join": {"use": "tuned_stages:Add", "with": {"by": values[at]}, "group": 4},
         }
-        fans = sum(before in {"part", "join"} for before, _ in chain[: at + 1])
+        fans = 1 + sum(before in {"part", "join"} for before, _ in chain[: at + 1])
         joins = any(after == "join" for after, _ in chain[at + 1 :])
         items.append({**kinds[kind], "name": f"s{at}", "keep": keep and not (fans > 1 and joins)})
     return [*items, {"use": "tuned_stages:Total", "name": "total"}]

@@ -11,7 +11,7 @@ from strandline import Stage, Task
 
 BROKEN: set[object] = set()
 
-__all__ = ["BROKEN", "Add", "KeepBelow", "Oddity", "Part", "Refuse", "Shout", "Total"]
+__all__ = ["BROKEN", "Add", "KeepBelow", "Oddity", "Part", "Refuse", "Shout", "Square", "Total"]
 
 
 class Add(Stage):
@@ -99,3 +99,14 @@ class Shout(Stage):
     def process(self, task: Task) -> Task:
         text = task.data.decode() if isinstance(task.data, bytes) else str(task.data)
         return task.replace(pa.table({"text": [text.upper() if self.params.upper else text]}))
+
+
+class Square(Stage):
+    """Adds a column with the square of each number."""
+
+    keeps_columns = True
+    adds_columns = ("square",)
+
+    def process(self, task: Task) -> Task:
+        squares = [number * number for number in task.table["n"].to_pylist()]
+        return task.replace(task.table.append_column("square", pa.array(squares)))

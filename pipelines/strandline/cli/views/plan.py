@@ -24,6 +24,7 @@ from strandline.plan.partition import Balance, Chaining
 from strandline.plan.pipeline import PipelinePlan, StagePlan
 from strandline.plan.stage import Shape
 from strandline.run.history.funnel import WorstKill
+from strandline.run.redo.listing import Start, describe_start
 
 _COLUMNS = (
     "stage",
@@ -108,12 +109,12 @@ class RedoPreview(NamedTuple):
 
     Attributes:
         first: sources by the first stage that has changed.
-        starts: sources by the stage from whose kept output they go on; None: from the beginning.
+        starts: sources by where they go on.
         seconds: of stages' own work, by what it took so far; 0: that is not known.
     """
 
     first: Mapping[str, int]
-    starts: Mapping[str | None, int]
+    starts: Mapping[Start, int]
     seconds: float
 
 
@@ -296,8 +297,7 @@ def _describe_redo(redo: RedoPreview | None) -> Iterator[str]:
     for stage, number in redo.first.items():
         yield f"redo: {format_count(number)} finished sources, of which {stage!r} works otherwise"
     for start, number in redo.starts.items():
-        at = "from the beginning" if start is None else f"from what {start!r} handed on"
-        yield f"  {format_count(number)} {at}"
+        yield f"  {format_count(number)} {describe_start(start)}"
     if redo.seconds:
         yield f"  about {format_seconds(redo.seconds)} of work, by what it took so far"
 
@@ -305,7 +305,10 @@ def _describe_redo(redo: RedoPreview | None) -> Iterator[str]:
 def _render_redo(redo: RedoPreview | None) -> dict[str, Any] | None:
     if redo is None:
         return None
-    starts = [{"after": start, "sources": number} for start, number in redo.starts.items()]
+    starts = [
+        {"after": start.after, "fromOutput": start.from_output, "sources": number}
+        for start, number in redo.starts.items()
+    ]
     return {"first": dict(redo.first), "starts": starts, "seconds": round(redo.seconds, 3)}
 
 

@@ -66,10 +66,10 @@ class RedoingKeeper(RevisingKeeper):
     def _fail(self, failure: Failure, change: Change) -> None:
         source = failure.source
         entry, record = self._former.pop(source)
-        if failure.stage != READING:
+        lighter = drop_cuts(record, self._redo.above[-1:])
+        if failure.stage != READING or lighter == record:
             super()._fail(failure, change)
             return
         # Without the cut, which is missing or hurt, the source is worked on from above it.
-        lighter = drop_cuts(record, self._redo.above[-1:])
         change.rewrite.append(Finish(source, entry.version, lighter))
         change.untidy.append(source)

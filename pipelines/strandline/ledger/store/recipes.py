@@ -64,6 +64,7 @@ class Changes:
         last = recipes[-1].parts
         self.order: Sequence[str] = last.get("order", ())
         self._first = [find_first_change(each.parts, last, growing) for each in recipes]
+        self._has_more = [_has_more_stages(each.parts, last) for each in recipes]
 
     @property
     def is_any(self) -> bool:
@@ -72,9 +73,25 @@ class Changes:
 
     def find_first(self, attempt: int) -> str | None:
         """Return the first stage that works otherwise than in an attempt; None: none does."""
-        return self._first[max(0, bisect_right(self._since, attempt) - 1)]
+        return self._first[self._find(attempt)]
+
+    def has_more(self, attempt: int) -> bool:
+        """Return whether all that differs are stages that came since, right above the sink."""
+        return self._has_more[self._find(attempt)]
+
+    def _find(self, attempt: int) -> int:
+        return max(0, bisect_right(self._since, attempt) - 1)
 
     def list_unchanged(self, attempt: int) -> Sequence[str] | None:
         """Return the stages above the first one that differs; None: none does."""
         first = self.find_first(attempt)
         return None if first is None else self.order[: self.order.index(first)]
+
+
+def _has_more_stages(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
+    before, after = old.get("order", ()), new.get("order", ())
+    if not before or list(after) != [*before[:-1], *after[len(before) - 1 : -1], before[-1]]:
+        return False
+    own = tuple(f"{name}." for name in before)
+    paths = (path for path in old.keys() | new.keys() if path.startswith((*own, "code.")))
+    return all(old.get(path) == new.get(path) for path in paths)

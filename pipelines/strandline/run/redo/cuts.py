@@ -12,7 +12,8 @@ from strandline.ledger.keeping.redoing import READING
 from strandline.plan.pipeline import PipelinePlan, StagePlan
 from strandline.plan.planning import mark_streaming
 from strandline.plan.stage import Stage
-from strandline.run.redo.kept_rows import ReadKept
+from strandline.run.redo.kept_rows import ReadKept, ReadOutput, RereadableSink
+from strandline.run.redo.listing import Start
 
 
 class KeepCut(Stage):
@@ -26,13 +27,17 @@ def plan_keeping(plan: PipelinePlan) -> PipelinePlan:
     return replace(plan, stages=tuple(mark_streaming(list(_add_cuts(plan.stages)))))
 
 
-def plan_from(plan: PipelinePlan, cut: str | None) -> PipelinePlan:
-    """Return the plan of the stages behind a cut; None: of all."""
-    if cut is None:
+def plan_from(plan: PipelinePlan, start: Start) -> PipelinePlan:
+    """Return the plan of the stages from a start on."""
+    if start.after is None:
         return plan_keeping(plan)
     names = [stage.name for stage in plan.stages]
-    reading = StagePlan(READING, READING, ReadKept(), stores=plan.stages[0].stores)
-    below = (reading, *_add_cuts(plan.stages[names.index(cut) + 1 :]))
+    reader = ReadKept()
+    if start.from_output:
+        assert isinstance(plan.sink, RereadableSink)  # or no source would start there
+        reader = ReadOutput(plan.sink)
+    reading = StagePlan(READING, READING, reader, stores=plan.stages[0].stores)
+    below = (reading, *_add_cuts(plan.stages[names.index(start.after) + 1 :]))
     return replace(plan, stages=tuple(mark_streaming(below)))
 
 

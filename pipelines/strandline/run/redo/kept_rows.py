@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from hashlib import blake2b
-from typing import NamedTuple
+from typing import NamedTuple, Protocol, runtime_checkable
+
+import pyarrow as pa
 
 from strandline.engine.call.stage.cuts import read_task
 from strandline.plan.stage import Stage
@@ -37,5 +39,32 @@ class ReadKept(Stage):
             if blake2b(packed, digest_size=16).digest() != file.digest:
                 yield FailedTask(f"what was kept has other bytes now: {file.location}")
                 return
-            data, meta = read_task(packed)
-            yield Task(data, meta)
+            yield self.unpack(packed)
+
+    def unpack(self, packed: bytes) -> Task:
+        """Return the task that a file holds."""
+        data, meta = read_task(packed)
+        return Task(data, meta)
+
+
+@runtime_checkable
+class RereadableSink(Protocol):
+    """A sink whose files hold exactly the tables that it was given."""
+
+    def read_back(self, file: bytes) -> pa.Table:
+        """Return the table that a file was written from."""
+
+
+class ReadOutput(ReadKept):
+    """Reads the files that a sink has written of a source.
+
+    Args:
+        sink: knows how.
+    """
+
+    def __init__(self, sink: RereadableSink) -> None:
+        super().__init__()
+        self._sink = sink
+
+    def unpack(self, packed: bytes) -> Task:
+        return Task(self._sink.read_back(packed))

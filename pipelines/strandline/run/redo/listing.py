@@ -20,20 +20,41 @@ from strandline.ledger.store.store import Store
 from strandline.plan.pipeline import PipelinePlan
 from strandline.plan.receipt import Output
 from strandline.plan.stage import Source
-from strandline.run.redo.kept_rows import KeptFile
+from strandline.run.redo.kept_rows import KeptFile, RereadableSink
 from strandline.storage.outputs.names import name_output
+
+
+class Start(NamedTuple):
+    """Where a finished source goes on.
+
+    Attributes:
+        after: the last stage that is not worked through again; None: all are.
+        from_output: what it handed on is read from the sink's own files, not from a cut.
+    """
+
+    after: str | None = None
+    from_output: bool = False
+
+
+def describe_start(start: Start) -> str:
+    """Return where a source goes on, in words."""
+    if start.after is None:
+        return "from the beginning"
+    if start.from_output:
+        return "from the files of the sink"
+    return f"from what {start.after!r} handed on"
 
 
 class Survey(NamedTuple):
     """Finished sources of an older recipe.
 
     Attributes:
-        starts: how many go on from each cut, by its stage; None: from the beginning.
+        starts: how many go on from each start.
         first: how many, by the first stage that has changed.
         refused: those that are in quarantine, since they could not be replaced.
     """
 
-    starts: Counter[str | None]
+    starts: Counter[Start]
     first: Counter[str]
     refused: int = 0
 
@@ -43,47 +64,76 @@ class Survey(NamedTuple):
         return self.starts.total()
 
 
-def read_changes(store: Store, plan: PipelinePlan) -> Changes | None:
-    """Return where the last recipe differs from earlier ones; None: nowhere."""
+class RedoStarts:
+    """From where finished sources of older recipes go on.
+
+    Args:
+        changes: where recipes differ.
+        plan: of the last recipe.
+    """
+
+    def __init__(self, changes: Changes, plan: PipelinePlan) -> None:
+        self.changes = changes
+        self._plan = plan
+
+    def is_due(self, entry: FinishedEntry) -> bool:
+        """Return whether a finished source is of an older recipe."""
+        return self.changes.find_first(entry.attempt) is not None
+
+    def find(self, entry: FinishedEntry, record: SourceRecord) -> Start:
+        """Return the lowest start of a source that is due."""
+        unchanged = self.changes.list_unchanged(entry.attempt) or ()
+        # The sink's own files are what the last stage handed on, and lie there in any case.
+        if self._has_whole_output(entry, record):
+            return Start(unchanged[-1], from_output=True)
+        cuts = {output.cut[0] for output in record.outputs if output.cut}
+        return Start(next((stage for stage in reversed(unchanged) if stage in cuts), None))
+
+    def survey(self, store: Store) -> Survey:
+        """Count the finished sources of an older recipe."""
+        starts: Counter[Start] = Counter()
+        first: Counter[str] = Counter()
+        quarantined = {source for source, _ in store.list_quarantined()}
+        refused = 0
+        for source, entry, record in store.list_records():
+            changed = self.changes.find_first(entry.attempt)
+            if changed is None:
+                continue
+            if source in quarantined:
+                refused += 1
+                continue
+            first[changed] += 1
+            starts[self.find(entry, record)] += 1
+        return Survey(starts, first, refused)
+
+    def _has_whole_output(self, entry: FinishedEntry, record: SourceRecord) -> bool:
+        """Return whether stages that came since can take their rows from the sink's files."""
+        sink = self._plan.sink
+        if not isinstance(sink, RereadableSink) or not self.changes.has_more(entry.attempt):
+            return False
+        new = len(self.changes.list_unchanged(entry.attempt) or ()) - 1
+        added = self._plan.stages[new:-1]
+        # A stage that says nothing of columns may want what no file has, such as a task's facts.
+        if not all(stage.stage.keeps_columns and stage.group is None for stage in added):
+            return False
+        return all(each.part is None and each.suffix == sink.suffix for each in record.data)
+
+
+def read_starts(store: Store, plan: PipelinePlan) -> RedoStarts | None:
+    """Return from where finished sources go on; None where all are of the last recipe."""
     recipes = read_recipes(store)
     if len(recipes) < 2:  # noqa: PLR2004 - one differs from none
         return None
     changes = Changes(recipes, plan.fingerprint.growing)
-    return changes if changes.is_any else None
+    return RedoStarts(changes, plan) if changes.is_any else None
 
 
-def survey(store: Store, changes: Changes) -> Survey:
-    """Count the finished sources of an older recipe."""
-    starts: Counter[str | None] = Counter()
-    first: Counter[str] = Counter()
-    quarantined = {source for source, _ in store.list_quarantined()}
-    refused = 0
-    for source, entry, record in store.list_records():
-        changed = changes.find_first(entry.attempt)
-        if changed is None:
-            continue
-        if source in quarantined:
-            refused += 1
-            continue
-        first[changed] += 1
-        starts[find_start(changes, entry, record)] += 1
-    return Survey(starts, first, refused)
-
-
-def preview(store: Store, claim: Claim) -> Survey | None:
-    """Count what a run by a pipeline would redo; None: nothing."""
-    recipes = read_recipes(store)
+def preview(store: Store, claim: Claim, plan: PipelinePlan) -> Survey | None:
+    """Count what a run of a plan would redo; None: nothing."""
     growing = claim.fingerprint.growing
-    then = add_recipe(recipes, claim.own_parts, growing, sys.maxsize)
+    then = add_recipe(read_recipes(store), claim.own_parts, growing, sys.maxsize)
     changes = Changes([Recipe(**each) for each in then], growing)
-    return survey(store, changes) if changes.is_any else None
-
-
-def find_start(changes: Changes, entry: FinishedEntry, record: SourceRecord) -> str | None:
-    """Return the stage behind whose cut a source goes on; None: it begins at the beginning."""
-    unchanged = changes.list_unchanged(entry.attempt) or ()
-    cuts = {output.cut[0] for output in record.outputs if output.cut}
-    return next((stage for stage in reversed(unchanged) if stage in cuts), None)
+    return RedoStarts(changes, plan).survey(store) if changes.is_any else None
 
 
 class RedoListing(Listing):
@@ -92,8 +142,8 @@ class RedoListing(Listing):
     Args:
         listing: all sources.
         open_store: opens the ledger for a look.
-        changes: where recipes differ.
-        start: the stage behind whose cut they go on; None: at the beginning.
+        starts: from where each goes on.
+        start: only those that go on from there.
         location: folder or URL of the outputs.
         tag: tells tokens, and so names of outputs, from those of every older recipe.
     """
@@ -102,15 +152,15 @@ class RedoListing(Listing):
         self,
         listing: Listing,
         open_store: Callable[[], AbstractContextManager[Store]],
-        changes: Changes,
-        start: str | None,
+        starts: RedoStarts,
+        start: Start,
         location: str,
         tag: str,
     ) -> None:
         super().__init__(self._list(), lambda: False)
         self._all = listing
         self._open_store = open_store
-        self._changes = changes
+        self._starts = starts
         self._start = start
         self._root = location.rstrip("/")
         self._tag = tag
@@ -138,22 +188,27 @@ class RedoListing(Listing):
             # A source that has changed since is not finished, and begins as any other.
             if entry is None or record is None or entry.version != version:
                 continue
-            if digest in quarantined or self._changes.find_first(entry.attempt) is None:
+            if digest in quarantined or not self._starts.is_due(entry):
                 continue
-            if find_start(self._changes, entry, record) == self._start:
+            if self._starts.find(entry, record) == self._start:
                 chosen.append(self._make(source, digest, record))
         return chosen
 
     def _make(self, source: Source, digest: bytes, record: SourceRecord) -> Source:
         data = source.data
-        if self._start is not None:
-            cut = [
-                (output.cut[1], KeptFile(self._locate(digest, output), output.digest))
-                for output in record.outputs
-                if output.cut and output.cut[0] == self._start
+        if self._start.after is not None:
+            data = [
+                KeptFile(f"{self._root}/{name_output(digest, output)}", output.digest)
+                for output in self._list_kept(record)
             ]
-            data = [file for _, file in sorted(cut)]
         return Source(source.key, f"{source.version} by {self._tag}", data)
 
-    def _locate(self, source: bytes, output: Output) -> str:
-        return f"{self._root}/{name_output(source, output)}"
+    def _list_kept(self, record: SourceRecord) -> list[Output]:
+        if self._start.from_output:
+            return sorted(record.data)
+        cut = [
+            (output.cut[1], output)
+            for output in record.outputs
+            if output.cut and output.cut[0] == self._start.after
+        ]
+        return [output for _, output in sorted(cut)]

@@ -6,19 +6,25 @@ belongs to a later phase. What a phase runs, and on which engine, comes in as a 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from typing import NamedTuple
 
 from strandline.engine.core.ports import ADMIT_BATCH, Admitted, Ending, Listing
 from strandline.ledger.entries import Standing
 from strandline.ledger.location import Redo
-from strandline.ledger.store.recipes import Changes
 from strandline.ledger.store.store import Store
 from strandline.plan.pipeline import PipelinePlan
 from strandline.plan.receipt import StageCounts
 from strandline.run.redo.cuts import plan_from
-from strandline.run.redo.listing import RedoListing, Survey, read_changes, survey
+from strandline.run.redo.listing import (
+    RedoListing,
+    RedoStarts,
+    Start,
+    Survey,
+    describe_start,
+    read_starts,
+)
 
 Run = Callable[[PipelinePlan, Listing, Redo], Ending]
 
@@ -50,20 +56,19 @@ def replace_older(plan: PipelinePlan, before: Ending, tools: RedoTools) -> Endin
         before: how the work on all others has ended.
     """
     with tools.open_store() as store:
-        changes = read_changes(store, plan)
-        look = None if changes is None else survey(store, changes)
+        starts = read_starts(store, plan)
+        look = None if starts is None else starts.survey(store)
         progress = store.read_meta("progress") or {}
-    if changes is None or look is None or not (look.total or look.refused):
+    if starts is None or look is None or not (look.total or look.refused):
         return before
     remaining = progress.get("remaining")
     remaining = None if remaining is None else remaining + look.total
     ending = _count_refused(before, look)
-    for start in _list_starts(changes, tools, look):
+    for start in _list_starts(starts, tools, look):
         if tools.must_stop():
             return ending._replace(is_listed=False)
-        above = () if start is None else tuple(_list_above(changes, start))
-        redo = Redo(above, ending.standing.finished, remaining)
-        listing = _begin(changes, start, plan, tools)
+        redo = Redo(_list_above(starts, start), ending.standing.finished, remaining)
+        listing = _begin(starts, start, plan, tools)
         if listing is None:
             continue
         tools.note(_describe(start))
@@ -71,29 +76,31 @@ def replace_older(plan: PipelinePlan, before: Ending, tools: RedoTools) -> Endin
     return ending
 
 
-def _list_starts(changes: Changes, tools: RedoTools, look: Survey) -> Iterator[str | None]:
-    """Yield the cuts from which sources go on, each once, the lowest first, the beginning last."""
-    tried: set[str | None] = set()
+def _list_starts(starts: RedoStarts, tools: RedoTools, look: Survey) -> Iterator[Start]:
+    """Yield the starts of sources, each once, the lowest first, the beginning last."""
+    order = starts.changes.order
+    tried: set[Start] = set()
     while left := look.starts.keys() - tried:
-        start = min(left, key=lambda each: -changes.order.index(each) if each else 1)
+        start = max(left, key=lambda each: (order.index(each.after) if each.after else -1, each))
         tried.add(start)
         yield start
         # Sources that have lost a hurt cut go on from one above.
         with tools.open_store() as store:
-            look = survey(store, changes)
+            look = starts.survey(store)
 
 
-def _list_above(changes: Changes, start: str) -> Sequence[str]:
-    return changes.order[: changes.order.index(start) + 1]
+def _list_above(starts: RedoStarts, start: Start) -> tuple[str, ...]:
+    order = starts.changes.order
+    return () if start.after is None else tuple(order[: order.index(start.after) + 1])
 
 
 def _begin(
-    changes: Changes, start: str | None, plan: PipelinePlan, tools: RedoTools
+    starts: RedoStarts, start: Start, plan: PipelinePlan, tools: RedoTools
 ) -> Listing | None:
     """Return the listing of a phase, with its first sources drawn; None: there are none."""
     sources = tools.list_sources()
     tag = plan.fingerprint.digest
-    listing = RedoListing(sources, tools.open_store, changes, start, tools.location, tag)
+    listing = RedoListing(sources, tools.open_store, starts, start, tools.location, tag)
     first = listing.draw()
     if not first:
         listing.close()
@@ -119,9 +126,8 @@ class _DrawnRedo(Listing):
         self._all.close()
 
 
-def _describe(start: str | None) -> str:
-    at = "from the beginning" if start is None else f"from what {start!r} handed on"
-    return f"redo: sources of an older recipe are replaced, {at}"
+def _describe(start: Start) -> str:
+    return f"redo: sources of an older recipe are replaced, {describe_start(start)}"
 
 
 def _count_refused(ending: Ending, look: Survey) -> Ending:

@@ -108,6 +108,10 @@ class ParquetSink(SharingSink):
             row_group_size=self.params.row_group_rows,
         )
 
+    def read_back(self, file: bytes) -> pa.Table:
+        """Return the table that a file was written from."""
+        return pq.ParquetFile(pa.BufferReader(file)).read(use_threads=False)
+
     def write_shared(self, tasks: Sequence[Task], file: BinaryIO) -> None:
         self._write_groups(pa.concat_tables([task.table for task in tasks]), file)
 

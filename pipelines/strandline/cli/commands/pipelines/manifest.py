@@ -209,7 +209,7 @@ def _gather_facts(
 
 
 def _preview_redo(store: Store, plan: PipelinePlan, folder: PipelineFolder) -> RedoPreview | None:
-    found = preview(store, make_claim(plan, folder))
+    found = preview(store, make_claim(plan, folder), plan)
     if found is None or not found.total:
         return None
     seconds = measure_stages(folder)
@@ -217,7 +217,7 @@ def _preview_redo(store: Store, plan: PipelinePlan, folder: PipelineFolder) -> R
     cost = sum(
         seconds.get(name, 0.0) * number
         for start, number in found.starts.items()
-        for name in names[names.index(start) + 1 if start else 0 :]
+        for name in names[names.index(start.after) + 1 if start.after else 0 :]
     )
     return RedoPreview(found.first, found.starts, cost)
 
