@@ -4,9 +4,11 @@ import ast
 import importlib.util
 import io
 import pickle
+from collections import defaultdict
 from collections.abc import Iterator
+from enum import StrEnum
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pyarrow as pa
@@ -101,6 +103,24 @@ def test_every_stage_and_parameter_is_described(name: str) -> None:
     for field, info in stage.Params.model_fields.items():
         assert info.description, f"{name}.{field}"
         assert info.description.endswith("."), f"{name}.{field}"
+
+
+def list_enums(annotation: object) -> Iterator[type[StrEnum]]:
+    """Yield the enums in a type, at any depth."""
+    if isinstance(annotation, type) and issubclass(annotation, StrEnum):
+        yield annotation
+    for part in get_args(annotation):
+        yield from list_enums(part)
+
+
+def test_law_parameters_that_take_the_same_words_have_one_type() -> None:
+    types: dict[frozenset[str], set[type[StrEnum]]] = defaultdict(set)
+    for stage in STAGES.values():
+        for field in stage.Params.model_fields.values():
+            for enum in list_enums(field.annotation):
+                types[frozenset(enum)].add(enum)
+    assert len(types) > 10
+    assert [sorted(map(str, twins)) for twins in types.values() if len(twins) > 1] == []
 
 
 @pytest.mark.parametrize("name", STAGES)

@@ -19,6 +19,7 @@ from strandline.stages.sources.opening import UnreadableFileError
 _UNDECODABLE = (SyntaxError, LookupError, ValueError)
 
 
+# `BadInput` has two words; a wrongly declared encoding has a third way out, which keeps the file.
 class OnUndecodable(StrEnum):
     """What becomes of a file with bytes that are not in the encoding it declares."""
 

@@ -10,7 +10,6 @@ import io
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from enum import StrEnum
 from typing import Any, ClassVar
 
 import pyarrow as pa
@@ -22,7 +21,7 @@ from strandline.plan.task import Task
 from strandline.stages.columns import find_field, list_strings
 from strandline.stages.images.pictures import PICTURE, load_pillow, to_picture
 from strandline.stages.images.repairs import repair_file
-from strandline.stages.sources.opening import UnreadableFileError
+from strandline.stages.sources.opening import BadInput, UnreadableFileError
 
 IMAGE_SCHEMA = pa.schema(
     [
@@ -33,13 +32,6 @@ IMAGE_SCHEMA = pa.schema(
         pa.field("picture", PICTURE),
     ]
 )
-
-
-class BadImages(StrEnum):
-    """What becomes of a file that can't be decoded."""
-
-    DROP = "drop"
-    FAIL = "fail"
 
 
 @register("decode-images")
@@ -57,8 +49,8 @@ class DecodeImages(Stage):
         max_pixels: int = Field(
             default=50_000_000, ge=1, description="Images of more pixels are dropped and counted."
         )
-        bad_images: BadImages = Field(
-            default=BadImages.DROP,
+        bad_images: BadInput = Field(
+            default=BadInput.DROP,
             description="Files that are no image or a damaged one: `drop` and count them, or "
             "`fail` the source.",
         )
@@ -116,7 +108,7 @@ class DecodeImages(Stage):
             self.count("dropped: too large")
             return None
         except Exception as error:  # a decoder may raise anything over a damaged file
-            if self.params.bad_images is BadImages.FAIL:
+            if self.params.bad_images is BadInput.FAIL:
                 msg = f"{key}: no image that can be decoded ({error})"
                 raise UnreadableFileError(msg) from error
             self.count("dropped: not an image")

@@ -12,6 +12,7 @@ import sys
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
+from enum import StrEnum
 from hashlib import blake2b
 from typing import Annotated, Any, BinaryIO, cast
 
@@ -42,6 +43,17 @@ ZstdWindow = Annotated[
 
 class UnreadableFileError(Exception):
     """A file that can't be read or understood; the message names it."""
+
+
+class BadInput(StrEnum):
+    """What becomes of a file, or a part of one, that can't be read or understood.
+
+    An item's own `onError` is another matter: it speaks of rows that raise an error for any reason,
+    and knows dead letters.
+    """
+
+    FAIL = "fail"
+    DROP = "drop"
 
 
 class _WideZstd(io.RawIOBase):

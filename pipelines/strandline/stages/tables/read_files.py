@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
-
 import pyarrow as pa
 from pydantic import Field
 
@@ -11,14 +9,7 @@ from strandline.plan.registry import register
 from strandline.plan.stage import Stage
 from strandline.plan.task import Task
 from strandline.stages.columns import list_strings, set_column
-from strandline.stages.sources.opening import explain_error, open_binary
-
-
-class OnError(StrEnum):
-    """What becomes of a row that can't be worked on."""
-
-    FAIL = "fail"
-    DROP = "drop"
+from strandline.stages.sources.opening import BadInput, explain_error, open_binary
 
 
 @register("read-files")
@@ -28,8 +19,8 @@ class ReadFiles(Stage):
     class Params(Stage.Params):
         """What to do about files that can't be read."""
 
-        on_error: OnError = Field(
-            default=OnError.FAIL,
+        on_error: BadInput = Field(
+            default=BadInput.FAIL,
             description="`fail`: the source fails and is tried again on resume. `drop`: the row "
             "is left out and counted.",
         )
@@ -57,7 +48,7 @@ class ReadFiles(Stage):
             with open_binary(path) as file:
                 return file.read()
         except OSError as error:
-            if self.params.on_error is OnError.FAIL:
+            if self.params.on_error is BadInput.FAIL:
                 raise explain_error(path, error) from error
             self.count("dropped: unreadable")
             return None

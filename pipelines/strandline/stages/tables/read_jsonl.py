@@ -17,6 +17,7 @@ from strandline.stages.sources.file_references import FileReference, list_refere
 from strandline.stages.sources.opening import (
     LEAST_WINDOW,
     READ_ERRORS,
+    BadInput,
     UnreadableFileError,
     ZstdWindow,
     open_decompressed,
@@ -39,7 +40,7 @@ from strandline.stages.tables.contents.partition_columns import (
     Partitioning,
     parse_folders,
 )
-from strandline.stages.tables.contents.stream_lines import BadLines, list_blocks, list_lines
+from strandline.stages.tables.contents.stream_lines import list_blocks, list_lines
 from strandline.stages.tables.rows.schema_reader import KEY, SchemaReader
 
 _MOST_DIGITS = 4000  # most digits that Python makes a number of
@@ -70,8 +71,8 @@ class ReadJsonl(SchemaReader):
             description="`hive`: folders such as `year=2024` above a file become columns of text.",
         )
         zstd_window: ZstdWindow = LEAST_WINDOW
-        bad_lines: BadLines = Field(
-            default=BadLines.FAIL,
+        bad_lines: BadInput = Field(
+            default=BadInput.FAIL,
             description="Lines that are no JSON object, or have a value that doesn't fit into its "
             "column: `fail` the source, naming file, line and column, or `drop` and count them. "
             "A file of which no line is left fails.",
@@ -209,7 +210,7 @@ class ReadJsonl(SchemaReader):
 
     def _refuse_long(self, name: str, size: int) -> None:
         most = self.params.max_line_bytes
-        if self.params.bad_lines is BadLines.FAIL:
+        if self.params.bad_lines is BadInput.FAIL:
             msg = f"{name}: the line has {size:,} bytes, more than maxLineBytes ({most:,})"
             raise UnreadableFileError(msg)
         self.count("dropped: line larger than maxLineBytes")
@@ -217,7 +218,7 @@ class ReadJsonl(SchemaReader):
     def _refuse_line(self, file: FileReference, name: str, text: bytes, *, is_first: bool) -> None:
         # Lines of an array are its items at best, and the last of them looks like a row.
         is_array = is_first and _begins_array(text)
-        if is_array or self.params.bad_lines is BadLines.FAIL:
+        if is_array or self.params.bad_lines is BadInput.FAIL:
             what = f"{name}: not a JSON object"
             raise UnreadableFileError(
                 f"{what}; {describe_contents(file.path)}" if is_first else what
@@ -225,7 +226,7 @@ class ReadJsonl(SchemaReader):
         self.count("dropped: not a JSON object")
 
     def _refuse(self, line: _Line, misfit: RowMisfit) -> None:
-        if self.params.bad_lines is BadLines.FAIL:
+        if self.params.bad_lines is BadInput.FAIL:
             column = f"the column {misfit.column!r} has " if misfit.column else ""
             msg = f"{line.name}: {column}{misfit.details}"
             raise UnreadableFileError(msg)

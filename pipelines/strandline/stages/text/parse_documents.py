@@ -5,7 +5,6 @@ from __future__ import annotations
 import codecs
 import json
 from collections.abc import Iterator
-from enum import StrEnum
 
 import pyarrow as pa
 from pydantic import Field, field_validator
@@ -15,7 +14,7 @@ from strandline.plan.registry import register
 from strandline.plan.stage import Stage
 from strandline.plan.task import Task
 from strandline.stages.columns import find_column, list_strings
-from strandline.stages.sources.opening import UnreadableFileError
+from strandline.stages.sources.opening import BadInput, UnreadableFileError
 
 _MARKS = (
     (codecs.BOM_UTF8, "utf-8-sig"),
@@ -106,13 +105,6 @@ DOCUMENT_SCHEMA = pa.schema(
 _FORMATS = {".jsonl": "jsonl", ".ndjson": "jsonl", ".html": "html", ".htm": "html"}
 
 
-class BadRows(StrEnum):
-    """What becomes of a file or line that can't be understood."""
-
-    DROP = "drop"
-    FAIL = "fail"
-
-
 @register("parse-documents")
 class ParseDocuments(Stage):
     """Makes rows of key, format and text from `content`: JSON Lines, HTML by suffix, else plain."""
@@ -125,8 +117,8 @@ class ParseDocuments(Stage):
             default="cp1252",
             description="Encoding of what is not UTF-8 and has no byte order mark; null drops it.",
         )
-        bad_rows: BadRows = Field(
-            default=BadRows.DROP,
+        bad_rows: BadInput = Field(
+            default=BadInput.DROP,
             description="Undecodable files and lines that are not JSON: `drop` and count them, or "
             "`fail` the source.",
         )
@@ -187,7 +179,7 @@ class ParseDocuments(Stage):
                 yield f"{key}#L{number}", found
 
     def _reject(self, key: str, reason: str) -> None:
-        if self.params.bad_rows is BadRows.FAIL:
+        if self.params.bad_rows is BadInput.FAIL:
             msg = f"{key}: {reason}"
             raise UnreadableFileError(msg)
         self.count(f"dropped: {reason}")

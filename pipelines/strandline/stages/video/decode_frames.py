@@ -13,9 +13,9 @@ from strandline.plan.stage import Stage
 from strandline.plan.task import Task
 from strandline.stages.columns import find_column
 from strandline.stages.images.pictures import PICTURE, Picture
-from strandline.stages.sources.opening import UnreadableFileError
+from strandline.stages.sources.opening import BadInput, UnreadableFileError
 from strandline.stages.video.files.clips import LACKING, NEEDED, decode_clip
-from strandline.stages.video.files.containers import BadVideos, FrameScaler, load_av
+from strandline.stages.video.files.containers import FrameScaler, load_av
 
 FRAMES = pa.list_(PICTURE)
 TIMES = pa.list_(pa.float64())
@@ -39,8 +39,8 @@ class DecodeFrames(Stage):
             ge=1,
             description="Most frames of a clip; of a longer clip they are further apart.",
         )
-        bad_videos: BadVideos = Field(
-            default=BadVideos.FAIL,
+        bad_videos: BadInput = Field(
+            default=BadInput.FAIL,
             description="Clips of which no frame can be decoded: `fail` the source, or `drop` and "
             "count them.",
         )
@@ -98,10 +98,10 @@ class DecodeFrames(Stage):
                     pixels = scaler.scale(frame, size)
                     found[time] = {"width": size[0], "height": size[1], "rgb": pixels.tobytes()}
         except UnreadableFileError:
-            if self.params.bad_videos is BadVideos.FAIL:
+            if self.params.bad_videos is BadInput.FAIL:
                 raise
         if not found:
-            if self.params.bad_videos is BadVideos.FAIL:
+            if self.params.bad_videos is BadInput.FAIL:
                 msg = f"{row['clip']}: none of its frames can be decoded"
                 raise UnreadableFileError(msg)
             self.count("dropped: no frame that can be decoded")

@@ -18,12 +18,11 @@ from strandline.plan.registry import register
 from strandline.plan.stage import Stage
 from strandline.plan.task import Task
 from strandline.stages.sources.file_references import FileReference, list_references
-from strandline.stages.sources.opening import UnreadableFileError
+from strandline.stages.sources.opening import BadInput, UnreadableFileError
 from strandline.stages.tables.batching import cut_batches
 from strandline.stages.video.cuts import SMALL, CutFinder, Lengths
 from strandline.stages.video.files.clips import CLIP_SCHEMA, decode_packet
 from strandline.stages.video.files.containers import (
-    BadVideos,
     FrameScaler,
     PacketCopy,
     find_pictures,
@@ -84,8 +83,8 @@ class SplitVideo(Stage):
             "needs; a video with more fails.",
         )
         keep_audio: bool = Field(default=True, description="Keep the first stream of sound.")
-        bad_videos: BadVideos = Field(
-            default=BadVideos.FAIL,
+        bad_videos: BadInput = Field(
+            default=BadInput.FAIL,
             description="Files that are no video, or end before they should: `fail` the source, or "
             "`drop` what can't be read, count it, and keep the clips before.",
         )
@@ -129,7 +128,7 @@ class SplitVideo(Stage):
         try:
             yield from self._split(file)
         except UnreadableFileError:
-            if self.params.bad_videos is BadVideos.FAIL:
+            if self.params.bad_videos is BadInput.FAIL:
                 raise
             self.count("dropped: no video or an end that can't be read")
 

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
 
+# A long prompt is no `BadInput`: it can be read, and be cut; `fail` fails its row, not its file.
 class TooLong(StrEnum):
     """What becomes of a row whose prompt is too long."""
 

@@ -9,19 +9,11 @@ from __future__ import annotations
 import io
 from bisect import bisect_left
 from collections.abc import Iterator
-from enum import StrEnum
 from itertools import accumulate
 from typing import BinaryIO, NamedTuple, cast
 
 _PIECE = 1 << 20
 _END = b"\n"
-
-
-class BadLines(StrEnum):
-    """What becomes of a line that is not what its reader takes."""
-
-    FAIL = "fail"
-    DROP = "drop"
 
 
 class StreamLine(NamedTuple):

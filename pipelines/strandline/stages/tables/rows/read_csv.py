@@ -20,14 +20,18 @@ from strandline.plan.columns import Columns
 from strandline.plan.registry import register
 from strandline.plan.task import Task
 from strandline.stages.sources.file_references import FileReference, list_references
-from strandline.stages.sources.opening import READ_ERRORS, UnreadableFileError, open_decompressed
+from strandline.stages.sources.opening import (
+    READ_ERRORS,
+    BadInput,
+    UnreadableFileError,
+    open_decompressed,
+)
 from strandline.stages.tables.contents.conforming import cast
 from strandline.stages.tables.contents.first_bytes import (
     describe_contents,
     explain_misread,
     find_kind,
 )
-from strandline.stages.tables.contents.stream_lines import BadLines
 from strandline.stages.tables.rows.schema_reader import SchemaReader
 
 _KEY = "key"
@@ -89,8 +93,8 @@ class ReadCsv(SchemaReader):
             "(ISO 8601); others are text. An empty value is null in them.",
         )
         max_rows: int = Field(default=10_000, ge=1, description="Most rows of a task.")
-        bad_lines: BadLines = Field(
-            default=BadLines.FAIL,
+        bad_lines: BadInput = Field(
+            default=BadInput.FAIL,
             description="Rows with more or fewer values than columns, or with one that is not of "
             "its type: `fail` the source, naming file, line and column, or `drop` and count them.",
         )
@@ -211,7 +215,7 @@ class ReadCsv(SchemaReader):
         return False
 
     def _refuse(self, file: FileReference, line: int, details: str, reason: str) -> None:
-        if self.params.bad_lines is BadLines.FAIL:
+        if self.params.bad_lines is BadInput.FAIL:
             raise UnreadableFileError(f"{file.key}#L{line}: {details}")
         self.count(f"dropped: {reason}")
 

@@ -11,7 +11,6 @@ import io
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from enum import StrEnum
 from fractions import Fraction
 from importlib import import_module
 from itertools import accumulate
@@ -25,13 +24,6 @@ EXACT = {"fflags": "+bitexact"}
 CLIP_FORMAT = "matroska"  # Matroska takes nearly every codec as it is
 
 _READ_AHEAD = 1 << 20
-
-
-class BadVideos(StrEnum):
-    """What becomes of a video that can't be read, or not to its end."""
-
-    FAIL = "fail"
-    DROP = "drop"
 
 
 def load_av() -> Any:
