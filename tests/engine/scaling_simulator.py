@@ -1,6 +1,6 @@
 """The planner against the optimum of a linear programme, play by play.
 
-python tests/engine/scaling_simulator.py prints the table of docs/engine.md.
+python tests/engine/scaling_simulator.py prints the table of docs/design, how many workers.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from scipy.optimize import linprog
 from scaling_player import Moment, Part, Play, Player
 from strandline.engine.autoscaler.model import NodeResources
 
-PAGE = Path(__file__).parents[2] / "docs" / "engine.md"
+PAGE = Path(__file__).parents[2] / "docs/design/2026-11-27-how-many-workers.md"
 BEGIN, END = "<!-- simulator: begin -->", "<!-- simulator: end -->"
 CPU = NodeResources(cpu=1)
 
@@ -239,7 +239,7 @@ def _is_near(moment: Moment, optimum: float, begun: float) -> bool:
 
 
 def print_table(results: Iterable[Result]) -> str:
-    """The table of docs/engine.md."""
+    """The table of the design note."""
     lines = [
         "| play | nodes | optimum, sources/s | whole workers | reached | ratio "
         "| seconds to 90 % | started | drained |",

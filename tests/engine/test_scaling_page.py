@@ -1,4 +1,4 @@
-"""The example of docs/engine.md, with its numbers."""
+"""The numbers of docs/engine.md, and of the note on how many workers a stage gets."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ from scaling_simulator import find_optimum
 from strandline.engine.autoscaler.model import NodeResources, ScalingParams, ScalingState
 from strandline.engine.autoscaler.planner import plan
 
-PAGE = (Path(__file__).parents[2] / "docs" / "engine.md").read_text(encoding="utf-8")
+DOCS = Path(__file__).parents[2] / "docs"
+PAGE = (DOCS / "engine.md").read_text(encoding="utf-8")
+NOTE = (DOCS / "design/2026-11-27-how-many-workers.md").read_text(encoding="utf-8")
 COSTS = {"read": 0.1, "label": 1.0, "write": 0.2}
 STAGES = tuple(make_stage(name, cost) for name, cost in COSTS.items())
 
@@ -32,7 +34,7 @@ def test_the_table_of_steps_is_what_the_planner_does() -> None:
         slowest = names[levels.index(min(levels))] if cpus < 8 else "–"
         read, label, write = workers
         shown = ", ".join(map(str, levels))
-        assert f"| {cpus} | {read} | {label} | {write} | {shown} | {slowest} |" in PAGE
+        assert f"| {cpus} | {read} | {label} | {write} | {shown} | {slowest} |" in NOTE
 
 
 def test_the_fractions_are_those_of_the_linear_programme() -> None:
@@ -41,11 +43,11 @@ def test_the_fractions_are_those_of_the_linear_programme() -> None:
     optimum, workers = find_optimum(parts, [1.0] * 3, [NodeResources(cpu=8)], 0)
     on_eighty, _ = find_optimum(parts, [1.0] * 3, [NodeResources(cpu=80)], 0)
 
-    assert f"t = 7 / 1.2 = {optimum:.2f}, with {workers[0]:.0f}, {workers[1]:.2f}" in PAGE
-    assert f"and {workers[2]:.2f} workers" in PAGE
+    assert f"t = 7 / 1.2 = {optimum:.2f}, with {workers[0]:.0f}, {workers[1]:.2f}" in NOTE
+    assert f"and {workers[2]:.2f} workers" in NOTE
     pace = min(count / cost for count, cost in zip(allocate(80), COSTS.values(), strict=True))
     share = f"it is {pace:.0f}: of the {on_eighty:.2f} that fractions would give, "
-    assert f"{share}{100 * pace / on_eighty:.0f} %" in PAGE
+    assert f"{share}{100 * pace / on_eighty:.0f} %" in NOTE
 
 
 def test_a_run_says_what_the_page_says() -> None:
@@ -58,7 +60,7 @@ def test_a_run_says_what_the_page_says() -> None:
 
     assert len(said) == 2
     for why in said:
-        assert f"\n{why}\n" in PAGE
+        assert f"\n{why}\n" in NOTE
 
 
 def test_the_sentence_about_a_floor_is_the_planner_s() -> None:

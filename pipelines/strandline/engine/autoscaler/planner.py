@@ -1,7 +1,8 @@
 """The planner of workers: how many each stage shall have, from what is measured. Pure.
 
 `plan(params, state, inputs)` is called at each look; the state that it answers goes into the next
-call. docs/engine.md explains the mathematics. It must not know Ray, actors, queues or a clock.
+call. docs/design/2026-11-27-how-many-workers.md has the mathematics. It must not know Ray, actors,
+queues or a clock.
 """
 
 from __future__ import annotations

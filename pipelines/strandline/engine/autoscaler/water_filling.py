@@ -1,6 +1,6 @@
 """The most sources per second that workers in some room can do: filling up the slowest stage.
 
-Pure. docs/engine.md has the programme, the proof and the bound. It must not know which workers
+Pure. docs/design/2026-11-27-how-many-workers.md has the proof. It must not know which workers
 exist already, or that a change has a cost.
 """
 
