@@ -15,6 +15,8 @@ from strandline_bench.ground.scale import Scale, read_installed_memory
 from strandline_bench.ground.table import Row, format_markdown
 
 DOCUMENT = ROOT / "docs" / "benchmarks.md"
+# Profiles are for maintainers, so they stand beside what is said of them.
+NOTE = ROOT / "docs" / "design" / "2026-11-27-where-the-time-goes.md"
 # By name: the module in the package, which is loaded when it is run, and its function.
 BENCHES = {
     "tally": ("ledger.tally", "measure_tally"),
@@ -98,7 +100,7 @@ def main() -> None:
     for marker, text in texts.items():
         sys.stdout.write(f"{text}\n")
         if options.write:
-            write_table(DOCUMENT, text, marker)
+            write_table(NOTE if marker in TEXTS else DOCUMENT, text, marker)
     _report(f"took {time.monotonic() - begun:.0f} s")
 
 

@@ -169,8 +169,10 @@ def test_document_has_a_place_for_each_table(monkeypatch: pytest.MonkeyPatch) ->
     text = run.DOCUMENT.read_text()
     cases = list_names()
     tables = ("table", *run.TABLES.values(), *(f"engines-{case}" for case in cases))
-    for index in (*tables, *run.TEXTS):
-        assert text.count(BEGIN.format(index)) == text.count(END.format(index)) == 1
+    note = run.NOTE.read_text()
+    places = dict.fromkeys(tables, text) | dict.fromkeys(run.TEXTS, note)
+    for index, page in places.items():
+        assert page.count(BEGIN.format(index)) == page.count(END.format(index)) == 1
     assert set(run.TABLES) <= set(run.BENCHES)
 
 
@@ -184,7 +186,7 @@ def test_what_only_tells_is_put_there_as_text(
     monkeypatch.setattr(run, "TEXTS", {"told": ("teller", "tell")})
     document = tmp_path / "benchmarks.md"
     document.write_text("<!-- told: begin -->\nold\n<!-- told: end -->\n")
-    monkeypatch.setattr(run, "DOCUMENT", document)
+    monkeypatch.setattr(run, "NOTE", document)
     monkeypatch.setattr(sys, "argv", ["run.py", "told", "--write"])
     monkeypatch.setattr(sys, "path", [*sys.path])
     monkeypatch.setattr(run.signal, "signal", lambda *_: None)
