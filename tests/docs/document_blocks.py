@@ -24,6 +24,7 @@ DOCUMENTS = [
     "docs/video.md",
     "docs/text.md",
     "docs/text-filters.md",
+    "docs/text-scores.md",
     "docs/changing.md",
 ]
 COMMENT = re.compile(r"(^|\s)#.*")
