@@ -140,7 +140,7 @@ def test_every_cause_reason_condition_and_event_is_explained() -> None:
 
 def test_every_row_has_as_many_cells_as_its_title() -> None:
     titles = {"cause", "condition", "disruption", "event", "exit code", "field", "reason"}
-    titles |= {"sentence"}  # a table that is written by hand
+    titles |= {"sentence", "you have"}  # tables that are written by hand
     for page in ("api.md", "failures.md"):
         width = 0
         for row in rows_of(page):
