@@ -49,7 +49,6 @@ class OperatorProcess:
         clock: Path | None = None,
     ) -> None:
         self.log = log
-        self.starts = 0
         self.ports = dict(zip(("metrics", "healthz"), find_free_ports(2), strict=True))
         entry = ["-m", "strandline_operator"] if clock is None else [str(SKEWED), str(clock)]
         self._command = [sys.executable, *entry, *arguments]
@@ -62,7 +61,6 @@ class OperatorProcess:
 
     def start(self) -> None:
         """Start it, or start it again."""
-        self.starts += 1
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
                 self._command, env=self._variables, stdout=log, stderr=log
@@ -83,12 +81,6 @@ class OperatorProcess:
         code = self._process.poll()
         assert code in {None, -signal.SIGKILL}, self.tail
         return code is None
-
-    @property
-    def is_up(self) -> bool:
-        """Whether the last start has come so far that it talks to the server."""
-        starts = [line for line in self.lines if line["message"].endswith(" starts")]
-        return len(starts) == self.starts
 
     @property
     def lines(self) -> list[Json]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import base64
 import itertools
 import os
 import shutil
@@ -106,13 +105,6 @@ class Page:
                 windowsVirtualKeyCode=code,
                 **(text if kind == "keyDown" else {}),
             )
-
-    def photograph(self, path: Path) -> None:
-        """Write the whole page as a picture; the window is as high as the page then."""
-        width, height = self.evaluate("[innerWidth, document.documentElement.scrollHeight]")
-        self.set_size(width, height)
-        answer = self.call("Page.captureScreenshot")
-        path.write_bytes(base64.b64decode(answer["data"]))
 
     async def _call(self, method: str, params: Json) -> Json:
         number = next(self._numbers)

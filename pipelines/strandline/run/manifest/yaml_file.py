@@ -126,19 +126,6 @@ def _find_name(document: object) -> str:
     return name if isinstance(name, str) else ""
 
 
-def parse_yaml(text: str, name: str) -> Any:  # noqa: ANN401 - whatever the document holds
-    """Return the one document in `text`; `name` stands for the file in messages.
-
-    Raises:
-        SpecError: it is no YAML, or not exactly one document.
-    """
-    documents = parse_documents(text, name)
-    if len(documents) > 1:
-        what = f"the file holds {len(documents)} documents; it must hold one CurationPipeline"
-        _refuse(f"{name}: {what}")
-    return documents[0]
-
-
 def parse_documents(text: str, name: str) -> list[Any]:
     """Return the documents in `text`, at least one; `name` stands for the file in messages.
 
@@ -169,7 +156,7 @@ def change(document: Any, setting: str) -> Any:  # noqa: ANN401 - a parsed docum
     """Return the document with one setting applied; the given one stays as it is.
 
     Args:
-        document: what `parse_yaml` returned.
+        document: one of what `parse_documents` returned.
         setting: `path=value`. The path starts at the top with `spec`, `metadata`, `kind` or
             `apiVersion`, and else below `spec`; list entries are `stages.0` or `stages[0]`, a
             name with dots is `["a.b"]`. The value is read as YAML.
