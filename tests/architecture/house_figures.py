@@ -1,0 +1,176 @@
+"""Figures of the house at any commit, as a table: `python tests/architecture/house_figures.py A B`.
+
+Each argument is a commit, and a column; HEAD without any. Tests hold the product to budgets, this
+only shows where it stands. It reads `git archive`, so the working tree plays no part.
+"""
+
+from __future__ import annotations
+
+import ast
+import io
+import re
+import subprocess
+import sys
+import tarfile
+import tokenize
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import PurePosixPath
+from statistics import median, quantiles
+
+from source_tree import PACKAGES, ROOT, Function, Module
+from test_voice import measure
+
+ROOMS = {
+    "engine": "pipelines/strandline/engine",
+    "stages": "pipelines/strandline/stages",
+    "run": "pipelines/strandline/run",
+    "cli": "pipelines/strandline/cli",
+    "decide": "operator/strandline_operator/decide",
+    "bench": "bench/strandline_bench",
+}
+# Pages that grew by accretion, and those that were cut out of them.
+PAGES = (
+    *("benchmarks", "engine", "failures", "kubernetes", "reliability", "running", "text-filters"),
+    *("lineage", "queues", "text-scores"),
+)
+WRITTEN = (
+    r"<!-- ([\w: -]+?): begin -->.*?<!-- \1: end -->",
+    r"<!-- table: [\w-]+ -->.*?<!-- end -->",
+    r"^```.*?^```",
+)
+
+
+def read_commit(commit: str) -> dict[str, str]:
+    """Return the text of all Python modules, pages and settings of a commit, by path."""
+    archive = ["git", "archive", "--format=tar", commit]
+    content = subprocess.run(archive, cwd=ROOT, check=True, capture_output=True).stdout
+    texts: dict[str, str] = {}
+    with tarfile.open(fileobj=io.BytesIO(content)) as tar:
+        for member in tar:
+            is_text = member.name.endswith((".py", ".md", ".toml"))
+            if is_text and (file := tar.extractfile(member)):
+                texts[member.name] = file.read().decode("utf-8")
+    return texts
+
+
+def count_prose(page: str) -> int:
+    """Return the words of a page without code and without tables that programs write."""
+    for pattern in WRITTEN:
+        page = re.sub(pattern, "", page, flags=re.DOTALL | re.MULTILINE)
+    return len(re.findall(r"\w[\w'’.-]*", page))
+
+
+def _select(texts: Mapping[str, str], *folders: str) -> tuple[Module, ...]:
+    return tuple(
+        Module(path, text, ast.parse(text))
+        for path, text in texts.items()
+        if path.endswith(".py") and any(path.startswith(f"{folder}/") for folder in folders)
+    )
+
+
+def _count_lines(modules: Iterable[Module]) -> int:
+    return sum(module.text.count("\n") for module in modules)
+
+
+def _spread(lengths: Sequence[int]) -> str:
+    return f"{median(lengths):.0f}/{quantiles(lengths, n=10)[-1]:.0f}/{max(lengths)}"
+
+
+def _measure_functions(modules: Iterable[Module]) -> list[int]:
+    return [
+        (node.end_lineno or node.lineno) - node.lineno + 1
+        for module in modules
+        for node in ast.walk(module.tree)
+        if isinstance(node, Function)
+    ]
+
+
+def _count_comments(modules: Iterable[Module]) -> tuple[int, int]:
+    """Return how many lines have a comment alone, and how many one behind code."""
+    own = trailing = 0
+    for module in modules:
+        for token in tokenize.generate_tokens(io.StringIO(module.text).readline):
+            text = token.string.lstrip("#").strip()
+            if token.type != tokenize.COMMENT or re.match(r"(noqa|type:|fmt:|pragma)", text):
+                continue
+            if token.line.lstrip().startswith("#"):
+                own += 1
+            else:
+                trailing += 1
+    return own, trailing
+
+
+def _count_twins(modules: Iterable[Module]) -> int:
+    names = Counter(
+        node.name
+        for module in modules
+        for node in module.tree.body
+        if isinstance(node, ast.ClassDef) and node.name != "Params"
+    )
+    return sum(count > 1 for count in names.values())
+
+
+def _count_boxes(texts: Mapping[str, str], folder: str) -> int:
+    """Return how many modules and rooms a folder has."""
+    parts = PurePosixPath(folder).parts
+    inside = {
+        path.parts[len(parts)].removesuffix(".py")
+        for path in map(PurePosixPath, texts)
+        if path.parts[: len(parts)] == parts and path.suffix == ".py"
+    }
+    return len(inside - {"__init__", "__main__"})
+
+
+def list_figures(texts: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """Yield the names of figures with their values."""
+    product = _select(texts, *PACKAGES)
+    tests = _select(texts, "tests", "e2e")
+    whole = _count_lines(product)
+    parts = [_count_lines(_select(texts, package)) / 1000 for package in PACKAGES]
+    lengths = [module.text.count("\n") for module in product]
+    functions = _measure_functions(product)
+    own, trailing = _count_comments(product)
+    voice = measure(product)
+    text = "\n".join(module.text for module in product)
+    yield "product lines, modules", f"{whole / 1000:.1f}k, {len(product)}"
+    yield "crds; operator; runtime lines", "; ".join(f"{part:.1f}k" for part in parts)
+    yield "module med/p90/max", _spread(lengths)
+    yield "function med/p90/max", _spread(functions)
+    yield (
+        "functions > 40 lines; modules > 400 lines; modules under 80 lines",
+        f"{sum(length > 40 for length in functions)}; {sum(length > 400 for length in lengths)}; "
+        f"{sum(length < 80 for length in lengths) / len(lengths):.0%}",
+    )
+    yield "lines of tests for one of the product", f"{_count_lines(tests) / whole:.2f}"
+    yield "comments own / trailing", f"{own / whole:.2%} / {trailing / whole:.2%}"
+    yield "noqa; type: ignore", f"{text.count('# noqa')}; {text.count('type: ignore')}"
+    yield "class names twice (Params apart)", str(_count_twins(product))
+    yield "words for people per 1,000", f"{voice.people / 10:.1f}"
+    yield "comments that begin with a pronoun", f"{voice.pronouns / 10:.1f}%"
+    yield "names that are bare participles", f"{voice.participles / 10:.1f}%"
+    contracts = texts["pyproject.toml"].count("[[tool.importlinter.contracts]]")
+    yield "import contracts", str(contracts)
+    rooms = dict(ROOMS)
+    if not _count_boxes(texts, rooms["bench"]):
+        rooms["bench"] = "bench"  # the modules lay there without a package, up to 781d889
+    boxes = (f"{name} {_count_boxes(texts, folder)}" for name, folder in rooms.items())
+    yield "boxes of a room", "; ".join(boxes)
+    pages = [text for path, text in texts.items() if PurePosixPath(path).match("docs/*.md")]
+    yield "words of all pages", f"{sum(map(count_prose, pages)):,}"
+    for page in PAGES:
+        words = count_prose(texts.get(f"docs/{page}.md", ""))
+        yield f"words of docs/{page}.md", f"{words:,}" if words else "–"
+
+
+def main() -> None:
+    """Print the table."""
+    commits = sys.argv[1:] or ["HEAD"]
+    columns = [dict(list_figures(read_commit(commit))) for commit in commits]
+    lines = [["figure", *commits], ["---"] * (len(commits) + 1)]
+    lines += [[name, *(column[name] for column in columns)] for name in columns[0]]
+    sys.stdout.writelines(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+if __name__ == "__main__":
+    main()
