@@ -73,6 +73,11 @@ def validated_by(*rules: tuple[str, str]) -> ConfigDict:
     return ConfigDict(json_schema_extra={"x-kubernetes-validations": extensions})
 
 
+def keyed_by(name: str) -> dict[str, JsonValue]:
+    """Describe in a schema that no two entries of a list may have the same `name`."""
+    return {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": [name]}
+
+
 @dataclass(frozen=True)
 class Matching:
     """Refuse text that does not match, in one sentence, and say so in the schema.

@@ -8,7 +8,7 @@ from typing import Annotated, Final, Literal, Self
 from pydantic import BeforeValidator, ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from strandline_api.api_model import ApiModel, Label, ObjectName
+from strandline_api.api_model import ApiModel, Label, ObjectName, keyed_by
 from strandline_api.quantities import PositiveDuration, parse_duration
 from strandline_api.spec.code import Code
 from strandline_api.spec.policy import (
@@ -33,7 +33,6 @@ from strandline_api.spec.work import SinkWork, SourceWork, StageWork, name_confl
 from strandline_api.status.pipeline_status import (
     MAX_ATTEMPTS,
     PipelineStatus,
-    keyed_by,
     parse_status,
 )
 

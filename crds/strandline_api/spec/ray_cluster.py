@@ -5,7 +5,7 @@ cluster is made.
 """
 
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Any, Literal, Self, TypeVar
+from typing import Annotated, Literal, Self, TypeVar
 
 from pydantic import AfterValidator, Field, JsonValue, field_validator, model_validator
 from pydantic_core import PydanticCustomError
@@ -16,6 +16,7 @@ from strandline_api.api_model import (
     Label,
     ObjectName,
     distinct,
+    keyed_by,
     validated_by,
 )
 from strandline_api.quantities import Quantity, parse_memory
@@ -30,10 +31,6 @@ from strandline_api.spec.volumes import (
     Volumes,
     find_homeless,
 )
-
-
-def _keyed_by(key: str) -> dict[str, Any]:
-    return {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": [key]}
 
 
 class PodResources(ApiModel):
@@ -194,7 +191,7 @@ class RayCluster(ApiModel):
         default=(),
         strict=False,
         max_length=64,
-        json_schema_extra=_keyed_by("name"),
+        json_schema_extra=keyed_by("name"),
         description="Groups of worker pods. Without any, all work runs in the head pod.",
     )
     # No default is stored for these four, so that older readers meet them only where they are used.
@@ -202,7 +199,7 @@ class RayCluster(ApiModel):
         default_factory=tuple,
         strict=False,
         max_length=256,
-        json_schema_extra=_keyed_by("name"),
+        json_schema_extra=keyed_by("name"),
         description=(
             "Environment variables of the head and the workers, as in a Kubernetes container."
         ),
@@ -220,14 +217,14 @@ class RayCluster(ApiModel):
         default_factory=tuple,
         strict=False,
         max_length=64,
-        json_schema_extra=_keyed_by("name"),
+        json_schema_extra=keyed_by("name"),
         description="Volumes of the head and the workers, as in a Kubernetes pod.",
     )
     volume_mounts: VolumeMounts = Field(
         default_factory=tuple,
         strict=False,
         max_length=64,
-        json_schema_extra=_keyed_by("mountPath"),
+        json_schema_extra=keyed_by("mountPath"),
         description="Where the volumes are mounted in the head and the workers.",
     )
     security_context: PodSecurity | None = Field(
@@ -295,7 +292,7 @@ class RayCluster(ApiModel):
         default=(),
         strict=False,
         max_length=16,
-        json_schema_extra=_keyed_by("name"),
+        json_schema_extra=keyed_by("name"),
         description="Secrets that nodes use to pull the image.",
     )
     submission_mode: Literal["K8sJobMode", "SidecarMode"] = Field(

@@ -10,6 +10,7 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import Field
 
+from strandline_api.api_model import keyed_by
 from strandline_api.status.records import Count, Name, Record, keep_first
 
 # Inputs of `after`, and more that are read alone.
@@ -64,9 +65,6 @@ def list_inputs(description: str) -> Any:  # noqa: ANN401 - as pydantic's Field
     """Declare the inputs in a spec or status, of which each pipeline is there once."""
     return Field(
         default=(),
-        json_schema_extra={
-            "x-kubernetes-list-type": "map",
-            "x-kubernetes-list-map-keys": ["pipeline"],
-        },
+        json_schema_extra=keyed_by("pipeline"),
         description=description,
     )

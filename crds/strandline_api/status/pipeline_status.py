@@ -9,6 +9,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BeforeValidator, Field, ValidationInfo
 
+from strandline_api.api_model import keyed_by
 from strandline_api.law.retry import Spent
 from strandline_api.quantities import Quantity
 from strandline_api.status.enums import (
@@ -45,11 +46,6 @@ MAX_GROUPS = 65
 
 MemoryByGroup = Annotated[dict[str, Quantity], Field(max_length=MAX_GROUPS), keep_first(MAX_GROUPS)]
 TimesByGroup = Annotated[dict[str, Time], Field(max_length=MAX_GROUPS), keep_first(MAX_GROUPS)]
-
-
-def keyed_by(name: str) -> dict[str, Any]:
-    """Describe in a schema that no two entries of a list may have the same `name`."""
-    return {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": [name]}
 
 
 class Condition(Record):
