@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 from collections.abc import Iterator
 from dataclasses import replace
 from importlib.machinery import ModuleSpec
@@ -118,6 +119,25 @@ def test_law_whatever_a_shipped_stage_loads_later_has_an_extra(
 )
 def test_an_import_that_failed_in_one_sentence(error: ImportError, said: str) -> None:
     assert packages.explain_import(error) == said
+
+
+@pytest.mark.parametrize("module", packages.EXTRAS)
+def test_a_module_that_does_not_load_says_what_brings_it(
+    monkeypatch: pytest.MonkeyPatch, module: str
+) -> None:
+    def import_nothing(name: str) -> object:
+        raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+    monkeypatch.setattr(packages, "import_module", import_nothing)
+    with pytest.raises(ImportError) as caught:
+        packages.load_module(module)
+    package = packages.name_package(module)
+    assert str(caught.value).startswith(f"{package} is not installed (No module named {module!r}")
+    assert str(caught.value).endswith(packages.advise(module))
+
+
+def test_a_module_that_is_here_is_loaded() -> None:
+    assert packages.load_module("json.decoder").JSONDecoder is json.JSONDecoder
 
 
 def test_a_package_of_nobodys_is_asked_for_by_its_module() -> None:

@@ -291,5 +291,5 @@ def test_without_the_library_one_sentence_says_what_to_install(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setitem(sys.modules, "PIL.Image", None)
-    with pytest.raises(ImportError, match=r"not installed .*; install strandline\[images\]$"):
+    with pytest.raises(ImportError, match=r"not installed .*; pip install 'strandline\[images\]'$"):
         StageRun("decode-images")

@@ -317,5 +317,7 @@ def test_without_the_library_one_sentence_says_what_to_install(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setitem(sys.modules, "datasketch", None)
-    with pytest.raises(ImportError, match=r"not installed .*; install strandline\[statistics\]$"):
+    with pytest.raises(
+        ImportError, match=r"not installed .*; pip install 'strandline\[statistics\]'$"
+    ):
         StageRun("sketch-texts")

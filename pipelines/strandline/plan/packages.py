@@ -1,13 +1,15 @@
 """Which packages a stage needs, and how to get one that is not here.
 
-It looks whether a module could be imported and imports none: some take a second. It must not know
-what a stage does with them.
+It looks whether a module could be imported, and imports none unasked: some take a second. It must
+not know what a stage does with them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from importlib import import_module
 from importlib.util import find_spec
+from typing import Any
 
 # Modules that an extra of ours brings.
 EXTRAS = {
@@ -67,6 +69,19 @@ def advise(module: str) -> str:
         needs = f", which needs {_NEEDS[top]}" if top in _NEEDS else ""
         return f"pip install 'strandline[{extra}]'{needs}"
     return f"install the package that has the module {module!r} wherever the pipeline runs"
+
+
+def load_module(module: str) -> Any:  # noqa: ANN401 - a module
+    """Return a module that not every installation has.
+
+    Raises:
+        ImportError: it is not here; the message says how to get it.
+    """
+    try:
+        return import_module(module)
+    except ImportError as error:
+        msg = f"{name_package(module)} is not installed ({error}); {advise(module)}"
+        raise ImportError(msg) from error
 
 
 def explain_import(error: ImportError) -> str:

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
-from importlib import import_module
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from strandline.plan.packages import load_module
 from strandline.stages.dedup.key_lists import digest_bytes
 from strandline.stages.text.filters.words.word_rules import fold, list_words
 
@@ -138,8 +138,4 @@ def load_datasketch() -> Any:  # noqa: ANN401 - a module
     Raises:
         ImportError: it is not installed; the message says what to install.
     """
-    try:
-        return import_module("datasketch")
-    except ImportError as error:
-        msg = f"datasketch is not installed ({error}); install strandline[statistics]"
-        raise ImportError(msg) from error
+    return load_module("datasketch")

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from importlib import import_module
 from itertools import pairwise
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+
+from strandline.plan.packages import load_module
 
 PICTURE = pa.struct([("width", pa.int32()), ("height", pa.int32()), ("rgb", pa.binary())])
 
@@ -30,11 +31,7 @@ def load_pillow(module: str) -> Any:  # noqa: ANN401 - a module
     Raises:
         ImportError: Pillow is not installed; the message says what to install.
     """
-    try:
-        return import_module(f"PIL.{module}")
-    except ImportError as error:
-        msg = f"Pillow is not installed ({error}); install strandline[images]"
-        raise ImportError(msg) from error
+    return load_module(f"PIL.{module}")
 
 
 def to_image(picture: Picture) -> Any:  # noqa: ANN401 - Pillow's image

@@ -8,6 +8,7 @@ from typing import Any, BinaryIO, ClassVar
 
 from pydantic import Field
 
+from strandline.plan.packages import load_module
 from strandline.plan.registry import register
 from strandline.plan.stage import SinkStage, Source
 from strandline.plan.task import Task
@@ -40,12 +41,8 @@ class ZarrSink(SinkStage):
         Raises:
             ImportError: the extra is not installed.
         """
-        try:
-            import xarray  # noqa: F401, PLC0415 - heavy, and not everybody's
-            import zarr  # noqa: F401, PLC0415 - the same
-        except ImportError as error:
-            msg = f"zarr needs a library that is not here ({error}); install strandline[fields]"
-            raise ImportError(msg) from error
+        for module in ("xarray", "zarr"):
+            load_module(module)
 
     def partition_indices(self, source: Source) -> Iterable[str]:
         """Return the chunk that the source's place lies in.

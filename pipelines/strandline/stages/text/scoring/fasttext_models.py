@@ -9,6 +9,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from strandline.plan.packages import load_module
+
 _PREFIX = "__label__"
 _ALL = -1
 # The threshold keeps every label, also those that are next to impossible: its logarithm prunes
@@ -25,15 +27,7 @@ class FastTextModel:
     """
 
     def __init__(self, path: Path) -> None:
-        try:
-            import fasttext  # noqa: PLC0415 - an extra's
-        except ImportError as error:
-            msg = (
-                f"a fastText model needs a library that is not here ({error}); "
-                "install strandline[text]"
-            )
-            raise ImportError(msg) from error
-        self._model: Any = fasttext.load_model(str(path))
+        self._model: Any = load_module("fasttext").load_model(str(path))
 
     def find_best(self, line: str) -> tuple[str, float]:
         """Return the most probable label and its probability; none, where the line tells none."""

@@ -17,6 +17,7 @@ from itertools import accumulate
 from operator import itemgetter
 from typing import Any, Protocol
 
+from strandline.plan.packages import load_module
 from strandline.stages.sources.opening import UnreadableFileError, explain_error, open_binary
 
 # A file that this writes does not tell when, by what or under which random name it was made.
@@ -32,11 +33,7 @@ def load_av() -> Any:
     Raises:
         ImportError: it is not installed; the message says what to install.
     """
-    try:
-        return import_module("av")
-    except ImportError as error:
-        msg = f"PyAV is not installed ({error}); install strandline[video]"
-        raise ImportError(msg) from error
+    return load_module("av")
 
 
 @contextmanager
