@@ -282,6 +282,15 @@ def repair(text: str) -> str:
     return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
+def is_unicode(text: str) -> bool:
+    """Return whether a text can be written as UTF-8, as names of files need not be."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def cut(text: str, longest: int) -> str:
     """Repair a text and keep its beginning, `longest` characters with the dots at the end."""
     whole = repair(text)

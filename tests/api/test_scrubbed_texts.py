@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strandline_api.texts import _SECRETS_OF_LOGS, SECRET, fitting, scrub
+from strandline_api.texts import _SECRETS_OF_LOGS, SECRET, fitting, is_unicode, repair, scrub
 
 # Put together, so that nobody who looks for secrets finds these.
 AWS_KEY: Final = "AKIA" + "IOSFODNN7EXAMPLE"
@@ -120,3 +120,14 @@ def test_a_key_goes_up_to_its_end_where_that_is_near(text: str, expected: str) -
 )
 def test_long_runs_of_half_a_match_come_to_an_end(text: str) -> None:
     assert len(scrub(text)) <= len(text) + len(SECRET) * text.count(" ")
+
+
+@given(st.text(st.characters(codec=None)))
+def test_law_a_text_is_unicode_where_nothing_of_it_is_repaired(text: str) -> None:
+    assert is_unicode(text) == (repair(text) == text)
+    assert is_unicode(repair(text))
+
+
+def test_half_a_character_is_no_unicode() -> None:
+    assert not is_unicode("caf\udce9")
+    assert is_unicode("café")

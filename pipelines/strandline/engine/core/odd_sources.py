@@ -8,6 +8,7 @@ from __future__ import annotations
 from strandline.ledger.entries import ListedSource
 from strandline.plan.stage import Source
 from strandline.plan.token import digest_key, digest_version
+from strandline_api.texts import is_unicode, repair
 
 
 def identify(source: Source, ordinal: int) -> ListedSource:
@@ -17,7 +18,7 @@ def identify(source: Source, ordinal: int) -> ListedSource:
     version: object = source.version
     if type(key) is str and key.isascii() and type(version) is str:  # as most are; no more is asked
         return ListedSource(digest_key(key), digest_version(version), key, ordinal)
-    name = key if isinstance(key, str) and _is_text(key) else _format(key)
+    name = key if isinstance(key, str) and is_unicode(key) else _format(key)
     state = version if isinstance(version, str) else _format(version)
     return ListedSource(digest_key(name), digest_version(state), name, ordinal)
 
@@ -28,19 +29,10 @@ def explain_odd(source: Source) -> str | None:
     for name, value in known.items():
         if not isinstance(value, str):
             return f"its {name} is {type(value).__name__}; it must be text"
-    if not _is_text(source.key):
+    if not is_unicode(source.key):
         return "its key holds half a character, which UTF-8 can't spell; give it another key"
     return None
 
 
 def _format(value: object) -> str:
-    text = value if isinstance(value, str) else repr(value)
-    return text.encode(errors="backslashreplace").decode()
-
-
-def _is_text(value: str) -> bool:
-    try:
-        value.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
+    return repair(value if isinstance(value, str) else repr(value))

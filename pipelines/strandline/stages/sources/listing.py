@@ -28,6 +28,7 @@ from strandline.stages.sources.places.globs import (
 from strandline.stages.sources.places.listed import ListedFile, NoteGap, WalkReport
 from strandline.stages.sources.places.urls import walk_url
 from strandline.storage.outputs.published_files import PublishedFolder, listing_names
+from strandline_api.texts import is_unicode
 
 _NO_MARK = "+"  # a size, and nothing after it
 _NO_VERSION = (
@@ -251,7 +252,7 @@ def _admit(
 ) -> Iterator[ListedFile]:
     if params.max_file_bytes is not None and entry.size > params.max_file_bytes:
         count("left out: larger than maxFileBytes")
-    elif not _is_utf8(entry.key):
+    elif not is_unicode(entry.key):
         count("left out: file name is not UTF-8")
     elif params.version is VersionFrom.CONTENT:
         yield entry._replace(version=digest_content(entry.path))
@@ -259,11 +260,3 @@ def _admit(
         if entry.version.endswith(_NO_MARK):
             count(_NO_VERSION)
         yield entry
-
-
-def _is_utf8(name: str) -> bool:
-    try:
-        name.encode()
-    except UnicodeEncodeError:
-        return False
-    return True

@@ -18,6 +18,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue, Va
 
 from strandline.storage.errors import naming_volume
 from strandline.storage.layout import PipelineFolder
+from strandline_api.texts import is_unicode
 
 MANIFEST = "manifest.json"
 FORMAT = 1
@@ -53,7 +54,7 @@ def check_file_name(name: str) -> str:
         ValueError: it is not `x` or `folder/x`, or it is kept for our own use.
     """
     longest = max(map(len, name.encode("utf-8", "replace").split(b"/")))
-    is_fit = _FILE.fullmatch(name) and longest <= NAME_BYTES and _is_utf8(name)
+    is_fit = _FILE.fullmatch(name) and longest <= NAME_BYTES and is_unicode(name)
     if not is_fit or name == MANIFEST:
         msg = f"{name!r} can't be the name of a published file"
         raise ValueError(msg)
@@ -202,11 +203,3 @@ def _look_at(path: Path) -> os.stat_result | None:
         return path.lstat()
     except (FileNotFoundError, NotADirectoryError):
         return None
-
-
-def _is_utf8(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
