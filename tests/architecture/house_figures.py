@@ -34,6 +34,7 @@ PAGES = (
     *("benchmarks", "engine", "failures", "kubernetes", "reliability", "running", "text-filters"),
     *("lineage", "queues", "text-scores"),
 )
+LONG_ENOUGH = 5  # lines of a body that is looked for elsewhere
 WRITTEN = (
     r"<!-- ([\w: -]+?): begin -->.*?<!-- \1: end -->",
     r"<!-- table: [\w-]+ -->.*?<!-- end -->",
@@ -111,6 +112,35 @@ def _count_twins(modules: Iterable[Module]) -> int:
     return sum(count > 1 for count in names.values())
 
 
+def _describe_shape(body: list[ast.stmt]) -> tuple[object, ...]:
+    """Return a body as its syntax tree, with names by the order in which they come."""
+    names: dict[str, int] = {}
+    shape: list[object] = []
+    for node in ast.walk(ast.Module(body, [])):
+        shape.append(type(node).__name__)
+        if isinstance(node, ast.Name | ast.arg):
+            name = node.id if isinstance(node, ast.Name) else node.arg
+            shape.append(names.setdefault(name, len(names)))
+        elif isinstance(node, ast.Attribute):
+            shape.append(node.attr)
+        elif isinstance(node, ast.Constant):
+            shape.append("text" if isinstance(node.value, str) else repr(node.value))
+    return tuple(shape)
+
+
+def _count_copies(modules: Iterable[Module]) -> int:
+    """Return how many functions have the body of another one, of five lines or more."""
+    shapes: Counter[tuple[object, ...]] = Counter()
+    for module in modules:
+        for node in ast.walk(module.tree):
+            if not isinstance(node, Function):
+                continue
+            body = node.body[1:] if ast.get_docstring(node) else node.body
+            if body and (body[-1].end_lineno or 0) - body[0].lineno + 1 >= LONG_ENOUGH:
+                shapes[_describe_shape(body)] += 1
+    return sum(count - 1 for count in shapes.values())
+
+
 def _count_boxes(texts: Mapping[str, str], folder: str) -> int:
     """Return how many modules and rooms a folder has."""
     parts = PurePosixPath(folder).parts
@@ -146,6 +176,7 @@ def list_figures(texts: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     yield "comments own / trailing", f"{own / whole:.2%} / {trailing / whole:.2%}"
     yield "noqa; type: ignore", f"{text.count('# noqa')}; {text.count('type: ignore')}"
     yield "class names twice (Params apart)", str(_count_twins(product))
+    yield "functions with the body of another", str(_count_copies(product))
     yield "words for people per 1,000", f"{voice.people / 10:.1f}"
     yield "comments that begin with a pronoun", f"{voice.pronouns / 10:.1f}%"
     yield "names that are bare participles", f"{voice.participles / 10:.1f}%"

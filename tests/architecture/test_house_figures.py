@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from house_figures import count_prose, list_figures
 
 PAGE = """Two words.
@@ -25,7 +27,12 @@ class Twice:
 # Reason for it.
 def add(left: int, right: int) -> int:
     """Return a sum."""
-    return left + right
+    total = left
+    if right > LIMIT:
+        total += LIMIT
+    else:
+        total += right
+    return total
 '''
 
 
@@ -36,16 +43,17 @@ def test_prose_is_what_a_page_says_beside_code_and_written_tables() -> None:
 def test_figures_of_a_small_house() -> None:
     texts = {
         "pipelines/strandline/engine/one.py": MODULE,
-        "pipelines/strandline/engine/two.py": MODULE,
+        "pipelines/strandline/engine/two.py": re.sub(r"\b(left|right)\b", r"\1_one", MODULE),
         "tests/test_one.py": MODULE,
         "pyproject.toml": "[[tool.importlinter.contracts]]\n",
         "docs/engine.md": PAGE,
     }
     figures = dict(list_figures(texts))
     assert figures["product lines, modules"] == "0.0k, 2"
-    assert figures["function med/p90/max"] == "3/3/3"
+    assert figures["function med/p90/max"] == "8/8/8"
     assert figures["lines of tests for one of the product"] == "0.50"
     assert figures["class names twice (Params apart)"] == "1"
+    assert figures["functions with the body of another"] == "1"
     assert figures["import contracts"] == "1"
     assert figures["boxes of a room"].startswith("engine 2; stages 0")
     assert figures["words of docs/engine.md"] == "5"
