@@ -62,7 +62,9 @@ class StoreRuns:
         self, *words: str, output: str, extra: Mapping[str, str] | None = None
     ) -> subprocess.CompletedProcess[str]:
         """One `strandline` command over the manifest; its output is in a prefix of that name."""
-        command = [sys.executable, "-m", "strandline", words[0], self._write(output), *words[1:]]
+        at = 2 if words[0] == "kept" else 1  # a command of two words
+        words = (*words[:at], self._write(output), *words[at:])
+        command = [sys.executable, "-m", "strandline", *words]
         return subprocess.run(
             command,
             env=self._make_environment() | dict(extra or {}),

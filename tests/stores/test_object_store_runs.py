@@ -116,3 +116,24 @@ def test_sources_share_a_file_and_one_that_goes_takes_its_rows_along(
         assert (done.returncode, proof.returncode) == (0, 0), done.stderr + proof.stdout
         assert sorted(rows) == [number for number in range(count) for _ in range(number + 1)]
         assert len(files) < count / 2
+
+
+def test_what_is_kept_in_a_store_is_gone_on_from(runs: StoreRuns, tmp_path: Path) -> None:
+    words = ("--engine", "inline", "--volume", str(tmp_path), "--set", "onChange=Redo")
+    kept = ("--set", "stages.1.keep=true")
+    done = runs.run("run", *words, *kept, output="redo")
+    assert done.returncode == 0, done.stderr
+    assert len(runs.take_opened()) == COUNT
+    again = runs.run("run", *words, *kept, "--set", "sink.use=parquet", output="redo")
+    assert again.returncode == 0, again.stderr
+    assert runs.take_opened() == []
+    found = runs.read_outputs("redo")
+    assert len(found) == 2 * COUNT
+    assert {name.rpartition(".")[2] for name in found} == {"arrow", "parquet"}
+    pruned = runs.run(
+        "kept", "prune", "--older-than", "0s", "--volume", str(tmp_path), output="redo"
+    )
+    assert pruned.returncode == 0, pruned.stderr
+    assert len(runs.read_outputs("redo")) == COUNT
+    verified = runs.run("verify", "--volume", str(tmp_path), output="redo")
+    assert (verified.returncode, f"{COUNT} finished sources" in verified.stdout) == (0, True)
