@@ -17,9 +17,9 @@ from strandline_api.spec.pod_paths import (
     VARIABLE_PREFIXES,
     VOLUME_NAMES,
 )
+from strandline_api.spec.pods.variables import TAKEN_VARIABLE
+from strandline_api.spec.pods.volumes import TAKEN_PATH, TAKEN_VOLUME
 from strandline_api.spec.ray_cluster import RayCluster
-from strandline_api.spec.variables import TAKEN_VARIABLE
-from strandline_api.spec.volumes import TAKEN_PATH, TAKEN_VOLUME
 
 SECRET = {"name": "s3", "key": "access-key"}
 FULL: dict[str, Any] = {

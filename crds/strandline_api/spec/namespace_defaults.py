@@ -10,7 +10,7 @@ from pydantic import Field, model_validator
 
 from strandline_api.api_model import ApiModel, FreeObject, ObjectName
 from strandline_api.spec.pod_paths import CONTAINERS
-from strandline_api.spec.pod_templates import find_misfit
+from strandline_api.spec.pods.templates import find_misfit
 from strandline_api.spec.ray_cluster import PullSecret
 from strandline_api.spec.storage import OutputStorage
 

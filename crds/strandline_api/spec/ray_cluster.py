@@ -21,16 +21,16 @@ from strandline_api.api_model import (
 )
 from strandline_api.quantities import Quantity, parse_memory
 from strandline_api.spec.pod_paths import HEAD_CONTAINER, SUBMITTER_CONTAINER, WORKER_CONTAINER
-from strandline_api.spec.pod_templates import Spot, find_misfit
-from strandline_api.spec.policy import VoluntaryDisruptions
-from strandline_api.spec.variables import Variables, VariableSource
-from strandline_api.spec.volumes import (
+from strandline_api.spec.pods.templates import Spot, find_misfit
+from strandline_api.spec.pods.variables import Variables, VariableSource
+from strandline_api.spec.pods.volumes import (
     MOUNTS_HAVE_VOLUMES,
     NO_VOLUME,
     VolumeMounts,
     Volumes,
     find_homeless,
 )
+from strandline_api.spec.policy import VoluntaryDisruptions
 
 
 class PodResources(ApiModel):

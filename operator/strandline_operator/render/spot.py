@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from strandline_api.names import GROUP_LABEL
-from strandline_api.spec.pod_templates import Spot, Toleration
+from strandline_api.spec.pods.templates import Spot, Toleration
 from strandline_api.spec.ray_cluster import RayCluster, RayNode
 from strandline_operator.render.order import Order, Role
 

@@ -12,7 +12,7 @@ from strandline_api.api_model import evolve
 from strandline_api.objects.attempt import AttemptSpec, AttemptStatus
 from strandline_api.outcome.causes import Cause
 from strandline_api.outcome.evidence import Evidence
-from strandline_api.spec.pod_templates import Spot, SpotFallback
+from strandline_api.spec.pods.templates import Spot, SpotFallback
 from strandline_api.spec.ray_cluster import RayCluster
 from strandline_api.status.pipeline_status import SpotGroup
 from strandline_operator.decide.attempts.ending import NO_ROOM
