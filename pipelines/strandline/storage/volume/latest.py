@@ -19,7 +19,7 @@ from strandline.storage.layout import PipelineFolder, sync_folder
 from strandline.storage.volume.published import (
     Publication,
     PublicationId,
-    find_newest,
+    find_newest_released,
     list_publication_ids,
     parse_publication_id,
     read_publication,
@@ -39,7 +39,7 @@ def resolve(folder: PipelineFolder) -> Publication | None:
     """Return the publication that readers are to take.
 
     The pinned one if it is complete; else the one `latest` leads to, if that is complete and in
-    this folder; else the newest complete one; else None.
+    this folder; else the newest complete one that is not withheld; else None.
 
     Raises:
         VolumeError: the folder can't be looked at.
@@ -47,7 +47,9 @@ def resolve(folder: PipelineFolder) -> Publication | None:
     links = (folder.pinned, folder.latest)
     while True:
         targets = [find_target(folder, link) for link in links]
-        found = find_pinned(folder) or _follow(folder, folder.latest) or find_newest(folder)
+        found = (
+            find_pinned(folder) or _follow(folder, folder.latest) or find_newest_released(folder)
+        )
         # All that was seen may be gone meanwhile: what is removed, `latest` has left before.
         if found or targets == [find_target(folder, link) for link in links]:
             return found
@@ -106,7 +108,7 @@ def pin(folder: PipelineFolder, name: str) -> Publication:
 
 
 def unpin(folder: PipelineFolder) -> Publication | None:
-    """Take the choice back: `latest` leads to the newest complete publication, which is returned.
+    """Take the choice back: `latest` leads to the newest that is not withheld.
 
     Raises:
         VolumeError: the links can't be written.
@@ -118,7 +120,7 @@ def unpin(folder: PipelineFolder) -> Publication | None:
         refuse_occupied(folder.latest)
         folder.pinned.unlink(missing_ok=True)
         sync_folder(folder.path)
-        newest = find_newest(folder)
+        newest = find_newest_released(folder)
         if newest is not None:
             _lead(folder.latest, newest.identity, steps="latest")
     return newest

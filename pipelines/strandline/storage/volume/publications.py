@@ -11,7 +11,7 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import BinaryIO
 
@@ -45,6 +45,7 @@ def publish(
     attempt: int,
     files: Mapping[str, bytes | Path],
     facts: Mapping[str, JsonValue],
+    withheld: Sequence[str] = (),
 ) -> Publication:
     """Publish files durably, then let `latest` lead to them (unless another one is pinned).
 
@@ -54,6 +55,7 @@ def publish(
         files: content by name, or a file to copy: `metrics.json`, or with one folder
             `artifacts/x.json`.
         facts: go into the manifest.
+        withheld: why readers are not led to it; then `latest` stays where it is.
 
     Raises:
         ValueError: a name or a fact can't be published; nothing is written.
@@ -64,15 +66,16 @@ def publish(
     with naming_volume(folder.path):
         refuse_occupied(folder.latest)
         identity = PublicationId(attempt, _find_number(folder, attempt))
-        content = _render_manifest(identity, files, facts)
+        content = _render_manifest(identity, files, facts, withheld)
         manifest = PublicationManifest.model_validate_json(content)
         path = _make_folder(folder, identity)
         faults.reach("publication.begun")
         _write_files(path, files)
         faults.reach("publication.synced")
         write_whole(path / MANIFEST, content, steps="manifest")
-        published = Publication(identity, path, manifest.files, manifest.facts)
-        move_latest(folder, published)
+        published = Publication(identity, path, manifest.files, manifest.facts, manifest.withheld)
+        if not withheld:
+            move_latest(folder, published)
     return published
 
 
@@ -117,15 +120,20 @@ def _check_names(files: Mapping[str, bytes | Path]) -> None:
 
 
 def _render_manifest(
-    identity: PublicationId, files: Mapping[str, bytes | Path], facts: Mapping[str, JsonValue]
+    identity: PublicationId,
+    files: Mapping[str, bytes | Path],
+    facts: Mapping[str, JsonValue],
+    withheld: Sequence[str],
 ) -> bytes:
-    content = {
+    content: dict[str, object] = {
         "format": FORMAT,
         "attempt": identity.attempt,
         "publication": identity.number,
         "files": {name: _describe(content) for name, content in files.items()},
         "facts": dict(facts),
     }
+    if withheld:
+        content["withheld"] = list(withheld)
     # Facts may hold names that are no text; JSON can't spell those so that it can be read again.
     text = json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False)
     return f"{text}\n".encode("utf-8", "replace")

@@ -80,6 +80,7 @@ class PublicationManifest(BaseModel):
     publication: int = Field(ge=1)
     files: dict[Annotated[str, AfterValidator(check_file_name)], PublishedFile]
     facts: dict[str, JsonValue]
+    withheld: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,12 +92,14 @@ class Publication:
         path: its folder, in the pipeline's folder as that was named.
         files: what it holds, by name.
         facts: what else its manifest says.
+        withheld: why no reader is led to it, a sentence each; empty: readers are.
     """
 
     identity: PublicationId
     path: Path
     files: Mapping[str, PublishedFile]
     facts: Mapping[str, JsonValue]
+    withheld: tuple[str, ...] = ()
 
     @property
     def attempt(self) -> int:
@@ -171,7 +174,7 @@ def read_publication(folder: PipelineFolder, identity: PublicationId) -> Publica
             return None
         if not all(_holds(path, name, entry.size) for name, entry in manifest.files.items()):
             return None
-    return Publication(identity, path, manifest.files, manifest.facts)
+    return Publication(identity, path, manifest.files, manifest.facts, manifest.withheld)
 
 
 def find_newest(folder: PipelineFolder) -> Publication | None:
@@ -182,6 +185,16 @@ def find_newest(folder: PipelineFolder) -> Publication | None:
     """
     found = (read_publication(folder, identity) for identity in list_publication_ids(folder))
     return next(filter(None, found), None)
+
+
+def find_newest_released(folder: PipelineFolder) -> Publication | None:
+    """Return the newest complete publication that is not withheld from readers.
+
+    Raises:
+        VolumeError: they can't be looked at.
+    """
+    found = (read_publication(folder, identity) for identity in list_publication_ids(folder))
+    return next((each for each in found if each is not None and not each.withheld), None)
 
 
 def _holds(path: Path, name: str, size: int) -> bool:

@@ -1,0 +1,71 @@
+"""A publication that is withheld is complete and kept, and no reader is led to it."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from publication_builders import FILES, Crash, make, resolved, watch_steps
+from strandline.storage.layout import PipelineFolder
+from strandline.storage.volume.latest import find_target, pin, unpin
+from strandline.storage.volume.publications import publish, retain
+from strandline.storage.volume.published import read_publication
+
+WHY = ("rows: there are 3, and at least 10 are required",)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> PipelineFolder:
+    """The folder of a pipeline that has published nothing."""
+    return PipelineFolder.of(tmp_path, "default", "corpus")
+
+
+def test_latest_stays_where_it_was(folder: PipelineFolder) -> None:
+    make(folder, (1, 1))
+    made = publish(folder, 2, FILES, {}, withheld=WHY)
+    assert resolved(folder) == (1, 1)
+    again = read_publication(folder, made.identity)
+    assert again is not None
+    assert again.withheld == WHY
+
+
+def test_readers_find_nothing_where_all_is_withheld(folder: PipelineFolder) -> None:
+    publish(folder, 1, FILES, {}, withheld=WHY)
+    assert resolved(folder) is None
+    assert find_target(folder, folder.latest) is None
+
+
+def test_a_lost_link_leads_to_the_newest_that_is_not_withheld(folder: PipelineFolder) -> None:
+    make(folder, (1, 1), (1, 2))
+    publish(folder, 2, FILES, {}, withheld=WHY)
+    folder.latest.unlink()
+    assert resolved(folder) == (1, 2)
+
+
+def test_a_user_may_choose_it_and_take_that_back(folder: PipelineFolder) -> None:
+    make(folder, (1, 1))
+    made = publish(folder, 2, FILES, {}, withheld=WHY)
+    pin(folder, made.identity.name)
+    assert resolved(folder) == (2, 1)
+    unpin(folder)
+    assert resolved(folder) == (1, 1)
+
+
+def test_those_that_are_withheld_push_nothing_out(folder: PipelineFolder) -> None:
+    make(folder, (1, 1))
+    for attempt in range(2, 6):
+        retain(folder, 1, publish(folder, attempt, FILES, {}, withheld=WHY))
+    assert resolved(folder) == (1, 1)
+
+
+@pytest.mark.parametrize("step", range(1, 12))
+def test_law_no_crash_leads_readers_to_it(
+    folder: PipelineFolder, step: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make(folder, (1, 1))
+    watch_steps(monkeypatch, step)
+    with suppress(Crash):
+        publish(folder, 2, FILES, {}, withheld=WHY)
+    assert resolved(folder) == (1, 1)
