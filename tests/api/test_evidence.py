@@ -33,6 +33,7 @@ RANKS = [
 # Those that the published order leaves open, and between which of the above they stand.
 BETWEEN = {
     "QuarantineExceeded": ("DeadlineExceeded", "Preempted"),
+    "RequirementsNotMet": ("DeadlineExceeded", "Preempted"),
     "QuotaExceeded": ("DeadlineExceeded", "Preempted"),
     # Who refused a driver has nothing to do with what befell its pod.
     "LedgerInUse": ("DeadlineExceeded", "OOMKilled"),
@@ -107,6 +108,7 @@ def test_without_evidence_the_cause_is_unknown() -> None:
         (1, Cause.APPLICATION_ERROR),
         (3, Cause.SOURCES_FAILED),
         (4, Cause.QUARANTINE_EXCEEDED),
+        (5, Cause.REQUIREMENTS_NOT_MET),
         (64, Cause.INVALID_SPEC),
         (65, Cause.LEDGER_MISMATCH),
         (70, Cause.NON_DETERMINISTIC),

@@ -10,6 +10,7 @@ CODES = {
     "APPLICATION_ERROR": 1,
     "SOURCES_FAILED": 3,
     "QUARANTINE_EXCEEDED": 4,
+    "REQUIREMENTS_NOT_MET": 5,
     "BAD_SPEC": 64,
     "LEDGER_MISMATCH": 65,
     "LEDGER_IN_USE": 69,
@@ -45,6 +46,7 @@ NEVER = {
     "LedgerMismatch",
     "VolumeUnusable",
     "QuarantineExceeded",
+    "RequirementsNotMet",
     "DeadlineExceeded",
 }
 

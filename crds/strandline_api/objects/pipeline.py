@@ -26,6 +26,7 @@ from strandline_api.spec.predecessors import (
     Reference,
     find_references,
 )
+from strandline_api.spec.publishing import Publishing
 from strandline_api.spec.ray_cluster import RayCluster
 from strandline_api.spec.schedule import RunSchedule
 from strandline_api.spec.storage import Storage
@@ -79,6 +80,14 @@ class PipelineSpec(ApiModel):
         description=(
             "How often the results of the run as a whole are published, and how many publications"
             " are kept."
+        ),
+    )
+    # Older readers meet it only where it is used: no default is stored.
+    publish: Publishing | None = Field(
+        default=None,
+        description=(
+            "When readers are led to what a run has made. When unset, 'latest' follows each "
+            "publication."
         ),
     )
     retry: RetryPolicy = Field(
@@ -225,6 +234,22 @@ class PipelineSpec(ApiModel):
     def hold_on_failure_seconds(self) -> float | None:
         """Time for which pods of a failed run are kept; None: they are not."""
         return None if self.hold_on_failure is None else parse_duration(self.hold_on_failure)
+
+    @model_validator(mode="after")
+    def _check_expectations(self) -> Self:
+        names = {item.name for item in self.items.values()}
+        expectations = () if self.publish is None else self.publish.require.expectations
+        for at, expectation in enumerate(expectations):
+            if expectation.stage not in names:
+                raise PydanticCustomError(
+                    "no_such_stage",
+                    "'{stage}' is no stage of this pipeline; name one that measures",
+                    {
+                        "stage": expectation.stage,
+                        "below": f"publish.require.expectations[{at}].stage",
+                    },
+                )
+        return self
 
     @model_validator(mode="after")
     def _check_names(self) -> Self:

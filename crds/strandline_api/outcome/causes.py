@@ -42,6 +42,7 @@ class Cause(StrEnum):
     LEDGER_MISMATCH = "LedgerMismatch"
     VOLUME_UNUSABLE = "VolumeUnusable"
     QUARANTINE_EXCEEDED = "QuarantineExceeded"
+    REQUIREMENTS_NOT_MET = "RequirementsNotMet"
     DEADLINE_EXCEEDED = "DeadlineExceeded"
 
     @property
@@ -230,6 +231,14 @@ _ROWS = {
         (
             "`strandline ledger quarantine list FILE` says which and why, on a cluster "
             "`kubectl strandline quarantine list NAME`. Mend and release them, or tolerate more."
+        ),
+    ),
+    Cause.REQUIREMENTS_NOT_MET: _Row(
+        Treatment.NEVER,
+        "The run is complete, but does not meet what `publish.require` asks for.",
+        (
+            "The message names each requirement. Mend the data or the stages, or change "
+            "`publish.require`; then retry by hand. `latest` is as it was before."
         ),
     ),
     Cause.DEADLINE_EXCEEDED: _Row(

@@ -14,6 +14,7 @@ class ExitCode(IntEnum):
     APPLICATION_ERROR = 1
     SOURCES_FAILED = 3
     QUARANTINE_EXCEEDED = 4
+    REQUIREMENTS_NOT_MET = 5
     BAD_SPEC = 64
     LEDGER_MISMATCH = 65
     LEDGER_IN_USE = 69
@@ -37,6 +38,9 @@ _MEANINGS = {
     ExitCode.APPLICATION_ERROR: "A stage or the program itself raised an error.",
     ExitCode.SOURCES_FAILED: "The run reached its end, but some sources failed.",
     ExitCode.QUARANTINE_EXCEEDED: "More sources are quarantined than the pipeline tolerates.",
+    ExitCode.REQUIREMENTS_NOT_MET: (
+        "The run is complete, but does not meet what the pipeline requires before publishing."
+    ),
     ExitCode.BAD_SPEC: "The command line or the pipeline file is wrong.",
     ExitCode.LEDGER_MISMATCH: (
         "The ledger belongs to another pipeline or format, or it is damaged."
@@ -63,6 +67,10 @@ _ADVICE = {
     ExitCode.QUARANTINE_EXCEEDED: (
         "`strandline ledger quarantine list FILE` says which and why. Mend them, then "
         "`strandline ledger quarantine release FILE --all`, or raise `quarantine.tolerate`."
+    ),
+    ExitCode.REQUIREMENTS_NOT_MET: (
+        "The last sentence names each requirement. `latest` still leads to what was published "
+        "before. Mend the data or the stages, or change `publish.require`, and run again."
     ),
     ExitCode.BAD_SPEC: (
         "Correct what the sentence names. `strandline validate FILE` reads the file, and no more."

@@ -19,6 +19,7 @@ class ConditionType(StrEnum):
     SPEC_APPLIED = "SpecApplied"
     FIELDS_IGNORED = "FieldsIgnored"
     FROZEN = "Frozen"
+    PUBLISHED = "Published"
 
     @property
     def meaning(self) -> str:
@@ -46,6 +47,7 @@ class Reason(StrEnum):
     DELETING = "Deleting"
     COMPLETED = "Completed"
     EVIDENCE_COMPLETE = "EvidenceComplete"
+    PUBLISHED = "Published"
 
     APPLIED = "Applied"
     WAITS_FOR_NEXT_ATTEMPT = "WaitsForNextAttempt"
@@ -136,6 +138,11 @@ _CONDITIONS = {
     ConditionType.FIELDS_IGNORED: (
         "True where the spec has fields that the operator does not know. Absent otherwise."
     ),
+    ConditionType.PUBLISHED: (
+        "Where the spec has `publish`: True once a run has met what it requires, with what "
+        "`latest` leads to and where; False where the last complete run did not, with each "
+        "requirement."
+    ),
     ConditionType.FROZEN: (
         "Of an attempt: True once its pods are gone, and its cause and evidence are final."
     ),
@@ -193,6 +200,7 @@ _REASONS = {
         "Nothing. A new `runId` runs the pipeline again.",
     ),
     Reason.EVIDENCE_COMPLETE: ("The pods are gone, so nothing more can be learned.", ""),
+    Reason.PUBLISHED: ("A complete run has met all of `publish.require`.", ""),
     Reason.APPLIED: ("What runs is what the spec says.", ""),
     Reason.WAITS_FOR_NEXT_ATTEMPT: (
         "The spec was edited; the next attempt will have the edit.",

@@ -323,7 +323,9 @@ def _find_former_cause(attempt: AttemptObject) -> str:
     return "" if cause is None or cause in _UNSPOKEN else str(cause.value)
 
 
-_UNSPOKEN = frozenset({Cause.LEDGER_IN_USE, Cause.TIMEOUT, Cause.RAY_NOT_STARTED})
+_UNSPOKEN = frozenset(
+    {Cause.LEDGER_IN_USE, Cause.TIMEOUT, Cause.RAY_NOT_STARTED, Cause.REQUIREMENTS_NOT_MET}
+)
 
 
 def _find_turn(facts: Pass) -> float | None:

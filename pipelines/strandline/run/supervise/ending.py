@@ -26,7 +26,14 @@ from strandline_api.outcome.exit_codes import ExitCode
 from strandline_api.outcome.work_lost import WorkLost
 
 # The attempt came to its end, whatever asked it to stop meanwhile.
-_CONCLUSIVE = frozenset({ExitCode.COMPLETE, ExitCode.SOURCES_FAILED, ExitCode.QUARANTINE_EXCEEDED})
+_CONCLUSIVE = frozenset(
+    {
+        ExitCode.COMPLETE,
+        ExitCode.SOURCES_FAILED,
+        ExitCode.QUARANTINE_EXCEEDED,
+        ExitCode.REQUIREMENTS_NOT_MET,
+    }
+)
 # Ends that say enough: that a worker was killed for memory on the way did not bring them about.
 _DELIBERATE = frozenset(set(ExitCode) - {ExitCode.APPLICATION_ERROR})
 # How the kernel begins to tell of a kill that a cgroup's limit brought about.

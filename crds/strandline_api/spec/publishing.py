@@ -1,0 +1,203 @@
+"""What must hold of a run before readers are led to its results.
+
+The list is closed and typed, so that an API server checks it as it is applied. This room must not
+know how anything is measured, nor which stages exist.
+"""
+
+from enum import StrEnum
+from typing import Annotated, Self
+
+from pydantic import Field, WithJsonSchema, model_validator
+
+from strandline_api.api_model import ApiModel, Label, validated_by
+from strandline_api.quantities import shorten
+from strandline_api.spec.policy import Tolerance
+
+MAX_COLUMNS = 64
+MAX_EXPECTATIONS = 64
+
+
+class ColumnKind(StrEnum):
+    """What a column holds, in Arrow's families of types."""
+
+    ANY = "any"
+    BINARY = "binary"
+    BOOLEAN = "boolean"
+    INTEGER = "integer"
+    NUMBER = "number"
+    STRING = "string"
+    TIME = "time"
+    LIST = "list"
+    STRUCT = "struct"
+
+
+class MeasureName(StrEnum):
+    """A number that a stage measures over the whole run."""
+
+    NULL_SHARE = "nullShare"
+    DUPLICATE_SHARE = "duplicateShare"
+    DISTINCT = "distinct"
+    LEAST = "least"
+    GREATEST = "greatest"
+    MEAN = "mean"
+    LANGUAGE_SHARE = "languageShare"
+    DOCUMENTS = "documents"
+    TOKENS = "tokens"
+
+    @property
+    def is_of_column(self) -> bool:
+        """Return whether it is measured of a column."""
+        return self in _OF_COLUMNS
+
+    @property
+    def is_share(self) -> bool:
+        """Return whether it lies between 0 and 1."""
+        return self in _SHARES
+
+
+_OF_COLUMNS = frozenset(
+    {
+        MeasureName.NULL_SHARE,
+        MeasureName.DUPLICATE_SHARE,
+        MeasureName.DISTINCT,
+        MeasureName.LEAST,
+        MeasureName.GREATEST,
+        MeasureName.MEAN,
+    }
+)
+_SHARES = frozenset(
+    {MeasureName.NULL_SHARE, MeasureName.DUPLICATE_SHARE, MeasureName.LANGUAGE_SHARE}
+)
+_ORDERED = ("!has(self.min) || !has(self.max) || self.max >= self.min", "'max' must reach 'min'")
+_BOUNDED = ("has(self.min) || has(self.max)", "needs 'min' or 'max', or both")
+
+_ColumnKind = Annotated[
+    ColumnKind,
+    Field(strict=False),
+    WithJsonSchema({"type": "string", "enum": [kind.value for kind in ColumnKind]}),
+]
+_Measure = Annotated[
+    MeasureName,
+    Field(strict=False),
+    WithJsonSchema({"type": "string", "enum": [measure.value for measure in MeasureName]}),
+]
+_Column = Annotated[str, Field(min_length=1, max_length=253)]
+
+
+class RowBounds(ApiModel):
+    """How many rows the files of the data set may have."""
+
+    model_config = validated_by(_BOUNDED, _ORDERED)
+
+    min: Annotated[int, Field(ge=0)] | None = Field(
+        default=None, description="Smallest number of rows."
+    )
+    max: Annotated[int, Field(ge=0)] | None = Field(
+        default=None, description="Largest number of rows."
+    )
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        _check_bounds(self.min, self.max)
+        return self
+
+
+class Expectation(ApiModel):
+    """Bounds of one number that a stage of the pipeline has measured."""
+
+    model_config = validated_by(_BOUNDED, _ORDERED)
+
+    stage: Label = Field(
+        description=(
+            "Name of the stage of the pipeline that measures: 'measure-fields' for columns, "
+            "'count-languages' for 'languageShare', 'count-tokens' for 'documents' and 'tokens'."
+        )
+    )
+    measure: _Measure = Field(
+        description=(
+            "What is bounded. Of a column: 'nullShare', 'duplicateShare' (rows whose value another "
+            "row has, estimated), 'distinct', 'least', 'greatest' or 'mean', of text those of its "
+            "length. Of the corpus: 'languageShare', 'documents' or 'tokens'."
+        )
+    )
+    column: _Column | None = Field(default=None, description="The column, for measures of columns.")
+    language: _Column | None = Field(
+        default=None, description="The language, such as 'en', for 'languageShare'."
+    )
+    min: float | None = Field(default=None, description="Smallest value. Shares are 0 to 1.")
+    max: float | None = Field(default=None, description="Largest value. Shares are 0 to 1.")
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        _check_bounds(self.min, self.max)
+        for name, value, is_needed in (
+            ("column", self.column, self.measure.is_of_column),
+            ("language", self.language, self.measure is MeasureName.LANGUAGE_SHARE),
+        ):
+            if is_needed != (value is not None):
+                verb = "needs a" if is_needed else "has no"
+                raise ValueError(f"'{self.measure}' {verb} '{name}'")
+        for bound in (self.min, self.max):
+            if self.measure.is_share and bound is not None and not 0 <= bound <= 1:
+                raise ValueError(f"a share lies between 0 and 1, so its bound can't be {bound:g}")
+        return self
+
+
+class Requirements(ApiModel):
+    """What must hold before readers are led to what a run has made; each is optional."""
+
+    # A stored default would turn the gate on everywhere, so there is none.
+    verified: bool | None = Field(
+        default=None,
+        description=(
+            "Whether ledger and files must agree, byte for byte, as 'strandline verify' proves. "
+            "All files are read for that."
+        ),
+    )
+    dead_letters: Tolerance | None = Field(
+        default=None,
+        description=(
+            "Number of rows, or percentage such as '0.1%', that may be dead letters. Percentages "
+            "are of the rows written and the dead letters together."
+        ),
+    )
+    quarantined: Tolerance | None = Field(
+        default=None,
+        description="Number or percentage of the listed sources that may be quarantined.",
+    )
+    rows: RowBounds | None = Field(
+        default=None, description="How many rows the files must have together."
+    )
+    columns: dict[str, _ColumnKind] = Field(
+        default_factory=dict,
+        max_length=MAX_COLUMNS,
+        description=(
+            "Columns that every Parquet file must have, each with what it holds: 'any', 'binary', "
+            "'boolean', 'integer', 'number', 'string', 'time', 'list' or 'struct'."
+        ),
+    )
+    expectations: tuple[Expectation, ...] = Field(
+        default_factory=tuple,
+        strict=False,
+        max_length=MAX_EXPECTATIONS,
+        description="Bounds of what stages have measured over the whole run.",
+    )
+
+
+class Publishing(ApiModel):
+    """When readers are led to what a run has made."""
+
+    require: Requirements = Field(
+        default_factory=Requirements,
+        description=(
+            "What must hold. Where something does not, 'latest' stays where it was, and the run "
+            "fails with 'RequirementsNotMet'."
+        ),
+    )
+
+
+def _check_bounds(least: float | None, most: float | None) -> None:
+    if least is None and most is None:
+        raise ValueError("needs 'min' or 'max', or both")
+    if least is not None and most is not None and most < least:
+        raise ValueError(f"'max' must be at least 'min', which is {least:g}, not {shorten(most)}")
