@@ -25,6 +25,7 @@ from strandline.run.manifest.manifest import read_manifest
 from strandline_api.documents.problems import Problem, SpecError, problems_of
 from strandline_api.objects.pipeline import ObjectMeta
 from strandline_api.spec.policy import Checkpoint, Quarantine
+from strandline_api.spec.publishing import Publishing
 from strandline_api.spec.work import StageWork, default_name
 
 
@@ -46,6 +47,8 @@ class Pipeline:
         engine: what `run` takes: `ray`, which it is at first, `inline` or `ray-data`.
         quarantine: a `Quarantine`: when a source that keeps failing is left out.
         checkpoint: a `Checkpoint`: how often results are published.
+        publishing: a `Publishing`: what is required before readers are led to results, as the file
+            says; None: nothing.
 
     Raises:
         SpecError: (a ValueError) the pipeline can't be run or can't be resumed; its message has
@@ -71,6 +74,7 @@ class Pipeline:
         self.engine = "ray"
         self.quarantine = Quarantine()
         self.checkpoint = Checkpoint()
+        self.publishing: Publishing | None = None
 
     @classmethod
     def from_file(cls, path: str | os.PathLike[str]) -> Self:
@@ -92,6 +96,7 @@ class Pipeline:
         pipeline.engine = spec.engine
         pipeline.quarantine = spec.quarantine
         pipeline.checkpoint = spec.checkpoint
+        pipeline.publishing = spec.publish
         return pipeline
 
     def run(
@@ -142,6 +147,7 @@ class Pipeline:
             change,
             quarantine=self.quarantine,
             checkpoint=self.checkpoint,
+            publishing=self.publishing,
         )
         result = _run_shown(config, is_wanted=progress)
         return make_outcome(result, config)

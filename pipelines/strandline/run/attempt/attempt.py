@@ -47,7 +47,7 @@ from strandline.run.attempt.outcome import (
     to_driver_outcome,
 )
 from strandline.run.attempt.partitions import find_removed_folders, open_source
-from strandline.run.attempt.publishing import Publisher, report_publishing
+from strandline.run.attempt.publishing.publisher import Publisher, report_publishing
 from strandline.run.attempt.takeover import TakenFolder, set_back_damage, take_over
 from strandline.run.code.requirements import check_requirements
 from strandline.run.history.records import Witness, find_progress
@@ -179,6 +179,9 @@ def _measure_sources(config: AttemptConfig) -> AttemptConfig:
 
 
 def _run_untracked(config: AttemptConfig, control: Control) -> AttemptResult:
+    if config.publishing is not None:
+        message = "requires something of a ledger, and this run keeps none"
+        raise SpecError((Problem("spec.publish", message, "name a volume"),))
     begun, plan = time.monotonic(), config.plan
     source, listing = open_source(plan)
     location = _require_output(plan)
@@ -261,7 +264,7 @@ def _run_tracked(
                     failures=tuple(islice(list_failures(store, held.attempt), FAILURES_KEPT)),
                     failure_groups=group_failures(list_failures(store, held.attempt)),
                 )
-                publisher.publish(outcome.sources.model_dump(), outcome.counts, is_final=True)
+                outcome = publisher.publish_end(outcome, store)
             gatherer.check()
         except BaseException as error:
             with suppress(VolumeError):

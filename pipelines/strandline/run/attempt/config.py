@@ -10,6 +10,7 @@ from strandline.plan.pipeline import PipelinePlan
 from strandline.storage.layout import PipelineFolder
 from strandline_api.outcome.causes import Cause
 from strandline_api.spec.policy import Checkpoint, Quarantine
+from strandline_api.spec.publishing import Publishing
 from strandline_api.status.enums import Trigger
 
 
@@ -25,6 +26,7 @@ class AttemptConfig:
         workers: CPUs of the local Ray; None: the machine's.
         on_change: what to do when the pipeline has changed.
         quarantine, checkpoint: as the pipeline says.
+        publishing: what it requires before readers are led to results; None: nothing.
         trigger: why the attempt was started; one to repair looks for damage first.
         dead_letters: the stage that gets its dead letters again, and nothing else; None: sources
             are worked on.
@@ -44,6 +46,7 @@ class AttemptConfig:
     on_change: OnChange = OnChange.FAIL
     quarantine: Quarantine = field(default_factory=Quarantine)
     checkpoint: Checkpoint = field(default_factory=Checkpoint)
+    publishing: Publishing | None = None
     trigger: Trigger = Trigger.RUN
     dead_letters: str | None = None
     after: Cause | None = None

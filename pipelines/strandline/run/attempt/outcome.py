@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from strandline.engine.core.pools import PoolState
@@ -166,6 +166,22 @@ def judge(ending: Ending, *, was_stopped: bool, quarantine: Quarantine) -> tuple
         return ExitCode.QUARANTINE_EXCEEDED, message
     dead = sum(each.dead for each in ending.counts.values())
     return ExitCode.COMPLETE, _describe_complete(standing, listed, dead)
+
+
+def refuse_publishing(result: AttemptResult, unmet: Sequence[str]) -> AttemptResult:
+    """Return what a complete attempt comes to that does not meet what its pipeline requires.
+
+    Args:
+        unmet: a sentence for each requirement.
+    """
+    message = f"not published: {'; '.join(unmet)}"
+    seen = Evidence(Cause.REQUIREMENTS_NOT_MET, message, "outcome")
+    return replace(
+        result,
+        code=ExitCode.REQUIREMENTS_NOT_MET,
+        message=f"{result.message}, but {message}",
+        evidence=(*result.evidence, seen),
+    )
 
 
 def _describe_complete(standing: Standing, listed: int, dead: int) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -13,7 +13,9 @@ from strandline.run.code.code import bring_code
 from strandline.run.manifest.references import resolve_references
 from strandline.run.manifest.yaml_file import read_pipeline
 from strandline.storage.layout import VOLUME
+from strandline_api.documents.problems import Problem, SpecError
 from strandline_api.objects.pipeline import CurationPipeline
+from strandline_api.spec.publishing import MeasureName
 
 
 class Manifest(NamedTuple):
@@ -51,4 +53,31 @@ def read_manifest(
     pipeline, unknown, is_stored = read_pipeline(path, settings, is_strict=is_strict)
     pipeline = resolve_references(pipeline, volume, others)
     plan = plan_spec(pipeline, bring_code(pipeline.spec.code))
+    problems = tuple(_find_unmeasured(pipeline))
+    if problems:
+        raise SpecError(problems)
     return Manifest(pipeline, plan, unknown, is_stored)
+
+
+def _find_unmeasured(pipeline: CurationPipeline) -> Iterator[Problem]:
+    """Yield what is expected of stages that measure something else, before anything is run."""
+    spec = pipeline.spec
+    uses = {item.name: item.use for item in spec.items.values()}
+    for at, expectation in enumerate(spec.publish.require.expectations if spec.publish else ()):
+        measure = expectation.measure
+        stage = _FIELDS if measure.is_of_column else _MEASURING[measure]
+        if uses[expectation.stage] != stage:
+            yield Problem(
+                f"spec.publish.require.expectations[{at}].stage",
+                f"{expectation.stage!r} does not measure {str(measure)!r}",
+                f"name a stage of the pipeline that uses {stage!r}",
+            )
+
+
+# Stages by what they measure.
+_FIELDS = "measure-fields"
+_MEASURING = {
+    MeasureName.LANGUAGE_SHARE: "count-languages",
+    MeasureName.DOCUMENTS: "count-tokens",
+    MeasureName.TOKENS: "count-tokens",
+}

@@ -187,6 +187,7 @@ def _make_config(options: DriverRequest, manifest: Manifest, parent: int | None)
         on_change=OnChange(spec.on_change),
         quarantine=spec.quarantine,
         checkpoint=spec.checkpoint,
+        publishing=spec.publish,
         trigger=Trigger(options.trigger or Trigger.RUN),
         dead_letters=options.dead_letters,
         after=Cause(options.after) if options.after else None,

@@ -1,22 +1,32 @@
-"""When an attempt publishes, and what: how far it is and what went through each stage."""
+"""When an attempt publishes, and what: how far it is and what went through each stage.
+
+Where the pipeline requires something, readers are led only to complete runs that meet it.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from pydantic import JsonValue
 
 from strandline.engine.core.ports import RunProgress
+from strandline.ledger.store.store import Store
 from strandline.plan.receipt import StageCounts
 from strandline.run.attempt.config import AttemptConfig
-from strandline.run.attempt.gather import Gatherer
+from strandline.run.attempt.gather import Artifacts, Gatherer
+from strandline.run.attempt.outcome import AttemptResult, refuse_publishing
+from strandline.run.attempt.publishing.measures import measure_run
+from strandline.run.attempt.publishing.requirements import list_unmet
 from strandline.run.attempt.takeover import TakenFolder
 from strandline.run.history.sampling import Sampler
 from strandline.storage.volume.publications import publish, retain
+from strandline_api.outcome.exit_codes import ExitCode
+
+UNJUDGED = "the run was not complete, so what the pipeline requires was not looked at"
 
 
 @dataclass(slots=True)
@@ -48,20 +58,57 @@ class Publisher:
 
         Args:
             sources: gives how the sources stand, by what the ledger has confirmed.
-        """
-        if self.now() < self._due or not self.gatherer.is_ready():
-            return
-        self.publish(sources(), counts, is_final=False)
-        self._due = self.now() + self.config.checkpoint.interval_seconds
-
-    def publish(
-        self, sources: dict[str, Any], counts: dict[str, StageCounts], *, is_final: bool
-    ) -> None:
-        """Publish now.
 
         Raises:
             VolumeError: the volume can't be written to; what was published before stays.
         """
+        if self.now() < self._due or not self.gatherer.is_ready():
+            return
+        self._publish(sources(), counts, lambda _: self._withhold(), is_final=False)
+        self._due = self.now() + self.config.checkpoint.interval_seconds
+
+    def publish_end(self, result: AttemptResult, store: Store) -> AttemptResult:
+        """Publish what the attempt has come to; what that is where a requirement is not met.
+
+        Raises:
+            LedgerError, VolumeError: something can't be read or written; what was published before
+                stays.
+        """
+        unmet: list[str] = []
+
+        def judge(artifacts: Artifacts) -> list[str]:
+            require = self.config.publishing
+            # Unmerged statistics are of an earlier state, or missing.
+            is_whole = result.code is ExitCode.COMPLETE and self.gatherer.failure is None
+            if require is None or not is_whole:
+                return list(self._withhold())
+            unmet.extend(self._judge(result, store, artifacts))
+            return unmet
+
+        sources = result.sources.model_dump()
+        self._publish(sources, result.counts, judge, is_final=True)
+        return refuse_publishing(result, unmet) if unmet else result
+
+    def _judge(self, result: AttemptResult, store: Store, artifacts: Artifacts) -> list[str]:
+        assert self.config.publishing is not None
+        require, held = self.config.publishing.require, self.held
+        measured = measure_run(require, store, held.location, held.folder.shards, artifacts)
+        quarantined = result.standing.quarantined
+        return list_unmet(
+            require, replace(measured, listed=result.total or 0, quarantined=quarantined)
+        )
+
+    def _withhold(self) -> tuple[str, ...]:
+        return () if self.config.publishing is None else (UNJUDGED,)
+
+    def _publish(
+        self,
+        sources: dict[str, Any],
+        counts: dict[str, StageCounts],
+        judge: Callable[[Artifacts], Sequence[str]],
+        *,
+        is_final: bool,
+    ) -> None:
         plan, folder, attempt = self.config.plan, self.held.folder, self.held.attempt
         stages = {name: asdict(each) for name, each in counts.items()}
         metrics = json.dumps({"sources": sources, "stages": stages}, indent=1).encode()
@@ -76,7 +123,7 @@ class Publisher:
         }
         with self.gatherer.artifacts() as artifacts, self.gatherer.heartbeat.trusting():
             files: dict[str, bytes | Path] = {"metrics.json": metrics, **artifacts}
-            made = publish(folder, attempt, files, facts)
+            made = publish(folder, attempt, files, facts, judge(artifacts))
             retain(folder, self.config.checkpoint.keep_last, made)
 
 

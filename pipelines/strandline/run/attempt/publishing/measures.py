@@ -1,0 +1,115 @@
+"""Measures a complete run as far as its requirements ask: ledger, files, and what stages gathered.
+
+It looks, and changes nothing.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from strandline.ledger.gather.verification import verify_pieces
+from strandline.ledger.output_root import list_out
+from strandline.ledger.store.store import Store
+from strandline.ledger.verification import verify
+from strandline.run.attempt.gather import ARTIFACTS
+from strandline.run.attempt.publishing.requirements import (
+    FIELDS,
+    LANGUAGES,
+    TOKENS,
+    Rows,
+    RunMeasures,
+    SchemaGroup,
+)
+from strandline.run.dead_letters.counts import count_dead_letters
+from strandline.stages.sources.opening import open_binary
+from strandline.storage.outputs.remote import open_outputs
+from strandline_api.spec.publishing import ColumnKind, Expectation, Requirements
+
+_SUFFIX = ".parquet"
+_KINDS: tuple[tuple[ColumnKind, Callable[[pa.DataType], bool]], ...] = (
+    (ColumnKind.BOOLEAN, pa.types.is_boolean),
+    (ColumnKind.INTEGER, pa.types.is_integer),
+    (ColumnKind.NUMBER, pa.types.is_integer),
+    (ColumnKind.NUMBER, pa.types.is_floating),
+    (ColumnKind.NUMBER, pa.types.is_decimal),
+    (ColumnKind.STRING, pa.types.is_string),
+    (ColumnKind.STRING, pa.types.is_large_string),
+    (ColumnKind.STRING, pa.types.is_string_view),
+    (ColumnKind.BINARY, pa.types.is_binary),
+    (ColumnKind.BINARY, pa.types.is_large_binary),
+    (ColumnKind.BINARY, pa.types.is_fixed_size_binary),
+    (ColumnKind.TIME, pa.types.is_temporal),
+    (ColumnKind.LIST, pa.types.is_list),
+    (ColumnKind.LIST, pa.types.is_large_list),
+    (ColumnKind.LIST, pa.types.is_fixed_size_list),
+    (ColumnKind.STRUCT, pa.types.is_struct),
+)
+
+
+def measure_run(
+    require: Requirements,
+    store: Store,
+    location: str,
+    shards: Path,
+    artifacts: Mapping[str, Path],
+) -> RunMeasures:
+    """Measure what is required, and nothing else; the sources are the caller's to add.
+
+    Args:
+        location: folder or URL of the outputs.
+        shards: folder of what stages gather.
+        artifacts: what was made of that, by published name.
+
+    Raises:
+        LedgerError, VolumeError: something can't be read.
+    """
+    problems: list[str] = []
+    if require.verified:
+        problems += verify(store, open_outputs(location)).problems
+        problems += verify_pieces(store, shards).problems
+    files = [(output.name, output.rows) for output in list_out(store)]
+    is_counted = require.dead_letters is not None
+    return RunMeasures(
+        problems=problems,
+        rows=sum(rows for _, rows in files),
+        dead=count_dead_letters(store).total if is_counted else 0,
+        schemas=_read_schemas(location, [name for name, _ in files]) if require.columns else None,
+        statistics=_read_statistics(require.expectations, artifacts),
+    )
+
+
+def find_kinds(kind: pa.DataType) -> frozenset[ColumnKind]:
+    """Return the families that an Arrow type belongs to; an integer is a number too."""
+    if pa.types.is_dictionary(kind):
+        return find_kinds(kind.value_type)
+    return frozenset(family for family, belongs in _KINDS if belongs(kind))
+
+
+def _read_schemas(location: str, names: list[str]) -> list[SchemaGroup] | None:
+    found: dict[pa.Schema, SchemaGroup] = {}
+    for name in names:
+        if not name.endswith(_SUFFIX):
+            continue
+        with open_binary(f"{location.rstrip('/')}/{name}") as file:
+            schema = pq.read_schema(file).remove_metadata()
+        if schema not in found:
+            kinds = {column.name: find_kinds(column.type) for column in schema}
+            found[schema] = SchemaGroup(name, kinds)
+    return list(found.values()) if found or not names else None
+
+
+def _read_statistics(
+    expectations: tuple[Expectation, ...], artifacts: Mapping[str, Path]
+) -> dict[tuple[str, str], Rows]:
+    found: dict[tuple[str, str], Rows] = {}
+    for stage in {expectation.stage for expectation in expectations}:
+        for table in (FIELDS, LANGUAGES, TOKENS):
+            path = artifacts.get(f"{ARTIFACTS}/{stage}.{table}.json")
+            if path is not None:
+                found[stage, table] = json.loads(path.read_bytes())["rows"]
+    return found

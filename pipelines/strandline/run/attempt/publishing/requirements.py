@@ -1,0 +1,160 @@
+"""Whether a complete run meets what its pipeline requires before publishing. Pure.
+
+It must not know how anything was measured, nor what becomes of a run that does not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from strandline_api.spec.policy import Tolerance, count_tolerated
+from strandline_api.spec.publishing import (
+    ColumnKind,
+    Expectation,
+    MeasureName,
+    Requirements,
+    RowBounds,
+)
+
+Rows = Sequence[Mapping[str, Any]]
+# Names of the tables that stages write.
+FIELDS, LANGUAGES, TOKENS = "field-statistics", "language-counts", "token-counts"
+_COLUMN_KEYS = {
+    MeasureName.DISTINCT: "distinct",
+    MeasureName.LEAST: "min",
+    MeasureName.GREATEST: "max",
+    MeasureName.MEAN: "mean",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaGroup:
+    """Files whose columns hold the same: one of them, and the kinds by column."""
+
+    file: str
+    kinds: Mapping[str, frozenset[ColumnKind]]
+
+
+@dataclass(frozen=True, slots=True)
+class RunMeasures:
+    """What is known of a complete run; what was not asked for is as it is by default.
+
+    Attributes:
+        problems: of verification, a sentence each.
+        rows, dead: rows of all files, and dead letters.
+        listed, quarantined: numbers of sources.
+        schemas: of the Parquet files, each different one once; None: there are other files alone.
+        statistics: rows of what stages have measured, by stage and name of the table.
+    """
+
+    problems: Sequence[str] = ()
+    rows: int = 0
+    dead: int = 0
+    listed: int = 0
+    quarantined: int = 0
+    schemas: Sequence[SchemaGroup] | None = None
+    statistics: Mapping[tuple[str, str], Rows] = field(default_factory=dict)
+
+
+def list_unmet(require: Requirements, measures: RunMeasures) -> list[str]:
+    """Return a sentence for each requirement that is not met."""
+    unmet = [*_judge_verification(require, measures)]
+    dead, total = measures.dead, measures.rows + measures.dead
+    unmet += _judge_tolerance("deadLetters", require.dead_letters, dead, total, "rows")
+    quarantined, listed = measures.quarantined, measures.listed
+    unmet += _judge_tolerance("quarantined", require.quarantined, quarantined, listed, "sources")
+    if require.rows is not None:
+        unmet += _judge_rows(require.rows, measures.rows)
+    unmet += _judge_columns(require.columns, measures.schemas)
+    for at, expectation in enumerate(require.expectations):
+        problem = _judge_expectation(expectation, measures)
+        unmet += [f"expectations[{at}]: {problem}"] if problem else []
+    return unmet
+
+
+def _judge_verification(require: Requirements, measures: RunMeasures) -> Iterator[str]:
+    if require.verified and measures.problems:
+        first, count = measures.problems[0], len(measures.problems)
+        more = f", and {count - 1:,} problems more" if count > 1 else ""
+        yield f"verified: ledger and files do not agree: {first}{more}"
+
+
+def _judge_tolerance(
+    name: str, tolerance: Tolerance | None, count: int, total: int, what: str
+) -> Iterator[str]:
+    if tolerance is None or count <= (most := count_tolerated(tolerance, total)):
+        return
+    share = f" ({tolerance})" if isinstance(tolerance, str) else ""
+    yield f"{name}: {count:,} of {total:,} {what}, and at most {most:,}{share} are allowed"
+
+
+def _judge_rows(bounds: RowBounds, rows: int) -> Iterator[str]:
+    if bounds.min is not None and rows < bounds.min:
+        yield f"rows: there are {rows:,}, and at least {bounds.min:,} are required"
+    if bounds.max is not None and rows > bounds.max:
+        yield f"rows: there are {rows:,}, and at most {bounds.max:,} are allowed"
+
+
+def _judge_columns(
+    columns: Mapping[str, ColumnKind], schemas: Sequence[SchemaGroup] | None
+) -> Iterator[str]:
+    if columns and schemas is None:
+        yield "columns: no file is Parquet, and of others nothing is known of columns"
+    for name, kind in columns.items():
+        for group in schemas or ():
+            kinds = group.kinds.get(name)
+            if kinds is None:
+                yield f"columns: {name!r} is not in {group.file}"
+                break
+            if kind is not ColumnKind.ANY and kind not in kinds:
+                others = " or ".join(sorted(kinds)) or "of another kind"
+                yield f"columns: {name!r} is {others} in {group.file}, and not {kind}"
+                break
+
+
+def _judge_expectation(expectation: Expectation, measures: RunMeasures) -> str | None:
+    what = expectation.column or expectation.language
+    of = f" of {what!r}" if what else ""
+    name = f"{expectation.measure}{of} by {expectation.stage}"
+    value = find_value(expectation, measures)
+    if value is None:
+        return f"{name} was not measured"
+    if expectation.min is not None and value < expectation.min:
+        return f"{name} is {value:,.6g}, and at least {expectation.min:,.6g} is required"
+    if expectation.max is not None and value > expectation.max:
+        return f"{name} is {value:,.6g}, and at most {expectation.max:,.6g} is allowed"
+    return None
+
+
+def find_value(expectation: Expectation, measures: RunMeasures) -> float | None:
+    """Return the number that an expectation is about; None where it was not measured."""
+    measure, stage = expectation.measure, expectation.stage
+    if measure.is_of_column:
+        rows = measures.statistics.get((stage, FIELDS), ())
+        # A field has a second row where its histogram was cut in another way before.
+        found = [row for row in rows if row["field"] == expectation.column]
+        return _find_of_column(measure, found[0]) if len(found) == 1 else None
+    if measure is MeasureName.LANGUAGE_SHARE:
+        counts = measures.statistics.get((stage, LANGUAGES))
+        return None if counts is None else _find_share(counts, expectation.language)
+    totals = measures.statistics.get((stage, TOKENS))
+    return None if totals is None else sum(row[str(measure)] for row in totals)
+
+
+def _find_of_column(measure: MeasureName, row: Mapping[str, Any]) -> float | None:
+    if measure is MeasureName.NULL_SHARE:
+        return row["nulls"] / row["rows"] if row["rows"] else None
+    if measure is MeasureName.DUPLICATE_SHARE:
+        measured = row["rows"] - row["nulls"] - row["not_finite"]
+        # The number of distinct values is an estimate, and may exceed that of all.
+        return max(0.0, 1 - row["distinct"] / measured) if measured else None
+    value: float | None = row[_COLUMN_KEYS[measure]]
+    return value
+
+
+def _find_share(counts: Rows, language: str | None) -> float | None:
+    total = sum(row["documents"] for row in counts)
+    mine = sum(row["documents"] for row in counts if row["language"] == language)
+    return mine / total if total else None
