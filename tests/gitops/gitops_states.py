@@ -145,6 +145,24 @@ def fail() -> Body:
     return spell(end_first(64))
 
 
+def refuse_publishing() -> Body:
+    cluster = SimulatedCluster()
+    cluster.edit(publish={"require": {"rows": {"min": 10}}})
+    cluster.launch()
+    cluster.settle()
+    cluster.finish(5)
+    return spell(cluster)
+
+
+def publish() -> Body:
+    cluster = SimulatedCluster()
+    cluster.edit(publish={"require": {"rows": {"min": 10}}})
+    cluster.launch()
+    cluster.settle()
+    cluster.finish(0, latest="0001/p0001")
+    return spell(cluster)
+
+
 def exceed_quota() -> Body:
     cluster = SimulatedCluster()
     cluster.refused[Resource.RAYJOB] = Refusal(
@@ -209,6 +227,8 @@ STATES: dict[str, Callable[[], Body]] = {
     "`suspend` is true, the attempt is still ending": suspend_at_work,
     "The run has succeeded": succeed,
     "The run has failed for good": fail,
+    "The run has succeeded and is published": publish,
+    "The run is complete, and does not meet `publish.require`": refuse_publishing,
     "A quota holds the run back": exceed_quota,
     "The run was cancelled": cancel,
     "The spec is invalid": spoil,

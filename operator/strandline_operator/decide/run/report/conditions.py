@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from strandline_api.api_model import evolve
 from strandline_api.documents.stored import describe_unknown
+from strandline_api.outcome.causes import Cause
 from strandline_api.status.enums import PipelinePhase
 from strandline_api.status.pipeline_status import PipelineStatus
 from strandline_api.status.preflight import PreflightVerdict
@@ -177,6 +178,33 @@ def report_preflight(facts: Pass, standing: PassState) -> Verdict:
         return Verdict()
     message = reason.explain(record.message)
     return Verdict(_set(facts, status, ConditionType.SPEC_APPLIED, truth, reason, message))
+
+
+def report_published(facts: Pass, standing: PassState) -> Verdict:
+    """Tell whether the last complete run has met what the spec requires before publishing."""
+    status, reported = standing.status, ConditionType.PUBLISHED
+    # Without requirements `latest` follows every publication, and there is nothing to tell.
+    if facts.spec.publish is None:
+        return Verdict(evolve(status, conditions=drop_conditions(status.conditions, [reported])))
+    summary = status.find_condition(ConditionType.SUCCEEDED)
+    former = facts.view.pipeline.status.find_condition(ConditionType.SUCCEEDED)
+    cause = status.retry_cause
+    if summary is None or summary.status == "Unknown":
+        return Verdict()
+    if summary.status == "False" and cause is Cause.REQUIREMENTS_NOT_MET:
+        message = standing.newest.status.message if standing.newest else summary.message
+        return Verdict(_set(facts, status, reported, "False", cause.value, message))
+    # Requirements that came after the end of the run were not looked at.
+    if summary.status == "True" and (former is None or former.status != "True"):
+        message = Reason.PUBLISHED.explain(_describe_published(facts, status))
+        return Verdict(_set(facts, status, reported, "True", Reason.PUBLISHED, message))
+    return Verdict()
+
+
+def _describe_published(facts: Pass, status: PipelineStatus) -> str:
+    files = facts.spec.output_location
+    output = f", files at {files}" if files else ""
+    return f"`latest` leads to {status.latest} on the claim {status.volume_claim}{output}"
 
 
 def report_unknown(facts: Pass, standing: PassState) -> Verdict:
