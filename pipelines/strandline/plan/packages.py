@@ -38,6 +38,7 @@ EXTRAS = {
     "httpx": "asking",
     "jinja2": "asking",
     "jsonschema": "asking",
+    "huggingface_hub": "hub",
 }
 # Packages that are not called what their module is.
 _NAMES = {

@@ -27,6 +27,7 @@ _ROOMS = {
     "ledger": "data.ledger:ledger",
     "report": "runs.report:report",
     "card": "data.readers.card:card",
+    "push": "data.readers.push:push",
     "top": "runs.top:top",
     "latest": "data.readers.latest:latest",
     "dropped": "data.dropped:dropped",

@@ -1,0 +1,76 @@
+"""`strandline push`: a data set goes to its readers in one piece."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+
+import click
+
+from strandline.cli.app.json_output import write_line
+from strandline.cli.app.ledger_access import locate
+from strandline.cli.app.options import show_examples, take_json, take_manifest, take_volume
+from strandline.cli.card.card import render_card
+from strandline.cli.card.reading import read_card
+from strandline.cli.commands.data.readers.card import choose_license, find_title
+from strandline.cli.views.format import format_amount
+from strandline.run.handover.pushing import push as hand_over
+from strandline.run.manifest.manifest import read_manifest
+
+
+@click.command(
+    "push",
+    epilog=show_examples(
+        "strandline push pipeline.yaml --to published",
+        "strandline push pipeline.yaml --to published --license cc-by-4.0 --json",
+    ),
+)
+@take_manifest
+@take_volume
+@click.option(
+    "--to",
+    "target",
+    required=True,
+    metavar="TARGET",
+    help="A folder, a URL of a store, or hf://datasets/ORG/NAME[@branch].",
+)
+@click.option("--license", "license_id", metavar="ID", help="License for the card; see `card`.")
+@click.option("--title", help="Name of the data set for the card; see `card`.")
+@take_json
+def push(
+    file: Path,
+    settings: tuple[str, ...],
+    volume: Path,
+    target: str,
+    license_id: str | None,
+    title: str | None,
+    as_json: bool,
+) -> None:
+    """Hand a complete run's files to their readers.
+
+    In one piece, with card and manifest: readers see all of it or nothing. Each file is compared
+    with the ledger's digest as it is read. Where this very data set is there already, nothing is
+    done. A push that was killed goes on where it was. Refused while the pipeline runs, and where
+    its last run has not come to its end.
+    """
+    manifest = read_manifest(file, settings, volume=volume)
+    plan, chosen = manifest.plan, choose_license(manifest, license_id)
+    folder = locate(plan, volume)
+
+    def make_card() -> bytes:
+        facts = read_card(plan, folder, time.time(), title or find_title(manifest), chosen)
+        return render_card(facts).encode("utf-8", "replace")
+
+    result = hand_over(plan, folder, target, make_card, time.sleep)
+    if as_json:
+        content = {
+            "target": result.target,
+            "revision": result.revision,
+            "isNew": result.is_new,
+            "files": result.files,
+        }
+        write_line(json.dumps(content))
+        return
+    what = f"{format_amount(result.files, 'file')} copied" if result.is_new else "it is there"
+    click.echo(f"{result.target}: {what}, revision {result.revision}")

@@ -1,0 +1,76 @@
+"""The bytes of what is pushed, each file compared with the ledger's digest as it is read."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from hashlib import blake2b
+from pathlib import Path
+
+from strandline.run.handover.errors import UnfitForPushError
+from strandline.run.handover.shipment import ShippedFile
+from strandline.stages.sources.opening import open_binary
+from strandline.storage.errors import naming_volume
+from strandline.storage.outputs.outputs import DIGEST_BYTES
+
+_BLOCK = 1 << 20
+
+
+class Contents:
+    """Reads the files of a place of outputs.
+
+    Args:
+        location: folder or URL.
+    """
+
+    def __init__(self, location: str) -> None:
+        self.location = location.rstrip("/")
+
+    def find_path(self, file: ShippedFile) -> Path | None:
+        """Return where a file lies on this machine; None: it is in a store."""
+        return None if "://" in self.location else Path(self.location, file.name)
+
+    def read(self, file: ShippedFile) -> Iterator[bytes]:
+        """Yield the bytes of a file in blocks.
+
+        Raises:
+            UnfitForPushError: after the last block, other bytes are there than the ledger has.
+        """
+        state, size = blake2b(digest_size=DIGEST_BYTES), 0
+        try:
+            with open_binary(f"{self.location}/{file.name}") as opened:
+                while block := opened.read(_BLOCK):
+                    state.update(block)
+                    size += len(block)
+                    yield block
+        except FileNotFoundError:
+            raise _explain(file) from None
+        if (size, state.digest()) != (file.size, file.digest):
+            raise _explain(file)
+
+    def check(self, file: ShippedFile) -> None:
+        """Read a file, and raise where its bytes are others."""
+        for _ in self.read(file):
+            pass
+
+    @contextmanager
+    def fetched(self, file: ShippedFile) -> Iterator[Path]:
+        """Provide a file, whose bytes are right, on this machine; a copy is gone in the end."""
+        path = self.find_path(file)
+        if path is not None:
+            self.check(file)
+            yield path
+            return
+        with tempfile.NamedTemporaryFile(prefix="strandline-push-") as copy:
+            with naming_volume(copy.name):
+                copy.writelines(self.read(file))
+                copy.flush()
+            yield Path(copy.name)
+
+
+def _explain(file: ShippedFile) -> UnfitForPushError:
+    return UnfitForPushError(
+        f"{file.name}: missing, or other bytes than were written; `strandline verify` says which, "
+        "and `strandline run FILE --missing` makes them again"
+    )

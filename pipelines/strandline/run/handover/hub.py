@@ -1,0 +1,267 @@
+"""Pushes to a data set of Hugging Face's hub: all files in one commit, and a tag by the revision.
+
+Large files are uploaded first and count for nothing until the commit. The manifest in the
+repository says which revision its head has, so a commit whose answer was lost is found and never
+made twice; it names its parent, so the hub refuses it where another was quicker.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from contextlib import ExitStack
+from typing import Any, NamedTuple, TypeVar
+
+import httpx2
+from huggingface_hub import CommitOperationAdd, CommitOperationDelete, HfApi
+from huggingface_hub.errors import EntryNotFoundError, HfHubHTTPError
+from huggingface_hub.utils import (  # type: ignore[attr-defined]  # public, and not exported
+    build_hf_headers,
+    get_session,
+    hf_raise_for_status,
+)
+
+from strandline.run.handover.backoff import CallRefusal, ask_again
+from strandline.run.handover.contents import Contents
+from strandline.run.handover.errors import BadTargetError, TargetRefusedError
+from strandline.run.handover.shipment import (
+    MANIFEST,
+    PushResult,
+    Shipment,
+    ShippedFile,
+    find_revision,
+    list_names,
+)
+from strandline.storage import faults
+from strandline.storage.outputs.names import CARD
+
+T = TypeVar("T")
+SCHEME = "hf://"
+BATCH = 100  # files uploaded at a time
+MOST_FILES = 20_000  # that one commit of the hub takes
+MAIN = "main"
+_TARGET = re.compile(r"hf://datasets/([\w.-]+/[\w.-]+)(?:@([\w./-]+))?/?")
+_DATASET = "dataset"
+_PASSING = frozenset({408, 409, 412, 429, 500, 502, 503, 504})
+_TRIES_OF_COMMITS = 5
+_REFUSED = frozenset({401, 403})
+
+
+class HubTarget(NamedTuple):
+    """A branch of a data set on the hub."""
+
+    repo: str
+    branch: str = MAIN
+
+    @property
+    def name(self) -> str:
+        """The target as a user writes it."""
+        return f"{SCHEME}datasets/{self.repo}@{self.branch}"
+
+
+def parse_target(text: str) -> HubTarget:
+    """Return the target that `hf://datasets/ORG/NAME[@branch]` names.
+
+    Raises:
+        BadTargetError: it names none.
+    """
+    found = _TARGET.fullmatch(text)
+    if found is None:
+        raise BadTargetError(f"{text!r} names no data set; one is hf://datasets/ORG/NAME[@branch]")
+    return HubTarget(found[1], found[2] or MAIN)
+
+
+def name_tag(shipment: Shipment) -> str:
+    """Return the tag of a revision."""
+    return f"strandline-{shipment.revision[:16]}"
+
+
+def push_to_hub(
+    shipment: Shipment,
+    contents: Contents,
+    target: HubTarget,
+    sleep: Callable[[float], None],
+) -> PushResult:
+    """Push to the hub, unless this very revision is tagged there.
+
+    A repository that is not there is made, private.
+
+    Raises:
+        UnfitForPushError: a file is missing, or has other bytes than were written.
+        TargetRefusedError: the hub does not take it.
+    """
+    if len(shipment.files) > MOST_FILES:
+        raise TargetRefusedError(
+            f"{len(shipment.files):,} files are more than one commit of the hub takes, which is "
+            f"{MOST_FILES:,}; give the sink `targetBytes`"
+        )
+    hub = _Hub(HfApi(), target, sleep)
+    try:
+        return _push(hub, shipment, contents)
+    except (HfHubHTTPError, httpx2.HTTPError) as error:
+        raise TargetRefusedError(_explain(target, error)) from error
+
+
+def _push(hub: _Hub, shipment: Shipment, contents: Contents) -> PushResult:
+    target, tag, uploaded = hub.target, name_tag(shipment), 0
+    hub.make()
+    if tag in hub.list_tags():
+        return PushResult(target.name, shipment.revision, is_new=False, files=0)
+    for number in range(_TRIES_OF_COMMITS):
+        head = hub.find_head()
+        manifest = hub.read_manifest(head)
+        # A commit that was made and not heard of is there.
+        if find_revision(manifest) == shipment.revision:
+            break
+        try:
+            uploaded = _commit(hub, shipment, contents, head, list_names(manifest))
+            break
+        except (HfHubHTTPError, httpx2.HTTPError) as error:
+            # Only a look at the head tells whether such a commit was made.
+            if number + 1 == _TRIES_OF_COMMITS or not judge_answer(error).is_passing:
+                raise
+            asked = judge_answer(error).seconds
+            hub.sleep(2.0**number if asked is None else asked)
+    faults.reach("push.committed")
+    hub.tag(tag, f"{shipment.pipeline}, run {shipment.run}")
+    faults.reach("push.tagged")
+    return PushResult(target.name, shipment.revision, is_new=True, files=uploaded)
+
+
+def _commit(hub: _Hub, shipment: Shipment, contents: Contents, head: str, former: set[str]) -> int:
+    """Upload all files and make the commit; return how many files there are."""
+    operations: list[CommitOperationAdd | CommitOperationDelete] = []
+    for begin in range(0, len(shipment.files), BATCH):
+        files = shipment.files[begin : begin + BATCH]
+        with ExitStack() as stack:
+            additions = [_add(stack, contents, file) for file in files]
+            hub.upload(additions)
+            operations += additions
+    faults.reach("push.uploaded")
+    operations.append(CommitOperationAdd(CARD, shipment.card))
+    operations.append(CommitOperationAdd(MANIFEST, shipment.render_manifest()))
+    gone = former - {file.name for file in shipment.files}
+    if gone:
+        there = hub.list_files(head)
+        operations += [CommitOperationDelete(name) for name in sorted(gone & there)]
+    lines = [f"{name}: {value}" for name, value in shipment.properties.items()]
+    hub.commit(operations, head, f"strandline {shipment.revision}", "\n".join(lines))
+    return len(shipment.files)
+
+
+def _add(stack: ExitStack, contents: Contents, file: ShippedFile) -> CommitOperationAdd:
+    path = stack.enter_context(contents.fetched(file))
+    # A copy of what is in a store goes with the batch: what the commit itself holds is read now.
+    source = str(path) if contents.find_path(file) else path.read_bytes()
+    return CommitOperationAdd(file.name, source)
+
+
+class _Hub:
+    """A branch of a data set; every call but the commit is made again where the hub is busy."""
+
+    def __init__(self, api: HfApi, target: HubTarget, sleep: Callable[[float], None]) -> None:
+        self._api = api
+        self.target = target
+        self.sleep = sleep
+
+    def make(self) -> None:
+        repo, branch = self.target
+        self._ask(
+            lambda: self._api.create_repo(repo, repo_type=_DATASET, private=True, exist_ok=True)
+        )
+        if branch != MAIN:
+            self._ask(
+                lambda: self._api.create_branch(
+                    repo, repo_type=_DATASET, branch=branch, exist_ok=True
+                )
+            )
+
+    def list_tags(self) -> set[str]:
+        return {ref.name for ref in self._list_refs().tags}
+
+    def find_head(self) -> str:
+        heads: dict[str, str] = {ref.name: ref.target_commit for ref in self._list_refs().branches}
+        try:
+            return heads[self.target.branch]
+        except KeyError:
+            raise TargetRefusedError(f"{self.target.name}: there is no such branch") from None
+
+    def read_manifest(self, head: str) -> bytes:
+        url = f"{self._api.endpoint}/datasets/{self.target.repo}/resolve/{head}/{MANIFEST}"
+
+        def read() -> bytes:
+            answer = get_session().get(url, headers=build_hf_headers(), follow_redirects=True)
+            hf_raise_for_status(answer)
+            return bytes(answer.content)
+
+        try:
+            return self._ask(read)
+        except EntryNotFoundError:
+            return b""
+
+    def list_files(self, head: str) -> set[str]:
+        repo = self.target.repo
+        return set(
+            self._ask(lambda: self._api.list_repo_files(repo, revision=head, repo_type=_DATASET))
+        )
+
+    def upload(self, additions: list[CommitOperationAdd]) -> None:
+        repo, branch = self.target
+        self._ask(
+            lambda: self._api.preupload_lfs_files(
+                repo, additions=additions, repo_type=_DATASET, revision=branch
+            )
+        )
+
+    def commit(self, operations: list[Any], parent: str, title: str, text: str) -> None:
+        repo, branch = self.target
+        self._api.create_commit(
+            repo,
+            operations,
+            commit_message=title,
+            commit_description=text,
+            repo_type=_DATASET,
+            revision=branch,
+            parent_commit=parent,
+        )
+
+    def tag(self, tag: str, text: str) -> None:
+        repo, branch = self.target
+        self._ask(
+            lambda: self._api.create_tag(
+                repo,
+                tag=tag,
+                tag_message=text,
+                revision=branch,
+                repo_type=_DATASET,
+                exist_ok=True,
+            )
+        )
+
+    def _list_refs(self) -> Any:  # noqa: ANN401 - the hub's own
+        repo = self.target.repo
+        return self._ask(lambda: self._api.list_repo_refs(repo, repo_type=_DATASET))
+
+    def _ask(self, call: Callable[[], T]) -> T:
+        return ask_again(call, judge_answer, self.sleep)
+
+
+def judge_answer(error: Exception) -> CallRefusal:
+    """Describe whether the hub, or the way there, may answer otherwise in a while."""
+    if isinstance(error, HfHubHTTPError):
+        status = error.response.status_code
+        asked = error.response.headers.get("Retry-After", "")
+        seconds = float(asked) if asked.isdecimal() else None
+        return CallRefusal(status in _PASSING, seconds)
+    return CallRefusal(isinstance(error, httpx2.TransportError))
+
+
+def _explain(target: HubTarget, error: Exception) -> str:
+    answer = error.response if isinstance(error, HfHubHTTPError) else None
+    what = " ".join(str(error).split())
+    if answer is not None and answer.status_code in _REFUSED:
+        return (
+            f"{target.name}: the hub does not let us in ({answer.status_code}); set HF_TOKEN to a "
+            "token that may write there"
+        )
+    return f"{target.name}: the hub did not take it ({what})"

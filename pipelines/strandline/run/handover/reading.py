@@ -1,0 +1,79 @@
+"""Reads what is to be pushed out of the ledger, and refuses what no complete run has left."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from strandline.ledger.errors import LedgerError
+from strandline.ledger.lease import find_changes
+from strandline.ledger.store.store import Store
+from strandline.plan.pipeline import PipelinePlan
+from strandline.run.attempt.output_location import make_claim
+from strandline.run.handover.errors import RequirementsError, UnfitForPushError
+from strandline.run.handover.shipment import Shipment, ShippedFile
+from strandline.run.history.records import find_last
+from strandline.storage.layout import PipelineFolder
+from strandline.storage.outputs.names import name_output, name_shared
+from strandline_api.outcome.exit_codes import ExitCode
+
+
+def read_shipment(
+    store: Store, plan: PipelinePlan, folder: PipelineFolder, card: bytes
+) -> Shipment:
+    """Return what the last attempt of a pipeline has left.
+
+    Args:
+        store: the ledger; nothing else writes it meanwhile.
+        card: README of the data set.
+
+    Raises:
+        LedgerError: another pipeline than this wrote the ledger.
+        RequirementsError: the run did not meet what it has to before publishing.
+        UnfitForPushError: the run has not come to its end.
+    """
+    changes = find_changes(store, make_claim(plan, folder))
+    if changes:
+        raise LedgerError(f"the pipeline is not the one that wrote this data set: {changes[0]}")
+    attempt = _require_complete(folder)
+    files = tuple(sorted(_list_files(store)))
+    return Shipment(
+        pipeline=f"{plan.namespace}/{plan.name}",
+        run=plan.run_id,
+        fingerprint=plan.fingerprint.digest,
+        ledger=str(store.read_meta("id") or ""),
+        attempt=attempt,
+        files=files,
+        card=card,
+    )
+
+
+def _require_complete(folder: PipelineFolder) -> int:
+    last = find_last(folder)
+    if last is None:
+        raise UnfitForPushError("nothing was run yet, so there is nothing to push")
+    outcome = last.outcome
+    if outcome is not None and outcome.exit_code == ExitCode.REQUIREMENTS_NOT_MET:
+        raise RequirementsError(f"attempt {last.number} is {outcome.message}")
+    if outcome is None or outcome.exit_code != ExitCode.COMPLETE:
+        why = "has no end" if outcome is None else f"ended with {outcome.outcome}"
+        raise UnfitForPushError(
+            f"attempt {last.number} {why}, so the data set may lack something; run it to its end"
+        )
+    return last.number
+
+
+def _list_files(store: Store) -> Iterator[ShippedFile]:
+    for source, _, record in store.list_records():
+        for output in record.data:
+            if output.part is None:
+                name = name_output(source, output)
+                yield ShippedFile(name, output.size, output.digest, output.rows)
+    for file, facts in store.list_shared():
+        if facts.live != facts.rows:
+            raise UnfitForPushError(
+                f"{name_shared(file, facts.suffix)} has rows that are nobody's; run once more"
+            )
+        rows = facts.live
+        for suffix, size, digest in facts.list_files():
+            yield ShippedFile(name_shared(file, suffix), size, digest, rows)
+            rows = 0  # files that lie beside the first have no rows of their own

@@ -1,0 +1,139 @@
+"""What is pushed in one piece: the files that count, by name and digest, and whose run they are of.
+
+Pure. It must not know where anything goes.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from functools import cached_property
+from hashlib import blake2b
+from typing import Any, NamedTuple
+
+FORMAT = 1
+MANIFEST = "strandline.json"
+ALGORITHM = "blake2b-128"
+REVISION_BYTES = 16
+
+
+class ShippedFile(NamedTuple):
+    """A file that counts.
+
+    Attributes:
+        name: below the root of the outputs, with `/` between its parts.
+        size: bytes.
+        digest: blake2b-128 of them.
+        rows: rows that count; of files that belong together the first one has them all.
+    """
+
+    name: str
+    size: int
+    digest: bytes
+    rows: int
+
+
+@dataclass(frozen=True)
+class Shipment:
+    """A data set as a complete run has left it.
+
+    Attributes:
+        pipeline: namespace and name.
+        run: the run's name.
+        fingerprint: of stages and parameters.
+        ledger: the id of the ledger that counts the files.
+        attempt: the last one.
+        files: by name.
+        card: README of the data set.
+    """
+
+    pipeline: str
+    run: str
+    fingerprint: str
+    ledger: str
+    attempt: int
+    files: tuple[ShippedFile, ...]
+    card: bytes
+
+    @cached_property
+    def revision(self) -> str:
+        """A digest of the fingerprint and of all files: the same data set has the same one."""
+        facts = [self.fingerprint, [[*each[:2], each.digest.hex()] for each in self.files]]
+        text = json.dumps(facts, separators=(",", ":"))
+        return blake2b(text.encode(), digest_size=REVISION_BYTES).hexdigest()
+
+    @property
+    def rows(self) -> int:
+        """Rows of all files."""
+        return sum(file.rows for file in self.files)
+
+    @property
+    def size(self) -> int:
+        """Bytes of all files."""
+        return sum(file.size for file in self.files)
+
+    @property
+    def properties(self) -> dict[str, str]:
+        """Whose run it is, as a table or a commit may carry it."""
+        return {
+            "strandline.revision": self.revision,
+            "strandline.fingerprint": self.fingerprint,
+            "strandline.ledger": self.ledger,
+            "strandline.attempt": str(self.attempt),
+            "strandline.pipeline": self.pipeline,
+            "strandline.run": self.run,
+        }
+
+    def render_manifest(self) -> bytes:
+        """Render what proves the copy: every file with its bytes and digest."""
+        facts: dict[str, Any] = {
+            "format": FORMAT,
+            "revision": self.revision,
+            "pipeline": self.pipeline,
+            "run": self.run,
+            "fingerprint": self.fingerprint,
+            "ledger": self.ledger,
+            "attempt": self.attempt,
+            "rows": self.rows,
+            "digests": ALGORITHM,
+            "files": {
+                each.name: {"size": each.size, "digest": each.digest.hex(), "rows": each.rows}
+                for each in self.files
+            },
+        }
+        return (json.dumps(facts, indent=1, ensure_ascii=False) + "\n").encode("utf-8", "replace")
+
+
+def list_names(manifest: bytes) -> set[str]:
+    """Return the names of the files in a manifest; none where it is not one of ours."""
+    return set(_read(manifest).get("files", {}))
+
+
+def find_revision(manifest: bytes) -> str | None:
+    """Return the revision that a manifest is of; None where it is not one of ours."""
+    found = _read(manifest).get("revision")
+    return found if isinstance(found, str) else None
+
+
+def _read(manifest: bytes) -> dict[str, Any]:
+    try:
+        content = json.loads(manifest)
+    except ValueError:
+        return {}
+    return content if isinstance(content, dict) else {}
+
+
+class PushResult(NamedTuple):
+    """What a push has come to.
+
+    Attributes:
+        target: where the data set now is, for people.
+        revision: of the data set.
+        is_new: it was not there before.
+        files: that were copied or uploaded now.
+    """
+
+    target: str
+    revision: str
+    is_new: bool
+    files: int

@@ -1,0 +1,183 @@
+"""`strandline push` to a folder: all of a revision or nothing, `latest` last, never twice."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cli_project import Call, Project
+from strandline_api.outcome.exit_codes import ExitCode
+
+
+def push(call: Call, target: str = "out") -> dict[str, Any]:
+    result = call("push", "pipeline.yaml", "--to", target, "--json")
+    assert result.exit_code == 0, result.output
+    content: dict[str, Any] = json.loads(result.stdout)
+    return content
+
+
+def read_latest(target: Path) -> dict[str, Any]:
+    content: dict[str, Any] = json.loads((target / "latest.json").read_bytes())
+    return content
+
+
+def list_files(target: Path) -> dict[str, bytes]:
+    return {
+        str(path.relative_to(target)): path.read_bytes()
+        for path in target.rglob("*")
+        if path.is_file() and path.name != "README.md"  # which has the time
+    }
+
+
+def check_whole(target: Path) -> str:
+    """What `latest` leads to is what its manifest says, byte for byte."""
+    latest = read_latest(target)
+    manifest = json.loads((target / latest["manifest"]).read_bytes())
+    folder = target / latest["revision"]
+    for name, facts in manifest["files"].items():
+        content = (folder / name).read_bytes()
+        assert len(content) == facts["size"]
+        assert blake2b(content, digest_size=16).hexdigest() == facts["digest"]
+    names = {f"{latest['revision']}/{name}" for name in manifest["files"]}
+    assert set(list_files(folder)) == {*manifest["files"], "strandline.json"}
+    assert names <= list_files(target).keys()
+    revision: str = latest["revision"]
+    return revision
+
+
+def test_a_data_set_is_pushed_whole_and_once(
+    project: Project, run: Call, call: Call, tmp_path: Path
+) -> None:
+    run()
+    first = push(call)
+    assert (first["isNew"], first["files"]) == (True, 3)
+    assert check_whole(tmp_path / "out") == first["revision"]
+    before = list_files(tmp_path / "out")
+    again = push(call)
+    assert (again["isNew"], again["files"]) == (False, 0)
+    assert list_files(tmp_path / "out") == before
+    # The copy was made with the ledger held, and a run takes it again.
+    assert run().exit_code == 0
+    assert push(call)["isNew"] is False
+
+
+def test_a_revision_is_never_changed_by_the_next(
+    project: Project, run: Call, call: Call, tmp_path: Path
+) -> None:
+    run()
+    first = push(call)["revision"]
+    before = {name: text for name, text in list_files(tmp_path / "out").items() if first in name}
+    (project.path / "in/0.txt").write_text("Another note.\n")
+    run()
+    second = push(call)["revision"]
+    assert first != second
+    assert check_whole(tmp_path / "out") == second
+    after = list_files(tmp_path / "out")
+    assert {name: text for name, text in after.items() if first in name and "/" in name} == {
+        name: text for name, text in before.items() if "/" in name
+    }
+
+
+def test_the_folder_of_a_revision_loads_by_its_card(
+    project: Project, run: Call, call: Call, tmp_path: Path
+) -> None:
+    from datasets import load_dataset  # noqa: PLC0415 - heavy, and needed nowhere else
+
+    run()
+    pushed = push(call)
+    rows = load_dataset(pushed["target"], cache_dir=str(tmp_path / "cache"), split="train")
+    assert sorted(row["text"] for row in rows) == [f"Note number {n}.\n" for n in range(3)]
+
+
+def test_a_run_that_has_not_come_to_its_end_is_refused(
+    project: Project, run: Call, call: Call, tmp_path: Path
+) -> None:
+    project.add_stage("def process(self, task):\n    raise ValueError('no')")
+    run()
+    result = call("push", "pipeline.yaml", "--to", "out")
+    assert result.exit_code == ExitCode.LEDGER_MISMATCH
+    assert "attempt 1 ended with SOURCES_FAILED" in result.stderr
+    assert not (tmp_path / "out").exists()
+
+
+def test_what_does_not_meet_its_requirements_is_refused(
+    project: Project, run: Call, call: Call, tmp_path: Path
+) -> None:
+    project.spec["publish"] = {"require": {"rows": {"min": 100}}}
+    project.save()
+    assert run().exit_code == ExitCode.REQUIREMENTS_NOT_MET
+    result = call("push", "pipeline.yaml", "--to", "out")
+    assert result.exit_code == ExitCode.REQUIREMENTS_NOT_MET
+    assert "at least 100 are required" in result.stderr
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_file_that_was_hurt_is_never_led_to(
+    project: Project, run: Call, call: Call, tmp_path: Path
+) -> None:
+    run()
+    hurt = max((project.folder / "output").rglob("*.jsonl"))
+    hurt.write_bytes(hurt.read_bytes()[:-2] + b"X\n")
+    result = call("push", "pipeline.yaml", "--to", "out")
+    assert result.exit_code == ExitCode.LEDGER_MISMATCH
+    assert "other bytes than were written" in result.stderr
+    assert not (tmp_path / "out/latest.json").exists()
+
+
+def test_the_data_set_is_not_pushed_into_itself(project: Project, run: Call, call: Call) -> None:
+    run()
+    result = call("push", "pipeline.yaml", "--to", "strandline-data/default/notes/output/x")
+    assert result.exit_code == ExitCode.BAD_SPEC
+    assert "the data set itself lies there" in result.stderr
+
+
+def test_without_a_run_there_is_nothing_to_push(project: Project, call: Call) -> None:
+    result = call("push", "pipeline.yaml", "--to", "out")
+    assert result.exit_code == ExitCode.LEDGER_MISMATCH, result.output
+
+
+@pytest.mark.parametrize(
+    "fault",
+    ["push.copied:kill:2", "push.described:kill", "push.published:kill"],
+)
+def test_law_a_push_that_was_killed_ends_the_same(
+    fault: str, project: Project, run: Call, call: Call, tmp_path: Path
+) -> None:
+    run()
+    push(call, "other")
+    former = push(call, "out")["revision"]
+    (project.path / "in/0.txt").write_text("Another note.\n")
+    run()
+    wanted = push(call, "other")["revision"]
+    command = [sys.executable, "-m", "strandline", "push", "pipeline.yaml", "--to", "out"]
+    killed = subprocess.run(command, env=os.environ | {"STRANDLINE_FAULT": fault}, check=False)
+    assert killed.returncode == -9
+    # Whatever it came to, readers are led to something whole.
+    assert check_whole(tmp_path / "out") in {former, wanted}
+    finished = push(call, "out")
+    assert finished["revision"] == check_whole(tmp_path / "out") == wanted
+    assert list_files(tmp_path / "out") == list_files(tmp_path / "other")
+    if fault.startswith("push.copied"):
+        assert finished["files"] == 1  # what was copied is not copied again
+
+
+def test_a_store_is_pushed_to_in_the_same_way(project: Project, run: Call, call: Call) -> None:
+    import fsspec  # noqa: PLC0415 - the store of this process alone
+
+    run()
+    pushed = push(call, "memory://corpus")
+    assert (pushed["isNew"], pushed["files"]) == (True, 3)
+    store = fsspec.filesystem("memory")
+    latest = json.loads(store.cat_file("/corpus/latest.json"))
+    manifest = json.loads(store.cat_file(f"/corpus/{latest['manifest']}"))
+    for name, facts in manifest["files"].items():
+        content = store.cat_file(f"/corpus/{latest['revision']}/{name}")
+        assert blake2b(content, digest_size=16).hexdigest() == facts["digest"]
+    assert push(call, "memory://corpus")["isNew"] is False
