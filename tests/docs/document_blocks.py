@@ -18,6 +18,7 @@ DOCUMENTS = [
     "docs/partitions.md",
     "docs/python.md",
     "docs/outputs.md",
+    "docs/publishing.md",
     "docs/running.md",
     "docs/statistics.md",
     "docs/duplicates.md",

@@ -1,0 +1,249 @@
+"""A server that speaks the few calls of Hugging Face's hub that its client makes for a push.
+
+Data sets, branches, commits and tags in memory; large files by LFS's basic transfer. It can be told
+to be busy, or to do what it is asked and lose the answer. The Xet protocol it does not speak.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+LARGE = (".parquet", ".jsonl")  # that the hub's own rules send to LFS
+
+
+@dataclass
+class Repo:
+    """A data set: commits by id with all their files, heads of branches, tags."""
+
+    commits: dict[str, dict[str, bytes]] = field(default_factory=dict)
+    titles: dict[str, str] = field(default_factory=dict)
+    texts: dict[str, str] = field(default_factory=dict)
+    branches: dict[str, str] = field(default_factory=dict)
+    tags: dict[str, str] = field(default_factory=dict)
+    is_private: bool = False
+
+    def commit(self, branch: str, files: dict[str, bytes], title: str, text: str = "") -> str:
+        seed = f"{len(self.commits)} {title}"
+        oid = hashlib.sha1(seed.encode(), usedforsecurity=False).hexdigest()
+        self.commits[oid], self.titles[oid], self.texts[oid] = files, title, text
+        self.branches[branch] = oid
+        return oid
+
+    def head(self, branch: str = "main") -> dict[str, bytes]:
+        return self.commits[self.branches[branch]]
+
+
+@dataclass
+class Fault:
+    """What befalls the next calls whose path holds a text."""
+
+    path: str
+    kind: str  # `busy`, `lost`, or a status
+    times: int = 1
+
+
+@dataclass
+class Hub:
+    """What the hub has, and what was asked of it."""
+
+    repos: dict[str, Repo] = field(default_factory=dict)
+    large: dict[str, bytes] = field(default_factory=dict)
+    calls: list[str] = field(default_factory=list)
+    faults: list[Fault] = field(default_factory=list)
+    url: str = ""
+
+    def count(self, text: str) -> int:
+        return sum(text in call for call in self.calls)
+
+    def take_fault(self, path: str) -> Fault | None:
+        for fault in self.faults:
+            if fault.path in path and fault.times:
+                fault.times -= 1
+                return fault
+        return None
+
+    def answer(self, method: str, path: str, body: bytes) -> tuple[int, Any]:
+        """Status, and JSON or bytes."""
+        for pattern, handle in _ROUTES:
+            found = re.fullmatch(pattern, f"{method} {path}")
+            if found is not None:
+                answer: tuple[int, Any] = handle(self, body, *found.groups())
+                return answer
+        return 501, {"error": f"{method} {path} is not played"}
+
+
+def _create(hub: Hub, body: bytes) -> tuple[int, Any]:
+    asked = json.loads(body)
+    name = "/".join(filter(None, (asked.get("organization"), asked["name"])))
+    url = f"{hub.url}/datasets/{name}"
+    if name in hub.repos:
+        return 409, {"error": "You already created this dataset repo", "url": url}
+    repo = hub.repos[name] = Repo(is_private=asked.get("visibility") == "private")
+    repo.commit("main", {".gitattributes": b"*.parquet filter=lfs\n"}, "initial commit")
+    return 200, {"url": url, "id": name, "name": name}
+
+
+def _list_refs(hub: Hub, _body: bytes, name: str) -> tuple[int, Any]:
+    repo = hub.repos[name]
+    kinds = {"branches": ("heads", repo.branches), "tags": ("tags", repo.tags)}
+    listed = {
+        kind: [
+            {"name": ref, "ref": f"refs/{place}/{ref}", "targetCommit": oid}
+            for ref, oid in refs.items()
+        ]
+        for kind, (place, refs) in kinds.items()
+    }
+    return 200, {**listed, "converts": []}
+
+
+def _resolve(hub: Hub, _body: bytes, name: str, oid: str, path: str) -> tuple[int, Any]:
+    content = hub.repos[name].commits[oid].get(path)
+    return (404, {"error": "Entry not found"}) if content is None else (200, content)
+
+
+def _preupload(_hub: Hub, body: bytes, _name: str, _rev: str) -> tuple[int, Any]:
+    files = [
+        {
+            "path": file["path"],
+            "uploadMode": "lfs" if file["path"].endswith(LARGE) else "regular",
+            "shouldIgnore": False,
+        }
+        for file in json.loads(body)["files"]
+    ]
+    return 200, {"files": files}
+
+
+def _batch(hub: Hub, body: bytes, _name: str) -> tuple[int, Any]:
+    objects = []
+    for each in json.loads(body)["objects"]:
+        actions = {"upload": {"href": f"{hub.url}/lfs/{each['oid']}", "header": {}}}
+        more = {} if each["oid"] in hub.large else {"actions": actions}
+        objects.append({"oid": each["oid"], "size": each["size"], **more})
+    return 200, {"transfer": "basic", "objects": objects}
+
+
+def _upload(hub: Hub, body: bytes, oid: str) -> tuple[int, Any]:
+    assert hashlib.sha256(body).hexdigest() == oid
+    hub.large[oid] = body
+    return 200, b""
+
+
+def _commit(hub: Hub, body: bytes, name: str, branch: str) -> tuple[int, Any]:
+    repo = hub.repos[name]
+    lines = [json.loads(line) for line in body.splitlines()]
+    head = lines[0]["value"]
+    if head.get("parentCommit", repo.branches[branch]) != repo.branches[branch]:
+        return 412, {"error": "A commit has happened since. Please refresh and try again."}
+    files = dict(repo.head(branch))
+    for line in lines[1:]:
+        value = line["value"]
+        if line["key"] == "file":
+            files[value["path"]] = base64.b64decode(value["content"])
+        elif line["key"] == "lfsFile":
+            files[value["path"]] = hub.large[value["oid"]]
+        else:
+            assert line["key"] == "deletedFile"
+            del files[value["path"]]
+    oid = repo.commit(branch, files, head["summary"], head.get("description", ""))
+    return 200, {"commitUrl": f"{hub.url}/datasets/{name}/commit/{oid}", "commitOid": oid}
+
+
+def _tag(hub: Hub, body: bytes, name: str, revision: str) -> tuple[int, Any]:
+    repo, tag = hub.repos[name], json.loads(body)["tag"]
+    if tag in repo.tags:
+        return 409, {"error": "tag exists"}
+    repo.tags[tag] = repo.branches[revision]
+    return 200, {}
+
+
+def _branch(hub: Hub, _body: bytes, name: str, branch: str) -> tuple[int, Any]:
+    repo = hub.repos[name]
+    if branch in repo.branches:
+        return 409, {"error": "Reference already exists"}
+    repo.branches[branch] = repo.branches["main"]
+    return 200, {}
+
+
+def _list_tree(hub: Hub, _body: bytes, name: str, oid: str) -> tuple[int, Any]:
+    files = hub.repos[name].commits[oid]
+    return 200, [
+        {"type": "file", "path": path, "size": len(content), "oid": "0" * 40}
+        for path, content in files.items()
+    ]
+
+
+_NAME = r"([\w.-]+/[\w.-]+)"
+_ROUTES: list[tuple[str, Any]] = [
+    (r"POST /api/repos/create", _create),
+    (r"POST /api/validate-yaml", lambda *_: (200, {"warnings": [], "errors": []})),
+    (rf"GET /api/datasets/{_NAME}/refs", _list_refs),
+    (rf"GET /datasets/{_NAME}/resolve/(\w+)/(.+)", _resolve),
+    (rf"POST /api/datasets/{_NAME}/preupload/(\S+)", _preupload),
+    (rf"POST /datasets/{_NAME}\.git/info/lfs/objects/batch", _batch),
+    (r"PUT /lfs/(\w+)", _upload),
+    (rf"POST /api/datasets/{_NAME}/commit/(\S+)", _commit),
+    (rf"POST /api/datasets/{_NAME}/tag/(\S+)", _tag),
+    (rf"POST /api/datasets/{_NAME}/branch/(\S+)", _branch),
+    (rf"GET /api/datasets/{_NAME}/tree/(\w+)", _list_tree),
+]
+
+
+@contextmanager
+def serving() -> Iterator[Hub]:
+    """Provide a hub on a free port of this machine."""
+    hub = Hub()
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def log_message(self, *_: object) -> None:
+            """Keep quiet."""
+
+        def _answer(self) -> None:
+            body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+            path = self.path.partition("?")[0]
+            hub.calls.append(f"{self.command} {path}")
+            fault = hub.take_fault(path)
+            more: dict[str, str] = {}
+            content: Any
+            if fault is not None and fault.kind == "busy":
+                status, content, more = 429, {"error": "slow down"}, {"Retry-After": "0"}
+            elif fault is not None and fault.kind.isdecimal():
+                status, content = int(fault.kind), {"error": "no"}
+            else:
+                status, content = hub.answer(self.command, path, body)
+            if fault is not None and fault.kind == "lost":
+                self.close_connection = True
+                self.connection.close()
+                return
+            raw = content if isinstance(content, bytes) else json.dumps(content).encode()
+            if status == 404:
+                more = {"X-Error-Code": "EntryNotFound"}
+            self.send_response(status)
+            for name, value in {"Content-Length": str(len(raw)), **more}.items():
+                self.send_header(name, value)
+            self.end_headers()
+            self.wfile.write(raw)
+
+        do_GET = do_POST = do_PUT = _answer  # noqa: N815 - the library's names
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.daemon_threads = True
+    hub.url = f"http://127.0.0.1:{server.server_port}"
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield hub
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()

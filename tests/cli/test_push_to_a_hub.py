@@ -1,0 +1,193 @@
+"""`strandline push` to Hugging Face's hub: the real client, and a server of ours in its place."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cli_project import Call, Project
+from hub_server import Fault, Hub, Repo, serving
+
+TARGET = "hf://datasets/org/notes"
+Push = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture
+def hub() -> Iterator[Hub]:
+    """The server."""
+    with serving() as hub:
+        yield hub
+
+
+@pytest.fixture
+def push(hub: Hub, project: Project) -> Push:
+    """`push()` in a process of its own, since the client reads its settings as it is loaded."""
+
+    def push(target: str = TARGET, fault: str = "") -> subprocess.CompletedProcess[str]:
+        environment = os.environ | {
+            "HF_ENDPOINT": hub.url,
+            "HF_HOME": str(project.path / "hf"),
+            "HF_HUB_DISABLE_XET": "1",
+            "HF_TOKEN": "token",
+            "STRANDLINE_FAULT": fault,
+        }
+        command = [sys.executable, "-m", "strandline", "push", "pipeline.yaml", "--to", target]
+        return subprocess.run(
+            [*command, "--json"], env=environment, capture_output=True, text=True, check=False
+        )
+
+    return push
+
+
+def read(pushed: subprocess.CompletedProcess[str]) -> dict[str, Any]:
+    assert pushed.returncode == 0, pushed.stderr
+    content: dict[str, Any] = json.loads(pushed.stdout)
+    return content
+
+
+def find_repo(hub: Hub) -> Repo:
+    return hub.repos["org/notes"]
+
+
+def check_head(hub: Hub, project: Project, branch: str = "main") -> None:
+    """The head has exactly the files that count, as they are, the card and the manifest."""
+    files = dict(find_repo(hub).head(branch))
+    outputs = project.folder / "output"
+    names = [line.split("\t")[0] for line in (outputs / "_manifest").read_text().splitlines()]
+    assert files.keys() == {*names, "README.md", "strandline.json", ".gitattributes"}
+    assert all(files[name] == (outputs / name).read_bytes() for name in names)
+
+
+def count_commits(hub: Hub) -> int:
+    """Commits but the first, which the hub makes with the repository."""
+    return len(find_repo(hub).commits) - 1
+
+
+def test_one_commit_has_all_and_a_tag(project: Project, run: Call, hub: Hub, push: Push) -> None:
+    run()
+    pushed = read(push())
+    assert (pushed["target"], pushed["isNew"], pushed["files"]) == (f"{TARGET}@main", True, 3)
+    repo = find_repo(hub)
+    assert repo.is_private
+    check_head(hub, project)
+    assert repo.tags == {f"strandline-{pushed['revision'][:16]}": repo.branches["main"]}
+    assert count_commits(hub) == 1
+    head = repo.branches["main"]
+    assert repo.titles[head] == f"strandline {pushed['revision']}"
+    assert "strandline.fingerprint: " in repo.texts[head]
+
+
+def test_what_is_there_is_not_pushed_again(
+    project: Project, run: Call, hub: Hub, push: Push
+) -> None:
+    run()
+    read(push())
+    hub.calls.clear()
+    assert read(push())["isNew"] is False
+    assert (count_commits(hub), hub.count("preupload"), hub.count("lfs")) == (1, 0, 0)
+
+
+def test_the_next_revision_replaces_and_removes(
+    project: Project, run: Call, hub: Hub, push: Push
+) -> None:
+    project.spec["source"]["with"]["onRemoved"] = "Delete"
+    project.save()
+    run()
+    read(push())
+    find_repo(hub).head()["notes.txt"] = b"somebody's own"
+    (project.path / "in/0.txt").unlink()
+    (project.path / "in/1.txt").write_text("Another note.\n")
+    run()
+    assert read(push())["isNew"] is True
+    assert find_repo(hub).head().pop("notes.txt") == b"somebody's own"
+    check_head(hub, project)
+    assert (count_commits(hub), len(find_repo(hub).tags)) == (2, 2)
+
+
+def test_a_branch_is_made_where_it_is_named(
+    project: Project, run: Call, hub: Hub, push: Push
+) -> None:
+    run()
+    assert read(push(f"{TARGET}@trial"))["target"] == f"{TARGET}@trial"
+    check_head(hub, project, "trial")
+    assert find_repo(hub).head().keys() == {".gitattributes"}
+
+
+@pytest.mark.parametrize("path", ["create", "refs", "preupload", "batch", "lfs/", "commit", "tag"])
+def test_a_busy_hub_is_asked_again(
+    path: str, project: Project, run: Call, hub: Hub, push: Push
+) -> None:
+    run()
+    hub.faults.append(Fault(path, "busy", 2))
+    assert read(push())["isNew"] is True
+    check_head(hub, project)
+    assert (count_commits(hub), len(find_repo(hub).tags)) == (1, 1)
+
+
+@pytest.mark.parametrize("path", ["commit", "tag"])
+def test_law_a_commit_that_was_made_and_not_heard_of_is_never_made_twice(
+    path: str, project: Project, run: Call, hub: Hub, push: Push
+) -> None:
+    run()
+    hub.faults.append(Fault(path, "lost"))
+    assert read(push())["isNew"] is True
+    check_head(hub, project)
+    assert (count_commits(hub), len(find_repo(hub).tags)) == (1, 1)
+
+
+@pytest.mark.parametrize("step", ["push.uploaded", "push.committed", "push.tagged"])
+def test_law_a_push_that_was_killed_ends_the_same(
+    step: str, project: Project, run: Call, hub: Hub, push: Push
+) -> None:
+    run()
+    assert push(fault=f"{step}:kill").returncode == -9
+    hub.calls.clear()
+    assert read(push())["isNew"] is (step != "push.tagged")
+    check_head(hub, project)
+    assert (count_commits(hub), len(find_repo(hub).tags)) == (1, 1)
+    assert hub.count("PUT /lfs/") == 0  # what was uploaded stays uploaded
+
+
+def test_a_commit_of_somebody_else_in_between_stays(
+    project: Project, run: Call, hub: Hub, push: Push
+) -> None:
+    run()
+    push(fault="push.uploaded:kill")
+    repo = find_repo(hub)
+    repo.commit("main", {**repo.head(), ".gitattributes": b"other"}, "somebody's")
+    read(push())
+    assert repo.head()[".gitattributes"] == b"other"
+    check_head(hub, project)
+
+
+def test_a_token_that_may_not_write_is_told(
+    project: Project, run: Call, hub: Hub, push: Push
+) -> None:
+    run()
+    hub.faults.append(Fault("create", "403", 9))
+    refused = push()
+    assert refused.returncode == 73
+    assert "the hub does not let us in (403); set HF_TOKEN" in refused.stderr
+    assert "Traceback" not in refused.stderr
+
+
+def test_a_target_that_names_nothing_is_told(project: Project, run: Call, push: Push) -> None:
+    run()
+    refused = push("hf://org/notes")
+    assert refused.returncode == 64
+    assert "one is hf://datasets/ORG/NAME[@branch]" in refused.stderr
+
+
+def test_a_hurt_file_is_not_committed(project: Project, run: Call, hub: Hub, push: Push) -> None:
+    run()
+    hurt: Path = next((project.folder / "output").rglob("*.jsonl"))
+    hurt.write_bytes(hurt.read_bytes()[:-2] + b"X\n")
+    assert push().returncode == 65
+    assert count_commits(hub) == 0
