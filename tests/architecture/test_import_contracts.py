@@ -63,7 +63,7 @@ WORKER = "A worker loads no manifest, no ledger and no other stages"
 ENGINE = "The rooms of the engine are layers"
 LEDGER = "The modules of the ledger are layers"
 RUN = "The rooms of a run are layers"
-HUB = "Only one module knows the hub"
+CLIENTS = "Only one module knows the client of a target"
 TALLY = "The tally knows no disk and no clock"
 FLOW = "The flow knows no pool and no process"
 CHOICE = "An engine is chosen in one place"
@@ -211,7 +211,7 @@ FAULTS = [
     (RUN, "strandline/run/supervise/ending.py", "import strandline.run.attempt.outcome"),
     (RUN, "strandline/run/attempt/outcome.py", "import strandline.run.doctor.facts"),
     (RUN, "strandline/run/newroom.py", "X = 1"),
-    (HUB, "strandline/run/handover/pushing.py", "import huggingface_hub"),
+    (CLIENTS, "strandline/run/handover/pushing.py", "import huggingface_hub"),
     (TALLY, "strandline/ledger/tally.py", "import strandline.ledger.store.store"),
     (TALLY, "strandline/ledger/tally.py", "import lmdb"),
     (TALLY, "strandline/ledger/tally.py", "import time"),

@@ -39,12 +39,16 @@ EXTRAS = {
     "jinja2": "asking",
     "jsonschema": "asking",
     "huggingface_hub": "hub",
+    "deltalake": "tables",
+    "lance": "tables",
+    "pyiceberg": "tables",
 }
 # Packages that are not called what their module is.
 _NAMES = {
     "PIL": "pillow",
     "backports": "backports.zstd",
     "data_juicer": "py-data-juicer",
+    "lance": "pylance",
     "fasttext": "fasttext-predict",
 }
 # More that an installation of a package takes.

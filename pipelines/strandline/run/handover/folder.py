@@ -10,7 +10,7 @@ import json
 import tempfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from strandline.run.handover.contents import Contents
 from strandline.run.handover.shipment import MANIFEST, PushResult, Shipment
@@ -36,8 +36,7 @@ def push_to_folder(shipment: Shipment, contents: Contents, location: str) -> Pus
         UnfitForPushError: a file is missing, or has other bytes than were written.
         VolumeError, CredentialsRefusedError: the target can't be written to.
     """
-    store: _LocalTarget | _RemoteTarget
-    store = _RemoteTarget(location) if "://" in location else _LocalTarget(Path(location))
+    store = open_target(location)
     revision, manifest = shipment.revision, shipment.render_manifest()
     target = f"{location.rstrip('/')}/{revision}"
     pointer = _render_latest(shipment)
@@ -59,6 +58,24 @@ def push_to_folder(shipment: Shipment, contents: Contents, location: str) -> Pus
     store.put(LATEST, [pointer])
     faults.reach("push.published")
     return PushResult(target, revision, is_new=True, files=copied)
+
+
+class TargetFiles(Protocol):
+    """Files of a target; each is whole or absent, and durable."""
+
+    def read(self, name: str) -> bytes | None:
+        """Return the bytes of a file; None: it is not there."""
+
+    def list_sizes(self, folder: str) -> Iterable[tuple[str, int]]:
+        """Yield the files below a folder, by name within it, with their bytes."""
+
+    def put(self, name: str, blocks: Iterable[bytes]) -> None:
+        """Write a file in the place of what has its name."""
+
+
+def open_target(location: str) -> TargetFiles:
+    """Return the files of a folder, or of what is under a URL."""
+    return _RemoteTarget(location) if "://" in location else _LocalTarget(Path(location))
 
 
 def _render_latest(shipment: Shipment) -> bytes:
@@ -127,8 +144,9 @@ class _RemoteTarget:
                 found = filesystem.find(f"{root}/{folder}", detail=True)
             except FileNotFoundError:
                 return
+        above = f"{root}/{folder}/" if folder else f"{root}/"
         for path, info in found.items():
-            yield str(path).removeprefix(f"{root}/{folder}/"), int(info["size"])
+            yield str(path).removeprefix(above), int(info["size"])
 
     def put(self, name: str, blocks: Iterable[bytes]) -> None:
         folder, _, base = name.rpartition("/")

@@ -38,7 +38,7 @@ from strandline.storage.outputs.names import CARD
 T = TypeVar("T")
 SCHEME = "hf://"
 BATCH = 100  # files uploaded at a time
-MOST_FILES = 20_000  # that one commit of the hub takes
+MOST_FILES = 20_000  # limit of one commit on the hub
 MAIN = "main"
 _TARGET = re.compile(r"hf://datasets/([\w.-]+/[\w.-]+)(?:@([\w./-]+))?/?")
 _DATASET = "dataset"

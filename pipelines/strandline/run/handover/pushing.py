@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 from strandline.ledger.session import require_ledger
 from strandline.plan.packages import advise, list_missing
@@ -18,7 +19,15 @@ from strandline.storage.layout import PipelineFolder
 from strandline.storage.outputs.remote import resolve_location
 
 HUB = "hf://"
-_CLIENT = "huggingface_hub"
+DELTA, ICEBERG, LANCE = "delta", "iceberg", "lance"
+_AT_LOCATIONS = frozenset({DELTA, LANCE})
+
+
+class PushClock(NamedTuple):
+    """What tells the time, in seconds since the epoch, and what waits for seconds."""
+
+    time: Callable[[], float]
+    sleep: Callable[[float], None]
 
 
 def push(
@@ -26,14 +35,15 @@ def push(
     folder: PipelineFolder,
     target: str,
     card: Callable[[], bytes],
-    sleep: Callable[[float], None],
+    clock: PushClock,
 ) -> PushResult:
     """Push what the last attempt of a pipeline has left.
 
     Args:
-        target: `hf://datasets/ORG/NAME[@branch]`, a folder, or a URL of a store.
+        target: `hf://datasets/ORG/NAME[@branch]`, `delta:` or `lance:` and the folder or
+            URL of a table, `iceberg:CATALOG/NAMESPACE.TABLE`, or a folder or URL for files.
         card: makes the README of the data set.
-        sleep: waits for seconds, where a server is busy.
+        clock: is asked for the time of a commit, and waits where a server is busy.
 
     Raises:
         LedgerError: there is no ledger, or a run is alive.
@@ -46,21 +56,40 @@ def push(
     with written_alone(folder, claimant) as store:
         shipment = read_shipment(store, plan, folder, content)
         with hold_by_command(store, folder, claimant):
-            return _ship(shipment, Contents(location), target, sleep)
+            return _ship(shipment, Contents(location), target, clock)
 
 
-def _ship(
-    shipment: Shipment, contents: Contents, target: str, sleep: Callable[[float], None]
-) -> PushResult:
-    if not target.startswith(HUB):
-        location = resolve_location(target)
-        inside = f"{contents.location}/"
-        if f"{location}/".startswith(inside) or inside.startswith(f"{location}/"):
-            raise BadTargetError(f"{target}: the data set itself lies there; name another place")
-        return push_to_folder(shipment, contents, location)
-    if list_missing([_CLIENT]):
-        raise BadTargetError(f"{target}: needs a package that is not here; {advise(_CLIENT)}")
-    # A library that only some targets need is loaded where one is pushed to.
-    from strandline.run.handover.hub import parse_target, push_to_hub  # noqa: PLC0415
+def _ship(shipment: Shipment, contents: Contents, target: str, clock: PushClock) -> PushResult:
+    if target.startswith(HUB):
+        _require(target, "huggingface_hub")
+        # A library that only some targets need is loaded where one is pushed to.
+        from strandline.run.handover.hub import parse_target, push_to_hub  # noqa: PLC0415
 
-    return push_to_hub(shipment, contents, parse_target(target), sleep)
+        return push_to_hub(shipment, contents, parse_target(target), clock.sleep)
+    kind, _, rest = target.partition(":")
+    if kind == ICEBERG:
+        _require(target, "pyiceberg")
+        from strandline.run.handover.tables.iceberg import push_to_iceberg  # noqa: PLC0415
+
+        return push_to_iceberg(shipment, contents, rest)
+    location = resolve_location(rest if kind in _AT_LOCATIONS else target)
+    inside = f"{contents.location}/"
+    if f"{location}/".startswith(inside) or inside.startswith(f"{location}/"):
+        raise BadTargetError(f"{target}: the data set itself lies there; name another place")
+    if kind == DELTA:
+        _require(target, "deltalake")
+        from strandline.run.handover.tables.delta import push_to_delta  # noqa: PLC0415
+
+        return push_to_delta(shipment, contents, location, clock.time)
+    if kind == LANCE:
+        _require(target, "lance")
+        from strandline.run.handover.tables.lance import push_to_lance  # noqa: PLC0415
+
+        return push_to_lance(shipment, contents, location)
+    return push_to_folder(shipment, contents, location)
+
+
+def _require(target: str, module: str) -> None:
+    """Refuse a target whose client is not installed."""
+    if list_missing([module]):
+        raise BadTargetError(f"{target}: needs a package that is not here; {advise(module)}")

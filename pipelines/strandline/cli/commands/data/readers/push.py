@@ -15,6 +15,7 @@ from strandline.cli.card.card import render_card
 from strandline.cli.card.reading import read_card
 from strandline.cli.commands.data.readers.card import choose_license, find_title
 from strandline.cli.views.format import format_amount
+from strandline.run.handover.pushing import PushClock
 from strandline.run.handover.pushing import push as hand_over
 from strandline.run.manifest.manifest import read_manifest
 
@@ -33,7 +34,8 @@ from strandline.run.manifest.manifest import read_manifest
     "target",
     required=True,
     metavar="TARGET",
-    help="A folder, a URL of a store, or hf://datasets/ORG/NAME[@branch].",
+    help="A folder, a URL of a store, hf://datasets/ORG/NAME[@branch], delta:TABLE, "
+    "lance:TABLE or iceberg:CATALOG/NAMESPACE.TABLE.",
 )
 @click.option("--license", "license_id", metavar="ID", help="License for the card; see `card`.")
 @click.option("--title", help="Name of the data set for the card; see `card`.")
@@ -62,7 +64,7 @@ def push(
         facts = read_card(plan, folder, time.time(), title or find_title(manifest), chosen)
         return render_card(facts).encode("utf-8", "replace")
 
-    result = hand_over(plan, folder, target, make_card, time.sleep)
+    result = hand_over(plan, folder, target, make_card, PushClock(time.time, time.sleep))
     if as_json:
         content = {
             "target": result.target,

@@ -1,0 +1,128 @@
+"""Pushes into a Delta table: one commit adds and removes files, with the run in its metadata."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
+from deltalake import CommitProperties, DeltaTable, Schema
+from deltalake.exceptions import DeltaError
+from deltalake.transaction import AddAction, RemoveAction, create_table_with_add_actions
+
+from strandline.run.handover.contents import Contents
+from strandline.run.handover.errors import TargetRefusedError
+from strandline.run.handover.folder import open_target
+from strandline.run.handover.shipment import PushResult, Shipment
+from strandline.run.handover.tables.changes import (
+    REVISION,
+    TableChanges,
+    find_changes,
+    require_ours,
+    require_tabular,
+)
+from strandline.run.handover.tables.schemas import read_schema, refuse_difference
+from strandline.stages.tables.contents.schemas import simplify
+from strandline.storage import faults
+
+COMMITS = 1000  # looked through for the last of ours
+
+
+def push_to_delta(
+    shipment: Shipment, contents: Contents, location: str, clock: Callable[[], float]
+) -> PushResult:
+    """Make a Delta table hold the data set, in one commit, unless its last one has done so.
+
+    Args:
+        location: folder or URL of the table; one that is not there is made.
+        clock: wall clock, seconds since the epoch.
+
+    Raises:
+        UnfitForPushError: a file is missing, or has other bytes than were written.
+        TargetRefusedError: the table is another's, or can't hold these columns.
+        VolumeError, CredentialsRefusedError: its files can't be written.
+    """
+    require_tabular(shipment)
+    try:
+        return _push(shipment, contents, location, clock)
+    except (DeltaError, OSError, ValueError) as error:
+        what = " ".join(str(error).split())
+        raise TargetRefusedError(f"{location}: the table did not take it ({what})") from error
+
+
+def _push(
+    shipment: Shipment, contents: Contents, location: str, clock: Callable[[], float]
+) -> PushResult:
+    table = DeltaTable(location) if DeltaTable.is_deltatable(location) else None
+    if table is not None:
+        known = _find_last(table)
+        require_ours(location, shipment, known)
+        # A commit that was made and not heard of is there.
+        if known is not None and known[REVISION] == shipment.revision:
+            return PushResult(location, shipment.revision, is_new=False, files=0)
+    schema = read_schema(shipment, contents)
+    if table is not None:
+        former = simplify(pa.schema(table.schema().to_arrow()))
+        refuse_difference(location, _to_delta(former), "the data set", _to_delta(schema))
+    changes = find_changes(shipment, [] if table is None else _list_paths(table))
+    target = open_target(location)
+    sizes = dict(target.list_sizes(""))
+    for name, file in changes.added.items():
+        if sizes.get(name) != file.size:
+            target.put(name, contents.read(file))
+    faults.reach("push.uploaded")
+    _commit(shipment, location, table, schema, _make_actions(changes, table, int(clock() * 1000)))
+    faults.reach("push.committed")
+    return PushResult(location, shipment.revision, is_new=True, files=len(changes.added))
+
+
+def _to_delta(schema: pa.Schema) -> pa.Schema:
+    """Return a schema as Delta keeps it: some of Arrow's types are one there."""
+    return simplify(pa.schema(Schema.from_arrow(schema).to_arrow()))
+
+
+def _find_last(table: DeltaTable) -> dict[str, Any] | None:
+    """Return what the last commit of ours says; None where there is none."""
+    return next((commit for commit in table.history(COMMITS) if REVISION in commit), None)
+
+
+def _list_sizes(table: DeltaTable) -> dict[str, int]:
+    actions = pa.table(table.get_add_actions())
+    columns = (actions.column(name).to_pylist() for name in ("path", "size_bytes"))
+    return dict(zip(*columns, strict=True))
+
+
+def _list_paths(table: DeltaTable) -> list[str]:
+    return list(_list_sizes(table))
+
+
+def _make_actions(
+    changes: TableChanges, table: DeltaTable | None, time: int
+) -> list[AddAction | RemoveAction]:
+    added = [
+        AddAction(name, file.size, {}, time, True, json.dumps({"numRecords": file.rows}))  # noqa: FBT003
+        for name, file in changes.added.items()
+    ]
+    sizes = {} if table is None else _list_sizes(table)
+    removed = [
+        RemoveAction(path=name, deletion_timestamp=time, data_change=True, size=sizes[name])
+        for name in sorted(changes.removed)
+    ]
+    return [*added, *removed]
+
+
+def _commit(
+    shipment: Shipment,
+    location: str,
+    table: DeltaTable | None,
+    schema: pa.Schema,
+    actions: list[AddAction | RemoveAction],
+) -> None:
+    properties = CommitProperties(custom_metadata=dict(shipment.properties))
+    delta = Schema.from_arrow(schema)
+    if table is None:
+        added = [action for action in actions if isinstance(action, AddAction)]
+        create_table_with_add_actions(location, delta, added, commit_properties=properties)
+        return
+    table.create_write_transaction(actions, "append", delta, commit_properties=properties)

@@ -1,0 +1,149 @@
+"""Pushes into an Iceberg table: one snapshot adds and removes files, with the run in its summary.
+
+Which catalogues there are, and where, is pyiceberg's own configuration: its file, or variables.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+from pyiceberg.catalog import Catalog, load_catalog
+from pyiceberg.exceptions import NoSuchTableError
+from pyiceberg.io.pyarrow import parquet_files_to_data_files, pyarrow_to_schema
+from pyiceberg.manifest import DataFile
+from pyiceberg.table import Table, TableProperties
+
+from strandline.run.handover.contents import Contents
+from strandline.run.handover.errors import BadTargetError, TargetRefusedError, UnfitForPushError
+from strandline.run.handover.shipment import PushResult, Shipment
+from strandline.run.handover.tables.changes import (
+    PIPELINE,
+    REVISION,
+    TableChanges,
+    find_changes,
+    require_ours,
+    require_tabular,
+)
+from strandline.run.handover.tables.schemas import read_schema
+from strandline.storage import faults
+
+
+def push_to_iceberg(shipment: Shipment, contents: Contents, name: str) -> PushResult:
+    """Make an Iceberg table hold the data set, in one snapshot, unless its last one does.
+
+    Args:
+        name: `CATALOG/NAMESPACE.TABLE`; a table that is not there is made.
+
+    Raises:
+        BadTargetError: it names no table.
+        UnfitForPushError: a file is missing, or has other bytes than were written.
+        TargetRefusedError: the table is another's, or can't hold these columns.
+    """
+    catalog_name, _, identifier = name.partition("/")
+    if not catalog_name or "." not in identifier:
+        raise BadTargetError(f"{name!r} names no table; one is CATALOG/NAMESPACE.TABLE")
+    require_tabular(shipment)
+    try:
+        return _push(shipment, contents, load_catalog(catalog_name), name)
+    except (UnfitForPushError, TargetRefusedError):
+        raise
+    except Exception as error:  # catalogues and stores have errors of their own
+        what = " ".join(str(error).split())
+        raise TargetRefusedError(f"{name}: the table did not take it ({what})") from error
+
+
+def _push(shipment: Shipment, contents: Contents, catalog: Catalog, name: str) -> PushResult:
+    identifier = name.partition("/")[2]
+    schema = None
+    try:
+        table = catalog.load_table(identifier)
+    except NoSuchTableError:
+        schema = read_schema(shipment, contents)
+        table = _make(catalog, identifier, schema, shipment)
+    require_ours(name, shipment, table.properties)
+    # A commit that was made and not heard of is there.
+    if _find_revision(table) == shipment.revision:
+        return PushResult(name, shipment.revision, is_new=False, files=0)
+    _refuse_other_columns(name, table, schema or read_schema(shipment, contents))
+    root = f"{table.location().rstrip('/')}/data/"
+    there = {file.file_path.removeprefix(root): file for file in _list_files(table)}
+    changes = find_changes(shipment, there)
+    for path, file in changes.added.items():
+        _copy(table, f"{root}{path}", contents.read(file), file.size)
+    faults.reach("push.uploaded")
+    _commit(shipment, table, changes, [there[path] for path in sorted(changes.removed)], root)
+    faults.reach("push.committed")
+    return PushResult(name, shipment.revision, is_new=True, files=len(changes.added))
+
+
+def _make(catalog: Catalog, identifier: str, schema: pa.Schema, shipment: Shipment) -> Table:
+    namespace = identifier.rpartition(".")[0]
+    catalog.create_namespace_if_not_exists(namespace)
+    return catalog.create_table(identifier, schema, properties={PIPELINE: shipment.pipeline})
+
+
+def _find_revision(table: Table) -> str | None:
+    """Return the revision of the last snapshot of ours on the way to the current one."""
+    snapshot = table.current_snapshot()
+    while snapshot is not None:
+        summary = snapshot.summary
+        if summary is not None and REVISION in summary.additional_properties:
+            return str(summary.additional_properties[REVISION])
+        parent = snapshot.parent_snapshot_id
+        snapshot = None if parent is None else table.snapshot_by_id(parent)
+    return None
+
+
+def _refuse_other_columns(name: str, table: Table, schema: pa.Schema) -> None:
+    known = {field.name: field.field_type for field in table.schema().fields}
+    other = next((column for column in {*known, *schema.names} if column not in known), None)
+    gone = next((column for column in known if column not in schema.names), None)
+    if other or gone:
+        verb = "has no" if other else "has a"
+        raise TargetRefusedError(
+            f"{name}: the table {verb} column {other or gone!r}, and the data set is otherwise; "
+            "name another table"
+        )
+    found = pyarrow_to_schema(schema, name_mapping=table.schema().name_mapping)
+    for field in found.fields:
+        if field.field_type != known[field.name]:
+            raise TargetRefusedError(
+                f"{name}: the column {field.name!r} is {known[field.name]} in the table and "
+                f"{field.field_type} in the data set; name another table"
+            )
+
+
+def _list_files(table: Table) -> Iterator[DataFile]:
+    return (task.file for task in table.scan().plan_files())
+
+
+def _copy(table: Table, path: str, blocks: Iterator[bytes], size: int) -> None:
+    """Write a file of the table's, unless it is there: its name follows from its bytes."""
+    known = table.io.new_input(path)
+    if known.exists() and len(known) == size:
+        return
+    with table.io.new_output(path).create(overwrite=True) as target:
+        for block in blocks:
+            target.write(block)
+
+
+def _commit(
+    shipment: Shipment,
+    table: Table,
+    changes: TableChanges,
+    removed: list[DataFile],
+    root: str,
+) -> None:
+    with table.transaction() as transaction:
+        if table.metadata.name_mapping() is None:
+            mapping = table.schema().name_mapping.model_dump_json()
+            transaction.set_properties({TableProperties.DEFAULT_NAME_MAPPING: mapping})
+        update = transaction.update_snapshot(snapshot_properties=dict(shipment.properties))
+        paths = (f"{root}{path}" for path in changes.added)
+        with update.overwrite() if removed else update.fast_append() as snapshot:
+            for data_file in removed:
+                snapshot.delete_data_file(data_file)
+            metadata = transaction.table_metadata
+            for data_file in parquet_files_to_data_files(table.io, metadata, paths):
+                snapshot.append_data_file(data_file)

@@ -1,0 +1,170 @@
+"""Pushes into a Lance data set: one commit adds and removes fragments, and names the run.
+
+Lance has files of its own, so rows are written once more. Which fragments hold which file is noted
+beside the table before the commit, by the names of their files; numbers they get only by it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+import lance
+import pyarrow as pa
+import pyarrow.parquet as pq
+from lance import FragmentMetadata, LanceDataset, LanceOperation
+from lance.dataset import Transaction
+from lance.fragment import write_fragments
+
+from strandline.run.handover.contents import Contents
+from strandline.run.handover.errors import TargetRefusedError, UnfitForPushError
+from strandline.run.handover.folder import TargetFiles, open_target
+from strandline.run.handover.shipment import PushResult, Shipment, ShippedFile
+from strandline.run.handover.tables.changes import (
+    REVISION,
+    find_changes,
+    require_ours,
+    require_tabular,
+)
+from strandline.run.handover.tables.schemas import read_schema, refuse_difference
+from strandline.stages.tables.contents.schemas import simplify
+from strandline.storage import faults
+
+FOLDER = "_strandline"  # notes, which Lance does not look into
+COMMITS = 1000  # looked through for the last of ours
+_ROWS = 8192  # a batch
+
+
+def push_to_lance(shipment: Shipment, contents: Contents, location: str) -> PushResult:
+    """Make a Lance data set hold the data set, in one commit, unless its last one has done so.
+
+    Args:
+        location: folder or URL of the data set; one that is not there is made.
+
+    Raises:
+        UnfitForPushError: a file is missing, or has other bytes than were written.
+        TargetRefusedError: the data set is another's, or can't hold these columns.
+    """
+    require_tabular(shipment)
+    try:
+        return _push(shipment, contents, location)
+    except (UnfitForPushError, TargetRefusedError):
+        raise
+    except (OSError, ValueError) as error:
+        what = " ".join(str(error).split())
+        raise TargetRefusedError(f"{location}: the table did not take it ({what})") from error
+
+
+def _push(shipment: Shipment, contents: Contents, location: str) -> PushResult:
+    notes, table = open_target(location), _open(location)
+    known = None if table is None else _find_last(table)
+    if table is not None:
+        require_ours(location, shipment, known)
+        # A commit that was made and not heard of is there.
+        if known is not None and known[REVISION] == shipment.revision:
+            return PushResult(location, shipment.revision, is_new=False, files=0)
+    schema = read_schema(shipment, contents)
+    if table is not None:
+        refuse_difference(location, simplify(table.schema), "the data set", schema)
+    there = _list_whole(table, _read_notes(notes, known))
+    changes = find_changes(shipment, there)
+    written = {
+        name: _write(contents, file, location, schema) for name, file in changes.added.items()
+    }
+    kept = {name: paths for name, paths in there.items() if name not in changes.removed}
+    added = {name: _list_paths(fragments) for name, fragments in written.items()}
+    note = json.dumps({**kept, **added}, sort_keys=True).encode()
+    notes.put(_name_note(shipment.revision), [note])
+    faults.reach("push.uploaded")
+    fragments = [fragment for group in written.values() for fragment in group]
+    stay = {path for paths in kept.values() for path in paths}
+    _commit(location, table, _make_operation(table, schema, fragments, stay), shipment)
+    faults.reach("push.committed")
+    return PushResult(location, shipment.revision, is_new=True, files=len(changes.added))
+
+
+def _open(location: str) -> LanceDataset | None:
+    target = open_target(location)
+    is_there = any(name.startswith("_versions/") for name, _ in target.list_sizes(""))
+    return lance.dataset(location) if is_there else None
+
+
+def _find_last(table: LanceDataset) -> dict[str, str] | None:
+    """Return what the last commit of ours says; None where there is none."""
+    for transaction in table.get_transactions(COMMITS):
+        properties = transaction.transaction_properties if transaction else None
+        if properties and REVISION in properties:
+            return dict(properties)
+    return None
+
+
+def _name_note(revision: str) -> str:
+    return f"{FOLDER}/{revision}.json"
+
+
+def _read_notes(notes: TargetFiles, known: dict[str, str] | None) -> dict[str, list[str]]:
+    content = None if known is None else notes.read(_name_note(known[REVISION]))
+    found: dict[str, list[str]] = json.loads(content or b"{}")
+    return found
+
+
+def _list_whole(table: LanceDataset | None, noted: dict[str, list[str]]) -> dict[str, list[str]]:
+    """Return the files of which the table has every fragment, and nothing is deleted in one."""
+    if table is None:
+        return {}
+    whole = {
+        path
+        for fragment in table.get_fragments()
+        if fragment.metadata.deletion_file is None
+        for path in _list_paths([fragment.metadata])
+    }
+    return {name: paths for name, paths in noted.items() if whole.issuperset(paths)}
+
+
+def _list_paths(fragments: list[FragmentMetadata]) -> list[str]:
+    return [file.path for fragment in fragments for file in fragment.files]
+
+
+def _write(
+    contents: Contents, file: ShippedFile, location: str, schema: pa.Schema
+) -> list[FragmentMetadata]:
+    if not file.rows:
+        contents.check(file)
+        return []
+    with contents.fetched(file) as path, pq.ParquetFile(path) as opened:
+        reader = pa.RecordBatchReader.from_batches(schema, _list_batches(opened, schema))
+        found: list[FragmentMetadata] = list(write_fragments(reader, location, schema))
+        return found
+
+
+def _list_batches(opened: pq.ParquetFile, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    for batch in opened.iter_batches(_ROWS):
+        # Files may have their columns in another order, and some as dictionaries.
+        table = pa.Table.from_batches([batch]).select(schema.names).cast(schema)
+        yield from table.to_batches()
+
+
+def _make_operation(
+    table: LanceDataset | None, schema: pa.Schema, fragments: list[FragmentMetadata], stay: set[str]
+) -> LanceOperation.BaseOperation:
+    """Return what adds fragments and removes those whose files do not stay."""
+    if table is None:
+        return LanceOperation.Overwrite(schema, fragments)
+    gone = [
+        fragment.fragment_id
+        for fragment in table.get_fragments()
+        if not stay.issuperset(_list_paths([fragment.metadata]))
+    ]
+    return LanceOperation.Update(removed_fragment_ids=gone, new_fragments=fragments)
+
+
+def _commit(
+    location: str,
+    table: LanceDataset | None,
+    operation: LanceOperation.BaseOperation,
+    shipment: Shipment,
+) -> None:
+    version = 0 if table is None else table.version
+    properties = dict(shipment.properties)
+    transaction = Transaction(version, operation, transaction_properties=properties)
+    LanceDataset.commit(location, transaction, read_version=version)
