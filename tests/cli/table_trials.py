@@ -1,0 +1,62 @@
+"""A pipeline whose output goes into tables, and what becomes of its sources."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from typing import Any
+
+from cli_project import Call, Project
+
+
+def use_parquet(project: Project) -> None:
+    """Have the pipeline write Parquet, and take along what its sources lose."""
+    project.spec["sink"] = {"use": "parquet"}
+    project.spec["source"]["with"]["onRemoved"] = "Delete"
+    project.save()
+
+
+def change_sources(project: Project, run: Call) -> list[str]:
+    """A source changes, one goes, one comes, one stays; the texts that are left."""
+    (project.path / "in/0.txt").write_text("Another note.\n")
+    (project.path / "in/1.txt").unlink()
+    (project.path / "in/9.txt").write_text("A new note.\n")
+    assert run().exit_code == 0
+    return ["A new note.\n", "Another note.\n", "Note number 2.\n"]
+
+
+def push(call: Call, target: str) -> dict[str, Any]:
+    result = call("push", "pipeline.yaml", "--to", target, "--json")
+    assert result.exit_code == 0, result.output
+    content: dict[str, Any] = json.loads(result.stdout)
+    return content
+
+
+def kill_push(target: str, step: str, **environment: str) -> None:
+    """Push in a process that is killed at a step."""
+    command = [sys.executable, "-m", "strandline", "push", "pipeline.yaml", "--to", target]
+    fault = {"STRANDLINE_FAULT": f"{step}:kill", **environment}
+    assert subprocess.run(command, env=os.environ | fault, check=False).returncode == -9
+
+
+def try_push_apart(target: str) -> subprocess.CompletedProcess[str]:
+    """Push in a process of its own, whose library reads variables as it is loaded."""
+    command = [sys.executable, "-m", "strandline", "push", "pipeline.yaml", "--to", target]
+    return subprocess.run([*command, "--json"], capture_output=True, text=True, check=False)
+
+
+def push_apart(target: str) -> dict[str, Any]:
+    """Push in a process of its own, and return what it says."""
+    done = try_push_apart(target)
+    assert done.returncode == 0, done.stderr
+    content: dict[str, Any] = json.loads(done.stdout)
+    return content
+
+
+def change_fingerprint(project: Project, run: Call) -> None:
+    """Have the pipeline be another one, and its files stay as they are."""
+    project.spec["onChange"] = "Continue"
+    project.add_stage("def process(self, task):\n    return task")
+    assert run().exit_code == 0
