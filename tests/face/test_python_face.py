@@ -331,6 +331,10 @@ def test_every_stage_that_ships_is_where_it_is_said_to_be() -> None:
 
 # What ends a command, and not a run.
 OF_COMMANDS = {
+    "BadTargetError",
+    "RequirementsError",
+    "TargetRefusedError",
+    "UnfitForPushError",
     "NoMeasuresError",
     "NoReasonsError",
     "ChoiceError",

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
+from strandline.ledger.lease import OnChange
 from strandline.run.attempt.attempt import run_attempt
 from strandline.run.attempt.config import AttemptConfig
 from strandline.run.attempt.outcome import AttemptResult
@@ -162,3 +163,20 @@ def test_what_a_stage_does_not_measure_is_refused_before_work(
 ) -> None:
     with pytest.raises(SpecError, match=r"expectations\[0\]\.stage: .* does not measure"):
         make_config(root, {"expectations": [expectation]})
+
+
+def test_a_mixture_of_recipes_is_withheld_where_one_is_required(root: Path) -> None:
+    def run_over(lines: int, change: OnChange) -> AttemptResult:
+        require = {"oneRecipe": True}
+        config = make_config(root, require, "parquet" if lines else "jsonl")
+        return run_attempt(replace(config, on_change=change))
+
+    assert run_over(0, OnChange.FAIL).code is ExitCode.COMPLETE
+    assert find_latest(root) == "0001/p0001"
+    (root / "2.jsonl").write_text('{"text": "wave", "score": 1.0}\n')
+    mixed = run_over(1, OnChange.CONTINUE)
+    assert mixed.code is ExitCode.REQUIREMENTS_NOT_MET
+    assert "oneRecipe: 2 sources are as an older recipe made them" in mixed.message
+    assert find_latest(root) == "0001/p0001"
+    assert run_over(1, OnChange.REDO).code is ExitCode.COMPLETE
+    assert find_latest(root) == "0003/p0001"

@@ -154,6 +154,13 @@ class Requirements(ApiModel):
             "All files are read for that."
         ),
     )
+    one_recipe: bool | None = Field(
+        default=None,
+        description=(
+            "Whether all finished sources must be made by the pipeline as it is now. With "
+            "'onChange: Redo' or 'Continue' some may be of an older one."
+        ),
+    )
     dead_letters: Tolerance | None = Field(
         default=None,
         description=(

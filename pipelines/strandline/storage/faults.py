@@ -56,6 +56,15 @@ STEPS = (
     "retention.hidden",
     "retention.removed",
 )
+# Of commands that hand a data set over; no run reaches them.
+STEPS_OF_PUSHES = (
+    "push.copied",
+    "push.described",
+    "push.published",
+    "push.uploaded",
+    "push.committed",
+    "push.tagged",
+)
 ACTIONS = ("kill", "enospc", "eio")
 
 _reached: Counter[str] = Counter()

@@ -73,7 +73,17 @@ def replace_older(plan: PipelinePlan, before: Ending, tools: RedoTools) -> Endin
             continue
         tools.note(_describe(start))
         ending = join_endings(ending, tools.run(plan_from(plan, start), listing, redo))
-    return ending
+    with tools.open_store() as store:
+        left = starts.survey(store)
+    return _add_leftover(ending, left.total + left.refused)
+
+
+def _add_leftover(ending: Ending, number: int) -> Ending:
+    if not number:
+        return ending
+    # Sources that failed, are in quarantine, or are no longer listed.
+    sentence = f"redo: {number} sources stay as an older recipe made them"
+    return ending._replace(incidents=[*ending.incidents, sentence])
 
 
 def _list_starts(starts: RedoStarts, tools: RedoTools, look: Survey) -> Iterator[Start]:

@@ -43,6 +43,7 @@ class RunMeasures:
 
     Attributes:
         problems: of verification, a sentence each.
+        older: finished sources that an older recipe has made.
         rows, dead: rows of all files, and dead letters.
         listed, quarantined: numbers of sources.
         schemas: of the Parquet files, each different one once; None: there are other files alone.
@@ -50,6 +51,7 @@ class RunMeasures:
     """
 
     problems: Sequence[str] = ()
+    older: int = 0
     rows: int = 0
     dead: int = 0
     listed: int = 0
@@ -61,6 +63,8 @@ class RunMeasures:
 def list_unmet(require: Requirements, measures: RunMeasures) -> list[str]:
     """Return a sentence for each requirement that is not met."""
     unmet = [*_judge_verification(require, measures)]
+    if require.one_recipe and measures.older:
+        unmet.append(f"oneRecipe: {measures.older:,} sources are as an older recipe made them")
     dead, total = measures.dead, measures.rows + measures.dead
     unmet += _judge_tolerance("deadLetters", require.dead_letters, dead, total, "rows")
     quarantined, listed = measures.quarantined, measures.listed
