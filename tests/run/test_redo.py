@@ -6,7 +6,7 @@ import itertools
 import json
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -18,7 +18,11 @@ from hypothesis import strategies as st
 
 import tuned_stages
 from pipeline_runs import Passes
+from strandline.ledger.entries import Change
+from strandline.ledger.store.recipes import RECIPES
+from strandline.ledger.store.store import Store
 from strandline.storage import faults
+from strandline.storage.layout import PipelineFolder
 from strandline_api.outcome.exit_codes import ExitCode
 
 NAME, FILES, ROWS = "tuned", 3, 20
@@ -266,6 +270,43 @@ def test_a_column_more_equals_one_from_nothing_byte_for_byte(tuning: Tuning) -> 
     assert (0, 49) == (tuning.count_rows("add"), tuning.count_rows("square"))
     tuning.run(add(1), below(50), more, name="fresh")
     assert read(NAME) == read("fresh")
+
+
+def test_a_schema_that_is_inferred_is_inferred_anew_where_the_reader_has_changed(
+    tuning: Tuning,
+) -> None:
+    def run(sources: int) -> list[str]:
+        source = {"use": "files", "with": {"paths": [f"{tuning.texts}/*.jsonl"]}}
+        reader = {"use": "read-jsonl", "with": {"schema": {"infer": sources}}, "keep": True}
+        tuning.outcome = tuning.passes.run(
+            NAME, source=source, stages=[reader], sink={"use": "parquet"}, on_change="Redo"
+        )
+        paths = tuning.passes.find_output(NAME).rglob("*.parquet")
+        return sorted({str(pq.read_schema(path).field("n").type) for path in paths})
+
+    tuning.write(2, [0.5, 1.5])
+    assert ["int64"] == run(1)
+    assert 1 == tuning.outcome.standing.failed
+    assert ["double"] == run(3)
+    assert (3, 0) == (tuning.outcome.standing.finished, tuning.outcome.standing.failed)
+    assert ["double"] == run(3)
+    tuning.check()
+
+
+def test_a_ledger_of_an_older_release_has_the_recipe_of_its_last_attempt(
+    tuning: Tuning, tmp_path: Path
+) -> None:
+    sink = {"use": "parquet", "with": {"path": str(tmp_path / "out")}}
+    tuning.run(add(1), below(50), sink=sink)
+    store = Store(PipelineFolder.of(tuning.passes.volume, "default", NAME).ledger)
+    with closing(store):
+        parts = store.read_meta("fingerprint")["parts"]
+        assert "parquet.with.path" in parts
+        store.write(Change(meta={RECIPES: None}))
+    tuning.run(add(1), below(50), sink=sink)
+    assert (0, 3) == (tuning.outcome.standing.finished, tuning.outcome.standing.skipped)
+    tuning.run(add(1), below(40), sink=sink)
+    assert (3, 0) == (tuning.outcome.standing.finished, tuning.outcome.standing.skipped)
 
 
 SHARED = {"use": "parquet", "with": {"targetBytes": 1_000_000}}

@@ -6,7 +6,7 @@ name, a fingerprint and its parts are all that is compared.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
@@ -77,8 +77,12 @@ class Claim:
     @property
     def own_parts(self) -> dict[str, Any]:
         """The parts of the fingerprint, without where outputs live."""
+        return self.strip(self.fingerprint.parts)
+
+    def strip(self, parts: Mapping[str, Any]) -> dict[str, Any]:
+        """Return parts of a fingerprint without where outputs live."""
         at = None if self.location is None else self.location.part
-        return {path: part for path, part in self.fingerprint.parts.items() if path != at}
+        return {path: part for path, part in parts.items() if path != at}
 
 
 def refuse_live_driver(
@@ -156,7 +160,9 @@ def open_attempt(store: Store, claim: Claim, claimant: Claimant, known: int = 0)
     is_over = claim.on_change is not OnChange.REDO or _is_moved(store, claim)
     if changed and claim.on_change is not OnChange.CONTINUE and is_over:
         restart(store)
-    recipes = read_recipes(store) if store.count()["finished"] else []
+    before = read_recipes(store) if store.count()["finished"] else []
+    # An older release kept where outputs live among the parts.
+    recipes = [recipe._replace(parts=claim.strip(recipe.parts)) for recipe in before]
     parts, growing = claim.own_parts, claim.fingerprint.growing
     kept = add_recipe(recipes, parts, growing, attempt)
     # A try to replace a source may have failed by a recipe that is no more.

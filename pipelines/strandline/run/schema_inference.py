@@ -18,8 +18,10 @@ from strandline.engine.call.setup import set_up_stage
 from strandline.engine.core.ports import ADMIT_BATCH, Listing
 from strandline.engine.raised_errors import explain_error
 from strandline.ledger.entries import Change
+from strandline.ledger.store.recipes import read_recipes
 from strandline.ledger.store.store import Store
 from strandline.plan.errors import StrandlineError
+from strandline.plan.fingerprint import find_first_change
 from strandline.plan.pipeline import PipelinePlan, StagePlan
 from strandline.plan.stage import Source
 from strandline.plan.task import Task
@@ -35,6 +37,7 @@ from strandline.stages.tables.rows.schema_reader import SchemaReader
 from strandline_api.outcome.exit_codes import ExitCode
 
 _META = "schemas"
+_SINCE = "schemas since"  # the first attempt of the recipe for which they were inferred
 # So many sources are tried for each that is to be read: more that can't be read, or have no row,
 # would be read one after another before the run begins.
 _TRIED = 10
@@ -52,10 +55,14 @@ def settle_schema(
     list_sources: Callable[[], Listing],
     tell: Callable[[str], None],
     must_stop: Callable[[], bool],
+    *,
+    renews: bool = False,
 ) -> PipelinePlan:
     """Return a plan with its reader's schema, where that is to be inferred.
 
     Args:
+        renews: what is finished is made again where source or reader have changed, so it does not
+            hold the schema back.
         store: where it is kept; None: it is inferred for this run alone.
         list_sources: begins a listing.
         tell: is told the schema that was inferred, and what was widened.
@@ -66,7 +73,8 @@ def settle_schema(
     reader = _find_inferring(plan)
     if reader is None:
         return plan
-    if store is not None and (settled := recall_schema(plan, store)) is not plan:
+    is_new = renews and store is not None and _has_other_rows(plan, store)
+    if store is not None and not is_new and (settled := recall_schema(plan, store)) is not plan:
         return settled
     with closing(list_sources()) as listing:
         schema = _infer(plan.stages[0], listing, tell, must_stop)
@@ -74,7 +82,8 @@ def settle_schema(
         return plan
     if store is not None:
         kept = store.read_meta(_META) or {}
-        store.write(Change(meta={_META: kept | {plan.stages[0].name: pack_schema(schema)}}))
+        meta = {_META: kept | {plan.stages[0].name: pack_schema(schema)}}
+        store.write(Change(meta=meta | {_SINCE: read_recipes(store)[-1].since}))
     return _put(plan, reader, schema)
 
 
@@ -87,6 +96,16 @@ def recall_schema(plan: PipelinePlan, store: Store) -> PipelinePlan:
         return plan
     packed = (store.read_meta(_META) or {}).get(plan.stages[0].name)
     return plan if packed is None else _put(plan, reader, unpack_schema(packed))
+
+
+def _has_other_rows(plan: PipelinePlan, store: Store) -> bool:
+    """Return whether source or reader have changed since the schema was inferred."""
+    recipes = read_recipes(store)
+    since = store.read_meta(_SINCE) or 0
+    then = next((each for each in reversed(recipes) if each.since <= since), recipes[0])
+    growing = plan.fingerprint.growing
+    first = find_first_change(then.parts, recipes[-1].parts, growing)
+    return first in {plan.source.name, plan.stages[0].name}
 
 
 def describe_schema(plan: PipelinePlan) -> str | None:

@@ -367,7 +367,8 @@ def _settle_schema(config: AttemptConfig, control: Control, store: Store | None)
         control.heartbeat.note_progress()
         return control.must_stop()
 
-    return settle_schema(config.plan, store, list_sources, control.note, must_stop)
+    renews = config.on_change is OnChange.REDO
+    return settle_schema(config.plan, store, list_sources, control.note, must_stop, renews=renews)
 
 
 def _run_engine(

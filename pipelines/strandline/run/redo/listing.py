@@ -131,7 +131,8 @@ def read_starts(store: Store, plan: PipelinePlan) -> RedoStarts | None:
 def preview(store: Store, claim: Claim, plan: PipelinePlan) -> Survey | None:
     """Count what a run of a plan would redo; None: nothing."""
     growing = claim.fingerprint.growing
-    then = add_recipe(read_recipes(store), claim.own_parts, growing, sys.maxsize)
+    recipes = [each._replace(parts=claim.strip(each.parts)) for each in read_recipes(store)]
+    then = add_recipe(recipes, claim.own_parts, growing, sys.maxsize)
     changes = Changes([Recipe(**each) for each in then], growing)
     return RedoStarts(changes, plan).survey(store) if changes.is_any else None
 
