@@ -26,7 +26,7 @@ if TYPE_CHECKING:
         NonDeterministicTaskError,
     )
     from strandline.ledger.gather.merge import MergeError
-    from strandline.plan.errors import StageStoppedError, StrandlineError
+    from strandline.plan.errors import BudgetSpentError, StageStoppedError, StrandlineError
     from strandline.run.attempt.engines import EngineMissingError
     from strandline.run.attempt.partitions import ListingError, PartitionError, SourcePathError
     from strandline.run.code.packages import PackageError
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ArchiveError",
+    "BudgetSpentError",
     "ClusterLostError",
     "ClusterRefusedError",
     "CredentialsRefusedError",
@@ -79,6 +80,7 @@ __all__ = [
 
 _ROOMS = {
     "ArchiveError": "strandline.storage.archives",
+    "BudgetSpentError": "strandline.plan.errors",
     "ClusterLostError": "strandline.engine.ray.connection",
     "ClusterRefusedError": "strandline.engine.ray.connection",
     "CredentialsRefusedError": "strandline.storage.refusals",

@@ -35,6 +35,7 @@ BETWEEN = {
     "QuarantineExceeded": ("DeadlineExceeded", "Preempted"),
     "RequirementsNotMet": ("DeadlineExceeded", "Preempted"),
     "QuotaExceeded": ("DeadlineExceeded", "Preempted"),
+    "BudgetSpent": ("DeadlineExceeded", "Preempted"),
     # Who refused a driver has nothing to do with what befell its pod.
     "LedgerInUse": ("DeadlineExceeded", "OOMKilled"),
     "Stalled": ("OOMKilled", "Killed"),
@@ -109,6 +110,7 @@ def test_without_evidence_the_cause_is_unknown() -> None:
         (3, Cause.SOURCES_FAILED),
         (4, Cause.QUARANTINE_EXCEEDED),
         (5, Cause.REQUIREMENTS_NOT_MET),
+        (6, Cause.BUDGET_SPENT),
         (64, Cause.INVALID_SPEC),
         (65, Cause.LEDGER_MISMATCH),
         (70, Cause.NON_DETERMINISTIC),

@@ -11,6 +11,7 @@ CODES = {
     "SOURCES_FAILED": 3,
     "QUARANTINE_EXCEEDED": 4,
     "REQUIREMENTS_NOT_MET": 5,
+    "BUDGET_SPENT": 6,
     "BAD_SPEC": 64,
     "LEDGER_MISMATCH": 65,
     "LEDGER_IN_USE": 69,
@@ -47,6 +48,7 @@ NEVER = {
     "VolumeUnusable",
     "QuarantineExceeded",
     "RequirementsNotMet",
+    "BudgetSpent",
     "DeadlineExceeded",
 }
 

@@ -92,6 +92,30 @@ def test_what_no_retry_can_mend_is_not_retried(cluster: SimulatedCluster) -> Non
     assert EventReason.RETRY_EXHAUSTED not in reasons(cluster)
 
 
+def test_a_budget_that_is_spent_is_told_and_goes_on_when_it_is_raised(
+    cluster: SimulatedCluster,
+) -> None:
+    def ask(budget: int) -> list[dict[str, object]]:
+        return [{"use": "ask-model", "with": {"budget": {"requests": budget}}}]
+
+    cluster.finish(5, message="ask-model: its budget is spent (9 of 9 requests)")
+    assert truth(cluster, ConditionType.SUCCEEDED) == ("False", "BudgetSpent")
+    assert truth(cluster, ConditionType.STALLED) == ("True", "BudgetSpent")
+    assert cluster.status.phase is PipelinePhase.FAILED
+    cluster.advance(100_000)
+    assert len(cluster.attempts) == 1
+    cluster.edit(stages=ask(20))
+    cluster.annotate("retry", "with more")
+    cluster.settle()
+    assert len(cluster.attempts) == 2
+    cluster.start_rayjob()
+    cluster.settle()
+    (rayjob,) = cluster.list_of(Resource.RAYJOB)
+    assert "--after" not in rayjob["spec"]["entrypoint"]
+    cluster.finish(0)
+    assert truth(cluster, ConditionType.SUCCEEDED) == ("True", "Completed")
+
+
 def test_a_ledger_that_another_driver_has_is_asked_for_again(cluster: SimulatedCluster) -> None:
     cluster.finish(69, message="attempt 7 is still running on another host; stop it first")
     assert causes(cluster) == [Cause.LEDGER_IN_USE]

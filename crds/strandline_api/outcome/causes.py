@@ -43,6 +43,7 @@ class Cause(StrEnum):
     VOLUME_UNUSABLE = "VolumeUnusable"
     QUARANTINE_EXCEEDED = "QuarantineExceeded"
     REQUIREMENTS_NOT_MET = "RequirementsNotMet"
+    BUDGET_SPENT = "BudgetSpent"
     DEADLINE_EXCEEDED = "DeadlineExceeded"
 
     @property
@@ -239,6 +240,14 @@ _ROWS = {
         (
             "The message names each requirement. Mend the data or the stages, or change "
             "`publish.require`; then retry by hand. `latest` is as it was before."
+        ),
+    ),
+    Cause.BUDGET_SPENT: _Row(
+        Treatment.NEVER,
+        "A stage that asks a model has spent its `budget`; what was answered is kept.",
+        (
+            "Raise `budget` of the stage that the message names, then retry by hand: it goes on "
+            "there, and asks for nothing twice."
         ),
     ),
     Cause.DEADLINE_EXCEEDED: _Row(

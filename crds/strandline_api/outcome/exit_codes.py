@@ -15,6 +15,7 @@ class ExitCode(IntEnum):
     SOURCES_FAILED = 3
     QUARANTINE_EXCEEDED = 4
     REQUIREMENTS_NOT_MET = 5
+    BUDGET_SPENT = 6
     BAD_SPEC = 64
     LEDGER_MISMATCH = 65
     LEDGER_IN_USE = 69
@@ -41,6 +42,7 @@ _MEANINGS = {
     ExitCode.REQUIREMENTS_NOT_MET: (
         "The run is complete, but does not meet what the pipeline requires before publishing."
     ),
+    ExitCode.BUDGET_SPENT: "A stage that asks a model has spent its budget.",
     ExitCode.BAD_SPEC: "The command line or the pipeline file is wrong.",
     ExitCode.LEDGER_MISMATCH: (
         "The ledger belongs to another pipeline or format, or it is damaged."
@@ -71,6 +73,9 @@ _ADVICE = {
     ExitCode.REQUIREMENTS_NOT_MET: (
         "The last sentence names each requirement. `latest` still leads to what was published "
         "before. Mend the data or the stages, or change `publish.require`, and run again."
+    ),
+    ExitCode.BUDGET_SPENT: (
+        "Raise `budget` of the stage, and run again: what was answered is not asked for again."
     ),
     ExitCode.BAD_SPEC: (
         "Correct what the sentence names. `strandline validate FILE` reads the file, and no more."

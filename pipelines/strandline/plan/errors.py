@@ -38,6 +38,19 @@ class StageStoppedError(StrandlineError):
         self.is_lasting = is_lasting
 
 
+class BudgetSpentError(StageStoppedError):
+    """A stage has spent what the pipeline allows it; raised, the next attempt goes on there.
+
+    Args:
+        message: one sentence that says of what, and how to go on.
+    """
+
+    exit_code = ExitCode.BUDGET_SPENT
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, is_lasting=True)
+
+
 # Errors of the system about a path that is not as it should be; all others may pass.
 _OF_PATHS = (FileNotFoundError, IsADirectoryError, NotADirectoryError, PermissionError)
 

@@ -324,7 +324,13 @@ def _find_former_cause(attempt: AttemptObject) -> str:
 
 
 _UNSPOKEN = frozenset(
-    {Cause.LEDGER_IN_USE, Cause.TIMEOUT, Cause.RAY_NOT_STARTED, Cause.REQUIREMENTS_NOT_MET}
+    {
+        Cause.LEDGER_IN_USE,
+        Cause.TIMEOUT,
+        Cause.RAY_NOT_STARTED,
+        Cause.REQUIREMENTS_NOT_MET,
+        Cause.BUDGET_SPENT,
+    }
 )
 
 
