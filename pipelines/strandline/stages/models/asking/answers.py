@@ -17,7 +17,7 @@ _SHOWN = 300  # characters of what a server says
 _QUOTA = frozenset({"insufficient_quota", "billing_hard_limit_reached", "billing_not_active"})
 _FILTER = "content_filter"
 _BUSY = frozenset({HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE, 529})
-# What says nothing of the request, and may pass.
+# Statuses that may pass, and are no fault of the request.
 _PASSING = frozenset({HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.CONFLICT, HTTPStatus.TOO_EARLY})
 _FIRST_OF_SERVERS = 500
 # Reasons to finish with which there is no whole answer.
@@ -85,6 +85,13 @@ class ModelAnswer(NamedTuple):
     model: str
 
 
+class Usage(NamedTuple):
+    """Tokens of a prompt and of what came back, as the server counts."""
+
+    prompt: int = 0
+    completion: int = 0
+
+
 class RowFault(NamedTuple):
     """Why a row has no answer.
 
@@ -143,6 +150,26 @@ def judge(reply: Reply | Unanswered, endpoint: Endpoint) -> Verdict:
     return _judge_error(reply)
 
 
+def find_usage(reply: Reply | Unanswered, verdict: Verdict) -> Usage:
+    """Return the tokens that a request has cost, whether its answer is good or not."""
+    if isinstance(verdict, ModelAnswer):
+        return Usage(verdict.prompt_tokens, verdict.completion_tokens)
+    if isinstance(reply, Unanswered) or reply.status != HTTPStatus.OK:
+        return Usage()
+    try:
+        return _read_usage(json.loads(reply.body))
+    except (ValueError, TypeError, AttributeError):
+        return Usage()
+
+
+def _read_usage(answer: Mapping[str, Any]) -> Usage:
+    used = answer.get("usage") or {}
+    return Usage(
+        int(used.get("prompt_tokens") or 0),
+        int(used.get("completion_tokens") or 0),
+    )
+
+
 def _judge_error(reply: Reply) -> Verdict:
     status, (codes, message) = reply.status, _read_error(reply.body)
     what = f"{status}: {message}" if message else f"{status} {_name_status(status)}"
@@ -179,8 +206,7 @@ def _find_bar(reply: Reply, codes: frozenset[str], what: str, *, has_words: bool
 def _judge_answer(body: bytes, endpoint: Endpoint) -> Verdict:
     try:
         found = json.loads(body)
-        used = found.get("usage") or {}
-        tokens = int(used.get("prompt_tokens") or 0), int(used.get("completion_tokens") or 0)
+        tokens = _read_usage(found)
         model = str(found.get("model") or "")
         if endpoint is Endpoint.EMBEDDINGS:
             vector = [float(number) for number in found["data"][0]["embedding"]]

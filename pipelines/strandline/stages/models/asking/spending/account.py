@@ -1,0 +1,144 @@
+"""The account of a stage: a small file that the workers of a pipeline share, under a lock.
+
+One that is not there, or was hurt, begins with what the logs beside it have. It must not know what
+was asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from hashlib import blake2b
+from pathlib import Path
+from struct import Struct
+from typing import BinaryIO, NamedTuple
+
+from strandline.plan.errors import BudgetSpentError
+from strandline.stages.models.asking.answers import Usage
+from strandline.stages.models.asking.request_log import open_locked
+from strandline.stages.models.asking.spending.terms import NextTimes, SpendingTerms, SpentTotals
+from strandline.storage.layout import make_folder
+
+FILE_NAME = "spent.account"
+_CONTENT = Struct(">QQQdd")
+_CHECK_BYTES = 8
+_BYTES_OF_TOKEN = 4  # about, before any answer has told
+
+
+class Grant(NamedTuple):
+    """Whether a request may be sent.
+
+    Attributes:
+        wait: seconds after which to ask again; 0: it may.
+        tokens: that are taken for it until it has told its own.
+    """
+
+    wait: float
+    tokens: int = 0
+
+
+class Account:
+    """What a stage has spent, and when it may go on.
+
+    Args:
+        path: of the file; its folder is shared by all who spend.
+        terms: what may be spent.
+        name: of the stage, in messages.
+        time: seconds since the epoch.
+        count_before: returns what was spent before there was a file.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        terms: SpendingTerms,
+        name: str,
+        time: Callable[[], float],
+        count_before: Callable[[], SpentTotals],
+    ) -> None:
+        self._path, self._terms, self._name = path, terms, name
+        self._time, self._count_before = time, count_before
+        make_folder(path.parent)
+
+    def take(self, size: int) -> Grant:
+        """Take a request from what is left, and count it.
+
+        Args:
+            size: bytes of its body.
+
+        Raises:
+            BudgetSpentError: nothing is left.
+            OSError: the file can't be read or written.
+        """
+        now = self._time()
+        with open_locked(self._path) as file:
+            spent, times = self._read(file)
+            end = self._terms.find_end(spent)
+            if end is not None:
+                msg = f"{self._name}: its budget is spent ({end}); raise `budget` to go on"
+                raise BudgetSpentError(msg)
+            wait = times.find_wait(self._terms, now)
+            if wait > 0:
+                return Grant(wait)
+            tokens = spent.tokens // spent.requests if spent.tokens else size // _BYTES_OF_TOKEN
+            counted = spent._replace(requests=spent.requests + 1)
+            _write(file, counted, times.take(self._terms, tokens, now))
+        return Grant(0.0, tokens)
+
+    def settle(self, grant: Grant, usage: Usage) -> None:
+        """Count what a request has used in the end.
+
+        Raises:
+            OSError: the file can't be read or written.
+        """
+        prompt, completion = usage
+        with open_locked(self._path) as file:
+            spent, times = self._read(file)
+            counted = SpentTotals(
+                spent.requests, spent.prompt_tokens + prompt, spent.completion_tokens + completion
+            )
+            more = prompt + completion - grant.tokens
+            _write(file, counted, times.correct(self._terms, more))
+
+    def _read(self, file: BinaryIO) -> tuple[SpentTotals, NextTimes]:
+        found = unpack_account(file.read())
+        return found if found is not None else (self._count_before(), NextTimes())
+
+
+def read_spent(folder: Path) -> SpentTotals | None:
+    """Return what the account of a stage has; None: there is none.
+
+    Args:
+        folder: with the logs of the stage.
+
+    Raises:
+        OSError: it can't be read.
+    """
+    try:
+        found = unpack_account((folder / FILE_NAME).read_bytes())
+    except FileNotFoundError:
+        return None
+    return None if found is None else found[0]
+
+
+def unpack_account(data: bytes) -> tuple[SpentTotals, NextTimes] | None:
+    """Return what the file of an account says; None: it was never written, or is hurt."""
+    content, check = data[: _CONTENT.size], data[_CONTENT.size :]
+    if len(content) < _CONTENT.size or check != _check(content):
+        return None
+    requests, prompt, completion, *times = _CONTENT.unpack(content)
+    return SpentTotals(requests, prompt, completion), NextTimes(*times)
+
+
+def _write(file: BinaryIO, spent: SpentTotals, times: NextTimes) -> None:
+    """Write an account in one step; the next who locks it reads it, wherever that is.
+
+    It is not waited for until it is on the disk: what a node that dies takes along is spent twice.
+    """
+    content = _CONTENT.pack(*spent, *times)
+    file.seek(0)
+    file.write(content + _check(content))
+    file.flush()
+
+
+def _check(content: bytes) -> bytes:
+    return blake2b(content, digest_size=_CHECK_BYTES).digest()

@@ -1,0 +1,61 @@
+"""What a worker's requests were like: their number, tokens, and how long they took, as counters.
+
+Counters are sums, so that workers and attempts can be joined. Pure.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from strandline.stages.models.asking.answers import Usage
+from strandline.stages.models.asking.spending.terms import SpentTotals, TokenPrices
+
+# Twice as long each time: a percentile is known to that.
+_SECONDS = (0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500)
+_PARTS = 1000  # parts of the currency, in which costs are counted
+
+
+class RequestTally:
+    """Counts requests, until it is asked for what it has.
+
+    Args:
+        prices: of tokens; None: nothing is said of costs.
+    """
+
+    def __init__(self, prices: TokenPrices | None = None) -> None:
+        self._prices = prices
+        self._counts: Counter[str] = Counter()
+        self._spent = SpentTotals()
+        self._cost = 0  # sum that was handed out
+
+    @property
+    def requests(self) -> int:
+        """Requests so far."""
+        return self._spent.requests
+
+    def begin(self) -> None:
+        """Count a request that is sent."""
+        self._counts["requests"] += 1
+        self._spent = self._spent._replace(requests=self._spent.requests + 1)
+
+    def note_usage(self, usage: Usage) -> None:
+        """Count the tokens of a request, whatever came of it."""
+        requests, prompt, completion = self._spent
+        self._spent = SpentTotals(requests, prompt + usage.prompt, completion + usage.completion)
+        self._counts["spent: prompt tokens"] += usage.prompt
+        self._counts["spent: completion tokens"] += usage.completion
+
+    def note_answer(self, seconds: float) -> None:
+        """Count an answer by the time that it took."""
+        limit = next((limit for limit in _SECONDS if seconds <= limit), None)
+        name = f"over {_SECONDS[-1]} s" if limit is None else f"within {limit:>5} s"
+        self._counts[f"answered {name}"] += 1
+
+    def take(self) -> Counter[str]:
+        """Return what was counted since the last time."""
+        counts, self._counts = self._counts, Counter()
+        if self._prices is not None:
+            cost = round(self._spent.price(self._prices) * _PARTS)
+            counts["spent: cost, in thousandths"] = cost - self._cost
+            self._cost = cost
+        return counts
