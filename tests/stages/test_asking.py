@@ -25,8 +25,15 @@ from fake_model import (
 from fake_time import FakeTime
 from strandline.plan.errors import StageStoppedError
 from strandline.stages.models.asking.answers import Endpoint, ModelAnswer, RowFault
-from strandline.stages.models.asking.asker import Asker, ModelQuestion, Terms, shrink
+from strandline.stages.models.asking.asker import (
+    Asker,
+    ModelQuestion,
+    Spending,
+    Terms,
+    shrink,
+)
 from strandline.stages.models.asking.pace import FIRST_LIMIT, RequestPace, choose_wait, read_hold
+from strandline.stages.models.asking.spending.tally import RequestTally
 
 PATIENCE = 600.0
 
@@ -39,7 +46,13 @@ class Asking:
         self.pace, self.most = RequestPace(most), most
         terms = Terms("ask: the server", tries, PATIENCE, repairs)
         self.asker = Asker(
-            Direct(model), Endpoint.CHAT, self.pace, terms, self.time.clock, self.lines.append
+            Direct(model),
+            Endpoint.CHAT,
+            self.pace,
+            terms,
+            self.time.clock,
+            self.lines.append,
+            Spending(RequestTally()),
         )
         self.found: dict[int, list[ModelAnswer | RowFault]] = {}
 

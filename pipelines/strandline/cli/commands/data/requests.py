@@ -6,6 +6,7 @@ import json
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -16,6 +17,7 @@ from strandline.cli.views.format import format_bytes, format_count
 from strandline.plan.pipeline import PipelinePlan
 from strandline.run.manifest.manifest import read_manifest
 from strandline.stages.models.asking.log_folders import LogFolder, find_folder
+from strandline.stages.models.asking.spending.account import read_spent
 from strandline_api.quantities import parse_duration
 
 _STORE = "{stage}: its log is at {url}; a rule of the store prunes it"
@@ -38,13 +40,35 @@ def list_requests(file: Path, settings: tuple[str, ...], volume: Path, as_json: 
     shown = [(log, log.measure()) for log in _find_logs(plan, volume)]
     if as_json:
         rows = [
-            {"stage": log.stage, "folder": str(log.path), **size._asdict()} for log, size in shown
+            {"stage": log.stage, "folder": str(log.path), **size._asdict(), **_render_spent(log)}
+            for log, size in shown
         ]
         write_line(json.dumps(rows))
         return
     for log, size in shown:
         what = f"{format_count(size.requests)} requests of {format_count(size.sources)} sources"
         write_line(f"{log.stage}: {what}, {format_bytes(size.bytes)} in {log.path}")
+        spent = read_spent(log.path)
+        if spent is not None:
+            parts = [f"{format_count(spent.requests)} requests"]
+            parts.append(f"{format_count(spent.tokens)} tokens")
+            if log.prices is not None:
+                parts.append(f"cost {spent.price(log.prices):,.2f}")
+            write_line(f"{log.stage}: spent by all attempts: {', '.join(parts)}")
+
+
+def _render_spent(log: LogFolder) -> dict[str, Any]:
+    spent = read_spent(log.path)
+    if spent is None:
+        return {}
+    shown: dict[str, Any] = {
+        "requests": spent.requests,
+        "promptTokens": spent.prompt_tokens,
+        "completionTokens": spent.completion_tokens,
+    }
+    if log.prices is not None:
+        shown["cost"] = round(spent.price(log.prices), 6)
+    return {"spent": shown}
 
 
 @requests.command(

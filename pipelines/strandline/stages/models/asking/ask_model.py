@@ -15,15 +15,22 @@ from typing import ClassVar, NamedTuple
 import pyarrow as pa
 
 from strandline.plan.columns import Columns
-from strandline.plan.errors import StageStoppedError
+from strandline.plan.errors import BudgetSpentError, StageStoppedError
 from strandline.plan.registry import register
 from strandline.plan.stage import Stage
 from strandline.plan.task import FailedRow, Slot, Task
 from strandline.stages.columns import find_column, find_field, set_column
 from strandline.stages.models.asking.answers import Endpoint, ModelAnswer, RowFault
-from strandline.stages.models.asking.asker import Asker, Clock, ModelQuestion, Poster, Terms
+from strandline.stages.models.asking.asker import (
+    Asker,
+    Clock,
+    ModelQuestion,
+    Poster,
+    Spending,
+    Terms,
+)
 from strandline.stages.models.asking.lengths import LengthLimit, TooLong
-from strandline.stages.models.asking.log_folders import locate_log
+from strandline.stages.models.asking.log_folders import locate_log, open_account
 from strandline.stages.models.asking.pace import RequestPace
 from strandline.stages.models.asking.parameters import PACKAGES, AskParams
 from strandline.stages.models.asking.prompts import (
@@ -43,6 +50,7 @@ from strandline.stages.models.asking.request_log import (
     find_log,
 )
 from strandline.stages.models.asking.schemas import OWN_COLUMNS
+from strandline.stages.models.asking.spending.tally import RequestTally
 from strandline.stages.models.asking.wire import LoopThread, Wire, WireLimits
 from strandline.stages.sources.places.globs import is_url
 
@@ -72,7 +80,10 @@ class AskModel(Stage):
     params: AskParams
     packages: ClassVar[tuple[str, ...]] = PACKAGES
     not_fingerprinted: ClassVar[frozenset[str]] = frozenset(
-        {"url", "key", "requests", "concurrency", "tries", "outage_limit", "timeouts"}
+        {
+            *("url", "key", "requests", "concurrency", "tries", "outage_limit", "timeouts"),
+            *("requests_per_minute", "tokens_per_minute", "budget", "prices"),
+        }
     )
     keeps_columns = True
 
@@ -100,12 +111,16 @@ class AskModel(Stage):
         limits = WireLimits(times.connect, times.read, times.total, params.concurrency)
         wire = Wire(params.url, headers, limits)
         clock = Clock(time.monotonic, asyncio.sleep, random.random)
-        self.open_asker(wire, clock)
+        self.open_asker(wire, clock, time.time)
         self._loop = LoopThread(wire)
         self._nonce = os.urandom(8).hex()
 
-    def open_asker(self, poster: Poster, clock: Clock) -> None:
-        """Make ready all but the connection: templates, schema, tokenizer and pace."""
+    def open_asker(self, poster: Poster, clock: Clock, wall: Callable[[], float]) -> None:
+        """Make ready all but the connection: templates, schema, tokenizer, pace and account.
+
+        Args:
+            wall: seconds since the epoch, which all workers share.
+        """
         params = self.params
         self._template = Template(params.prompt)
         self._schema = params.read_schema()
@@ -115,11 +130,17 @@ class AskModel(Stage):
             most = params.max_prompt_tokens
             self._limit = LengthLimit(params.tokenizer, most, params.system)
         repairs = 0 if params.output is None else params.output.repairs
-        name = f"{self.planned_name or 'ask-model'}: the server {params.url}"
+        stage = self.planned_name or "ask-model"
+        name = f"{stage}: the server {params.url}"
         terms = Terms(name, params.tries, params.outage_limit, repairs)
         pace = RequestPace(params.concurrency)
         self._now = clock.now
-        self._asker = Asker(poster, params.endpoint, pace, terms, clock, self._report)
+        self._tally = RequestTally(None if params.prices is None else params.spending.prices)
+        account = None
+        if params.spending.is_bounded:
+            account = open_account(self._find_shared(), params.spending, stage, wall)
+        spending = Spending(self._tally, account)
+        self._asker = Asker(poster, params.endpoint, pace, terms, clock, self._report, spending)
         self._book: tuple[bytes, AnswerBook | None] | None = None
 
     @classmethod
@@ -147,15 +168,17 @@ class AskModel(Stage):
         if found:
             self.count("requests answered by the log", len(found))
         wanted = [digest for digest in requests if digest not in found]
-        begun = self._asker.requests
         try:
             self._ask(requests, wanted, found, book)
+        except BudgetSpentError:
+            raise
         except StageStoppedError as error:
             raise StageStoppedError(self._hide(str(error)), is_lasting=error.is_lasting) from None
         finally:
             if book is not None:
                 book.sync()
-        self.count("requests", self._asker.requests - begun)
+        for name, number in self._tally.take().items():
+            self.count(name, number)
         answers: dict[int, ModelAnswer] = {}
         for digest, request in requests.items():
             outcome = found[digest]
@@ -320,6 +343,13 @@ class AskModel(Stage):
     def _find_folder(self) -> str | None:
         name = self.planned_name or "ask-model"
         return locate_log(self.params.requests, self.volume_folder, name)
+
+    def _find_shared(self) -> str | None:
+        """Return the folder for the account, which is never in a store: it is written in place."""
+        folder = self._find_folder()
+        if folder is not None and not is_url(folder):
+            return folder
+        return locate_log(None, self.volume_folder, self.planned_name or "ask-model")
 
     def _report(self, line: str) -> None:
         print(self._hide(line), file=sys.stderr, flush=True)  # noqa: T201 - for who watches

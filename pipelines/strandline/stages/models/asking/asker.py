@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple, Protocol
 
-from strandline.plan.errors import StageStoppedError
+from strandline.plan.errors import BudgetSpentError, StageStoppedError
 from strandline.stages.models.asking.answers import (
     PATHS,
     Barred,
@@ -25,9 +25,12 @@ from strandline.stages.models.asking.answers import (
     Unanswered,
     Unfit,
     Verdict,
+    find_usage,
     judge,
 )
 from strandline.stages.models.asking.pace import RequestPace, choose_wait
+from strandline.stages.models.asking.spending.account import Account, Grant
+from strandline.stages.models.asking.spending.tally import RequestTally
 
 TICK_SECONDS = 1.0  # after so long whoever keeps answers is reminded of it
 _REPORTED_SETBACKS = 3  # in a row, before anybody is told
@@ -72,6 +75,13 @@ class Terms(NamedTuple):
     repairs: int
 
 
+class Spending(NamedTuple):
+    """What counts requests, and what allows them; None: nothing has to."""
+
+    tally: RequestTally
+    account: Account | None = None
+
+
 class ModelQuestion(NamedTuple):
     """What is asked for a row.
 
@@ -89,6 +99,7 @@ class Asker:
 
     Args:
         report: takes a line for people.
+        spending: counts requests, and allows them.
     """
 
     def __init__(
@@ -99,15 +110,17 @@ class Asker:
         terms: Terms,
         clock: Clock,
         report: Callable[[str], None],
+        spending: Spending,
     ) -> None:
         self._poster, self._endpoint, self._pace = poster, endpoint, pace
         self._terms, self._clock = terms, clock
+        self._tally, self._account = spending
         self._health = _Health(terms, clock.now, report)
         self._in_flight = 0
         self._freed = asyncio.Event()
         self._probing = asyncio.Lock()
+        self._taking = asyncio.Lock()
         self._bar_to_all: StageStoppedError | None = None
-        self.requests = 0
 
     async def ask_all(
         self,
@@ -125,12 +138,14 @@ class Asker:
 
         Raises:
             StageStoppedError: nothing can be asked here, or the server was down for too long.
+            BudgetSpentError: no more may be asked; what was under way has been handed on.
         """
+        spent: BudgetSpentError | None = None
         waiting = deque(range(len(questions)))
         open_tasks: dict[asyncio.Task[ModelAnswer | RowFault], int] = {}
         try:
-            while waiting or open_tasks:
-                while waiting and len(open_tasks) < most:
+            while open_tasks or (waiting and spent is None):
+                while waiting and spent is None and len(open_tasks) < most:
                     at = waiting.popleft()
                     open_tasks[asyncio.create_task(self._ask(questions[at]))] = at
                 done, _ = await asyncio.wait(
@@ -138,10 +153,16 @@ class Asker:
                 )
                 # All that were answered, before what ends the work is raised.
                 for task in sorted(done, key=lambda each: each.exception() is not None):
-                    keep(open_tasks.pop(task), task.result())
+                    if isinstance(error := task.exception(), BudgetSpentError):
+                        open_tasks.pop(task)
+                        spent = error
+                    else:
+                        keep(open_tasks.pop(task), task.result())
                 remind()
         finally:
             await _cancel(open_tasks)
+        if spent is not None:
+            raise spent
 
     async def _ask(self, question: ModelQuestion) -> ModelAnswer | RowFault:
         """Ask until there is an answer that stands the check, or none can be had."""
@@ -188,15 +209,17 @@ class Asker:
         """Ask once, when there is room for it.
 
         Raises:
-            StageStoppedError: see `ask_all`.
+            StageStoppedError, BudgetSpentError: see `ask_all`.
         """
         await self._enter()
-        begun = self._clock.now()
         try:
-            self.requests += 1
+            grant = await self._take(len(content))
+            begun = self._clock.now()
+            self._tally.begin()
             reply = await self._poster.post(PATHS[self._endpoint], content)
             verdict = judge(reply, self._endpoint)
             now = self._clock.now()
+            self._settle(grant, reply, verdict)
             if isinstance(verdict, Setback):
                 # A server may ask for a day; it is not waited for longer than one that is down.
                 hold = verdict.hold and min(verdict.hold, self._terms.outage_limit)
@@ -207,12 +230,32 @@ class Asker:
             elif isinstance(verdict, Barred):
                 self._bar(verdict)
             else:
+                self._tally.note_answer(now - begun)
                 self._pace.note_answer(now - begun, self._in_flight)
                 self._health.note_answer(is_good=not isinstance(verdict, Unfit))
         finally:
             self._in_flight -= 1
             self._freed.set()
         return verdict
+
+    async def _take(self, size: int) -> Grant:
+        """Wait until the account allows a request.
+
+        Raises:
+            BudgetSpentError: it never will.
+        """
+        if self._account is None:
+            return Grant(0.0)
+        async with self._taking:  # so that of a worker's many requests one looks again
+            while (grant := self._account.take(size)).wait > 0:
+                await self._clock.sleep(grant.wait)
+        return grant
+
+    def _settle(self, grant: Grant, reply: Reply | Unanswered, verdict: Verdict) -> None:
+        usage = find_usage(reply, verdict)
+        self._tally.note_usage(usage)
+        if self._account is not None:
+            self._account.settle(grant, usage)
 
     async def _enter(self) -> None:
         while True:

@@ -5,13 +5,19 @@ It knows files; a log in a store is only named. It must not know who asks.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 from strandline.plan.stage import Stage
 from strandline.stages.models.asking.parameters import AskParams
 from strandline.stages.models.asking.request_log import SUFFIX, FileLog, prune_file
+from strandline.stages.models.asking.spending.account import FILE_NAME, Account
+from strandline.stages.models.asking.spending.terms import (
+    SpendingTerms,
+    SpentTotals,
+    TokenPrices,
+)
 from strandline.stages.sources.places.globs import is_url
 
 
@@ -24,10 +30,11 @@ class LogSize(NamedTuple):
 
 
 class LogFolder(NamedTuple):
-    """The folder with the logs of a stage."""
+    """The folder with the logs of a stage, and the prices that it has for tokens."""
 
     stage: str
     path: Path
+    prices: TokenPrices | None = None
 
     def measure(self) -> LogSize:
         """Return what is in the logs; one that is hurt counts as far as it can be read.
@@ -38,6 +45,16 @@ class LogFolder(NamedTuple):
         files = list(self._list_files())
         requests = sum(1 for file in files for _ in FileLog(file).read())
         return LogSize(requests, len(files), sum(file.stat().st_size for file in files))
+
+    def count_spent(self) -> SpentTotals:
+        """Return what the answers in the logs have cost, as far as they can be read.
+
+        Raises:
+            OSError: a log can't be read.
+        """
+        answers = [entry.answer for file in self._list_files() for entry in FileLog(file).read()]
+        prompt = sum(each.prompt_tokens for each in answers)
+        return SpentTotals(len(answers), prompt, sum(each.completion_tokens for each in answers))
 
     def prune(self, before: float) -> int:
         """Take out what was kept before a time, and return how many requests that were.
@@ -63,6 +80,29 @@ def locate_log(requests: str | None, volume_folder: Path | None, stage: str) -> 
     return None if volume_folder is None else str(volume_folder / "requests" / stage)
 
 
+def open_account(
+    folder: str | None, terms: SpendingTerms, name: str, time: Callable[[], float]
+) -> Account:
+    """Return the account of a stage, which lies with its logs.
+
+    Args:
+        folder: of the logs on the volume, or another that is shared; None is refused.
+        name: of the stage, in messages.
+        time: seconds since the epoch.
+
+    Raises:
+        ValueError: no folder is shared by the workers.
+    """
+    if folder is None:
+        msg = (
+            "`budget` and rates are counted in a folder that all workers reach: mount the volume "
+            "on their nodes, or name a shared folder by `requests`"
+        )
+        raise ValueError(msg)
+    logs = LogFolder(name, Path(folder))
+    return Account(logs.path / FILE_NAME, terms, name, time, logs.count_spent)
+
+
 def find_folder(stage: Stage, name: str, volume_folder: Path) -> LogFolder | str | None:
     """Return the folder of a stage's logs, or their URL; None: it asks no model."""
     if not isinstance(stage.params, AskParams):
@@ -70,4 +110,5 @@ def find_folder(stage: Stage, name: str, volume_folder: Path) -> LogFolder | str
     found = locate_log(stage.params.requests, volume_folder, name)
     if found is None or is_url(found):
         return found
-    return LogFolder(name, Path(found))
+    params = stage.params
+    return LogFolder(name, Path(found), None if params.prices is None else params.spending.prices)

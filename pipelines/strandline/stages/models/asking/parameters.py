@@ -21,12 +21,13 @@ from strandline.stages.models.asking.answers import Endpoint
 from strandline.stages.models.asking.lengths import TooLong
 from strandline.stages.models.asking.prompts import Template
 from strandline.stages.models.asking.schemas import AnswerSchema
+from strandline.stages.models.asking.spending.terms import SpendingTerms, TokenPrices
 from strandline.stages.sources.opening import digest_input
 from strandline.stages.sources.places.globs import is_url
 
 PACKAGES = ("httpx", "jinja2", "jsonschema")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-# What the stage sends itself, or can't read the answer of.
+# Names that the stage sends itself, or of which it cannot read the answer.
 _RESERVED = {
     "model": "`model`",
     "messages": "`prompt` and `system`",
@@ -97,6 +98,23 @@ class TimeoutParams(_Part):
     total: float = Field(default=600.0, gt=0, description="Seconds of a whole request.")
 
 
+class PriceParams(_Part):
+    """What tokens cost, in any currency."""
+
+    prompt_tokens: float = Field(default=0.0, ge=0, description="Of a million tokens of prompts.")
+    completion_tokens: float = Field(
+        default=0.0, ge=0, description="Of a million tokens of answers."
+    )
+
+
+class BudgetParams(_Part):
+    """What may be spent in all, by all attempts and runs of the pipeline."""
+
+    requests: int | None = Field(default=None, ge=0, description="Requests that are sent.")
+    tokens: int | None = Field(default=None, ge=0, description="Tokens of prompts and answers.")
+    cost: float | None = Field(default=None, ge=0, description="What they cost, by `prices`.")
+
+
 class AskParams(Stage.Params):
     """Which model is asked, and what."""
 
@@ -159,6 +177,23 @@ class AskParams(Stage.Params):
         description="Seconds for which a server that answers nothing is waited for, before the "
         "attempt ends.",
     )
+    requests_per_minute: float | None = Field(
+        default=None, gt=0, description="Most requests in a minute, of all workers together."
+    )
+    tokens_per_minute: float | None = Field(
+        default=None,
+        gt=0,
+        description="Most tokens in a minute, of all workers together, prompts and answers.",
+    )
+    budget: BudgetParams | None = Field(
+        default=None,
+        description="`requests`, `tokens` or `cost` that may be spent. The run ends where one is, "
+        "and goes on when it is raised.",
+    )
+    prices: PriceParams | None = Field(
+        default=None,
+        description="What a million tokens cost: `promptTokens`, `completionTokens`.",
+    )
     timeouts: TimeoutParams = Field(
         default_factory=TimeoutParams, description="Seconds to wait for an answer."
     )
@@ -195,6 +230,9 @@ class AskParams(Stage.Params):
         if (self.tokenizer is None) != (self.max_prompt_tokens is None):
             msg = "`tokenizer` and `maxPromptTokens` are given together, or neither"
             raise ValueError(msg)
+        if self.budget is not None and self.budget.cost is not None and self.prices is None:
+            msg = "`budget.cost` needs `prices`"
+            raise ValueError(msg)
         if self.tokenizer is not None:
             self._digests = {"tokenizer": digest_input(self.tokenizer)}
         if not list_missing(PACKAGES):  # else those are named instead
@@ -220,6 +258,19 @@ class AskParams(Stage.Params):
         """Columns that a prompt is made of, those of pictures among them."""
         own = (*self._columns, *(name.split(".")[0] for name in self.images))
         return tuple(dict.fromkeys(own))
+
+    @property
+    def spending(self) -> SpendingTerms:
+        """The rates, the budget and the prices."""
+        budget, prices = self.budget or BudgetParams(), self.prices or PriceParams()
+        return SpendingTerms(
+            self.requests_per_minute,
+            self.tokens_per_minute,
+            budget.requests,
+            budget.tokens,
+            budget.cost,
+            TokenPrices(prices.prompt_tokens, prices.completion_tokens),
+        )
 
     def read_schema(self) -> AnswerSchema | None:
         """Return the schema of answers; None where any text is one.

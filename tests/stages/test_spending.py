@@ -1,0 +1,221 @@
+"""What may be asked in a minute and in all, by many workers, attempts, and whatever dies."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from fake_model import MODEL, USAGE, Direct, FakeModel, draw_faults, list_prompts
+from fake_time import FakeTime
+from strandline.plan.errors import BudgetSpentError
+from strandline.stages.models.asking.answers import (
+    Endpoint,
+    ModelAnswer,
+    Reply,
+    RowFault,
+    Usage,
+)
+from strandline.stages.models.asking.asker import Asker, ModelQuestion, Spending, Terms
+from strandline.stages.models.asking.pace import RequestPace
+from strandline.stages.models.asking.spending.account import Account, read_spent
+from strandline.stages.models.asking.spending.tally import RequestTally
+from strandline.stages.models.asking.spending.terms import (
+    SpendingTerms,
+    SpentTotals,
+    TokenPrices,
+)
+
+TOKENS = USAGE["total_tokens"]
+MOST = 4  # questions of a worker at a time
+# Each example has a folder of its own.
+SAME_FIXTURE = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+
+class Workers:
+    """Several workers that ask a model, each some prompts, by one account."""
+
+    def __init__(self, folder: Path, model: FakeModel, count: int) -> None:
+        self.model, self.count, self.folder = model, count, folder
+        self.time = FakeTime()
+        self.sent: list[float] = []
+        self.used = (0, 0)
+        self.found: dict[str, ModelAnswer | RowFault] = {}
+        self.ends: list[BudgetSpentError] = []
+
+    async def post(self, path: str, body: bytes) -> Any:
+        self.sent.append(self.time.now)
+        reply = await Direct(self.model).post(path, body)
+        if isinstance(reply, Reply) and b'"usage"' in reply.body:
+            usage = json.loads(reply.body)["usage"]
+            self.used = self.used[0] + usage["prompt_tokens"], self.used[1] + 3
+        return reply
+
+    def ask(self, prompts: Sequence[str], **terms: Any) -> None:
+        """Have the prompts that were not answered yet shared out, and asked for."""
+        left = [prompt for prompt in prompts if prompt not in self.found]
+
+        async def work() -> None:
+            parts = [left[worker :: self.count] for worker in range(self.count)]
+            await asyncio.gather(*(self._work(part, SpendingTerms(**terms)) for part in parts))
+
+        asyncio.run(work())
+
+    async def _work(self, prompts: list[str], terms: SpendingTerms) -> None:
+        account = Account(
+            self.folder / "spent.account", terms, "ask", lambda: self.time.now, SpentTotals
+        )
+        asker = Asker(
+            self,
+            Endpoint.CHAT,
+            RequestPace(MOST),
+            Terms("ask: the server", 3, 1e6, 0),
+            self.time.clock,
+            lambda line: None,
+            Spending(RequestTally(), account),
+        )
+
+        def keep(position: int, outcome: ModelAnswer | RowFault) -> None:
+            self.found[prompts[position]] = outcome
+
+        bodies = [{"model": MODEL, "messages": [{"role": "u", "content": p}]} for p in prompts]
+        questions = [ModelQuestion(body) for body in bodies]
+        try:
+            await asker.ask_all(questions, MOST, keep, lambda: None)
+        except BudgetSpentError as error:
+            self.ends.append(error)
+
+
+@SAME_FIXTURE
+@given(st.integers(0, 1000), st.integers(1, 4), st.integers(0, 60))
+def test_no_more_requests_are_sent_than_the_budget_has(
+    tmp_path_factory: pytest.TempPathFactory, seed: int, count: int, budget: int
+) -> None:
+    model = FakeModel(choose=draw_faults(seed, 0.2))
+    workers, prompts = Workers(tmp_path_factory.mktemp("a"), model, count), list_prompts(40)
+    workers.ask(prompts, requests=budget)
+    assert model.asked.total() <= budget
+    is_over = len(workers.found) == len(prompts)
+    assert is_over != bool(workers.ends)
+    # What was answered is kept, and not asked for again when there is more to spend.
+    assert set(model.answered) - {"."} == {
+        prompt for prompt, each in workers.found.items() if isinstance(each, ModelAnswer)
+    }
+    workers.ask(prompts, requests=budget + 10_000)
+    assert len(workers.found) == len(prompts)
+    assert max(Counter(p for p in model.answered if p != ".").values(), default=1) == 1
+    spent = SpentTotals(model.asked.total(), workers.used[0], workers.used[1])
+    assert (read_spent(workers.folder) or SpentTotals()) == spent
+
+
+@SAME_FIXTURE
+@given(st.integers(1, 4), st.integers(1, 300), st.booleans())
+def test_tokens_and_cost_pass_the_budget_by_no_more_than_what_is_in_flight(
+    tmp_path_factory: pytest.TempPathFactory, count: int, budget: int, by_cost: bool
+) -> None:
+    model = FakeModel()
+    workers = Workers(tmp_path_factory.mktemp("a"), model, count)
+    # A token of a prompt costs 1, of an answer 2: a request 13.
+    prices = TokenPrices(1e6, 2e6)
+    terms = {"cost": budget, "prices": prices} if by_cost else {"tokens": budget}
+    workers.ask(list_prompts(60), **terms)
+    each = 13 if by_cost else TOKENS
+    assert model.asked.total() * each < budget + (count * MOST + 1) * each
+    assert workers.ends or len(workers.found) == 60
+
+
+@SAME_FIXTURE
+@given(st.integers(1, 4), st.sampled_from([6.0, 30.0, 90.0]))
+def test_no_minute_has_more_requests_than_it_may(
+    tmp_path_factory: pytest.TempPathFactory, count: int, rate: float
+) -> None:
+    workers = Workers(tmp_path_factory.mktemp("a"), FakeModel(), count)
+    prompts = list_prompts(100)
+    workers.ask(prompts, requests_per_minute=rate)
+    assert len(workers.found) == len(prompts)
+    for begun in workers.sent:
+        assert sum(begun <= time < begun + 59.9 for time in workers.sent) <= rate
+    # And it is not slower than it must be.
+    assert workers.time.now <= 1.05 * 60 * len(prompts) / rate
+
+
+@SAME_FIXTURE
+@given(st.integers(1, 4), st.sampled_from([100.0, 600.0]))
+def test_tokens_keep_to_their_rate(
+    tmp_path_factory: pytest.TempPathFactory, count: int, rate: float
+) -> None:
+    workers = Workers(tmp_path_factory.mktemp("a"), FakeModel(), count)
+    workers.ask(list_prompts(100), tokens_per_minute=rate)
+    assert len(workers.found) == 100
+    in_flight = count * MOST * TOKENS
+    for begun in workers.sent:
+        within = sum(begun <= time < begun + 59.9 for time in workers.sent)
+        assert within * TOKENS <= rate + in_flight
+
+
+def test_the_message_says_of_what_and_how_to_go_on(tmp_path: Path) -> None:
+    workers = Workers(tmp_path, FakeModel(), 1)
+    workers.ask(list_prompts(9), requests=5)
+    assert str(workers.ends[0]) == (
+        "ask: its budget is spent (5 of 5 requests); raise `budget` to go on"
+    )
+    workers.ends.clear()
+    workers.ask(list_prompts(9), cost=0.0004, prices=TokenPrices(1.0, 1.0))
+    assert not workers.ends  # 90 tokens of a millionth each
+    workers.ask(list_prompts(99), cost=0.0004, prices=TokenPrices(1.0, 1.0))
+    assert "tokens)" in str(workers.ends[0])
+
+
+def test_an_account_that_was_lost_begins_with_what_the_logs_have(tmp_path: Path) -> None:
+    def open_account() -> Account:
+        return Account(
+            tmp_path / "spent.account",
+            SpendingTerms(requests=12),
+            "ask",
+            lambda: 0.0,
+            lambda: SpentTotals(10, 70, 30),
+        )
+
+    open_account().take(100)
+    assert read_spent(tmp_path) == SpentTotals(11, 70, 30)
+    (tmp_path / "spent.account").write_bytes(b"\0" * 48)
+    assert read_spent(tmp_path) is None
+    open_account().take(100)
+    open_account().take(100)
+    with pytest.raises(BudgetSpentError, match="12 of 12 requests"):
+        open_account().take(100)
+
+
+def test_a_clock_that_was_set_back_holds_nobody_for_long(tmp_path: Path) -> None:
+    now = [1e9]
+    terms = SpendingTerms(requests_per_minute=1)
+    account = Account(tmp_path / "spent.account", terms, "ask", lambda: now[0], SpentTotals)
+    assert account.take(1).wait == 0
+    assert account.take(1).wait == 60
+    now[0] -= 1e6
+    assert account.take(1).wait <= 3600
+
+
+def test_costs_and_times_are_counted_as_sums() -> None:
+    tally = RequestTally(TokenPrices(1e6, 1e6))
+    for seconds in (0.05, 0.05, 3.0, 1000.0):
+        tally.begin()
+        tally.note_usage(Usage(2, 1))
+        tally.note_answer(seconds)
+    assert tally.take() == {
+        "requests": 4,
+        "spent: prompt tokens": 8,
+        "spent: completion tokens": 4,
+        "spent: cost, in thousandths": 12_000,
+        "answered within   0.1 s": 2,
+        "answered within     5 s": 1,
+        "answered over 500 s": 1,
+    }
+    assert not tally.take().total()
