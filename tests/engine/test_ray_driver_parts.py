@@ -58,7 +58,7 @@ def add_worker(pools: RayPools, batch: list[Slot], *, is_draining: bool) -> Work
 
 def have_answered(monkeypatch: pytest.MonkeyPatch, batch: list[Slot], why: str = "") -> None:
     """Let there be a Ray in which a call has been answered; what is said last recycles a worker."""
-    answer: Plain = [*pack_receipt(pass_on(batch)), None, why]
+    answer: Plain = [*pack_receipt(pass_on(batch)), None, why, []]
     ray = SimpleNamespace(get=lambda *_, **__: answer, kill=lambda _: None)
     monkeypatch.setattr(ray_pool, "ray", ray)
     monkeypatch.setattr(ray_engine, "ray", ray)

@@ -84,8 +84,7 @@ class Stage:
         mixes_sources: True says that it needs rows of several sources at once; it is refused.
         mixes_rows: True says that a row depends on others of its task, so none fails alone.
         not_fingerprinted: names of parameters, as in Python, that don't decide the output.
-        added_params: names of parameters that came after a release; at their defaults they are no
-            part of the fingerprint, so that a run that was begun before goes on.
+        added_params: names of parameters of later releases; at defaults not in the fingerprint.
         packages: modules that it loads in its set-up; they are looked for before a run begins.
         keeps_columns: whether a table's columns go on, all or none; None: the stage does not say.
         adds_columns: names of columns that it adds, or puts in the place of those there are.
@@ -93,6 +92,7 @@ class Stage:
         counters: what `count` has added, by name.
         planned_name: its name in the pipeline; empty outside of one.
         volume_folder: the pipeline's folder on the volume, in `setup`; None: it is not there.
+        report: takes a sentence for people, in a worker of Ray; None: elsewhere.
     """
 
     class Params(Params):
@@ -109,6 +109,7 @@ class Stage:
     params: BaseModel
     planned_name: str = ""
     volume_folder: Path | None = None
+    report: Callable[[str], None] | None = None
 
     def __init__(self, params: BaseModel | None = None, **values: Any) -> None:  # noqa: ANN401
         self.params = _parse_params(type(self), values) if params is None else params
@@ -413,8 +414,7 @@ class SinkStage(EndStage):
 class SharingSink(SinkStage):
     """Write files of which each may hold the tasks of several sources.
 
-    Only tables share a file, and only those of one schema. What writes companions is then given
-    one task with the rows of all.
+    Only tables of one schema share a file; what writes companions gets one task with all rows.
     """
 
     params: BaseModel

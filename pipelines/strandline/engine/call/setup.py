@@ -70,17 +70,20 @@ def set_up_node(stage: StagePlan, node: str) -> None:
         raise name_setup_error(what, error) from error
 
 
-def set_up_stage(stage: StagePlan, folder: Path | None = None) -> StagePlan:
+def set_up_stage(
+    stage: StagePlan, folder: Path | None = None, report: Callable[[str], None] | None = None
+) -> StagePlan:
     """Return a copy of the stage that is ready for work.
 
     Args:
         folder: the pipeline's own on the volume; None where it is not here.
+        report: takes the stage's sentences for people; see `Stage`.
 
     Raises:
         StageSetupError: its own `setup` raised; a `PackageMissingError` where that is why.
     """
     own = replace(stage, stage=copy.deepcopy(stage.stage))
-    own.stage.volume_folder = folder
+    own.stage.volume_folder, own.stage.report = folder, report
     use_access(stage.stores)
     try:
         own.stage.setup()
@@ -123,12 +126,14 @@ def set_up_call(
     site: WorkerSite,
     node: str,
     now: Callable[[], float],
+    report: Callable[[str], None] | None = None,
 ) -> StageCall:
     """Return a stage set up in a worker of its own, on a node that is set up for it too.
 
     Args:
         node: its id.
         now: seconds from any fixed point.
+        report: takes the stage's sentences for people; see `Stage`.
 
     Raises:
         StageSetupError: the stage's own set-up raised.
@@ -139,7 +144,7 @@ def set_up_call(
         sweep(folder)
         set_up_once(folder, plan.name, lambda: set_up_node(plan, socket.gethostname()))
     opened = _open_to_write(outputs) if plan.writes else None
-    return StageCall(set_up_stage(plan, find_volume_folder(outputs)), opened, now)
+    return StageCall(set_up_stage(plan, find_volume_folder(outputs), report), opened, now)
 
 
 def find_volume_folder(outputs: OutputLocation) -> Path | None:

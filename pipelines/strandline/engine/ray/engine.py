@@ -28,7 +28,7 @@ from strandline.engine.ray.driver import POLL_SECONDS, DrivenEngine, Driver, Dri
 from strandline.engine.ray.losses import DEATHS_PER_TASK, LOSSES, Losses, OverdueError, is_of_node
 from strandline.engine.ray.pool import RayData, RayPools
 from strandline.engine.ray.scaler import Scaler, find_nodes, list_nodes
-from strandline.engine.ray.worker import LinkWatch
+from strandline.engine.ray.worker import FirstTimes, LinkWatch
 
 LISTING_SECONDS = 0.05
 LEAVE_SECONDS = 0.1  # from one look at nodes that are going to the next
@@ -42,7 +42,10 @@ class _RayDriver(Driver):
         self._is_listing_slow = False
         name = f"{plan.namespace}.{plan.name}"
         chains = self.chains
-        self._pools = RayPools(name, chains, outputs, control.inflight, now=control.now)
+        report = FirstTimes(control.note)
+        self._pools = RayPools(
+            name, chains, outputs, control.inflight, now=control.now, report=report
+        )
         plans = [chain.plan for chain in chains]
         self._here = str(ray.get_runtime_context().get_node_id())
         self._marks = LostNodes(self._here)
@@ -58,7 +61,7 @@ class _RayDriver(Driver):
         self._evacuation = Evacuation(self._flow, self._pools.list_calls, RayData(self._here))
         self._pending: Mapping[str, int] = {}
         self._leave_due = self._learn_due = 0.0
-        self._link_watch = LinkWatch(control.now)
+        self._link_watch = LinkWatch(control.now, report)
 
     def _cut(self, inputs: DriverInputs) -> list[Chain]:
         # A sink that writes to a folder of this node must not keep all else on it.
@@ -249,9 +252,7 @@ class _RayDriver(Driver):
             self._counting = self._ledger.count_finished()
         for worker, words in self._pools.list_overdue():
             self._lose(worker, OverdueError(words))
-        self._link_watch.look(
-            worker for worker in self._pools.list_workers() if self.chains[worker.stage].stages[1:]
-        )
+        self._link_watch.look(self._pools.list_workers())
         self._relieve()
 
     def _take_notices(self) -> None:

@@ -57,6 +57,7 @@ class RayPools:
         chains: of its stages, each with a pool.
         inflight: is shown what is with the workers of this node.
         now: seconds from any fixed point.
+        report: takes what stages have reported in their workers.
 
     Attributes:
         calls: that are with workers and waited for, by the reference of their receipt.
@@ -74,7 +75,9 @@ class RayPools:
         inflight: InFlightTable | None = None,
         *,
         now: Callable[[], float] = time.monotonic,
+        report: Callable[[str], None] = lambda _: None,
     ) -> None:
+        self._report = report
         self._site = WorkerSite(pipeline, f"{outputs.writer}-{uuid4().hex[:12]}")
         self._outputs = outputs
         self._inflight = inflight
@@ -247,7 +250,9 @@ class RayPools:
         """
         call = self.calls[reference]
         worker = call.worker
-        *_, opened, word = packed
+        *_, opened, word, sentences = packed
+        for sentence in sentences:
+            self._report(sentence)
         if word and not worker.is_draining:
             self._pools[call.stage].recycled += 1
             worker.is_draining = True

@@ -10,6 +10,7 @@ import faulthandler
 import gc
 import sys
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -47,6 +48,7 @@ Picks = list[list[int]]
 _Made = tuple[CallPart, str]
 
 CONTROL = "control"
+MOST_SENTENCES = 100  # that wait to be asked for; older ones are dropped
 # A call that is done needs the interpreter a few times to be answered; the stage may be at work on
 # the next one, and by default keeps it for 5 ms each time.
 _SWITCH_SECONDS = 0.0002
@@ -80,6 +82,7 @@ class StageWorker:
         self._call: ChainCall | None = None
         self._watch: MemoryWatch | None = None
         self._open: dict[int, Answers[_Made]] = {}
+        self._sentences: deque[str] = deque(maxlen=MOST_SENTENCES)
 
     @ray.method(concurrency_group=CONTROL)  # type: ignore[untyped-decorator]
     def find_address(self) -> WorkerAddress:
@@ -110,8 +113,8 @@ class StageWorker:
 
         Returns:
             The receipt ends with the task that goes on in the next part (token, slots handed on;
-            None: there is none), and why this worker should be replaced; see `MemoryWatch.look`.
-            Of a call that was given back it is empty.
+            None: there is none), why this worker should be replaced (see `MemoryWatch.look`), and
+            what its stages have reported. Of a call that was given back it is empty.
         """
         picked = list(pick_tasks(picks, blocks))
         tasks, unreadable = read_input(picked)
@@ -144,9 +147,13 @@ class StageWorker:
         self._loop.give_back(number)
 
     @ray.method(concurrency_group=CONTROL)  # type: ignore[untyped-decorator]
-    def find_work(self) -> tuple[int, str]:
-        """Return the number of the stage, in its chain, that is at work, and over what sources."""
-        return (0, "") if self._call is None else self._call.find_work()
+    def find_work(self) -> tuple[int, str, list[str]]:
+        """Return the number of the stage at work, in its chain, over what sources, and sentences.
+
+        Those are what its stages have reported since they were asked for.
+        """
+        link, over = (0, "") if self._call is None else self._call.find_work()
+        return link, over, self._take_sentences()
 
     @ray.method(concurrency_group=CONTROL)  # type: ignore[untyped-decorator]
     def skip(self, number: int) -> None:
@@ -158,7 +165,8 @@ class StageWorker:
         # Only what the first one yields travels on by itself: a replay begins with its tasks.
         plans[1:] = [replace(plan, streams=False) for plan in plans[1:]]
         now = time.perf_counter
-        calls = [set_up_call(plan, self._outputs, self._site, node, now) for plan in plans]
+        report = self._sentences.append
+        calls = [set_up_call(plan, self._outputs, self._site, node, now, report) for plan in plans]
         self._call = ChainCall(plans, calls, now, cloudpickle.dumps, joins_below=self._joins_below)
         plan = plans[0]  # the others have the same limits
         limits = choose_limits(plan.max_age, plan.max_memory, plan.memory)
@@ -188,7 +196,12 @@ class StageWorker:
         if part.opened is not None:
             self._open[number] = answers
         opened = part.opened and list(part.opened)
-        return pack_pages(packed), [*pack_receipt(receipt), opened, word]
+        sentences = self._take_sentences()
+        return pack_pages(packed), [*pack_receipt(receipt), opened, word, sentences]
+
+    def _take_sentences(self) -> list[str]:
+        """Return what was reported, once; stages may report from threads of their own."""
+        return [self._sentences.popleft() for _ in range(len(self._sentences))]
 
 
 def _find_address() -> WorkerAddress:
@@ -207,15 +220,16 @@ class LinkWatch:
 
     Args:
         now: seconds from any fixed point.
+        report: takes what its stages have reported.
     """
 
-    def __init__(self, now: Callable[[], float]) -> None:
-        self._now = now
+    def __init__(self, now: Callable[[], float], report: Callable[[str], None]) -> None:
+        self._now, self._report = now, report
         self._asked: dict[Any, tuple[Worker, Call]] = {}
         self._due = 0.0
 
     def look(self, workers: Iterable[Worker]) -> None:
-        """Note what was answered, and ask those of the workers, of chains, that take long."""
+        """Note what was answered, and ask those of the workers that take long."""
         self._take_answers()
         now = self._now()
         if now < self._due:
@@ -234,7 +248,28 @@ class LinkWatch:
         for reference in answered:
             worker, call = self._asked.pop(reference)
             with suppress(RayError):  # the worker has died, which its call tells
-                worker.located = Located(call.number, *ray.get(reference))
+                link, over, sentences = ray.get(reference)
+                worker.located = Located(call.number, link, over)
+                for sentence in sentences:
+                    self._report(sentence)
+
+
+class FirstTimes:
+    """Passes sentences on, each once: workers that ask one server report the same of it.
+
+    Args:
+        note: takes them.
+    """
+
+    def __init__(self, note: Callable[[str], None]) -> None:
+        self._note = note
+        self._recent: deque[str] = deque(maxlen=MOST_SENTENCES)
+
+    def __call__(self, sentence: str) -> None:
+        """Pass a sentence on, unless it was lately."""
+        if sentence not in self._recent:
+            self._recent.append(sentence)
+            self._note(sentence)
 
 
 # A single class for all workers: Ray serialises it anew, 33 ms in the driver, for each that
