@@ -6,10 +6,15 @@ import json
 from pathlib import Path
 
 import pytest
+import yaml
 
 from fake_model import MODEL, FakeModel, serve
 from strandline import Pipeline, work
+from strandline.engine.core.ports import RunProgress
 from strandline.plan.errors import BudgetSpentError
+from strandline.run.attempt.attempt import run_attempt
+from strandline.run.attempt.config import AttemptConfig
+from strandline.run.manifest.manifest import read_manifest
 from strandline.stages import AskModel, Files, ParquetSink, ReadJsonl
 from strandline_api.outcome.exit_codes import ExitCode
 
@@ -39,3 +44,36 @@ def test_workers_share_a_budget(tmp_path: Path) -> None:
         assert model.asked.total() == 35
         assert run(url, 60) is ExitCode.COMPLETE
     assert set(model.asked.values()) == {1}
+
+
+@pytest.mark.usefixtures("local_ray")
+def test_a_server_that_is_down_is_told_while_the_run_waits_for_it(tmp_path: Path) -> None:
+    lines = [json.dumps({"text": f"prompt {row}"}) + "\n" for row in range(20)]
+    (tmp_path / "a.jsonl").write_text("".join(lines))
+    notes: list[str] = []
+    model = FakeModel(choose=lambda prompt, _: None if notes else "503")
+
+    def report(progress: RunProgress) -> None:
+        notes[:] = progress.notes
+
+    with serve(model) as url:
+        ask = {"url": url, "model": MODEL, "prompt": "{{ text }}"}
+        document = {
+            "apiVersion": "strandline.dev/v1alpha1",
+            "kind": "CurationPipeline",
+            "metadata": {"name": "down"},
+            "spec": {
+                "source": {"use": "files", "with": {"paths": [f"{tmp_path}/*.jsonl"]}},
+                "stages": [{"use": "read-jsonl"}, {"use": "ask-model", "with": ask}],
+                "sink": {"use": "parquet"},
+            },
+        }
+        manifest = tmp_path / "down.yaml"
+        manifest.write_text(yaml.safe_dump(document))
+        plan = read_manifest(manifest, volume=tmp_path).plan
+        outcome = run_attempt(AttemptConfig(plan, tmp_path / "volume", engine="ray"), report=report)
+    assert outcome.code is ExitCode.COMPLETE
+    down, up = notes  # while it was down, or it would be down still
+    assert f"ask-model: the server {url}: it has not answered since " in down
+    assert "(503 Service Unavailable); it is asked again until " in down
+    assert "it answers again at " in up

@@ -29,7 +29,7 @@ class FakeTime:
 
     @property
     def clock(self) -> Clock:
-        return Clock(lambda: self.now, self.sleep, self._dice.random)
+        return Clock(lambda: self.now, self.sleep, self._dice.random, lambda: self.now)
 
     async def sleep(self, seconds: float) -> None:
         self.slept.append(seconds)

@@ -45,7 +45,7 @@ class Asked:
         self.stage.volume_folder = folder
         self.stage.setup()
         if given["url"] == URL:
-            self.stage.open_asker(Direct(model), (now := FakeTime()).clock, lambda: now.now)
+            self.stage.open_asker(Direct(model), FakeTime().clock)
 
     def run(self, rows: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], list[FailedRow]]:
         answer = self.stage.process(Task(pa.Table.from_pylist(rows), lineage=LINEAGE))

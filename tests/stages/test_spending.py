@@ -111,7 +111,8 @@ def test_no_more_requests_are_sent_than_the_budget_has(
     workers.ask(prompts, requests=budget + 10_000)
     assert len(workers.found) == len(prompts)
     assert max(Counter(p for p in model.answered if p != ".").values(), default=1) == 1
-    spent = SpentTotals(model.asked.total(), workers.used[0], workers.used[1])
+    asked = model.asked.total()
+    spent = SpentTotals(asked, *workers.used)
     assert (read_spent(workers.folder) or SpentTotals()) == spent
 
 
@@ -219,3 +220,15 @@ def test_costs_and_times_are_counted_as_sums() -> None:
         "answered over 500 s": 1,
     }
     assert not tally.take().total()
+
+
+def test_who_ends_waits_for_what_others_have_under_way(tmp_path: Path) -> None:
+    def open_account() -> Account:
+        path = tmp_path / "spent.account"
+        return Account(path, SpendingTerms(requests=1), "ask", lambda: 0.0, SpentTotals)
+
+    one, other = open_account(), open_account()
+    assert one.is_at_rest()
+    with one.working(), other.working():
+        assert not open_account().is_at_rest()
+    assert one.is_at_rest()

@@ -9,6 +9,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import ClassVar, NamedTuple
 
@@ -110,17 +111,13 @@ class AskModel(Stage):
         times = params.timeouts
         limits = WireLimits(times.connect, times.read, times.total, params.concurrency)
         wire = Wire(params.url, headers, limits)
-        clock = Clock(time.monotonic, asyncio.sleep, random.random)
-        self.open_asker(wire, clock, time.time)
+        clock = Clock(time.monotonic, asyncio.sleep, random.random, time.time)
+        self.open_asker(wire, clock)
         self._loop = LoopThread(wire)
         self._nonce = os.urandom(8).hex()
 
-    def open_asker(self, poster: Poster, clock: Clock, wall: Callable[[], float]) -> None:
-        """Make ready all but the connection: templates, schema, tokenizer, pace and account.
-
-        Args:
-            wall: seconds since the epoch, which all workers share.
-        """
+    def open_asker(self, poster: Poster, clock: Clock) -> None:
+        """Make ready all but the connection: templates, schema, tokenizer, pace and account."""
         params = self.params
         self._template = Template(params.prompt)
         self._schema = params.read_schema()
@@ -137,10 +134,12 @@ class AskModel(Stage):
         self._now = clock.now
         self._tally = RequestTally(None if params.prices is None else params.spending.prices)
         account = None
+        self._working: Callable[[], AbstractContextManager[None]] = nullcontext
         if params.spending.is_bounded:
-            account = open_account(self._find_shared(), params.spending, stage, wall)
+            account = open_account(self._find_shared(), params.spending, stage, clock.wall)
+            self._working = account.working
         spending = Spending(self._tally, account)
-        self._asker = Asker(poster, params.endpoint, pace, terms, clock, self._report, spending)
+        self._asker = Asker(poster, params.endpoint, pace, terms, clock, self._notify, spending)
         self._book: tuple[bytes, AnswerBook | None] | None = None
 
     @classmethod
@@ -169,14 +168,13 @@ class AskModel(Stage):
             self.count("requests answered by the log", len(found))
         wanted = [digest for digest in requests if digest not in found]
         try:
-            self._ask(requests, wanted, found, book)
+            with self._working():
+                self._ask(requests, wanted, found, book)
         except BudgetSpentError:
+            self._loop.run(self._asker.await_others(self.params.timeouts.total))
             raise
         except StageStoppedError as error:
             raise StageStoppedError(self._hide(str(error)), is_lasting=error.is_lasting) from None
-        finally:
-            if book is not None:
-                book.sync()
         for name, number in self._tally.take().items():
             self.count(name, number)
         answers: dict[int, ModelAnswer] = {}
@@ -206,7 +204,11 @@ class AskModel(Stage):
 
         questions = [requests[digest].question for digest in wanted]
         remind: Callable[[], None] = (lambda: None) if book is None else book.remind
-        self._loop.run(self._asker.ask_all(questions, self.params.concurrency, keep, remind))
+        try:
+            self._loop.run(self._asker.ask_all(questions, self.params.concurrency, keep, remind))
+        finally:
+            if book is not None:
+                book.sync()
 
     def _prepare(
         self, table: pa.Table
@@ -351,8 +353,11 @@ class AskModel(Stage):
             return folder
         return locate_log(None, self.volume_folder, self.planned_name or "ask-model")
 
-    def _report(self, line: str) -> None:
-        print(self._hide(line), file=sys.stderr, flush=True)  # noqa: T201 - for who watches
+    def _notify(self, line: str) -> None:
+        hidden = self._hide(line)
+        print(hidden, file=sys.stderr, flush=True)  # noqa: T201 - for who reads a worker's log
+        if self.report is not None:
+            self.report(hidden)
 
     def _hide(self, text: str) -> str:
         return text if self._key is None else text.replace(self._key, _HIDDEN)

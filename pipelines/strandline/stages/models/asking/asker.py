@@ -11,6 +11,7 @@ import json
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
+from datetime import UTC, datetime
 from typing import Any, NamedTuple, Protocol
 
 from strandline.plan.errors import BudgetSpentError, StageStoppedError
@@ -34,6 +35,7 @@ from strandline.stages.models.asking.spending.tally import RequestTally
 
 TICK_SECONDS = 1.0  # after so long whoever keeps answers is reminded of it
 _REPORTED_SETBACKS = 3  # in a row, before anybody is told
+_LOOK_SECONDS = 0.1  # from one look at other workers to the next
 _PROBE_TEXT = "."
 _LENGTHS = ("max_completion_tokens", "max_tokens")
 
@@ -52,11 +54,13 @@ class Clock(NamedTuple):
         now: seconds from any fixed point.
         sleep: waits for seconds.
         draw: a number from 0 to 1.
+        wall: seconds since the epoch, which all workers share.
     """
 
     now: Callable[[], float]
     sleep: Callable[[float], Awaitable[None]]
     draw: Callable[[], float]
+    wall: Callable[[], float]
 
 
 class Terms(NamedTuple):
@@ -115,7 +119,7 @@ class Asker:
         self._poster, self._endpoint, self._pace = poster, endpoint, pace
         self._terms, self._clock = terms, clock
         self._tally, self._account = spending
-        self._health = _Health(terms, clock.now, report)
+        self._health = _Health(terms, clock, report)
         self._in_flight = 0
         self._freed = asyncio.Event()
         self._probing = asyncio.Lock()
@@ -251,6 +255,18 @@ class Asker:
                 await self._clock.sleep(grant.wait)
         return grant
 
+    async def await_others(self, limit: float) -> None:
+        """Wait for what other workers have under way, which would end with the attempt.
+
+        Args:
+            limit: seconds after which they are not waited for.
+        """
+        until = self._clock.now() + limit
+        while self._account is not None and not self._account.is_at_rest():
+            if self._clock.now() >= until:
+                return
+            await self._clock.sleep(_LOOK_SECONDS)
+
     def _settle(self, grant: Grant, reply: Reply | Unanswered, verdict: Verdict) -> None:
         usage = find_usage(reply, verdict)
         self._tally.note_usage(usage)
@@ -309,10 +325,8 @@ class Asker:
 class _Health:
     """Whether a server answers at all, and who has been told."""
 
-    def __init__(
-        self, terms: Terms, now: Callable[[], float], report: Callable[[str], None]
-    ) -> None:
-        self._terms, self._now, self._report = terms, now, report
+    def __init__(self, terms: Terms, clock: Clock, report: Callable[[str], None]) -> None:
+        self._terms, self._clock, self._report = terms, clock, report
         self._since: float | None = None
         self._in_a_row = 0
         self._is_reported = False
@@ -320,9 +334,13 @@ class _Health:
         self.answered_at = float("-inf")
 
     def note_answer(self, *, is_good: bool) -> None:
-        now = self._now()
+        now = self._clock.now()
         if self._is_reported and self._since is not None:
-            self._report(f"{self._terms.name}: it answers again, after {now - self._since:.0f} s")
+            since = self._format(self._since)
+            self._report(
+                f"{self._terms.name}: it answers again at {self._format(now)}, and had not since "
+                f"{since}"
+            )
         self._since, self._in_a_row, self._is_reported = None, 0, False
         if is_good:
             self.has_answered, self.answered_at = True, now
@@ -333,7 +351,7 @@ class _Health:
         Raises:
             StageStoppedError: there was no answer for too long.
         """
-        now = self._now()
+        now = self._clock.now()
         if self._since is None:
             self._since = now
         self._in_a_row += 1
@@ -343,11 +361,16 @@ class _Health:
             raise StageStoppedError(msg)
         if self._in_a_row >= _REPORTED_SETBACKS and not self._is_reported:
             self._is_reported = True
-            left = self._terms.outage_limit - silent
+            since, until = self._since, self._since + self._terms.outage_limit
             self._report(
-                f"{name}: it has not answered since {silent:.0f} s ago ({what}); it is asked again "
-                f"for {left:.0f} s"
+                f"{name}: it has not answered since {self._format(since)} ({what}); it is asked "
+                f"again until {self._format(until)}"
             )
+
+    def _format(self, moment: float) -> str:
+        """Return the time of a moment to the minute, which workers that see one thing agree on."""
+        seconds = self._clock.wall() + moment - self._clock.now()
+        return datetime.fromtimestamp(seconds, UTC).strftime("%H:%M UTC")
 
 
 def complain(body: Mapping[str, Any], text: str, complaint: str) -> dict[str, Any]:

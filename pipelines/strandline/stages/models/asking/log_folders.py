@@ -54,7 +54,8 @@ class LogFolder(NamedTuple):
         """
         answers = [entry.answer for file in self._list_files() for entry in FileLog(file).read()]
         prompt = sum(each.prompt_tokens for each in answers)
-        return SpentTotals(len(answers), prompt, sum(each.completion_tokens for each in answers))
+        completion = sum(each.completion_tokens for each in answers)
+        return SpentTotals(len(answers), prompt, completion)
 
     def prune(self, before: float) -> int:
         """Take out what was kept before a time, and return how many requests that were.

@@ -6,7 +6,9 @@ was asked.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import fcntl
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from hashlib import blake2b
 from pathlib import Path
 from struct import Struct
@@ -57,6 +59,7 @@ class Account:
     ) -> None:
         self._path, self._terms, self._name = path, terms, name
         self._time, self._count_before = time, count_before
+        self._workers = path.with_suffix(".workers")
         make_folder(path.parent)
 
     def take(self, size: int) -> Grant:
@@ -94,10 +97,38 @@ class Account:
         with open_locked(self._path) as file:
             spent, times = self._read(file)
             counted = SpentTotals(
-                spent.requests, spent.prompt_tokens + prompt, spent.completion_tokens + completion
+                spent.requests,
+                spent.prompt_tokens + prompt,
+                spent.completion_tokens + completion,
             )
             more = prompt + completion - grant.tokens
             _write(file, counted, times.correct(self._terms, more))
+
+    @contextmanager
+    def working(self) -> Iterator[None]:
+        """Let others see that there are requests under way, or answers that are not durable.
+
+        Where this process dies, they see that too.
+
+        Raises:
+            OSError: the file can't be opened.
+        """
+        with self._workers.open("ab") as file:
+            fcntl.flock(file.fileno(), fcntl.LOCK_SH)
+            yield
+
+    def is_at_rest(self) -> bool:
+        """Return whether no worker has anything under way.
+
+        Raises:
+            OSError: the file can't be opened.
+        """
+        with self._workers.open("ab") as file:
+            try:
+                fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return False
+        return True
 
     def _read(self, file: BinaryIO) -> tuple[SpentTotals, NextTimes]:
         found = unpack_account(file.read())
@@ -125,8 +156,8 @@ def unpack_account(data: bytes) -> tuple[SpentTotals, NextTimes] | None:
     content, check = data[: _CONTENT.size], data[_CONTENT.size :]
     if len(content) < _CONTENT.size or check != _check(content):
         return None
-    requests, prompt, completion, *times = _CONTENT.unpack(content)
-    return SpentTotals(requests, prompt, completion), NextTimes(*times)
+    *spent, requests, tokens = _CONTENT.unpack(content)
+    return SpentTotals(*spent), NextTimes(requests, tokens)
 
 
 def _write(file: BinaryIO, spent: SpentTotals, times: NextTimes) -> None:

@@ -40,8 +40,10 @@ class RequestTally:
 
     def note_usage(self, usage: Usage) -> None:
         """Count the tokens of a request, whatever came of it."""
-        requests, prompt, completion = self._spent
-        self._spent = SpentTotals(requests, prompt + usage.prompt, completion + usage.completion)
+        self._spent = self._spent._replace(
+            prompt_tokens=self._spent.prompt_tokens + usage.prompt,
+            completion_tokens=self._spent.completion_tokens + usage.completion,
+        )
         self._counts["spent: prompt tokens"] += usage.prompt
         self._counts["spent: completion tokens"] += usage.completion
 
