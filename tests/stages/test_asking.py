@@ -6,6 +6,7 @@ import asyncio
 import json
 from collections import Counter
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import pytest
@@ -69,7 +70,8 @@ class Asking:
         def keep(position: int, outcome: ModelAnswer | RowFault) -> None:
             self.found.setdefault(position, []).append(outcome)
 
-        asyncio.run(self.asker.ask_all(questions, self.most, keep, lambda: None))
+        works = [partial(self.asker.ask, question) for question in questions]
+        asyncio.run(self.asker.work_all(works, self.most, keep, lambda: None))
         assert all(len(each) == 1 for each in self.found.values())
         return [self.found[at][0] for at in range(len(prompts))]
 

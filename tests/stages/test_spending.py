@@ -6,6 +6,7 @@ import asyncio
 import json
 from collections import Counter
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -86,9 +87,9 @@ class Workers:
             self.found[prompts[position]] = outcome
 
         bodies = [{"model": MODEL, "messages": [{"role": "u", "content": p}]} for p in prompts]
-        questions = [ModelQuestion(body) for body in bodies]
+        works = [partial(asker.ask, ModelQuestion(body)) for body in bodies]
         try:
-            await asker.ask_all(questions, MOST, keep, lambda: None)
+            await asker.work_all(works, MOST, keep, lambda: None)
         except BudgetSpentError as error:
             self.ends.append(error)
 

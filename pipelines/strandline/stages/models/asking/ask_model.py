@@ -8,10 +8,11 @@ import random
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from pathlib import Path
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import pyarrow as pa
 
@@ -26,15 +27,24 @@ from strandline.stages.models.asking.asker import (
     Asker,
     Clock,
     ModelQuestion,
+    Outcome,
     Poster,
     Spending,
     Terms,
 )
-from strandline.stages.models.asking.lengths import LengthLimit, TooLong
 from strandline.stages.models.asking.log_folders import locate_log, open_account
 from strandline.stages.models.asking.pace import RequestPace
 from strandline.stages.models.asking.parameters import PACKAGES, AskParams
-from strandline.stages.models.asking.prompts import (
+from strandline.stages.models.asking.questions.conversations import (
+    Conversation,
+    Messages,
+    Rollout,
+    build_messages_body,
+    hold_conversation,
+    load_rollout,
+)
+from strandline.stages.models.asking.questions.lengths import LengthLimit, TooLong
+from strandline.stages.models.asking.questions.prompts import (
     DIGEST_BYTES,
     PromptError,
     Template,
@@ -43,14 +53,15 @@ from strandline.stages.models.asking.prompts import (
     digest_request,
     list_pictures,
 )
+from strandline.stages.models.asking.questions.schemas import OWN_COLUMNS
 from strandline.stages.models.asking.request_log import (
     SUFFIX,
     AnswerBook,
+    ConversationStore,
     FileLog,
     StoreLog,
     find_log,
 )
-from strandline.stages.models.asking.schemas import OWN_COLUMNS
 from strandline.stages.models.asking.spending.tally import RequestTally
 from strandline.stages.models.asking.wire import LoopThread, Wire, WireLimits
 from strandline.stages.sources.places.globs import is_url
@@ -86,6 +97,7 @@ class AskModel(Stage):
             *("requests_per_minute", "tokens_per_minute", "budget", "prices"),
         }
     )
+    added_params: ClassVar[frozenset[str]] = frozenset({"rollout"})
     keeps_columns = True
 
     def list_needed_columns(self) -> tuple[str, ...]:
@@ -95,7 +107,7 @@ class AskModel(Stage):
         return columns.having(self._list_columns())
 
     def digest_inputs(self) -> dict[str, str]:
-        """Return the digest of the tokenizer, where there is one."""
+        """Return the digest of the tokenizer and of the conversation, where there is one."""
         return dict(self.params.digests)
 
     def setup(self) -> None:
@@ -119,7 +131,8 @@ class AskModel(Stage):
     def open_asker(self, poster: Poster, clock: Clock) -> None:
         """Make ready all but the connection: templates, schema, tokenizer, pace and account."""
         params = self.params
-        self._template = Template(params.prompt)
+        self._template = None if params.prompt is None else Template(params.prompt)
+        self._rollout = None if params.rollout is None else load_rollout(params.rollout)
         self._schema = params.read_schema()
         self._sent = {**params.parameters, **params.find_response_format()}
         self._limit = None
@@ -157,9 +170,10 @@ class AskModel(Stage):
             MissingColumnError: a column of the prompt is not there.
             StageStoppedError: nothing can be asked there, or the server was down for too long.
         """
-        table = task.table
+        table, book = task.table, self._open_book(task)
+        if self._rollout is not None:
+            return self._converse(task, self._rollout, book)
         requests, faults, dropped = self._prepare(table)
-        book = self._open_book(task)
         known = {} if book is None else book.refresh()
         found: dict[bytes, ModelAnswer | RowFault] = {
             digest: known[digest] for digest in requests if digest in known
@@ -167,16 +181,7 @@ class AskModel(Stage):
         if found:
             self.count("requests answered by the log", len(found))
         wanted = [digest for digest in requests if digest not in found]
-        try:
-            with self._working():
-                self._ask(requests, wanted, found, book)
-        except BudgetSpentError:
-            self._loop.run(self._asker.await_others(self.params.timeouts.total))
-            raise
-        except StageStoppedError as error:
-            raise StageStoppedError(self._hide(str(error)), is_lasting=error.is_lasting) from None
-        for name, number in self._tally.take().items():
-            self.count(name, number)
+        self._ask(requests, wanted, found, book)
         answers: dict[int, ModelAnswer] = {}
         for digest, request in requests.items():
             outcome = found[digest]
@@ -203,12 +208,64 @@ class AskModel(Stage):
                 book.put(wanted[position], outcome)
 
         questions = [requests[digest].question for digest in wanted]
+        self._work([partial(self._asker.ask, question) for question in questions], keep, book)
+
+    def _work(
+        self,
+        works: Sequence[Callable[[], Coroutine[Any, Any, Outcome]]],
+        keep: Callable[[int, Outcome], None],
+        book: AnswerBook | None,
+    ) -> None:
+        """Do works that ask the server, and make what was answered durable, whatever happens."""
         remind: Callable[[], None] = (lambda: None) if book is None else book.remind
         try:
-            self._loop.run(self._asker.ask_all(questions, self.params.concurrency, keep, remind))
-        finally:
-            if book is not None:
-                book.sync()
+            with self._working():
+                try:
+                    most = self.params.concurrency
+                    self._loop.run(self._asker.work_all(works, most, keep, remind))
+                finally:
+                    if book is not None:
+                        book.sync()
+        except BudgetSpentError:
+            self._loop.run(self._asker.await_others(self.params.timeouts.total))
+            raise
+        except StageStoppedError as error:
+            raise StageStoppedError(self._hide(str(error)), is_lasting=error.is_lasting) from None
+        for name, number in self._tally.take().items():
+            self.count(name, number)
+
+    def _converse(
+        self, task: Task, rollout: Rollout, book: AnswerBook | None
+    ) -> Task | list[Slot] | None:
+        """Hold a conversation about each row."""
+        answers: dict[int, ModelAnswer] = {}
+        faults: dict[int, RowFault] = {}
+        dropped: set[int] = set()
+
+        def keep(row: int, outcome: ModelAnswer | RowFault | None) -> None:
+            if outcome is None:
+                dropped.add(row)
+            elif isinstance(outcome, RowFault):
+                faults[row] = outcome
+            else:
+                answers[row] = outcome
+
+        store = ConversationStore(book)
+        ask = partial(Conversation, self._ask_body, self._build_body, store, {})
+        check = None if self._schema is None else self._schema.find_fault
+        rows = task.table.to_pylist()
+        works = [partial(hold_conversation, rollout, row, ask(), check) for row in rows]
+        self._work(works, keep, book)
+        if store.hits:
+            self.count("requests answered by the log", store.hits)
+        return self._build(task, answers, faults, dropped)
+
+    async def _ask_body(self, body: Mapping[str, Any]) -> ModelAnswer | RowFault:
+        return await self._asker.ask(ModelQuestion(body))
+
+    def _build_body(self, messages: Messages, parameters: Mapping[str, Any]) -> dict[str, Any]:
+        params = self.params
+        return build_messages_body(params.model, params.parameters, messages, parameters)
 
     def _prepare(
         self, table: pa.Table
@@ -243,6 +300,7 @@ class AskModel(Stage):
         self, table: pa.Table, faults: dict[int, RowFault]
     ) -> list[tuple[int, str, list[bytes]]]:
         """Return each row's number, prompt and pictures; what can't be rendered is a fault."""
+        assert self._template is not None  # a conversation makes its own prompts
         columns = [find_column(table, name).to_pylist() for name in self._template.columns]
         pictures = [find_field(table, name).to_pylist() for name in self.params.images]
         rendered = []
@@ -300,7 +358,8 @@ class AskModel(Stage):
         for kind, number in Counter(fault.kind for fault in faults.values()).items():
             self.count(f"failed: {kind}", number)
         if dropped:
-            self.count("dropped: too long", len(dropped))
+            why = "too long" if self._rollout is None else "by the conversation"
+            self.count(f"dropped: {why}", len(dropped))
 
     def _add_columns(self, table: pa.Table, answers: list[ModelAnswer]) -> pa.Table:
         into = self.params.into

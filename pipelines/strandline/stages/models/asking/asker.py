@@ -9,10 +9,10 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import deque
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from strandline.plan.errors import BudgetSpentError, StageStoppedError
 from strandline.stages.models.asking.answers import (
@@ -35,6 +35,7 @@ from strandline.stages.models.asking.spending.tally import RequestTally
 
 TICK_SECONDS = 1.0  # after so long whoever keeps answers is reminded of it
 _REPORTED_SETBACKS = 3  # in a row, before anybody is told
+Outcome = TypeVar("Outcome")
 _LOOK_SECONDS = 0.1  # from one look at other workers to the next
 _PROBE_TEXT = "."
 _LENGTHS = ("max_completion_tokens", "max_tokens")
@@ -126,18 +127,18 @@ class Asker:
         self._taking = asyncio.Lock()
         self._bar_to_all: StageStoppedError | None = None
 
-    async def ask_all(
+    async def work_all(
         self,
-        questions: Sequence[ModelQuestion],
+        works: Sequence[Callable[[], Coroutine[Any, Any, Outcome]]],
         most: int,
-        keep: Callable[[int, ModelAnswer | RowFault], None],
+        keep: Callable[[int, Outcome], None],
         remind: Callable[[], None],
     ) -> None:
-        """Ask all questions, and hand each one's answer or fault on, as they come.
+        """Do all works that ask something, and hand each one's outcome on, as they come.
 
         Args:
-            most: questions that are open at a time.
-            keep: takes the position of a question, and what came of it.
+            most: works that are open at a time.
+            keep: takes the position of a work, and what came of it.
             remind: is called after each of them, and every second.
 
         Raises:
@@ -145,13 +146,13 @@ class Asker:
             BudgetSpentError: no more may be asked; what was under way has been handed on.
         """
         spent: BudgetSpentError | None = None
-        waiting = deque(range(len(questions)))
-        open_tasks: dict[asyncio.Task[ModelAnswer | RowFault], int] = {}
+        waiting = deque(range(len(works)))
+        open_tasks: dict[asyncio.Task[Outcome], int] = {}
         try:
             while open_tasks or (waiting and spent is None):
                 while waiting and spent is None and len(open_tasks) < most:
                     at = waiting.popleft()
-                    open_tasks[asyncio.create_task(self._ask(questions[at]))] = at
+                    open_tasks[asyncio.create_task(works[at]())] = at
                 done, _ = await asyncio.wait(
                     open_tasks, timeout=TICK_SECONDS, return_when=asyncio.FIRST_COMPLETED
                 )
@@ -168,7 +169,7 @@ class Asker:
         if spent is not None:
             raise spent
 
-    async def _ask(self, question: ModelQuestion) -> ModelAnswer | RowFault:
+    async def ask(self, question: ModelQuestion) -> ModelAnswer | RowFault:
         """Ask until there is an answer that stands the check, or none can be had."""
         body, used = question.body, (0, 0)
         for round_ in range(self._terms.repairs + 1):
@@ -213,7 +214,7 @@ class Asker:
         """Ask once, when there is room for it.
 
         Raises:
-            StageStoppedError, BudgetSpentError: see `ask_all`.
+            StageStoppedError, BudgetSpentError: see `work_all`.
         """
         await self._enter()
         try:

@@ -18,9 +18,13 @@ from pydantic.alias_generators import to_camel
 from strandline.plan.packages import list_missing
 from strandline.plan.stage import Stage
 from strandline.stages.models.asking.answers import Endpoint
-from strandline.stages.models.asking.lengths import TooLong
-from strandline.stages.models.asking.prompts import Template
-from strandline.stages.models.asking.schemas import AnswerSchema
+from strandline.stages.models.asking.questions.conversations import (
+    digest_rollout,
+    load_rollout,
+)
+from strandline.stages.models.asking.questions.lengths import TooLong
+from strandline.stages.models.asking.questions.prompts import Template
+from strandline.stages.models.asking.questions.schemas import AnswerSchema
 from strandline.stages.models.asking.spending.terms import SpendingTerms, TokenPrices
 from strandline.stages.sources.opening import digest_input
 from strandline.stages.sources.places.globs import is_url
@@ -127,9 +131,16 @@ class AskParams(Stage.Params):
     endpoint: Endpoint = Field(
         default=Endpoint.CHAT, description="`chat`, `completions`, or `embeddings`."
     )
-    prompt: str = Field(
+    prompt: str | None = Field(
+        default=None,
         min_length=1,
         description="Template in Jinja2's notation over the columns of a row: `{{ text }}`.",
+    )
+    rollout: str | None = Field(
+        default=None,
+        min_length=1,
+        description="In place of `prompt`, a conversation: `module:function` names an `async def "
+        "function(row, ask)`.",
     )
     system: str | None = Field(
         default=None, min_length=1, description="What the model is told before; only with `chat`."
@@ -227,6 +238,7 @@ class AskParams(Stage.Params):
                 msg = f"`parameters` can't have {name!r}; it is set by {_RESERVED[name]}"
                 raise ValueError(msg)
         self._check_endpoint()
+        self._check_rollout()
         if (self.tokenizer is None) != (self.max_prompt_tokens is None):
             msg = "`tokenizer` and `maxPromptTokens` are given together, or neither"
             raise ValueError(msg)
@@ -234,11 +246,26 @@ class AskParams(Stage.Params):
             msg = "`budget.cost` needs `prices`"
             raise ValueError(msg)
         if self.tokenizer is not None:
-            self._digests = {"tokenizer": digest_input(self.tokenizer)}
+            self._digests["tokenizer"] = digest_input(self.tokenizer)
         if not list_missing(PACKAGES):  # else those are named instead
-            self._columns = Template(self.prompt).columns
+            self._columns = () if self.prompt is None else Template(self.prompt).columns
             self.read_schema()
         return self
+
+    def _check_rollout(self) -> None:
+        if (self.prompt is None) == (self.rollout is None):
+            msg = "either `prompt` or `rollout` is given"
+            raise ValueError(msg)
+        if self.rollout is None:
+            return
+        if self.endpoint is not Endpoint.CHAT:
+            msg = "`rollout` goes with `endpoint: chat` only"
+            raise ValueError(msg)
+        for name in ("system", "images", "tokenizer"):
+            if getattr(self, name):
+                msg = f"`{name}` goes with `prompt`; the function of `rollout` sees to it itself"
+                raise ValueError(msg)
+        self._digests["rollout"] = digest_rollout(load_rollout(self.rollout))
 
     def _check_endpoint(self) -> None:
         if self.endpoint is Endpoint.CHAT:
@@ -250,7 +277,7 @@ class AskParams(Stage.Params):
 
     @property
     def digests(self) -> Mapping[str, str]:
-        """Of files that decide the output, by parameter."""
+        """Digests of files and functions that decide the output, by parameter."""
         return self._digests
 
     @property

@@ -198,6 +198,32 @@ class AnswerBook:
             self._waiting = []
 
 
+class ConversationStore:
+    """The answers of a source's book, or, where it has none, of one task.
+
+    Attributes:
+        hits: answers that were there.
+    """
+
+    def __init__(self, book: AnswerBook | None) -> None:
+        self._book = book
+        self._answers = {} if book is None else book.refresh()
+        self._own: dict[bytes, ModelAnswer] = {}
+        self.hits = 0
+
+    def find(self, digest: bytes) -> ModelAnswer | None:
+        """Return the answer to a request; None: there is none yet."""
+        answer = self._answers.get(digest) or self._own.get(digest)
+        self.hits += answer is not None
+        return answer
+
+    def put(self, digest: bytes, answer: ModelAnswer) -> None:
+        """Take an answer, to be made durable with others."""
+        self._own[digest] = answer
+        if self._book is not None:
+            self._book.put(digest, answer)
+
+
 def pack(entries: Sequence[LogEntry]) -> bytes:
     """Return a block of entries."""
     rows = [[entry.digest.hex(), entry.time, *entry.answer] for entry in entries]
