@@ -1,0 +1,69 @@
+"""What docs/models.md shows runs as it stands, but for the server: a fake one answers."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import yaml
+
+from document_blocks import read_blocks, run_in, write_files
+from fake_model import FakeModel, serve
+
+PAGE = "docs/models.md"
+SHOWN = "http://127.0.0.1:8000/v1"
+TEXTS = ["the tide turns", "low water", "spring"]
+
+
+def read_yaml(word: str) -> dict[str, Any]:
+    """The page's block of YAML with that word in it."""
+    (found,) = (each.code for each in read_blocks(PAGE) if word in each.code and each.file is None)
+    return dict(yaml.safe_load(found))
+
+
+def play(folder: Path, manifest: dict[str, Any], model: FakeModel) -> list[dict[str, Any]]:
+    """Run a manifest, and return the rows that come out."""
+    (folder / "in").mkdir()
+    lines = [json.dumps({"text": text}) + "\n" for text in TEXTS]
+    (folder / "in/rows.jsonl").write_text("".join(lines))
+    with serve(model) as url:
+        text = yaml.safe_dump(manifest).replace(SHOWN, url)
+        assert url in text
+        (folder / "shown.yaml").write_text(text)
+        for words in (["run", "--engine", "inline"], ["verify"], ["requests", "list"]):
+            done = run_in(folder, sys.executable, "-m", "strandline", *words, "shown.yaml")
+            assert done.returncode == 0, (words, done.stdout, done.stderr)
+    files = sorted((folder / "strandline-data").rglob("output/**/*.parquet"))
+    return [row for file in files for row in pq.read_table(file).to_pylist()]
+
+
+def test_the_rating_runs_as_it_is_shown(tmp_path: Path) -> None:
+    model = FakeModel(answer=lambda _: '{"score": 4}', model="my-model")
+    rows = play(tmp_path, read_yaml("You rate texts"), model)
+    assert sorted(row["text"] for row in rows) == sorted(TEXTS)
+    assert {row["answer_score"] for row in rows} == {4}
+
+
+def test_the_conversation_runs_as_it_is_shown(tmp_path: Path) -> None:
+    def answer(prompt: str) -> str:
+        if "yes or no" in prompt:
+            return "Yes."
+        return "What turns?" if prompt.startswith("Ask") else "The tide."
+
+    write_files(PAGE, tmp_path)
+    manifest = read_yaml("You rate texts")
+    manifest["spec"]["stages"][1] = read_yaml("rollout: talks:make_pair")
+    rows = play(tmp_path, manifest, FakeModel(answer=answer, model="my-model"))
+    assert [row["answer_question"] for row in rows] == ["What turns?"] * 3
+    assert [row["answer_answer"] for row in rows] == ["The tide."] * 3
+
+
+def test_the_budget_is_written_as_it_is_shown(tmp_path: Path) -> None:
+    manifest = read_yaml("You rate texts")
+    manifest["spec"]["stages"][1]["with"] |= read_yaml("budget: {cost: 20}")
+    manifest["spec"]["stages"][1]["with"]["requestsPerMinute"] = 60_000
+    model = FakeModel(answer=lambda _: '{"score": 4}', model="my-model")
+    assert len(play(tmp_path, manifest, model)) == 3
