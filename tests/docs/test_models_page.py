@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import yaml
 
-from document_blocks import read_blocks, run_in, write_files
+from document_blocks import ROOT, read_blocks, run_in, write_files
 from fake_model import FakeModel, serve
 
 PAGE = "docs/models.md"
@@ -67,3 +69,28 @@ def test_the_budget_is_written_as_it_is_shown(tmp_path: Path) -> None:
     manifest["spec"]["stages"][1]["with"]["requestsPerMinute"] = 60_000
     model = FakeModel(answer=lambda _: '{"score": 4}', model="my-model")
     assert len(play(tmp_path, manifest, model)) == 3
+
+
+def test_pairs_are_written_of_the_documents(tmp_path: Path) -> None:
+    shutil.copytree(ROOT / "pipelines/examples", tmp_path / "pipelines/examples")
+    pair = {"question": "What turns?", "answer": "The tide."}
+    model = FakeModel(answer=lambda _: json.dumps(pair), model="smollm2")
+    file = tmp_path / "pipelines/examples/question-pairs.yaml"
+    with serve(model) as url:
+        file.write_text(file.read_text().replace(SHOWN, url))
+        for words in (["plan", "--sample", "3"], ["run", "--engine", "inline"], ["verify"]):
+            done = run_in(tmp_path, sys.executable, "-m", "strandline", *words, str(file))
+            assert done.returncode == 0, (words, done.stdout, done.stderr)
+    files = (tmp_path / "strandline-data").rglob("question-pairs/output/**/*.jsonl*")
+    rows = [json.loads(line) for each in files for line in read_lines(each)]
+    assert len(rows) > 5
+    assert {(row["pair_question"], row["pair_answer"]) for row in rows} == {tuple(pair.values())}
+    assert len(rows) == model.asked.total(), "what the plan has asked is asked once"
+
+
+def read_lines(path: Path) -> list[str]:
+    """The lines of a file, compressed or not."""
+    if path.suffix == ".zst":
+        data: bytes = pa.input_stream(str(path), compression="zstd").read()
+        return data.decode().splitlines()
+    return path.read_text().splitlines()

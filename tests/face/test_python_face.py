@@ -335,6 +335,7 @@ OF_COMMANDS = {
     "RequirementsError",
     "TargetRefusedError",
     "UnfitForPushError",
+    "NoEstimateError",
     "NoMeasuresError",
     "NoReasonsError",
     "ChoiceError",

@@ -24,6 +24,7 @@ from strandline.plan.partition import Balance, Chaining
 from strandline.plan.pipeline import PipelinePlan, StagePlan
 from strandline.plan.stage import Shape
 from strandline.run.history.funnel import WorstKill
+from strandline.run.marks.model_costs import AskEstimate
 from strandline.run.redo.listing import Start, describe_start
 
 _COLUMNS = (
@@ -90,6 +91,7 @@ class PlanFacts(NamedTuple):
         schema: of what is read, in words; None where each task has its own.
         worst: what a kill costs at the worst moment; None where nothing was measured.
         redo: what of finished sources would be redone; None: nothing.
+        estimates: of stages that ask models, where some rows were asked for.
     """
 
     plan: PipelinePlan
@@ -102,6 +104,7 @@ class PlanFacts(NamedTuple):
     schema: str | None = None
     worst: WorstKill | None = None
     redo: RedoPreview | None = None
+    estimates: tuple[AskEstimate, ...] = ()
 
 
 class RedoPreview(NamedTuple):
@@ -135,6 +138,7 @@ def describe_plan(facts: PlanFacts, width: int | None = None) -> list[str]:
         heads.append(("sources", _describe_listing(facts.listing)))
         counters = sorted(facts.listing.counters.items())
         heads += [("", f"{name}: {format_count(count)}") for name, count in counters]
+    heads += [("asks", _describe_estimate(each)) for each in facts.estimates]
     if plan.partitioned_by:
         heads += _describe_groups(plan, facts.listing)
     if facts.chaining is not None:
@@ -186,6 +190,7 @@ def render_plan(facts: PlanFacts) -> dict[str, Any]:
         "sources": listing and _render_listing(listing),
         "groups": listing and listing.balance and _render_groups(listing.balance),
         "chained": facts.chaining and _render_chaining(facts.chaining),
+        "asks": [_render_estimate(each) for each in facts.estimates],
     }
 
 
@@ -217,6 +222,30 @@ def _describe_worst(worst: WorstKill, source: StagePlan) -> Iterator[tuple[str, 
 
 def _describe_listing(listing: ListingFacts) -> str:
     return f"{format_count(listing.sources)} listed, {format_count(listing.skipped)} to be skipped"
+
+
+def _describe_estimate(estimate: AskEstimate) -> str:
+    cost = "" if estimate.cost is None else f", cost {estimate.cost:,.2f}"
+    failed = f", {format_count(estimate.failed)} of them without answer" if estimate.failed else ""
+    return (
+        f"{estimate.stage}: about {format_count(estimate.requests)} requests for "
+        f"{format_amount(estimate.rows, 'row')}, {format_count(estimate.prompt_tokens)} tokens of "
+        f"prompts, {format_count(estimate.completion_tokens)} of answers{cost}; by "
+        f"{format_amount(estimate.asked, 'row')}{failed}"
+    )
+
+
+def _render_estimate(estimate: AskEstimate) -> dict[str, Any]:
+    return {
+        "stage": estimate.stage,
+        "rows": estimate.rows,
+        "requests": estimate.requests,
+        "promptTokens": estimate.prompt_tokens,
+        "completionTokens": estimate.completion_tokens,
+        "cost": estimate.cost,
+        "asked": estimate.asked,
+        "failed": estimate.failed,
+    }
 
 
 def _render_listing(listing: ListingFacts) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What filters have marked: rows by reason, and how many each limit takes.
+"""What filters have marked, and what some rows tell of all: limits of filters, costs of models.
 
 It must not know how that is shown.
 """

@@ -46,6 +46,7 @@ from strandline.run.history.funnel import WorstKill, estimate_worst
 from strandline.run.history.records import read_chain
 from strandline.run.history.sampling import count_done, read_samples
 from strandline.run.manifest.manifest import Manifest, read_manifest
+from strandline.run.marks.model_costs import estimate_costs
 from strandline.run.redo.listing import preview
 from strandline.run.redo.stage_times import measure_stages
 from strandline.run.schema_inference import describe_schema, recall_schema
@@ -114,6 +115,13 @@ def validate(
     help="Workers to spread groups of sources over; without it, one a core, or as many as the "
     "stage with the fewest may have.",
 )
+@click.option(
+    "--sample",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Ask models for N rows, and estimate requests, tokens and cost of a whole run. What they "
+    "answer is kept for it.",
+)
 @take_json
 def plan(
     files: tuple[Path, ...],
@@ -121,9 +129,10 @@ def plan(
     volume: Path,
     lists: bool,
     workers: int | None,
+    sample: int | None,
     as_json: bool,
 ) -> None:
-    """Show what a run of FILES would do, and do nothing.
+    """Show what a run of FILES would do, and do nothing; with --sample, ask for a few rows.
 
     Stages with their shape and resources, where one task may become several, the fingerprint,
     where the output goes, and what the ledger on the volume has finished already. Where sources
@@ -136,7 +145,11 @@ def plan(
     others = [target.pipeline for target in targets]
     for index, target in enumerate(targets):
         manifest = read_manifest(target.file, settings, volume=volume, others=others)
-        facts = _plan_one(manifest, volume, workers, lists=lists)
+        facts = _plan_one(manifest, volume, workers, lists=lists or sample is not None)
+        if sample is not None and facts.listing is not None:
+            folder = locate(manifest.plan, volume).path
+            estimates = estimate_costs(manifest.plan, sample, facts.listing.sources, folder)
+            facts = facts._replace(estimates=estimates)
         if as_json:
             write_line(json.dumps(render_plan(facts)))
         else:

@@ -1,0 +1,181 @@
+"""What the requests of a pipeline to models would come to, by some rows that are asked for.
+
+What was answered goes to the pipeline's own log, so that the run does not pay for it again. It must
+not know how requests are made.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import BinaryIO, NamedTuple
+
+from strandline.plan.errors import StrandlineError
+from strandline.plan.pipeline import PipelinePlan, StagePlan
+from strandline.plan.receipt import StageCounts
+from strandline.plan.stage import SinkStage, SourceStage, Stage
+from strandline.plan.task import Task
+from strandline.run.attempt.attempt import run_attempt
+from strandline.run.attempt.config import AttemptConfig
+from strandline.run.marks.measured_rows import SampledSource
+from strandline.stages.models.asking.ask_model import AskModel
+from strandline.stages.models.asking.log_folders import locate_log
+from strandline.stages.models.asking.spending.terms import SpentTotals
+
+MOST_SOURCES = 20
+_LIMIT = "rows-asked-for"
+
+
+class NoEstimateError(StrandlineError):
+    """Nothing can be asked for."""
+
+
+class AskEstimate(NamedTuple):
+    """What a stage that asks a model would come to, over all sources, if nothing were in its log.
+
+    Attributes:
+        stage: its name.
+        rows: that come to it, about.
+        requests, prompt_tokens, completion_tokens: about.
+        cost: None where the stage has no prices.
+        asked: rows that were asked for, by which this is known.
+        failed: those of them that have no good answer.
+    """
+
+    stage: str
+    rows: int
+    requests: int
+    prompt_tokens: int
+    completion_tokens: int
+    cost: float | None
+    asked: int
+    failed: int
+
+
+def estimate_costs(
+    plan: PipelinePlan, rows: int, sources: int, folder: Path
+) -> tuple[AskEstimate, ...]:
+    """Run a pipeline, here and for some rows, up to its last stage that asks a model.
+
+    Args:
+        rows: that are asked for at most.
+        sources: that there are in all.
+        folder: the pipeline's own on the volume, for the log.
+
+    Raises:
+        NoEstimateError: no stage asks a model, or no row comes to it.
+        StageStoppedError: nothing can be asked there.
+        SpecError, StageSetupError: a stage can't be run here.
+    """
+    positions = [at for at, each in enumerate(plan.stages) if isinstance(each.stage, AskModel)]
+    if not positions:
+        raise NoEstimateError("no stage of this pipeline asks a model, so --sample asks nothing")
+    taken = min(rows, MOST_SOURCES, sources)
+    first = positions[0]
+    limit = RowLimit(rows, -(-rows // max(1, taken)))
+    stages = [
+        *plan.stages[:first],
+        StagePlan(_LIMIT, _LIMIT, limit),
+        *(_keep_log(each, folder) for each in plan.stages[first : positions[-1] + 1]),
+    ]
+    counts, failures = _run(plan, stages, taken)
+    seen, passed = counts[_LIMIT].rows_in, counts[_LIMIT].rows_out
+    if not passed:
+        why = f"; {failures[0]}" if failures else ""
+        raise NoEstimateError(
+            f"no row of {taken} sources comes to {plan.stages[first].name!r}{why}"
+        )
+    # Of the sources that were looked at, as if the others had as many rows each.
+    scale = seen / passed * sources / taken
+    return tuple(
+        _estimate(plan.stages[at].stage, plan.stages[at].name, counts, scale) for at in positions
+    )
+
+
+class RowLimit(Stage):
+    """Lets some rows of each task pass, until there are enough; in one process.
+
+    Args:
+        rows: in all.
+        share: of a task.
+    """
+
+    def __init__(self, rows: int, share: int) -> None:
+        super().__init__()
+        self._left, self._share = rows, share
+
+    def process(self, task: Task) -> Task | None:
+        """Return the first rows of a task; None where there were enough."""
+        rows = min(self._left, self._share, task.num_rows)
+        self._left -= rows
+        return task.replace(task.table.slice(0, rows)) if rows else None
+
+
+class EmptySink(SinkStage):
+    """Writes nothing of a task."""
+
+    suffix = ".empty"
+
+    def write(self, task: Task, file: BinaryIO) -> None:
+        pass
+
+
+def _run(
+    plan: PipelinePlan, stages: Sequence[StagePlan], sources: int
+) -> tuple[Mapping[str, StageCounts], list[str]]:
+    inner = plan.source.stage
+    assert isinstance(inner, SourceStage)  # checked when the plan was built
+    with tempfile.TemporaryDirectory(prefix="strandline-plan-") as folder:
+        sampled = replace(
+            plan,
+            source=replace(plan.source, stage=SampledSource(inner, sources)),
+            stages=(*stages, StagePlan("nothing", "nothing", EmptySink())),
+            output=f"{folder}/output",
+        )
+        result = run_attempt(AttemptConfig(sampled, None, engine="inline"))
+    return result.counts, [f"{each.key}: {each.message}" for each in result.failures]
+
+
+def _keep_log(plan: StagePlan, folder: Path) -> StagePlan:
+    """Return the plan of a stage that keeps its answers where the run looks for them."""
+    stage = plan.stage
+    if not isinstance(stage, AskModel):
+        return plan
+    log = locate_log(stage.params.requests, folder, plan.name)
+    asking = type(stage)(stage.params.model_copy(update={"requests": log}))
+    asking.planned_name = stage.planned_name
+    # A row without an answer is counted, and takes no other along.
+    return replace(plan, stage=asking, on_error="drop")
+
+
+def _estimate(
+    stage: Stage, name: str, counts: Mapping[str, StageCounts], scale: float
+) -> AskEstimate:
+    assert isinstance(stage, AskModel)  # the caller has looked
+    own = counts[name]
+    counters = own.counters
+    requests = counters.get("requests", 0) + counters.get("requests answered by the log", 0)
+    tokens = SpentTotals(
+        requests,
+        _scale_tokens(counters, "prompt tokens", own.rows_in, scale),
+        _scale_tokens(counters, "completion tokens", own.rows_in, scale),
+    )
+    prices = stage.params.prices
+    return AskEstimate(
+        name,
+        round(own.rows_in * scale),
+        round(requests * scale),
+        tokens.prompt_tokens,
+        tokens.completion_tokens,
+        None if prices is None else tokens.price(stage.params.spending.prices),
+        own.rows_in,
+        own.rows_in - counters.get("answers", 0),
+    )
+
+
+def _scale_tokens(counters: Mapping[str, int], name: str, rows: int, scale: float) -> int:
+    """Return the tokens of all rows: of those without a good answer, as many as of the others."""
+    answers = counters.get("answers", 0)
+    return round(counters.get(name, 0) / answers * rows * scale) if answers else 0
