@@ -11,11 +11,11 @@ import threading
 import weakref
 from collections.abc import Coroutine, Mapping
 from importlib import import_module
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from strandline.stages.models.asking.answers import Reply, Unanswered
 
-_END_SECONDS = 5.0
+_END_SECONDS = 15.0
 _Result = TypeVar("_Result")
 
 
@@ -43,15 +43,24 @@ class Wire:
 
     async def post(self, path: str, body: bytes) -> Reply | Unanswered:
         """Return what came back, whatever that was."""
+        return await self._request("POST", path, body, self._limits.total)
+
+    async def get(self, path: str, limit: float) -> Reply | Unanswered:
+        """Return what came back in so many seconds."""
+        return await self._request("GET", path, None, limit)
+
+    async def _request(
+        self, method: str, path: str, body: bytes | None, limit: float
+    ) -> Reply | Unanswered:
         if self._client is None:  # here, since it belongs to the loop
             self._client = self._open()
         limits, httpx = self._limits, self._httpx
         try:
-            async with asyncio.timeout(limits.total):
-                found = await self._client.post(f"{self._url}/{path}", content=body)
+            async with asyncio.timeout(limit):
+                found = await self._client.request(method, f"{self._url}/{path}", content=body)
                 return Reply(found.status_code, dict(found.headers), found.content)
         except TimeoutError:
-            return Unanswered(f"no answer in {limits.total:g} s", is_late=True)
+            return Unanswered(f"no answer in {limit:g} s", is_late=True)
         except httpx.ConnectTimeout:
             return Unanswered(f"no connection in {limits.connect:g} s")
         except httpx.TimeoutException:
@@ -75,6 +84,13 @@ class Wire:
         return httpx.AsyncClient(headers=headers, timeout=timeout, limits=pool)
 
 
+class Closable(Protocol):
+    """What has connections, of one loop."""
+
+    async def close(self) -> None:
+        """Close them."""
+
+
 class LoopThread:
     """A loop of asyncio on a thread, so that it does not matter who calls, and from where.
 
@@ -84,7 +100,7 @@ class LoopThread:
         wire: is closed with it.
     """
 
-    def __init__(self, wire: Wire) -> None:
+    def __init__(self, wire: Closable) -> None:
         self._loop = asyncio.new_event_loop()
         work = (self._loop, wire)
         self._thread = threading.Thread(target=_run, args=work, name="asking", daemon=True)
@@ -106,7 +122,7 @@ class LoopThread:
         self._thread.join(_END_SECONDS)
 
 
-def _run(loop: asyncio.AbstractEventLoop, wire: Wire) -> None:
+def _run(loop: asyncio.AbstractEventLoop, wire: Closable) -> None:
     """Run a loop until it is stopped, by whoever collects garbage, on whichever thread."""
     loop.run_forever()
     with contextlib.suppress(Exception):  # what a server makes of it is nothing to us any more
