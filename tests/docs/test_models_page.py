@@ -94,3 +94,12 @@ def read_lines(path: Path) -> list[str]:
         data: bytes = pa.input_stream(str(path), compression="zstd").read()
         return data.decode().splitlines()
     return path.read_text().splitlines()
+
+
+def test_the_server_of_each_worker_is_written_as_it_is_shown(tmp_path: Path) -> None:
+    shown = read_yaml("engine: vllm")
+    manifest = read_yaml("You rate texts")
+    manifest["spec"]["stages"][1] = shown
+    (tmp_path / "shown.yaml").write_text(yaml.safe_dump(manifest))
+    done = run_in(tmp_path, sys.executable, "-m", "strandline", "validate", "shown.yaml")
+    assert done.returncode == 0, (done.stdout, done.stderr)

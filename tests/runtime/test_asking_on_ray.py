@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ from strandline.run.attempt.config import AttemptConfig
 from strandline.run.manifest.manifest import read_manifest
 from strandline.stages import AskModel, Files, ParquetSink, ReadJsonl
 from strandline_api.outcome.exit_codes import ExitCode
+from test_own_servers import ENGINE
 
 
 @pytest.mark.usefixtures("local_ray")
@@ -77,3 +79,27 @@ def test_a_server_that_is_down_is_told_while_the_run_waits_for_it(tmp_path: Path
     assert f"ask-model: the server {url}: it has not answered since " in down
     assert "(503 Service Unavailable); it is asked again until " in down
     assert "it answers again at " in up
+
+
+@pytest.mark.usefixtures("local_ray")
+def test_each_worker_has_a_server_of_its_own_and_one_that_dies_ends_nothing(tmp_path: Path) -> None:
+    prompts = [f"{file}-{row}" for file in range(6) for row in range(8)]
+    prompts[11], prompts[40] = "die", "die again"
+    for file in range(6):
+        lines = [json.dumps({"text": text}) + "\n" for text in prompts[8 * file : 8 * file + 8]]
+        (tmp_path / f"{file}.jsonl").write_text("".join(lines))
+    (tmp_path / "engine").mkdir()
+    command = [sys.executable, str(ENGINE), "{port}", "{name}", str(tmp_path / "engine")]
+    serve = {"engine": "command", "model": "weights", "command": command}
+    ask = AskModel(serve=serve, model="small", prompt="{{ text }}", concurrency=2)
+    pipeline = Pipeline(
+        "served",
+        source=Files(paths=[f"{tmp_path}/*.jsonl"]),
+        stages=[work(ReadJsonl(), cpu=0.1), work(ask, cpu=0.1, workers=(2, 2))],
+        sink=work(ParquetSink(), cpu=0.1),
+    )
+    outcome = pipeline.run(tmp_path / "volume", engine="ray", progress=False)
+    assert outcome.code is ExitCode.COMPLETE
+    assert outcome.counts["ask-model"].counters["answers"] == len(prompts)
+    started = list((tmp_path / "engine").glob("started-*"))
+    assert len(started) == 4  # two, and one for each that died

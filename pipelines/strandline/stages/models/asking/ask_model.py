@@ -7,6 +7,7 @@ import os
 import random
 import sys
 import time
+import weakref
 from collections import Counter
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -62,6 +63,8 @@ from strandline.stages.models.asking.request_log import (
     StoreLog,
     find_log,
 )
+from strandline.stages.models.asking.serving.commands import render_command
+from strandline.stages.models.asking.serving.engine import EngineTerms, OwnServer
 from strandline.stages.models.asking.spending.tally import RequestTally
 from strandline.stages.models.asking.wire import LoopThread, Wire, WireLimits
 from strandline.stages.sources.places.globs import is_url
@@ -94,7 +97,7 @@ class AskModel(Stage):
     not_fingerprinted: ClassVar[frozenset[str]] = frozenset(
         {
             *("url", "key", "requests", "concurrency", "tries", "outage_limit", "timeouts"),
-            *("requests_per_minute", "tokens_per_minute", "budget", "prices"),
+            *("requests_per_minute", "tokens_per_minute", "budget", "prices", "serve"),
         }
     )
     added_params: ClassVar[frozenset[str]] = frozenset({"rollout"})
@@ -116,16 +119,29 @@ class AskModel(Stage):
         Raises:
             ValueError: the variable of the key is not set.
             ImportError: a package is missing.
+            StageStoppedError: a server of the stage's own does not start.
         """
         params = self.params
         self._key = params.read_key()
         headers = {} if self._key is None else {"authorization": f"Bearer {self._key}"}
         times = params.timeouts
         limits = WireLimits(times.connect, times.read, times.total, params.concurrency)
-        wire = Wire(params.url, headers, limits)
+        connect = partial(Wire, headers=headers, limits=limits)
         clock = Clock(time.monotonic, asyncio.sleep, random.random, time.time)
-        self.open_asker(wire, clock)
-        self._loop = LoopThread(wire)
+        server: Wire | OwnServer
+        if params.serve is None:
+            server = connect(params.url or "")
+        else:
+            name = f"{self.planned_name or 'ask-model'}: {params.server}"
+            render = partial(render_command, params.serve, params.model)
+            own = EngineTerms(name, params.serve.ready_within)
+            # The loop's thread has the server, and must not keep the stage alive by it.
+            report = partial(_report_to, weakref.WeakMethod(self._notify))
+            server = OwnServer(render, connect, own, clock, report)
+        self.open_asker(server, clock)
+        self._loop = LoopThread(server)
+        if isinstance(server, OwnServer):
+            self._loop.run(server.start())
         self._nonce = os.urandom(8).hex()
 
     def open_asker(self, poster: Poster, clock: Clock) -> None:
@@ -141,7 +157,7 @@ class AskModel(Stage):
             self._limit = LengthLimit(params.tokenizer, most, params.system)
         repairs = 0 if params.output is None else params.output.repairs
         stage = self.planned_name or "ask-model"
-        name = f"{stage}: the server {params.url}"
+        name = f"{stage}: {params.server}"
         terms = Terms(name, params.tries, params.outage_limit, repairs)
         pace = RequestPace(params.concurrency)
         self._now = clock.now
@@ -251,7 +267,8 @@ class AskModel(Stage):
                 answers[row] = outcome
 
         store = ConversationStore(book)
-        ask = partial(Conversation, self._ask_body, self._build_body, store, {})
+        digest = partial(digest_request, Endpoint.CHAT, rules=self._find_rules(None))
+        ask = partial(Conversation, self._ask_body, self._build_body, digest, store, {})
         check = None if self._schema is None else self._schema.find_fault
         rows = task.table.to_pylist()
         works = [partial(hold_conversation, rollout, row, ask(), check) for row in rows]
@@ -289,12 +306,17 @@ class AskModel(Stage):
                     continue
                 endpoint, model = self.params.endpoint, self.params.model
                 body = build_body(endpoint, model, self._sent, fitting, messages)
-                digest = digest_request(endpoint, body, rules)
+                digest = digest_request(endpoint, body, self._find_rules(rules))
                 check = None if self._schema is None else self._schema.find_fault
                 requests.setdefault(
                     digest, _RowsRequest(ModelQuestion(body, check), [])
                 ).rows.append(row)
         return requests, faults, dropped
+
+    def _find_rules(self, schema: object) -> object:
+        """Return what decides an answer beside the request: its schema, and weights of our own."""
+        serve = self.params.serve
+        return schema if serve is None else [schema, serve.model]
 
     def _render(
         self, table: pa.Table, faults: dict[int, RowFault]
@@ -420,3 +442,9 @@ class AskModel(Stage):
 
     def _hide(self, text: str) -> str:
         return text if self._key is None else text.replace(self._key, _HIDDEN)
+
+
+def _report_to(notify: weakref.WeakMethod[Callable[[str], None]], line: str) -> None:
+    taker = notify()
+    if taker is not None:
+        taker(line)

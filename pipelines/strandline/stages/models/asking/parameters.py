@@ -25,6 +25,7 @@ from strandline.stages.models.asking.questions.conversations import (
 from strandline.stages.models.asking.questions.lengths import TooLong
 from strandline.stages.models.asking.questions.prompts import Template
 from strandline.stages.models.asking.questions.schemas import AnswerSchema
+from strandline.stages.models.asking.serving.commands import ServeParams
 from strandline.stages.models.asking.spending.terms import SpendingTerms, TokenPrices
 from strandline.stages.sources.opening import digest_input
 from strandline.stages.sources.places.globs import is_url
@@ -122,10 +123,16 @@ class BudgetParams(_Part):
 class AskParams(Stage.Params):
     """Which model is asked, and what."""
 
-    url: str = Field(
+    url: str | None = Field(
+        default=None,
         min_length=1,
         description="Address of a server that speaks OpenAI's protocol, such as "
         "`http://127.0.0.1:8000/v1`.",
+    )
+    serve: ServeParams | None = Field(
+        default=None,
+        description="In place of `url`, a server that each worker starts: `engine`, `model`, "
+        "`args`, and what else it needs.",
     )
     model: str = Field(min_length=1, description="The model, as the server calls it.")
     endpoint: Endpoint = Field(
@@ -226,19 +233,35 @@ class AskParams(Stage.Params):
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        parts = urlsplit(self.url)
-        if parts.scheme not in {"http", "https"} or not parts.hostname:
-            msg = "`url` begins with http:// or https:// and has a host"
+        if (self.url is None) == (self.serve is None):
+            msg = "either `url` or `serve` is given"
             raise ValueError(msg)
-        if parts.username or parts.password or parts.query:
-            msg = "`url` has no name, password or query in it; the key comes by `key: {env: NAME}`"
-            raise ValueError(msg)
+        if self.serve is not None:
+            self._digests["serve"] = self.serve.model
+            if self.key is not None:
+                msg = "`key` goes with `url` only"
+                raise ValueError(msg)
+        else:
+            self._check_url(self.url or "")
         for name in self.parameters:
             if name in _RESERVED:
                 msg = f"`parameters` can't have {name!r}; it is set by {_RESERVED[name]}"
                 raise ValueError(msg)
         self._check_endpoint()
         self._check_rollout()
+        return self._check_rest()
+
+    @staticmethod
+    def _check_url(url: str) -> None:
+        parts = urlsplit(url)
+        if parts.scheme not in {"http", "https"} or not parts.hostname:
+            msg = "`url` begins with http:// or https:// and has a host"
+            raise ValueError(msg)
+        if parts.username or parts.password or parts.query:
+            msg = "`url` has no name, password or query in it; the key comes by `key: {env: NAME}`"
+            raise ValueError(msg)
+
+    def _check_rest(self) -> Self:
         if (self.tokenizer is None) != (self.max_prompt_tokens is None):
             msg = "`tokenizer` and `maxPromptTokens` are given together, or neither"
             raise ValueError(msg)
@@ -274,6 +297,11 @@ class AskParams(Stage.Params):
             if getattr(self, name):
                 msg = f"`{name}` goes with `endpoint: chat` only"
                 raise ValueError(msg)
+
+    @property
+    def server(self) -> str:
+        """The server in messages."""
+        return f"the server {self.url}" if self.serve is None else f"its own {self.serve.engine}"
 
     @property
     def digests(self) -> Mapping[str, str]:
@@ -327,7 +355,7 @@ class AskParams(Stage.Params):
             return None
         key = os.environ.get(self.key.env, "").strip()
         if not key or not key.isascii() or not key.isprintable():
-            msg = f"the environment variable {self.key.env} has no key for {self.url}; set it"
+            msg = f"the environment variable {self.key.env} has no key for {self.server}; set it"
             raise ValueError(msg)
         return key
 

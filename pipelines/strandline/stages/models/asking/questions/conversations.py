@@ -16,7 +16,7 @@ from typing import Any, Protocol
 
 from strandline.plan.errors import StageStoppedError
 from strandline.stages.models.asking.answers import Endpoint, ModelAnswer, RowFault
-from strandline.stages.models.asking.questions.prompts import build_body, digest_request
+from strandline.stages.models.asking.questions.prompts import build_body
 
 Outcome = ModelAnswer | RowFault | None
 Messages = str | Sequence[Mapping[str, Any]]
@@ -51,6 +51,7 @@ class Conversation:
     Args:
         ask: asks a server by the body of a request.
         build: returns the body of a request for messages and parameters.
+        digest: returns what a request is known by.
         store: of answers.
         locks: by digests, so that of two who ask the same at the same time one does.
     """
@@ -59,10 +60,12 @@ class Conversation:
         self,
         ask: Callable[[Mapping[str, Any]], Awaitable[ModelAnswer | RowFault]],
         build: Callable[[Messages, Mapping[str, Any]], dict[str, Any]],
+        digest: Callable[[Mapping[str, Any]], bytes],
         store: AnswerStore,
         locks: dict[bytes, asyncio.Lock],
     ) -> None:
-        self._ask, self._build, self._store, self._locks = ask, build, store, locks
+        self._ask, self._build, self._digest = ask, build, digest
+        self._store, self._locks = store, locks
         self.answers: list[ModelAnswer] = []
         self.stopped: StageStoppedError | None = None
 
@@ -79,7 +82,7 @@ class Conversation:
         if self.stopped is not None:  # the function has caught it, and goes on
             raise self.stopped
         body = self._build(messages, parameters)
-        digest = digest_request(Endpoint.CHAT, body)
+        digest = self._digest(body)
         async with self._locks.setdefault(digest, asyncio.Lock()):
             outcome: ModelAnswer | RowFault | None = self._store.find(digest)
             if outcome is None:

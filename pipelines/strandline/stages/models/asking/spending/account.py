@@ -23,7 +23,7 @@ from strandline.storage.layout import make_folder
 FILE_NAME = "spent.account"
 _CONTENT = Struct(">QQQdd")
 _CHECK_BYTES = 8
-_BYTES_OF_TOKEN = 4  # about, before any answer has told
+_BYTES_OF_TOKEN = 4  # guess, before any answer has told
 
 
 class Grant(NamedTuple):

@@ -1,0 +1,61 @@
+"""An engine that is none: a server of a process of its own, which dies or hangs as it is asked to.
+
+`python fake_engine.py PORT NAME FOLDER`; in the folder it leaves a file for each start, and a line
+for each prompt that it has answered. A prompt that begins with `die` or `hang` does so the first
+time, one that begins with `poison` kills it each time; where the folder has a file `broken`, it
+does not start.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+PORT, NAME, FOLDER = int(sys.argv[1]), sys.argv[2], Path(sys.argv[3])
+
+
+class Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def do_GET(self) -> None:
+        if (FOLDER / f"hanging-{os.getpid()}").exists():
+            time.sleep(1000)
+        self.give({"data": [{"id": NAME}]})
+
+    def do_POST(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        prompt = body["messages"][-1]["content"]
+        once = FOLDER / f"did-{prompt}"
+        if prompt.startswith("poison"):
+            os._exit(7)
+        if prompt.startswith(("die", "hang")) and not once.exists():
+            once.touch()
+            if prompt.startswith("die"):
+                os._exit(7)
+            (FOLDER / f"hanging-{os.getpid()}").touch()
+            time.sleep(1000)
+        with (FOLDER / "answered").open("a") as file:
+            file.write(f"{prompt}\n")
+        message = {"role": "assistant", "content": f"{NAME}: {prompt}"}
+        choice = {"message": message, "finish_reason": "stop"}
+        self.give({"choices": [choice], "model": NAME, "usage": {"prompt_tokens": 1}})
+
+    def give(self, answer: object) -> None:
+        body = json.dumps(answer).encode()
+        self.send_response(200)
+        self.send_header("content-length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *args: object) -> None:
+        pass
+
+
+if (FOLDER / "broken").exists():
+    sys.exit("the weights are torn")
+(FOLDER / f"started-{os.getpid()}").touch()
+ThreadingHTTPServer(("127.0.0.1", PORT), Handler).serve_forever()

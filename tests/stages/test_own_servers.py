@@ -1,0 +1,170 @@
+"""Servers that a worker starts for itself: ready, watched, replaced, and gone with their owner."""
+
+from __future__ import annotations
+
+import gc
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pydantic import ValidationError
+
+from strandline.plan.errors import StageStoppedError
+from strandline.plan.task import FailedRow, Task
+from strandline.stages import AskModel
+from strandline.stages.models.asking.serving.commands import ServeParams, render_command
+
+ENGINE = Path(__file__).parent / "fake_engine.py"
+# A worker on its own, to be killed.
+_WORKER = """
+import sys
+from pathlib import Path
+from test_own_servers import open_stage
+open_stage(Path(sys.argv[1]))
+print("ready", flush=True)
+sys.stdin.read()
+"""
+
+
+def serve(folder: Path, **more: Any) -> dict[str, Any]:
+    command = [sys.executable, str(ENGINE), "{port}", "{name}", str(folder)]
+    return {"engine": "command", "model": "weights.gguf", "command": command, **more}
+
+
+def open_stage(folder: Path, **more: Any) -> AskModel:
+    values = {"model": "small", "prompt": "{{ text }}", "serve": serve(folder), **more}
+    stage = AskModel(AskModel.Params.model_validate(values))
+    stage.setup()
+    return stage
+
+
+def ask(stage: AskModel, *prompts: str) -> list[str]:
+    answer = stage.process(Task(pa.table({"text": list(prompts)})))
+    assert isinstance(answer, Task)
+    return list(answer.table["answer"].to_pylist())
+
+
+def list_started(folder: Path) -> list[int]:
+    return [int(path.name.removeprefix("started-")) for path in folder.glob("started-*")]
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return "State:\tZ" not in Path(f"/proc/{pid}/status").read_text()
+
+
+def wait_until_gone(pid: int) -> None:
+    while is_alive(pid):
+        time.sleep(0.02)
+
+
+def test_a_worker_serves_itself_and_takes_its_server_along(tmp_path: Path) -> None:
+    stage = open_stage(tmp_path)
+    assert ask(stage, "a", "b") == ["small: a", "small: b"]
+    (pid,) = list_started(tmp_path)
+    del stage
+    gc.collect()
+    wait_until_gone(pid)
+
+
+def test_a_server_that_dies_is_replaced_and_its_requests_are_asked_again(tmp_path: Path) -> None:
+    stage = open_stage(tmp_path)
+    prompts = [*"abcdef", "die", "die again"]
+    assert ask(stage, *prompts) == [f"small: {prompt}" for prompt in prompts]
+    assert len(list_started(tmp_path)) == 3
+    answered = Counter((tmp_path / "answered").read_text().splitlines())
+    assert set(answered) == set(prompts)
+
+
+def test_a_row_that_kills_the_server_each_time_fails_alone(tmp_path: Path) -> None:
+    stage = open_stage(tmp_path, tries=2)
+    slots = stage.process(Task(pa.table({"text": ["poison"]})))
+    assert isinstance(slots, list)
+    (mark,) = slots
+    assert isinstance(mark, FailedRow)
+    assert "the server failed on it 2 times" in mark.msg
+    assert ask(stage, "a", "b") == ["small: a", "small: b"]
+
+
+def test_a_server_that_hangs_is_replaced(tmp_path: Path) -> None:
+    stage = open_stage(tmp_path, timeouts={"total": 0.5, "read": 0.5})
+    assert ask(stage, "hang", "b") == ["small: hang", "small: b"]
+    first, second = list_started(tmp_path)
+    assert sum(map(is_alive, (first, second))) == 1
+
+
+def test_a_server_that_never_starts_ends_the_attempt_with_what_it_said(tmp_path: Path) -> None:
+    (tmp_path / "broken").touch()
+    with pytest.raises(StageStoppedError, match="3 times in a row") as caught:
+        open_stage(tmp_path)
+    assert caught.value.is_lasting
+    assert "its own command: its server ended with code 1" in str(caught.value)
+    assert "the weights are torn" in str(caught.value)
+
+
+def test_a_worker_that_is_killed_takes_its_server_along(tmp_path: Path) -> None:
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    worker = subprocess.Popen(
+        [sys.executable, "-c", _WORKER, str(tmp_path)],
+        env=environment,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+    assert worker.stdout is not None
+    while worker.stdout.readline() != b"ready\n":
+        assert worker.poll() is None
+    (pid,) = list_started(tmp_path)
+    assert is_alive(pid)
+    worker.send_signal(signal.SIGKILL)
+    worker.communicate()
+    wait_until_gone(pid)
+
+
+def test_engines_are_started_by_their_own_words() -> None:
+    values = {"engine": "vllm", "model": "org/model", "args": ["--max-model-len", "4096"]}
+    words = render_command(ServeParams.model_validate(values), "m", 9000)
+    assert " ".join(words) == (
+        "vllm serve org/model --served-model-name m --host 127.0.0.1 --port 9000 "
+        "--max-model-len 4096"
+    )
+    values = {"engine": "llama-cpp", "model": "/w.gguf", "args": ["--n_ctx", "8"], "python": "/p"}
+    words = render_command(ServeParams.model_validate(values), "m", 9000)
+    assert " ".join(words) == (
+        "/p -m llama_cpp.server --model /w.gguf --model_alias m --host 127.0.0.1 --port 9000 "
+        "--n_ctx 8"
+    )
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ({}, "either `url` or `serve` is given"),
+        ({"url": "http://a/v1", "serve": {"engine": "vllm", "model": "m"}}, "either `url` or"),
+        ({"serve": {"engine": "vllm", "model": "m", "command": ["a"]}}, "`command` goes with"),
+        ({"serve": {"engine": "command", "model": "m"}}, "`command` goes with"),
+        ({"serve": {"engine": "command", "model": "m", "command": ["a"]}}, "has no `{port}`"),
+        ({"serve": {"engine": "vllm", "model": "m"}, "key": {"env": "A"}}, "`key` goes with"),
+    ],
+)
+def test_what_can_t_be_served_is_named(values: dict[str, Any], words: str) -> None:
+    with pytest.raises(ValidationError, match=words):
+        AskModel.Params.model_validate({"model": "m", "prompt": "a", **values})
+
+
+def test_other_weights_are_another_pipeline_and_other_arguments_are_not(tmp_path: Path) -> None:
+    def digest(**more: Any) -> dict[str, str]:
+        values = {"model": "m", "prompt": "a", "serve": serve(tmp_path, **more)}
+        return AskModel(AskModel.Params.model_validate(values)).digest_inputs()
+
+    assert digest(args=["--fast"]) == digest() != digest(model="other.gguf")
+    assert "serve" in AskModel.not_fingerprinted
