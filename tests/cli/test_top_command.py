@@ -50,7 +50,7 @@ _STAGE = st.fixed_dictionaries(
 ODD = _ANYTHING | st.fixed_dictionaries(
     {},
     optional={
-        **dict.fromkeys(("seconds", "rate", "incidents", "bottleneck"), _ANYTHING),
+        **dict.fromkeys(("seconds", "rate", "incidents", "bottleneck", "note"), _ANYTHING),
         "sources": _ANYTHING
         | st.fixed_dictionaries({}, optional=dict.fromkeys(_SOURCE_KEYS, _ANYTHING)),
         "stages": _ANYTHING | st.lists(_ANYTHING | _STAGE, max_size=3),
@@ -88,6 +88,16 @@ def test_stages_sources_and_failures_are_shown() -> None:
     assert " ".join(read) == "read 12.5 87% 3 2 3/4 50 40 1 2 sets the pace"
     assert r"in/1.txt: read: bad \x1b[2Jmagic" in text
     assert "\x1b" not in text
+
+
+def test_the_last_note_is_shown_such_as_that_a_server_is_waited_for() -> None:
+    note = "ask-model: it has not answered since 05:10 UTC \x1b[2J"
+    live = live_of()._replace(note=note)
+    assert parse_json(json.loads(json.dumps(render_snapshot(live)))) == live
+    assert r"ask-model: it has not answered since 05:10 UTC \x1b[2J" in show(
+        TopFacts("default/notes", running(2), live)
+    )
+    assert "note" not in render_snapshot(live_of())
 
 
 def test_before_a_run_there_is_little_to_show() -> None:

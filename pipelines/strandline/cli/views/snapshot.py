@@ -90,6 +90,7 @@ class Snapshot(NamedTuple):
         measured: seconds over which the rate is.
         work: seconds that it took, and those of them that are done again.
         rows: how much went through it.
+        note: the last sentence for people, such as that a server is waited for; empty: none.
     """
 
     seconds: float
@@ -107,6 +108,7 @@ class Snapshot(NamedTuple):
     measured: float = WINDOW_SECONDS
     work: WorkCost = NO_WORK
     rows: RowsDone = NO_ROWS
+    note: str = ""
 
     @property
     def seconds_left(self) -> float | None:
@@ -184,6 +186,7 @@ def take_snapshot(progress: RunProgress, seconds: float, pace: Pace) -> Snapshot
         measured=pace.measured,
         work=progress.measure_work(),
         rows=_count_rows(progress),
+        note=progress.notes[-1] if progress.notes else "",
     )
 
 
@@ -276,6 +279,7 @@ def render_snapshot(snapshot: Snapshot) -> dict[str, Any]:
         "incidents": snapshot.incidents,
         "bottleneck": snapshot.bottleneck,
         "dashboard": snapshot.dashboard,
+        **({"note": snapshot.note} if snapshot.note else {}),
         **render_work(snapshot.work),
     }
 
@@ -325,6 +329,7 @@ def parse_json(content: object) -> Snapshot:
         rows=RowsDone(
             **{name: _count(_object(found.get("rows")).get(name)) for name in NO_ROWS._fields}
         ),
+        note=_name(found.get("note")) or "",
     )
 
 

@@ -104,6 +104,8 @@ def _list_parts(facts: TopFacts) -> Iterator[RenderableType]:
         yield _draw_stages(facts.live)
         if longest := describe_longest(facts.live):
             yield Text(longest, no_wrap=True, overflow="ellipsis")
+        if facts.live.note:
+            yield Text(escape_text(facts.live.note))
     if facts.failures:
         yield Text()
         yield Text("failed lately", style="dim")
