@@ -1,6 +1,6 @@
 """Pushes to a folder or an object store: a folder for each revision, and `latest` moves last.
 
-A revision's folder is never changed once it is whole, so whoever reads one is not disturbed by the
+A revision's folder is never changed once it is whole, so readers of one are not disturbed by the
 next. What a killed push has copied stays, and is not copied again.
 """
 

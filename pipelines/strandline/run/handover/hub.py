@@ -1,7 +1,7 @@
 """Pushes to a data set of Hugging Face's hub: all files in one commit, and a tag by the revision.
 
 Large files are uploaded first and count for nothing until the commit. The manifest in the
-repository says which revision its head has, so a commit whose answer was lost is found and never
+repository says which revision its head has, so a commit with a lost answer is found and never
 made twice; it names its parent, so the hub refuses it where another was quicker.
 """
 

@@ -90,6 +90,6 @@ def _ship(shipment: Shipment, contents: Contents, target: str, clock: PushClock)
 
 
 def _require(target: str, module: str) -> None:
-    """Refuse a target whose client is not installed."""
+    """Refuse a target without its client on this machine."""
     if list_missing([module]):
         raise BadTargetError(f"{target}: needs a package that is not here; {advise(module)}")

@@ -74,7 +74,7 @@ class Shipment:
 
     @property
     def properties(self) -> dict[str, str]:
-        """Whose run it is, as a table or a commit may carry it."""
+        """The run that made it, as a table or a commit may carry it."""
         return {
             "strandline.revision": self.revision,
             "strandline.fingerprint": self.fingerprint,

@@ -49,7 +49,7 @@ class ReadKept(Stage):
 
 @runtime_checkable
 class RereadableSink(Protocol):
-    """A sink whose files hold exactly the tables that it was given."""
+    """A sink with files that hold exactly the tables that it was given."""
 
     def read_back(self, file: bytes) -> pa.Table:
         """Return the table that a file was written from."""

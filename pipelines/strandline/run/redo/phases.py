@@ -1,6 +1,6 @@
 """The order in which finished sources of an older recipe are replaced, after all others are done.
 
-Those that go on from the lowest cut come first. One whose cut is missing or hurt loses it, and so
+Those that go on from the lowest cut come first. A source without a whole cut loses it, and so
 belongs to a later phase. What a phase runs, and on which engine, comes in as a function.
 """
 

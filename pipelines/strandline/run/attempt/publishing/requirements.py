@@ -31,7 +31,7 @@ _COLUMN_KEYS = {
 
 @dataclass(frozen=True, slots=True)
 class SchemaGroup:
-    """Files whose columns hold the same: one of them, and the kinds by column."""
+    """Files with columns of the same kinds: one of them, and the kinds by column."""
 
     file: str
     kinds: Mapping[str, frozenset[ColumnKind]]

@@ -147,7 +147,7 @@ def _list_batches(opened: pq.ParquetFile, schema: pa.Schema) -> Iterator[pa.Reco
 def _make_operation(
     table: LanceDataset | None, schema: pa.Schema, fragments: list[FragmentMetadata], stay: set[str]
 ) -> LanceOperation.BaseOperation:
-    """Return what adds fragments and removes those whose files do not stay."""
+    """Return what adds fragments and removes those with files that do not stay."""
     if table is None:
         return LanceOperation.Overwrite(schema, fragments)
     gone = [

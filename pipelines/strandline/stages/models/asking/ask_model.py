@@ -436,7 +436,7 @@ class AskModel(Stage):
 
     def _notify(self, line: str) -> None:
         hidden = self._hide(line)
-        print(hidden, file=sys.stderr, flush=True)  # noqa: T201 - for who reads a worker's log
+        print(hidden, file=sys.stderr, flush=True)  # noqa: T201 - for readers of a worker's log
         if self.report is not None:
             self.report(hidden)
 

@@ -53,7 +53,7 @@ class Conversation:
         build: returns the body of a request for messages and parameters.
         digest: returns what a request is known by.
         store: of answers.
-        locks: by digests, so that of two who ask the same at the same time one does.
+        locks: by digests, so that of two workers with the same request one asks.
     """
 
     def __init__(

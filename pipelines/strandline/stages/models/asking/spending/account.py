@@ -42,7 +42,7 @@ class Account:
     """What a stage has spent, and when it may go on.
 
     Args:
-        path: of the file; its folder is shared by all who spend.
+        path: of the file; its folder is shared by all that spend.
         terms: what may be spent.
         name: of the stage, in messages.
         time: seconds since the epoch.
@@ -161,7 +161,7 @@ def unpack_account(data: bytes) -> tuple[SpentTotals, NextTimes] | None:
 
 
 def _write(file: BinaryIO, spent: SpentTotals, times: NextTimes) -> None:
-    """Write an account in one step; the next who locks it reads it, wherever that is.
+    """Write an account in one step; the next process that locks it reads it, wherever that is.
 
     It is not waited for until it is on the disk: what a node that dies takes along is spent twice.
     """
