@@ -41,6 +41,10 @@ class Repo:
     def head(self, branch: str = "main") -> dict[str, bytes]:
         return self.commits[self.branches[branch]]
 
+    def find(self, revision: str) -> str:
+        """The commit that a branch, a tag or a commit's own name means."""
+        return self.branches.get(revision) or self.tags.get(revision) or revision
+
 
 @dataclass
 class Fault:
@@ -60,6 +64,7 @@ class Hub:
     calls: list[str] = field(default_factory=list)
     faults: list[Fault] = field(default_factory=list)
     url: str = ""
+    is_recursive: bool = False  # what the call that is answered asks of a tree
 
     def count(self, text: str) -> int:
         return sum(text in call for call in self.calls)
@@ -106,7 +111,8 @@ def _list_refs(hub: Hub, _body: bytes, name: str) -> tuple[int, Any]:
 
 
 def _resolve(hub: Hub, _body: bytes, name: str, oid: str, path: str) -> tuple[int, Any]:
-    content = hub.repos[name].commits[oid].get(path)
+    repo = hub.repos[name]
+    content = repo.commits[repo.find(oid)].get(path)
     return (404, {"error": "Entry not found"}) if content is None else (200, content)
 
 
@@ -173,12 +179,42 @@ def _branch(hub: Hub, _body: bytes, name: str, branch: str) -> tuple[int, Any]:
     return 200, {}
 
 
-def _list_tree(hub: Hub, _body: bytes, name: str, oid: str) -> tuple[int, Any]:
-    files = hub.repos[name].commits[oid]
-    return 200, [
-        {"type": "file", "path": path, "size": len(content), "oid": "0" * 40}
-        for path, content in files.items()
-    ]
+def _describe(path: str, content: bytes) -> dict[str, Any]:
+    oid = hashlib.sha1(content, usedforsecurity=False).hexdigest()
+    return {"type": "file", "path": path, "size": len(content), "oid": oid}
+
+
+def _list_tree(
+    hub: Hub, _body: bytes, name: str, revision: str, folder: str | None
+) -> tuple[int, Any]:
+    """All files below a folder, however deep, as the client is told for folders of no depth too."""
+    repo = hub.repos[name]
+    files = repo.commits[repo.find(revision)]
+    below = f"{folder[1:]}/" if folder else ""
+    entries: dict[str, Any] = {}
+    for path, content in files.items():
+        if not path.startswith(below):
+            continue
+        first, _, rest = path.removeprefix(below).partition("/")
+        if rest and not hub.is_recursive:
+            entries[first] = {"type": "directory", "path": below + first, "oid": "0" * 40}
+        else:
+            entries[path] = _describe(path, content)
+    return 200, list(entries.values())
+
+
+def _describe_paths(hub: Hub, body: bytes, name: str, revision: str) -> tuple[int, Any]:
+    repo = hub.repos[name]
+    files = repo.commits[repo.find(revision)]
+    asked = json.loads(body)["paths"]
+    return 200, [_describe(path, files[path]) for path in asked if path in files]
+
+
+def _find_info(hub: Hub, _body: bytes, name: str, revision: str | None = None) -> tuple[int, Any]:
+    if name not in hub.repos:
+        return 404, {"error": "Repository not found"}
+    revision = revision or "main"
+    return 200, {"id": name, "sha": hub.repos[name].find(revision), "siblings": []}
 
 
 _NAME = r"([\w.-]+/[\w.-]+)"
@@ -186,14 +222,16 @@ _ROUTES: list[tuple[str, Any]] = [
     (r"POST /api/repos/create", _create),
     (r"POST /api/validate-yaml", lambda *_: (200, {"warnings": [], "errors": []})),
     (rf"GET /api/datasets/{_NAME}/refs", _list_refs),
-    (rf"GET /datasets/{_NAME}/resolve/(\w+)/(.+)", _resolve),
+    (rf"GET /datasets/{_NAME}/resolve/([^/ ]+)/(.+)", _resolve),
     (rf"POST /api/datasets/{_NAME}/preupload/(\S+)", _preupload),
     (rf"POST /datasets/{_NAME}\.git/info/lfs/objects/batch", _batch),
     (r"PUT /lfs/(\w+)", _upload),
     (rf"POST /api/datasets/{_NAME}/commit/(\S+)", _commit),
     (rf"POST /api/datasets/{_NAME}/tag/(\S+)", _tag),
     (rf"POST /api/datasets/{_NAME}/branch/(\S+)", _branch),
-    (rf"GET /api/datasets/{_NAME}/tree/(\w+)", _list_tree),
+    (rf"GET /api/datasets/{_NAME}/tree/([^/ ]+)(/\S+)?", _list_tree),
+    (rf"POST /api/datasets/{_NAME}/paths-info/([^/ ]+)", _describe_paths),
+    (rf"GET /api/datasets/{_NAME}(?:/revision/([^/ ]+))?", _find_info),
 ]
 
 
@@ -213,6 +251,7 @@ def serving() -> Iterator[Hub]:
             path = self.path.partition("?")[0]
             hub.calls.append(f"{self.command} {path}")
             fault = hub.take_fault(path)
+            hub.is_recursive = "recursive=True" in self.path or "recursive=true" in self.path
             more: dict[str, str] = {}
             content: Any
             if fault is not None and fault.kind == "busy":
@@ -228,6 +267,9 @@ def serving() -> Iterator[Hub]:
             raw = content if isinstance(content, bytes) else json.dumps(content).encode()
             if status == 404:
                 more = {"X-Error-Code": "EntryNotFound"}
+            part = re.fullmatch(r"bytes=(\d+)-(\d+)", self.headers.get("Range") or "")
+            if part is not None and status == 200:
+                status, raw = 206, raw[int(part[1]) : int(part[2]) + 1]
             self.send_response(status)
             for name, value in {"Content-Length": str(len(raw)), **more}.items():
                 self.send_header(name, value)

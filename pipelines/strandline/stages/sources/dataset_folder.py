@@ -1,6 +1,6 @@
 """The source `dataset-folder`: a Hugging Face dataset as a folder, with its card and its splits.
 
-No hub is asked: the folder is on a disk or in a store.
+The folder is on a disk or in a store. `hf://` is one; its revisions are branches, tags, commits.
 """
 
 from __future__ import annotations

@@ -14,7 +14,17 @@ from strandline.storage.refusals import StoreRefusesError, explain_store_error, 
 from strandline.storage.stores import open_store
 
 _MARKS = (
-    *("ETag", "etag", "md5Hash", "mtime", "LastModified", "last_modified", "updated", "created"),
+    *(
+        "ETag",
+        "etag",
+        "md5Hash",
+        "blob_id",
+        "mtime",
+        "LastModified",
+        "last_modified",
+        "updated",
+        "created",
+    ),
     *("Content-MD5", "Digest", "Last-Modified"),  # marks of web servers that send no ETag
 )
 

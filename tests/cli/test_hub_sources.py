@@ -1,0 +1,103 @@
+"""Sources on Hugging Face's hub: `hf://` by a branch, a tag or a commit, and what changed alone."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from cli_project import Project
+from hub_server import Hub, Repo, serving
+
+Run = Callable[[], dict[str, Any]]
+
+
+def render(*texts: str) -> bytes:
+    return b"".join(json.dumps({"text": text}).encode() + b"\n" for text in texts)
+
+
+@pytest.fixture
+def hub() -> Iterator[Hub]:
+    """A hub with a data set of two files."""
+    with serving() as hub:
+        repo = hub.repos["org/notes"] = Repo()
+        files = {"data/train-0.jsonl": render("tide"), "data/train-1.jsonl": render("moon")}
+        repo.tags["v1"] = repo.commit("main", {**files, "README.md": b"---\n---\n"}, "first")
+        yield hub
+
+
+@pytest.fixture
+def run(hub: Hub, project: Project) -> Run:
+    """`run()` makes an attempt in a process of its own, and returns how its sources stand."""
+
+    def run() -> dict[str, Any]:
+        environment = os.environ | {
+            "HF_ENDPOINT": hub.url,
+            "HF_HOME": str(project.path / "hf"),
+            "HF_HUB_DISABLE_XET": "1",
+        }
+        command = [sys.executable, "-m", "strandline", "run", "pipeline.yaml"]
+        command += ["--engine", "inline", "--set", "retry.maxRetries=0"]
+        done = subprocess.run(
+            [*command, "--json"], env=environment, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stderr
+        sources: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])["sources"]
+        return sources
+
+    return run
+
+
+def use_source(project: Project, use: str, **params: Any) -> None:
+    project.spec["source"] = {"use": use, "with": {**params, "onRemoved": "Delete"}}
+    project.spec["stages"] = [{"use": "read-jsonl"}]
+    project.save()
+
+
+def read_texts(project: Project) -> list[str]:
+    files = (project.folder / "output").rglob("*.jsonl")
+    return sorted(
+        json.loads(line)["text"] for file in files for line in file.read_text().splitlines()
+    )
+
+
+@pytest.mark.parametrize("revision", ["", "@main", "@v1"])
+def test_files_are_listed_and_read_by_a_revision(
+    revision: str, project: Project, run: Run, hub: Hub
+) -> None:
+    path = f"hf://datasets/org/notes{revision}/data/*.jsonl"
+    use_source(project, "jsonl-files", paths=[path])
+    assert run()["finished"] == 2
+    assert read_texts(project) == ["moon", "tide"]
+
+
+def test_a_file_of_another_commit_with_as_many_bytes_is_read_again(
+    project: Project, run: Run, hub: Hub
+) -> None:
+    use_source(project, "jsonl-files", paths=["hf://datasets/org/notes@main/data/*.jsonl"])
+    run()
+    repo = hub.repos["org/notes"]
+    repo.commit("main", {**repo.head(), "data/train-1.jsonl": render("reef")}, "second")
+    again = run()
+    assert (again["finished"], again["skipped"]) == (1, 1)
+    assert read_texts(project) == ["reef", "tide"]
+
+
+def test_a_tag_stays_what_it_is(project: Project, run: Run, hub: Hub) -> None:
+    use_source(project, "jsonl-files", paths=["hf://datasets/org/notes@v1/data/*.jsonl"])
+    run()
+    repo = hub.repos["org/notes"]
+    repo.commit("main", {**repo.head(), "data/train-1.jsonl": render("reef")}, "second")
+    again = run()
+    assert (again["finished"], again["skipped"]) == (0, 2)
+
+
+def test_a_data_set_is_read_by_its_card(project: Project, run: Run, hub: Hub) -> None:
+    use_source(project, "dataset-folder", path="hf://datasets/org/notes@v1", splits=["train"])
+    assert run()["finished"] == 2
+    assert read_texts(project) == ["moon", "tide"]
