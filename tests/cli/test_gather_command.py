@@ -113,3 +113,21 @@ def test_views_tell_which_stages_gather(gathering: Project, call: Call) -> None:
 
 def test_a_pipeline_without_them_has_no_such_column(project: Project, call: Call) -> None:
     assert "gathers" not in call("plan", "pipeline.yaml").stdout
+
+
+def test_what_is_gathered_by_hand_passes_no_gate(
+    gathering: Project, run: Call, call: Call, tmp_path: Path
+) -> None:
+    gathering.spec["publish"] = {"require": {"rows": {"min": 3}}}
+    gathering.save()
+    assert run().exit_code == 0
+    latest = call("latest", "pipeline.yaml").stdout
+    for path in sorted(gathering.folder.glob("attempts/*/p*/artifacts/*")):
+        path.unlink()  # so that there is something to publish
+    assert call("latest", "pipeline.yaml").exit_code == 1
+    gathered = json.loads(call("gather", "pipeline.yaml", "--json").stdout)
+    assert gathered["published"] is True
+    # It is complete, and still nobody is led to it before a run has judged.
+    assert call("latest", "pipeline.yaml").exit_code == 1
+    assert run().exit_code == 0
+    assert call("latest", "pipeline.yaml").stdout not in {"", latest}

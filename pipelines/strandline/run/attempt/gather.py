@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import shutil
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -285,11 +285,14 @@ def gather_by_hand(
     on_change: OnChange,
     keep_last: int,
     clock: Callable[[], float],
+    *,
+    withheld: Sequence[str] = (),
 ) -> Done:
     """Gather all there is, and publish the artifacts if they are others than those of `latest`.
 
     Args:
         clock: wall clock, seconds since the epoch.
+        withheld: why readers are not led to what is published, a sentence each.
 
     Raises:
         LedgerError: there is no ledger, it does not fit, or a driver is alive.
@@ -309,15 +312,21 @@ def gather_by_hand(
             gatherer = Gatherer(folder, plan.gathering, session, heartbeat)
             gatherer.gather(is_whole=True)
             gatherer.check()
-            moment = Moment(session.attempt, clock())
+            moment = Moment(session.attempt, clock(), withheld)
             return _publish_new(plan, gatherer, store, moment, keep_last)
 
 
 class Moment(NamedTuple):
-    """The attempt for which something is published, and when: seconds since the epoch."""
+    """The attempt for which something is published, when, and why readers are not led to it.
+
+    Attributes:
+        time: seconds since the epoch.
+        withheld: a sentence each; empty: readers are.
+    """
 
     attempt: int
     time: float
+    withheld: Sequence[str] = ()
 
 
 def _publish_new(
@@ -344,7 +353,7 @@ def _publish(
     moment: Moment,
 ) -> Publication:
     """Return the latest publication once more, with these artifacts."""
-    attempt, time = moment
+    attempt, time, withheld = moment
     files: dict[str, bytes | Path] = dict(artifacts)
     facts: dict[str, JsonValue] = {
         "pipeline": f"{plan.namespace}/{plan.name}",
@@ -359,7 +368,7 @@ def _publish(
         files |= {file: latest.path / file for file in latest.files if not _is_artifact(file)}
     if latest is not None and latest.attempt == attempt:
         facts = dict(latest.facts) | {"time": time}
-    return publish(folder, attempt, files, facts)
+    return publish(folder, attempt, files, facts, withheld)
 
 
 def _count(store: Store) -> Mapping[str, int]:

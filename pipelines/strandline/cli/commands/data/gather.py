@@ -16,6 +16,9 @@ from strandline.ledger.lease import OnChange
 from strandline.run.attempt.gather import gather_by_hand
 from strandline.run.manifest.manifest import read_manifest
 
+# Only a run looks at what the pipeline requires of it.
+_BY_HAND = "it was gathered by hand, and a run looks at what the pipeline requires"
+
 
 @click.command("gather", epilog=show_examples("strandline gather pipeline.yaml"))
 @take_manifest
@@ -36,6 +39,7 @@ def gather(file: Path, settings: tuple[str, ...], volume: Path, as_json: bool) -
         OnChange(spec.on_change),
         spec.checkpoint.keep_last,
         time.time,
+        withheld=(_BY_HAND,) if spec.publish else (),
     )
     if as_json:
         latest = str(done.latest) if done.latest else None
