@@ -132,14 +132,14 @@ def plan(
     sample: int | None,
     as_json: bool,
 ) -> None:
-    """Show what a run of FILES would do, and do nothing; with --sample, ask for a few rows.
+    """Show what a run of FILES would do, and do nothing.
 
     Stages with their shape and resources, where one task may become several, the fingerprint,
     where the output goes, and what the ledger on the volume has finished already. Where sources
     share storage, --list shows their groups, and how evenly these spread over workers; the first
     thousands are listed in any case, to see whether most become one group. --list also shows what
-    the source leaves out, and where a kill would cost much. Several pipelines are shown in the
-    order in which they run.
+    the source leaves out, and where a kill would cost much. --sample alone does something: it asks
+    models for a few rows. Several pipelines are shown in the order in which they run.
     """
     targets = order_targets(list_targets(files, settings), volume)
     others = [target.pipeline for target in targets]
