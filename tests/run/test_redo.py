@@ -193,6 +193,30 @@ def test_outputs_that_move_are_all_made_again(tuning: Tuning, tmp_path: Path) ->
     assert (3, 60) == (tuning.outcome.standing.finished, tuning.count_rows("add"))
 
 
+def test_a_pipeline_behind_it_sees_only_what_has_become_another(tuning: Tuning) -> None:
+    def run_behind() -> tuple[int, int]:
+        source = {
+            "use": "parquet-row-groups",
+            "with": {"paths": [{"pipeline": NAME, "files": "**/*.parquet"}]},
+        }
+        outcome = tuning.passes.run(
+            "behind", source=source, stages=[{"use": "read-parquet"}], sink={"use": "parquet"}
+        )
+        assert outcome.code is ExitCode.COMPLETE
+        return outcome.standing.finished, outcome.standing.skipped
+
+    tuning.run(add(1, keep=True), below(1000))
+    assert (3, 0) == run_behind()
+    names = {path.name for path in tuning.passes.find_output(NAME).glob("*/*/*.parquet")}
+    tuning.run(add(1, keep=True), below(50))
+    assert 3 == tuning.outcome.standing.finished
+    now = {path.name for path in tuning.passes.find_output(NAME).glob("*/*/*.parquet")}
+    assert (3, 2) == (len(now), len(now & names))
+    tuning.check()
+    assert (1, 2) == run_behind()
+    assert 49 == tuning.read("behind").total()
+
+
 def test_what_cannot_be_kept_fails_its_source_with_a_sentence(tuning: Tuning) -> None:
     odd = {"use": "tuned_stages:Oddity", "keep": True}
     assert ExitCode.SOURCES_FAILED is tuning.run(odd)

@@ -7,7 +7,7 @@ must not know what a recipe is, nor how a cut is read.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from strandline.ledger.entries import Change, Finish, FinishedEntry, SourceRecord, drop_cuts
@@ -50,7 +50,7 @@ class RedoingKeeper(RevisingKeeper):
         kept = self._pieces.keep(source, pieces) if self._pieces is not None else ()
         record = SourceRecord(
             before.key,
-            (*filter(self._stays, before.outputs), *outputs),
+            (*filter(self._stays, before.outputs), *_keep_equal(before, outputs)),
             (*(piece for piece in before.pieces if piece.stage in self._above), *kept),
             (*self._list_efforts(before.efforts), *self._tally.efforts.get(source, {}).values()),
         )
@@ -73,3 +73,20 @@ class RedoingKeeper(RevisingKeeper):
         # Without the cut, which is missing or hurt, the source is worked on from above it.
         change.rewrite.append(Finish(source, entry.version, lighter))
         change.untidy.append(source)
+
+
+def _keep_equal(before: SourceRecord, outputs: Sequence[Output]) -> Iterable[Output]:
+    """Return new outputs; of data with the bytes of before the former files, which stay.
+
+    So pipelines behind this one see no change where there is none.
+    """
+    new = [output for output in outputs if output.is_data]
+    if sorted(map(_describe, new)) != sorted(map(_describe, before.data)):
+        return outputs
+    return (*before.data, *(output for output in outputs if not output.is_data))
+
+
+def _describe(output: Output) -> tuple[str, int, bytes, int, bool, bytes]:
+    # Parts of a shared file are never equal: where they lie is in their name.
+    alone = b"" if output.part is None else output.token
+    return output.suffix, output.size, output.digest, output.rows, output.part is None, alone
