@@ -21,8 +21,10 @@ from pipeline_runs import Passes
 from strandline.ledger.entries import Change
 from strandline.ledger.store.recipes import RECIPES
 from strandline.ledger.store.store import Store
+from strandline.ledger.verification import verify
 from strandline.storage import faults
 from strandline.storage.layout import PipelineFolder
+from strandline.storage.outputs.remote import open_outputs
 from strandline_api.outcome.exit_codes import ExitCode
 
 NAME, FILES, ROWS = "tuned", 3, 20
@@ -162,6 +164,8 @@ def test_a_source_that_can_t_be_replaced_keeps_what_it_had(tuning: Tuning) -> No
     (group,) = tuning.outcome.failure_groups
     assert "broken" in group.example.message
     tuning.check()
+    with tuning.passes.opened(NAME) as store:
+        assert 1 == verify(store, open_outputs(str(tuning.passes.find_output(NAME)))).older
     for _ in range(2):
         tuning.run(add(1, keep=True), refuse, below(10))
     assert (1, 2) == (tuning.outcome.standing.quarantined, tuning.outcome.standing.skipped)

@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from strandline.ledger.entries import LISTED, Finish, Mark, SharedFile, drop_cuts
+from strandline.ledger.store.recipes import read_all_changes
 from strandline.ledger.store.store import Store
 from strandline.plan.receipt import Output, SharedPart
 from strandline.storage.outputs.names import (
@@ -36,6 +37,7 @@ class VerificationResult(NamedTuple):
         problems: one sentence each, empty where all is well.
         pieces: of what stages have gathered; see `verify_pieces`.
         dead: rows that failed alone.
+        older: finished sources that an older recipe has made.
     """
 
     sources: int
@@ -45,6 +47,7 @@ class VerificationResult(NamedTuple):
     problems: list[str]
     pieces: int = 0
     dead: int = 0
+    older: int = 0
 
 
 def verify(
@@ -85,6 +88,7 @@ def _compare(
         totals["unfinished"],
         problems,
         dead=totals["dead"],
+        older=totals["older"],
     )
 
 
@@ -113,8 +117,10 @@ def _find_faults(
 ) -> Iterator[_Fault]:
     found = dict(outputs.list_names())
     shared = _SharedCheck()
-    for source, _, record in store.list_records():
+    changes = read_all_changes(store)
+    for source, entry, record in store.list_records():
         totals["sources"] += 1
+        totals["older"] += bool(changes and changes.find_first(entry.attempt))
         for output in record.outputs:
             totals["size"] += output.size
             totals["dead"] += output.rows if output.dead_stage is not None else 0

@@ -88,6 +88,23 @@ class Changes:
         return None if first is None else self.order[: self.order.index(first)]
 
 
+def count_older(store: Store) -> int:
+    """Return how many finished sources an older recipe than the last one has made."""
+    changes = read_all_changes(store)
+    if changes is None:
+        return 0
+    entries = (entry for _, entry, _ in store.list_records())
+    return sum(changes.find_first(entry.attempt) is not None for entry in entries)
+
+
+def read_all_changes(store: Store) -> Changes | None:
+    """Return where the recipes of a ledger differ from its last one; None: nowhere."""
+    recipes = read_recipes(store)
+    # What lists have grown by is in the last recipe of each, so none need be told apart here.
+    changes = Changes(recipes, ()) if recipes else None
+    return changes if changes is not None and changes.is_any else None
+
+
 def _has_more_stages(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
     before, after = old.get("order", ()), new.get("order", ())
     if not before or list(after) != [*before[:-1], *after[len(before) - 1 : -1], before[-1]]:

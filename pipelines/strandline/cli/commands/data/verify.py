@@ -114,6 +114,8 @@ def describe_verdict(verdict: VerificationResult) -> list[str]:
         stored += f"; {format_amount(verdict.pieces, 'gathered piece')}"
     if verdict.dead:
         stored += f"; {format_amount(verdict.dead, 'dead letter')}"
+    if verdict.older:
+        stored += f"; {format_count(verdict.older)} as an older recipe made them"
     if verdict.unfinished:
         stored += f"; {format_amount(verdict.unfinished, 'unfinished source')} not judged"
     if not verdict.problems:

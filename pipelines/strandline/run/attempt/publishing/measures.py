@@ -6,7 +6,7 @@ It looks, and changes nothing.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pyarrow as pa
@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 
 from strandline.ledger.gather.verification import verify_pieces
 from strandline.ledger.output_root import list_out
-from strandline.ledger.store.recipes import Changes, read_recipes
+from strandline.ledger.store.recipes import count_older
 from strandline.ledger.store.store import Store
 from strandline.ledger.verification import verify
 from strandline.run.attempt.gather import ARTIFACTS
@@ -58,7 +58,6 @@ def measure_run(
     location: str,
     shards: Path,
     artifacts: Mapping[str, Path],
-    growing: Collection[str] = (),
 ) -> RunMeasures:
     """Measure what is required, and nothing else; the sources are the caller's to add.
 
@@ -66,7 +65,6 @@ def measure_run(
         location: folder or URL of the outputs.
         shards: folder of what stages gather.
         artifacts: what was made of that, by published name.
-        growing: see `Fingerprint`.
 
     Raises:
         LedgerError, VolumeError: something can't be read.
@@ -79,7 +77,7 @@ def measure_run(
     is_counted = require.dead_letters is not None
     return RunMeasures(
         problems=problems,
-        older=_count_older(store, growing) if require.one_recipe else 0,
+        older=count_older(store) if require.one_recipe else 0,
         rows=sum(rows for _, rows in files),
         dead=count_dead_letters(store).total if is_counted else 0,
         schemas=_read_schemas(location, [name for name, _ in files]) if require.columns else None,
@@ -92,15 +90,6 @@ def find_kinds(kind: pa.DataType) -> frozenset[ColumnKind]:
     if pa.types.is_dictionary(kind):
         return find_kinds(kind.value_type)
     return frozenset(family for family, belongs in _KINDS if belongs(kind))
-
-
-def _count_older(store: Store, growing: Collection[str]) -> int:
-    recipes = read_recipes(store)
-    changes = Changes(recipes, growing) if recipes else None
-    if changes is None or not changes.is_any:
-        return 0
-    entries = (entry for _, entry, _ in store.list_records())
-    return sum(changes.find_first(entry.attempt) is not None for entry in entries)
 
 
 def _read_schemas(location: str, names: list[str]) -> list[SchemaGroup] | None:

@@ -92,9 +92,7 @@ class Publisher:
     def _judge(self, result: AttemptResult, store: Store, artifacts: Artifacts) -> list[str]:
         assert self.config.publishing is not None
         require, held = self.config.publishing.require, self.held
-        growing = self.config.plan.fingerprint.growing
-        shards = held.folder.shards
-        measured = measure_run(require, store, held.location, shards, artifacts, growing)
+        measured = measure_run(require, store, held.location, held.folder.shards, artifacts)
         quarantined = result.standing.quarantined
         return list_unmet(
             require, replace(measured, listed=result.total or 0, quarantined=quarantined)
