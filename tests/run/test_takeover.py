@@ -384,7 +384,7 @@ def test_a_ledger_that_does_not_fit_is_left_as_it_is(place: Place, tmp_path: Pat
     other = read_manifest(tmp_path / "letters.yaml").plan
     lease = place.read_meta("lease")
     with (
-        pytest.raises(LedgerError, match="set onChange to Restart"),
+        pytest.raises(LedgerError, match="set onChange to Redo"),
         place.take(plan=other),
     ):
         pytest.fail("it must not begin")

@@ -214,8 +214,8 @@ _ROWS = {
         Treatment.NEVER,
         "The ledger belongs to another pipeline or version, or it is damaged.",
         (
-            "Undo the change, or choose `onChange: Restart` or `Continue`. Where the ledger has a "
-            "newer format, run the version that wrote it. Restore a damaged ledger."
+            "Undo the change, or choose `onChange: Redo`, `Restart` or `Continue`. Where the "
+            "ledger has a newer format, run the version that wrote it. Restore a damaged ledger."
         ),
     ),
     Cause.VOLUME_UNUSABLE: _Row(

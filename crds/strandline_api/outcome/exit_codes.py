@@ -82,8 +82,8 @@ _ADVICE = {
     ),
     ExitCode.LEDGER_MISMATCH: (
         "Of `run`: undo the change, or say what becomes of what is finished "
-        "(`--set onChange=Restart` or `Continue`); where the ledger is damaged, restore a copy. "
-        "Of `verify`: `strandline repair FILE`, then run again."
+        "(`--set onChange=Redo`, `Restart` or `Continue`); where the ledger is damaged, restore a "
+        "copy. Of `verify`: `strandline repair FILE`, then run again."
     ),
     ExitCode.LEDGER_IN_USE: (
         "Wait for the other run, or end it: `strandline drain FILE --wait`. Then run again."
