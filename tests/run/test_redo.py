@@ -69,6 +69,13 @@ class Tuning:
             rows.update((folder, n) for n in pq.read_table(path)["n"].to_pylist())
         return rows
 
+    def read_alive(self) -> Counter[tuple[str, int]]:
+        """The same without dead letters."""
+        rows = self.read()
+        for path in self.passes.find_output(NAME).glob("_strandline/dead-letters/*/*/*.parquet"):
+            rows.subtract((path.parent.name, n) for n in pq.read_table(path)["n"].to_pylist())
+        return rows
+
     def read_totals(self, name: str = NAME) -> list[bytes]:
         latest = self.passes.find_output(name).parent / "latest" / "artifacts"
         return [path.read_bytes() for path in sorted(latest.glob("*"))]
@@ -284,6 +291,24 @@ def test_what_files_do_not_hold_as_it_was_is_made_again(
     tuning.run(add(1), below(50), sink=sink)
     assert ExitCode.COMPLETE is tuning.run(add(1), below(50), stage, sink=sink)
     assert 60 == tuning.count_rows("add")
+    tuning.check()
+
+
+def test_rows_that_were_mended_are_in_what_is_redone(tuning: Tuning) -> None:
+    refuse: Item = {"use": "tuned_stages:Refuse", "name": "refuse", "onError": "deadLetter"}
+    chain = add(1, keep=True, name="one"), refuse, add(1, keep=True, name="two")
+    tuned_stages.BROKEN.update([3, 23, 43])
+    tuning.run(*chain, below(1000))
+    assert (57, 2 * FILES) == (tuning.read_alive().total(), len(tuning.cuts))
+    tuned_stages.BROKEN.clear()
+    assert ExitCode.COMPLETE is tuning.run(*chain, below(1000), dead_letters="refuse")
+    assert (60, FILES) == (tuning.read_alive().total(), len(tuning.cuts))
+    assert ExitCode.COMPLETE is tuning.run(*chain, below(50))
+    assert (0, 60, 48) == (
+        tuning.count_rows("one"),
+        tuning.count_rows("refuse"),
+        tuning.read_alive().total(),
+    )
     tuning.check()
 
 

@@ -37,6 +37,7 @@ class LedgerLocation:
         quarantine_after: see `Keeper`.
         tolerances: see `Keeper`.
         rejoins: the stage that gets its dead letters again; None: sources are worked on.
+        stale_cuts: stages whose cuts lack what joins a source again.
         redo: how finished sources are replaced; None: sources are worked on that are not finished.
         shards: folder for what stages gather; None: none of them does.
     """
@@ -52,6 +53,7 @@ class LedgerLocation:
     part_suffix: str = ""
     tolerances: tuple[tuple[str, int | str], ...] = ()
     rejoins: str | None = None
+    stale_cuts: tuple[str, ...] = ()
     redo: Redo | None = None
 
     @property

@@ -43,7 +43,7 @@ def opened_keeper(
         rejoins = location.rejoins
         make: Callable[..., Keeper] = Keeper
         if rejoins is not None:
-            make = partial(RejoiningKeeper, rejoins)
+            make = partial(RejoiningKeeper, rejoins, location.stale_cuts)
         elif location.redo is not None:
             make = partial(RedoingKeeper, location.redo)
         keeper = make(

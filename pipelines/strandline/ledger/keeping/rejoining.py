@@ -6,7 +6,7 @@ when all that came of its dead letters is durable. It must not know how rows are
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from strandline.ledger.entries import (
@@ -18,6 +18,7 @@ from strandline.ledger.entries import (
     ListedSource,
     Mark,
     SourceRecord,
+    drop_cuts,
 )
 from strandline.ledger.gather.pieces import split
 from strandline.ledger.keeping.keeper import Keeper
@@ -89,12 +90,20 @@ class RejoiningKeeper(RevisingKeeper):
 
     Args:
         stage: its name.
+        stale_cuts: stages whose cuts lack what joins a source again: this one and those behind it.
         *arguments, **options: those of `Keeper`.
     """
 
-    def __init__(self, stage: str, *arguments: Any, **options: Any) -> None:  # noqa: ANN401
+    def __init__(
+        self,
+        stage: str,
+        stale_cuts: Collection[str],
+        *arguments: Any,  # noqa: ANN401 - see above
+        **options: Any,  # noqa: ANN401 - see above
+    ) -> None:
         super().__init__(*arguments, **options)
         self._stage = stage
+        self._stale_cuts = stale_cuts
 
     def _is_due(self, _: FinishedEntry, record: SourceRecord) -> bool:
         return self._stage in record.count_dead()
@@ -128,7 +137,8 @@ class RejoiningKeeper(RevisingKeeper):
         kept = self._pieces.keep(source, pieces) if self._pieces is not None else ()
         efforts = {effort.stage: effort for effort in before.efforts}
         add_efforts(efforts, self._tally.efforts.get(source, {}).values())
-        stay = tuple(output for output in before.outputs if output.dead_stage != self._stage)
+        whole = drop_cuts(before, self._stale_cuts).outputs
+        stay = tuple(output for output in whole if output.dead_stage != self._stage)
         record = SourceRecord(
             before.key,
             (*stay, *outputs),

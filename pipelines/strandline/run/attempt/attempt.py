@@ -403,6 +403,7 @@ def _run_engine(
         part_suffix=source.part_suffix,
         tolerances=plan.tolerances,
         rejoins=config.dead_letters,
+        stale_cuts=tuple(stage.name for stage in plan.stages) if config.dead_letters else (),
     )
     if config.dead_letters is None:  # a listing of these has nothing but what is left to do
         with held.session.open() as store:

@@ -49,8 +49,17 @@ def _add_cuts(stages: Sequence[StagePlan]) -> Iterator[StagePlan]:
 
 
 def _keep(stage: StagePlan) -> StagePlan:
-    # Neighbours that ask for the same share a worker; a GPU is left to the stage itself.
-    name = f"{stage.name}.kept"
-    asked = {"cpu": 1.0} if stage.gpu else {"cpu": stage.cpu, "custom": stage.custom}
-    plan = StagePlan(name, "keep", KeepCut(), stores=stage.stores, keeps=stage.name)
-    return replace(plan, **asked)
+    # Neighbours that ask for the same share a worker. What is rare is left to the stage itself:
+    # here it would be waited for, on the driver's node perhaps, which has none.
+    is_common = not (stage.gpu or stage.custom or stage.memory) and stage.cpu <= 1
+    return StagePlan(
+        f"{stage.name}.kept",
+        "keep",
+        KeepCut(),
+        cpu=stage.cpu if is_common else 1.0,
+        max_workers=stage.max_workers,
+        runtime_env=stage.runtime_env,
+        max_age=stage.max_age,
+        stores=stage.stores,
+        keeps=stage.name,
+    )
