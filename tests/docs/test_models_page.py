@@ -47,6 +47,10 @@ def test_the_rating_runs_as_it_is_shown(tmp_path: Path) -> None:
     rows = play(tmp_path, read_yaml("You rate texts"), model)
     assert sorted(row["text"] for row in rows) == sorted(TEXTS)
     assert {row["answer_score"] for row in rows} == {4}
+    words = (sys.executable, "-m", "strandline", "requests", "export", "shown.yaml")
+    lines = [json.loads(line) for line in run_in(tmp_path, *words).stdout.splitlines()]
+    assert len({line["request"] for line in lines}) == len(TEXTS) == len(lines)
+    assert {(line["stage"], line["text"]) for line in lines} == {("ask-model", '{"score": 4}')}
 
 
 def test_the_conversation_runs_as_it_is_shown(tmp_path: Path) -> None:

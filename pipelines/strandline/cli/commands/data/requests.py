@@ -72,6 +72,34 @@ def _render_spent(log: LogFolder) -> dict[str, Any]:
 
 
 @requests.command(
+    "export", epilog=show_examples("strandline requests export pipeline.yaml > answers.jsonl")
+)
+@take_manifest
+@take_volume
+def export_requests(file: Path, settings: tuple[str, ...], volume: Path) -> None:
+    """Write what was answered as lines of JSON, each with the digest of its request.
+
+    The prompt is not in the log.
+    """
+    plan = read_manifest(file, settings, volume=volume).plan
+    for log in _find_logs(plan, volume):
+        for entry in log.read():
+            answer = entry.answer
+            line = {
+                "stage": log.stage,
+                "request": entry.digest.hex(),
+                "time": entry.time,
+                "text": answer.text,
+                "vector": answer.vector,
+                "finish": answer.finish,
+                "promptTokens": answer.prompt_tokens,
+                "completionTokens": answer.completion_tokens,
+                "model": answer.model,
+            }
+            write_line(json.dumps(line, ensure_ascii=False))
+
+
+@requests.command(
     "prune",
     epilog=show_examples("strandline requests prune pipeline.yaml --older-than 30d"),
 )

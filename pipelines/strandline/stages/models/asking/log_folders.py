@@ -11,7 +11,12 @@ from typing import NamedTuple
 
 from strandline.plan.stage import Stage
 from strandline.stages.models.asking.parameters import AskParams
-from strandline.stages.models.asking.request_log import SUFFIX, FileLog, prune_file
+from strandline.stages.models.asking.request_log import (
+    SUFFIX,
+    FileLog,
+    LogEntry,
+    prune_file,
+)
 from strandline.stages.models.asking.spending.account import FILE_NAME, Account
 from strandline.stages.models.asking.spending.terms import (
     SpendingTerms,
@@ -52,10 +57,19 @@ class LogFolder(NamedTuple):
         Raises:
             OSError: a log can't be read.
         """
-        answers = [entry.answer for file in self._list_files() for entry in FileLog(file).read()]
+        answers = [entry.answer for entry in self.read()]
         prompt = sum(each.prompt_tokens for each in answers)
         completion = sum(each.completion_tokens for each in answers)
         return SpentTotals(len(answers), prompt, completion)
+
+    def read(self) -> Iterator[LogEntry]:
+        """Yield what was answered, source by source, as far as it can be read.
+
+        Raises:
+            OSError: a log can't be read.
+        """
+        for file in self._list_files():
+            yield from FileLog(file).read()
 
     def prune(self, before: float) -> int:
         """Take out what was kept before a time, and return how many requests that were.
