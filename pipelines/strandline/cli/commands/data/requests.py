@@ -72,7 +72,7 @@ def _render_spent(log: LogFolder) -> dict[str, Any]:
 
 
 @requests.command(
-    "export", epilog=show_examples("strandline requests export pipeline.yaml > answers.jsonl")
+    "export", epilog=show_examples("strandline requests export pipeline.yaml --volume ./data")
 )
 @take_manifest
 @take_volume

@@ -40,7 +40,7 @@ def kept() -> None:
     """Show and prune what stages with `keep` have kept."""
 
 
-@kept.command("list", epilog=show_examples("strandline kept list pipeline.yaml --volume ./data"))
+@kept.command("list", epilog=show_examples("strandline kept list pipeline.yaml --json"))
 @take_manifest
 @take_volume
 @take_json
