@@ -351,3 +351,26 @@ def test_only_who_failed_or_was_alone_at_a_crash_is_ever_parked(
             assert wanted == parked
             finished = {key for key, guilt in bench.guilt.items() if guilt.ended == "finished"}
             assert finished == {record.key for _, _, record in store.list_records()}
+
+
+def test_one_that_was_to_be_replaced_is_blamed_and_stays_finished(desk: Desk) -> None:
+    """It has no mark: what is known of it is its record, by an attempt before."""
+    desk.keeper.admit([A, B])
+    desk.keeper.apply(1, [written(A), written(B)])
+    desk.keeper.commit()
+    assert 0 == accuse(desk.store, crash(1, [A]), 3)  # this attempt has finished it
+    for attempt, times in ((2, 1), (3, 2)):
+        assert 1 == accuse(desk.store, crash(attempt, [A]), 3)
+        assert times == desk.store.find_failures([A.source])[A.source].times
+    assert 0 == accuse(desk.store, crash(4, [A, B]), 3)
+    assert 1 == accuse(desk.store, crash(5, [A]), 3)
+    (held,) = desk.store.find_quarantined([A.source]).values()
+    assert (A.key, A.version, "OOMKilled", WHY, 3) == (
+        held.key,
+        held.version,
+        held.cause,
+        held.message,
+        held.times,
+    )
+    assert counts(finished=2, quarantined=1) == desk.store.count()
+    assert [SKIPPED, SKIPPED] == desk.next_attempt(6).admit([A, B])

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple
 
-from strandline.ledger.entries import Change, Mark, Quarantined
+from strandline.ledger.entries import Change, FailureRecord, Mark, Quarantined
 from strandline.ledger.errors import UnknownSourceError
 from strandline.ledger.store.store import Store
 from strandline.plan.receipt import Effort
@@ -48,8 +48,10 @@ def accuse(store: Store, crash: Crash, quarantine_after: int) -> int:
     change = Change(meta={"accused": crash.attempt})
     for source, mark in store.find_marks(sorted(processing)).items():
         _accuse_source(change, source, mark, crash, exposed, quarantine_after)
+    if exposed == len(processing) == 1:
+        _accuse_finished(change, store, crash, quarantine_after)
     store.write(change)
-    return len(change.mark) + len(change.quarantine)
+    return len(change.mark) + len(change.quarantine) + len(change.fail)
 
 
 def release(store: Store, keys: Collection[str] | None) -> list[str]:
@@ -98,6 +100,26 @@ def _accuse_source(
         change.quarantine.append((source, quarantined))
         return
     change.mark.append((source, mark._replace(failed_before=times, exposed=exposed)))
+
+
+def _accuse_finished(change: Change, store: Store, crash: Crash, after: int) -> None:
+    """Accuse a source that was to be replaced: it has no mark, since it stays finished."""
+    (source,) = crash.processing
+    entry = store.find_finished([source]).get(source)
+    # One that this attempt has finished had been replaced already.
+    if entry is None or entry.attempt >= crash.attempt:
+        return
+    key = store.find_records([source])[source].key
+    failure = store.find_failures([source]).get(source)
+    times = (failure.times if failure and failure.version == entry.version else 0) + 1
+    if times < after:
+        record = FailureRecord(key, crash.attempt, "", crash.message, times, entry.version)
+        change.fail.append((source, record))
+        return
+    quarantined = Quarantined(
+        key, entry.version, crash.attempt, crash.cause, "", crash.message, times
+    )
+    change.quarantine.append((source, quarantined))
 
 
 def find_excess(
