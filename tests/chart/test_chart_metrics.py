@@ -263,7 +263,7 @@ NOBODYS = {
     *(Reason.NAMESPACE_TERMINATING, Reason.API_UNAVAILABLE, Reason.WAITS_FOR_PIPELINES),
     # What a check finds ends the run, and another alert tells of that.
     *(Reason.PREFLIGHT, Reason.PREFLIGHT_UNKNOWN, Reason.PREFLIGHT_FAILED),
-    *(Reason.NO_ROOM, Reason.NODE_ON_ITS_WAY),
+    *(Reason.NO_ROOM, Reason.NODE_ON_ITS_WAY, Reason.PUBLISHED),
 }
 
 

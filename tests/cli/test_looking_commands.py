@@ -283,6 +283,7 @@ def test_plan_for_scripts(project: Project, run: Call, call: Call) -> None:
         "group": None,
         "onError": "fail",
         "failsBy": "row",
+        "keep": False,
         "workers": {"min": 1, "max": None},
         "chain": 3,
         "resources": {"cpu": 1.0, "gpu": 0.5, "memory": None, "custom": {}},
@@ -463,8 +464,7 @@ def test_verify_proves_a_good_output(project: Project, run: Call, call: Call) ->
         "bytes": size,
         "unfinished": 0,
         "problems": [],
-        "pieces": 0,
-        "dead": 0,
+        **dict.fromkeys(("pieces", "dead", "older"), 0),
     }
 
 

@@ -122,8 +122,8 @@ def test_a_pipeline_that_has_changed(person: OnCall) -> None:
     person.project.save()
     assert person.run() == ExitCode.LEDGER_MISMATCH
     assert "compression" in person.said
-    assert "--set onChange=Restart" in read_advice(65)
-    assert person.run("--set", "onChange=Restart") == 0
+    assert "--set onChange=Redo" in read_advice(65)
+    assert person.run("--set", "onChange=Redo") == 0
     assert person.is_well()
 
 

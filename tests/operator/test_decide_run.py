@@ -98,7 +98,7 @@ def test_a_budget_that_is_spent_is_told_and_goes_on_when_it_is_raised(
     def ask(budget: int) -> list[dict[str, object]]:
         return [{"use": "ask-model", "with": {"budget": {"requests": budget}}}]
 
-    cluster.finish(5, message="ask-model: its budget is spent (9 of 9 requests)")
+    cluster.finish(6, message="ask-model: its budget is spent (9 of 9 requests)")
     assert truth(cluster, ConditionType.SUCCEEDED) == ("False", "BudgetSpent")
     assert truth(cluster, ConditionType.STALLED) == ("True", "BudgetSpent")
     assert cluster.status.phase is PipelinePhase.FAILED

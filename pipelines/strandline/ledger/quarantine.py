@@ -106,7 +106,7 @@ def _accuse_finished(change: Change, store: Store, crash: Crash, after: int) -> 
     """Accuse a source that was to be replaced: it has no mark, since it stays finished."""
     (source,) = crash.processing
     entry = store.find_finished([source]).get(source)
-    # One that this attempt has finished had been replaced already.
+    # A source that this attempt has finished had been replaced already.
     if entry is None or entry.attempt >= crash.attempt:
         return
     key = store.find_records([source])[source].key

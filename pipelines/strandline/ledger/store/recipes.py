@@ -100,7 +100,7 @@ def count_older(store: Store) -> int:
 def read_all_changes(store: Store) -> Changes | None:
     """Return where the recipes of a ledger differ from its last one; None: nowhere."""
     recipes = read_recipes(store)
-    # What lists have grown by is in the last recipe of each, so none need be told apart here.
+    # A list that has grown is in the last recipe already, so none need be named here.
     changes = Changes(recipes, ()) if recipes else None
     return changes if changes is not None and changes.is_any else None
 

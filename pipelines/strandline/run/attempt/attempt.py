@@ -391,20 +391,7 @@ def _run_engine(
     outputs = OutputLocation(
         held.location, held.writer, folder.writers_lock, is_on_driver=plan.output is None
     )
-    ledger = LedgerLocation(
-        folder.ledger,
-        held.attempt,
-        held.session.uid,
-        outputs,
-        plan.deletes_removed,
-        config.quarantine.after,
-        folder.shards if plan.gathering else None,
-        deletes_within=find_removed_folders(source),
-        part_suffix=source.part_suffix,
-        tolerances=plan.tolerances,
-        rejoins=config.dead_letters,
-        stale_cuts=tuple(stage.name for stage in plan.stages) if config.dead_letters else (),
-    )
+    ledger = _locate_ledger(config, plan, held, source, outputs)
     if config.dead_letters is None:  # a listing of these has nothing but what is left to do
         with held.session.open() as store:
             cores, finished = len(os.sched_getaffinity(0)), store.count()["finished"]
@@ -432,3 +419,27 @@ def _run_engine(
         control.note,
     )
     return replace_older(settled, ending, tools)
+
+
+def _locate_ledger(
+    config: AttemptConfig,
+    plan: PipelinePlan,
+    held: TakenFolder,
+    source: SourceStage,
+    outputs: OutputLocation,
+) -> LedgerLocation:
+    folder = held.folder
+    return LedgerLocation(
+        folder.ledger,
+        held.attempt,
+        held.session.uid,
+        outputs,
+        plan.deletes_removed,
+        config.quarantine.after,
+        folder.shards if plan.gathering else None,
+        deletes_within=find_removed_folders(source),
+        part_suffix=source.part_suffix,
+        tolerances=plan.tolerances,
+        rejoins=config.dead_letters,
+        stale_cuts=tuple(stage.name for stage in plan.stages) if config.dead_letters else (),
+    )
