@@ -106,7 +106,7 @@ CASES = {
     "killed after an error": Case(
         ended_with(-9)._replace(words="no room"), None, 137, Cause.KILLED, SIGKILL
     ),
-    "left without a word": Case(ended_with(6), None, 6, Cause.APPLICATION_ERROR, "exit code 6"),
+    "left without a word": Case(ended_with(7), None, 7, Cause.APPLICATION_ERROR, "exit code 7"),
     "complete without a word": Case(ended_with(0), None, 0, None, "it ended without a word"),
     "killed after its last word": Case(ended_with(-9), COMPLETE, 137, Cause.KILLED, SIGKILL),
     "killed for memory, by the cgroup": Case(

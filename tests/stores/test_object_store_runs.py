@@ -121,6 +121,7 @@ def test_sources_share_a_file_and_one_that_goes_takes_its_rows_along(
 def test_what_is_kept_in_a_store_is_gone_on_from(runs: StoreRuns, tmp_path: Path) -> None:
     words = ("--engine", "inline", "--volume", str(tmp_path), "--set", "onChange=Redo")
     kept = ("--set", "stages.1.keep=true")
+    runs.take_opened()
     done = runs.run("run", *words, *kept, output="redo")
     assert done.returncode == 0, done.stderr
     assert len(runs.take_opened()) == COUNT
