@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import shutil
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing, suppress
@@ -155,6 +156,17 @@ def test_what_has_no_whole_cut_is_worked_through_from_above_it(tuning: Tuning, h
     assert (0, 20, 60) == tuple(map(tuning.count_rows, ("one", "two", "below")))
     assert 9 == tuning.read().total()
     assert 2 * FILES == len(tuning.cuts)
+    tuning.check()
+
+
+def test_a_folder_of_cuts_that_is_gone_is_no_broken_stage(
+    tuning: Tuning, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("strandline.engine.core.flow.BROKEN_AFTER", 2)
+    tuning.run(add(1, keep=True), below(10))
+    shutil.rmtree(tuning.passes.find_output(NAME) / "_strandline")
+    assert ExitCode.COMPLETE is tuning.run(add(1, keep=True), below(50))
+    assert (60, 49, FILES) == (tuning.count_rows("add"), tuning.read().total(), len(tuning.cuts))
     tuning.check()
 
 

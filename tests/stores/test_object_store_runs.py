@@ -131,6 +131,10 @@ def test_what_is_kept_in_a_store_is_gone_on_from(runs: StoreRuns, tmp_path: Path
     found = runs.read_outputs("redo")
     assert len(found) == 2 * COUNT
     assert {name.rpartition(".")[2] for name in found} == {"arrow", "parquet"}
+    runs.files.rm(f"{runs.bucket}/redo/_strandline/kept", recursive=True)
+    changed = runs.run("run", *words, *kept, "--set", "sink.use=jsonl", output="redo")
+    assert changed.returncode == 0, changed.stderr
+    assert len(runs.take_opened()) == COUNT
     pruned = runs.run(
         "kept", "prune", "--older-than", "0s", "--volume", str(tmp_path), output="redo"
     )

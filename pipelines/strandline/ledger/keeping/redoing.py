@@ -41,11 +41,18 @@ class RedoingKeeper(RevisingKeeper):
         done = redo.finished + finished
         return {"attempt": self._attempt, "finished": done, "remaining": redo.remaining}
 
+    def _write_group(self) -> None:
+        ended = [*self._waiting, *(failure.source for failure in self._failed)]
+        super()._write_group()
+        # Only now: what could not be written is written once more.
+        for source in ended:
+            self._former.pop(source, None)
+
     def _amend(self, change: Change) -> None:
         change.replaced = [source for source, _, _ in change.finish]
 
     def _finish(self, source: bytes, left: list[Left]) -> Finish:
-        entry, before = self._former.pop(source)
+        entry, before = self._former[source]
         outputs, pieces = split(left) if left else ((), [])
         kept = self._pieces.keep(source, pieces) if self._pieces is not None else ()
         record = SourceRecord(
@@ -65,7 +72,7 @@ class RedoingKeeper(RevisingKeeper):
 
     def _fail(self, failure: Failure, change: Change) -> None:
         source = failure.source
-        entry, record = self._former.pop(source)
+        entry, record = self._former[source]
         lighter = drop_cuts(record, self._redo.above[-1:])
         if failure.stage != READING or lighter == record:
             super()._fail(failure, change)

@@ -13,6 +13,8 @@ from typing import NamedTuple
 
 from strandline.ledger.entries import Change, Finish, FinishedEntry, SourceRecord, drop_cuts
 from strandline.ledger.store.store import Store
+from strandline.plan.token import digest_key
+from strandline.storage.outputs.names import name_output
 
 GROUP = 1000
 
@@ -73,6 +75,24 @@ def choose_old(before: float, stages: Collection[str]) -> Choice:
     def choose(entry: FinishedEntry, record: SourceRecord) -> Collection[str]:
         cuts = measure_cuts(record) if entry.attempt < before else {}
         return cuts.keys() & set(stages) if stages else cuts.keys()
+
+    return choose
+
+
+def choose_missing(is_there: Callable[[str, int], bool]) -> Choice:
+    """Return a choice of the cuts of which a file is missing, or has another size.
+
+    Args:
+        is_there: says of a name below the root of outputs whether a file has so many bytes.
+    """
+
+    def choose(_: FinishedEntry, record: SourceRecord) -> Collection[str]:
+        source = digest_key(record.key)
+        return {
+            output.cut[0]
+            for output in record.outputs
+            if output.cut and not is_there(name_output(source, output), output.size)
+        }
 
     return choose
 

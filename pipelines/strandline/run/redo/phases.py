@@ -17,6 +17,7 @@ from strandline.ledger.store.store import Store
 from strandline.plan.pipeline import PipelinePlan
 from strandline.plan.receipt import StageCounts
 from strandline.run.redo.cuts import plan_from
+from strandline.run.redo.kept_output import choose_missing, prune_kept
 from strandline.run.redo.listing import (
     RedoListing,
     RedoStarts,
@@ -25,6 +26,8 @@ from strandline.run.redo.listing import (
     describe_start,
     read_starts,
 )
+from strandline.storage.outputs.names import CUTS
+from strandline.storage.outputs.remote import find_files
 
 Run = Callable[[PipelinePlan, Listing, Redo], Ending]
 
@@ -61,6 +64,12 @@ def replace_older(plan: PipelinePlan, before: Ending, tools: RedoTools) -> Endin
         progress = store.read_meta("progress") or {}
     if starts is None or look is None or not (look.total or look.refused):
         return before
+    if any(start.after is not None and not start.from_output for start in look.starts):
+        # Many that are gone, as where somebody removed the folder, would look like a broken stage.
+        with tools.open_store() as store:
+            is_there = find_files(tools.location, CUTS)
+            prune_kept(store, choose_missing(is_there), lambda: None)
+            look = starts.survey(store)
     remaining = progress.get("remaining")
     remaining = None if remaining is None else remaining + look.total
     ending = _count_refused(before, look)

@@ -170,3 +170,24 @@ def open_outputs(location: str, writer: str = "") -> OutputStore:
         is_whole = is_synced_whole(root, read_mounts(), os.uname().release)
         return LocalOutputs(root, writer, is_synced_whole=is_whole)
     return RemoteOutputs(location)
+
+
+def find_files(location: str, folder: str) -> Callable[[str, int], bool]:
+    """Return what says whether a file below a place of outputs is there, with so many bytes.
+
+    Args:
+        location: folder or URL of the outputs.
+        folder: that the files are in; of a store it is listed, once.
+    """
+    if "://" not in location:
+        return lambda name, size: _measure(Path(location, name)) == size
+    below = RemoteOutputs(f"{location.rstrip('/')}/{folder}").list_names()
+    sizes = {f"{folder}/{name}": size for name, size in below}
+    return lambda name, size: sizes.get(name) == size
+
+
+def _measure(path: Path) -> int | None:
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:
+        return None
