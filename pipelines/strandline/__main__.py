@@ -7,6 +7,7 @@ from __future__ import annotations
 
 # `_signal` is the built-in part of `signal`: it need not be loaded.
 import _signal as signal  # type: ignore[import-not-found]
+import atexit
 import gc
 import os
 import sys
@@ -17,6 +18,7 @@ _ATTEMPTS = frozenset({"run", "drive", "retry"})
 # Garbage is looked for after so many new objects: modules that are loaded are none, and a
 # seventh of the time that they take to load is the search through them.
 _NEW_OBJECTS = 50_000
+_ended_with: list[object] = []  # the exit code, once a command has ended
 
 
 def main_on_cluster() -> None:
@@ -36,6 +38,7 @@ def main_on_cluster() -> None:
 def main() -> None:
     """Run the command line and exit with its code; `module:Class` is looked up from here."""
     gc.set_threshold(_NEW_OBJECTS)
+    atexit.register(_skip_teardown)  # the first one, so it comes after all others
     makes_attempts = bool(_ATTEMPTS.intersection(sys.argv[1:2]))
     if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:  # as for a shell's background job
         signal.signal(signal.SIGINT, _leave if makes_attempts else _leave_quietly)
@@ -50,6 +53,9 @@ def main() -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         program.main(prog_name="strandline")
+    except SystemExit as end:
+        _ended_with.append(end.code)
+        raise
     finally:
         # Python takes down what handles signals before its own end: the signal would kill a
         # command that is done.
@@ -58,6 +64,23 @@ def main() -> None:
         # and dies of the signal in the end whatever the exit code; the next such code makes it
         # forget.
         exec("")  # noqa: S102
+
+
+def _skip_teardown() -> None:
+    """End without taking down libraries, where Arrow is one of them.
+
+    Its pool of threads aborts one process of some hundred that end while a thread of it begins,
+    after all that they had to do is done.
+    """
+    code = _ended_with[-1] if _ended_with else None
+    if "pyarrow" not in sys.modules or not isinstance(code, int):
+        return
+    try:
+        sys.stdout.flush()
+        sys.stderr.flush()
+    except (OSError, ValueError):  # Python says that of a stream which is gone
+        return
+    os._exit(code)
 
 
 def _start_ray_ahead() -> None:

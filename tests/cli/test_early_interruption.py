@@ -30,19 +30,19 @@ MOMENTS = [
     "strandline.run.attempt.attempt",
     "strandline.stages.catalogue",
 ]
-# Lasts for a second when Python takes its modules apart, and tells as it does of those it loads.
+# Lasts for a second when Python ends, and tells as it does of modules that it loads.
 LINGERING = """\
+import atexit
 import os
 import time
 
 
-class Lingering:
-    def __del__(self, write=os.write, sleep=time.sleep):
-        write(2, b"import time: 1 | 1 | gone\\n")
-        sleep(1)
+def linger():
+    os.write(2, b"import time: 1 | 1 | gone\\n")
+    time.sleep(1)
 
 
-LINGERING = Lingering()
+atexit.register(linger)
 """
 LASTING = r"""
 import os, time
@@ -160,7 +160,7 @@ def test_another_command_ends_so_in_code_that_is_made_of_text(project: Project) 
 def test_law_ctrl_c_changes_nothing_of_a_command_that_is_done(
     project: Project, command: str
 ) -> None:
-    """Python has taken its handlers down by then, and takes its modules apart."""
+    """All is done by then, and what was registered for the end has its turn."""
     _add_stage_module(project, LINGERING)
     process = project.start(command, *["--engine", "inline"][: 2 * (command == "run")], env=TELLING)
 

@@ -45,6 +45,10 @@ def test_no_page_installs_what_nobody_has_published() -> None:
             assert "pip install 'strandline" not in page.read_text(), page.name
 
 
+# Arrow's threads abort one process of some hundred that end while a thread of theirs begins.
+END = "\nimport os, sys\nsys.stdout.flush()\nos._exit(0)\n"
+
+
 @pytest.mark.parametrize("document", DOCUMENTS)
 def test_blocks_run_in_the_order_they_stand(document: str, tmp_path: Path) -> None:
     write_files("README.md", tmp_path)
@@ -56,7 +60,7 @@ def test_blocks_run_in_the_order_they_stand(document: str, tmp_path: Path) -> No
             (tmp_path / block.file).write_text(block.code)
         commands = []
         if block.language == "python":
-            commands = [[sys.executable, "-c", block.code]]
+            commands = [[sys.executable, "-c", block.code + END]]
         elif block.language == "bash":
             # As in a shell: within a word, as in FILE#NAME, it begins no comment.
             lines = [COMMENT.sub("", line).split() for line in block.code.splitlines()]
