@@ -81,7 +81,8 @@ def test_a_server_that_dies_is_replaced_and_its_requests_are_asked_again(tmp_pat
     stage = open_stage(tmp_path)
     prompts = [*"abcdef", "die", "die again"]
     assert ask(stage, *prompts) == [f"small: {prompt}" for prompt in prompts]
-    assert len(list_started(tmp_path)) == 3
+    # A server may have both that kill it at the same time, and then dies once.
+    assert len(list_started(tmp_path)) in {2, 3}
     answered = Counter((tmp_path / "answered").read_text().splitlines())
     assert set(answered) == set(prompts)
 
@@ -97,7 +98,7 @@ def test_a_row_that_kills_the_server_each_time_fails_alone(tmp_path: Path) -> No
 
 
 def test_a_server_that_hangs_is_replaced(tmp_path: Path) -> None:
-    stage = open_stage(tmp_path, timeouts={"total": 0.5, "read": 0.5})
+    stage = open_stage(tmp_path, timeouts={"total": 3, "read": 3})
     assert ask(stage, "hang", "b") == ["small: hang", "small: b"]
     first, second = list_started(tmp_path)
     assert sum(map(is_alive, (first, second))) == 1
