@@ -169,3 +169,14 @@ def test_other_weights_are_another_pipeline_and_other_arguments_are_not(tmp_path
 
     assert digest(args=["--fast"]) == digest() != digest(model="other.gguf")
     assert "serve" in AskModel.not_fingerprinted
+
+
+def test_a_guard_that_is_killed_takes_the_server_along(tmp_path: Path) -> None:
+    """Ray kills what a worker has started, when the worker ends: that is the guard."""
+    stage = open_stage(tmp_path)
+    assert ask(stage, "a") == ["small: a"]
+    (pid,) = list_started(tmp_path)
+    guard = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+    os.kill(guard, signal.SIGKILL)
+    wait_until_gone(pid)
+    assert ask(stage, "b") == ["small: b"]

@@ -1,6 +1,7 @@
 """A server of a model that this process owns: started, watched, and replaced when it dies or hangs.
 
-It ends with its owner, however that ends: a guard between them kills it when its input is closed.
+It ends with its owner, however that ends: a guard between them kills it when its input is closed,
+and where the guard is killed, as Ray does with what a worker has started, the kernel kills it.
 """
 
 from __future__ import annotations
@@ -20,8 +21,14 @@ from strandline.stages.models.asking.answers import Reply, Unanswered
 from strandline.stages.models.asking.asker import Clock
 
 _GUARD = """
-import os, signal, subprocess, sys, threading
-server = subprocess.Popen(sys.argv[1:], stdin=subprocess.DEVNULL, start_new_session=True)
+import ctypes, os, signal, subprocess, sys, threading
+libc, end_with_parent = ctypes.CDLL(None), 1  # PR_SET_PDEATHSIG
+server = subprocess.Popen(
+    sys.argv[1:],
+    stdin=subprocess.DEVNULL,
+    start_new_session=True,
+    preexec_fn=lambda: libc.prctl(end_with_parent, signal.SIGKILL),
+)
 def end():
     while os.read(0, 1):
         pass
