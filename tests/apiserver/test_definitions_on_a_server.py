@@ -85,6 +85,7 @@ def put(*path: str | int, to: Any) -> Edit:
 
 # For each rule of the schemas one edit that it must refuse: of a new object, or of one there.
 WORKERS = {"min": 3, "max": 2}
+EXPECTATION = {"stage": "count-tokens", "measure": "tokens"}
 SECRET = {"name": "keys", "key": "id"}
 NEW: dict[str, tuple[str, Edit]] = {
     "an attempt ends in its number": (
@@ -122,6 +123,22 @@ NEW: dict[str, tuple[str, Edit]] = {
     "a prefix of ours": (
         "variables that begin with 'STRANDLINE_' or 'RAY_'",
         put("spec", "ray", "envFrom", to=[{"prefix": "RAY_", "secretRef": {"name": "keys"}}]),
+    ),
+    "rows without a bound": (
+        "needs 'min' or 'max', or both",
+        put("spec", "publish", "require", "rows", to={}),
+    ),
+    "rows out of order": (
+        "'max' must reach 'min'",
+        put("spec", "publish", "require", "rows", to={"min": 2, "max": 1}),
+    ),
+    "an expectation without a bound": (
+        "needs 'min' or 'max', or both",
+        put("spec", "publish", "require", "expectations", to=[EXPECTATION]),
+    ),
+    "an expectation out of order": (
+        "'max' must reach 'min'",
+        put("spec", "publish", "require", "expectations", to=[EXPECTATION | {"min": 2, "max": 1}]),
     ),
     "one value": (
         "give 'value' or 'valueFrom'",
