@@ -209,6 +209,34 @@ def test_a_source_that_is_no_longer_listed_stays_or_goes_as_any_other(tuning: Tu
     tuning.check()
 
 
+@pytest.mark.parametrize("keep", [False, True])
+def test_sources_that_share_storage_are_redone_as_one(tuning: Tuning, *, keep: bool) -> None:
+    """What a group is made of travels beside its data."""
+    options: dict[str, Any] = {
+        "sink": {"use": "parquet-partitions", "with": {"by": "in/[01]"}},
+        "listing": {"onRemoved": "Delete"},
+    }
+    joined = add(1, keep=keep) | {"group": 1000}
+    tuning.run(joined, below(1000), **options)
+    assert ExitCode.COMPLETE is tuning.run(joined, below(30), **options)
+    assert tuning.count_rows("add") == (0 if keep else 60)
+    tuning.check()
+    tuning.run(joined, below(30), **options, name="fresh")
+    assert tuning.read("fresh") == tuning.read()
+    assert 29 == tuning.read().total()
+
+
+def test_what_a_source_says_beside_its_data_is_there_again(tuning: Tuning) -> None:
+    def run(limit: int) -> int:
+        source = {"use": "tuned_stages:Offsets"}
+        stages = [{"use": "tuned_stages:Load"}, below(limit)]
+        sink = {"use": "parquet"}
+        tuning.passes.run(NAME, source=source, stages=stages, sink=sink, on_change="Redo")
+        return tuning.read().total()
+
+    assert (3, 2) == (run(1000), run(102))
+
+
 def test_outputs_that_move_are_all_made_again(tuning: Tuning, tmp_path: Path) -> None:
     tuning.run(add(1, keep=True), below(50))
     sink = {"use": "parquet", "with": {"path": str(tmp_path / "elsewhere")}}

@@ -7,11 +7,23 @@ from collections.abc import Iterator
 import pyarrow as pa
 
 from failing_stages import Total
-from strandline import Stage, Task
+from strandline import Source, SourceStage, Stage, Task
 
 BROKEN: set[object] = set()
 
-__all__ = ["BROKEN", "Add", "KeepBelow", "Oddity", "Part", "Refuse", "Shout", "Square", "Total"]
+__all__ = [
+    "BROKEN",
+    "Add",
+    "KeepBelow",
+    "Load",
+    "Oddity",
+    "Offsets",
+    "Part",
+    "Refuse",
+    "Shout",
+    "Square",
+    "Total",
+]
 
 
 class Add(Stage):
@@ -110,3 +122,18 @@ class Square(Stage):
     def process(self, task: Task) -> Task:
         squares = [number * number for number in task.table["n"].to_pylist()]
         return task.replace(task.table.append_column("square", pa.array(squares)))
+
+
+class Offsets(SourceStage):
+    """Lists one source, whose numbers are to be raised by what is said beside them."""
+
+    def list_sources(self) -> Iterator[Source]:
+        yield Source("numbers", "1", [0, 1, 2], {"offset": 100})
+
+
+class Load(Stage):
+    """Makes a table of a source's numbers."""
+
+    def process(self, task: Task) -> Task:
+        offset = (task.meta or {"offset": 0})["offset"]
+        return task.replace(pa.table({"n": [number + offset for number in task.data]}))

@@ -202,7 +202,7 @@ class RedoListing(Listing):
                 KeptFile(f"{self._root}/{name_output(digest, output)}", output.digest)
                 for output in self._list_kept(record)
             ]
-        return Source(source.key, f"{source.version} by {self._tag}", data)
+        return source._replace(version=f"{source.version} by {self._tag}", data=data)
 
     def _list_kept(self, record: SourceRecord) -> list[Output]:
         if self._start.from_output:
