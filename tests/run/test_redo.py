@@ -402,6 +402,20 @@ def test_a_ledger_of_an_older_release_has_the_recipe_of_its_last_attempt(
     assert (3, 0) == (tuning.outcome.standing.finished, tuning.outcome.standing.skipped)
 
 
+def test_a_list_that_has_grown_since_makes_no_older_recipe(tuning: Tuning) -> None:
+    """What a pipeline made goes on to count after a change that was taken back."""
+    paths = [f"{tuning.texts}/*.jsonl"]
+    tuning.run(below(50), listing={"paths": paths})
+    tuning.write(FILES, range(60, 80))
+    tuning.run(below(40), listing={"paths": paths}, on_change="Continue")
+    (tuning.texts / "more").mkdir()
+    (tuning.texts / "more/4.jsonl").write_text('{"n": 1}\n')
+    tuning.run(below(50), listing={"paths": [*paths, f"{tuning.texts}/more/*"]})
+    assert (2, FILES) == (tuning.outcome.standing.finished, tuning.outcome.standing.skipped)
+    with tuning.passes.opened(NAME) as store:
+        assert 0 == verify(store, open_outputs(str(tuning.passes.find_output(NAME)))).older
+
+
 SHARED = {"use": "parquet", "with": {"targetBytes": 1_000_000}}
 CHAINS = st.lists(
     st.tuples(st.sampled_from(["add", "below", "part", "join"]), st.booleans()),

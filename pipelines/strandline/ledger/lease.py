@@ -21,7 +21,7 @@ from strandline.ledger.output_root import (
     find_other_changes,
     knows_location,
 )
-from strandline.ledger.store.recipes import RECIPES, add_recipe, read_recipes
+from strandline.ledger.store.recipes import RECIPES, Recipe, join_recipe, read_recipes
 from strandline.ledger.store.store import Store
 from strandline.plan.fingerprint import Fingerprint, describe_difference
 from strandline.storage.volume.locks import Process
@@ -73,11 +73,6 @@ class Claim:
     fingerprint: Fingerprint
     on_change: OnChange = OnChange.FAIL
     location: OutputRoot | None = None
-
-    @property
-    def own_parts(self) -> dict[str, Any]:
-        """The parts of the fingerprint, without where outputs live."""
-        return self.strip(self.fingerprint.parts)
 
     def strip(self, parts: Mapping[str, Any]) -> dict[str, Any]:
         """Return parts of a fingerprint without where outputs live."""
@@ -160,16 +155,21 @@ def open_attempt(store: Store, claim: Claim, claimant: Claimant, known: int = 0)
     is_over = claim.on_change is not OnChange.REDO or _is_moved(store, claim)
     if changed and claim.on_change is not OnChange.CONTINUE and is_over:
         restart(store)
-    before = read_recipes(store) if store.count()["finished"] else []
-    # An older release kept where outputs live among the parts.
-    recipes = [recipe._replace(parts=claim.strip(recipe.parts)) for recipe in before]
-    parts, growing = claim.own_parts, claim.fingerprint.growing
-    kept = add_recipe(recipes, parts, growing, attempt)
+    recipes = list_recipes(store, claim, attempt)
     # A try to replace a source may have failed by a recipe that is no more.
-    forgiven = _list_refused(store) if kept[-1]["since"] == attempt else []
-    meta = _identity(claim) | {RECIPES: kept}
+    forgiven = _list_refused(store) if recipes[-1].since == attempt else []
+    meta = _identity(claim) | {RECIPES: [each._asdict() for each in recipes]}
     store.write(Change(forgiven=forgiven, meta=meta))
     return attempt
+
+
+def list_recipes(store: Store, claim: Claim, attempt: int) -> list[Recipe]:
+    """Return the recipes by which sources are finished, and last that of an attempt by a claim."""
+    former = read_recipes(store) if store.count()["finished"] else []
+    # An older release kept where outputs live among the parts.
+    recipes = [each._replace(parts=claim.strip(each.parts)) for each in former]
+    parts, growing = claim.strip(claim.fingerprint.parts), sorted(claim.fingerprint.growing)
+    return join_recipe(recipes, Recipe(attempt, parts, growing))
 
 
 def _list_refused(store: Store) -> list[bytes]:

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from strandline.ledger.entries import LISTED, Finish, Mark, SharedFile, drop_cuts
-from strandline.ledger.store.recipes import read_all_changes
+from strandline.ledger.store.recipes import read_changes
 from strandline.ledger.store.store import Store
 from strandline.plan.receipt import Output, SharedPart
 from strandline.storage.outputs.names import (
@@ -117,7 +117,7 @@ def _find_faults(
 ) -> Iterator[_Fault]:
     found = dict(outputs.list_names())
     shared = _SharedCheck()
-    changes = read_all_changes(store)
+    changes = read_changes(store)
     for source, entry, record in store.list_records():
         totals["sources"] += 1
         totals["older"] += bool(changes and changes.find_first(entry.attempt))

@@ -81,10 +81,19 @@ def describe_difference(
     """
     return [
         f"{path}: {_describe_part(old, path)} -> {_describe_part(new, path)}"
-        for path in sorted(old.keys() | new.keys())
+        for path in sorted(_find_differing(old, new, growing))
+    ]
+
+
+def _find_differing(
+    old: Mapping[str, Any], new: Mapping[str, Any], growing: Collection[str]
+) -> set[str]:
+    return {
+        path
+        for path in old.keys() | new.keys()
         if old.get(path, MISSING) != new.get(path, MISSING)
         and not (path in growing and _has_grown(old.get(path), new.get(path)))
-    ]
+    }
 
 
 def find_first_change(
@@ -96,12 +105,7 @@ def find_first_change(
         old, new: parts of fingerprints.
         growing: see `Fingerprint`.
     """
-    paths = {
-        path
-        for path in old.keys() | new.keys()
-        if old.get(path, MISSING) != new.get(path, MISSING)
-        and not (path in growing and _has_grown(old.get(path), new.get(path)))
-    }
+    paths = _find_differing(old, new, growing)
     order, before = new.get("order", ()), old.get("order", ())
     # Packages may be used by any stage, brought code by those alone that name a module.
     if "code.packages" in paths and order:

@@ -18,10 +18,9 @@ from strandline.engine.call.setup import set_up_stage
 from strandline.engine.core.ports import ADMIT_BATCH, Listing
 from strandline.engine.raised_errors import explain_error
 from strandline.ledger.entries import Change
-from strandline.ledger.store.recipes import read_recipes
+from strandline.ledger.store.recipes import read_changes, read_recipes
 from strandline.ledger.store.store import Store
 from strandline.plan.errors import StrandlineError
-from strandline.plan.fingerprint import find_first_change
 from strandline.plan.pipeline import PipelinePlan, StagePlan
 from strandline.plan.stage import Source
 from strandline.plan.task import Task
@@ -100,11 +99,8 @@ def recall_schema(plan: PipelinePlan, store: Store) -> PipelinePlan:
 
 def _has_other_rows(plan: PipelinePlan, store: Store) -> bool:
     """Return whether source or reader have changed since the schema was inferred."""
-    recipes = read_recipes(store)
-    since = store.read_meta(_SINCE) or 0
-    then = next((each for each in reversed(recipes) if each.since <= since), recipes[0])
-    growing = plan.fingerprint.growing
-    first = find_first_change(then.parts, recipes[-1].parts, growing)
+    changes = read_changes(store)
+    first = changes and changes.find_first(store.read_meta(_SINCE) or 0)
     return first in {plan.source.name, plan.stages[0].name}
 
 

@@ -7,7 +7,7 @@ source. What is done with those of an older recipe is not known here.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from strandline.ledger.store.store import Store
@@ -17,10 +17,15 @@ RECIPES = "recipes"  # the name in `meta`
 
 
 class Recipe(NamedTuple):
-    """A recipe, and the first attempt that worked by it."""
+    """The parts of a fingerprint, and the first attempt that worked by them.
+
+    Attributes:
+        growing: see `Fingerprint`.
+    """
 
     since: int
     parts: Mapping[str, Any]
+    growing: Sequence[str] = ()
 
 
 def read_recipes(store: Store) -> list[Recipe]:
@@ -30,25 +35,17 @@ def read_recipes(store: Store) -> list[Recipe]:
     """
     known = store.read_meta(RECIPES)
     if known is not None:
-        return [Recipe(each["since"], each["parts"]) for each in known]
+        return [Recipe(**each) for each in known]
     fingerprint = store.read_meta("fingerprint")
     return [] if fingerprint is None else [Recipe(0, fingerprint["parts"])]
 
 
-def add_recipe(
-    recipes: Sequence[Recipe], parts: Mapping[str, Any], growing: Collection[str], attempt: int
-) -> list[dict[str, Any]]:
-    """Return recipes with that of an attempt, as they are kept.
-
-    Args:
-        growing: see `Fingerprint`.
-    """
-    kept = list(recipes)
-    if kept and find_first_change(kept[-1].parts, parts, growing) is None:
-        kept[-1] = Recipe(kept[-1].since, parts)  # a list may have grown
-    else:
-        kept.append(Recipe(attempt, parts))
-    return [each._asdict() for each in kept]
+def join_recipe(recipes: Sequence[Recipe], recipe: Recipe) -> list[Recipe]:
+    """Return recipes with that of a later attempt."""
+    last = recipes[-1] if recipes else None
+    if last is None or find_first_change(last.parts, recipe.parts, recipe.growing) is not None:
+        return [*recipes, recipe]
+    return [*recipes[:-1], recipe._replace(since=last.since)]  # a list may have grown
 
 
 class Changes:
@@ -56,12 +53,11 @@ class Changes:
 
     Args:
         recipes: the oldest first, at least one.
-        growing: see `Fingerprint`.
     """
 
-    def __init__(self, recipes: Sequence[Recipe], growing: Collection[str]) -> None:
+    def __init__(self, recipes: Sequence[Recipe]) -> None:
         self._since = [each.since for each in recipes]
-        last = recipes[-1].parts
+        _, last, growing = recipes[-1]
         self.order: Sequence[str] = last.get("order", ())
         self._first = [find_first_change(each.parts, last, growing) for each in recipes]
         self._has_more = [_has_more_stages(each.parts, last) for each in recipes]
@@ -82,27 +78,26 @@ class Changes:
     def _find(self, attempt: int) -> int:
         return max(0, bisect_right(self._since, attempt) - 1)
 
-    def list_unchanged(self, attempt: int) -> Sequence[str] | None:
-        """Return the stages above the first one that differs; None: none does."""
+    def list_unchanged(self, attempt: int) -> Sequence[str]:
+        """Return the stages above the first one that differs; empty where none does."""
         first = self.find_first(attempt)
-        return None if first is None else self.order[: self.order.index(first)]
+        return () if first is None else self.order[: self.order.index(first)]
+
+
+def read_changes(store: Store) -> Changes | None:
+    """Return where the recipes of a ledger differ from its last one; None: nowhere."""
+    recipes = read_recipes(store)
+    changes = Changes(recipes) if recipes else None
+    return changes if changes is not None and changes.is_any else None
 
 
 def count_older(store: Store) -> int:
     """Return how many finished sources an older recipe than the last one has made."""
-    changes = read_all_changes(store)
+    changes = read_changes(store)
     if changes is None:
         return 0
     entries = (entry for _, entry, _ in store.list_records())
     return sum(changes.find_first(entry.attempt) is not None for entry in entries)
-
-
-def read_all_changes(store: Store) -> Changes | None:
-    """Return where the recipes of a ledger differ from its last one; None: nowhere."""
-    recipes = read_recipes(store)
-    # A list that has grown is in the last recipe already, so none need be named here.
-    changes = Changes(recipes, ()) if recipes else None
-    return changes if changes is not None and changes.is_any else None
 
 
 def _has_more_stages(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:

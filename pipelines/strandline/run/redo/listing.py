@@ -14,8 +14,8 @@ from typing import NamedTuple
 from strandline.engine.core.odd_sources import identify
 from strandline.engine.core.ports import ADMIT_BATCH, Listing
 from strandline.ledger.entries import FinishedEntry, SourceRecord
-from strandline.ledger.lease import Claim
-from strandline.ledger.store.recipes import Changes, Recipe, add_recipe, read_recipes
+from strandline.ledger.lease import Claim, list_recipes
+from strandline.ledger.store.recipes import Changes, read_changes
 from strandline.ledger.store.store import Store
 from strandline.plan.pipeline import PipelinePlan
 from strandline.plan.receipt import Output
@@ -82,7 +82,7 @@ class RedoStarts:
 
     def find(self, entry: FinishedEntry, record: SourceRecord) -> Start:
         """Return the lowest start of a source that is due."""
-        unchanged = self.changes.list_unchanged(entry.attempt) or ()
+        unchanged = self.changes.list_unchanged(entry.attempt)
         # The sink's own files are what the last stage handed on, and lie there in any case.
         if self._has_whole_output(entry, record):
             return Start(unchanged[-1], from_output=True)
@@ -111,7 +111,7 @@ class RedoStarts:
         sink = self._plan.sink
         if not isinstance(sink, RereadableSink) or not self.changes.has_more(entry.attempt):
             return False
-        new = len(self.changes.list_unchanged(entry.attempt) or ()) - 1
+        new = len(self.changes.list_unchanged(entry.attempt)) - 1
         added = self._plan.stages[new:-1]
         # A stage that says nothing of columns may want what no file has, such as a task's facts.
         if not all(stage.stage.keeps_columns and stage.group is None for stage in added):
@@ -121,19 +121,13 @@ class RedoStarts:
 
 def read_starts(store: Store, plan: PipelinePlan) -> RedoStarts | None:
     """Return from where finished sources go on; None where all are of the last recipe."""
-    recipes = read_recipes(store)
-    if len(recipes) < 2:  # noqa: PLR2004 - one differs from none
-        return None
-    changes = Changes(recipes, plan.fingerprint.growing)
-    return RedoStarts(changes, plan) if changes.is_any else None
+    changes = read_changes(store)
+    return None if changes is None else RedoStarts(changes, plan)
 
 
 def preview(store: Store, claim: Claim, plan: PipelinePlan) -> Survey | None:
-    """Count what a run of a plan would redo; None: nothing."""
-    growing = claim.fingerprint.growing
-    recipes = [each._replace(parts=claim.strip(each.parts)) for each in read_recipes(store)]
-    then = add_recipe(recipes, claim.own_parts, growing, sys.maxsize)
-    changes = Changes([Recipe(**each) for each in then], growing)
+    """Count what a run of a plan would redo; None: nothing has changed."""
+    changes = Changes(list_recipes(store, claim, sys.maxsize))
     return RedoStarts(changes, plan).survey(store) if changes.is_any else None
 
 
