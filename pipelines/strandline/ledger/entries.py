@@ -235,6 +235,19 @@ class Change:
     gathered: int | None = None
     meta: dict[str, Any] = field(default_factory=dict)
 
+    def add_failure(self, source: bytes, failed: Quarantined, after: int) -> None:
+        """Have a source fail, or be quarantined where it has failed in so many attempts.
+
+        Args:
+            failed: what is known of it, as of one in quarantine.
+        """
+        if failed.times >= after:
+            self.quarantine.append((source, failed))
+            return
+        key, version, attempt, _, stage, message, times = failed
+        record = FailureRecord(key, attempt, stage, message, times, version)
+        self.fail.append((source, record))
+
     def __bool__(self) -> bool:
         changes = (self.finish, self.mark, self.fail, self.quarantine, self.forget, self.meta)
         more = (self.forgiven, self.untidy, self.tidy, self.rewrite)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple
 
-from strandline.ledger.entries import Change, FailureRecord, Mark, Quarantined
+from strandline.ledger.entries import Change, Mark, Quarantined
 from strandline.ledger.errors import UnknownSourceError
 from strandline.ledger.store.store import Store
 from strandline.plan.receipt import Effort
@@ -111,15 +111,9 @@ def _accuse_finished(change: Change, store: Store, crash: Crash, after: int) -> 
         return
     key = store.find_records([source])[source].key
     failure = store.find_failures([source]).get(source)
-    times = (failure.times if failure and failure.version == entry.version else 0) + 1
-    if times < after:
-        record = FailureRecord(key, crash.attempt, "", crash.message, times, entry.version)
-        change.fail.append((source, record))
-        return
-    quarantined = Quarantined(
-        key, entry.version, crash.attempt, crash.cause, "", crash.message, times
-    )
-    change.quarantine.append((source, quarantined))
+    before = failure.times if failure and failure.version == entry.version else 0
+    facts = key, entry.version, crash.attempt, crash.cause, "", crash.message, before + 1
+    change.add_failure(source, Quarantined(*facts), after)
 
 
 def find_excess(

@@ -101,7 +101,7 @@ class _Fault(NamedTuple):
         shared: the shared file that is missing or hurt.
         name: of a file that no record names.
         is_of_list: it is the list of the files that count.
-        cut: what the source's record says of a file of a cut that is missing or hurt.
+        cut: the stage behind which the source's cut is missing or hurt.
     """
 
     problem: str
@@ -109,7 +109,7 @@ class _Fault(NamedTuple):
     shared: bytes | None = None
     name: str = ""
     is_of_list: bool = False
-    cut: Output | None = None
+    cut: str | None = None
 
 
 def _find_faults(
@@ -131,7 +131,7 @@ def _find_faults(
             name = name_output(source, output)
             fault = _check(name, output, found.pop(name, None), outputs, reads_bytes=reads_bytes)
             if fault:
-                cut = None if output.cut is None else output
+                cut = None if output.cut is None else output.cut[0]
                 yield _Fault(f"{fault}: {name}, of source {record.key}", source, cut=cut)
     unfinished = _list_unfinished(store)
     totals["unfinished"] = len(unfinished)
@@ -177,8 +177,10 @@ def find_damage(store: Store, outputs: OutputStore, hurt: Collection[bytes] = ()
     """
     faults = list(_find_faults(store, outputs, Counter(), reads_bytes=True))
     sources = {fault.source for fault in faults if fault.cut is None} | set(hurt)
-    cuts = {(fault.source, fault.cut) for fault in faults if fault.cut is not None}
-    stages = {(source, cut.cut[0]) for source, cut in cuts if cut.cut is not None}
+    cuts: dict[bytes, set[str]] = {}
+    for fault in faults:
+        if fault.cut is not None and fault.source is not None:
+            cuts.setdefault(fault.source, set()).add(fault.cut)
     shared = {fault.shared for fault in faults if fault.shared is not None}
     named = {fault.name: read_source_folder(fault.name) for fault in faults if fault.name}
     foreign = [name for name, source in named.items() if source is None]
@@ -190,10 +192,10 @@ def find_damage(store: Store, outputs: OutputStore, hurt: Collection[bytes] = ()
         if source in sources or any(part.file in shared for part in parts):
             # The mark is of no attempt: the crash of the one before is not held against the source.
             damage.again[source] = Mark(record.key, entry.version, 0, 0, is_stale=True)
-        elif gone := {stage for owner, stage in stages if owner == source}:
+        elif source in cuts:
             # The source stays finished: only a later change is dearer without the cut.
             damage.untidy.add(source)
-            lighter.append(Finish(source, entry.version, drop_cuts(record, gone)))
+            lighter.append(Finish(source, entry.version, drop_cuts(record, cuts[source])))
         if source in damage.orphans:
             damage.orphans.remove(source)
             damage.untidy.add(source)

@@ -361,14 +361,9 @@ class Keeper:
     def _fail(self, failure: Failure, change: Change) -> None:
         source, key, _, stage, message, cause = failure
         live = self._live[source]
-        times = live.failed_before + 1
-        if times < self._after:
-            record = FailureRecord(key, self._attempt, stage, message, times, live.version)
-            change.fail.append((source, record))
-            return
         cause = cause or Cause.APPLICATION_ERROR.value
-        quarantined = Quarantined(key, live.version, self._attempt, cause, stage, message, times)
-        change.quarantine.append((source, quarantined))
+        facts = key, live.version, self._attempt, cause, stage, message, live.failed_before + 1
+        change.add_failure(source, Quarantined(*facts), self._after)
 
 
 def _judge(mark: Mark) -> int:
