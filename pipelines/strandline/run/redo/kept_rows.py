@@ -6,7 +6,6 @@ A worker loads it, so it must not know ledgers or runs.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from hashlib import blake2b
 from typing import NamedTuple, Protocol, runtime_checkable
 
 import pyarrow as pa
@@ -15,6 +14,7 @@ from strandline.engine.call.stage.cuts import read_task
 from strandline.plan.stage import Stage
 from strandline.plan.task import FailedTask, Slot, Task
 from strandline.stages.sources.opening import open_binary
+from strandline.storage.outputs.shards import digest_bytes
 
 
 class KeptFile(NamedTuple):
@@ -36,7 +36,7 @@ class ReadKept(Stage):
             except OSError as error:
                 yield FailedTask(f"what was kept can't be read: {error}")
                 return
-            if blake2b(packed, digest_size=16).digest() != file.digest:
+            if digest_bytes(packed) != file.digest:
                 yield FailedTask(f"what was kept has other bytes now: {file.location}")
                 return
             yield self.unpack(packed)

@@ -89,6 +89,14 @@ class RedoStarts:
         cuts = {output.cut[0] for output in record.outputs if output.cut}
         return Start(next((stage for stage in reversed(unchanged) if stage in cuts), None))
 
+    def rank(self, start: Start) -> tuple[int, Start]:
+        """Return what the lowest start is the greatest by."""
+        return (-1 if start.after is None else self.changes.order.index(start.after)), start
+
+    def list_above(self, start: Start) -> tuple[str, ...]:
+        """Return the stages that are not worked through again from a start on."""
+        return tuple(self.changes.order[: self.rank(start)[0] + 1])
+
     def survey(self, store: Store) -> Survey:
         """Count the finished sources of an older recipe."""
         starts: Counter[Start] = Counter()
@@ -135,22 +143,22 @@ class RedoListing(Listing):
     """The sources of a listing that are finished by an older recipe, and go on from one cut.
 
     Args:
+        plan: of the last recipe.
         listing: all sources.
         open_store: opens the ledger for a look.
         starts: from where each goes on.
         start: only those that go on from there.
         location: folder or URL of the outputs.
-        tag: tells tokens, and so names of outputs, from those of every older recipe.
     """
 
     def __init__(
         self,
+        plan: PipelinePlan,
         listing: Listing,
         open_store: Callable[[], AbstractContextManager[Store]],
         starts: RedoStarts,
         start: Start,
         location: str,
-        tag: str,
     ) -> None:
         super().__init__(self._list(), lambda: False)
         self._all = listing
@@ -158,7 +166,15 @@ class RedoListing(Listing):
         self._starts = starts
         self._start = start
         self._root = location.rstrip("/")
-        self._tag = tag
+        # It tells tokens, and so names of outputs, from those of every older recipe.
+        self._tag = plan.fingerprint.digest
+
+    def has_any(self) -> bool:
+        """Return whether a source is left to be drawn."""
+        first = next(self._sources, None)
+        if first is not None:
+            self._sources = _put_back(first, self._sources)
+        return first is not None
 
     def close(self) -> None:
         super().close()
@@ -207,3 +223,8 @@ class RedoListing(Listing):
             if output.cut and output.cut[0] == self._start.after
         ]
         return [output for _, output in sorted(cut)]
+
+
+def _put_back(first: Source, rest: Iterator[Source]) -> Iterator[Source]:
+    yield first
+    yield from rest

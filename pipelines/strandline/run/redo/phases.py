@@ -6,11 +6,11 @@ belongs to a later phase. What a phase runs, and on which engine, comes in as a 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import NamedTuple
 
-from strandline.engine.core.ports import ADMIT_BATCH, Admitted, Ending, Listing
+from strandline.engine.core.ports import Ending, Listing
 from strandline.ledger.entries import Standing
 from strandline.ledger.location import Redo
 from strandline.ledger.store.store import Store
@@ -20,7 +20,6 @@ from strandline.run.redo.cuts import plan_from
 from strandline.run.redo.kept_output import choose_missing, prune_kept
 from strandline.run.redo.listing import (
     RedoListing,
-    RedoStarts,
     Start,
     Survey,
     describe_start,
@@ -58,6 +57,7 @@ def replace_older(plan: PipelinePlan, before: Ending, tools: RedoTools) -> Endin
     Args:
         before: how the work on all others has ended.
     """
+    location = tools.location
     with tools.open_store() as store:
         starts = read_starts(store, plan)
         look = None if starts is None else starts.survey(store)
@@ -67,24 +67,27 @@ def replace_older(plan: PipelinePlan, before: Ending, tools: RedoTools) -> Endin
     if any(start.after is not None and not start.from_output for start in look.starts):
         # Many that are gone, as where somebody removed the folder, would look like a broken stage.
         with tools.open_store() as store:
-            is_there = find_files(tools.location, CUTS)
-            prune_kept(store, choose_missing(is_there), lambda: None)
+            prune_kept(store, choose_missing(find_files(location, CUTS)), lambda: None)
             look = starts.survey(store)
     remaining = progress.get("remaining")
     remaining = None if remaining is None else remaining + look.total
-    ending = _count_refused(before, look)
-    for start in _list_starts(starts, tools, look):
+    ending, tried = _count_refused(before, look), set[Start]()
+    # The lowest first, the beginning last; a source that has lost a hurt cut goes on from above.
+    while left := look.starts.keys() - tried:
         if tools.must_stop():
             return ending._replace(is_listed=False)
-        redo = Redo(_list_above(starts, start), ending.standing.finished, remaining)
-        listing = _begin(starts, start, plan, tools)
-        if listing is None:
+        start = max(left, key=starts.rank)
+        tried.add(start)
+        listing = RedoListing(plan, tools.list_sources(), tools.open_store, starts, start, location)
+        if not listing.has_any():
+            listing.close()
             continue
-        tools.note(_describe(start))
+        tools.note(f"redo: sources of an older recipe are replaced, {describe_start(start)}")
+        redo = Redo(starts.list_above(start), ending.standing.finished, remaining)
         ending = join_endings(ending, tools.run(plan_from(plan, start), listing, redo))
-    with tools.open_store() as store:
-        left = starts.survey(store)
-    return _add_leftover(ending, left.total + left.refused)
+        with tools.open_store() as store:
+            look = starts.survey(store)
+    return _add_leftover(ending, look.total + look.refused)
 
 
 def _add_leftover(ending: Ending, number: int) -> Ending:
@@ -93,60 +96,6 @@ def _add_leftover(ending: Ending, number: int) -> Ending:
     # Sources that failed, are in quarantine, or are no longer listed.
     sentence = f"redo: {number} sources stay as an older recipe made them"
     return ending._replace(incidents=[*ending.incidents, sentence])
-
-
-def _list_starts(starts: RedoStarts, tools: RedoTools, look: Survey) -> Iterator[Start]:
-    """Yield the starts of sources, each once, the lowest first, the beginning last."""
-    order = starts.changes.order
-    tried: set[Start] = set()
-    while left := look.starts.keys() - tried:
-        start = max(left, key=lambda each: (order.index(each.after) if each.after else -1, each))
-        tried.add(start)
-        yield start
-        # Sources that have lost a hurt cut go on from one above.
-        with tools.open_store() as store:
-            look = starts.survey(store)
-
-
-def _list_above(starts: RedoStarts, start: Start) -> tuple[str, ...]:
-    order = starts.changes.order
-    return () if start.after is None else tuple(order[: order.index(start.after) + 1])
-
-
-def _begin(
-    starts: RedoStarts, start: Start, plan: PipelinePlan, tools: RedoTools
-) -> Listing | None:
-    """Return the listing of a phase, with its first sources drawn; None: there are none."""
-    sources = tools.list_sources()
-    tag = plan.fingerprint.digest
-    listing = RedoListing(sources, tools.open_store, starts, start, tools.location, tag)
-    first = listing.draw()
-    if not first:
-        listing.close()
-        return None
-    return _DrawnRedo(listing, first)
-
-
-class _DrawnRedo(Listing):
-    """A listing of which the first sources were drawn before."""
-
-    def __init__(self, listing: Listing, first: Admitted) -> None:
-        super().__init__(iter(()), lambda: False)
-        self._first = first
-        self._all = listing
-
-    def draw(self, size: int = ADMIT_BATCH) -> Admitted:
-        batch, self._first = self._first, []
-        batch = batch or self._all.draw(size)
-        self.listed, self.is_ended = self._all.listed, self._all.is_ended
-        return batch
-
-    def close(self) -> None:
-        self._all.close()
-
-
-def _describe(start: Start) -> str:
-    return f"redo: sources of an older recipe are replaced, {describe_start(start)}"
 
 
 def _count_refused(ending: Ending, look: Survey) -> Ending:

@@ -13,6 +13,7 @@ from typing import Any, BinaryIO, NamedTuple
 
 import pyarrow as pa
 
+from strandline.engine.call.stage.failed_rows import PAYLOAD
 from strandline.engine.call.stage.receipts import ReceiptDraft
 from strandline.plan.receipt import CUT, NO_SLOT, Event, Output
 from strandline.plan.task import Task, lineage_of
@@ -20,7 +21,6 @@ from strandline.plan.token import derive_child
 from strandline.storage.outputs.names import CUTS, name_cut
 from strandline.storage.outputs.outputs import OutputStore
 
-PAYLOAD = "payload"
 _FACTS = b"strandline"
 _KINDS = {"bytes": pa.large_binary(), "str": pa.large_string()}
 

@@ -72,7 +72,6 @@ class StageCall:
         self._trials = Trials(plan.stage)
         self._rescue = Rescue(plan, self._trials, self._forget)
         self._sink = None if outputs is None else _open_sink(plan, outputs, self._trials)
-        self._cut = CutCall(plan.keeps, outputs) if plan.keeps and outputs else None
         self._answer: Callable[[Sequence[Task], ReceiptDraft], None] = {
             Shape.TASK: self._answer_tasks,
             Shape.BATCH: self._answer_batches,
@@ -80,8 +79,9 @@ class StageCall:
             Shape.SINK: self._answer_sink,
         }[plan.shape]
         self._answer_all = self._gather if plan.gathers else self._answer
-        if self._cut is not None:
-            self._answer_all = self._cut.write
+        if plan.keeps:
+            assert outputs is not None  # as every sink is handed its place
+            self._answer_all = CutCall(plan.keeps, outputs).write
 
     def run(
         self, tasks: Sequence[Task], unreadable: Sequence[tuple[Lineage, str]] = ()
