@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import failing_stages
+from number_runs import NumberRuns
 from pipeline_runs import Passes
 from strandline.engine.core.flow import BROKEN_AFTER, StageBrokenError
 from strandline.ledger.store.store import Store
@@ -35,30 +36,11 @@ FIVES = {"use": "failing_stages:MarkFives", "onError": "deadLetter"}
 TOTAL = {"use": "failing_stages:Total"}
 
 
-class Numbers:
+class Numbers(NumberRuns):
     """A pipeline over files of numbers."""
 
     def __init__(self, folder: Path) -> None:
-        self.passes = Passes(folder)
-        self.texts = folder / "in"
-        self.texts.mkdir()
-        for number in range(FILES):
-            self.write(number, range(number * ROWS, (number + 1) * ROWS))
-
-    def write(self, file: int, numbers: Any) -> None:
-        lines = [json.dumps({"n": number}) + "\n" for number in numbers]
-        (self.texts / f"{file}.jsonl").write_text("".join(lines))
-
-    def run(self, *stages: dict[str, Any], **options: Any) -> ExitCode:
-        sink = options.pop("sink", {"use": "parquet"})
-        source = {"use": "files", "with": {"paths": [f"{self.texts}/*.jsonl"]}}
-        middle = [{"use": "read-jsonl"}, *stages]
-        self.outcome = self.passes.run(NAME, source=source, stages=middle, sink=sink, **options)
-        return self.outcome.code
-
-    @property
-    def output(self) -> Path:
-        return self.passes.find_output(NAME)
+        super().__init__(folder, NAME, FILES, ROWS)
 
     def read(self) -> list[int]:
         """The numbers that came out, in order."""

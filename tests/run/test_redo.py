@@ -18,6 +18,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import tuned_stages
+from number_runs import Item, NumberRuns
 from pipeline_runs import Passes
 from strandline.ledger.entries import Change
 from strandline.ledger.store.recipes import RECIPES
@@ -29,7 +30,6 @@ from strandline.storage.outputs.remote import open_outputs
 from strandline_api.outcome.exit_codes import ExitCode
 
 NAME, FILES, ROWS = "tuned", 3, 20
-Item = dict[str, Any]
 
 
 def add(by: int, *, keep: bool = False, name: str = "add") -> Item:
@@ -40,27 +40,14 @@ def below(limit: int, *, keep: bool = False, name: str = "below") -> Item:
     return {"use": "tuned_stages:KeepBelow", "name": name, "with": {"limit": limit}, "keep": keep}
 
 
-class Tuning:
+class Tuning(NumberRuns):
     """A pipeline over files of numbers, which changes."""
 
     def __init__(self, folder: Path) -> None:
-        self.passes = Passes(folder)
-        self.texts = folder / "in"
-        self.texts.mkdir()
-        for number in range(FILES):
-            self.write(number, range(number * ROWS, (number + 1) * ROWS))
+        super().__init__(folder, NAME, FILES, ROWS)
 
-    def write(self, file: int, numbers: Any) -> None:
-        lines = [json.dumps({"n": number}) + "\n" for number in numbers]
-        (self.texts / f"{file}.jsonl").write_text("".join(lines))
-
-    def run(self, *stages: Item, name: str = NAME, **options: Any) -> ExitCode:
-        options = {"sink": {"use": "parquet"}, "on_change": "Redo", **options}
-        source = {"use": "files", "with": {"paths": [f"{self.texts}/*.jsonl"]}}
-        source["with"] |= options.pop("listing", {})
-        middle = [{"use": "read-jsonl"}, *stages]
-        self.outcome = self.passes.run(name, source=source, stages=middle, **options)
-        return self.outcome.code
+    def run(self, *stages: Item, name: str | None = None, **options: Any) -> ExitCode:
+        return super().run(*stages, name=name, **{"on_change": "Redo", **options})
 
     def read(self, name: str = NAME) -> Counter[tuple[str, int]]:
         """Each number that came out, with the folder of its source, where it is in one."""

@@ -1,0 +1,53 @@
+"""A pipeline over files of numbers, a row each, which is run with other stages again and again."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from pipeline_runs import Passes
+from strandline_api.outcome.exit_codes import ExitCode
+
+Item = dict[str, Any]
+
+
+class NumberRuns:
+    """Runs of one pipeline, and the files that it reads.
+
+    Args:
+        folder: an empty one.
+        name: of the pipeline.
+        files, rows: how many, and how many in each; the numbers go on from file to file.
+    """
+
+    def __init__(self, folder: Path, name: str, files: int, rows: int) -> None:
+        self.name = name
+        self.passes = Passes(folder)
+        self.texts = folder / "in"
+        self.texts.mkdir()
+        for number in range(files):
+            self.write(number, range(number * rows, (number + 1) * rows))
+
+    def write(self, file: int, numbers: Iterable[int | float]) -> None:
+        lines = [json.dumps({"n": number}) + "\n" for number in numbers]
+        (self.texts / f"{file}.jsonl").write_text("".join(lines))
+
+    def run(self, *stages: Item, name: str | None = None, **options: Any) -> ExitCode:
+        """Run the stages behind a reader; the options are those of `Passes.run`.
+
+        Args:
+            name: in place of the pipeline's own.
+            options: `listing` goes to the source.
+        """
+        options = {"sink": {"use": "parquet"}, **options}
+        source: Item = {"use": "files", "with": {"paths": [f"{self.texts}/*.jsonl"]}}
+        source["with"] |= options.pop("listing", {})
+        middle = [{"use": "read-jsonl"}, *stages]
+        self.outcome = self.passes.run(name or self.name, source=source, stages=middle, **options)
+        return self.outcome.code
+
+    @property
+    def output(self) -> Path:
+        return self.passes.find_output(self.name)
