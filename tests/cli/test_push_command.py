@@ -96,15 +96,21 @@ def test_the_folder_of_a_revision_loads_by_its_card(
     assert sorted(row["text"] for row in rows) == [f"Note number {n}.\n" for n in range(3)]
 
 
+def refuse(call: Call, folder: Path, code: ExitCode, words: str) -> None:
+    """See a push refused, with nothing that readers could find."""
+    result = call("push", "pipeline.yaml", "--to", "out")
+    assert result.exit_code == code
+    assert words in result.stderr
+    assert not (folder / "out").exists()
+
+
 def test_a_run_that_has_not_come_to_its_end_is_refused(
     project: Project, run: Call, call: Call, tmp_path: Path
 ) -> None:
     project.add_stage("def process(self, task):\n    raise ValueError('no')")
     run()
-    result = call("push", "pipeline.yaml", "--to", "out")
-    assert result.exit_code == ExitCode.LEDGER_MISMATCH
-    assert "attempt 1 ended with SOURCES_FAILED" in result.stderr
-    assert not (tmp_path / "out").exists()
+    words = "attempt 1 ended with SOURCES_FAILED"
+    refuse(call, tmp_path, ExitCode.LEDGER_MISMATCH, words)
 
 
 def test_what_does_not_meet_its_requirements_is_refused(
@@ -113,10 +119,7 @@ def test_what_does_not_meet_its_requirements_is_refused(
     project.spec["publish"] = {"require": {"rows": {"min": 100}}}
     project.save()
     assert run().exit_code == ExitCode.REQUIREMENTS_NOT_MET
-    result = call("push", "pipeline.yaml", "--to", "out")
-    assert result.exit_code == ExitCode.REQUIREMENTS_NOT_MET
-    assert "at least 100 are required" in result.stderr
-    assert not (tmp_path / "out").exists()
+    refuse(call, tmp_path, ExitCode.REQUIREMENTS_NOT_MET, "at least 100 are required")
 
 
 def test_a_file_that_was_hurt_is_never_led_to(

@@ -1,0 +1,80 @@
+"""Tables in a folder that are pushed to, each by its own library."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Protocol
+
+import lance
+import pyarrow as pa
+from deltalake import DeltaTable, write_deltalake
+
+MINE = pa.table({"text": ["mine"]})
+
+
+class OwnTable(Protocol):
+    """A table called `table`, to which `target` leads."""
+
+    target: str
+    first: int
+    """Number of its first version."""
+
+    def read_texts(self, version: int | None = None) -> list[str]: ...
+    def count_commits(self) -> int: ...
+    def read_properties(self) -> Mapping[str, Any]:
+        """What its only commit carries."""
+
+    def compact(self) -> None: ...
+    def write_mine(self) -> None:
+        """Make it a table that no push has made."""
+
+
+class OwnDelta:
+    target, first = "delta:table", 0
+
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / "table"
+
+    def read_texts(self, version: int | None = None) -> list[str]:
+        rows = DeltaTable(self._path, version=version).to_pyarrow_table().to_pylist()
+        return sorted(row["text"] for row in rows)
+
+    def count_commits(self) -> int:
+        return DeltaTable(self._path).version() + 1
+
+    def read_properties(self) -> Mapping[str, Any]:
+        (commit,) = DeltaTable(self._path).history()
+        return commit
+
+    def compact(self) -> None:
+        DeltaTable(self._path).optimize.compact()
+
+    def write_mine(self) -> None:
+        write_deltalake(self._path, MINE)
+
+
+class OwnLance:
+    target, first = "lance:table", 1
+
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / "table"
+
+    def read_texts(self, version: int | None = None) -> list[str]:
+        rows = lance.dataset(self._path, version=version).to_table().to_pylist()
+        return sorted(row["text"] for row in rows)
+
+    def count_commits(self) -> int:
+        return len(lance.dataset(self._path).versions())
+
+    def read_properties(self) -> Mapping[str, Any]:
+        (transaction,) = lance.dataset(self._path).get_transactions()
+        properties = transaction.transaction_properties if transaction else None
+        assert properties is not None
+        return properties
+
+    def compact(self) -> None:
+        lance.dataset(self._path).optimize.compact_files()
+
+    def write_mine(self) -> None:
+        lance.write_dataset(MINE, self._path)
