@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
+import pytest
 import yaml
 
 from strandline.ledger.lease import OnChange
@@ -19,6 +21,7 @@ from strandline.run.attempt.attempt import run_attempt
 from strandline.run.attempt.config import AttemptConfig
 from strandline.run.attempt.outcome import AttemptResult
 from strandline.run.manifest.manifest import read_manifest
+from strandline.storage import faults
 from strandline.storage.layout import PipelineFolder
 from strandline.storage.outputs.remote import open_outputs
 from strandline_api.status.enums import Trigger
@@ -100,3 +103,23 @@ def _read_folder(folder: Path) -> Iterator[dict[str, Any]]:
             yield from pq.read_table(path).to_pylist()
         elif path.suffix == ".jsonl":
             yield from map(json.loads, path.read_text().splitlines())
+
+
+class CrashError(BaseException):
+    """As if the process had ended here."""
+
+
+@contextmanager
+def crashing_at(nth: int, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """End what runs in the block at its `nth` named step, which there has to be."""
+    steps = itertools.count()
+
+    def reach(step: str) -> None:
+        if next(steps) == nth:
+            raise CrashError(step)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(faults, "reach", reach)
+        with suppress(CrashError):
+            yield
+    assert next(steps) > nth

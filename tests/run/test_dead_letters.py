@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,7 +14,7 @@ import pytest
 
 import failing_stages
 from number_runs import NumberRuns
-from pipeline_runs import Passes
+from pipeline_runs import Passes, crashing_at
 from strandline.engine.core.flow import BROKEN_AFTER, StageBrokenError
 from strandline.ledger.store.store import Store
 from strandline.plan.pipeline import StagePlan
@@ -24,7 +22,6 @@ from strandline.plan.planning import plan_stage
 from strandline.plan.registry import find_stage
 from strandline.run.redo.dead_letters.counts import count_dead_letters
 from strandline.run.redo.dead_letters.listing import list_dead_letters
-from strandline.storage import faults
 from strandline.storage.outputs.manifest import list_outputs
 from strandline_api.outcome.exit_codes import ExitCode
 from strandline_api.spec.work import StageWork
@@ -295,27 +292,14 @@ def test_payloads_are_tried_again_as_they_were(tmp_path: Path) -> None:
     assert [] == passes.find_problems(NAME)
 
 
-class CrashError(BaseException):
-    """As if the process had ended here."""
-
-
 @pytest.mark.parametrize("at", range(0, 40, 3))
 def test_law_a_crash_anywhere_leaves_rows_dead_or_joined(
     numbers: Numbers, at: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     numbers.run(THREES)
     failing_stages.MENDED.add("threes")
-    steps = itertools.count()
-
-    def reach(step: str) -> None:
-        if next(steps) == at:
-            raise CrashError(step)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(faults, "reach", reach)
-        with suppress(CrashError):
-            numbers.run(THREES, dead_letters="refuse-threes")
-    assert next(steps) > at  # it has been reached
+    with crashing_at(at, monkeypatch):
+        numbers.run(THREES, dead_letters="refuse-threes")
     assert ExitCode.COMPLETE is numbers.run(THREES)
     dead = numbers.read_dead().get("refuse-threes", [])
     assert sorted([*numbers.read(), *dead]) == list(ALL)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import shutil
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import closing, suppress
+from contextlib import closing
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -19,12 +18,11 @@ from hypothesis import strategies as st
 
 import tuned_stages
 from number_runs import Item, NumberRuns
-from pipeline_runs import Passes
+from pipeline_runs import Passes, crashing_at
 from strandline.ledger.entries import Change
 from strandline.ledger.store.recipes import RECIPES
 from strandline.ledger.store.store import Store
 from strandline.ledger.verification import verify
-from strandline.storage import faults
 from strandline.storage.layout import PipelineFolder
 from strandline.storage.outputs.remote import open_outputs
 from strandline_api.outcome.exit_codes import ExitCode
@@ -448,10 +446,6 @@ def test_law_what_is_redone_equals_what_is_made_from_nothing(
         assert tuning.read_totals("fresh") == tuning.read_totals()
 
 
-class CrashError(BaseException):
-    """As if the process had ended here."""
-
-
 @pytest.mark.parametrize("sink", [{"use": "parquet"}, SHARED])
 @pytest.mark.parametrize("at", range(0, 60, 3))
 def test_law_a_crash_anywhere_leaves_each_source_of_one_recipe(
@@ -459,16 +453,8 @@ def test_law_a_crash_anywhere_leaves_each_source_of_one_recipe(
 ) -> None:
     chain = add(1, keep=True), {"use": "tuned_stages:Total", "name": "total"}
     tuning.run(*chain, below(1000), sink=sink)
-    steps = itertools.count()
-
-    def reach(step: str) -> None:
-        if next(steps) == at:
-            raise CrashError(step)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(faults, "reach", reach)
-        with suppress(CrashError):
-            tuning.run(*chain, add(100, keep=True, name="more"), below(1000), sink=sink)
+    with crashing_at(at, monkeypatch):
+        tuning.run(*chain, add(100, keep=True, name="more"), below(1000), sink=sink)
     with tuning.passes.opened(NAME) as store:
         attempts = {record.key: entry.attempt for _, entry, record in store.list_records()}
     assert len(attempts) == FILES
