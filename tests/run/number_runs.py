@@ -20,10 +20,14 @@ class NumberRuns:
         folder: an empty one.
         name: of the pipeline.
         files, rows: how many, and how many in each; the numbers go on from file to file.
+
+    Attributes:
+        reader: the first stage.
     """
 
     def __init__(self, folder: Path, name: str, files: int, rows: int) -> None:
         self.name = name
+        self.reader: Item = {"use": "read-jsonl"}
         self.passes = Passes(folder)
         self.texts = folder / "in"
         self.texts.mkdir()
@@ -44,7 +48,7 @@ class NumberRuns:
         options = {"sink": {"use": "parquet"}, **options}
         source: Item = {"use": "files", "with": {"paths": [f"{self.texts}/*.jsonl"]}}
         source["with"] |= options.pop("listing", {})
-        middle = [{"use": "read-jsonl"}, *stages]
+        middle = [self.reader, *stages]
         self.outcome = self.passes.run(name or self.name, source=source, stages=middle, **options)
         return self.outcome.code
 
