@@ -142,6 +142,18 @@ def test_a_task_that_fails_takes_its_source_alone_and_is_tried_again(
 
 
 @both
+def test_law_the_last_that_is_told_is_the_end(engine: str, tmp_path: Path) -> None:
+    told: list[int] = []
+
+    def report(progress: RunProgress) -> None:
+        told.append(progress.flow.queues[-1].counts.tasks_in)
+
+    run(make_plan(bad.Identity(), count=300), tmp_path, engine, report=report)
+
+    assert told[-1] == 300
+
+
+@both
 def test_stopping_keeps_what_is_finished(engine: str, tmp_path: Path) -> None:
     plan = make_plan(bad.Identity(), count=2000)
     seen: list[RunProgress] = []

@@ -226,6 +226,7 @@ class _Run:
         if self._listing.is_ended:
             listing = self._listing
             self._ledger.end_listing(listing.listed, is_whole=listing.is_whole, gaps=listing.gaps)
+        self._report()  # files that a stop had filled would else never be told
         # A call that was left may have reported its children and not itself.
         standing = self._ledger.drain(anything_died=self._is_cut)
         return conclude(standing, self._flow, self._listing, self._list_pools())

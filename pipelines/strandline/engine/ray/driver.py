@@ -81,6 +81,7 @@ class Driver(ABC):
                 self._ledger.recording(self._connection.is_alive),
             ):
                 self._run()
+                self._report()  # what the last turn finished would else never be told
                 return self._end()
         finally:
             if self._connection.is_alive():  # a dead Ray would be asked for what died with it
@@ -127,6 +128,11 @@ class Driver(ABC):
     def _begin_turn(self) -> None:
         """Show that the driver works and how far it is, and hear whether to stop."""
         self._control.heartbeat.note_progress()
+        self._report()
+        if self._control.must_stop() and not self._flow.is_stopped:
+            self._flow.stop()
+
+    def _report(self) -> None:
         self._control.report(
             RunProgress(
                 self._flow,
@@ -143,8 +149,6 @@ class Driver(ABC):
                 measure_work=self._measure_work,
             )
         )
-        if self._control.must_stop() and not self._flow.is_stopped:
-            self._flow.stop()
 
     def _is_look_due(self) -> bool:
         """Return True every so often, for what is too slow to be looked at in each turn."""
