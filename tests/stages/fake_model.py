@@ -120,6 +120,7 @@ def make_fault(fault: str) -> Reply | Unanswered:
     replies: dict[str, Reply | Unanswered] = {
         "busy": _refuse(429, "slow down", "rate_limit_exceeded"),
         "busy for a while": _refuse(429, "slow down", "rate_limit_exceeded", {"retry-after": "7"}),
+        "busy for a moment": _refuse(429, "slow down", "rate_limit_exceeded", {"retry-after": "1"}),
         "busy for a day": _refuse(
             429, "come back", "rate_limit_exceeded", {"retry-after": "86400"}
         ),

@@ -1,0 +1,190 @@
+"""A model's server as a process of its own, with faults on the wire, which may be killed.
+
+`python faulty_server.py PORT FOLDER SEED LOGS`. In the folder it writes down who it is and what it
+was asked, before it answers; where the folder has a file `vanished`, its model is gone. Each
+request is held against the logs of requests: who asks for what they have, and still waits for it,
+is written down too.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import socket
+import struct
+import sys
+import threading
+import time
+from collections import Counter
+from contextlib import suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+from fake_model import MODEL, PASSING, PROBE, USAGE, FakeModel, draw_faults
+from strandline.stages.models.asking.answers import Reply, Unanswered
+from strandline.stages.models.asking.request_log import SUFFIX, FileLog
+
+ASKED, GIVEN, TWICE, PIDS, VANISHED = "asked", "given", "twice", "pids", "vanished"
+LATE_SECONDS, READ_SECONDS = 3.0, 2.0
+WORK_SECONDS = 0.01
+ALL_PASSING = (*(fault for fault in PASSING if fault != "busy for a while"), "busy for a moment")
+WRONG = "of another schema"
+TOKENS = USAGE["total_tokens"]
+
+
+def choose_fault(seed: int, prompt: str, time: int) -> str | None:
+    """The fault of a prompt that is asked for the nth time."""
+    fault = draw_faults(seed, 0.3, most=2, passing=ALL_PASSING)(prompt, time)
+    drawn = random.Random(f"{seed} {prompt} answer").random()
+    # Once it is repaired; a row of which it is always so has no answer.
+    is_wrong = drawn < 0.05 or (drawn < 0.15 and time == 1)
+    return WRONG if fault is None and is_wrong and prompt != PROBE else fault
+
+
+def is_hopeless(seed: int, prompt: str) -> bool:
+    """Whether a prompt never gets a good answer."""
+    return choose_fault(seed, prompt, 1000) is not None
+
+
+def write_line(path: Path, line: str) -> None:
+    """Append a line, whoever else does."""
+    with path.open("a") as file:
+        file.write(f"{line}\n")
+
+
+def read_lines(path: Path) -> list[str]:
+    """The lines that are there."""
+    return path.read_text().splitlines() if path.exists() else []
+
+
+def is_waited_for(connection: socket.socket) -> bool:
+    """Whether the other end has not given up, as one that was killed has."""
+    try:
+        return connection.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT) != b""
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+
+
+class LoggedPrompts:
+    """The prompts that the logs below a folder have an answer to."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._logs: dict[Path, FileLog] = {}
+        self._prompts: set[str] = set()
+
+    def read(self) -> set[str]:
+        """All of them, by now."""
+        for path in self._folder.glob(f"*/*{SUFFIX}"):
+            for entry in self._logs.setdefault(path, FileLog(path)).read():
+                self._prompts.add(json.loads(entry.answer.text)["echo"])
+        return self._prompts
+
+
+class FaultyModel:
+    """Answers with JSON of the prompt, and counts in files."""
+
+    def __init__(self, folder: Path, seed: int, logs: Path) -> None:
+        self._folder, self._seed, self._logged = folder, seed, LoggedPrompts(logs)
+        self._lock = threading.Lock()
+        self._times = Counter(read_lines(folder / ASKED))
+        self._model = FakeModel(choose=self._choose, answer=self._answer)
+
+    def reply(self, path: str, body: bytes, connection: socket.socket) -> Reply | Unanswered:
+        """What comes back."""
+        request = json.loads(body)
+        del request["messages"][1:]  # of a repair
+        prompt = request["messages"][0]["content"]
+        with self._lock:
+            write_line(self._folder / ASKED, prompt)
+            self._times[prompt] += 1
+            if prompt in self._logged.read() and is_waited_for(connection):
+                write_line(self._folder / TWICE, prompt)
+        time.sleep(WORK_SECONDS)
+        if (self._folder / VANISHED).exists():
+            request["model"] = "another"
+        reply = self._model.reply(path, json.dumps(request).encode())
+        if isinstance(reply, Reply) and b"total_tokens" in reply.body:
+            write_line(self._folder / GIVEN, prompt)
+        return reply
+
+    def _choose(self, prompt: str, _: int) -> str | None:
+        fault = self._find_fault(prompt)
+        return None if fault == WRONG else fault
+
+    def _answer(self, prompt: str) -> str:
+        is_wrong = self._find_fault(prompt) == WRONG
+        return json.dumps({"another": 1} if is_wrong else {"echo": prompt})
+
+    def _find_fault(self, prompt: str) -> str | None:
+        return choose_fault(self._seed, prompt, self._times[prompt])
+
+
+class Handler(BaseHTTPRequestHandler):
+    """Gives what the model says, or breaks off."""
+
+    model: FaultyModel
+    protocol_version = "HTTP/1.1"
+    wbufsize = 1 << 16
+
+    def do_GET(self) -> None:
+        self._give(Reply(200, {}, json.dumps({"data": [{"id": MODEL}]}).encode()))
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers["content-length"]))
+        found = self.model.reply(self.path, body, self.connection)
+        if isinstance(found, Reply):
+            self._give(found)
+        else:
+            self._break_off(found)
+
+    def _give(self, reply: Reply) -> None:
+        self.send_response(reply.status)
+        for name, value in reply.headers.items():
+            self.send_header(name, value)
+        self.send_header("content-length", str(len(reply.body)))
+        self.end_headers()
+        self.wfile.write(reply.body)
+
+    def _break_off(self, found: Unanswered) -> None:
+        self.close_connection = True
+        if found.is_late:
+            time.sleep(LATE_SECONDS)
+        elif "reset" in found.what:
+            linger = struct.pack("ii", 1, 0)
+            self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
+            self.connection.close()
+        else:
+            self.send_response(200)
+            self.send_header("content-length", "1000")
+            self.end_headers()
+            self.wfile.write(b'{"choices"')
+
+    def log_message(self, *args: Any) -> None:
+        pass
+
+    def handle(self) -> None:
+        with suppress(OSError, ValueError):  # whoever asked was killed, or was hung up on
+            super().handle()
+
+
+class Server(ThreadingHTTPServer):
+    request_queue_size = 128
+    daemon_threads = True
+
+
+def main(port: int, folder: Path, seed: int, logs: Path) -> None:
+    """Serve until it is killed."""
+    Handler.model = FaultyModel(folder, seed, logs)
+    server = Server(("127.0.0.1", port), Handler)
+    (folder / PIDS).mkdir(exist_ok=True)
+    (folder / PIDS / str(os.getpid())).touch()
+    server.serve_forever()
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3]), Path(sys.argv[4]))

@@ -1,0 +1,27 @@
+"""Runs that ask a model of many faults, killed at drawn moments; and that breaches are noticed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from asking_rounds import play_asking
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(4))
+def test_each_row_is_answered_dropped_or_dead_once_whatever_dies(seed: int, tmp_path: Path) -> None:
+    problems, fired = play_asking(seed, "inline", tmp_path)
+    assert problems == []
+    assert fired
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(2))
+def test_each_row_is_answered_dropped_or_dead_once_whatever_dies_of_ray(
+    seed: int, tmp_path: Path
+) -> None:
+    problems, fired = play_asking(seed, "ray", tmp_path)
+    assert problems == []
+    assert fired
