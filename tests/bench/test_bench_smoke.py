@@ -84,6 +84,7 @@ def test_one_source_is_spread_in_a_chain_and_apart() -> None:
         ("overlap", "10 MB inputs", ["ms", "×"] * 2),
         ("json-lines", "read-jsonl, of", ["×"]),
         ("redo", "of the whole", ["%", "%"]),
+        ("requests", "of httpx alone", ["%", "%"]),
         ("filters", "four in a row, words by rules ", ["documents/s"]),  # here without rivals
         ("recipe", "pages, whole ", ["pages/s"]),  # the same
         ("duplicates", "half of them in pairs", ["GB"] * 2),

@@ -60,7 +60,7 @@ TARGETS = {
     ("ray", True): ("driver", "worker", "engine", "engine"),
 }
 # How a run may end in which that happens.
-ENDS = {
+ENDS: dict[str, set[int]] = {
     "driver": {KILLED, ExitCode.COMPLETE},
     "vanish": {ExitCode.APPLICATION_ERROR},
     "ledger": {ExitCode.COMPLETE, ExitCode.APPLICATION_ERROR, ExitCode.INTERRUPTED},

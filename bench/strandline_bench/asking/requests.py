@@ -1,0 +1,139 @@
+"""Requests through `ask-model`, with its log, beside a bare client; and the log's size and reading.
+
+Both ask one server of a process of its own, in turns, at the same concurrency; the ratio is that
+of medians.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx
+import pyarrow as pa
+
+from strandline import Task
+from strandline.stages import AskModel
+from strandline.stages.models.asking.answers import ModelAnswer
+from strandline.stages.models.asking.request_log import SUFFIX, AnswerBook, FileLog, LogEntry, pack
+from strandline_bench.asking import quick_server
+from strandline_bench.ground.scale import Scale
+from strandline_bench.ground.table import Row, bound, format_number, reach
+
+LEAST_SHARE = 95.0  # per cent of the bare client's rate
+MOST_BYTES, MOST_SECONDS = 500.0, 10.0  # MB of a million requests, and seconds to read them
+SOURCES, GROUP, WORDS = 100, 64, 40
+PROMPT = "Rate this text from 0 to 5: number {{ n }}"
+
+
+def measure_requests(scale: Scale) -> list[Row]:
+    """Ask a server that takes a millisecond, and one that takes 200; then read a log."""
+    turns = scale.pick(3, 1)
+    fast = _compare(scale, 0.001, scale.pick(3_000, 200), 32, turns)
+    slow = _compare(scale, 0.2, scale.pick(3_000, 200), 128, turns)
+    return [*fast, *slow, *_measure_log(scale, scale.pick(1_000_000, 20_000))]
+
+
+def _compare(scale: Scale, seconds: float, count: int, at_once: int, turns: int) -> list[Row]:
+    ours, bare = list[float](), list[float]()
+    with _served(seconds) as url:
+        stage = AskModel(
+            url=url,
+            model="quick",
+            prompt=PROMPT,
+            concurrency=at_once,
+            requests=str(scale.folder / f"asked-{seconds}"),
+        )
+        stage.setup()
+        first = 0
+        for _ in range(turns + 1):  # the first turn opens connections, and is left out
+            numbers = range(first, first + count)
+            first += count
+            bare.append(count / _time_bare(url, numbers, at_once))
+            begun = time.perf_counter()
+            stage.process(Task(pa.table({"n": list(numbers)})))
+            ours.append(count / (time.perf_counter() - begun))
+    rates = [statistics.median(each[1:]) for each in (bare, ours)]
+    what = f"requests of {seconds * 1000:g} ms, {at_once} at a time"
+    return [
+        Row(f"{what}: httpx alone", format_number(rates[0], "requests/s")),
+        Row(f"{what}: `ask-model` with its log", format_number(rates[1], "requests/s")),
+        reach(f"{what}: of httpx alone", 100 * rates[1] / rates[0], LEAST_SHARE, "%"),
+    ]
+
+
+def _time_bare(url: str, numbers: range, at_once: int) -> float:
+    async def ask_all() -> float:
+        waiting = iter(numbers)
+        limits = httpx.Limits(max_connections=at_once, max_keepalive_connections=at_once)
+        async with httpx.AsyncClient(limits=limits, timeout=60) as client:
+
+            async def ask() -> None:
+                for number in waiting:
+                    text = PROMPT.replace("{{ n }}", str(number))
+                    body = {"model": "quick", "messages": [{"role": "user", "content": text}]}
+                    reply = await client.post(f"{url}/chat/completions", json=body)
+                    assert reply.json()["choices"][0]["finish_reason"] == "stop"
+
+            begun = time.perf_counter()
+            await asyncio.gather(*(ask() for _ in range(at_once)))
+            return time.perf_counter() - begun
+
+    return asyncio.run(ask_all())
+
+
+@contextmanager
+def _served(seconds: float) -> Iterator[str]:
+    command = [sys.executable, str(quick_server.__file__), str(seconds)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as server:  # noqa: S603 - our own program
+        try:
+            assert server.stdout is not None
+            yield f"http://127.0.0.1:{int(server.stdout.readline())}/v1"
+        finally:
+            server.kill()
+
+
+def _measure_log(scale: Scale, count: int) -> list[Row]:
+    """Write logs of so many answers of forty words, and read them as a resumed run does."""
+    folder = scale.folder / "logs"
+    folder.mkdir()
+    paths = [folder / f"{number}{SUFFIX}" for number in range(SOURCES)]
+    chance = random.Random(5)  # noqa: S311 - samples, not secrets
+    for path in paths:
+        _write_log(path, count // SOURCES, chance)
+    begun = time.perf_counter()
+    found = 0
+    for path in paths:
+        book = AnswerBook(FileLog(path), GROUP, 1.0, time.monotonic, time.time)
+        found += len(book.refresh())
+    took = time.perf_counter() - begun
+    if found != count:
+        msg = f"{found} of {count} answers were read"
+        raise RuntimeError(msg)
+    size = sum(path.stat().st_size for path in paths) / 1e6
+    what = f"log of {count:,} requests, answers of {WORDS} words"
+    rows = [
+        bound(f"{what}: size", size, MOST_BYTES, "MB"),
+        bound(f"{what}: time to read it", took, MOST_SECONDS, "s"),
+    ]
+    return rows if count >= 1_000_000 else [Row(row.what, row.measured) for row in rows]
+
+
+def _write_log(path: Path, count: int, chance: random.Random) -> None:
+    words = [f"word{number:x}" for number in range(2000)]
+    with path.open("wb") as file:
+        for first in range(0, count, GROUP):
+            entries = []
+            for _ in range(min(GROUP, count - first)):
+                text = json.dumps({"score": 3, "reason": " ".join(chance.choices(words, k=WORDS))})
+                answer = ModelAnswer(text, None, "stop", 300, 60, "quick")
+                entries.append(LogEntry(chance.randbytes(16), 1.8e9 + chance.random(), answer))
+            file.write(pack(entries))
