@@ -1,6 +1,6 @@
 """A server of OpenAI's protocol that answers after so many seconds: `quick_server.py SECONDS`.
 
-It prints its port. Its own work is kept small, so that the clients are compared, and not it.
+The port is printed. There is little work in an answer, so that the clients are compared.
 """
 
 from __future__ import annotations

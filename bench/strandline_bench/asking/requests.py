@@ -1,7 +1,7 @@
 """Requests through `ask-model`, with its log, beside a bare client; and the log's size and reading.
 
-Both ask one server of a process of its own, in turns, at the same concurrency; the ratio is that
-of medians.
+Clients take turns at one server of a process of its own, at the same concurrency; the ratio is
+that of medians.
 """
 
 from __future__ import annotations
