@@ -29,7 +29,7 @@ class _Connection(asyncio.Protocol):
         self._seconds, self._received = seconds, b""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)  # what a TCP server hands in
+        assert isinstance(transport, asyncio.Transport)  # a TCP server hands in no other
         self._transport = transport
 
     def data_received(self, data: bytes) -> None:

@@ -93,7 +93,7 @@ def _time_bare(url: str, numbers: range, at_once: int) -> float:
 @contextmanager
 def _served(seconds: float) -> Iterator[str]:
     command = [sys.executable, str(quick_server.__file__), str(seconds)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE) as server:  # noqa: S603 - our own program
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as server:  # noqa: S603 - a program of this room
         try:
             assert server.stdout is not None
             yield f"http://127.0.0.1:{int(server.stdout.readline())}/v1"
