@@ -1,46 +1,52 @@
-"""The sink `token-shards`: tokens as training reads them, `.bin` with an `.idx` beside it.
+"""The sink `token-shards`: tokens as training reads them, with an index beside them.
 
-The format is that of Megatron's indexed datasets: the tokens of all documents one after another,
-and an index of where each begins.
+The tokens of all documents stand one after another; the index says where each begins or ends.
 """
 
 from __future__ import annotations
 
-import struct
-from collections.abc import Callable, Mapping, Sequence
-from enum import IntEnum
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from enum import StrEnum
+from functools import partial
 from itertools import accumulate
-from typing import BinaryIO, ClassVar
+from typing import Any, BinaryIO, ClassVar, Self
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pydantic import Field
+from pydantic import BaseModel, Field, model_validator
 
 from strandline.plan.registry import register
 from strandline.plan.stage import SharingSink, Stage
 from strandline.plan.task import Task
 from strandline.stages.columns import find_column
+from strandline.stages.sinks.formats.token_layouts import (
+    DatatroveLayout,
+    MegatronLayout,
+    TokenBytes,
+    TokenLayout,
+)
 from strandline.stages.sinks.jsonl_sink import SharingParams
 
-_MAGIC = b"MMIDIDX\x00\x00"
-_HEAD = struct.Struct("<QBQQ")  # version, type of tokens, sequences, documents and one
-_VERSION = 1
 _CHUNK = 1 << 20
+_MASK_BYTES = 1
 
 
-class TokenBytes(IntEnum):
-    """How many bytes a token takes."""
+class TokenFormat(StrEnum):
+    """Whose files they are."""
 
-    TWO = 2
-    FOUR = 4
+    MEGATRON = "megatron"
+    DATATROVE = "datatrove"
 
 
-_KINDS = {TokenBytes.TWO: (pa.uint16(), 8), TokenBytes.FOUR: (pa.int32(), 4)}
+_LAYOUTS: dict[TokenFormat, TokenLayout] = {
+    TokenFormat.MEGATRON: MegatronLayout(),
+    TokenFormat.DATATROVE: DatatroveLayout(),
+}
 
 
 @register("token-shards")
 class TokenShards(SharingSink):
-    """Writes each task's tokens as `.bin`, and their index as `.idx`, as Megatron reads them."""
+    """Writes each task's tokens as one file, with an index, as Megatron or datatrove read them."""
 
     class Params(SharingParams):
         """Where tokens are, and how wide."""
@@ -50,17 +56,39 @@ class TokenShards(SharingSink):
             default=TokenBytes.FOUR,
             description="`4`: any vocabulary. `2`: half the size, for vocabularies below 65,536.",
         )
+        format: TokenFormat = Field(
+            default=TokenFormat.MEGATRON,
+            description="`megatron`: `.bin` and `.idx`. `datatrove`: `.ds` and `.ds.index`.",
+        )
+        mask: str | None = Field(
+            default=None,
+            min_length=1,
+            description="Column with a list for each row that says which of its tokens count for "
+            "the loss; written as `.ds.loss`, which only `format: datatrove` has.",
+        )
+
+        @model_validator(mode="after")
+        def _check_mask(self) -> Self:
+            if self.mask is not None and _LAYOUTS[self.format].mask_suffix is None:
+                msg = f"`mask` has no place in `format: {self.format}`; write `format: datatrove`"
+                raise ValueError(msg)
+            return self
 
     params: Params
-    suffix: str = ".bin"
-    added_params: ClassVar[frozenset[str]] = frozenset({"target_bytes"})
+    added_params: ClassVar[frozenset[str]] = frozenset({"target_bytes", "format", "mask"})
+
+    def __init__(self, params: BaseModel | None = None, **values: Any) -> None:  # noqa: ANN401 - as in the base
+        super().__init__(params, **values)
+        self._layout = _LAYOUTS[self.params.format]
+        self.suffix = self._layout.suffix
 
     @property
     def target_bytes(self) -> int | None:
         return self.params.target_bytes
 
     def list_needed_columns(self) -> tuple[str, ...]:
-        return (self.params.column,)
+        mask = self.params.mask
+        return (self.params.column,) if mask is None else (self.params.column, mask)
 
     def find_conflict(self, before: Sequence[Stage]) -> str | None:
         """Return which vocabulary of a stage before has tokens that do not fit."""
@@ -86,7 +114,7 @@ class TokenShards(SharingSink):
             TypeError: the column holds no lists of numbers.
             ArrowInvalid: a token does not fit into its bytes.
         """
-        kind, _ = _KINDS[self.params.token_bytes]
+        kind = self._layout.kinds[self.params.token_bytes]
         for chunk in self._find_lists(task.table).chunks:
             values = pc.list_flatten(chunk).cast(kind)
             width = self.params.token_bytes.value
@@ -96,55 +124,74 @@ class TokenShards(SharingSink):
                 file.write(data.slice(begin, len(values) * width))
 
     def list_companions(self) -> Mapping[str, Callable[[Task, BinaryIO], None]]:
-        """Return what writes the index."""
-        return {".idx": self._write_index}
+        """Return what writes the index, and the mask where there is one."""
+        layout, mask = self._layout, self.params.mask
+        companions = {layout.index_suffix: self._write_index}
+        if mask is not None and layout.mask_suffix is not None:
+            companions[layout.mask_suffix] = partial(self._write_mask, mask)
+        return companions
 
     def _write_index(self, task: Task, file: BinaryIO) -> None:
-        """Write how many tokens each row has, where they begin, and that each is a document."""
-        lengths = pc.fill_null(pc.list_value_length(self._find_lists(task.table)), 0)
-        self._format_index(lengths.to_pylist(), file)
+        sizes = _measure(self._find_lists(task.table)).to_pylist()
+        file.write(self._layout.format_index(sizes, self.params.token_bytes))
+
+    def _write_mask(self, mask: str, task: Task, file: BinaryIO) -> None:
+        """Write a byte for each token, 1 where it counts.
+
+        Raises:
+            TypeError: the column holds no lists of booleans.
+            ValueError: a row has more or fewer of them than tokens.
+        """
+        column = find_column(task.table, mask)
+        if not _is_list(column.type) or not pa.types.is_boolean(column.type.value_type):
+            msg = f"the column {mask!r} holds {column.type}, not lists of true and false"
+            raise TypeError(msg)
+        if not _measure(column).equals(_measure(self._find_lists(task.table))):
+            msg = f"the column {mask!r} has lists of another length than {self.params.column!r}"
+            raise ValueError(msg)
+        for chunk in column.chunks:
+            counts = pc.fill_null(pc.list_flatten(chunk), fill_value=False)
+            file.write(counts.cast(pa.uint8()).to_numpy(zero_copy_only=False).tobytes())
 
     def copy_rows(
         self, shared: Mapping[str, BinaryIO], ranges: Sequence[range], suffix: str, file: BinaryIO
     ) -> None:
-        sizes = _read_sizes(shared[".idx"])
-        if suffix == ".idx":
-            self._format_index(
-                [size for rows in ranges for size in sizes[rows.start : rows.stop]], file
-            )
+        sizes = self._layout.read_sizes(shared[self._layout.index_suffix].read())
+        if suffix == self._layout.index_suffix:
+            kept = [size for rows in ranges for size in sizes[rows.start : rows.stop]]
+            file.write(self._layout.format_index(kept, self.params.token_bytes))
             return
-        width = self.params.token_bytes.value
-        begins = list(accumulate(sizes, initial=0))
-        for rows in ranges:
-            begin, end = begins[rows.start] * width, begins[rows.stop] * width
+        is_mask = suffix == self._layout.mask_suffix
+        width = _MASK_BYTES if is_mask else self.params.token_bytes.value
+        for begin, end in _find_spans(sizes, ranges, width):
             _copy_bytes(shared[suffix], begin, end, file)
-
-    def _format_index(self, sizes: Sequence[int], file: BinaryIO) -> None:
-        _, code = _KINDS[self.params.token_bytes]
-        file.write(_MAGIC + _HEAD.pack(_VERSION, code, len(sizes), len(sizes) + 1))
-        begin, begins = 0, []
-        for size in sizes:
-            begins.append(begin)
-            begin += size * self.params.token_bytes.value
-        file.write(struct.pack(f"<{len(sizes)}i", *sizes))
-        file.write(struct.pack(f"<{len(sizes)}q", *begins))
-        file.write(struct.pack(f"<{len(sizes) + 1}q", *range(len(sizes) + 1)))
 
     def _find_lists(self, table: pa.Table) -> pa.ChunkedArray:
         column = find_column(table, self.params.column)
         kind = column.type
-        is_list = pa.types.is_list(kind) or pa.types.is_large_list(kind)
-        if not (is_list and pa.types.is_integer(kind.value_type)):
+        if not (_is_list(kind) and pa.types.is_integer(kind.value_type)):
             msg = f"the column {self.params.column!r} holds {kind}, not lists of tokens"
             raise TypeError(msg)
         return column
 
 
-def _read_sizes(index: BinaryIO) -> Sequence[int]:
-    """Return how many tokens each row has."""
-    head = index.read(len(_MAGIC) + _HEAD.size)
-    _, _, count, _ = _HEAD.unpack_from(head, len(_MAGIC))
-    return struct.unpack(f"<{count}i", index.read(4 * count))
+def _is_list(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind))
+
+
+def _measure(lists: pa.ChunkedArray) -> pa.Array:
+    """Return how long the list of each row is; a null is empty."""
+    sizes = pc.fill_null(pc.list_value_length(lists), 0).cast(pa.int64())
+    return sizes.combine_chunks()
+
+
+def _find_spans(
+    sizes: Sequence[int], ranges: Sequence[range], width: int
+) -> Iterator[tuple[int, int]]:
+    """Yield where in a file the bytes of rows begin and end."""
+    begins = list(accumulate(sizes, initial=0))
+    for rows in ranges:
+        yield begins[rows.start] * width, begins[rows.stop] * width
 
 
 def _copy_bytes(source: BinaryIO, begin: int, end: int, file: BinaryIO) -> None:

@@ -1,0 +1,1 @@
+"""What sinks write in formats of other programs; pure, and none of them knows a file."""

@@ -1,0 +1,99 @@
+"""Indexes of shards of tokens, in the formats of those who read them.
+
+Pure: lengths in, bytes out, and back. It must not know where tokens come from, nor how the shard
+itself is written.
+"""
+
+from __future__ import annotations
+
+import struct
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from enum import IntEnum
+from itertools import accumulate, pairwise
+from typing import ClassVar
+
+import pyarrow as pa
+
+_MAGIC = b"MMIDIDX\x00\x00"
+_HEAD = struct.Struct("<QBQQ")  # version, type of tokens, sequences, documents and one
+_VERSION = 1
+
+
+class TokenBytes(IntEnum):
+    """How many bytes a token takes."""
+
+    TWO = 2
+    FOUR = 4
+
+
+class TokenLayout(ABC):
+    """What a reader expects beside a file of tokens.
+
+    Attributes:
+        suffix: of the file of tokens.
+        index_suffix: of the index beside it.
+        mask_suffix: of the file that says which tokens count for the loss; None: there is none.
+        kinds: the type of a token, by its bytes.
+    """
+
+    suffix: ClassVar[str]
+    index_suffix: ClassVar[str]
+    mask_suffix: ClassVar[str | None] = None
+    kinds: ClassVar[dict[TokenBytes, pa.DataType]]
+
+    @abstractmethod
+    def format_index(self, sizes: Sequence[int], width: TokenBytes) -> bytes:
+        """Return the index of documents of so many tokens each."""
+
+    @abstractmethod
+    def read_sizes(self, index: bytes) -> Sequence[int]:
+        """Return how many tokens each document has."""
+
+
+class MegatronLayout(TokenLayout):
+    """Megatron's indexed data sets: `.bin`, and `.idx` with where each document begins."""
+
+    suffix = ".bin"
+    index_suffix = ".idx"
+    kinds: ClassVar[dict[TokenBytes, pa.DataType]] = {
+        TokenBytes.TWO: pa.uint16(),
+        TokenBytes.FOUR: pa.int32(),
+    }
+    _codes: ClassVar[dict[TokenBytes, int]] = {TokenBytes.TWO: 8, TokenBytes.FOUR: 4}
+
+    def format_index(self, sizes: Sequence[int], width: TokenBytes) -> bytes:
+        count = len(sizes)
+        begins = accumulate((size * width.value for size in sizes[:-1]), initial=0)
+        return b"".join(
+            (
+                _MAGIC + _HEAD.pack(_VERSION, self._codes[width], count, count + 1),
+                struct.pack(f"<{count}i", *sizes),
+                struct.pack(f"<{count}q", *begins) if count else b"",
+                struct.pack(f"<{count + 1}q", *range(count + 1)),
+            )
+        )
+
+    def read_sizes(self, index: bytes) -> Sequence[int]:
+        _, _, count, _ = _HEAD.unpack_from(index, len(_MAGIC))
+        return struct.unpack_from(f"<{count}i", index, len(_MAGIC) + _HEAD.size)
+
+
+class DatatroveLayout(TokenLayout):
+    """datatrove's: `.ds`, `.ds.index` with where each document ends, `.ds.loss` with a mask."""
+
+    suffix = ".ds"
+    index_suffix = ".ds.index"
+    mask_suffix = ".ds.loss"
+    kinds: ClassVar[dict[TokenBytes, pa.DataType]] = {
+        TokenBytes.TWO: pa.uint16(),
+        TokenBytes.FOUR: pa.uint32(),
+    }
+
+    def format_index(self, sizes: Sequence[int], width: TokenBytes) -> bytes:
+        del width  # ends are counted in tokens
+        return struct.pack(f"<{len(sizes)}Q", *accumulate(sizes))
+
+    def read_sizes(self, index: bytes) -> Sequence[int]:
+        ends = struct.unpack(f"<{len(index) // 8}Q", index)
+        return [end - begin for begin, end in pairwise((0, *ends))]
