@@ -17,6 +17,7 @@ from strandline.plan.registry import register
 from strandline.plan.stage import SharingSink, SinkStage, Source
 from strandline.plan.task import Task
 from strandline.stages.columns import check_names, find_column
+from strandline.stages.sinks.formats.dataset_features import Feature, declare_features
 from strandline.stages.sinks.jsonl_sink import SharingParams, SinkParams
 
 
@@ -80,9 +81,14 @@ class ParquetSink(SharingSink):
             description="Write a file without rows too, so that a pipeline that reads them finds "
             "one where nothing was found.",
         )
+        features: dict[str, Feature] = Field(
+            default_factory=dict,
+            description="What columns mean to Hugging Face's `datasets`: `image` or `audio` for "
+            "bytes, `{classes: [...]}` for labels.",
+        )
 
     params: Params
-    added_params: ClassVar[frozenset[str]] = frozenset({"target_bytes", "write_empty"})
+    added_params: ClassVar[frozenset[str]] = frozenset({"target_bytes", "write_empty", "features"})
     suffix: str = ".parquet"
 
     def __init__(self, params: BaseModel | None = None, **values: Any) -> None:  # noqa: ANN401 - as in the base
@@ -98,11 +104,12 @@ class ParquetSink(SharingSink):
 
         Raises:
             TypeError: the task carries no table, or a column of what Parquet can't hold.
-            ValueError: two columns have one name.
+            ValueError: two columns have one name, or a label is none of the classes.
         """
-        check_schema(task.table.schema)
+        table = declare_features(task.table, self.params.features)
+        check_schema(table.schema)
         pq.write_table(
-            task.table.combine_chunks(),  # pages are cut where chunks end
+            table.combine_chunks(),  # pages are cut where chunks end
             pa.PythonFile(file, mode="w"),
             compression=self.params.compression.value,
             row_group_size=self.params.row_group_rows,
@@ -124,6 +131,7 @@ class ParquetSink(SharingSink):
 
     def _write_groups(self, table: pa.Table, file: BinaryIO) -> None:
         """Write row groups one by one: only one of them is in memory twice."""
+        table = declare_features(table, self.params.features)
         check_schema(table.schema)
         target, size = pa.PythonFile(file, mode="w"), self.params.row_group_rows
         compression = self.params.compression.value
