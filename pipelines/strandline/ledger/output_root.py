@@ -6,15 +6,15 @@ and whether two spellings are one, has been found out before: here are absolute 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from strandline.ledger.entries import LISTED, Change, SourceRecord
 from strandline.ledger.store.store import Store
 from strandline.plan.fingerprint import Fingerprint, describe_difference
 from strandline.storage import faults
-from strandline.storage.outputs.manifest import ListedOutput, write_manifest
-from strandline.storage.outputs.names import MANIFEST, OWNER, name_output, name_shared
+from strandline.storage.outputs.manifest import ListedOutput, write_beside, write_manifest
+from strandline.storage.outputs.names import INDEX, MANIFEST, OWNER, name_output, name_shared
 from strandline.storage.outputs.outputs import OutputStore
 
 
@@ -76,11 +76,17 @@ def sweep_shared(
     return len(extra)
 
 
-def publish_list(store: Store, location: str, attempt: int) -> list[str]:
+RenderIndex = Callable[[Iterable[ListedOutput]], Iterable[bytes]]
+
+
+def publish_list(
+    store: Store, location: str, attempt: int, render_index: RenderIndex | None = None
+) -> list[str]:
     """Write beside the outputs which of them count, unless the list there still holds.
 
     Args:
         location: where they are.
+        render_index: makes what readers of the sink's format begin with; None: they need nothing.
 
     Returns:
         Why it was not written, a sentence; the former list stays.
@@ -98,6 +104,8 @@ def publish_list(store: Store, location: str, attempt: int) -> list[str]:
     store.require_lease()
     size, digest = write_manifest(location, list_out(store))
     facts = {"attempt": attempt, "size": size, "digest": digest.hex()}
+    if render_index is not None:
+        facts["index"] = write_beside(location, INDEX, render_index(list_out(store))).digest.hex()
     store.write(Change(meta={LISTED: facts}))
     return []
 

@@ -12,6 +12,7 @@ from strandline.ledger.store.recipes import read_changes
 from strandline.ledger.store.store import Store
 from strandline.plan.receipt import Output, SharedPart
 from strandline.storage.outputs.names import (
+    INDEX,
     MANIFEST,
     SHARED,
     TEMPORARY,
@@ -207,14 +208,18 @@ def _check_list(store: Store, outputs: OutputStore) -> Iterator[_Fault]:
     listed = store.read_meta(LISTED)
     if listed is None:
         return  # sources were finished or went since, or it was never written
-    try:
-        if outputs.digest(MANIFEST).hex() == listed["digest"]:
-            return
-        problem = OTHER_BYTES
-    except FileNotFoundError:
-        problem = MISSING
-    if store.read_meta(LISTED) == listed:  # a run may just have written another list
-        yield _Fault(f"{problem}: {MANIFEST}", is_of_list=True)
+    expected = {MANIFEST: listed["digest"]}
+    if "index" in listed:
+        expected[INDEX] = listed["index"]
+    for name, digest in expected.items():
+        try:
+            if outputs.digest(name).hex() == digest:
+                continue
+            problem = OTHER_BYTES
+        except FileNotFoundError:
+            problem = MISSING
+        if store.read_meta(LISTED) == listed:  # a run may just have written another list
+            yield _Fault(f"{problem}: {name}", is_of_list=True)
 
 
 def _find_extra(names: Iterable[str], unjudged: set[str], *, is_settled: bool) -> Iterator[_Fault]:

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from strandline.stages.models.caption_frames import CaptionFrames
     from strandline.stages.models.embed_frames import EmbedFrames
     from strandline.stages.sinks.jsonl_sink import JsonlSink
+    from strandline.stages.sinks.mds_sink import MdsSink
     from strandline.stages.sinks.parquet_partitions import ParquetPartitions, ParquetSink
     from strandline.stages.sinks.row_sinks import ArrowSink, CsvSink
     from strandline.stages.sinks.shuffle_sink import ShuffleSink
@@ -132,6 +133,7 @@ __all__ = [
     "KeepRows",
     "LinkDuplicates",
     "ListKept",
+    "MdsSink",
     "MeasureFields",
     "MeasureImages",
     "MeasureMotion",
@@ -216,6 +218,7 @@ _ROOMS = {
     "KeepRows": "strandline.stages.tables.rows.keep_rows",
     "LinkDuplicates": "strandline.stages.dedup.corpus.link_duplicates",
     "ListKept": "strandline.stages.dedup.corpus.list_kept",
+    "MdsSink": "strandline.stages.sinks.mds_sink",
     "MeasureFields": "strandline.stages.tables.measure_fields",
     "MeasureImages": "strandline.stages.images.measure_images",
     "MeasureMotion": "strandline.stages.video.measure_motion",

@@ -53,6 +53,7 @@ register_modules(
         "keep-rows": "strandline.stages.tables.rows.keep_rows",
         "link-duplicates": "strandline.stages.dedup.corpus.link_duplicates",
         "list-kept": "strandline.stages.dedup.corpus.list_kept",
+        "mds": "strandline.stages.sinks.mds_sink",
         "measure-fields": "strandline.stages.tables.measure_fields",
         "measure-images": "strandline.stages.images.measure_images",
         "measure-motion": "strandline.stages.video.measure_motion",

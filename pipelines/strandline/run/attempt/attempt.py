@@ -53,6 +53,7 @@ from strandline.run.code.requirements import check_requirements
 from strandline.run.history.records import Witness, find_progress
 from strandline.run.history.sampling import Sampler
 from strandline.run.lineage.reporting import Begin, reporting
+from strandline.run.outputs.indexing import make_index
 from strandline.run.outputs.rewriting import tidy_shared
 from strandline.run.redo.cuts import plan_keeping
 from strandline.run.redo.dead_letters.counts import expect_dead_letters
@@ -253,7 +254,8 @@ def _run_tracked(
                 gatherer.gather(is_whole=not is_stopped, is_brief=is_stopped)
                 if not is_stopped or store.count()["finished"] <= LISTED_IN_HASTE:
                     with control.heartbeat.trusting():
-                        notes += publish_list(store, held.location, held.attempt)
+                        index = make_index(config.plan.sink, held.location)
+                        notes += publish_list(store, held.location, held.attempt, index)
                 outcome = replace(
                     outcome,
                     incidents=(*outcome.incidents, *notes),

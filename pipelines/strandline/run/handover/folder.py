@@ -17,7 +17,6 @@ from strandline.run.handover.shipment import MANIFEST, PushResult, Shipment
 from strandline.storage import faults
 from strandline.storage.errors import naming_volume
 from strandline.storage.layout import make_folder
-from strandline.storage.outputs.names import CARD
 from strandline.storage.outputs.remote import put_files
 from strandline.storage.outputs.whole_files import write_whole
 from strandline.storage.refusals import naming_rejection
@@ -37,7 +36,7 @@ def push_to_folder(shipment: Shipment, contents: Contents, location: str) -> Pus
         VolumeError, CredentialsRefusedError: the target can't be written to.
     """
     store = open_target(location)
-    revision, manifest = shipment.revision, shipment.render_manifest()
+    revision = shipment.revision
     target = f"{location.rstrip('/')}/{revision}"
     pointer = _render_latest(shipment)
     is_there = store.read(f"{revision}/{MANIFEST}") is not None
@@ -52,8 +51,8 @@ def push_to_folder(shipment: Shipment, contents: Contents, location: str) -> Pus
                 store.put(f"{revision}/{file.name}", contents.read(file))
                 copied += 1
                 faults.reach("push.copied")
-        store.put(f"{revision}/{CARD}", [shipment.card])
-        store.put(f"{revision}/{MANIFEST}", [manifest])
+        for name, content in shipment.extras.items():
+            store.put(f"{revision}/{name}", [content])
         faults.reach("push.described")
     store.put(LATEST, [pointer])
     faults.reach("push.published")

@@ -33,7 +33,6 @@ from strandline.run.handover.shipment import (
     list_names,
 )
 from strandline.storage import faults
-from strandline.storage.outputs.names import CARD
 
 T = TypeVar("T")
 SCHEME = "hf://"
@@ -138,8 +137,7 @@ def _commit(hub: _Hub, shipment: Shipment, contents: Contents, head: str, former
             hub.upload(additions)
             operations += additions
     faults.reach("push.uploaded")
-    operations.append(CommitOperationAdd(CARD, shipment.card))
-    operations.append(CommitOperationAdd(MANIFEST, shipment.render_manifest()))
+    operations += [CommitOperationAdd(*extra) for extra in shipment.extras.items()]
     gone = former - {file.name for file in shipment.files}
     if gone:
         there = hub.list_files(head)

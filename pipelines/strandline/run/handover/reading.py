@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from strandline.ledger.errors import LedgerError
 from strandline.ledger.lease import find_changes
 from strandline.ledger.store.store import Store
 from strandline.plan.pipeline import PipelinePlan
-from strandline.run.attempt.output_location import make_claim
+from strandline.run.attempt.output_location import locate_outputs, make_claim
 from strandline.run.handover.errors import RequirementsError, UnfitForPushError
 from strandline.run.handover.shipment import Shipment, ShippedFile
 from strandline.run.history.records import find_last
+from strandline.run.outputs.indexing import make_index
 from strandline.storage.layout import PipelineFolder
+from strandline.storage.outputs.manifest import ListedOutput
 from strandline.storage.outputs.names import name_output, name_shared
 from strandline_api.outcome.exit_codes import ExitCode
 
@@ -44,7 +46,17 @@ def read_shipment(
         attempt=attempt,
         files=files,
         card=card,
+        index=_render_index(plan, folder, files),
     )
+
+
+def _render_index(
+    plan: PipelinePlan, folder: PipelineFolder, files: Iterable[ShippedFile]
+) -> bytes | None:
+    render = make_index(plan.sink, locate_outputs(plan, folder))
+    if render is None:
+        return None
+    return b"".join(render(ListedOutput(name, size, rows) for name, size, _, rows in files))
 
 
 def _require_complete(folder: PipelineFolder) -> int:

@@ -11,6 +11,8 @@ from functools import cached_property
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
+from strandline.storage.outputs.names import CARD, INDEX
+
 FORMAT = 1
 MANIFEST = "strandline.json"
 ALGORITHM = "blake2b-128"
@@ -45,6 +47,7 @@ class Shipment:
         attempt: the last one.
         files: by name.
         card: README of the data set.
+        index: what readers of the files' format begin with; None: they need nothing.
     """
 
     pipeline: str
@@ -54,6 +57,7 @@ class Shipment:
     attempt: int
     files: tuple[ShippedFile, ...]
     card: bytes
+    index: bytes | None = None
 
     @cached_property
     def revision(self) -> str:
@@ -61,6 +65,12 @@ class Shipment:
         facts = [self.fingerprint, [[*each[:2], each.digest.hex()] for each in self.files]]
         text = json.dumps(facts, separators=(",", ":"))
         return blake2b(text.encode(), digest_size=REVISION_BYTES).hexdigest()
+
+    @property
+    def extras(self) -> dict[str, bytes]:
+        """Files beside those that count: card, index and manifest, in the order of writing."""
+        index = {} if self.index is None else {INDEX: self.index}
+        return {CARD: self.card} | index | {MANIFEST: self.render_manifest()}
 
     @property
     def rows(self) -> int:

@@ -8,7 +8,7 @@ so neither Arrow nor a glob for data takes it for data. Which files count is not
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -38,6 +38,20 @@ class ListedOutput(NamedTuple):
     rows: int
 
 
+class IndexedFile(NamedTuple):
+    """A file that counts, for an index that readers of its format begin with.
+
+    Attributes:
+        name, size, rows: see `ListedOutput`.
+        read: gives its bytes from one position to another.
+    """
+
+    name: str
+    size: int
+    rows: int
+    read: Callable[[int, int], bytes]
+
+
 def write_manifest(location: str, outputs: Iterable[ListedOutput]) -> Content:
     """Put the list in its place, whole; a reader finds the former one or this one.
 
@@ -47,21 +61,30 @@ def write_manifest(location: str, outputs: Iterable[ListedOutput]) -> Content:
     Raises:
         VolumeError: the place can't be written to; the former list stays.
     """
+    return write_beside(location, MANIFEST, _render(outputs))
+
+
+def write_beside(location: str, name: str, content: Iterable[bytes]) -> Content:
+    """Put a file at the root of outputs, whole; a reader finds the former one or this one.
+
+    Raises:
+        VolumeError: the place can't be written to; the former file stays.
+    """
     state, size = blake2b(digest_size=DIGEST_BYTES), 0
 
     def watch() -> Iterator[bytes]:
         nonlocal size
-        for block in _render(outputs):
+        for block in content:
             state.update(block)
             size += len(block)
             yield block
 
     if "://" in location:
-        _put(location, watch())
+        _put(location, name, watch())
     else:
         with naming_volume(location):
             Path(location).mkdir(parents=True, exist_ok=True)
-        write_whole(Path(location, MANIFEST), watch(), steps="list")
+        write_whole(Path(location, name), watch(), steps="list")
     return Content(size, state.digest())
 
 
@@ -119,9 +142,9 @@ def _render(outputs: Iterable[ListedOutput]) -> Iterator[bytes]:
     yield "".join(lines).encode()
 
 
-def _put(location: str, blocks: Iterable[bytes]) -> None:
+def _put(location: str, name: str, blocks: Iterable[bytes]) -> None:
     with tempfile.NamedTemporaryFile(prefix="strandline-list-") as file:
         with naming_volume(file.name):
             file.writelines(blocks)
             file.flush()
-        put_files(location, {MANIFEST: Path(file.name)})
+        put_files(location, {name: Path(file.name)})

@@ -11,7 +11,9 @@ TEMPORARY = ".tmp"
 OWNER = ".strandline-owner"
 CARD = "README.md"
 MANIFEST = "_manifest"
-NO_OUTPUTS = frozenset({OWNER, CARD, MANIFEST, f".{MANIFEST}.tmp"})  # at the root
+INDEX = "index.json"  # of a sink whose readers begin with one
+# At the root.
+NO_OUTPUTS = frozenset({OWNER, CARD, MANIFEST, INDEX, f".{MANIFEST}.tmp", f".{INDEX}.tmp"})
 SHARED = "shared"  # folder of files that several sources share
 FAN_OUT = 3  # hex digits: 4,096 folders, each of some 2,400 sources at ten million
 
