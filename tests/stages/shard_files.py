@@ -11,6 +11,8 @@ import json
 import struct
 import tarfile
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -18,19 +20,27 @@ import pyarrow.parquet as pq
 
 from strandline.plan.stage import SharingSink
 from strandline.stages.sinks.jsonl_sink import JsonlSink
+from strandline.stages.sinks.mds_sink import MdsSink
 from strandline.stages.sinks.parquet_partitions import ParquetSink
 from strandline.stages.sinks.token_shards import TokenShards
 from strandline.stages.sinks.webdataset_sink import WebdatasetSink
 
-KINDS = ("jsonl", "parquet", "token-shards", "webdataset")
+KINDS = ("jsonl", "parquet", "token-shards", "webdataset", "mds", "datatrove")
+
+
+_LAST, _MASK = ord("a"), pa.list_(pa.bool_())
 
 
 def make_sink(kind: str, target: int | None = None) -> SharingSink:
     """The sink of that name, for tables of `make_table`."""
     if kind == "token-shards":
         return TokenShards(target_bytes=target, token_bytes=2)
+    if kind == "datatrove":
+        return TokenShards(target_bytes=target, token_bytes=2, format="datatrove", mask="mask")
     if kind == "webdataset":
         return WebdatasetSink(target_bytes=target, key="text")
+    if kind == "mds":
+        return MdsSink(target_bytes=target)
     return {"jsonl": JsonlSink, "parquet": ParquetSink}[kind](target_bytes=target)
 
 
@@ -41,6 +51,7 @@ def make_table(texts: Sequence[str]) -> pa.Table:
         {
             "text": pa.array(texts, pa.string()),
             "tokens": pa.array([list(each) for each in raw], pa.list_(pa.int32())),
+            "mask": pa.array([[token > _LAST for token in each] for each in raw], _MASK),
             "content": pa.array(raw, pa.binary()),
         }
     )
@@ -50,6 +61,10 @@ def read_texts(files: Mapping[str, bytes]) -> list[str]:
     """The texts in a file and what lies beside it, by suffix; both must agree."""
     if ".bin" in files:
         return [bytes(tokens).decode() for tokens in read_shard(files[".bin"], files[".idx"])]
+    if ".ds" in files:
+        return _read_documents(files[".ds"], files[".ds.index"], files[".ds.loss"])
+    if ".mds" in files:
+        return [row["text"] for row in read_mds(files[".mds"])]
     if ".tar" in files:
         return _read_samples(files[".tar"], files[".parquet"])
     if ".parquet" in files:
@@ -76,6 +91,50 @@ def read_shard(data: bytes, index: bytes) -> list[list[int]]:
         tokens[begin // width : begin // width + length]
         for length, begin in zip(lengths.tolist(), begins.tolist(), strict=True)
     ]
+
+
+def _read_documents(data: bytes, index: bytes, mask: bytes) -> list[str]:
+    tokens = np.frombuffer(data, np.uint16)
+    assert [token > _LAST for token in tokens] == [bool(each) for each in mask]
+    ends = np.frombuffer(index, np.uint64).tolist()
+    assert len(tokens) == (ends[-1] if ends else 0)
+    return [bytes(tokens[a:b].tolist()).decode() for a, b in pairwise([0, *ends])]
+
+
+def read_mds(shard: bytes) -> list[dict[str, Any]]:
+    """Rows with text, bytes and arrays, read as MosaicML's `MDSReader` does."""
+    (count,) = np.frombuffer(shard, np.uint32, 1)
+    ends = np.frombuffer(shard, np.uint32, int(count) + 1, 4).tolist()
+    config = json.loads(shard[4 * (int(count) + 2) : ends[0]])
+    assert len(shard) == ends[-1]
+    return [_read_sample(shard[begin:end], config) for begin, end in pairwise(ends)]
+
+
+def _read_sample(data: bytes, config: dict[str, Any]) -> dict[str, Any]:
+    sizes, at, row = [], 0, {}
+    for size in config["column_sizes"]:
+        sizes.append(size or int(np.frombuffer(data, np.uint32, 1, at)[0]))
+        at += 0 if size else 4
+    for name, kind, size in zip(
+        config["column_names"], config["column_encodings"], sizes, strict=True
+    ):
+        row[name] = _read_value(data[at : at + size], kind)
+        at += size
+    assert at == len(data)
+    return row
+
+
+def _read_value(data: bytes, kind: str) -> Any:
+    name, _, number = kind.partition(":")
+    if name == "ndarray":
+        width = 1 << (data[0] % 4)
+        values = np.frombuffer(data[1 + width :], number).tolist()
+        assert int.from_bytes(data[1 : 1 + width], "little") == len(values)
+        return values
+    if name in {"str", "json", "bytes"}:
+        text = data if name == "bytes" else data.decode()
+        return json.loads(text) if name == "json" else text
+    return np.frombuffer(data, name)[0].item()
 
 
 def _read_samples(shard: bytes, facts: bytes) -> list[str]:

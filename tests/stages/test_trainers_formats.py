@@ -1,0 +1,159 @@
+"""Files as the loaders of trainers read them: MDS, datatrove's, Megatron's, those of `datasets`."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import datasets
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from PIL import Image
+
+from shard_files import read_mds
+from stage_runs import StageRun
+from strandline import ExitCode, Pipeline
+from strandline.plan.task import Task
+from strandline.stages import Files, MdsSink, ParseDocuments, ReadFiles
+
+texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=5)
+ROW = st.fixed_dictionaries(
+    {
+        "text": texts,
+        "raw": st.binary(max_size=5),
+        "number": st.integers(-(2**63), 2**63 - 1),
+        "small": st.integers(0, 255),
+        "ratio": st.floats(allow_nan=False),
+        "tokens": st.lists(st.integers(-5, 5), max_size=300),
+        "facts": st.fixed_dictionaries({"a": st.none() | texts}),
+        "kept": st.none() | st.booleans(),
+    }
+)
+SCHEMA = pa.schema(
+    [
+        ("text", pa.string()),
+        ("raw", pa.binary()),
+        ("number", pa.int64()),
+        ("small", pa.uint8()),
+        ("ratio", pa.float64()),
+        ("tokens", pa.list_(pa.int32())),
+        ("facts", pa.struct([("a", pa.string())])),
+        ("kept", pa.bool_()),
+    ]
+)
+
+
+@given(st.lists(ROW, min_size=1, max_size=6), st.integers(0, 6))
+def test_law_samples_are_the_rows_however_they_are_chunked(
+    rows: list[dict[str, Any]], cut: int
+) -> None:
+    table = pa.Table.from_pylist(rows, SCHEMA)
+    content = StageRun("mds").written(pa.concat_tables([table.slice(0, cut), table.slice(cut)]))
+    assert rows == read_mds(content)
+    assert content == StageRun("mds").written(table)
+
+
+def test_what_mds_can_not_hold_is_said() -> None:
+    with pytest.raises(ValueError, match="the column 'n' has nulls, for which MDS has no room"):
+        StageRun("mds").written(pa.table({"n": [1, None]}))
+    assert [{"a": "", "b": []}] == read_mds(
+        StageRun("mds").written(
+            pa.table(
+                {"a": pa.array([None], pa.string()), "b": pa.array([None], pa.list_(pa.int8()))}
+            )
+        )
+    )
+
+
+def test_the_index_of_a_run_names_what_counts_and_is_proved(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    for name in ("a", "b", "c"):
+        (tmp_path / f"in/{name}.txt").write_text(f"text {name}")
+    values: dict[str, Any] = {"checkpoint_path": str(tmp_path / "volume"), "engine": "inline"}
+    pipeline = Pipeline(
+        "samples",
+        source=Files(paths=[f"{tmp_path}/in/*"], on_removed="Delete"),
+        stages=[ReadFiles(), ParseDocuments()],
+        sink=MdsSink(path=str(tmp_path / "out")),
+    )
+    assert pipeline.run(**values).code is ExitCode.COMPLETE
+    assert ["text a", "text b", "text c"] == read_indexed(tmp_path / "out")
+    (tmp_path / "in/b.txt").unlink()
+    assert pipeline.run(**values).code is ExitCode.COMPLETE
+    assert ["text a", "text c"] == read_indexed(tmp_path / "out")
+
+
+def read_indexed(folder: Path) -> list[str]:
+    """The texts of the shards that an index names, which says of each what is in it."""
+    index = json.loads((folder / "index.json").read_text())
+    assert 2 == index["version"]
+    found = []
+    for shard in index["shards"]:
+        content = (folder / shard["raw_data"]["basename"]).read_bytes()
+        rows = read_mds(content)
+        assert (len(rows), len(content)) == (shard["samples"], shard["raw_data"]["bytes"])
+        found += [row["text"] for row in rows]
+    return sorted(found)
+
+
+def draw_picture(shade: int) -> bytes:
+    file = io.BytesIO()
+    Image.new("L", (2, 1), shade).save(file, "PNG")
+    return file.getvalue()
+
+
+FEATURES = {"picture": "image", "sound": "audio", "kind": {"classes": ["cat", "dog"]}}
+
+
+@pytest.mark.slow
+def test_datasets_loads_pictures_sounds_and_labels_as_such(tmp_path: Path) -> None:
+    table = pa.table(
+        {
+            "picture": [draw_picture(7), None],
+            "sound": [b"RIFF", b"RIFF"],
+            "kind": ["dog", None],
+            "text": ["a", "b"],
+        }
+    )
+    sink = StageRun("parquet", features=FEATURES)
+    content = sink.written(table)
+    (tmp_path / "a.parquet").write_bytes(content)
+    loaded = datasets.load_dataset(
+        "parquet", data_files=f"{tmp_path}/*.parquet", split="train", cache_dir=f"{tmp_path}/cache"
+    )
+    assert isinstance(loaded.features["picture"], datasets.Image)
+    assert isinstance(loaded.features["sound"], datasets.Audio)
+    assert ["cat", "dog"] == loaded.features["kind"].names
+    pictures = loaded["picture"][:]
+    assert 7 == pictures[0].getpixel((1, 0))
+    assert pictures[1] is None
+    assert [1, None] == loaded["kind"][:]
+    # What is written once more, of shared files say, is the same.
+    assert content == sink.written(pq.read_table(io.BytesIO(content)))
+
+
+def test_what_is_no_such_feature_is_named() -> None:
+    for values, words in (
+        ({"x": ["owl"]}, "has 'owl', which is none of its classes"),
+        ({"x": [2]}, "numbers that are none of its 2 classes"),
+        ({"x": [0.5]}, "neither names of classes nor their numbers"),
+    ):
+        with pytest.raises((TypeError, ValueError), match=words):
+            StageRun("parquet", features={"x": FEATURES["kind"]}).written(pa.table(values))
+    with pytest.raises(TypeError, match="holds string, not bytes"):
+        StageRun("parquet", features={"x": "image"}).written(pa.table({"x": ["a"]}))
+
+
+def test_a_mask_fits_its_tokens_and_its_format() -> None:
+    with pytest.raises(ValueError, match="write `format: datatrove`"):
+        StageRun("token-shards", mask="mask")
+    sink = StageRun("token-shards", mask="mask", format="datatrove").stage
+    write = sink.list_companions()[".ds.loss"]
+    for mask, words in (([[True]], "lists of another length"), ([[1, 0]], "not lists of true")):
+        with pytest.raises((TypeError, ValueError), match=words):
+            write(Task(pa.table({"tokens": [[1, 2]], "mask": mask})), io.BytesIO())
