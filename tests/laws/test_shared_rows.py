@@ -132,7 +132,7 @@ def attempt(path: Path, plan: StagePlan, listing: Listing, random: Random, uid: 
 
 def read(path: Path) -> list[str]:
     """The texts of a file, with what lies beside it."""
-    files = {each.suffix: each.read_bytes() for each in path.parent.glob(f"{path.stem}.*")}
+    files = {each.name.removeprefix(path.stem): each.read_bytes() for each in path.parent.glob(f"{path.stem}.*")}
     return read_texts(files)
 
 
