@@ -132,7 +132,9 @@ def attempt(path: Path, plan: StagePlan, listing: Listing, random: Random, uid: 
 
 def read(path: Path) -> list[str]:
     """The texts of a file, with what lies beside it."""
-    files = {each.name.removeprefix(path.stem): each.read_bytes() for each in path.parent.glob(f"{path.stem}.*")}
+    stem = path.name.partition(".")[0]
+    beside = path.parent.glob(f"{stem}.*")
+    files = {each.name.removeprefix(stem): each.read_bytes() for each in beside}
     return read_texts(files)
 
 
