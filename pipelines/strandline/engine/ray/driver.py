@@ -81,7 +81,7 @@ class Driver(ABC):
                 self._ledger.recording(self._connection.is_alive),
             ):
                 self._run()
-                self._report()  # what the last turn finished would else never be told
+                self._report()  # the last turn would else never be told
                 return self._end()
         finally:
             if self._connection.is_alive():  # a dead Ray would be asked for what died with it
