@@ -170,8 +170,8 @@ def run_inline(
         return _Run(plan, listing, ledger, outputs, control, dumps, folder).run()
     except (StageBrokenError, ShapeError, StageStoppedError):
         # The ledger is whole: it was a stage. One that has failed itself must commit nothing more.
-        with suppress(StrandlineError):  # what has gone wrong before says more
-            ledger.drain(anything_died=True)  # what failed is known to the next attempt
+        with suppress(StrandlineError):  # an earlier error says more
+            ledger.drain(anything_died=True)  # the next attempt knows the failures then
         raise
 
 

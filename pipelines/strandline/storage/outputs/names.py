@@ -11,7 +11,7 @@ TEMPORARY = ".tmp"
 OWNER = ".strandline-owner"
 CARD = "README.md"
 MANIFEST = "_manifest"
-INDEX = "index.json"  # of a sink whose readers begin with one
+INDEX = "index.json"  # where readers of a sink begin with one file
 # At the root.
 NO_OUTPUTS = frozenset({OWNER, CARD, MANIFEST, INDEX, f".{MANIFEST}.tmp", f".{INDEX}.tmp"})
 SHARED = "shared"  # folder of files that several sources share

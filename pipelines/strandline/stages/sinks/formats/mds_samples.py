@@ -18,8 +18,8 @@ from strandline.stages.columns import check_names
 from strandline.stages.sinks.json_values import format_json, list_rows
 
 _WORD = np.dtype("<u4")
-_MOST = (1 << 32) - 1  # of what an offset holds
-_SIZE_LIMIT = 1 << 26  # told to readers, and used by none
+_MOST = (1 << 32) - 1  # offsets hold no more
+_SIZE_LIMIT = 1 << 26  # readers are told it, and use it for nothing
 
 _NUMBERS = {
     pa.int8(): "int8",
