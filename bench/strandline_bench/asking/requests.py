@@ -14,7 +14,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AsyncExitStack, contextmanager
 from pathlib import Path
 
 import httpx
@@ -24,6 +24,7 @@ from strandline import Task
 from strandline.stages import AskModel
 from strandline.stages.models.asking.answers import ModelAnswer
 from strandline.stages.models.asking.request_log import SUFFIX, AnswerBook, FileLog, LogEntry, pack
+from strandline.stages.models.asking.wire import POOL_CONNECTIONS
 from strandline_bench.asking import quick_server
 from strandline_bench.ground.scale import Scale
 from strandline_bench.ground.table import Row, bound, format_number, reach
@@ -73,10 +74,15 @@ def _compare(scale: Scale, seconds: float, count: int, at_once: int, turns: int)
 def _time_bare(url: str, numbers: range, at_once: int) -> float:
     async def ask_all() -> float:
         waiting = iter(numbers)
-        limits = httpx.Limits(max_connections=at_once, max_keepalive_connections=at_once)
-        async with httpx.AsyncClient(limits=limits, timeout=60) as client:
+        # One pool of all connections would take ten times as long for a request.
+        limits = httpx.Limits(max_connections=POOL_CONNECTIONS)
+        async with AsyncExitStack() as stack:
+            clients = [
+                await stack.enter_async_context(httpx.AsyncClient(limits=limits, timeout=60))
+                for _ in range(at_once // POOL_CONNECTIONS)
+            ]
 
-            async def ask() -> None:
+            async def ask(client: httpx.AsyncClient) -> None:
                 for number in waiting:
                     text = PROMPT.replace("{{ n }}", str(number))
                     body = {"model": "quick", "messages": [{"role": "user", "content": text}]}
@@ -84,7 +90,8 @@ def _time_bare(url: str, numbers: range, at_once: int) -> float:
                     assert reply.json()["choices"][0]["finish_reason"] == "stop"
 
             begun = time.perf_counter()
-            await asyncio.gather(*(ask() for _ in range(at_once)))
+            askers = (ask(client) for client in clients for _ in range(POOL_CONNECTIONS))
+            await asyncio.gather(*askers)
             return time.perf_counter() - begun
 
     return asyncio.run(ask_all())

@@ -10,12 +10,15 @@ import contextlib
 import threading
 import weakref
 from collections.abc import Coroutine, Mapping
+from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 from strandline.stages.models.asking.answers import Reply, Unanswered
 
 _END_SECONDS = 15.0
+# httpx looks through all connections of a pool for each request: with 128 in one, 10 ms of a core.
+POOL_CONNECTIONS = 8
 _Result = TypeVar("_Result")
 
 
@@ -39,7 +42,8 @@ class Wire:
     def __init__(self, url: str, headers: Mapping[str, str], limits: WireLimits) -> None:
         self._url, self._headers, self._limits = url.rstrip("/"), headers, limits
         self._httpx = import_module("httpx")
-        self._client: Any = None
+        self._pools: list[_Pool] = []
+        self._ssl: Any = None
 
     async def post(self, path: str, body: bytes) -> Reply | Unanswered:
         """Return what came back, whatever that was."""
@@ -52,12 +56,12 @@ class Wire:
     async def _request(
         self, method: str, path: str, body: bytes | None, limit: float
     ) -> Reply | Unanswered:
-        if self._client is None:  # here, since it belongs to the loop
-            self._client = self._open()
+        pool = self._choose_pool()  # here, since its client belongs to the loop
         limits, httpx = self._limits, self._httpx
+        pool.busy += 1
         try:
             async with asyncio.timeout(limit):
-                found = await self._client.request(method, f"{self._url}/{path}", content=body)
+                found = await pool.client.request(method, f"{self._url}/{path}", content=body)
                 return Reply(found.status_code, dict(found.headers), found.content)
         except TimeoutError:
             return Unanswered(f"no answer in {limit:g} s", is_late=True)
@@ -68,20 +72,43 @@ class Wire:
         except (httpx.HTTPError, OSError) as error:
             # The error has the request with it, and that the key.
             return Unanswered(" ".join(str(error).split()) or type(error).__name__)
+        finally:
+            pool.busy -= 1
 
     async def close(self) -> None:
         """Close the connections."""
-        if self._client is not None:
-            await self._client.aclose()
+        for pool in self._pools:
+            await pool.client.aclose()
 
-    def _open(self) -> Any:  # noqa: ANN401 - httpx is loaded in the workers
+    def _choose_pool(self) -> _Pool:
+        """Return the first pool with a connection to spare, else the one with least to do."""
+        for pool in self._pools:
+            if pool.busy < pool.size:
+                return pool
+        left = self._limits.connections - sum(pool.size for pool in self._pools)
+        if left > 0:
+            size = min(left, POOL_CONNECTIONS)
+            self._pools.append(_Pool(self._open(size), size))
+            return self._pools[-1]
+        return min(self._pools, key=lambda pool: pool.busy / pool.size)
+
+    def _open(self, connections: int) -> Any:  # noqa: ANN401 - httpx is loaded in the workers
         limits, httpx = self._limits, self._httpx
+        if self._ssl is None:  # for all pools, since it takes long to make
+            self._ssl = httpx.create_ssl_context()
         timeout = httpx.Timeout(limits.read, connect=limits.connect, pool=None)
-        pool = httpx.Limits(
-            max_connections=limits.connections, max_keepalive_connections=limits.connections
-        )
+        bounds = httpx.Limits(max_connections=connections, max_keepalive_connections=connections)
         headers = {"content-type": "application/json", **self._headers}
-        return httpx.AsyncClient(headers=headers, timeout=timeout, limits=pool)
+        return httpx.AsyncClient(headers=headers, timeout=timeout, limits=bounds, verify=self._ssl)
+
+
+@dataclass(slots=True)
+class _Pool:
+    """A client with connections of its own, how many these are, and the requests under way."""
+
+    client: Any
+    size: int
+    busy: int = 0
 
 
 class Closable(Protocol):
