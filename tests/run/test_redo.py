@@ -56,6 +56,18 @@ def test_a_change_above_the_cut_works_from_the_beginning_and_cuts_anew(tuning: T
     tuning.check()
 
 
+def test_what_is_gathered_of_new_sources_stays_where_others_are_redone(tuning: Tuning) -> None:
+    """Both are of one attempt, and so in one shard."""
+    total: Item = {"use": "tuned_stages:Total", "name": "total"}
+    tuning.run(add(1, keep=True), below(1000), total)
+    tuning.write(FILES, range(100, 120))
+    assert ExitCode.COMPLETE is tuning.run(add(1, keep=True), below(50), total)
+    assert [str(sum(range(1, 50))).encode()] == tuning.read_totals()
+    tuning.write(FILES + 1, range(5))
+    assert ExitCode.COMPLETE is tuning.run(add(1, keep=True), below(40), total)
+    assert [str(sum(range(1, 40)) + 15).encode()] == tuning.read_totals()
+
+
 def test_the_nearest_cut_above_the_change_is_read(tuning: Tuning) -> None:
     chain = add(1, keep=True, name="one"), add(1, keep=True, name="two")
     tuning.run(*chain, below(10))

@@ -98,7 +98,8 @@ class PieceStore:
         if isinstance(piece.data, PieceLocation):
             return piece
         if self._writer is None:
-            self._writer = FrameWriter(self._path)
+            # An attempt works in several phases, and each of them has a store of its own.
+            self._writer = FrameWriter(self._path, goes_on=True)
         self._is_synced = False
         at = self._writer.append(Title(source, piece.token, piece.stage), piece.data)
         location = PieceLocation(self._shard, at, len(piece.data), digest_bytes(piece.data))

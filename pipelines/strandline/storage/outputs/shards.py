@@ -36,22 +36,26 @@ class Title(NamedTuple):
 
 
 class FrameWriter:
-    """Appends frames to a new file; what stands there under its name is overwritten.
+    """Appends frames to a file.
 
     Once something could not be written, nothing can: where the file ends is not known any more,
     and the kernel tells of a page that was lost only once.
+
+    Args:
+        path: of the file.
+        goes_on: what stands there under its name stays, and would else be overwritten.
 
     Attributes:
         size: of the file, all frames included.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, goes_on: bool = False) -> None:
         make_folder(path.parent)
         self._path = path
-        self._file: BinaryIO = path.open("wb", buffering=_BUFFER)
+        self._file: BinaryIO = path.open("ab" if goes_on else "wb", buffering=_BUFFER)
         self._is_named = False
         self._failure: OSError | None = None
-        self.size = 0
+        self.size = self._file.tell()
 
     def append(self, title: Title, data: bytes) -> int:
         """Append a frame; where it begins.
