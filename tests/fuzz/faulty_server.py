@@ -18,11 +18,18 @@ import threading
 import time
 from collections import Counter
 from contextlib import suppress
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
 
-from fake_model import MODEL, PASSING, PROBE, USAGE, FakeModel, draw_faults
+from fake_model import (
+    MODEL,
+    PASSING,
+    PROBE,
+    USAGE,
+    AnsweringHandler,
+    AnsweringServer,
+    FakeModel,
+    draw_faults,
+)
 from strandline.stages.models.asking.answers import Reply, Unanswered
 from strandline.stages.models.asking.request_log import SUFFIX, FileLog
 
@@ -124,31 +131,20 @@ class FaultyModel:
         return choose_fault(self._seed, prompt, self._times[prompt])
 
 
-class Handler(BaseHTTPRequestHandler):
+class Handler(AnsweringHandler):
     """Gives what the model says, or breaks off."""
 
     model: FaultyModel
-    protocol_version = "HTTP/1.1"
-    wbufsize = 1 << 16
 
-    def do_GET(self) -> None:
-        self._give(Reply(200, {}, json.dumps({"data": [{"id": MODEL}]}).encode()))
+    def do_GET(self) -> None:  # noqa: N802 - the base calls it so
+        self.send_reply(Reply(200, {}, json.dumps({"data": [{"id": MODEL}]}).encode()))
 
-    def do_POST(self) -> None:
-        body = self.rfile.read(int(self.headers["content-length"]))
-        found = self.model.reply(self.path, body, self.connection)
+    def do_POST(self) -> None:  # noqa: N802 - the base calls it so
+        found = self.model.reply(self.path, self.read_body(), self.connection)
         if isinstance(found, Reply):
-            self._give(found)
+            self.send_reply(found)
         else:
             self._break_off(found)
-
-    def _give(self, reply: Reply) -> None:
-        self.send_response(reply.status)
-        for name, value in reply.headers.items():
-            self.send_header(name, value)
-        self.send_header("content-length", str(len(reply.body)))
-        self.end_headers()
-        self.wfile.write(reply.body)
 
     def _break_off(self, found: Unanswered) -> None:
         self.close_connection = True
@@ -159,28 +155,17 @@ class Handler(BaseHTTPRequestHandler):
             self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
             self.connection.close()
         else:
-            self.send_response(200)
-            self.send_header("content-length", "1000")
-            self.end_headers()
-            self.wfile.write(b'{"choices"')
-
-    def log_message(self, *args: Any) -> None:
-        pass
+            self.send_half()
 
     def handle(self) -> None:
         with suppress(OSError, ValueError):  # whoever asked was killed, or was hung up on
             super().handle()
 
 
-class Server(ThreadingHTTPServer):
-    request_queue_size = 128
-    daemon_threads = True
-
-
 def main(port: int, folder: Path, seed: int, logs: Path) -> None:
     """Serve until it is killed."""
     Handler.model = FaultyModel(folder, seed, logs)
-    server = Server(("127.0.0.1", port), Handler)
+    server = AnsweringServer(("127.0.0.1", port), Handler)
     (folder / PIDS).mkdir(exist_ok=True)
     (folder / PIDS / str(os.getpid())).touch()
     server.serve_forever()

@@ -170,44 +170,60 @@ def _give(body: Mapping[str, Any]) -> Reply:
     return Reply(200, {}, json.dumps(body).encode())
 
 
+class AnsweringHandler(BaseHTTPRequestHandler):
+    """Sends replies, whole or by half."""
+
+    protocol_version = "HTTP/1.1"
+    wbufsize = 1 << 16  # head and content in one packet, or each answer waits for the other's
+
+    def read_body(self) -> bytes:
+        return self.rfile.read(int(self.headers["content-length"]))
+
+    def send_reply(self, reply: Reply) -> None:
+        self.send_response(reply.status)
+        for name, value in reply.headers.items():
+            self.send_header(name, value)
+        self.send_header("content-length", str(len(reply.body)))
+        self.end_headers()
+        self.wfile.write(reply.body)
+
+    def send_half(self) -> None:
+        """Send half of an answer, then nothing."""
+        self.send_response(200)
+        self.send_header("content-length", "1000")
+        self.end_headers()
+        self.wfile.write(b'{"choices"')
+        self.close_connection = True
+
+    def log_message(self, *args: Any) -> None:
+        pass
+
+
+class AnsweringServer(ThreadingHTTPServer):
+    """Has room for the connections of who asks much at a time, or some would be lost."""
+
+    request_queue_size = 128
+    daemon_threads = True
+
+
 @contextmanager
 def serve(model: FakeModel, delay: Callable[[], None] = lambda: None) -> Iterator[str]:
     """Serve a model on loopback, and give its URL; `delay` is called before each answer."""
 
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-        wbufsize = 1 << 16  # head and content in one packet, or each answer waits for the other's
-
+    class Handler(AnsweringHandler):
         def do_POST(self) -> None:
-            body = self.rfile.read(int(self.headers["content-length"]))
-            found = model.reply(self.path, body, self.headers["authorization"])
+            found = model.reply(self.path, self.read_body(), self.headers["authorization"])
             delay()
-            if isinstance(found, Unanswered):  # half of an answer, then nothing
-                self.send_response(200)
-                self.send_header("content-length", "1000")
-                self.end_headers()
-                self.wfile.write(b'{"choices"')
-                self.close_connection = True
-                return
-            self.send_response(found.status)
-            for name, value in found.headers.items():
-                self.send_header(name, value)
-            self.send_header("content-length", str(len(found.body)))
-            self.end_headers()
-            self.wfile.write(found.body)
-
-        def log_message(self, *args: Any) -> None:
-            pass
+            if isinstance(found, Unanswered):
+                self.send_half()
+            else:
+                self.send_reply(found)
 
         def handle(self) -> None:
             with suppress(ConnectionError, TimeoutError):  # whoever asked was killed
                 super().handle()
 
-    class Server(ThreadingHTTPServer):
-        request_queue_size = 128  # or connections of who asks much at a time are lost
-
-    server = Server(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
+    server = AnsweringServer(("127.0.0.1", 0), Handler)
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
     try:
