@@ -61,6 +61,8 @@ def test_law_samples_are_the_rows_however_they_are_chunked(
 def test_what_mds_can_not_hold_is_said() -> None:
     with pytest.raises(ValueError, match="the column 'n' has nulls, for which MDS has no room"):
         StageRun("mds").written(pa.table({"n": [1, None]}))
+    with pytest.raises(ValueError, match="the column 'n' has nulls in its lists"):
+        StageRun("mds").written(pa.table({"n": [[1, None]]}))
     assert [{"a": "", "b": []}] == read_mds(
         StageRun("mds").written(
             pa.table(

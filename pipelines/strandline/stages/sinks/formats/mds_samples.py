@@ -93,7 +93,7 @@ def encode_table(table: pa.Table) -> MdsShard:
         ValueError: two columns have one name.
     """
     check_names(table.schema)
-    columns = [find_column(field) for field in sorted(table.schema, key=lambda each: each.name)]
+    columns = [choose_column(field) for field in sorted(table.schema, key=lambda each: each.name)]
     values = [column.encode(table) for column in columns]
     is_free = [column.size is None for column in columns]
     samples = []
@@ -132,7 +132,7 @@ def format_entry(name: str, size: int, rows: int, config: bytes) -> str:
     return json.dumps(json.loads(config) | facts, sort_keys=True)
 
 
-def find_column(field: pa.Field) -> MdsColumn:
+def choose_column(field: pa.Field) -> MdsColumn:
     """Return how a column of a type is written: what has no type there is JSON."""
     name, kind = field.name, field.type
     if pa.types.is_dictionary(kind):
@@ -197,7 +197,12 @@ def _list_numbers(table: pa.Table, name: str, number: str) -> Iterator[bytes]:
 def _list_arrays(table: pa.Table, name: str, number: str) -> Iterator[bytes]:
     """Yield one dimension's length and the values of each list; a null has none."""
     for value in table[name]:
-        values = np.asarray(value.as_py() or (), dtype=_little(number))
+        items = pa.array([], value.type.value_type) if value.values is None else value.values
+        # A whole number can't be null; among fractions a null is no number.
+        if items.null_count and not pa.types.is_floating(items.type):
+            msg = f"the column {name!r} has nulls in its lists, for which MDS has no room"
+            raise ShardError(msg)
+        values = items.to_numpy(zero_copy_only=False).astype(_little(number), copy=False)
         length, power = len(values), 0
         while length >= 1 << (8 << power):
             power += 1
