@@ -72,7 +72,7 @@ def run(
     seen: list[bool] = [False]
 
     def report(progress: RunProgress) -> None:
-        seen[0] = seen[0] or must_stop(progress)
+        seen[0] = must_stop(progress) or seen[0]
 
     return run_attempt(AttemptConfig(plan, volume, engine=engine), lambda: seen[0], report)
 
@@ -106,14 +106,15 @@ def test_each_row_is_in_one_file_and_files_are_few(engine: str, tmp_path: Path) 
 
 @pytest.mark.parametrize("engine", ["inline", "ray"])
 def test_what_waits_to_fill_a_file_is_finished_by_a_stop(engine: str, tmp_path: Path) -> None:
-    outcome = run(
-        make_plan(1 << 30),
-        tmp_path,
-        engine,
-        lambda progress: len(progress.flow.queues[-1]) >= 20,
-    )
+    told: list[int] = []
+
+    def must_stop(progress: RunProgress) -> bool:
+        told.append(progress.flow.queues[-1].counts.tasks_in)
+        return len(progress.flow.queues[-1]) >= 20
+
+    outcome = run(make_plan(1 << 30), tmp_path, engine, must_stop)
     files = read_files(outcome)
-    assert outcome.standing.finished == sum(map(len, files)) >= 20
+    assert told[-1] == outcome.standing.finished == sum(map(len, files)) >= 20
     assert len(files) == 1
     again = run(make_plan(1 << 30), tmp_path, "inline")
     rows = Counter(number for file in read_files(again) for number in file)

@@ -75,7 +75,7 @@ def test_law_no_more_connections_than_may_be_and_all_of_them_are_used(connection
 def test_who_asks_one_at_a_time_has_one_connection() -> None:
     server = CountingServer()
 
-    asyncio.run(ask(server, 1, 6, 50))
+    asyncio.run(ask(server, 1, 2 * POOL_CONNECTIONS, 50))
 
     assert server.connections == 1
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +19,12 @@ from PIL import Image
 from shard_files import read_mds
 from stage_runs import StageRun
 from strandline import ExitCode, Pipeline
+from strandline.ledger.store.store import Store
+from strandline.ledger.verification import verify
 from strandline.plan.task import Task
 from strandline.stages import Files, MdsSink, ParseDocuments, ReadFiles
+from strandline.storage.layout import PipelineFolder
+from strandline.storage.outputs.remote import open_outputs
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=5)
 ROW = st.fixed_dictionaries(
@@ -72,6 +77,12 @@ def test_what_mds_can_not_hold_is_said() -> None:
     )
 
 
+@pytest.mark.parametrize("length", [0, 255, 256, 65_535, 65_536])
+def test_an_array_says_how_long_it_is_in_as_few_bytes_as_do(length: int) -> None:
+    table = pa.table({"tokens": pa.array([[1] * length], pa.list_(pa.int8()))})
+    assert [{"tokens": [1] * length}] == read_mds(StageRun("mds").written(table))
+
+
 def test_the_index_of_a_run_names_what_counts_and_is_proved(tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     for name in ("a", "b", "c"):
@@ -88,6 +99,15 @@ def test_the_index_of_a_run_names_what_counts_and_is_proved(tmp_path: Path) -> N
     (tmp_path / "in/b.txt").unlink()
     assert pipeline.run(**values).code is ExitCode.COMPLETE
     assert ["text a", "text c"] == read_indexed(tmp_path / "out")
+    assert [] == find_problems(tmp_path)
+    (tmp_path / "out/index.json").write_text('{"version": 2, "shards": []}')
+    assert ["index.json"] == [problem.rpartition(" ")[2] for problem in find_problems(tmp_path)]
+
+
+def find_problems(folder: Path) -> list[str]:
+    ledger = PipelineFolder.of(folder / "volume", "default", "samples").ledger
+    with closing(Store(ledger, readonly=True)) as store:
+        return verify(store, open_outputs(str(folder / "out"))).problems
 
 
 def read_indexed(folder: Path) -> list[str]:
