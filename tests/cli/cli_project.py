@@ -102,7 +102,13 @@ class Project:
     def execute(self, command: str, *words: str) -> subprocess.CompletedProcess[str]:
         """Run the command line to its end as a process of its own, on this pipeline."""
         process = self.start(command, *words)
-        out, err = process.communicate(timeout=300)
+        try:
+            out, err = process.communicate(timeout=300)
+        except subprocess.TimeoutExpired:
+            # Else it is found by the test that comes next, and blamed on that.
+            process.kill()
+            process.communicate()
+            raise
         return subprocess.CompletedProcess(
             process.args, process.returncode, out, drop_progress(err)
         )

@@ -39,31 +39,42 @@ def head(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
     with tempfile.TemporaryDirectory(prefix="ray", ignore_cleanup_errors=True) as place:
         monkeypatch.setenv("HOME", place)  # no token of the machine's own
-        script = Path(sys.executable).with_name("ray")
-        words = ["start", "--head", "--block", f"--port={port}", "--node-ip-address=127.0.0.1"]
-        words += ["--num-cpus=2", "--include-dashboard=false", f"--temp-dir={place}"]
-        process = subprocess.Popen(
-            [sys.executable, script, *words],
-            env=os.environ | {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": TOKEN},
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
-        )
-        wait_for(port, process)
+        process = start_head(port, Path(place))
         yield f"127.0.0.1:{port}"
+        assert process.poll() is None, read_log(Path(place))
         process.send_signal(signal.SIGTERM)
         process.wait()
 
 
-def wait_for(port: int, process: subprocess.Popen[bytes]) -> None:
-    while True:
-        assert process.poll() is None
-        try:
-            socket.create_connection(("127.0.0.1", port), 1).close()
-        except OSError:
+def start_head(port: int, folder: Path, tries: int = 3) -> subprocess.Popen[bytes]:
+    """Start one, and return when its node is there, not its port alone.
+
+    Ray gives its node 30 s, which a busy machine may need. Then it ends all, also the server at the
+    port, which has answered meanwhile.
+    """
+    script = Path(sys.executable).with_name("ray")
+    words = ["start", "--head", "--block", f"--port={port}", "--node-ip-address=127.0.0.1"]
+    words += ["--num-cpus=2", "--include-dashboard=false", f"--temp-dir={folder}"]
+    for _ in range(tries):
+        with (folder / "head.log").open("wb") as log:
+            process = subprocess.Popen(
+                [sys.executable, script, *words],
+                env=os.environ | {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": TOKEN},
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        while process.poll() is None:
+            if "Ray runtime started" in read_log(folder):
+                return process
             time.sleep(0.1)
-        else:
-            return
+        if "timed out during startup" not in read_log(folder):
+            break
+    raise AssertionError(read_log(folder))
+
+
+def read_log(folder: Path) -> str:
+    return (folder / "head.log").read_text(encoding="utf-8", errors="replace")
 
 
 @NEEDS_TOKENS
