@@ -12,10 +12,10 @@ if TYPE_CHECKING:
     from strandline.engine.call.setup import PackageMissingError, StageSetupError
     from strandline.engine.call.stage.receipts import FlushError, ShapeError
     from strandline.engine.core.flow import StageBrokenError
+    from strandline.engine.core.pools import PoolBrokenError
     from strandline.engine.ray.connection import ClusterLostError, ClusterRefusedError
     from strandline.engine.ray.ledger_actor import LedgerLostError
     from strandline.engine.ray.local_start import RayStartError
-    from strandline.engine.ray.losses import PoolBrokenError
     from strandline.engine.ray_data.engine import WindowLostError
     from strandline.ledger.errors import (
         DuplicateKeyError,
@@ -102,7 +102,7 @@ _ROOMS = {
     "PackageMissingError": "strandline.engine.call.setup",
     "PartitionError": "strandline.run.attempt.partitions",
     "PlaceTakenError": "strandline.storage.outputs.ownership",
-    "PoolBrokenError": "strandline.engine.ray.losses",
+    "PoolBrokenError": "strandline.engine.core.pools",
     "RayStartError": "strandline.engine.ray.local_start",
     "SchemaInferenceError": "strandline.run.schema_inference",
     "ShapeError": "strandline.engine.call.stage.receipts",

@@ -16,7 +16,8 @@ from strandline.engine.core.call_size import MOST_SECONDS, MOST_TASKS, FileFilli
 from strandline.engine.core.chains import cut_chains, explain_cut
 from strandline.engine.core.flow import Flow
 from strandline.engine.core.ports import Control, Listing
-from strandline.engine.inline import NoLedger, run_inline
+from strandline.engine.inline import run_inline
+from strandline.engine.own_ledger import NoLedger
 from strandline.plan.fingerprint import Fingerprint
 from strandline.plan.pipeline import PipelinePlan, StagePlan
 from strandline.plan.receipt import Emitted, Event, Output, Receipt, StageCounts

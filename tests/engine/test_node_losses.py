@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from ray.exceptions import ActorDiedError, ActorUnavailableError
 
 from node_loss_player import DEATHS, NodeLossPlayer
+from strandline.engine.core.pools import DEATHS_PER_POOL, DEATHS_PER_TASK, PoolBrokenError
 from strandline.engine.preemption.nodes import DEATH_SECONDS, SILENCE_SECONDS
-from strandline.engine.ray.losses import DEATHS_PER_POOL, DEATHS_PER_TASK, PoolBrokenError
 
 numbers = st.integers(0, 30)
 steps = st.one_of(

@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 from strandline.engine.call.stage.stage_call import StageCall
 from strandline.engine.core.call_size import CALL_SECONDS, SINK_SECONDS, TaskCost, bound_call
 from strandline.engine.core.ports import Control, Listing
-from strandline.engine.inline import SINK_TASKS, NoLedger, run_inline
+from strandline.engine.inline import SINK_TASKS, run_inline
+from strandline.engine.own_ledger import NoLedger
 from strandline.plan.fingerprint import Fingerprint
 from strandline.plan.pipeline import PipelinePlan, StagePlan
 from strandline.plan.receipt import StageCounts

@@ -13,7 +13,8 @@ import pytest
 
 from strandline.engine.core.heartbeat import Heartbeat
 from strandline.engine.core.ports import Control, Listing, RunProgress
-from strandline.engine.inline import LISTING_SECONDS, NoLedger, run_inline
+from strandline.engine.inline import LISTING_SECONDS, run_inline
+from strandline.engine.own_ledger import NoLedger
 from strandline.engine.ray.connection import Connection
 from strandline.engine.ray.driver import DriverInputs
 from strandline.engine.ray_data import engine as ray_data

@@ -24,11 +24,11 @@ from strandline.engine.call.slots import Slot
 from strandline.engine.call.wire import pack_tasks
 from strandline.engine.core.chains import list_apart
 from strandline.engine.core.flow import Flow
-from strandline.engine.core.pools import CALLS_PER_WORKER
+from strandline.engine.core.pools import CALLS_PER_WORKER, DEATHS_PER_POOL
 from strandline.engine.core.ports import Control, Incidents
 from strandline.engine.core.worker_pool import Worker
 from strandline.engine.ray.ledger_actor import RayLedger
-from strandline.engine.ray.losses import DEATHS_PER_POOL, Losses
+from strandline.engine.ray.losses import Losses
 from strandline.engine.ray.pool import RayPools
 from strandline.plan.pipeline import StagePlan
 from strandline.plan.planning import check_plan

@@ -27,8 +27,8 @@ from strandline.engine.call.setup import PackageMissingError, StageSetupError, W
 from strandline.engine.call.slots import Slot
 from strandline.engine.call.stage.receipts import ShapeError
 from strandline.engine.call.wire import pack_receipt, pack_tasks
+from strandline.engine.core.pools import PoolBrokenError
 from strandline.engine.core.ports import RunProgress
-from strandline.engine.ray.losses import PoolBrokenError
 from strandline.engine.ray_data import engine as ray_data
 from strandline.engine.ray_data.losses import DEATHS_PER_TASK, Deaths
 from strandline.engine.ray_data.window import StreamEnd

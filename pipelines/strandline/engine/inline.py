@@ -9,8 +9,8 @@ import math
 import pickle
 import socket
 from collections import Counter
-from collections.abc import Generator, Iterator, Sequence
-from contextlib import closing, contextmanager, suppress
+from collections.abc import Generator, Iterator
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -42,14 +42,13 @@ from strandline.engine.core.ports import (
     conclude,
 )
 from strandline.engine.core.roots import enter_roots
-from strandline.ledger.entries import QUARANTINED, RELEASED, SKIPPED, ListedSource, Standing
-from strandline.ledger.keeping.keeper import Keeper
-from strandline.ledger.keeping.opening import opened_keeper
+from strandline.engine.own_ledger import Ledger, opened_ledger
+from strandline.ledger.entries import QUARANTINED, RELEASED, SKIPPED
 from strandline.ledger.location import LedgerLocation
 from strandline.ledger.session import LedgerSession
 from strandline.plan.errors import StageStoppedError, StrandlineError
 from strandline.plan.pipeline import PipelinePlan, StagePlan
-from strandline.plan.receipt import Event, Failure, Receipt
+from strandline.plan.receipt import Receipt
 from strandline.plan.stage import Shape
 from strandline.storage.outputs.outputs import OutputLocation, OutputStore
 from strandline.storage.outputs.remote import open_outputs
@@ -85,71 +84,9 @@ class InlineEngine:
     ) -> Ending:
         """See `Engine.run`."""
         outputs = open_outputs(self.outputs.url, self.outputs.writer)
-        with self._opened(ledger, control) as opened:
+        with opened_ledger(self.session, ledger, control) as opened:
             folder = find_volume_folder(self.outputs)
             return run_inline(plan, listing, opened, outputs, control, self.dumps, folder)
-
-    @contextmanager
-    def _opened(self, ledger: LedgerLocation | None, control: Control) -> Iterator[Ledger]:
-        if ledger is None:
-            yield NoLedger()
-            return
-        assert self.session is not None  # a run that is tracked has one
-        with opened_keeper(self.session, ledger, control.now) as keeper:
-            keeper.note_progress = control.heartbeat.note_progress
-            yield KeeperLedger(keeper)
-
-
-class KeeperLedger:
-    """A keeper in this process."""
-
-    def __init__(self, keeper: Keeper) -> None:
-        self._keeper = keeper
-        self._forwarded = 0
-
-    def admit(self, batch: Sequence[ListedSource], passed: int) -> list[int]:
-        return self._keeper.admit(batch, passed)
-
-    def forward(self, events: Sequence[Event], failures: Sequence[Failure]) -> None:
-        self._forwarded += 1
-        self._keeper.apply(self._forwarded, events, failures)
-
-    def end_listing(self, total: int, *, is_whole: bool, gaps: Sequence[str]) -> None:
-        self._keeper.end_listing(total, is_whole=is_whole, gaps=gaps)
-
-    def drain(self, *, anything_died: bool) -> Standing:
-        return self._keeper.drain(self._forwarded, anything_died=anything_died)
-
-    def count_finished(self) -> int:
-        return self._keeper.finished
-
-
-class NoLedger:
-    """For runs without a checkpoint: everything is released, nothing is kept."""
-
-    def __init__(self) -> None:
-        self._released = 0
-        self._failed: set[bytes] = set()
-
-    def admit(self, batch: Sequence[ListedSource], passed: int) -> list[int]:  # noqa: ARG002
-        self._released += len(batch)
-        return [RELEASED] * len(batch)
-
-    def forward(self, events: Sequence[Event], failures: Sequence[Failure]) -> None:  # noqa: ARG002
-        self._failed.update(failure.source for failure in failures)
-
-    def end_listing(self, total: int, *, is_whole: bool, gaps: Sequence[str]) -> None:
-        pass
-
-    def drain(self, *, anything_died: bool) -> Standing:  # noqa: ARG002
-        failed = len(self._failed)
-        return Standing(self._released - failed, 0, failed, 0, 0)
-
-    def count_finished(self) -> int:
-        return 0
-
-
-Ledger = KeeperLedger | NoLedger
 
 
 def run_inline(

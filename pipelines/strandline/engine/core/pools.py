@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
+from strandline.plan.errors import StrandlineError
 from strandline.plan.pipeline import StagePlan
 from strandline.plan.receipt import StageCounts
 
@@ -12,7 +13,13 @@ QUEUE_FACTOR = 2
 CALLS_PER_WORKER = 2
 FIRST_CALL = 1  # setting up is number 0
 TELLING_SECONDS = 1.0  # of work; less says nothing of what is slow
+DEATHS_PER_TASK = 3  # workers, before its source fails
+DEATHS_PER_POOL = 4  # in a row, before the attempt ends
 HEAVY = 0.4  # the part of all work from which a stage stands out
+
+
+class PoolBrokenError(StrandlineError):
+    """A stage's workers died again and again without a success between."""
 
 
 class PoolState(NamedTuple):

@@ -12,11 +12,12 @@ import ray
 from ray.exceptions import NodeDiedError, ObjectLostError, RayError, RayTaskError
 
 from strandline.engine.autoscaler.capacity import FirstWorkers
+from strandline.engine.call.reports import FirstTimes
 from strandline.engine.call.setup import PackageMissingError, StageSetupError
 from strandline.engine.call.wire import Plain
 from strandline.engine.core.call_size import FileFilling
 from strandline.engine.core.chains import Chain, cut_chains
-from strandline.engine.core.pools import PoolState
+from strandline.engine.core.pools import DEATHS_PER_TASK, PoolState
 from strandline.engine.core.ports import Ending, Leave, WorkCost
 from strandline.engine.core.worker_pool import Call, Worker, WorkerAddress
 from strandline.engine.preemption.departures import Departures, Evacuation
@@ -25,10 +26,10 @@ from strandline.engine.preemption.nodes import LostNodes
 from strandline.engine.ray.connection import first_line, unwrap
 from strandline.engine.ray.demand import Demand, read_full_size
 from strandline.engine.ray.driver import POLL_SECONDS, DrivenEngine, Driver, DriverInputs
-from strandline.engine.ray.losses import DEATHS_PER_TASK, LOSSES, Losses, OverdueError, is_of_node
+from strandline.engine.ray.losses import LOSSES, Losses, OverdueError, is_of_node
 from strandline.engine.ray.pool import RayData, RayPools
 from strandline.engine.ray.scaler import Scaler, find_nodes, list_nodes
-from strandline.engine.ray.worker import FirstTimes, LinkWatch
+from strandline.engine.ray.worker import LinkWatch
 
 LISTING_SECONDS = 0.05
 LEAVE_SECONDS = 0.1  # from one look at nodes that are going to the next

@@ -24,6 +24,7 @@ from strandline.engine.call.setup import StageSetupError
 from strandline.engine.call.slots import Slot
 from strandline.engine.core.chains import WHOLE
 from strandline.engine.core.flow import Flow
+from strandline.engine.core.pools import DEATHS_PER_POOL, DEATHS_PER_TASK, PoolBrokenError
 from strandline.engine.core.ports import Control, Incidents
 from strandline.engine.core.worker_pool import Call, Worker
 from strandline.engine.preemption.blame import Blame, WorkerDeath
@@ -34,12 +35,9 @@ from strandline.engine.preemption.replays import REPLAYS_PER_SOURCE, Replays
 from strandline.engine.ray.connection import first_line
 from strandline.engine.ray.ledger_actor import RayLedger
 from strandline.engine.ray.pool import RayPools
-from strandline.plan.errors import StrandlineError
 from strandline.plan.receipt import Failure, Receipt
 from strandline_api.outcome.causes import Cause
 
-DEATHS_PER_TASK = 3
-DEATHS_PER_POOL = 4
 LOSSES = (
     ActorDiedError,
     ActorUnavailableError,
@@ -51,10 +49,6 @@ _FATES = {Cause.OOM_KILLED: "was killed for memory", Cause.TIMEOUT: "was replace
 LOG_BYTES = 16_384  # of a dead worker's
 _PROCESS_DIED = "worker process has died"  # and not its node, nor by our own hand
 _DATA_LOST = "data was lost with a node; the sources that it was of begin anew"
-
-
-class PoolBrokenError(StrandlineError):
-    """A stage's workers died again and again without a success between."""
 
 
 class OverdueError(Exception):

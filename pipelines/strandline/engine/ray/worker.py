@@ -26,6 +26,7 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from strandline.engine.call.chain_call import ChainCall
 from strandline.engine.call.handover import Unreadable, pack_answers, read_input
 from strandline.engine.call.limits import MemoryWatch, choose_limits, read_own_memory
+from strandline.engine.call.reports import MOST_SENTENCES
 from strandline.engine.call.setup import PackedStage, WorkerSite, load_stage, set_up_call
 from strandline.engine.call.stage.receipts import CallPart
 from strandline.engine.call.wire import (
@@ -48,7 +49,6 @@ Picks = list[list[int]]
 _Made = tuple[CallPart, str]
 
 CONTROL = "control"
-MOST_SENTENCES = 100  # that wait to be asked for; older ones are dropped
 # A call that is done needs the interpreter a few times to be answered; the stage may be at work on
 # the next one, and by default keeps it for 5 ms each time.
 _SWITCH_SECONDS = 0.0002
@@ -252,24 +252,6 @@ class LinkWatch:
                 worker.located = Located(call.number, link, over)
                 for sentence in sentences:
                     self._report(sentence)
-
-
-class FirstTimes:
-    """Passes sentences on, each once: workers that ask one server report the same of it.
-
-    Args:
-        note: takes them.
-    """
-
-    def __init__(self, note: Callable[[str], None]) -> None:
-        self._note = note
-        self._recent: deque[str] = deque(maxlen=MOST_SENTENCES)
-
-    def __call__(self, sentence: str) -> None:
-        """Pass a sentence on, unless it was lately."""
-        if sentence not in self._recent:
-            self._recent.append(sentence)
-            self._note(sentence)
 
 
 # A single class for all workers: Ray serialises it anew, 33 ms in the driver, for each that

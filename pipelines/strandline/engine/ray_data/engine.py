@@ -15,10 +15,9 @@ from ray.exceptions import RayError, RayTaskError
 
 from strandline.engine.call.slots import Slot
 from strandline.engine.call.wire import unpack_receipt
-from strandline.engine.core.pools import PoolState
+from strandline.engine.core.pools import PoolBrokenError, PoolState
 from strandline.engine.ray.connection import first_line, unwrap
 from strandline.engine.ray.driver import POLL_SECONDS, DrivenEngine, Driver, DriverInputs
-from strandline.engine.ray.losses import PoolBrokenError
 from strandline.engine.ray_data.losses import DEATHS_PER_TASK, WorkerLosses
 from strandline.engine.ray_data.window import (
     Stream,

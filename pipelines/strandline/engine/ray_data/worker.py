@@ -26,8 +26,8 @@ from strandline.engine.call.handover import pack_answers, read_input
 from strandline.engine.call.setup import PackedStage, WorkerSite, load_stage, set_up_call
 from strandline.engine.call.stage.stage_call import StageCall
 from strandline.engine.call.wire import Plain, pack_receipt, pack_tasks, read_lineage
+from strandline.engine.core.pools import PoolBrokenError
 from strandline.engine.ray.connection import ClusterLostError, first_line
-from strandline.engine.ray.losses import PoolBrokenError
 from strandline.engine.ray_data.losses import DEATHS_PER_POOL, DEATHS_PER_TASK, WorkPermission
 from strandline.plan.receipt import Failure, Receipt, StageCounts
 from strandline.plan.stage import Shape

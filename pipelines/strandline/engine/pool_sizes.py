@@ -1,0 +1,101 @@
+"""What calls to the pools of a run carry, and how much may wait for each: by what tasks have cost.
+
+It must not know what a worker is, nor how a call gets to one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from strandline.engine.autoscaler.model import find_ratio
+from strandline.engine.call.chain_call import SPILL_SECONDS, SPILL_SECONDS_OF_SINKS
+from strandline.engine.core.call_size import (
+    SINK_SECONDS,
+    StageLoad,
+    bound_call,
+    level_calls,
+    size_call,
+)
+from strandline.engine.core.chains import Chain
+from strandline.engine.core.pools import bound_calls, bound_queue
+from strandline.engine.core.worker_pool import Pool
+from strandline.plan.receipt import StageCounts
+
+
+class SizedPools:
+    """All pools of a run.
+
+    Args:
+        chains: of its stages, each with a pool.
+    """
+
+    def __init__(self, chains: Sequence[Chain]) -> None:
+        self._pools = [Pool(chain) for chain in chains]
+
+    def __getitem__(self, stage: int) -> Pool:
+        return self._pools[stage]
+
+    def __len__(self) -> int:
+        return len(self._pools)
+
+    def bound_calls(self, stage: int, waiting: int, link: int = 0, *, is_all: bool = False) -> int:
+        """Return how many calls one of its workers may have now; see `pools.bound_calls`.
+
+        Args:
+            waiting: slots.
+            link: in a chain, the number of the stage that the next of them waits for.
+            is_all: nothing will follow them.
+        """
+        pool = self[stage]
+        taken = self._bound_call(pool, link) * pool.staying if is_all else 0
+        return bound_calls(pool.plan, waiting, pool.starting, taken)
+
+    def level(self, counts: Sequence[StageCounts]) -> None:
+        """Set what a call of each stage may carry, by what tasks cost and what became of them."""
+        loads = [self._describe(stage, seen) for stage, seen in enumerate(counts)]
+        for pool, size in zip(self._pools, level_calls(loads), strict=True):
+            pool.call = size
+
+    def _describe(self, stage: int, seen: StageCounts) -> StageLoad:
+        pool = self._pools[stage]
+        batch, large = pool.plan.batch_size, self.find_bytes_in(stage)
+        pace = most = bound_call(pool.cost, large, batch)
+        if pool.chain.writes:
+            most = bound_call(pool.cost, large, batch, SINK_SECONDS)
+        ratio = find_ratio(seen.tasks_in, seen.tasks_out)
+        return StageLoad(most, pool.plan.group or batch, pool.takers, ratio, pace)
+
+    def size_call(self, stage: int, waiting: int, link: int = 0) -> int:
+        """Return slots that its next call may carry.
+
+        Args:
+            waiting: slots.
+            link: in a chain, the number of the stage that the next of them waits for.
+        """
+        pool = self[stage]
+        batch = pool.plan.batch_size
+        if pool.plan.timeout is not None:
+            return batch  # the rest of a long call would have to wait for it
+        return size_call(self._bound_call(pool, link), batch, waiting, pool.staying)
+
+    def _bound_call(self, pool: Pool, link: int) -> int:
+        """Return slots that a call of it may carry, by what they cost."""
+        if not link:
+            return pool.call
+        # A worker has given them back, since it had more to do than a call's worth.
+        seconds = SPILL_SECONDS_OF_SINKS if pool.chain.writes else SPILL_SECONDS
+        return bound_call(pool.costs[link], pool.cost.bytes_out, pool.plan.batch_size, seconds)
+
+    def make_room(self, stage: int, tasks: int) -> int:
+        """Have a stage's queue hold so many tasks for a call, which are returned."""
+        self[stage].call = max(self[stage].call, tasks)
+        return tasks
+
+    def bound_queue(self, stage: int) -> int:
+        """Return slots that may wait for a stage."""
+        pool = self[stage]
+        return bound_queue(pool.call, pool.takers)
+
+    def find_bytes_in(self, stage: int) -> float:
+        """Return bytes of a task that comes to a stage; 0 where that is not known."""
+        return self[stage - 1].cost.bytes_out if stage else 0.0

@@ -1,0 +1,237 @@
+"""Calls that are with the workers of a run: which worker has which, and which wait to go on.
+
+How a worker is started, asked and killed is each engine's own; what its loss means is the driver's
+to say. It must not know how an answer travels.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+from strandline.engine.call.slots import Slot, split_opened
+from strandline.engine.call.stage.receipts import OpenTask
+from strandline.engine.call.wire import Plain, unpack_receipt
+from strandline.engine.core.chains import Chain
+from strandline.engine.core.flow import StageQueue
+from strandline.engine.core.pools import PoolState
+from strandline.engine.core.worker_pool import Call, Worker
+from strandline.engine.pool_sizes import SizedPools
+from strandline.plan.receipt import Receipt
+from strandline.storage.volume.inflight import InFlightTable
+
+
+class PooledCalls(SizedPools, ABC):
+    """All pools of a run, and the calls that are with them.
+
+    Args:
+        chains: of its stages, each with a pool.
+        inflight: is shown what is with the workers of this node.
+        now: seconds from any fixed point.
+        report: takes what stages have reported in their workers.
+
+    Attributes:
+        calls: that are with workers and waited for, by any key that is theirs alone.
+        paused: that are with workers and have more to tell when it is asked for, by any key.
+        has_gone: a worker has ended or was lost; the scaler sets it back after its look.
+    """
+
+    def __init__(
+        self,
+        chains: Sequence[Chain],
+        inflight: InFlightTable | None,
+        now: Callable[[], float],
+        report: Callable[[str], None],
+    ) -> None:
+        super().__init__(chains)
+        self._report = report
+        self._inflight = inflight
+        self._now = now
+        self.calls: dict[Any, Call] = {}
+        self.paused: dict[Any, Call] = {}
+        self.has_gone = False
+
+    def enter(self, key: Any, call: Call) -> None:  # noqa: ANN401 - any key
+        """Note that a worker was handed a call."""
+        worker = call.worker
+        if not worker.calls:
+            worker.busy_since = self._now()
+        self.calls[key] = worker.calls[key] = call
+        self._show(call)
+
+    def make_call(self, worker: Worker, batch: list[Slot]) -> Call:
+        """Return the next call of a worker, which has no key yet."""
+        number, worker.next_number = worker.next_number, worker.next_number + 1
+        # A suspect goes stage by stage, so that it is known which one its worker dies of.
+        entry = batch[0].link, batch[0].is_suspect
+        return Call(worker.stage, worker, batch, None, number, size_in=len(batch), entry=entry)
+
+    def take_part(self, key: Any, packed: Plain, size: int) -> tuple[Call, Receipt]:  # noqa: ANN401
+        """Return the call that has ended, and its receipt.
+
+        Of a call with an answer that goes on it is the part that has ended; the rest is paused. A
+        worker that should be replaced is drained.
+
+        Args:
+            packed: the receipt; behind it the task that the next part begins with, why the worker
+                should be replaced, and what its stages have reported.
+            size: bytes of what came of it.
+        """
+        call = self.calls[key]
+        *_, opened, word, sentences = packed
+        for sentence in sentences:
+            self._report(sentence)
+        if word and not call.worker.is_draining:
+            self._pools[call.stage].recycled += 1
+            call.worker.is_draining = True
+        receipt = unpack_receipt(packed)
+        call.counts.add(receipt.counts)
+        call.size += size
+        # Known before the call has ended, or the stage below would be sent as many as are quick.
+        self[call.stage].cost.note_part(receipt.counts.tasks_out, size)
+        if opened is not None:
+            return self._pause(key, OpenTask(*opened)), receipt
+        self.drop_call(key)
+        counts = replace(call.counts, tasks_in=call.size_in)
+        self[call.stage].costs[call.entry[0]].note(counts, call.size)
+        return call, receipt
+
+    def find_paused(self, stage: int) -> object | None:
+        """Return the key of a paused call of a stage; None where there is none."""
+        return next((key for key, call in self.paused.items() if call.stage == stage), None)
+
+    def find_left(self, key: Any, failed: Collection[bytes]) -> bytes | None:  # noqa: ANN401
+        """Return the token that a paused call goes on with, where no more of it is wanted.
+
+        Args:
+            failed: sources of which nothing more is made.
+        """
+        opened = self.paused[key].batch[0]
+        return opened.token if opened.source in failed else None
+
+    def unpause(self, key: Any, new: Any) -> None:  # noqa: ANN401 - any keys
+        """Note that the next part of a paused call was asked for, which has another key then."""
+        call = self.paused.pop(key)
+        call.is_paused = False
+        call.worker.busy_since = self._now()
+        self.calls[new] = call
+        _rename(call.worker.calls, key, new)
+
+    def has_room(self, stage: int, most: int) -> bool:
+        """Return whether a worker has fewer calls than `most`, and can take one."""
+        return any(True for _ in self._list_free(stage, most))
+
+    def can_write(self, queue: StageQueue) -> bool:
+        """Return whether something waits for the sink, and a worker can take it."""
+        return len(queue) > 0 and self.has_room(len(self) - 1, 1)
+
+    def drain(self, worker: Worker) -> None:
+        """Give a worker no new calls, and end it when its calls are done."""
+        worker.is_draining = True
+        self._end_drained(worker)
+
+    def remove(self, worker: Worker) -> list[Call]:
+        """Take a lost worker out; returns its calls, oldest first."""
+        self._pools[worker.stage].lost += 1
+        self._end(worker)
+        calls = list(worker.calls.values())
+        for receipt in list(worker.calls):
+            self.drop_call(receipt)
+        return calls
+
+    def drop_call(self, reference: Any) -> None:  # noqa: ANN401 - an object reference
+        """Forget a call that has ended."""
+        call = (self.paused if reference in self.paused else self.calls).pop(reference)
+        worker = call.worker
+        if worker.current is call:  # any other current call goes on
+            worker.busy_since = self._now()
+        del worker.calls[reference]
+        if call.is_shown and self._inflight:
+            self._inflight.settle(call.sources)
+        self._end_drained(worker)
+
+    def find_cost(self, worker: Worker, link: int) -> float | None:
+        """Return seconds of a task that goes to a stage of its chain; None before one has."""
+        return self[worker.stage].costs[link].seconds
+
+    def list_calls(self) -> list[Call]:
+        """Return all that are with workers."""
+        return [*self.calls.values(), *self.paused.values()]
+
+    def list_sources(self) -> set[bytes]:
+        """Return sources that are with workers."""
+        return {source for call in self.list_calls() for source in call.sources}
+
+    def list_overdue(self) -> list[tuple[Worker, str]]:
+        """Return workers that take longer for a call than it may, and why.
+
+        It may be answered by now.
+        """
+        now = self._now()
+        return [overdue for pool in self._pools for overdue in pool.list_overdue(now)]
+
+    def has(self, worker: Worker) -> bool:
+        """Return False where the worker was taken out."""
+        return worker in self._pools[worker.stage].workers
+
+    def list_workers(self) -> Iterator[Worker]:
+        """Return all workers, stage by stage."""
+        return (worker for pool in self._pools for worker in pool.workers)
+
+    def look(self) -> list[PoolState]:
+        """Return how each pool stands."""
+        now = self._now()
+        return [pool.look(now) for pool in self._pools]
+
+    def _pause(self, reference: Any, opened: OpenTask) -> Call:  # noqa: ANN401 - a reference
+        """Keep a call for its next part; return this part, with the tasks that are over."""
+        call, key = self.calls.pop(reference), object()
+        over, rest = split_opened(call.batch, *opened)
+        part = replace(call, batch=over, opened=rest[0])
+        call.batch, call.is_paused, call.data = rest, True, None
+        self.paused[key] = call
+        _rename(call.worker.calls, reference, key)
+        if call.is_shown and self._inflight:
+            self._inflight.settle(part.sources)
+        return part
+
+    def _list_free(self, stage: int, most: int) -> Iterator[Worker]:
+        """Yield workers with fewer calls than `most` that can take one."""
+        for worker in self._pools[stage].workers:
+            if worker.is_open and len(worker.calls) < most and not worker.has_suspects:
+                yield worker
+
+    def _end_drained(self, worker: Worker) -> None:
+        if worker.is_draining and not worker.calls and self.has(worker):
+            self._end(worker)
+
+    def _end(self, worker: Worker) -> None:
+        pool = self._pools[worker.stage]
+        pool.workers.remove(worker)
+        pool.past += self._now() - worker.ready_since if worker.is_ready else 0.0
+        self.has_gone = True
+        self._kill(worker)
+
+    @abstractmethod
+    def _kill(self, worker: Worker) -> None:
+        """End a worker at once, and forget that it is waited for."""
+
+    def _show(self, call: Call) -> None:
+        """Keep the table of work in flight true.
+
+        Whatever is with a worker may be what it works on: it goes on to its next call while the
+        answer of the one before is on its way.
+        """
+        if call.worker.is_here and self._inflight:
+            self._inflight.queue(call.sources)
+            self._inflight.process(call.sources)
+            call.is_shown = True
+
+
+def _rename(calls: dict[Any, Call], key: Any, new: Any) -> None:  # noqa: ANN401 - any keys
+    """Give a call another key, in its old place: the one that is worked on stays the first."""
+    renamed = {new if known is key else known: call for known, call in calls.items()}
+    calls.clear()
+    calls.update(renamed)
