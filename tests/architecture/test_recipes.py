@@ -12,7 +12,7 @@ from typing import get_args
 import pytest
 
 from source_tree import ROOT
-from strandline.run.attempt.engines import ENGINES, IN_DRIVER
+from strandline.run.attempt.engines import ENGINES, ON_ONE_MACHINE
 from strandline_api.objects.pipeline import PipelineSpec
 
 STAGE = '''
@@ -88,4 +88,4 @@ def test_what_the_recipes_name_is_there() -> None:
 
 def test_the_engines_of_a_manifest_are_those_that_there_are() -> None:
     named = get_args(PipelineSpec.model_fields["engine"].annotation)
-    assert {*named, IN_DRIVER} == set(ENGINES)
+    assert {*named, *ON_ONE_MACHINE} == set(ENGINES)

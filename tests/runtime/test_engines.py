@@ -16,8 +16,8 @@ import engine_stages as bad
 from jobs import PATIENCE
 from strandline.engine.call.setup import PackageMissingError, StageSetupError
 from strandline.engine.call.stage.receipts import ShapeError
+from strandline.engine.core.pools import PoolBrokenError
 from strandline.engine.core.ports import RunProgress
-from strandline.engine.ray.losses import PoolBrokenError
 from strandline.ledger.errors import DuplicateKeyError
 from strandline.ledger.store.store import Store
 from strandline.plan.errors import code_of
@@ -34,7 +34,7 @@ from strandline.storage.outputs.names import NO_OUTPUTS
 from strandline_api.outcome.exit_codes import ExitCode
 
 EXAMPLES = Path(__file__).parents[2] / "pipelines" / "examples"
-ENGINES = ["inline", "ray"]
+ENGINES = ["inline", "processes", "ray"]
 
 pytestmark = pytest.mark.usefixtures("local_ray")
 both = pytest.mark.parametrize("engine", ENGINES)

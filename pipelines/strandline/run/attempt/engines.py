@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import pickle
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from strandline.plan.errors import StrandlineError
@@ -26,8 +26,10 @@ if TYPE_CHECKING:  # see above
     Maker = Callable[[OutputLocation, LedgerSession | None], Engine]
 
 
-# The engine that starts nothing, and the one of which attempts can share what it starts.
-IN_DRIVER, SHARED = "inline", "ray"
+# The engine that starts nothing, the one that forks, and the one of which attempts can share what
+# it starts.
+IN_DRIVER, FORKED, SHARED = "inline", "processes", "ray"
+ON_ONE_MACHINE = (IN_DRIVER, FORKED)  # for `run` alone: no manifest names them
 
 
 class EngineMissingError(StrandlineError):
@@ -143,6 +145,21 @@ def _choose_inline(_: AttemptConfig) -> Maker:
     return lambda outputs, session: InlineEngine(outputs, _dump_as_ray_does, session)
 
 
+def _choose_processes(config: AttemptConfig) -> Maker:
+    from strandline.engine.processes.engine import (  # noqa: PLC0415 - see above
+        ProcessEngine,
+        list_refused,
+    )
+
+    problems = tuple(list_refused(config.plan))
+    if config.address:
+        message = "the engine processes works on this machine alone"
+        problems = (Problem("", message, f"leave --address {config.address} out"), *problems)
+    if problems:
+        raise SpecError(problems)
+    return lambda outputs, session: ProcessEngine(outputs, config.workers, dump_portably, session)
+
+
 def _choose_ray_data(config: AttemptConfig) -> Maker:
     try:
         from strandline.engine.ray_data.engine import RayDataEngine  # noqa: PLC0415 - see above
@@ -165,6 +182,23 @@ def _dump_as_ray_does(data: object, **how: Any) -> bytes:  # noqa: ANN401 - as `
         return pickle.dumps(data, **how)
     packed: bytes = dumps(data, **how)
     return packed
+
+
+def dump_portably(data: object, **how: Any) -> bytes:  # noqa: ANN401 - as `pickle.dumps`
+    """Pickle so that another process can read it, by Ray's pickler only where Python's can't.
+
+    What belongs to the program itself is named as part of `__main__`, which is another one there.
+    """
+    take, buffers = how.pop("buffer_callback", None), list[pickle.PickleBuffer]()
+    how["protocol"] = how.get("protocol", pickle.HIGHEST_PROTOCOL)
+    quick = how if take is None else how | {"buffer_callback": buffers.append}
+    with suppress(Exception):  # whatever it is, the other pickler says so, or can do it
+        packed = pickle.dumps(data, **quick)
+        if b"__main__" not in packed:
+            for buffer in buffers:
+                take(buffer)
+            return packed
+    return _dump_as_ray_does(data, **how, **({} if take is None else {"buffer_callback": take}))
 
 
 def _find_refused(plan: PipelinePlan) -> Iterator[Problem]:
@@ -193,6 +227,7 @@ def _refuse_client(address: str | None) -> Iterator[Problem]:
 _CHOICES: dict[str, Callable[[AttemptConfig], Maker]] = {
     SHARED: _choose_ray,
     IN_DRIVER: _choose_inline,
+    FORKED: _choose_processes,
     "ray-data": _choose_ray_data,
 }
 ENGINES = tuple(_CHOICES)

@@ -1,0 +1,334 @@
+"""The engine of one machine: the same flow as on Ray, with workers that are forked here.
+
+Ray keeps what needs more than a core: nodes, GPUs, memory that is reserved, environments.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from uuid import uuid4
+
+from strandline.engine.call.payloads import Dumps
+from strandline.engine.call.reports import FirstTimes
+from strandline.engine.call.setup import WorkerSite
+from strandline.engine.call.stage.receipts import ShapeError
+from strandline.engine.call.wire import Plain, pack_tasks
+from strandline.engine.core.call_size import CALL_SECONDS, FileFilling
+from strandline.engine.core.chains import cut_chains
+from strandline.engine.core.flow import Flow, StageBrokenError
+from strandline.engine.core.listing_thread import ListingThread
+from strandline.engine.core.pools import PoolState, find_heaviest
+from strandline.engine.core.ports import (
+    Admitted,
+    Control,
+    Ending,
+    Incidents,
+    Listing,
+    RunProgress,
+    WorkCost,
+    conclude,
+)
+from strandline.engine.core.roots import enter_roots
+from strandline.engine.own_ledger import Ledger, opened_ledger
+from strandline.engine.preemption.fitting import is_hopeless
+from strandline.engine.processes.fork_client import explain_end
+from strandline.engine.processes.losses import ForkLosses
+from strandline.engine.processes.pool import ForkedPools, Word, write_terms
+from strandline.engine.processes.worker import ERROR, READY
+from strandline.ledger.entries import QUARANTINED, RELEASED, SKIPPED
+from strandline.ledger.location import LedgerLocation
+from strandline.ledger.session import LedgerSession
+from strandline.plan.errors import StageStoppedError, StrandlineError
+from strandline.plan.pipeline import PipelinePlan, StagePlan
+from strandline.storage.outputs.outputs import OutputLocation
+from strandline_api.documents.problems import Problem
+from strandline_api.outcome.causes import Cause
+
+POLL_SECONDS = 0.5
+LISTING_SECONDS = 0.05
+_NODE = "here"
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessEngine:
+    """The engine with forked workers.
+
+    Attributes:
+        outputs: where the sinks write.
+        workers: of each chain at most; None: as many as this process may use cores.
+        dumps: pickles stages and what they hand on, so that another process can read it.
+        session: the ledger, which this process opens; None: nothing is tracked.
+    """
+
+    outputs: OutputLocation
+    workers: int | None = None
+    dumps: Dumps = pickle.dumps
+    session: LedgerSession | None = None
+
+    def run(
+        self,
+        plan: PipelinePlan,
+        listing: Listing,
+        ledger: LedgerLocation | None,
+        control: Control,
+    ) -> Ending:
+        """See `Engine.run`."""
+        with opened_ledger(self.session, ledger, control) as opened:
+            return _ProcessRun(self, plan, listing, opened, control).run()
+
+
+def list_refused(plan: PipelinePlan) -> Iterator[Problem]:
+    """Yield what a plan asks for that is not to be had without Ray."""
+    last = len(plan.stages) - 1
+    for index, stage in enumerate(plan.stages):
+        at = "spec.sink" if index == last else f"spec.stages[{index}]"
+        for field in _find_asked(stage):
+            message = f"the engine processes has no {field} for workers"
+            yield Problem(at, message, "use --engine ray")
+
+
+def _find_asked(stage: StagePlan) -> Iterator[str]:
+    asked = {
+        "GPU": stage.gpu,
+        "resources of a kind of your own": stage.custom,
+        "memory to reserve": stage.memory,
+        "environment of their own": stage.runtime_env,
+        "more than one core": stage.cpu > 1,
+    }
+    return (field for field, value in asked.items() if value)
+
+
+class _ProcessRun:
+    def __init__(
+        self,
+        engine: ProcessEngine,
+        plan: PipelinePlan,
+        listing: Listing,
+        ledger: Ledger,
+        control: Control,
+    ) -> None:
+        chains = cut_chains(plan.stages)
+        self._flow = Flow(plan, chains)
+        self._listing = ListingThread(listing, control.now)
+        self._ledger = ledger
+        self._control = control
+        self._incidents = Incidents()
+        self._pack = partial(pack_tasks, dumps=engine.dumps)
+        site = WorkerSite(
+            f"{plan.namespace}.{plan.name}", f"{engine.outputs.writer}-{uuid4().hex[:12]}"
+        )
+        terms = write_terms(chains, engine.outputs, site, _NODE, engine.dumps)
+        most = engine.workers or len(os.sched_getaffinity(0))
+        report = FirstTimes(control.note)
+        self._pools = ForkedPools(chains, terms, most, control.inflight, control.now, report)
+        self._losses = ForkLosses(
+            self._flow,
+            self._pools,
+            control,
+            self._incidents,
+            partial(ledger.forward, ()),
+        )
+        target = plan.stages[-1].target_bytes
+        self._filling = None if target is None else FileFilling(target)
+        self._verdicts: Counter[int] = Counter()
+        self._passed = 0
+
+    def run(self) -> Ending:
+        """See `Engine.run`."""
+        try:
+            while not self._is_done():
+                self._begin_turn()
+                if self._flow.is_stopped and self._must_leave():
+                    break
+                self._turn()
+            return self._end()
+        except (StageBrokenError, ShapeError, StageStoppedError):
+            # The fault was a stage's, and the ledger is whole.
+            with suppress(StrandlineError):  # an earlier error says more
+                self._ledger.drain(anything_died=True)  # the next attempt knows the failures then
+            raise
+        finally:
+            self._listing.close()
+            self._pools.stop()
+
+    def _turn(self) -> None:
+        if self._listing.is_ended and self._flow.suspects and self._flow.is_idle():
+            self._flow.release_suspects()
+        self._pools.level([queue.counts for queue in self._flow.queues])
+        is_listing_slow = self._admit()
+        self._dispatch()
+        is_waiting = is_listing_slow and not self._flow.is_stopped
+        for word in self._pools.listen(LISTING_SECONDS if is_waiting else POLL_SECONDS):
+            self._take(word)
+        self._end_overdue()
+
+    def _is_done(self) -> bool:
+        if self._pools.calls:
+            return False
+        if self._flow.is_stopped:
+            # Results of a call that goes on are queued no more, but to fill a file.
+            return not (self._flow.fills_files and len(self._flow.queues[-1]))
+        if self._pools.paused:
+            return False
+        return self._listing.is_ended and self._flow.is_idle() and not self._flow.suspects
+
+    def _begin_turn(self) -> None:
+        """Show how far it is, and hear whether to stop."""
+        self._control.heartbeat.note_progress()
+        self._report()
+        if self._control.must_stop() and not self._flow.is_stopped:
+            self._flow.stop()
+
+    def _must_leave(self) -> bool:
+        """Return whether nothing that is under way can end in time."""
+        if self._control.must_leave():
+            return True
+        leave, now = self._control.find_leave(), self._control.now()
+        return is_hopeless(self._pools.list_workers(), self._pools.find_cost, leave, now)
+
+    def _report(self) -> None:
+        self._control.report(
+            RunProgress(
+                self._flow,
+                self._listing.listed,
+                self._verdicts[SKIPPED],
+                self._ledger.count_finished(),
+                self._listing.is_ended,
+                self._incidents.sentences,
+                self._count_pools,
+                find_heaviest(self._flow.counts),
+                quarantined=self._verdicts[QUARANTINED],
+                measure_work=self._measure_work,
+            )
+        )
+
+    def _count_pools(self) -> list[PoolState]:
+        now = self._control.now()
+        pools = map(self._pools.__getitem__, range(len(self._pools)))
+        return [state for pool in pools for state in pool.look_apart(now)]
+
+    def _measure_work(self) -> WorkCost:
+        return WorkCost(self._losses.work.worked, self._losses.work.lost)
+
+    def _admit(self) -> bool:
+        """Take what is listed, as long as there is room; True where nothing is listed yet."""
+        if self._listing.is_ended or self._flow.is_stopped:
+            return False
+        if len(self._flow.queues[0]) >= self._pools.bound_queue(0):
+            return False
+        batch = self._listing.take(LISTING_SECONDS if self._flow.is_idle() else 0.0)
+        if batch is None:
+            return True
+        self._enter(batch)
+        return False
+
+    def _enter(self, batch: Admitted) -> None:
+        passed = self._listing.passed - self._passed
+        if not batch and not passed:
+            return
+        verdicts = self._ledger.admit([listed for listed, _ in batch], passed)
+        self._passed += passed
+        self._verdicts[SKIPPED] += passed
+        self._verdicts.update(verdict for verdict in verdicts if verdict < RELEASED)
+        failures = enter_roots(self._flow, verdicts, batch, self._pack)
+        if failures:
+            self._ledger.forward((), failures)
+
+    def _dispatch(self) -> None:
+        for stage in reversed(range(len(self._pools))):
+            while self._has_room_below(stage) and self._pools.proceed(stage, self._flow.failed):
+                pass  # begun calls go on before more begin
+            waiting = len(self._flow.queues[stage])
+            if waiting:
+                self._pools.start_wanted(stage, waiting)
+            while self._has_room_below(stage) and self._submit(stage):
+                pass
+
+    def _submit(self, stage: int) -> bool:
+        """Hand out one call of a stage; False where none is due, or no worker can take it."""
+        waiting, link = self._flow.look_ahead(stage)
+        most = self._bound_calls(stage, waiting, link)
+        if not self._pools.has_room(stage, most):
+            return False
+        slots, least = self._pools.size_call(stage, waiting, link), 0
+        filling = self._filling if stage + 1 == len(self._pools) else None
+        if filling is not None:
+            slots, least = self._fill(filling, stage, waiting)
+        batch = self._flow.next_batch(stage, slots, least)
+        if not batch:
+            return False
+        if filling is not None:
+            filling.begin()
+        self._pools.submit(stage, batch, most)
+        return True
+
+    def _fill(self, filling: FileFilling, stage: int, waiting: int) -> tuple[int, int]:
+        """Return slots that fill a file, and how many must wait before any is handed out."""
+        is_over = self._listing.is_ended and not self._flow.is_busy_above(stage)
+        size = self._pools.find_bytes_in(stage)
+        tasks = self._pools.make_room(stage, filling.count_tasks(size))
+        may_grow = not (is_over or (self._flow.is_stopped and not self._pools.calls))
+        must_wait = filling.must_wait(waiting, size, self._control.now(), may_grow=may_grow)
+        return tasks, tasks if must_wait else 0
+
+    def _bound_calls(self, stage: int, waiting: int, link: int) -> int:
+        seconds = self._pools[stage].costs[link].seconds
+        # A suspect goes to a worker that has nothing else; and what waits behind a long call, while
+        # another worker has nothing to do, can't be had back.
+        if self._flow.has_suspects(stage) or seconds is None or seconds > CALL_SECONDS:
+            return 1
+        is_all = self._listing.is_ended and not self._flow.is_busy_above(stage)
+        return self._pools.bound_calls(stage, waiting, link, is_all=is_all)
+
+    def _has_room_below(self, stage: int) -> bool:
+        if stage + 1 == len(self._pools):
+            return True
+        return len(self._flow.queues[stage + 1]) < self._pools.bound_queue(stage + 1)
+
+    def _take(self, word: Word) -> None:
+        worker, kind, content, size = word
+        if kind is None:
+            why = explain_end(self._pools.await_end(worker))
+            self._losses.take_out(worker, why)
+        elif kind == ERROR:
+            raise content
+        elif kind == READY:
+            self._pools.take_ready(worker)
+        else:
+            number, packed, answer = content
+            self._complete((worker, number), packed, answer, size)
+
+    def _complete(self, key: object, packed: Plain, answer: Plain, size: int) -> None:
+        call, receipt = self._pools.take_part(key, answer, size)
+        self._pools[call.stage].streak.end(call.entry)
+        self._losses.work.note(call.batch, 0, receipt, call.opened)
+        receipt = self._flow.meter.attach(receipt, self._flow.failed)
+        if self._filling is not None and call.stage + 1 == len(self._pools):
+            self._filling.note(receipt)
+        self._ledger.forward(receipt.events, receipt.failures)
+        self._flow.complete(call.stage, call.batch, receipt, packed, call.opened)
+
+    def _end_overdue(self) -> None:
+        for worker, why in self._pools.list_overdue():
+            self._losses.take_out(worker, why, Cause.TIMEOUT)
+
+    def _end(self) -> Ending:
+        if self._listing.is_ended:
+            listing = self._listing
+            self._ledger.end_listing(listing.listed, is_whole=listing.is_whole, gaps=listing.gaps)
+        if self._flow.is_stopped:  # sources that are begun and not finished begin anew
+            now, workers = self._control.now(), self._pools.list_workers()
+            busy = [now - worker.busy_since for worker in workers if worker.is_working]
+            self._losses.work.lose_rest(sum(busy))
+        self._report()  # the last turn would else never be told
+        # A call that is left before its end may have reported its children and not itself.
+        is_cut = bool(self._pools.calls or self._pools.paused)
+        standing = self._ledger.drain(anything_died=self._losses.anything_died or is_cut)
+        pools, work = self._count_pools(), self._measure_work()
+        return conclude(standing, self._flow, self._listing, pools, self._incidents, work)

@@ -1,0 +1,121 @@
+"""The death of a forked worker: its work is queued again, and what may be to blame is noted.
+
+A task that takes three workers with it ends its source, and a chain whose workers die again and
+again ends the attempt. It must not know how a worker is started or asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from strandline.engine.core.chains import WHOLE
+from strandline.engine.core.flow import Flow
+from strandline.engine.core.pools import DEATHS_PER_POOL, DEATHS_PER_TASK, PoolBrokenError
+from strandline.engine.core.ports import Control, Incidents
+from strandline.engine.core.worker_pool import Call, Worker
+from strandline.engine.pooled_calls import PooledCalls
+from strandline.engine.preemption.lost_work import WorkMeter, name_loss
+from strandline.plan.receipt import Failure
+from strandline_api.outcome.causes import Cause
+
+_FATES = {Cause.OOM_KILLED: "was killed for memory", Cause.TIMEOUT: "was replaced"}
+
+
+class ForkLosses:
+    """Takes dead workers out; the next ones are started as work waits for them.
+
+    Args:
+        forward: takes failures of sources.
+
+    Attributes:
+        anything_died: a worker was lost in this attempt.
+        work: what the run takes, and what of it is lost.
+    """
+
+    def __init__(
+        self,
+        flow: Flow,
+        pools: PooledCalls,
+        control: Control,
+        incidents: Incidents,
+        forward: Callable[[list[Failure]], None],
+    ) -> None:
+        self._flow = flow
+        self._pools = pools
+        self._control = control
+        self._incidents = incidents
+        self._forward = forward
+        self.anything_died = False
+        self.work = WorkMeter()
+
+    def take_out(self, worker: Worker, why: str, cause: Cause = Cause.KILLED) -> None:
+        """Take a lost worker out and queue its work again.
+
+        Args:
+            why: what it was lost to, in words.
+
+        Raises:
+            PoolBrokenError: it was one too many.
+        """
+        if cause is Cause.KILLED and self._control.take_memory_kills():
+            cause = Cause.OOM_KILLED
+        current, over = worker.current, worker.over
+        seconds = self._control.now() - worker.busy_since if worker.is_working else 0.0
+        self.work.lose_call(name_loss(cause, is_of_node=False), seconds)
+        exposed = self._count_exposed(current, cause)
+        entry = current.entry if current else WHOLE
+        calls = self._pools.remove(worker)
+        self.anything_died = True
+        again = f" ({seconds:.0f} s of work)" if seconds >= 1 else ""
+        self._incidents.sentences.append(
+            f"a worker of {self._pools[worker.stage].plan.name!r} {_FATES.get(cause, 'was lost')}"
+            f"{f' while it worked on {over}' if over else ''}, "
+            f"{sum(len(call.batch) for call in calls)} tasks are queued again{again}: {why}"
+        )
+        for call in reversed(calls):  # newest first, so that the oldest is the next in line
+            self._requeue(call, exposed if call is current else 0, why, cause)
+        streak = self._pools[worker.stage].streak
+        # For memory the kernel takes the largest process, wherever the one is that grew.
+        is_sure = current is not None and (exposed == 1 or cause is not Cause.OOM_KILLED)
+        streak.note(entry, set(current.sources) if current and is_sure else set())
+        self._check_streak(worker.stage, why, cause)
+
+    def _count_exposed(self, current: Call | None, cause: Cause) -> int:
+        """Return sources of which one may have ended the worker."""
+        if current is None:
+            return 0
+        # Any worker may be the one that grew.
+        everywhere = cause is Cause.OOM_KILLED
+        return len(self._pools.list_sources() if everywhere else set(current.sources))
+
+    def _requeue(self, call: Call, exposed: int, why: str, cause: Cause) -> None:
+        is_memory = cause is Cause.OOM_KILLED
+        poisoned = self._flow.requeue(
+            call.stage, call.batch, exposed, holds=is_memory, most_deaths=DEATHS_PER_TASK
+        )
+        if not poisoned:
+            return
+        name = self._name(call.stage, poisoned[0].link)
+        if is_memory:  # the next attempt gets more for that stage
+            self._incidents.memory_failures.append(name)
+        message = f"lost {DEATHS_PER_TASK} workers; the last: {why}"
+        failures = [
+            Failure(slot.source, slot.key, slot.token, name, message, cause.value)
+            for slot in poisoned
+        ]
+        self._flow.fail(failures)
+        self._forward(failures)
+
+    def _check_streak(self, stage: int, why: str, cause: Cause) -> None:
+        pool = self._pools[stage]
+        if pool.streak.causes < DEATHS_PER_POOL:
+            return
+        deaths, culprit = pool.streak.causes, pool.streak.culprit
+        name = pool.plan.name if culprit is None else self._name(stage, culprit)
+        broken = PoolBrokenError(f"stage {name!r} lost {deaths} workers in a row; the last: {why}")
+        if cause is not Cause.KILLED:  # the cause decides whether the next attempt gets more memory
+            broken.cause = cause
+        raise broken
+
+    def _name(self, chain: int, link: int) -> str:
+        return self._flow.queues[chain].stages[link].name

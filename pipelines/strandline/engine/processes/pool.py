@@ -1,0 +1,173 @@
+"""The forked workers of every chain, and the calls that are with them.
+
+What a lost worker means for the run is the driver's to say. It must not know queues.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from multiprocessing.connection import wait
+from typing import Any, NamedTuple
+
+from strandline.engine.call.setup import PackedStage, WorkerSite, find_folder, remove
+from strandline.engine.call.slots import Slot
+from strandline.engine.core.chains import Chain
+from strandline.engine.core.worker_pool import Worker, WorkerAddress
+from strandline.engine.pooled_calls import PooledCalls
+from strandline.engine.processes.fork_client import Fork, ForkServer
+from strandline.engine.processes.frames import receive
+from strandline.engine.processes.worker import CallRequest, Proceed, WorkerTerms
+from strandline.storage.outputs.outputs import OutputLocation
+from strandline.storage.volume.inflight import InFlightTable
+
+
+class Word(NamedTuple):
+    """What a worker has said.
+
+    Attributes:
+        kind: one of the worker's; None: it has died.
+        content: what belongs to it.
+        size: bytes of it on the way.
+    """
+
+    worker: Worker
+    kind: int | None
+    content: Any = None
+    size: int = 0
+
+
+class ForkedPools(PooledCalls):
+    """All pools of a run.
+
+    Args:
+        terms: of all workers.
+        most: workers of a chain.
+    """
+
+    def __init__(
+        self,
+        chains: Sequence[Chain],
+        terms: WorkerTerms,
+        most: int,
+        inflight: InFlightTable | None,
+        now: Callable[[], float],
+        report: Callable[[str], None],
+    ) -> None:
+        super().__init__(chains, inflight, now, report)
+        self._terms = terms
+        self._most = most
+        self._server: ForkServer | None = None
+
+    def start_wanted(self, stage: int, waiting: int) -> None:
+        """Start a worker for each call that would wait else, as far as there may be more.
+
+        Args:
+            waiting: slots.
+        """
+        pool = self[stage]
+        bound = min(self._most, pool.plan.max_workers or self._most)
+        idle = sum(not worker.calls and not worker.is_draining for worker in pool.workers)
+        calls = -(-waiting // (pool.plan.group or pool.plan.batch_size))
+        for _ in range(min(bound - len(pool.workers), calls - idle)):
+            self._start_worker(stage)
+
+    def _start_worker(self, stage: int) -> None:
+        if self._server is None:  # where nothing is left to do, nothing is loaded for it
+            self._server = ForkServer(self._terms)
+        worker = Worker(stage, self._server.fork(stage), begun=self._now())
+        worker.settle(WorkerAddress(self._terms.node), self._terms.node)
+        self[stage].workers.append(worker)
+        self[stage].started += 1
+
+    def take_ready(self, worker: Worker) -> None:
+        """Note that a worker takes calls."""
+        worker.is_ready, worker.ready_since = True, self._now()
+
+    def submit(self, stage: int, batch: list[Slot], most: int) -> None:
+        """Hand a batch to the worker that has least, of those with fewer calls than `most`.
+
+        There must be room.
+        """
+        worker = min(self._list_free(stage, most), key=lambda each: len(each.calls))
+        call = self.make_call(worker, batch)
+        tasks = [slot.block[slot.position] for slot in batch]
+        handed = {slot.token: slot.handed for slot in batch if slot.handed}
+        self.enter((worker, call.number), call)
+        worker.actor.send(CallRequest(call.number, call.entry, tasks, handed))
+
+    def proceed(self, stage: int, failed: Collection[bytes] = ()) -> bool:
+        """Ask for the next part of a paused call of a stage; False where there is none.
+
+        Args:
+            failed: sources of which nothing more is made.
+        """
+        key = self.find_paused(stage)
+        if key is None:
+            return False
+        call, left = self.paused[key], self.find_left(key, failed)
+        self.unpause(key, (call.worker, call.number))
+        call.worker.actor.send(Proceed(left))
+        return True
+
+    def listen(self, limit: float) -> Iterator[Word]:
+        """Yield what workers say, waiting for the first word.
+
+        Args:
+            limit: seconds to wait.
+
+        Raises:
+            ForkServerLostError: there can be no more workers.
+        """
+        workers = {worker.actor.connection: worker for worker in self.list_workers()}
+        sockets: list[Any] = [*workers, *([] if self._server is None else [self._server])]
+        for each in wait(sockets, limit):
+            if isinstance(each, ForkServer):
+                each.read_words()
+            elif each in workers and self.has(workers[each]):
+                yield _read_word(workers[each])
+
+    def await_end(self, worker: Worker) -> int | None:
+        """Return how a worker has ended that has died; see `ForkServer.await_end`."""
+        assert self._server is not None  # a worker was forked
+        return self._server.await_end(worker.actor)
+
+    def stop(self) -> None:
+        """End every worker."""
+        for worker in list(self.list_workers()):
+            self._end(worker)
+        if self._server is not None:
+            self._server.stop()
+        remove(find_folder(*self._terms.site, self._terms.node))
+
+    def _kill(self, worker: Worker) -> None:
+        fork: Fork = worker.actor
+        fork.kill()
+
+
+def _read_word(worker: Worker) -> Word:
+    try:
+        message = receive(worker.actor.connection)
+    except (EOFError, OSError):
+        return Word(worker, None)
+    kind, content = message.content
+    return Word(worker, kind, content, message.size)
+
+
+def write_terms(
+    chains: Sequence[Chain],
+    outputs: OutputLocation,
+    site: WorkerSite,
+    node: str,
+    dumps: Callable[..., bytes],
+) -> WorkerTerms:
+    """Return what workers of these chains are told.
+
+    Args:
+        node: the id of this machine.
+        dumps: pickles the stages, and what they hand on.
+    """
+    packed = [[PackedStage(stage.name, dumps(stage)) for stage in chain.stages] for chain in chains]
+    joins = [
+        any(later.plan.group for later in chains[number + 1 :]) for number in range(len(chains))
+    ]
+    return WorkerTerms(packed, joins, outputs, site, node, dumps)

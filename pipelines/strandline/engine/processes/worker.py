@@ -1,0 +1,177 @@
+"""One forked worker of one chain of stages: it sets them up, and answers calls in their order.
+
+Calls are read ahead on a thread of its own, so that a driver never waits with a large one while
+this process waits with an answer. It must not know queues, other workers, or what forked it.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from multiprocessing.connection import Connection
+from queue import SimpleQueue
+from typing import Any, NamedTuple, NoReturn
+
+from strandline.engine.call.chain_call import ChainCall
+from strandline.engine.call.handover import Pack, pack_answers, read_input
+from strandline.engine.call.limits import MemoryWatch, choose_limits, read_own_memory
+from strandline.engine.call.payloads import Dumps
+from strandline.engine.call.reports import MOST_SENTENCES
+from strandline.engine.call.setup import PackedStage, WorkerSite, load_stage, set_up_call
+from strandline.engine.call.stage.receipts import CallPart
+from strandline.engine.call.wire import Plain, pack_receipt, pack_tasks
+from strandline.engine.core.chains import Entry
+from strandline.engine.processes.frames import receive, send
+from strandline.plan.errors import StrandlineError
+from strandline.plan.pipeline import StagePlan
+from strandline.storage.outputs.outputs import OutputLocation
+
+# Kinds of words of a worker: it takes calls, a part of an answer, why it can't go on.
+READY, ANSWER, ERROR = 0, 1, 2
+
+
+class WorkerTerms(NamedTuple):
+    """What all workers of a run are told.
+
+    Attributes:
+        chains: the stages of each.
+        joins_below: for each chain, whether a stage behind it joins groups.
+        node: the id of this machine.
+        dumps: pickles what stages hand on.
+    """
+
+    chains: Sequence[Sequence[PackedStage]]
+    joins_below: Sequence[bool]
+    outputs: OutputLocation
+    site: WorkerSite
+    node: str
+    dumps: Dumps
+
+
+class CallRequest(NamedTuple):
+    """A call: its number, where in the chain it begins and ends, and its packed tasks.
+
+    Attributes:
+        handed: slots that tasks have handed on before, by token, where they have.
+    """
+
+    number: int
+    entry: Entry
+    tasks: Sequence[Plain]
+    handed: Mapping[bytes, int]
+
+
+class Proceed(NamedTuple):
+    """A wish for the next part of an answer.
+
+    Attributes:
+        left: the token of the task that it goes on with, where no more of it is wanted.
+    """
+
+    left: bytes | None
+
+
+def load_chain(stages: Sequence[PackedStage]) -> list[StagePlan]:
+    """Return the stages of a chain, whose modules are loaded with them.
+
+    Raises:
+        StageSetupError: one can't be imported here.
+    """
+    plans = [load_stage(stage, pickle.loads) for stage in stages]
+    # Only what the first one yields travels on by itself: a replay begins with its tasks.
+    return [plans[0], *(replace(plan, streams=False) for plan in plans[1:])]
+
+
+def work(connection: Connection, terms: WorkerTerms, chain: int, load: Callable[[], Any]) -> None:
+    """Answer calls until the driver has gone, or a stage can't go on.
+
+    Args:
+        load: returns the stages of the chain.
+    """
+    try:
+        worker = _Worker(terms, load(), joins_below=terms.joins_below[chain])
+    except StrandlineError as error:
+        send(connection, (ERROR, error))
+        return
+    requests = _Requests(connection)
+    send(connection, (READY, None))
+    while True:
+        _answer(connection, worker, requests)
+
+
+def _answer(connection: Connection, worker: _Worker, requests: _Requests) -> None:
+    request = requests.calls.get()
+    try:
+        for answer, is_open in worker.run(request):
+            send(connection, (ANSWER, answer))
+            if is_open:
+                worker.leave(requests.proceeds.get().left)
+    except StrandlineError as error:
+        send(connection, (ERROR, error))
+
+
+class _Requests:
+    """What the driver has sent, read ahead; the process ends with its driver."""
+
+    def __init__(self, connection: Connection) -> None:
+        self.calls: SimpleQueue[CallRequest] = SimpleQueue()
+        self.proceeds: SimpleQueue[Proceed] = SimpleQueue()
+        threading.Thread(target=self._read, args=(connection,), name="calls", daemon=True).start()
+
+    def _read(self, connection: Connection) -> NoReturn:
+        while True:
+            try:
+                content = receive(connection).content
+            except (EOFError, OSError):
+                os._exit(0)  # no driver is there that would take what a stage still makes
+            if isinstance(content, Proceed):
+                self.proceeds.put(content)
+            else:
+                self.calls.put(content)
+
+
+class _Worker:
+    """Stages that are set up in this process."""
+
+    def __init__(
+        self, terms: WorkerTerms, plans: Sequence[StagePlan], *, joins_below: bool
+    ) -> None:
+        now = time.perf_counter
+        self._sentences: deque[str] = deque(maxlen=MOST_SENTENCES)
+        report = self._sentences.append
+        outputs, site, node, dumps = terms.outputs, terms.site, terms.node, terms.dumps
+        calls = [set_up_call(plan, outputs, site, node, now, report) for plan in plans]
+        self._call = ChainCall(plans, calls, now, dumps, joins_below=joins_below)
+        self._pack: Pack = partial(pack_tasks, dumps=dumps)
+        first = plans[0]  # limits are the same for all
+        limits = choose_limits(first.max_age, first.max_memory, first.memory)
+        self._watch = MemoryWatch(limits, time.monotonic, read_own_memory)
+
+    def run(self, request: CallRequest) -> Iterator[tuple[Plain, bool]]:
+        """Yield the answer to a call, and whether it goes on: receipt, tasks, and what is new.
+
+        The receipt ends with the task that the next part begins with, why this worker should be
+        replaced, and what its stages have reported, as that of a worker on Ray does.
+        """
+        tasks, unreadable = read_input(request.tasks)
+        (link, is_alone), handed = request.entry, request.handed
+        for part in self._call.stream(tasks, unreadable, handed, link, is_alone=is_alone):
+            yield self._pack_part(request.number, part), part.opened is not None
+
+    def leave(self, token: bytes | None) -> None:
+        """Have an answer go on no more; None: it goes on."""
+        if token is not None:
+            self._call.leave(token)
+
+    def _pack_part(self, number: int, part: CallPart) -> Plain:
+        name_stage = partial(self._call.name_maker, part.receipt)
+        _, packed, receipt = pack_answers(name_stage, part.data, part.receipt, self._pack)
+        opened = part.opened and list(part.opened)
+        sentences = [self._sentences.popleft() for _ in range(len(self._sentences))]
+        return [number, packed, [*pack_receipt(receipt), opened, self._watch.look(), sentences]]
