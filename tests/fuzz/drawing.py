@@ -33,10 +33,12 @@ GATHERING = frozenset({"piece", "shard", "merged", "pack", "gather", "artifacts"
 _ALL = ("moment", "moment", "stop", "trouble", "trouble")
 KINDS = {
     "inline": (*["kill"] * 5, "enospc", "eio", "rival", "gap", *_ALL),
+    "processes": (*["kill"] * 3, "enospc", "eio", "moment", *_ALL),
     "ray": (*["kill"] * 3, "enospc", "eio", "moment", *_ALL),
     "nodes": (*["lost"] * 4, "moment", *_ALL),  # a step is reached in processes that know no fault
 }
 TARGETS = ("driver", "worker", "worker", "ledger", "raylet")
+FORKED_TARGETS = ("driver", "worker", "worker", "worker", "forker")
 Sources = dict[str, int]
 
 
@@ -109,7 +111,7 @@ class Round:
 
 
 def draw_round(seed: int, player: str = "inline") -> Round:
-    """The round of a seed for one that plays it: `inline`, `ray` or `nodes`."""
+    """The round of a seed for one that plays it: `inline`, `processes`, `ray` or `nodes`."""
     rng = random.Random(f"{seed} {player}")
     is_shared = rng.random() < 0.2
     deletes = is_shared or rng.random() < 0.6
@@ -222,7 +224,8 @@ def _draw_disturbance(rng: random.Random, player: str, sources: int) -> Disturba
         return Disturbance(kind, trouble=trouble, share=rng.randint(2, 12))
     if kind == "gap":
         return Disturbance(kind, gap=rng.randint(1, max(1, sources)))
-    return Disturbance(kind, target=rng.choice(TARGETS), moment=moment)
+    targets = FORKED_TARGETS if player == "processes" else TARGETS
+    return Disturbance(kind, target=rng.choice(targets), moment=moment)
 
 
 def _place(item: dict[str, Any], folder: str) -> dict[str, Any]:

@@ -105,18 +105,22 @@ class InlinePlayer:
         return self._drivers[number]
 
 
-class RayPlayer:
-    """The engine `ray`: each run has a Ray of its own, or all share one of two nodes.
+class WorkersPlayer:
+    """An engine of several processes: forked ones, a Ray for each run, or one of two nodes for all.
 
     Args:
         environment: of all processes.
         nodes: the shared Ray.
+        engine: `processes` or `ray`.
     """
 
-    def __init__(self, environment: Mapping[str, str], nodes: TwoNodeRay | None = None) -> None:
+    def __init__(
+        self, environment: Mapping[str, str], nodes: TwoNodeRay | None = None, engine: str = "ray"
+    ) -> None:
         self._environment = environment
         self._nodes = nodes
-        self.name = "nodes" if nodes else "ray"
+        self._engine = engine
+        self.name = "nodes" if nodes else engine
 
     def run(self, stand: Stand) -> int:
         with self._started(stand, {}) as process:
@@ -139,7 +143,7 @@ class RayPlayer:
         path = {"PYTHONPATH": self._environment["PYTHONPATH"]}
         environment = {**path, **stand.variables, **extra}
         options = ["--address", self._nodes.address] if self._nodes else ["--workers", "2"]
-        return stand.job.started(stand.volume, environment, engine="ray", options=options)
+        return stand.job.started(stand.volume, environment, engine=self._engine, options=options)
 
     def _strike(self, process: subprocess.Popen[bytes], disturbance: Disturbance) -> str | None:
         """Do what is to be done now; what it was."""
@@ -158,7 +162,24 @@ class RayPlayer:
     def _find_victims(self, process: subprocess.Popen[bytes], target: str) -> list[psutil.Process]:
         if self._nodes and target in {"worker", "ledger"}:
             return find_ray_processes(psutil.Process(self._nodes.pid), target)
+        if self._engine == "processes" and target != "driver":
+            return _find_forked(process.pid, target)
         return find_victims(process.pid, "driver" if self._nodes else target)
+
+
+def _find_forked(parent: int, target: str) -> list[psutil.Process]:
+    """The process that forks workers, or these."""
+    with suppress(psutil.Error):
+        forkers = [
+            child
+            for driver in find_victims(parent, "driver")
+            for child in driver.children()
+            if any("fork_server" in word for word in child.cmdline())
+        ]
+        if target == "forker":
+            return forkers
+        return [worker for forker in forkers for worker in forker.children()]
+    return []
 
 
 def _has_fired(stand: Stand, disturbance: Disturbance, code: int) -> bool:

@@ -18,13 +18,14 @@ from itertools import count, cycle
 from pathlib import Path
 
 from fuzzing import Fuzz, make_environment
-from players import InlinePlayer, RayPlayer
+from players import InlinePlayer, WorkersPlayer
 from store_server import NoServerError, find_server, serve
 from two_node_ray import NoRayError, TwoNodeRay
 
-PLAYERS = ("inline", "store", "ray", "nodes")
+PLAYERS = ("inline", "store", "processes", "ray", "nodes")
 # A round of Ray's takes as long as many others do.
-TURNS = (*["inline"] * 9, "store", *["inline"] * 9, "store", "ray", *["inline"] * 9, "nodes")
+TURNS = (*["inline"] * 9, "store", "processes", *["inline"] * 9, "store", "ray")
+TURNS += (*["inline"] * 9, "processes", "nodes")
 BUCKET = "fuzz"
 
 
@@ -38,7 +39,7 @@ class Table:
         stack.callback(self._reference.close)
         self.fuzz = Fuzz(folder, self._reference)
         self._store: Fuzz | None = None
-        self._nodes: RayPlayer | None = None
+        self._nodes: WorkersPlayer | None = None
 
     def play(self, name: str, seed: int) -> list[str]:
         """Play one round; what is wrong with it."""
@@ -46,19 +47,19 @@ class Table:
             return self.fuzz.play(seed, self._reference)
         if name == "store":
             return self._play_store(seed)
-        if name == "ray":
-            return self.fuzz.play(seed, RayPlayer(make_environment({})))
+        if name in {"processes", "ray"}:
+            return self.fuzz.play(seed, WorkersPlayer(make_environment({}), engine=name))
         try:
             return self.fuzz.play(seed, self._get_nodes())
         except NoRayError as error:
             print(f"this round was not played: {error}", flush=True)
             return []
 
-    def _get_nodes(self) -> RayPlayer:
+    def _get_nodes(self) -> WorkersPlayer:
         if self._nodes is None:
             nodes = TwoNodeRay(make_environment({}), self._folder / "ray.log")
             self._stack.callback(nodes.close)
-            self._nodes = RayPlayer(make_environment({}), nodes)
+            self._nodes = WorkersPlayer(make_environment({}), nodes)
         return self._nodes
 
     def _play_store(self, seed: int) -> list[str]:

@@ -10,7 +10,7 @@ import pytest
 from drawing import KINDS, Disturbance, Round, draw_round
 from fuzz_stages import OPENED
 from fuzzing import Fuzz, Play, find_differences, make_environment
-from players import InlinePlayer, Played, RayPlayer
+from players import InlinePlayer, Played, WorkersPlayer
 from stands import Stand
 from store_server import require_server, serve
 from strandline.storage.faults import STEPS
@@ -37,10 +37,18 @@ def test_a_drawn_run_ends_as_one_that_nobody_disturbs(
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("seed", range(2))
+def test_a_drawn_run_of_forked_workers_ends_as_one_that_nobody_disturbs(
+    inline: InlinePlayer, seed: int, tmp_path: Path
+) -> None:
+    player = WorkersPlayer(make_environment({}), engine="processes")
+    assert Fuzz(tmp_path, inline).play(seed, player) == []
+
+
 def test_a_drawn_run_of_ray_ends_as_one_that_nobody_disturbs(
     inline: InlinePlayer, tmp_path: Path
 ) -> None:
-    assert Fuzz(tmp_path, inline).play(48, RayPlayer(make_environment({}))) == []
+    assert Fuzz(tmp_path, inline).play(48, WorkersPlayer(make_environment({}))) == []
 
 
 def test_a_drawn_run_to_a_store_ends_as_one_that_nobody_disturbs(

@@ -210,7 +210,7 @@ def run(config: AttemptConfig, told: list[tuple[int, int]]) -> AttemptResult:
     return run_attempt(config, report=report)
 
 
-@pytest.mark.parametrize("engine", ["inline", "ray"])
+@pytest.mark.parametrize("engine", ["inline", "processes", "ray"])
 def test_a_resumed_run_ends_with_the_same_counts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, engine: str
 ) -> None:

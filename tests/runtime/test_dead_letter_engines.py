@@ -56,7 +56,7 @@ def test_the_same_rows_die_with_every_engine(isolate: bool, tmp_path: Path) -> N
     ]
     source = Files(paths=[f"{folder}/*.json"])
     found = []
-    for engine in ("inline", "ray", *([] if isolate else ["ray-data"])):
+    for engine in ("inline", "processes", "ray", *([] if isolate else ["ray-data"])):
         pipeline = Pipeline(
             "picky", source=source, stages=stages, sink=work(ParquetSink(), cpu=0.1)
         )

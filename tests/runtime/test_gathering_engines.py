@@ -21,7 +21,7 @@ from strandline.storage.layout import PipelineFolder
 from strandline_api.outcome.exit_codes import ExitCode
 from strandline_api.spec.policy import Checkpoint
 
-ENGINES = ("inline", "ray", "ray-data")
+ENGINES = ("inline", "processes", "ray", "ray-data")
 SOURCES = 5
 
 pytestmark = pytest.mark.usefixtures("local_ray")

@@ -45,7 +45,7 @@ class Pair(Stage):
         return task
 
 
-@pytest.mark.parametrize("engine", ["inline", "ray", "ray-data"])
+@pytest.mark.parametrize("engine", ["inline", "processes", "ray", "ray-data"])
 def test_law_what_a_group_fans_out_into_is_grouped_again(engine: str, tmp_path: Path) -> None:
     source = StagePlan("numbers", "numbers", bad.Numbers(count=4))
     stages = [

@@ -41,7 +41,9 @@ class Under(Stage):
 
 
 @pytest.mark.usefixtures("local_ray")
-@pytest.mark.parametrize("engines", [("ray", "inline", "ray-data"), ("ray-data", "ray", "inline")])
+@pytest.mark.parametrize(
+    "engines", [("ray", "inline", "processes"), ("processes", "ray-data", "inline")]
+)
 def test_each_engine_goes_on_from_what_another_one_kept(
     engines: tuple[str, ...], tmp_path: Path
 ) -> None:

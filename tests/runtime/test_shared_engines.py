@@ -94,7 +94,7 @@ def find_problems(volume: Path, outcome: AttemptResult) -> list[str]:
         store.close()
 
 
-@pytest.mark.parametrize("engine", ["inline", "ray", "ray-data"])
+@pytest.mark.parametrize("engine", ["inline", "processes", "ray", "ray-data"])
 def test_each_row_is_in_one_file_and_files_are_few(engine: str, tmp_path: Path) -> None:
     outcome = run(make_plan(20 * SIZE), tmp_path, engine)
     files = read_files(outcome)
@@ -104,7 +104,7 @@ def test_each_row_is_in_one_file_and_files_are_few(engine: str, tmp_path: Path) 
     assert find_problems(tmp_path, outcome) == []
 
 
-@pytest.mark.parametrize("engine", ["inline", "ray"])
+@pytest.mark.parametrize("engine", ["inline", "processes", "ray"])
 def test_what_waits_to_fill_a_file_is_finished_by_a_stop(engine: str, tmp_path: Path) -> None:
     told: list[int] = []
 

@@ -29,12 +29,14 @@ PIECES = 12
 # it, and may yet come of what was asked for before the queue was full.
 AHEAD = {
     "inline": told.PIECES_PER_PART,
+    # Parts that were answered or are on the way; what waits for the sink, and is with it.
+    "processes": told.PIECES_PER_PART * 2 + bound_queue(1, 2) + CALLS_PER_WORKER,
     "ray": told.PIECES_PER_PART * (PARTS_AHEAD + 4) + bound_queue(1, 1) + CALLS_PER_WORKER,
 }
 
 pytestmark = pytest.mark.usefixtures("local_ray")
-both = pytest.mark.parametrize("engine", ["inline", "ray"])
-every = pytest.mark.parametrize("engine", ["inline", "ray", "ray-data"])
+both = pytest.mark.parametrize("engine", ["inline", "processes", "ray"])
+every = pytest.mark.parametrize("engine", ["inline", "processes", "ray", "ray-data"])
 
 
 def make_plan(

@@ -40,12 +40,14 @@ def read_parked(folder: PipelineFolder) -> Quarantined:
 
 
 @pytest.mark.parametrize("batch_size", [1, 4])
+@pytest.mark.parametrize("engine", ["processes", "ray"])
 def test_law_a_source_that_hangs_fails_alone_and_its_cause_is_known(
-    batch_size: int, tmp_path: Path
+    engine: str, batch_size: int, tmp_path: Path
 ) -> None:
     quarantine = Quarantine.model_validate({"after": 1, "tolerate": 1})
+    plan = make_hanging(batch_size)
 
-    outcome = run_attempt(AttemptConfig(make_hanging(batch_size), tmp_path, quarantine=quarantine))
+    outcome = run_attempt(AttemptConfig(plan, tmp_path, engine=engine, quarantine=quarantine))
 
     assert outcome.code is ExitCode.COMPLETE
     assert (outcome.standing.finished, outcome.standing.quarantined) == (9, 1)

@@ -35,7 +35,7 @@ from strandline.run.attempt.outcome import AttemptResult
 from strandline.storage.outputs.outputs import OutputLocation
 from strandline_api.outcome.exit_codes import ExitCode
 
-both = pytest.mark.parametrize("engine", ["inline", "ray"])
+both = pytest.mark.parametrize("engine", ["inline", "processes", "ray"])
 TIMEOUT = 120.0
 
 pytestmark = pytest.mark.usefixtures("local_ray")

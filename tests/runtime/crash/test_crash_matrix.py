@@ -1,7 +1,7 @@
 """A fault at any named step costs the work in flight and nothing else.
 
 Here are, for the engine in one process, a kill and one of the errors at each step, and a sample of
-Ray's; `make crash` has them all.
+the others'; `make crash` has them all.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import pytest
 from matrix import ENGINES, TIMES, TOLERATED, Case, Finding, Ground, expect_code, list_cases
 from strandline.storage.faults import ACTIONS, STEPS
 
-AT_ONCE = {"inline": 2, "ray": 1}
+AT_ONCE = {"inline": 2, "processes": 1, "ray": 1}
 SAMPLE = 8
 
 
@@ -41,7 +41,9 @@ def choose_actions(cases: list[Case]) -> list[Case]:
 
 CASES = choose_actions([case for case in list_cases() if case.engine == "inline"])
 # Another sample whenever the steps change.
-CASES += choose_sample([case for case in list_cases() if case.engine == "ray"], seed=len(STEPS))
+for number, engine in enumerate(("ray", "processes")):
+    cases = [case for case in list_cases() if case.engine == engine]
+    CASES += choose_sample(cases, seed=len(STEPS) + number)
 
 
 @pytest.fixture(scope="module")
@@ -86,7 +88,7 @@ def test_a_forked_run_is_killed_and_goes_on_as_one_of_a_fresh_interpreter(tmp_pa
     assert seen[0] == seen[1]
 
 
-def test_every_step_and_every_action_is_in_the_matrix_for_both_engines() -> None:
+def test_every_step_and_every_action_is_in_the_matrix_for_each_engine() -> None:
     cases = {(case.engine, case.step, case.action) for case in list_cases()}
     assert cases == {
         (engine, step, action) for engine in ENGINES for step in STEPS for action in ACTIONS
@@ -108,9 +110,10 @@ def test_here_is_a_kill_and_an_error_at_each_step() -> None:
 
 
 def test_the_sample_has_all_actions_and_several_kinds_of_steps() -> None:
-    sample = [case for case in CASES if case.engine == "ray"]
-    assert {case.action for case in sample} == set(ACTIONS)
-    assert len({case.kind for case in sample}) == SAMPLE
+    for engine in ("processes", "ray"):
+        sample = [case for case in CASES if case.engine == engine]
+        assert {case.action for case in sample} == set(ACTIONS)
+        assert len({case.kind for case in sample}) == SAMPLE
 
 
 @pytest.mark.parametrize(
@@ -138,6 +141,8 @@ def test_a_finding_that_is_not_as_expected_says_so(
         (Case("ray", "commit.begun", "kill", 1), 1),
         (Case("ray", "commit.written", "kill", 1), 137),
         (Case("ray", "latest.linked", "kill", 1), 137),
+        (Case("processes", "output.synced", "kill", 1), 0),
+        (Case("processes", "commit.begun", "kill", 1), 137),
         (Case("inline", "output.synced", "kill", 1), 137),
         (Case("ray", "output.synced", "enospc", 1), 73),
         (Case("inline", "lease.ended", "eio", 1), 0),

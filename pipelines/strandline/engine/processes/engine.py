@@ -296,8 +296,10 @@ class _ProcessRun:
         if kind is None:
             why = explain_end(self._pools.await_end(worker))
             self._losses.take_out(worker, why)
-        elif kind == ERROR:
+        elif kind == ERROR and worker.is_ready:
             raise content
+        elif kind == ERROR:
+            self._losses.fail_setup(worker, content)
         elif kind == READY:
             self._pools.take_ready(worker)
         else:

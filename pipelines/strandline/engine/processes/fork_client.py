@@ -113,12 +113,15 @@ class ForkServer:
         return fork
 
     def read_words(self) -> None:
-        """Hear which processes have begun and which have ended, once there is news.
+        """Hear which processes have begun and which have ended, as far as there is news.
 
         Raises:
             ForkServerLostError: the process has died.
         """
-        part = self._control.recv(65536)
+        try:
+            part = self._control.recv(65536, socket.MSG_DONTWAIT)
+        except BlockingIOError:
+            return  # what was there was read while the end of a worker was waited for
         if not part:
             raise _explain_loss()
         self._words += part

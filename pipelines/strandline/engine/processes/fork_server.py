@@ -68,6 +68,7 @@ class _Forker:
                 if self._driver in ready and not self._take():
                     return
         finally:
+            signal.set_wakeup_fd(-1)  # a child may end when its other side is closed already
             for child in self._children:
                 with suppress(ProcessLookupError):
                     os.kill(child, signal.SIGKILL)

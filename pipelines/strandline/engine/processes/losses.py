@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from strandline.engine.call.setup import PackageMissingError, StageSetupError
 from strandline.engine.core.chains import WHOLE
 from strandline.engine.core.flow import Flow
 from strandline.engine.core.pools import DEATHS_PER_POOL, DEATHS_PER_TASK, PoolBrokenError
@@ -15,6 +16,7 @@ from strandline.engine.core.ports import Control, Incidents
 from strandline.engine.core.worker_pool import Call, Worker
 from strandline.engine.pooled_calls import PooledCalls
 from strandline.engine.preemption.lost_work import WorkMeter, name_loss
+from strandline.plan.errors import StrandlineError
 from strandline.plan.receipt import Failure
 from strandline_api.outcome.causes import Cause
 
@@ -47,6 +49,21 @@ class ForkLosses:
         self._forward = forward
         self.anything_died = False
         self.work = WorkMeter()
+        self._unprepared: set[int] = set()
+
+    def fail_setup(self, worker: Worker, error: StrandlineError) -> None:
+        """Take out a worker that can't be set up; another is started, once for a chain.
+
+        Raises:
+            StrandlineError: it was the second of the chain, or no other would fare better.
+        """
+        # A missing package is so for each worker; anything else may be a server's.
+        is_same = not isinstance(error, StageSetupError) or isinstance(error, PackageMissingError)
+        if is_same or worker.stage in self._unprepared:
+            raise error
+        self._unprepared.add(worker.stage)
+        self._pools.remove(worker)
+        self._incidents.sentences.append(f"{error}; another worker is tried")
 
     def take_out(self, worker: Worker, why: str, cause: Cause = Cause.KILLED) -> None:
         """Take a lost worker out and queue its work again.

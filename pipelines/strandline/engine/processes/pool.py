@@ -65,7 +65,8 @@ class ForkedPools(PooledCalls):
             waiting: slots.
         """
         pool = self[stage]
-        bound = min(self._most, pool.plan.max_workers or self._most)
+        most = max(self._most, pool.plan.min_workers)
+        bound = min(most, pool.plan.max_workers or most)
         idle = sum(not worker.calls and not worker.is_draining for worker in pool.workers)
         calls = -(-waiting // (pool.plan.group or pool.plan.batch_size))
         for _ in range(min(bound - len(pool.workers), calls - idle)):

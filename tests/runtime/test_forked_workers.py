@@ -1,0 +1,175 @@
+"""Forked workers: what is said of their end, who goes with whom, and what is refused beforehand."""
+
+from __future__ import annotations
+
+import ast
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import psutil
+import pytest
+
+import forked_stages as forked
+from jobs import PATIENCE
+from strandline.engine.processes.fork_client import explain_end
+from strandline.plan.pipeline import PipelinePlan
+from strandline.plan.stage import Stage
+from strandline.run.attempt.attempt import run_attempt
+from strandline.run.attempt.config import AttemptConfig
+from strandline.run.attempt.engines import dump_portably
+from strandline.run.attempt.outcome import AttemptResult
+from strandline_api.documents.problems import SpecError
+from strandline_api.outcome.exit_codes import ExitCode
+from test_engines import find_texts, make_plan
+
+DRIVER = """
+import sys
+from pathlib import Path
+import forked_stages as forked
+from test_forked_workers import run
+from test_engines import make_plan
+run(make_plan(forked.Waiting(folder=sys.argv[1])), Path(sys.argv[1], "volume"))
+"""
+
+
+def run(plan: PipelinePlan, volume: Path, workers: int = 2) -> AttemptResult:
+    return run_attempt(AttemptConfig(plan, volume, engine="processes", workers=workers))
+
+
+@pytest.mark.parametrize(
+    ("number", "words"),
+    [
+        (signal.SIGKILL, "its process was killed (SIGKILL)"),
+        (signal.SIGSEGV, "its process died of SIGSEGV"),
+        (signal.SIGTERM, "its process was ended by SIGTERM"),
+    ],
+)
+def test_a_signal_that_ends_a_worker_is_named(
+    number: signal.Signals, words: str, tmp_path: Path
+) -> None:
+    outcome = run(make_plan(forked.Signalled(number=int(number))), tmp_path)
+
+    assert (outcome.code, outcome.standing.finished) == (ExitCode.SOURCES_FAILED, 9)
+    assert {incident.rpartition(": ")[2] for incident in outcome.incidents} == {words}
+    assert outcome.failures[0].message == f"lost 3 workers; the last: {words}"
+
+
+def test_each_end_has_words() -> None:
+    assert explain_end(None) == "its process can't be reached"
+    assert explain_end(3) == "its process exited: 3"
+
+
+def test_no_more_workers_than_asked_for_and_all_of_one_parent(tmp_path: Path) -> None:
+    outcome = run(make_plan(forked.Inside(), count=40), tmp_path, workers=3)
+
+    told = [ast.literal_eval(path.read_text()) for path in find_texts(outcome)]
+    assert len(told) == 40
+    assert 1 <= len({pid for pid, _ in told}) <= 3
+    (parent,) = {parent for _, parent in told}
+    assert not psutil.pid_exists(parent)  # all ends with the run
+
+
+@pytest.mark.parametrize("victim", ["driver", "forker"])
+def test_law_nothing_is_left_of_a_run_whose_processes_are_killed(
+    victim: str, tmp_path: Path
+) -> None:
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    driver = subprocess.Popen(
+        [sys.executable, "-c", DRIVER, str(tmp_path)], env=environment, stderr=subprocess.PIPE
+    )
+    pids = await_workers(tmp_path, driver)
+    workers = [psutil.Process(pid) for pid in pids]
+    killed = driver.pid if victim == "driver" else workers[0].ppid()
+    parent = psutil.Process(workers[0].ppid())
+    os.kill(killed, signal.SIGKILL)
+    _, errors = driver.communicate(timeout=PATIENCE)
+
+    _, alive = psutil.wait_procs([parent, *workers], timeout=PATIENCE)
+    assert alive == []
+    if victim == "forker":
+        assert b"the process that starts workers was killed; run again to go on" in errors
+
+
+def await_workers(folder: Path, driver: subprocess.Popen[bytes]) -> list[int]:
+    until = time.monotonic() + PATIENCE
+    while time.monotonic() < until and driver.poll() is None:
+        pids = [int(path.name) for path in folder.iterdir() if path.name.isdigit()]
+        if len(pids) == 2:
+            return pids
+        time.sleep(0.05)
+    raise AssertionError(driver.communicate()[1])
+
+
+@pytest.mark.parametrize(
+    ("more", "asked"),
+    [
+        ({"gpu": 1}, "GPU"),
+        ({"memory": 1_000_000}, "memory to reserve"),
+        ({"custom": {"spot": 1}}, "resources of a kind of your own"),
+        ({"runtime_env": {"env_vars": {"A": "b"}}}, "environment of their own"),
+        ({"cpu": 2}, "more than one core"),
+    ],
+)
+def test_what_needs_ray_is_refused_before_anything_is_done(
+    more: dict[str, object], asked: str, tmp_path: Path
+) -> None:
+    plan = make_plan(forked.Inside())
+    plan = replace(plan, stages=(replace(plan.stages[0], **more), *plan.stages[1:]))  # type: ignore[arg-type]
+    message = f"the engine processes has no {asked} for workers; use --engine ray"
+    with pytest.raises(SpecError, match=message):
+        run(plan, tmp_path / "volume")
+    assert not (tmp_path / "volume").exists()
+
+
+def test_a_cluster_is_refused(tmp_path: Path) -> None:
+    config = AttemptConfig(
+        make_plan(forked.Inside()), tmp_path / "volume", engine="processes", address="auto"
+    )
+    with pytest.raises(SpecError, match="works on this machine alone; leave --address auto out"):
+        run_attempt(config)
+
+
+def test_law_what_belongs_to_the_program_itself_is_read_by_another_process(tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(
+        "from pathlib import Path\n"
+        "from strandline.plan.stage import Stage\n"
+        "class Number:\n"
+        "    def __init__(self, n): self.n = n\n"
+        "class Own(Stage):\n"
+        "    def process(self, task):\n"
+        "        return task.replace(Number(task.data * 2))\n"
+        "class Back(Stage):\n"
+        "    def process(self, task):\n"
+        "        return task.replace(task.data.n)\n"
+        "if __name__ == '__main__':\n"
+        "    from dataclasses import replace\n"
+        "    from test_forked_workers import run\n"
+        "    from test_engines import find_texts, make_plan\n"
+        "    plan = make_plan(Own(), Back())\n"
+        "    stages = tuple(replace(each, isolate=True) for each in plan.stages)\n"
+        "    outcome = run(replace(plan, stages=stages), Path('volume'))\n"
+        "    print(sorted(int(each.read_text()) for each in find_texts(outcome)))\n"
+    )
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run(
+        [sys.executable, str(program)],
+        check=False,
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+    )
+    assert done.stdout == f"{[2 * number for number in range(10)]}\n", done.stderr
+
+
+def test_law_portable_bytes_are_pythons_own_where_these_will_do() -> None:
+    for data in ({"a": [1, b"x"]}, Path("x"), Stage):
+        assert pickle.loads(dump_portably(data, protocol=5)) == data  # noqa: S301 - our own
+    assert pickle.loads(dump_portably(lambda: 3, protocol=5))() == 3  # noqa: S301 - our own
