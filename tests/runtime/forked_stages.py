@@ -52,3 +52,13 @@ class Inside(Stage):
     def process(self, task: Task) -> Task:
         """Both numbers."""
         return task.replace([os.getpid(), os.getppid()])
+
+
+class Printing(Stage):
+    """Prints each number, and hands it on."""
+
+    def process(self, task: Task) -> Task:
+        """The same task."""
+        print(f"number {task.data}")
+        os.write(1, b"raw\n")
+        return task

@@ -173,3 +173,24 @@ def test_law_portable_bytes_are_pythons_own_where_these_will_do() -> None:
     for data in ({"a": [1, b"x"]}, Path("x"), Stage):
         assert pickle.loads(dump_portably(data, protocol=5)) == data  # noqa: S301 - our own
     assert pickle.loads(dump_portably(lambda: 3, protocol=5))() == 3  # noqa: S301 - our own
+
+
+def test_what_stages_print_is_no_part_of_what_the_command_says(tmp_path: Path) -> None:
+    program = (
+        "from pathlib import Path\n"
+        "import forked_stages as forked\n"
+        "from test_forked_workers import run\n"
+        "from test_engines import make_plan\n"
+        "run(make_plan(forked.Printing()), Path('volume'))\n"
+    )
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        check=True,
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+    )
+    assert done.stdout == ""
+    assert done.stderr.count("number ") == done.stderr.count("raw\n") == 10

@@ -36,6 +36,8 @@ def main(control: int) -> None:
             worker, the number of its chain, with the descriptor of its own socket.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal's interrupt is the driver's
+    with suppress(OSError):  # the driver may have none
+        os.dup2(2, 1)  # stages print, and standard output is for what the command has to say
     with socket.socket(fileno=control) as driver, suppress(OSError):
         connection = Connection(os.dup(control))
         terms: WorkerTerms = receive(connection).content
