@@ -19,6 +19,8 @@ from functools import partial
 from multiprocessing.connection import Connection
 from typing import Any
 
+import pyarrow as pa
+
 from strandline.engine.processes.frames import receive
 from strandline.engine.processes.worker import WorkerTerms, load_chain, work
 from strandline.plan.errors import StrandlineError
@@ -56,6 +58,7 @@ class _Forker:
         self._bell.settimeout(0)
         signal.signal(signal.SIGCHLD, lambda *_: None)
         signal.set_wakeup_fd(self._bell.fileno(), warn_on_full_buffer=False)
+        pa.array([])  # Arrow looks for pandas with its first array, which takes as long as all else
         # A search for garbage would copy all that is loaded by now into each worker.
         gc.collect()
         gc.freeze()

@@ -56,7 +56,7 @@ class ForkedPools(PooledCalls):
         super().__init__(chains, inflight, now, report)
         self._terms = terms
         self._most = most
-        self._server: ForkServer | None = None
+        self._server = ForkServer(terms)  # loads stages while sources are listed
 
     def start_wanted(self, stage: int, waiting: int) -> None:
         """Start a worker for each call that would wait else, as far as there may be more.
@@ -73,8 +73,6 @@ class ForkedPools(PooledCalls):
             self._start_worker(stage)
 
     def _start_worker(self, stage: int) -> None:
-        if self._server is None:  # where nothing is left to do, nothing is loaded for it
-            self._server = ForkServer(self._terms)
         worker = Worker(stage, self._server.fork(stage), begun=self._now())
         worker.settle(WorkerAddress(self._terms.node), self._terms.node)
         self[stage].workers.append(worker)
@@ -120,7 +118,7 @@ class ForkedPools(PooledCalls):
             ForkServerLostError: there can be no more workers.
         """
         workers = {worker.actor.connection: worker for worker in self.list_workers()}
-        sockets: list[Any] = [*workers, *([] if self._server is None else [self._server])]
+        sockets: list[Any] = [*workers, self._server]
         for each in wait(sockets, limit):
             if isinstance(each, ForkServer):
                 each.read_words()
@@ -129,15 +127,13 @@ class ForkedPools(PooledCalls):
 
     def await_end(self, worker: Worker) -> int | None:
         """Return how a worker has ended that has died; see `ForkServer.await_end`."""
-        assert self._server is not None  # a worker was forked
         return self._server.await_end(worker.actor)
 
     def stop(self) -> None:
         """End every worker."""
         for worker in list(self.list_workers()):
             self._end(worker)
-        if self._server is not None:
-            self._server.stop()
+        self._server.stop()
         remove(find_folder(*self._terms.site, self._terms.node))
 
     def _kill(self, worker: Worker) -> None:
