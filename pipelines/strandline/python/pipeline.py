@@ -44,7 +44,7 @@ class Pipeline:
         plan: the checked pipeline.
         on_change: an `OnChange`: what `run` does where the pipeline is not the one that wrote the
             ledger; at first `FAIL`.
-        engine: what `run` takes: `ray`, which it is at first, `inline` or `ray-data`.
+        engine: what `run` takes: `ray`, which it is at first, `processes`, `inline` or `ray-data`.
         quarantine: a `Quarantine`: when a source that keeps failing is left out.
         checkpoint: a `Checkpoint`: how often results are published.
         publishing: a `Publishing`: what is required before readers are led to results, as the file
@@ -117,7 +117,7 @@ class Pipeline:
         Args:
             checkpoint_path: folder (a volume) for the ledger and, where the sink has no path, the
                 output. None: nothing is tracked, and the sink must have a path.
-            engine: `ray`, `inline` or `ray-data`; None: the attribute of that name.
+            engine: `ray`, `processes`, `inline` or `ray-data`; None: the attribute of that name.
             address: of a running Ray cluster, such as `auto` or `ray://head:10001`; None starts a
                 local one.
             workers: CPUs that the local Ray has; None: all.

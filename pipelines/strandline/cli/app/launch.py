@@ -18,7 +18,7 @@ import click
 from strandline.cli.app.driver_request import DriverRequest
 from strandline.cli.app.json_output import find_output
 from strandline.cli.app.signals import SIGNALS
-from strandline.run.attempt.engines import SHARED, works_in_driver
+from strandline.run.attempt.engines import SHARED, choose_engine, works_in_driver
 from strandline.run.manifest.yaml_file import read_pipeline
 from strandline.run.supervise.driver_output import STDERR, STDOUT, find_kept
 from strandline.run.supervise.driver_process import DriverLimits, DriverProcess, make_command
@@ -65,15 +65,16 @@ def launching(
         yield Launch(pipeline, folder, driver)
 
 
-def is_ours_on_ray(spec: PipelineSpec, engine: str | None) -> bool:
+def is_ours_on_ray(spec: PipelineSpec, engine: str | None, address: str | None = None) -> bool:
     """Return whether no code but ours runs, on an engine of which pipelines can share the Ray.
 
     Args:
         engine: that was asked for, in the place of the pipeline's own.
+        address: of a Ray, where there is one.
     """
     works = (spec.source, *spec.stages, spec.sink)
     is_ours = not spec.code.is_given and not any(":" in work.use for work in works)
-    return is_ours and (engine or spec.engine) == SHARED
+    return is_ours and choose_engine(engine, spec, address) == SHARED
 
 
 def _read_cause(text: str | None, *, is_stored: bool) -> str | None:
@@ -106,7 +107,7 @@ def _make_driver(
     # JSON is for a program, and no log.
     driver.stdout = None if output is None else output.number
     # A user's code may set variables as it is loaded, which Ray's processes are to have.
-    if is_ours_on_ray(spec, request.engine) and not request.address:
+    if not request.address and is_ours_on_ray(spec, request.engine):
         driver.ray = str(request.workers or "")
     driver.kept = find_kept((STDERR,) if output else (STDOUT, STDERR))
     return driver

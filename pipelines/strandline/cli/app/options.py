@@ -54,14 +54,17 @@ def take_engine(command: Command) -> Command:
         click.option(
             "--engine",
             type=click.Choice(ENGINES),
-            help="`ray` runs on all cores or a cluster, `inline` in one process for debugging, "
-            "`ray-data` on Ray Data's operators; without it, what the file says.",
+            help="`processes` runs on all cores, `ray` also on a cluster, `inline` in one process "
+            "for debugging, `ray-data` on Ray Data's operators; without it, what the file says, "
+            "else `processes` where that will do.",
         ),
         click.option(
             "--address", help="Address of a running Ray cluster; without it, one is started."
         ),
         click.option(
-            "--workers", type=click.IntRange(min=1), help="CPUs of the local Ray.  [default: all]"
+            "--workers",
+            type=click.IntRange(min=1),
+            help="Cores of this machine that are used.  [default: all]",
         ),
         click.option(
             "--after",

@@ -22,6 +22,8 @@ if TYPE_CHECKING:  # see above
     from strandline.plan.pipeline import PipelinePlan
     from strandline.run.attempt.config import AttemptConfig
     from strandline.storage.outputs.outputs import OutputLocation
+    from strandline_api.objects.pipeline import PipelineSpec
+    from strandline_api.spec.work import SinkWork
 
     Maker = Callable[[OutputLocation, LedgerSession | None], Engine]
 
@@ -36,6 +38,33 @@ class EngineMissingError(StrandlineError):
     """The chosen engine is not installed; the message says how to."""
 
     exit_code: ClassVar[ExitCode] = ExitCode.BAD_SPEC
+
+
+def choose_engine(
+    asked: str | None, spec: PipelineSpec, address: str | None, plan: PipelinePlan | None = None
+) -> str:
+    """Return the engine of a run: that which was asked for, or which the file names.
+
+    Where neither does, a run on this machine alone starts no Ray, unless a stage needs it.
+
+    Args:
+        address: of a Ray, where there is one.
+        plan: of the same pipeline; None: stages are not loaded, and need what the file says.
+    """
+    is_open = asked is None and "engine" not in spec.model_fields_set
+    if not is_open or address or os.environ.get("RAY_ADDRESS"):
+        return asked or spec.engine
+    needs_ray = any(_needs_ray(work) for work in (*spec.stages, spec.sink))
+    if plan is not None and not needs_ray:
+        from strandline.engine.processes.engine import list_refused  # noqa: PLC0415 - see above
+
+        needs_ray = any(True for _ in list_refused(plan))
+    return spec.engine if needs_ray else FORKED
+
+
+def _needs_ray(work: SinkWork) -> bool:
+    asked = work.resources
+    return bool(asked.gpu or asked.memory or asked.custom or work.runtime_env) or asked.cpu > 1
 
 
 def check_engine(config: AttemptConfig) -> None:

@@ -28,7 +28,7 @@ from strandline.engine.core.ports import RunProgress
 from strandline.ledger.lease import OnChange
 from strandline.run.attempt.attempt import run_attempt
 from strandline.run.attempt.config import AttemptConfig
-from strandline.run.attempt.engines import SHARED, keeping_started, works_in_driver
+from strandline.run.attempt.engines import SHARED, choose_engine, keeping_started, works_in_driver
 from strandline.run.attempt.outcome import describe_leaving
 from strandline.run.history.records import end_unfinished
 from strandline.run.manifest.manifest import Manifest, read_manifest
@@ -181,7 +181,7 @@ def _make_config(options: DriverRequest, manifest: Manifest, parent: int | None)
     return AttemptConfig(
         manifest.plan,
         options.volume,
-        options.engine or spec.engine,
+        choose_engine(options.engine, spec, options.address, manifest.plan),
         options.address,
         options.workers,
         on_change=OnChange(spec.on_change),
