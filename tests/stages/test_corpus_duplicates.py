@@ -27,7 +27,11 @@ from strandline.stages.dedup.key_lists import digest_bytes
 from strandline.stages.dedup.near_duplicates import AmbiguousKeyError
 from strandline.stages.sources.file_references import FileReference
 from strandline.stages.sources.opening import UnreadableFileError
-from strandline.stages.sources.shuffle_files import read_partition, write_partitions
+from strandline.stages.tables.shuffle.partition_files import (
+    Parting,
+    read_partitions,
+    write_partitions,
+)
 
 Corpus = Mapping[str, Sequence[bytes]]
 
@@ -61,7 +65,7 @@ def shuffle(folder: Path, tables: Iterable[pa.Table], count: int) -> list[FileRe
     for number, table in enumerate(tables):
         path = folder / f"{number}.parquet"
         with path.open("wb") as file:
-            write_partitions(table, "bucket", count, file)
+            write_partitions(table, Parting(count, "bucket"), file)
         files.append(FileReference(path.name, str(path)))
     return files
 
@@ -70,7 +74,10 @@ def find_by_passes(folder: Path, parts: Iterable[Corpus], count: int, seed: int)
     """What the passes find, each over the files of the one before."""
     tables = [build_buckets(list(part), list(part.values())) for part in parts]
     files = shuffle(folder, tables, count)
-    links = [link_rows(read_partition(files, number, count)) for number in range(count)]
+    links = [
+        link_rows(read_partitions(files, range(number, number + 1), count))
+        for number in range(count)
+    ]
     links = [part.slice(at, 2) for part in links for at in range(0, part.num_rows, 2)]
     random.Random(seed).shuffle(links)
     found = [row for table in list_dropped(lambda: links) for row in table.to_pylist()]
@@ -123,7 +130,7 @@ def test_law_a_row_is_in_one_partition_and_equal_digests_in_the_same(
 ) -> None:
     table = pa.table({"n": range(len(digests)), "bucket": pa.array(digests, pa.binary(16))})
     files = shuffle(tmp_path_factory.mktemp("shuffle"), [table], count)
-    parts = [read_partition(files, number, count) for number in range(count)]
+    parts = [read_partitions(files, range(number, number + 1), count) for number in range(count)]
     assert pa.concat_tables(parts).to_pylist() == table.to_pylist()  # by prefix: in order
     for one, other in pairwise(parts):
         assert not set(one["bucket"].to_pylist()) & set(other["bucket"].to_pylist())
@@ -134,7 +141,7 @@ def test_partitions_are_of_about_one_size(tmp_path: Path) -> None:
     corpus = {str(at): [digest_bytes(bytes([at // 256, at % 256]))] for at in range(4000)}
     tables = [build_buckets(list(corpus), list(corpus.values()))]
     files = shuffle(tmp_path, tables, 8)
-    sizes = [read_partition(files, number, 8).num_rows for number in range(8)]
+    sizes = [read_partitions(files, range(number, number + 1), 8).num_rows for number in range(8)]
     assert sum(sizes) == 4000
     assert min(sizes) > 400
 
@@ -146,7 +153,7 @@ def test_equal_tables_are_written_as_equal_bytes() -> None:
     written = []
     for each in (table, cut):
         file = io.BytesIO()
-        write_partitions(each, "bucket", 2, file)
+        write_partitions(each, Parting(2, "bucket"), file)
         written.append(file.getvalue())
     assert written[0] == written[1]
 
@@ -248,7 +255,7 @@ def test_files_of_another_number_of_partitions_are_told(tmp_path: Path) -> None:
     other.mkdir()
     second = shuffle(other, [table], 3)
     with pytest.raises(UnreadableFileError, match="it has 3 partitions, and others have 2"):
-        read_partition([*first, *second], 0, 2)
+        read_partitions([*first, *second], range(1), 2)
 
 
 def test_files_that_the_sink_has_not_written_are_told(tmp_path: Path) -> None:
@@ -260,7 +267,7 @@ def test_files_that_the_sink_has_not_written_are_told(tmp_path: Path) -> None:
     with pytest.raises(OSError, match=r"a\.parquet: .*Parquet"):
         source.sources()
     with pytest.raises(UnreadableFileError, match=r"a\.parquet: No such file"):
-        read_partition([FileReference("a.parquet", str(tmp_path / "b"))], 0, 1)
+        read_partitions([FileReference("a.parquet", str(tmp_path / "b"))], range(1), 1)
 
 
 def test_what_holds_no_links_is_told(tmp_path: Path) -> None:

@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from strandline.stages.sinks.mds_sink import MdsSink
     from strandline.stages.sinks.parquet_partitions import ParquetPartitions, ParquetSink
     from strandline.stages.sinks.row_sinks import ArrowSink, CsvSink
-    from strandline.stages.sinks.shuffle_sink import ShuffleSink
     from strandline.stages.sinks.token_shards import TokenShards
     from strandline.stages.sinks.webdataset_sink import WebdatasetSink
     from strandline.stages.sinks.zarr_sink import ZarrSink
@@ -48,13 +47,11 @@ if TYPE_CHECKING:
     from strandline.stages.sources.files import Files
     from strandline.stages.sources.jsonl_source import JsonlFiles
     from strandline.stages.sources.parquet_source import ParquetRowGroups
-    from strandline.stages.sources.shuffle_source import ShufflePartitions
     from strandline.stages.sources.warc_source import WarcFiles
     from strandline.stages.tables.measure_fields import MeasureFields
     from strandline.stages.tables.read_files import ReadFiles
     from strandline.stages.tables.read_jsonl import ReadJsonl
     from strandline.stages.tables.read_parquet import ReadParquet
-    from strandline.stages.tables.read_shuffle import ReadShuffle
     from strandline.stages.tables.read_webdataset import ReadWebdataset
     from strandline.stages.tables.rows.keep_rows import KeepRows
     from strandline.stages.tables.rows.pack_sequences import PackSequences
@@ -62,6 +59,9 @@ if TYPE_CHECKING:
     from strandline.stages.tables.rows.read_csv import ReadCsv
     from strandline.stages.tables.rows.sample_rows import SampleRows
     from strandline.stages.tables.select_columns import SelectColumns
+    from strandline.stages.tables.shuffle.read_shuffle import ReadShuffle
+    from strandline.stages.tables.shuffle.shuffle_sink import ShuffleSink
+    from strandline.stages.tables.shuffle.shuffle_source import ShufflePartitions
     from strandline.stages.text.count_tokens import CountTokens
     from strandline.stages.text.filter_text_quality import FilterTextQuality
     from strandline.stages.text.filters.c4_quality import C4Quality
@@ -234,7 +234,7 @@ _ROOMS = {
     "ReadFiles": "strandline.stages.tables.read_files",
     "ReadJsonl": "strandline.stages.tables.read_jsonl",
     "ReadParquet": "strandline.stages.tables.read_parquet",
-    "ReadShuffle": "strandline.stages.tables.read_shuffle",
+    "ReadShuffle": "strandline.stages.tables.shuffle.read_shuffle",
     "ReadWarc": "strandline.stages.web.read_warc",
     "ReadWebdataset": "strandline.stages.tables.read_webdataset",
     "RedactPii": "strandline.stages.text.redact_pii",
@@ -245,8 +245,8 @@ _ROOMS = {
     "ScorePerplexity": "strandline.stages.text.scoring.score_perplexity",
     "ScoreText": "strandline.stages.text.scoring.score_text",
     "SelectColumns": "strandline.stages.tables.select_columns",
-    "ShufflePartitions": "strandline.stages.sources.shuffle_source",
-    "ShuffleSink": "strandline.stages.sinks.shuffle_sink",
+    "ShufflePartitions": "strandline.stages.tables.shuffle.shuffle_source",
+    "ShuffleSink": "strandline.stages.tables.shuffle.shuffle_sink",
     "SignTexts": "strandline.stages.dedup.corpus.sign_texts",
     "SketchTexts": "strandline.stages.dedup.sketch_texts",
     "SplitParagraphs": "strandline.stages.dedup.corpus.paragraphs",

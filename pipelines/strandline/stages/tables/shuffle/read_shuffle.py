@@ -8,7 +8,7 @@ from strandline.plan.stage import Stage
 from strandline.plan.task import Task
 from strandline.stages.columns import find_column
 from strandline.stages.sources.file_references import list_references
-from strandline.stages.sources.shuffle_files import read_partition
+from strandline.stages.tables.shuffle.partition_files import read_partitions
 
 
 @register("read-shuffle")
@@ -16,19 +16,20 @@ class ReadShuffle(Stage):
     """Reads one partition of all files, as one task; without rows it is an empty table."""
 
     def list_needed_columns(self) -> tuple[str, ...]:
-        return ("key", "path", "partition", "partitions")
+        return ("key", "path", "partition", "last_partition", "partitions")
 
     def change_columns(self, columns: Columns) -> Columns:
         del columns
         return Columns(is_open=True)  # a file's columns are not known before it is opened
 
     def process(self, task: Task) -> Task:
-        """Return the rows, in the order of the files.
+        """Return the rows, in the order that the sink's `seed` draws, else in that of files.
 
         Raises:
             MissingColumnError: a column is not there.
-            UnreadableFileError: a file can't be read, or has another number of partitions.
+            UnreadableFileError: a file can't be read, or its rows are parted in another way.
         """
-        names = ("partition", "partitions")
-        number, count = (find_column(task.table, name)[0].as_py() for name in names)
-        return task.replace(read_partition(list_references(task), number, count))
+        first, last, count = (
+            find_column(task.table, name)[0].as_py() for name in self.list_needed_columns()[2:]
+        )
+        return task.replace(read_partitions(list_references(task), range(first, last + 1), count))

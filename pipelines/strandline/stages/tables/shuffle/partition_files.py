@@ -1,0 +1,189 @@
+"""Files with a row group for each partition: what a pass over a corpus writes for the next one.
+
+Each task of a pass writes one file, in which the rows of each partition stand together; a source of
+the next pass is one partition of all files. So no worker holds more than a partition, and a file is
+whole or absent like any output. It must not know what the rows mean.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from itertools import pairwise
+from typing import BinaryIO, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from strandline.stages.columns import check_names, find_column, list_texts
+from strandline.stages.sources.file_references import FileReference
+from strandline.stages.sources.opening import UnreadableFileError, explain_error, open_binary
+from strandline.stages.tables.shuffle.row_order import (
+    Numbers,
+    find_partitions,
+    order_keys,
+    order_positions,
+    part_keys,
+)
+
+_MARK = b"strandline.partitions"
+_PREFIX_BYTES = 4
+
+
+class Parting(NamedTuple):
+    """What parts rows.
+
+    Attributes:
+        partitions: their number.
+        by: column of digests, or with a seed of keys.
+        seed: what draws the order of rows; None: rows of one digest are to meet, in any order.
+        block: rows in a row that stay together, of each task; 1: each is drawn by itself.
+    """
+
+    partitions: int
+    by: str = ""
+    seed: int | None = None
+    block: int = 1
+
+
+class FileFacts(NamedTuple):
+    """What one of these files says of itself.
+
+    Attributes:
+        parting: of its rows.
+        groups: the partition of each row group.
+    """
+
+    parting: Parting
+    groups: list[int]
+
+
+def write_partitions(table: pa.Table, parting: Parting, file: BinaryIO) -> None:
+    """Write a table front to back, a row group for each of its partitions, rows in their order.
+
+    Raises:
+        MissingColumnError: there is no such column.
+        TypeError: it holds no digests, or no keys.
+        ValueError: two columns have one name.
+    """
+    check_names(table.schema)
+    partitions = _find_partitions(table, parting)
+    order = np.argsort(partitions, kind="stable")
+    numbers, starts = np.unique(partitions[order], return_index=True)
+    facts = FileFacts(parting, numbers.tolist())
+    schema = table.schema.with_metadata({_MARK: _format_facts(facts)})
+    rows = table.take(pa.array(order)).combine_chunks().cast(schema)
+    sink = pa.PythonFile(file, mode="w")
+    with pq.ParquetWriter(sink, schema, compression="zstd", store_schema=True) as writer:
+        for start, end in pairwise([*starts.tolist(), table.num_rows]):
+            writer.write_table(rows.slice(start, end - start), row_group_size=end - start)
+
+
+def read_facts(file: FileReference) -> FileFacts:
+    """Return what a file says of itself.
+
+    Raises:
+        UnreadableFileError: it can't be read, or is none of these files.
+    """
+    with _opened(file) as (_, facts):
+        return facts
+
+
+def measure_partition(files: Iterable[FileReference]) -> tuple[int, int]:
+    """Return into how many partitions files are parted, and how many bytes one has, on average.
+
+    Raises:
+        UnreadableFileError: a file can't be read, or is none of these.
+    """
+    count = size = 0
+    for file in files:
+        with _opened(file) as (parquet, facts):
+            count = facts.parting.partitions
+            groups = map(parquet.metadata.row_group, range(parquet.metadata.num_row_groups))
+            size += sum(group.total_byte_size for group in groups)
+    return count, size // max(count, 1)
+
+
+def read_partitions(files: Iterable[FileReference], numbers: range, count: int) -> pa.Table:
+    """Return some partitions' rows of all files, in the order that is drawn, else in that of files.
+
+    Args:
+        numbers: of the partitions.
+        count: of all there are.
+
+    Raises:
+        UnreadableFileError: a file can't be read, or its rows are parted in another way.
+    """
+    parts: list[pa.Table] = []
+    first: Parting | None = None
+    for file in files:
+        with _opened(file) as (parquet, facts):
+            if facts.parting.partitions != count:
+                other = facts.parting.partitions
+                msg = f"{file.key}: it has {other} partitions, and others have {count}"
+                raise UnreadableFileError(msg)
+            first = first or facts.parting
+            if facts.parting != first:
+                msg = f"{file.key}: its rows are not parted as those of other files are"
+                raise UnreadableFileError(msg)
+            groups = [at for at, each in enumerate(facts.groups) if each in numbers]
+            parts.append(parquet.read_row_groups(groups).replace_schema_metadata())
+    rows = pa.concat_tables(parts)
+    if first is None or first.seed is None:
+        return rows
+    drawn = _draw(rows, first, first.seed, numbers.start)
+    return rows.take(pa.array(np.argsort(drawn, kind="stable")))
+
+
+def _draw(rows: pa.Table, parting: Parting, seed: int, number: int) -> Numbers:
+    if parting.block > 1:
+        return order_positions(rows.num_rows, seed, number)
+    return order_keys(list_texts(rows, parting.by), seed)
+
+
+@contextmanager
+def _opened(file: FileReference) -> Iterator[tuple[pq.ParquetFile, FileFacts]]:
+    """Open one of these files, with what it says of itself."""
+    try:
+        with open_binary(file.path) as stream:
+            parquet = pq.ParquetFile(stream)
+            text = (parquet.schema_arrow.metadata or {}).get(_MARK)
+            if text is None:
+                msg = f"{file.key}: the sink `shuffle` has not written it"
+                raise UnreadableFileError(msg)
+            yield parquet, _parse_facts(text)
+    except (OSError, pa.ArrowException) as error:
+        raise explain_error(file.key, error) from error
+
+
+def _format_facts(facts: FileFacts) -> bytes:
+    count, *drawn = facts.parting
+    # Without an order to draw, bytes are those of releases that knew none.
+    order = None if facts.parting.seed is None else drawn
+    known = {"count": count, "groups": facts.groups}
+    return json.dumps(known if order is None else known | {"order": order}).encode()
+
+
+def _parse_facts(text: bytes) -> FileFacts:
+    facts = json.loads(text)
+    return FileFacts(Parting(facts["count"], *facts.get("order", ())), facts["groups"])
+
+
+def _find_partitions(table: pa.Table, parting: Parting) -> npt.NDArray[np.int64]:
+    if parting.seed is not None:
+        find_column(table, parting.by)
+        begins = pa.array(np.arange(0, table.num_rows, parting.block))
+        firsts = table.select([parting.by]).take(begins)
+        of_blocks = part_keys(list_texts(firsts, parting.by), parting.seed, parting.partitions)
+        return np.repeat(of_blocks, parting.block)[: table.num_rows]
+    column = find_column(table, parting.by)
+    kind = column.type
+    if not pa.types.is_fixed_size_binary(kind) or kind.byte_width < _PREFIX_BYTES:
+        msg = f"the column {parting.by!r} holds {kind}, not digests"
+        raise TypeError(msg)
+    heads = pc.binary_slice(column.cast(pa.binary()), 0, _PREFIX_BYTES)
+    return find_partitions(np.frombuffer(b"".join(heads.to_pylist()), ">u4"), parting.partitions)
