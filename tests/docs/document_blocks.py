@@ -19,6 +19,7 @@ DOCUMENTS = [
     "docs/python.md",
     "docs/outputs.md",
     "docs/publishing.md",
+    "docs/shuffling.md",
     "docs/running.md",
     "docs/statistics.md",
     "docs/duplicates.md",
