@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from strandline.engine.call.stage.receipts import FlushError, ShapeError
     from strandline.engine.core.flow import StageBrokenError
     from strandline.engine.core.pools import PoolBrokenError
+    from strandline.engine.processes.fork_client import ForkServerLostError
     from strandline.engine.ray.connection import ClusterLostError, ClusterRefusedError
     from strandline.engine.ray.ledger_actor import LedgerLostError
     from strandline.engine.ray.local_start import RayStartError
@@ -47,6 +48,7 @@ __all__ = [
     "DuplicateKeyError",
     "EngineMissingError",
     "FlushError",
+    "ForkServerLostError",
     "HeldError",
     "LeaseLostError",
     "LedgerError",
@@ -87,6 +89,7 @@ _ROOMS = {
     "DuplicateKeyError": "strandline.ledger.errors",
     "EngineMissingError": "strandline.run.attempt.engines",
     "FlushError": "strandline.engine.call.stage.receipts",
+    "ForkServerLostError": "strandline.engine.processes.fork_client",
     "HeldError": "strandline.storage.errors",
     "LeaseLostError": "strandline.ledger.errors",
     "LedgerError": "strandline.ledger.errors",

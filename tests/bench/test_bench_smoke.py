@@ -111,7 +111,7 @@ def test_a_whole_command_is_measured_in_the_parts_that_can_be_seen() -> None:
     done = run_bench("--quick", "command")
     assert done.returncode == 0, done.stderr
     rows = [line.split("|") for line in done.stdout.splitlines() if "text-documents, cold" in line]
-    own = [float(row[2].split()[0]) for row in rows if "`strandline run`" in row[1]]
+    own = [float(row[2].split()[0]) for row in rows if "--engine ray`" in row[1]]
     assert len(own) == 4  # a node, a worker, an output, and the prompt again
     assert own == sorted(own)
 

@@ -112,7 +112,7 @@ def test_law_ctrl_c_while_it_starts_is_an_interruption(project: Project, moment:
     ["strandline.engine.ray.connection", "strandline.plan.task", "strandline.run.attempt.attempt"],
 )
 def test_law_ctrl_c_while_ray_starts_leaves_nothing_of_it(project: Project, moment: str) -> None:
-    process = project.start("run", "--workers", "1", "--json", env=TELLING)
+    process = project.start("run", "--engine", "ray", "--workers", "1", "--json", env=TELLING)
     seen: list[psutil.Process] = []
 
     def look() -> None:

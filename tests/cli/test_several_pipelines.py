@@ -307,9 +307,12 @@ ALONE: list[tuple[dict[str, Any], str | None]] = [
 def test_what_may_leave_something_behind_has_a_driver_of_its_own(
     spec: dict[str, Any], engine: str | None
 ) -> None:
+    spec = {"engine": "ray", **spec}
     assert not is_ours_on_ray(parse_pipeline(spell("notes", **spec)).spec, engine)
 
 
-@pytest.mark.parametrize(("spec", "engine"), [({}, None), ({"engine": "ray-data"}, "ray")])
+@pytest.mark.parametrize(
+    ("spec", "engine"), [({"engine": "ray"}, None), ({"engine": "ray-data"}, "ray")]
+)
 def test_what_is_of_the_catalogue_shares_a_driver(spec: dict[str, Any], engine: str | None) -> None:
     assert is_ours_on_ray(parse_pipeline(spell("notes", **spec)).spec, engine)

@@ -397,11 +397,12 @@ def test_the_parent_stays_small(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("asked", "own", "expected"),
     [
-        ({}, False, ""),
-        ({"workers": 2}, False, "2"),
+        ({"engine": "ray"}, False, ""),
+        ({"engine": "ray", "workers": 2}, False, "2"),
+        ({}, False, None),
         ({"address": "auto"}, False, None),
         ({"engine": "inline"}, False, None),
-        ({}, True, None),  # its module may set what Ray's processes are to have
+        ({"engine": "ray"}, True, None),  # its module may set what Ray's processes are to have
     ],
 )
 def test_ray_is_started_ahead_of_what_is_loaded_where_only_that_is_wanted(

@@ -56,7 +56,8 @@ class Seen:
 def measure_command(scale: Scale) -> list[Row]:
     """Run the commands in turns."""
     commands: dict[str, Callable[[Path], Sequence[str]]] = {
-        "`strandline run`": lambda folder: _run_ours(folder, "ray"),
+        "`strandline run`": lambda folder: _run_ours(folder, "processes"),
+        "`strandline run --engine ray`": lambda folder: _run_ours(folder, "ray"),
         "`strandline run --engine inline`": lambda folder: _run_ours(folder, "inline"),
         "a script of datatrove's": _run_datatrove,
     }

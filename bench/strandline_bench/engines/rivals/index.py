@@ -73,6 +73,7 @@ RIVALS = (
         cases=("tiny", "blocks", *EXAMPLES, "ratio", "fanout"),
     ),
     Rival("ours-inline", "ours, inline", "ours", "run_inline", cases=EXAMPLES),
+    Rival("ours-forked", "ours, forked workers", "ours", "run_forked", cases=("tiny", *EXAMPLES)),
     Rival(
         "bare",
         "bare Ray actors, told their numbers",

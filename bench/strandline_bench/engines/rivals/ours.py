@@ -32,6 +32,11 @@ def run_apart(case: Case, folder: Path, begin: Callable[[], None]) -> None:
     _run(case, folder, None, "ray", begin, is_apart=True)
 
 
+def run_forked(case: Case, folder: Path, begin: Callable[[], None]) -> None:
+    """Run a case with forked workers."""
+    _run(case, folder, None, "processes", begin)
+
+
 def run_inline(case: Case, folder: Path, begin: Callable[[], None]) -> None:
     """Run it in one process, one task after the other."""
     _run(case, folder, None, "inline", begin)

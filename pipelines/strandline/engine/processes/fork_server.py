@@ -75,8 +75,8 @@ class _Forker:
         finally:
             signal.set_wakeup_fd(-1)  # a child may end when its other side is closed already
             for child in self._children:
-                with suppress(ProcessLookupError):
-                    os.kill(child, signal.SIGKILL)
+                os.kill(child, signal.SIGKILL)  # not waited for yet, so the number is a child's
+                os.waitpid(child, 0)
 
     def _take(self) -> bool:
         """Fork the worker that is asked for; False where the driver has gone."""
