@@ -104,6 +104,15 @@ def drop_cuts(record: SourceRecord, stages: Collection[str]) -> SourceRecord:
     return record._replace(outputs=tuple(outputs))
 
 
+def measure_cuts(record: SourceRecord) -> dict[str, int]:
+    """Return the bytes of a source's cuts, by stage."""
+    sizes: dict[str, int] = {}
+    for output in record.outputs:
+        if output.cut is not None:
+            sizes[output.cut[0]] = sizes.get(output.cut[0], 0) + output.size
+    return sizes
+
+
 class Mark(NamedTuple):
     """A source in flight: released to an attempt and neither finished nor failed by it.
 

@@ -25,6 +25,18 @@ class Redo(NamedTuple):
     remaining: int | None = None
 
 
+class Trial(NamedTuple):
+    """What an attempt has worked on apart, before everything else.
+
+    Attributes:
+        sources: digests; the listing names them once more.
+        finished: how many of them are.
+    """
+
+    sources: frozenset[bytes]
+    finished: int
+
+
 @dataclass(frozen=True, slots=True)
 class LedgerLocation:
     """A ledger with a lease that is taken for an attempt.
@@ -39,6 +51,10 @@ class LedgerLocation:
         rejoins: the stage that gets its dead letters again; None: sources are worked on.
         stale_cuts: stages whose cuts lack what joins a source again.
         redo: how finished sources are replaced; None: sources are worked on that are not finished.
+        is_trial: what is listed is a few sources of many.
+        trial: such as were worked on before; None: none were.
+        room: bytes that more cuts may have; None: any number.
+        worth: stages that are kept, those first whose cuts save most; others come behind them.
         shards: folder for what stages gather; None: none of them does.
     """
 
@@ -55,6 +71,10 @@ class LedgerLocation:
     rejoins: str | None = None
     stale_cuts: tuple[str, ...] = ()
     redo: Redo | None = None
+    is_trial: bool = False
+    trial: Trial | None = None
+    room: int | None = None
+    worth: tuple[str, ...] = ()
 
     @property
     def removal(self) -> RemovalPolicy:

@@ -64,6 +64,7 @@ class StagePlan:
             of the rows that came to it; None: any number.
         stores: how the stores of the pipeline's source are asked; see `Params.list_stores`.
         is_kept: what it hands on is kept, so that a later run can go on from there.
+        is_lenient: what can't be kept is handed on, where it would fail its source.
         keeps: it does nothing but to keep what this stage handed on; empty: it is no such stage.
     """
 
@@ -89,6 +90,7 @@ class StagePlan:
     tolerates: int | str | None = None
     stores: Mapping[str, Any] = field(default_factory=dict)
     is_kept: bool = False
+    is_lenient: bool = False
     keeps: str = ""
 
     @property

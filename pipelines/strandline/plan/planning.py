@@ -205,16 +205,24 @@ def _find_shape_faults(plan: StagePlan) -> Iterator[str]:
 
 def _find_cut_faults(named: Sequence[tuple[str, StagePlan]]) -> Iterator[Problem]:
     """Yield stages that can't be kept: what they hand on could not be joined as it was."""
-    fans = 0
-    for index, (at, plan) in enumerate(named):
-        fans += plan.may_fan_out or plan.group is not None
-        joining = next((later for _, later in named[index + 1 :] if later.group is not None), None)
-        if plan.is_kept and joining is not None and fans > 1:
+    for index, joining in list_uncuttable([plan for _, plan in named]):
+        at, plan = named[index]
+        if plan.is_kept:
             message = (
                 f"what {plan.name!r} hands on is of a fan-out in a fan-out, and {joining.name!r} "
                 "joins the children of one"
             )
             yield Problem(f"{at}.keep", message, f"keep what {joining.name!r} hands on instead")
+
+
+def list_uncuttable(stages: Sequence[StagePlan]) -> Iterator[tuple[int, StagePlan]]:
+    """Yield the positions of stages that can't be kept, each with the stage that joins below."""
+    fans = 0
+    for index, plan in enumerate(stages):
+        fans += plan.may_fan_out or plan.group is not None
+        joining = next((later for later in stages[index + 1 :] if later.group is not None), None)
+        if joining is not None and fans > 1:
+            yield index, joining
 
 
 def _find_missing_columns(named: Sequence[tuple[str, StagePlan]]) -> Iterator[Problem]:

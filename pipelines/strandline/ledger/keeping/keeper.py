@@ -29,6 +29,8 @@ from strandline.ledger.entries import (
 )
 from strandline.ledger.errors import NegativePendingCountError, duplicate_of
 from strandline.ledger.gather.pieces import PieceStore, split
+from strandline.ledger.keeping.kept_room import KeptRoom
+from strandline.ledger.location import Trial
 from strandline.ledger.output_root import name_kept
 from strandline.ledger.quarantine import find_excess
 from strandline.ledger.store.store import Store
@@ -67,6 +69,7 @@ class Keeper:
     Attributes:
         note_progress: is told of each step of what may take long.
         tolerances: by stage, with how many dead letters of it a source still finishes.
+        room: for cuts.
     """
 
     def __init__(
@@ -87,6 +90,8 @@ class Keeper:
         self._live: dict[bytes, Mark] = {}
         self._pieces = pieces
         self.tolerances: Sequence[tuple[str, int | str]] = ()
+        self.room = KeptRoom()
+        self.set_trial(None)
         self.note_progress: Callable[[], None] = lambda: None
         self._waiting: dict[bytes, list[Left]] = {}
         self._failed: list[Failure] = []
@@ -112,6 +117,11 @@ class Keeper:
         self._policy = policy
         self._seen = SeenSources(policy.part_suffix) if any(policy) else None
 
+    def set_trial(self, trial: Trial | None, *, is_trial: bool = False) -> None:
+        """Say what was worked on apart before, or that this is."""
+        self._trial = trial or Trial(frozenset(), 0)
+        self._is_trial = is_trial
+
     @naming_volume("the ledger")
     def admit(self, batch: Sequence[ListedSource], passed: int = 0) -> list[int]:
         """Mark the sources of a listing batch that are to be worked on.
@@ -131,6 +141,8 @@ class Keeper:
         if self._seen is not None:
             self._seen.add_listed(batch)
         fresh = self._store.find_unfinished(batch, self._attempt)
+        if self._trial.sources:
+            fresh = [each for each in fresh if each[1].source not in self._trial.sources]
         verdicts = [SKIPPED] * len(batch)
         self._skipped += len(batch) - len(fresh) + passed
         if fresh:
@@ -190,11 +202,13 @@ class Keeper:
         faults.reach("commit.begun")
         if self.tolerances:
             self._refuse_intolerable()
+        self.room.begin()
         change = Change(finish=[self._finish(*item) for item in self._waiting.items()])
+        change.finish, lighter = self.room.fit_all(change.finish)
         untidy = {
             source: name_kept(record)
             for source, _, record in change.finish
-            if self._live[source].is_stale or source in self._tally.restarted
+            if self._live[source].is_stale or source in self._tally.restarted or source in lighter
         }
         change.untidy, change.tidy = list(untidy), self._tidy
         # A finished source must not name pieces that a crash can take back.
@@ -206,6 +220,7 @@ class Keeper:
         finished = self._finished_count + len(change.finish)
         change.meta = {"progress": self._describe_progress(finished)}
         self._store.write(change)
+        self.room.commit()
         faults.reach("commit.synced")
         self._untidy |= untidy
         self._tidy = []
@@ -242,6 +257,8 @@ class Keeper:
                 known that they are gone.
             gaps: files and folders, as keys begin, that were not looked at.
         """
+        if self._is_trial:
+            return  # sources that it has not named are named later
         known = self._live.keys() | self._quarantined
         scope = ListingScope(is_whole, frozenset(gaps), len(known) + self._failed_count)
         vanished = find_vanished(self._store, self._attempt, known, self._seen, self._policy, scope)
@@ -344,8 +361,9 @@ class Keeper:
     def _describe_progress(self, finished: int) -> dict[str, int | None]:
         """Return what `meta` keeps of this attempt, so that it is known whatever ends it."""
         done = self._skipped + self._quarantined_before
-        remaining = None if self._listed is None else self._listed - done
-        return {"attempt": self._attempt, "finished": finished, "remaining": remaining}
+        tried, before = len(self._trial.sources), self._trial.finished
+        remaining = None if self._listed is None else self._listed - done + tried
+        return {"attempt": self._attempt, "finished": finished + before, "remaining": remaining}
 
     def _finish(self, source: bytes, left: list[Left]) -> Finish:
         key, version, *_ = self._live[source]

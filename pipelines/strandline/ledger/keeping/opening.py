@@ -9,6 +9,7 @@ from functools import partial
 
 from strandline.ledger.gather.pieces import PieceStore
 from strandline.ledger.keeping.keeper import Keeper
+from strandline.ledger.keeping.kept_room import KeptRoom
 from strandline.ledger.keeping.redoing import RedoingKeeper
 from strandline.ledger.keeping.rejoining import RejoiningKeeper
 from strandline.ledger.location import LedgerLocation
@@ -56,4 +57,6 @@ def opened_keeper(
         )
         keeper.set_removal(location.removal)
         keeper.tolerances = location.tolerances
+        keeper.room = KeptRoom(location.room, location.worth)
+        keeper.set_trial(location.trial, is_trial=location.is_trial)
         yield keeper

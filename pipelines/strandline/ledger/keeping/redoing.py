@@ -55,9 +55,11 @@ class RedoingKeeper(RevisingKeeper):
         entry, before = self._former[source]
         outputs, pieces = split(left) if left else ((), [])
         kept = self._pieces.keep(source, pieces) if self._pieces is not None else ()
+        stay = tuple(filter(self._stays, before.outputs))
+        self.room.free(before)
         record = SourceRecord(
             before.key,
-            (*filter(self._stays, before.outputs), *_keep_equal(before, outputs)),
+            (*stay, *_keep_equal(before, outputs)),
             (*(piece for piece in before.pieces if piece.stage in self._above), *kept),
             (*self._list_efforts(before.efforts), *self._tally.efforts.get(source, {}).values()),
         )

@@ -61,5 +61,6 @@ def _keep(stage: StagePlan) -> StagePlan:
         runtime_env=stage.runtime_env,
         max_age=stage.max_age,
         stores=stage.stores,
+        is_lenient=stage.is_lenient,
         keeps=stage.name,
     )

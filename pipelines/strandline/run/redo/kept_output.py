@@ -11,7 +11,14 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from itertools import islice
 from typing import NamedTuple
 
-from strandline.ledger.entries import Change, Finish, FinishedEntry, SourceRecord, drop_cuts
+from strandline.ledger.entries import (
+    Change,
+    Finish,
+    FinishedEntry,
+    SourceRecord,
+    drop_cuts,
+    measure_cuts,
+)
 from strandline.ledger.store.store import Store
 from strandline.plan.token import digest_key
 from strandline.storage.outputs.names import name_output
@@ -50,15 +57,6 @@ def measure_kept(store: Store, seconds: Mapping[str, float]) -> list[KeptSize]:
         KeptSize(stage, sources[stage], files[stage], size, sources[stage] * seconds.get(stage, 0))
         for stage, size in sizes.most_common()
     ]
-
-
-def measure_cuts(record: SourceRecord) -> dict[str, int]:
-    """Return the bytes of a source's cuts, by stage."""
-    sizes: dict[str, int] = {}
-    for output in record.outputs:
-        if output.cut is not None:
-            sizes[output.cut[0]] = sizes.get(output.cut[0], 0) + output.size
-    return sizes
 
 
 Choice = Callable[[FinishedEntry, SourceRecord], Collection[str]]

@@ -39,7 +39,12 @@ class ReadKept(Stage):
             if digest_bytes(packed) != file.digest:
                 yield FailedTask(f"what was kept has other bytes now: {file.location}")
                 return
-            yield self.unpack(packed)
+            try:
+                task = self.unpack(packed)
+            except ValueError as error:
+                yield FailedTask(f"{error}: {file.location}")
+                return
+            yield task
 
     def unpack(self, packed: bytes) -> Task:
         """Return the task that a file holds."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from functools import partial
+from io import BytesIO
 from typing import Any, BinaryIO, NamedTuple
 
 import pyarrow as pa
@@ -20,9 +21,11 @@ from strandline.plan.task import Task, lineage_of
 from strandline.plan.token import derive_child
 from strandline.storage.outputs.names import CUTS, name_cut
 from strandline.storage.outputs.outputs import OutputStore
+from strandline.storage.outputs.shards import digest_bytes
 
 _FACTS = b"strandline"
 _KINDS = {"bytes": pa.large_binary(), "str": pa.large_string()}
+_NOTHING = pa.table({}).replace_schema_metadata({_FACTS: json.dumps({"kind": "nothing"}).encode()})
 
 
 class KeptTask(NamedTuple):
@@ -38,10 +41,13 @@ class CutCall:
     Args:
         stage: the name of the stage that is kept.
         outputs: the place of the sink; a cut lies below it.
+        is_lenient: a file that says so stands for a task that can't be kept, which would fail its
+            source otherwise.
     """
 
-    def __init__(self, stage: str, outputs: OutputStore) -> None:
+    def __init__(self, stage: str, outputs: OutputStore, *, is_lenient: bool = False) -> None:
         self._stage = stage
+        self._is_lenient = is_lenient
         self._outputs = outputs
 
     def write(self, tasks: Sequence[Task], writing: ReceiptDraft) -> None:
@@ -56,8 +62,10 @@ class CutCall:
                 try:
                     table = pack_task(task)
                 except ValueError as error:
-                    writing.fail(lineage, str(error))
-                    continue
+                    if not self._is_lenient:
+                        writing.fail(lineage, str(error))
+                        continue
+                    table = _NOTHING
                 slot = lineage.origin.slot if lineage.origin else NO_SLOT
                 name = name_cut(lineage.token, self._stage, slot)
                 written = group.write(lineage.source, name, partial(write_table, table))
@@ -101,12 +109,25 @@ def write_table(table: pa.Table, target: BinaryIO) -> None:
         writer.write_table(table)
 
 
+def digest_nothing() -> bytes:
+    """Return the digest of the file that stands for a task that can't be kept."""
+    written = BytesIO()
+    write_table(_NOTHING, written)
+    return digest_bytes(written.getvalue())
+
+
 def read_task(packed: bytes) -> KeptTask:
-    """Return the payload of a file of a cut."""
+    """Return the payload of a file of a cut.
+
+    Raises:
+        ValueError: the file stands for a task that can't be kept.
+    """
     with pa.ipc.open_stream(pa.py_buffer(packed)) as reader:
         table = reader.read_all()
     metadata = dict(table.schema.metadata)
     facts = json.loads(metadata.pop(_FACTS))
+    if facts["kind"] == "nothing":
+        raise ValueError("this task could not be kept")
     if facts["kind"] == "table":
         return KeptTask(table.replace_schema_metadata(metadata or None), facts["meta"])
     return KeptTask(table[PAYLOAD][0].as_py(), facts["meta"])

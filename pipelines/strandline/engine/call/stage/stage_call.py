@@ -81,7 +81,7 @@ class StageCall:
         self._answer_all = self._gather if plan.gathers else self._answer
         if plan.keeps:
             assert outputs is not None  # as every sink is handed its place
-            self._answer_all = CutCall(plan.keeps, outputs).write
+            self._answer_all = CutCall(plan.keeps, outputs, is_lenient=plan.is_lenient).write
 
     def run(
         self, tasks: Sequence[Task], unreadable: Sequence[tuple[Lineage, str]] = ()

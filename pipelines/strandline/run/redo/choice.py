@@ -1,0 +1,140 @@
+"""Which cuts a pipeline keeps that leaves it open: those that save most work for their bytes.
+
+Pure. It must not know ledgers, nor how seconds and bytes were measured.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from enum import StrEnum
+from typing import NamedTuple
+
+WRITING = 100e6  # bytes that are compressed, written and made durable in a second
+SHARE = 20  # writing may take one part in so many of the work
+
+
+class CutMeasure(NamedTuple):
+    """What is known of a stage, for a source on average.
+
+    Attributes:
+        seconds: of its own work.
+        size: bytes of what it hands on, as a cut has them; None: that can't be kept.
+    """
+
+    seconds: float
+    size: float | None
+
+
+class CutVerdict(StrEnum):
+    """Whether the cut behind a stage is kept, or why not."""
+
+    KEPT = "kept"
+    ASKED = "asked for"
+    IMPOSSIBLE = "can't be kept"
+    SAVES_LITTLE = "writing it would take more than a twentieth of what it saves"
+    SLOWS = "all that is kept would take more than a twentieth of the work to write"
+    TOO_LARGE = "it does not fit into keepAtMost"
+
+
+class Judged(NamedTuple):
+    """A cut that was thought of.
+
+    Attributes:
+        stage: behind which it is.
+        seconds: that it saves a source: the work since the next cut above that is kept.
+        size: bytes for a source.
+    """
+
+    stage: str
+    verdict: CutVerdict
+    seconds: float
+    size: float
+
+    @property
+    def is_kept(self) -> bool:
+        """Return whether it is."""
+        return self.verdict in {CutVerdict.KEPT, CutVerdict.ASKED}
+
+
+def choose_cuts(
+    measures: Mapping[str, CutMeasure],
+    candidates: Sequence[str],
+    asked: Sequence[str],
+    sources: int,
+    at_most: int | None,
+) -> list[Judged]:
+    """Return a verdict on each candidate, the kept ones first, by what they are worth.
+
+    Args:
+        measures: of all stages, by name and in order.
+        candidates: stages behind which a cut may be.
+        asked: those of them that keep in any case.
+        sources: that the pipeline has.
+        at_most: bytes for all cuts of all sources; None: any number.
+    """
+    choice = _Choice(measures, sources, at_most)
+    kept = [choice.take(stage, CutVerdict.ASKED) for stage in asked if stage in measures]
+    left = [stage for stage in candidates if stage in measures and stage not in asked]
+    refused = []
+    while left:
+        best = max(left, key=choice.value)
+        left.remove(best)
+        verdict = choice.judge(best)
+        if verdict is CutVerdict.KEPT:
+            kept.append(choice.take(best, verdict))
+        else:
+            refused.append(choice.describe(best, verdict))
+    return [*kept, *refused]
+
+
+class _Choice:
+    """Cuts that are taken so far."""
+
+    def __init__(
+        self, measures: Mapping[str, CutMeasure], sources: int, at_most: int | None
+    ) -> None:
+        self._measures = measures
+        self._order = list(measures)
+        self._work = sum(each.seconds for each in measures.values())
+        self._room = None if at_most is None else at_most / max(1, sources)
+        self._taken: set[str] = set()
+        self._size = 0.0
+
+    def value(self, stage: str) -> tuple[float, int]:
+        """Return the seconds that a cut saves for a byte; of equal ones the lower one is better."""
+        size = self._measures[stage].size
+        return self._saved(stage) / max(1.0, size or 0.0), self._order.index(stage)
+
+    def judge(self, stage: str) -> CutVerdict:
+        """Return whether a cut is kept beside those that are taken."""
+        size = self._measures[stage].size
+        if size is None:
+            return CutVerdict.IMPOSSIBLE
+        if size / WRITING * SHARE > self._saved(stage):
+            return CutVerdict.SAVES_LITTLE
+        if (self._size + size) / WRITING * SHARE > self._work:
+            return CutVerdict.SLOWS
+        if self._room is not None and self._size + size > self._room:
+            return CutVerdict.TOO_LARGE
+        return CutVerdict.KEPT
+
+    def take(self, stage: str, verdict: CutVerdict) -> Judged:
+        """Take a cut."""
+        judged = self.describe(stage, verdict)
+        self._taken.add(stage)
+        self._size += judged.size
+        return judged
+
+    def describe(self, stage: str, verdict: CutVerdict) -> Judged:
+        """Return what there is to say of a cut."""
+        return Judged(stage, verdict, self._saved(stage), self._measures[stage].size or 0.0)
+
+    def _saved(self, stage: str) -> float:
+        return sum(self._measures[each].seconds for each in self._list_saved(stage))
+
+    def _list_saved(self, stage: str) -> Iterator[str]:
+        """Yield the stages from one upwards, to the next one that is kept."""
+        for each in reversed(self._order[: self._order.index(stage) + 1]):
+            if each in self._taken:
+                return
+            yield each

@@ -1,0 +1,58 @@
+"""Which cuts are chosen: those that save most seconds for a byte, within time and space."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from strandline.run.redo.choice import SHARE, WRITING, CutMeasure, CutVerdict, choose_cuts
+
+SLOW = CutMeasure(100.0, 10e6)
+QUICK = CutMeasure(0.001, 10e6)
+
+
+def choose(
+    measures: dict[str, CutMeasure], at_most: int | None = None, *asked: str
+) -> dict[str, CutVerdict]:
+    judged = choose_cuts(measures, list(measures), asked, 10, at_most)
+    return {each.stage: each.verdict for each in judged}
+
+
+def test_a_cut_behind_much_work_is_kept_and_one_that_saves_little_is_not() -> None:
+    found = choose({"read": QUICK, "extract": SLOW, "filter": QUICK})
+    assert CutVerdict.SAVES_LITTLE is found["read"]
+    # The lower one saves the work of both, and the upper one what is worked on between changes.
+    assert CutVerdict.KEPT is found["filter"]
+    assert CutVerdict.KEPT is found["extract"]
+
+
+def test_a_cut_saves_what_is_below_the_next_one_that_is_kept() -> None:
+    judged = choose_cuts({"a": SLOW, "b": SLOW}, ["a", "b"], ["a"], 1, None)
+    assert [("a", 100.0), ("b", 100.0)] == [(each.stage, each.seconds) for each in judged]
+
+
+def test_what_does_not_fit_is_not_kept_the_best_first() -> None:
+    measures = {"a": SLOW, "b": SLOW._replace(size=1e6)}
+    assert choose(measures, 10 * 10**6) == {"b": CutVerdict.KEPT, "a": CutVerdict.TOO_LARGE}
+
+
+def test_what_cannot_be_kept_and_what_is_asked_for() -> None:
+    found = choose({"a": SLOW._replace(size=None), "b": QUICK}, None, "b")
+    assert found == {"a": CutVerdict.IMPOSSIBLE, "b": CutVerdict.ASKED}
+
+
+MEASURES = st.lists(
+    st.builds(CutMeasure, st.floats(0, 100), st.none() | st.floats(0, 1e9)), max_size=6
+)
+
+
+@given(MEASURES, st.none() | st.integers(0, 10**10))
+def test_law_what_is_chosen_holds_both_bounds(
+    measures: list[CutMeasure], at_most: int | None
+) -> None:
+    named = {f"s{at}": each for at, each in enumerate(measures)}
+    judged = choose_cuts(named, list(named), (), 10, at_most)
+    assert sorted(named) == sorted(each.stage for each in judged)
+    size = sum(each.size for each in judged if each.is_kept)
+    assert size / WRITING * SHARE <= sum(each.seconds for each in measures)
+    assert at_most is None or 10 * size <= at_most * (1 + 1e-9)
