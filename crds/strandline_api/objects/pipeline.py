@@ -9,7 +9,7 @@ from pydantic import BeforeValidator, ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from strandline_api.api_model import ApiModel, Label, ObjectName, keyed_by
-from strandline_api.quantities import PositiveDuration, parse_duration
+from strandline_api.quantities import PositiveDuration, Quantity, parse_duration, parse_memory
 from strandline_api.spec.code import Code
 from strandline_api.spec.policy import (
     Checkpoint,
@@ -116,6 +116,22 @@ class PipelineSpec(ApiModel):
             "from the last item with 'keep' above the change."
         ),
     )
+    # Older readers meet these only where they are used: no default is stored.
+    keep: Literal["auto"] | None = Field(
+        default=None,
+        description=(
+            "Whether more is kept than items with 'keep' ask for: 'auto' keeps what items hand on "
+            "where that saves most work for its bytes. The first sources are measured for that. "
+            "Nothing more is kept when unset."
+        ),
+    )
+    keep_at_most: Quantity | None = Field(
+        default=None,
+        description=(
+            "Bytes that all that is kept may have, such as '200Gi'; 'keep: auto' needs it. What "
+            "saves least is not kept. No limit when unset."
+        ),
+    )
     engine: Literal["ray", "ray-data"] = Field(
         default="ray",
         description=(
@@ -196,6 +212,11 @@ class PipelineSpec(ApiModel):
     )
 
     @property
+    def keep_at_most_bytes(self) -> int | None:
+        """Bytes that all that is kept may have; None: any number."""
+        return None if self.keep_at_most is None else parse_memory(self.keep_at_most)
+
+    @property
     def items(self) -> dict[str, SourceWork]:
         """Source, stages and sink in this order, by their path below `spec`."""
         stages = {f"stages[{index}]": stage for index, stage in enumerate(self.stages)}
@@ -234,6 +255,16 @@ class PipelineSpec(ApiModel):
     def hold_on_failure_seconds(self) -> float | None:
         """Time for which pods of a failed run are kept; None: they are not."""
         return None if self.hold_on_failure is None else parse_duration(self.hold_on_failure)
+
+    @model_validator(mode="after")
+    def _check_keeping(self) -> Self:
+        if self.keep is not None and self.keep_at_most is None:
+            raise PydanticCustomError(
+                "no_bound",
+                "'keep: auto' needs 'keepAtMost'; write how many bytes may be kept, such as 200Gi",
+                {"below": "keepAtMost"},
+            )
+        return self
 
     @model_validator(mode="after")
     def _check_expectations(self) -> Self:
