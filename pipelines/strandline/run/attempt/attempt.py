@@ -27,7 +27,6 @@ from strandline.ledger.output_root import publish_list
 from strandline.ledger.store.rows import list_failures
 from strandline.ledger.store.store import Store
 from strandline.plan.pipeline import PipelinePlan
-from strandline.plan.receipt import StageCounts
 from strandline.plan.stage import SourceStage
 from strandline.run.attempt.config import AttemptConfig
 from strandline.run.attempt.engines import (
@@ -41,9 +40,9 @@ from strandline.run.attempt.gather import make_gatherer, take_aside
 from strandline.run.attempt.look_ahead import look_ahead, pass_over
 from strandline.run.attempt.outcome import (
     AttemptResult,
+    conclude_attempt,
     describe_error,
     describe_overrun,
-    judge,
     to_driver_outcome,
 )
 from strandline.run.attempt.partitions import find_removed_folders, open_source
@@ -68,8 +67,6 @@ from strandline.storage.outputs.ownership import read_owner, refuse_other
 from strandline.storage.outputs.remote import open_outputs, resolve_location
 from strandline.storage.volume.locks import hold_shared
 from strandline_api.documents.problems import Problem, SpecError
-from strandline_api.outcome.causes import Cause
-from strandline_api.outcome.evidence import Evidence
 from strandline_api.outcome.exit_codes import ExitCode
 from strandline_api.spec.policy import Checkpoint, Quarantine
 from strandline_api.status.enums import Trigger
@@ -193,7 +190,7 @@ def _run_untracked(config: AttemptConfig, control: Control) -> AttemptResult:
     else:
         settled = _settle_schema(config, control, None)
         ending = make_engine(config, OutputLocation(location)).run(settled, listing, None, control)
-    outcome = _conclude(config, source, ending, control)
+    outcome = conclude_attempt(config, source, ending, was_stopped=control.must_stop())
     failures = [FailureRecord(each.key, 0, each.stage, each.message, 1) for each in ending.failures]
     return replace(
         outcome,
@@ -246,7 +243,7 @@ def _run_tracked(
                 lists = source, listing
                 ending = _run_engine(config, lists, watched, held)
             sampler.take(ending.standing.finished, ending.counts)
-            outcome = _conclude(config, source, ending, control)
+            outcome = conclude_attempt(config, source, ending, was_stopped=control.must_stop())
             with held.session.open() as store:
                 # What is told to stop has little time; the next attempt puts all in order.
                 is_stopped = control.must_stop()
@@ -316,33 +313,6 @@ def _leave_call(held: TakenFolder | None, message: str) -> None:
     with suppress(OSError):
         os.write(_STDERR, f"strandline: error: {message}\n".encode(errors="backslashreplace"))
     os._exit(int(ExitCode.APPLICATION_ERROR))
-
-
-def _conclude(
-    config: AttemptConfig, source: SourceStage, ending: Ending, control: Control
-) -> AttemptResult:
-    code, message = judge(ending, was_stopped=control.must_stop(), quarantine=config.quarantine)
-    listed = StageCounts(tasks_out=ending.listed, counters=source.counters)
-    evidence = tuple(
-        Evidence(
-            Cause.OOM_KILLED,
-            f"workers of stage {stage!r} were killed for memory",
-            "ray",
-            {"stage": stage},
-        )
-        for stage in dict.fromkeys(ending.memory_failures)
-    )
-    return AttemptResult(
-        code=code,
-        message=message,
-        total=ending.listed if ending.is_listed else None,
-        standing=ending.standing,
-        counts={config.plan.source.name: listed, **ending.counts},
-        incidents=tuple(ending.incidents),
-        evidence=evidence,
-        pools=ending.pools,
-        work=ending.work,
-    )
 
 
 def _require_output(plan: PipelinePlan) -> str:

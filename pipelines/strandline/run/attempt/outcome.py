@@ -11,6 +11,8 @@ from strandline.engine.core.ports import NO_WORK, Ending, WorkCost
 from strandline.ledger.entries import FailureRecord, Standing
 from strandline.plan.errors import code_of
 from strandline.plan.receipt import StageCounts
+from strandline.plan.stage import SourceStage
+from strandline.run.attempt.config import AttemptConfig
 from strandline.run.attempt.failures import FailureGroup
 from strandline_api.outcome.causes import Cause
 from strandline_api.outcome.driver_outcome import DriverOutcome, SourceCounts
@@ -192,3 +194,31 @@ def _describe_complete(standing: Standing, listed: int, dead: int) -> str:
     if not standing.finished:
         return f"nothing left to do: {which} sources are finished{rest}"
     return f"complete: {which} sources are finished{rest}"
+
+
+def conclude_attempt(
+    config: AttemptConfig, source: SourceStage, ending: Ending, *, was_stopped: bool
+) -> AttemptResult:
+    """Return what an attempt has come to, by its engine's end."""
+    code, message = judge(ending, was_stopped=was_stopped, quarantine=config.quarantine)
+    listed = StageCounts(tasks_out=ending.listed, counters=source.counters)
+    evidence = tuple(
+        Evidence(
+            Cause.OOM_KILLED,
+            f"workers of stage {stage!r} were killed for memory",
+            "ray",
+            {"stage": stage},
+        )
+        for stage in dict.fromkeys(ending.memory_failures)
+    )
+    return AttemptResult(
+        code=code,
+        message=message,
+        total=ending.listed if ending.is_listed else None,
+        standing=ending.standing,
+        counts={config.plan.source.name: listed, **ending.counts},
+        incidents=tuple(ending.incidents),
+        evidence=evidence,
+        pools=ending.pools,
+        work=ending.work,
+    )
