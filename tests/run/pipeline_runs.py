@@ -21,6 +21,7 @@ from strandline.run.attempt.attempt import run_attempt
 from strandline.run.attempt.config import AttemptConfig
 from strandline.run.attempt.outcome import AttemptResult
 from strandline.run.manifest.manifest import read_manifest
+from strandline.run.redo.auto_cuts import Keeping
 from strandline.storage import faults
 from strandline.storage.layout import PipelineFolder
 from strandline.storage.outputs.remote import open_outputs
@@ -59,15 +60,17 @@ class Passes:
         }
         path = self.folder / f"{name}.yaml"
         path.write_text(yaml.safe_dump(document))
-        plan = read_manifest(path, volume=self.volume).plan
+        manifest = read_manifest(path, volume=self.volume)
+        told = manifest.pipeline.spec
         changes = OnChange(on_change)
         config = AttemptConfig(
-            plan,
+            manifest.plan,
             self.volume,
             engine="inline",
             on_change=changes,
             trigger=trigger,
             dead_letters=dead_letters,
+            keeping=Keeping(told.keep is not None, told.keep_at_most_bytes),
         )
         return run_attempt(config)
 

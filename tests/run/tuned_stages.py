@@ -23,6 +23,8 @@ __all__ = [
     "Shout",
     "Square",
     "Total",
+    "Unwrap",
+    "Wrap",
 ]
 
 
@@ -96,6 +98,20 @@ class Oddity(Stage):
 
     def process(self, task: Task) -> Task:
         return task.replace({"n": object})
+
+
+class Wrap(Stage):
+    """Hands on a table in what no file can hold."""
+
+    def process(self, task: Task) -> Task:
+        return task.replace({"table": task.table})
+
+
+class Unwrap(Stage):
+    """Hands on the table that `Wrap` has wrapped."""
+
+    def process(self, task: Task) -> Task:
+        return task.replace(task.data["table"])
 
 
 class Shout(Stage):

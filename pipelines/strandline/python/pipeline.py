@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 from pydantic import ValidationError
 
@@ -22,8 +22,10 @@ from strandline.run.attempt.config import AttemptConfig
 from strandline.run.attempt.engines import ENGINES, works_in_driver
 from strandline.run.attempt.outcome import AttemptResult
 from strandline.run.manifest.manifest import read_manifest
+from strandline.run.redo.auto_cuts import Keeping
 from strandline_api.documents.problems import Problem, SpecError, problems_of
 from strandline_api.objects.pipeline import ObjectMeta
+from strandline_api.quantities import parse_memory
 from strandline_api.spec.policy import Checkpoint, Quarantine
 from strandline_api.spec.publishing import Publishing
 from strandline_api.spec.work import StageWork, default_name
@@ -49,6 +51,8 @@ class Pipeline:
         checkpoint: a `Checkpoint`: how often results are published.
         publishing: a `Publishing`: what is required before readers are led to results, as the file
             says; None: nothing.
+        keep, keep_at_most: `auto`, and how many bytes such as "200Gi"; see `keep` and
+            `keepAtMost` in docs/api.md. None: only stages with `keep` keep.
 
     Raises:
         SpecError: (a ValueError) the pipeline can't be run or can't be resumed; its message has
@@ -75,6 +79,8 @@ class Pipeline:
         self.quarantine = Quarantine()
         self.checkpoint = Checkpoint()
         self.publishing: Publishing | None = None
+        self.keep: Literal["auto"] | None = None
+        self.keep_at_most: str | None = None
 
     @classmethod
     def from_file(cls, path: str | os.PathLike[str]) -> Self:
@@ -97,6 +103,8 @@ class Pipeline:
         pipeline.quarantine = spec.quarantine
         pipeline.checkpoint = spec.checkpoint
         pipeline.publishing = spec.publish
+        pipeline.keep = spec.keep
+        pipeline.keep_at_most = None if spec.keep_at_most is None else str(spec.keep_at_most)
         return pipeline
 
     def run(
@@ -148,9 +156,17 @@ class Pipeline:
             quarantine=self.quarantine,
             checkpoint=self.checkpoint,
             publishing=self.publishing,
+            keeping=self._read_keeping(),
         )
         result = _run_shown(config, is_wanted=progress)
         return make_outcome(result, config)
+
+    def _read_keeping(self) -> Keeping:
+        if self.keep is not None and self.keep_at_most is None:
+            msg = "keep 'auto' needs keep_at_most, such as '200Gi'"
+            raise ValueError(msg)
+        at_most = None if self.keep_at_most is None else parse_memory(self.keep_at_most)
+        return Keeping(self.keep is not None, at_most)
 
 
 def work(  # noqa: PLR0913 - one argument for each thing that may be asked for

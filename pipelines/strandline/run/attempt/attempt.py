@@ -54,10 +54,11 @@ from strandline.run.history.sampling import Sampler
 from strandline.run.lineage.reporting import Begin, reporting
 from strandline.run.outputs.indexing import make_index
 from strandline.run.outputs.rewriting import tidy_shared
+from strandline.run.redo.auto_cuts import AutoCuts, Keeping, run_trial
 from strandline.run.redo.cuts import plan_keeping
 from strandline.run.redo.dead_letters.counts import expect_dead_letters
 from strandline.run.redo.dead_letters.retrial import list_retried, plan_retrial
-from strandline.run.redo.phases import RedoTools, replace_older
+from strandline.run.redo.phases import RedoTools, join_endings, replace_older
 from strandline.run.schema_inference import settle_schema
 from strandline.run.supervise.memory_kills import MemoryKills
 from strandline.run.supervise.notices import NoticeFile
@@ -355,8 +356,7 @@ def _run_engine(
         if any(stage.on_error == "deadLetter" for stage in config.plan.stages):
             expect_dead_letters(store)
         if config.dead_letters is None:
-            settled = _settle_schema(config, control, store)
-            plan = plan_keeping(settled)
+            plan = settled = _settle_schema(config, control, store)
         else:
             plan = plan_retrial(config.plan, config.dead_letters)
             listing = list_retried(store, held.location, config.dead_letters)
@@ -364,32 +364,37 @@ def _run_engine(
         held.location, held.writer, folder.writers_lock, is_on_driver=plan.output is None
     )
     ledger = _locate_ledger(config, plan, held, source, outputs)
-    if config.dead_letters is None:  # a listing of these has nothing but what is left to do
-        with held.session.open() as store:
-            cores, finished = len(os.sched_getaffinity(0)), store.count()["finished"]
-            listing = pass_over(listing, ledger, finished, cores, control.now)
-            if not works_in_driver(config.engine):
-                listing, is_left = look_ahead(listing, store, control)
+    keeping = Keeping() if config.dead_letters is not None else config.keeping
+    cuts = AutoCuts(plan, keeping, held.folder, held.session.open, held.location)
 
     def run_phase(plan: PipelinePlan, listing: Listing, redo: Redo | None = None) -> Ending:
         is_idle = redo is None and not is_left
         # Ray would be started for seconds, to be told that there is nothing to do.
         chosen = replace(config, engine=IN_DRIVER) if is_idle else config
         engine = make_engine(chosen, outputs, held.session)
+        bounded = replace(ledger, redo=redo, room=cuts.measure_room(), worth=cuts.worth)
         with closing(listing):  # which is drawn on, also where an engine does not even start
-            return engine.run(plan, listing, replace(ledger, redo=redo), control)
+            return engine.run(plan, listing, bounded, control)
 
+    def list_sources() -> Listing:
+        return open_source(config.plan, config.volume)[1]
+
+    plain, ledger = ledger, replace(ledger, is_trial=True)
+    tried = run_trial(cuts, list_sources, control.must_stop, run_phase)
+    ledger = replace(plain, trial=None if tried is None else tried.trial)
+    if config.dead_letters is None:  # a listing of these has nothing but what is left to do
+        plan = plan_keeping(cuts.plan_chosen())
+        with held.session.open() as store:
+            cores, finished = len(os.sched_getaffinity(0)), store.count()["finished"]
+            listing = pass_over(listing, ledger, finished, cores, control.now)
+            if not works_in_driver(config.engine):
+                listing, is_left = look_ahead(listing, store, control)
     ending = run_phase(plan, listing)
+    ending = ending if tried is None else join_endings(ending, tried.ending)
     if config.on_change is not OnChange.REDO or config.dead_letters is not None:
         return ending
-    tools = RedoTools(
-        held.session.open,
-        lambda: open_source(config.plan, config.volume)[1],
-        held.location,
-        run_phase,
-        control.must_stop,
-        control.note,
-    )
+    asks = control.must_stop, control.note
+    tools = RedoTools(held.session.open, list_sources, held.location, run_phase, *asks, cuts)
     return replace_older(settled, ending, tools)
 
 

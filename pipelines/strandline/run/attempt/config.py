@@ -7,6 +7,7 @@ from pathlib import Path
 
 from strandline.ledger.lease import OnChange
 from strandline.plan.pipeline import PipelinePlan
+from strandline.run.redo.auto_cuts import Keeping
 from strandline.storage.layout import PipelineFolder
 from strandline_api.outcome.causes import Cause
 from strandline_api.spec.policy import Checkpoint, Quarantine
@@ -26,6 +27,7 @@ class AttemptConfig:
         workers: CPUs of the local Ray; None: the machine's.
         on_change: what to do when the pipeline has changed.
         quarantine, checkpoint: as the pipeline says.
+        keeping: which cuts are kept, beside those of stages that ask for it.
         publishing: what it requires before readers are led to results; None: nothing.
         trigger: why the attempt was started; one to repair looks for damage first.
         dead_letters: the stage that gets its dead letters again, and nothing else; None: sources
@@ -47,6 +49,7 @@ class AttemptConfig:
     quarantine: Quarantine = field(default_factory=Quarantine)
     checkpoint: Checkpoint = field(default_factory=Checkpoint)
     publishing: Publishing | None = None
+    keeping: Keeping = field(default_factory=Keeping)
     trigger: Trigger = Trigger.RUN
     dead_letters: str | None = None
     after: Cause | None = None

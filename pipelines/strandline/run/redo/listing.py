@@ -9,6 +9,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
+from itertools import islice
 from typing import NamedTuple
 
 from strandline.engine.core.odd_sources import identify
@@ -169,6 +170,10 @@ class RedoListing(Listing):
         # It tells tokens, and so names of outputs, from those of every older recipe.
         self._tag = plan.fingerprint.digest
 
+    def limit(self, most: int) -> None:
+        """List so many sources at most."""
+        self._sources = _limit(self._sources, most)
+
     def has_any(self) -> bool:
         """Return whether a source is left to be drawn."""
         first = next(self._sources, None)
@@ -223,6 +228,10 @@ class RedoListing(Listing):
             if output.cut and output.cut[0] == self._start.after
         ]
         return [output for _, output in sorted(cut)]
+
+
+def _limit(sources: Iterator[Source], most: int) -> Iterator[Source]:
+    yield from islice(sources, most)
 
 
 def _put_back(first: Source, rest: Iterator[Source]) -> Iterator[Source]:

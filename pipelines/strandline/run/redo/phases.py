@@ -16,6 +16,7 @@ from strandline.ledger.location import Redo
 from strandline.ledger.store.store import Store
 from strandline.plan.pipeline import PipelinePlan
 from strandline.plan.receipt import StageCounts
+from strandline.run.redo.auto_cuts import TRIAL_SOURCES, AutoCuts
 from strandline.run.redo.cuts import plan_from
 from strandline.run.redo.kept_output import choose_missing, prune_kept
 from strandline.run.redo.listing import (
@@ -41,6 +42,7 @@ class RedoTools(NamedTuple):
         run: carries out a phase.
         must_stop: no further phase is to begin.
         note: is told, in a sentence, of each phase.
+        cuts: which cuts are kept.
     """
 
     open_store: Callable[[], AbstractContextManager[Store]]
@@ -49,6 +51,7 @@ class RedoTools(NamedTuple):
     run: Run
     must_stop: Callable[[], bool]
     note: Callable[[str], None]
+    cuts: AutoCuts
 
 
 def replace_older(plan: PipelinePlan, before: Ending, tools: RedoTools) -> Ending:
@@ -77,14 +80,23 @@ def replace_older(plan: PipelinePlan, before: Ending, tools: RedoTools) -> Endin
         if tools.must_stop():
             return ending._replace(is_listed=False)
         start = max(left, key=starts.rank)
-        tried.add(start)
+        is_trial = tools.cuts.needs_trial
         listing = RedoListing(plan, tools.list_sources(), tools.open_store, starts, start, location)
+        if is_trial:
+            listing.limit(TRIAL_SOURCES)
+        else:
+            tried.add(start)
         if not listing.has_any():
+            tried.add(start)
             listing.close()
             continue
         tools.note(f"redo: sources of an older recipe are replaced, {describe_start(start)}")
         redo = Redo(starts.list_above(start), ending.standing.finished, remaining)
-        ending = join_endings(ending, tools.run(plan_from(plan, start), listing, redo))
+        chosen = tools.cuts.plan_trial() if is_trial else tools.cuts.plan_chosen()
+        ran = tools.run(plan_from(chosen, start), listing, redo)
+        ending = join_endings(ending, ran)
+        if is_trial:
+            tools.cuts.learn(ran)
         with tools.open_store() as store:
             look = starts.survey(store)
     return _add_leftover(ending, look.total + look.refused)

@@ -32,6 +32,7 @@ from strandline.run.attempt.engines import SHARED, choose_engine, keeping_starte
 from strandline.run.attempt.outcome import describe_leaving
 from strandline.run.history.records import end_unfinished
 from strandline.run.manifest.manifest import Manifest, read_manifest
+from strandline.run.redo.auto_cuts import Keeping
 from strandline.run.supervise.driver_message import leaving_message
 from strandline.run.supervise.driver_output import prepare_reading_on
 from strandline.run.supervise.kept_driver import Orders, find_orders
@@ -188,6 +189,7 @@ def _make_config(options: DriverRequest, manifest: Manifest, parent: int | None)
         quarantine=spec.quarantine,
         checkpoint=spec.checkpoint,
         publishing=spec.publish,
+        keeping=Keeping(spec.keep is not None, spec.keep_at_most_bytes),
         trigger=Trigger(options.trigger or Trigger.RUN),
         dead_letters=options.dead_letters,
         after=Cause(options.after) if options.after else None,

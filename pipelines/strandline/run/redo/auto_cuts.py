@@ -1,0 +1,281 @@
+"""Cuts that a pipeline leaves open: measured by its first sources, chosen, noted in the ledger.
+
+What was chosen stays until the pipeline changes. It must not know engines, nor decide what a cut is
+worth.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import AbstractContextManager, closing
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from strandline.engine.call.stage.cuts import digest_nothing
+from strandline.engine.core.odd_sources import identify
+from strandline.engine.core.ports import ADMIT_BATCH, Ending, Listing
+from strandline.ledger.entries import Change, measure_cuts
+from strandline.ledger.location import Trial
+from strandline.ledger.output_root import clean_up
+from strandline.ledger.store.store import Store
+from strandline.plan.pipeline import PipelinePlan
+from strandline.plan.planning import list_uncuttable
+from strandline.plan.stage import Source
+from strandline.run.redo.choice import CutMeasure, CutVerdict, Judged, choose_cuts
+from strandline.run.redo.cuts import plan_keeping
+from strandline.run.redo.kept_output import measure_kept, prune_kept, prune_space
+from strandline.run.redo.stage_times import measure_stages
+from strandline.storage.layout import PipelineFolder
+from strandline.storage.outputs.remote import open_outputs
+
+CHOICE = "auto_cuts"  # the name in `meta`
+TRIAL_SOURCES = 8
+LOOKED_AT = 10_000  # listed sources, among which those of a trial are
+
+
+class Keeping(NamedTuple):
+    """What a pipeline says of cuts as a whole.
+
+    Attributes:
+        is_auto: which stages keep is left open, beside those that ask for it.
+        at_most: bytes of all cuts; None: any number.
+    """
+
+    is_auto: bool = False
+    at_most: int | None = None
+
+
+class Noted(NamedTuple):
+    """What a ledger has of a choice.
+
+    Attributes:
+        digest: of the pipeline that it was made for; empty: it has still to be made.
+        judged: all cuts that were thought of.
+        measures: of stages, by name.
+    """
+
+    digest: str = ""
+    judged: tuple[Judged, ...] = ()
+    measures: Mapping[str, CutMeasure] = {}
+
+
+def read_choice(store: Store) -> Noted:
+    """Return the choice that a ledger has."""
+    noted: dict[str, Any] = store.read_meta(CHOICE) or {"digest": "", "judged": [], "measures": {}}
+    return Noted(
+        noted["digest"],
+        tuple(Judged(stage, CutVerdict[name], *rest) for stage, name, *rest in noted["judged"]),
+        {stage: CutMeasure(*measure) for stage, measure in noted["measures"].items()},
+    )
+
+
+def list_candidates(plan: PipelinePlan) -> list[str]:
+    """Return the stages behind which a cut may be."""
+    stages = plan.stages[:-1]
+    refused = {at for at, _ in list_uncuttable(plan.stages)}
+    return [stage.name for at, stage in enumerate(stages) if at not in refused]
+
+
+class AutoCuts:
+    """The choice of an attempt.
+
+    Args:
+        plan: without cuts that are chosen.
+        keeping: what the pipeline says.
+        folder: of the pipeline, with what earlier attempts have measured.
+        open_store: opens the ledger, to be written.
+        location: folder or URL of the outputs.
+    """
+
+    def __init__(
+        self,
+        plan: PipelinePlan,
+        keeping: Keeping,
+        folder: PipelineFolder,
+        open_store: Callable[[], AbstractContextManager[Store]],
+        location: str,
+    ) -> None:
+        self._plan = plan
+        self._keeping = keeping
+        self._folder = folder
+        self._open_store = open_store
+        self._location = location
+        self._asked = [stage.name for stage in plan.stages if stage.is_kept]
+        self._noted = Noted()
+        self._learnt: dict[str, CutMeasure] = {}
+        self._is_tried = False
+        if keeping.is_auto:
+            with open_store() as store:
+                self._noted = read_choice(store)
+            if self._noted.digest != plan.fingerprint.digest:
+                self._choose()
+        self._shrink()
+
+    @property
+    def needs_trial(self) -> bool:
+        """Return whether a stage is still to be measured."""
+        return self._keeping.is_auto and not self._noted.digest and not self._is_tried
+
+    @property
+    def worth(self) -> tuple[str, ...]:
+        """Return the stages that keep, those first whose cuts save most."""
+        kept = [each.stage for each in self._noted.judged if each.is_kept]
+        return (*kept, *(stage for stage in self._asked if stage not in kept))
+
+    def plan_chosen(self) -> PipelinePlan:
+        """Return the plan with the cuts that were chosen."""
+        return self._plan_kept(self.worth)
+
+    def plan_trial(self) -> PipelinePlan:
+        """Return the plan with every cut that there may be."""
+        return self._plan_kept(list_candidates(self._plan))
+
+    def measure_room(self) -> int | None:
+        """Return the bytes that more cuts may have; None: any number."""
+        if self._keeping.at_most is None:
+            return None
+        with self._open_store() as store:
+            return self._keeping.at_most - sum(each.size for each in measure_kept(store, {}))
+
+    def list_unfinished(self, sources: Sequence[Source]) -> list[Source]:
+        """Return those of some sources that are not finished."""
+        listed = [identify(source, 0) for source in sources]
+        with self._open_store() as store:
+            return [sources[at] for at, *_ in store.find_unfinished(listed)]
+
+    def learn(self, ending: Ending) -> None:
+        """Take in what a trial has measured, and choose."""
+        self._is_tried = True
+        number = ending.standing.finished
+        if number:
+            for name in self._list_names():
+                counts = ending.counts.get(name)
+                seconds = counts.seconds / number if counts else 0.0
+                self._learnt[name] = CutMeasure(seconds, None)
+        self._choose()
+
+    def _shrink(self) -> None:
+        """Drop what is beyond the bound, what saves least for its bytes first."""
+        at_most = self._keeping.at_most
+        if at_most is None:
+            return
+        with self._open_store() as store:
+            seconds = self._add_up(measure_stages(self._folder))
+            kept = measure_kept(store, seconds)
+            if sum(each.size for each in kept) > at_most:
+                prune_space(store, kept, at_most, lambda: None)
+                clean_up(store, open_outputs(self._location))
+
+    def _list_names(self) -> list[str]:
+        return [stage.name for stage in self._plan.stages]
+
+    def _plan_kept(self, names: Collection[str]) -> PipelinePlan:
+        stages = (
+            replace(stage, is_kept=True, is_lenient=stage.name not in self._asked)
+            if stage.name in names
+            else stage
+            for stage in self._plan.stages
+        )
+        return replace(self._plan, stages=tuple(stages))
+
+    def _choose(self) -> None:
+        """Choose, where all is measured, and have the cuts go that are not chosen."""
+        with self._open_store() as store:
+            measures = self._measure(store)
+            candidates = list_candidates(self._plan)
+            is_known = all(stage in measures for stage in candidates)
+            self._noted = self._noted._replace(digest="", judged=())
+            if not is_known and not self._learnt:
+                return
+            sources = max(store.read_meta("listed") or 0, store.count()["finished"])
+            at_most = self._keeping.at_most
+            judged = choose_cuts(measures, candidates, self._asked, sources, at_most)
+            self._noted = Noted(self._plan.fingerprint.digest, tuple(judged), measures)
+            chosen = set(self.worth)
+            pruned = prune_kept(
+                store, lambda _, record: measure_cuts(record).keys() - chosen, lambda: None
+            )
+            store.write(Change(meta={CHOICE: _dump(self._noted)}))
+            if pruned.cuts:
+                clean_up(store, open_outputs(self._location))
+
+    def _measure(self, store: Store) -> dict[str, CutMeasure]:
+        """Return what is known of each stage, in their order."""
+        seconds = measure_stages(self._folder)
+        sizes = _measure_sizes(store)
+        noted, measures = self._noted.measures, dict[str, CutMeasure]()
+        last = self._plan.stages[-1].name
+        for name in self._list_names():
+            before = noted.get(name) or self._learnt.get(name)
+            took = seconds.get(name, before.seconds if before else None)
+            is_sized = name in sizes or name in noted or name in self._learnt or name == last
+            if took is not None and is_sized:
+                size = sizes.get(name, before.size if before else None)
+                measures[name] = CutMeasure(took, size)
+        return measures
+
+    def _add_up(self, seconds: Mapping[str, float]) -> dict[str, float]:
+        saved, total = dict[str, float](), 0.0
+        for name in self._list_names():
+            total += seconds.get(name, 0.0)
+            saved[name] = total
+        return saved
+
+
+def _measure_sizes(store: Store) -> dict[str, float | None]:
+    """Return the bytes of a cut of each stage; None: some task of it could not be kept."""
+    nothing = digest_nothing()
+    sizes, numbers, odd = dict[str, int](), dict[str, int](), set[str]()
+    for _, _, record in store.list_records():
+        for stage, size in measure_cuts(record).items():
+            sizes[stage] = sizes.get(stage, 0) + size
+            numbers[stage] = numbers.get(stage, 0) + 1
+        odd.update(each.cut[0] for each in record.outputs if each.cut and each.digest == nothing)
+    return {stage: None if stage in odd else sizes[stage] / numbers[stage] for stage in sizes}
+
+
+def _dump(noted: Noted) -> dict[str, Any]:
+    return {
+        "digest": noted.digest,
+        "judged": [
+            [each.stage, each.verdict.name, each.seconds, each.size] for each in noted.judged
+        ],
+        "measures": {stage: list(measure) for stage, measure in noted.measures.items()},
+    }
+
+
+class Tried(NamedTuple):
+    """A trial that was run, and how it has ended."""
+
+    trial: Trial
+    ending: Ending
+
+
+def run_trial(
+    cuts: AutoCuts,
+    list_sources: Callable[[], Listing],
+    must_stop: Callable[[], bool],
+    run: Callable[[PipelinePlan, Listing], Ending],
+) -> Tried | None:
+    """Work on a few sources with every cut, where it is not known yet which ones are worth it."""
+    if not cuts.needs_trial or must_stop():
+        return None
+    with closing(list_sources()) as listing:
+        sources = _draw_trial(listing, cuts)
+    if not sources:
+        return None
+    ending = run(plan_keeping(cuts.plan_trial()), Listing(iter(sources), lambda: False))
+    if not must_stop():
+        cuts.learn(ending)
+    digests = frozenset(identify(source, 0).source for source in sources)
+    return Tried(Trial(digests, ending.standing.finished), ending)
+
+
+def _draw_trial(listing: Listing, cuts: AutoCuts) -> list[Source]:
+    """Return the first sources of a listing that are not finished; a few of them."""
+    found: list[Source] = []
+    while len(found) < TRIAL_SOURCES and not listing.is_ended and listing.listed < LOOKED_AT:
+        # A listing that opens files must not open many for a few sources.
+        size = ADMIT_BATCH if listing.listed >= TRIAL_SOURCES else TRIAL_SOURCES
+        found += cuts.list_unfinished(listing.draw_sources(size))
+    return found[:TRIAL_SOURCES]
