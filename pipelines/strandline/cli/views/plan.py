@@ -25,6 +25,7 @@ from strandline.plan.pipeline import PipelinePlan, StagePlan
 from strandline.plan.stage import Shape
 from strandline.run.history.funnel import WorstKill
 from strandline.run.marks.model_costs import AskEstimate
+from strandline.run.redo.choice import CutVerdict, Judged
 from strandline.run.redo.listing import Start, describe_start
 
 _COLUMNS = (
@@ -91,6 +92,7 @@ class PlanFacts(NamedTuple):
         schema: of what is read, in words; None where each task has its own.
         worst: what a kill costs at the worst moment; None where nothing was measured.
         redo: what of finished sources would be redone; None: nothing.
+        cuts: that were thought of where the pipeline leaves open what is kept.
         estimates: of stages that ask models, where some rows were asked for.
     """
 
@@ -104,6 +106,7 @@ class PlanFacts(NamedTuple):
     schema: str | None = None
     worst: WorstKill | None = None
     redo: RedoPreview | None = None
+    cuts: tuple[Judged, ...] = ()
     estimates: tuple[AskEstimate, ...] = ()
 
 
@@ -156,6 +159,8 @@ def describe_plan(facts: PlanFacts, width: int | None = None) -> list[str]:
         *align(heads, 2, width),
         *_describe_changes(facts),
         *_describe_redo(facts.redo),
+        *([""] if facts.cuts else []),
+        *map(describe_cut, facts.cuts),
         "",
         *align(table, len(columns), width),
         *_describe_columns(stages, width),
@@ -185,6 +190,7 @@ def render_plan(facts: PlanFacts) -> dict[str, Any]:
         "schema": facts.schema,
         "onChange": facts.on_change.value,
         "redo": _render_redo(facts.redo),
+        "cuts": [_render_cut(each) for each in facts.cuts],
         "refused": list(facts.unmet),
         "worstKill": facts.worst and facts.worst._asdict(),
         "sources": listing and _render_listing(listing),
@@ -329,6 +335,27 @@ def _describe_redo(redo: RedoPreview | None) -> Iterator[str]:
         yield f"  {format_count(number)} {describe_start(start)}"
     if redo.seconds:
         yield f"  about {format_seconds(redo.seconds)} of work, by what it took so far"
+
+
+def describe_cut(cut: Judged) -> str:
+    """Return what was chosen of a cut, and why, in words."""
+    if cut.verdict is CutVerdict.IMPOSSIBLE:
+        return f"{cut.stage}: not kept; what it hands on is no table, no bytes and no text"
+    what = f"saves {format_seconds(cut.seconds)} a source for {format_bytes(int(cut.size))}"
+    if cut.is_kept:
+        why = "asked for" if cut.verdict is CutVerdict.ASKED else "keep: auto"
+        return f"{cut.stage}: kept ({why}); {what}"
+    return f"{cut.stage}: not kept, since {cut.verdict}; {what}"
+
+
+def _render_cut(cut: Judged) -> dict[str, Any]:
+    return {
+        "stage": cut.stage,
+        "isKept": cut.is_kept,
+        "why": str(cut.verdict),
+        "secondsSaved": cut.seconds,
+        "bytes": cut.size,
+    }
 
 
 def _render_redo(redo: RedoPreview | None) -> dict[str, Any] | None:

@@ -47,6 +47,7 @@ from strandline.run.history.records import read_chain
 from strandline.run.history.sampling import count_done, read_samples
 from strandline.run.manifest.manifest import Manifest, read_manifest
 from strandline.run.marks.model_costs import estimate_costs
+from strandline.run.redo.auto_cuts import read_choice
 from strandline.run.redo.listing import preview
 from strandline.run.redo.stage_times import measure_stages
 from strandline.run.schema_inference import describe_schema, recall_schema
@@ -213,12 +214,13 @@ def _gather_facts(
         listing = count(plan, store) if count else None
         plan = recall_schema(plan, store)
         worst = _estimate_worst(store, folder)
+        cuts = read_choice(store).judged if manifest.pipeline.spec.keep else ()
         redo = None
         if on_change is OnChange.REDO and ledger.counts["finished"]:
             redo = _preview_redo(store, plan, folder)
     schema = describe_schema(plan)
     known = PlanFacts(plan, on_change, output, ledger, listing, schema=schema, worst=worst)
-    return known._replace(redo=redo)
+    return known._replace(redo=redo, cuts=cuts)
 
 
 def _preview_redo(store: Store, plan: PipelinePlan, folder: PipelineFolder) -> RedoPreview | None:

@@ -13,12 +13,14 @@ from strandline.cli.app.json_output import write_line
 from strandline.cli.app.ledger_access import locate, locate_output, looking
 from strandline.cli.app.options import show_examples, take_json, take_manifest, take_volume
 from strandline.cli.views.format import format_amount, format_bytes, format_seconds
+from strandline.cli.views.plan import describe_cut
 from strandline.ledger.output_root import clean_up
 from strandline.ledger.session import require_ledger
 from strandline.plan.pipeline import PipelinePlan
 from strandline.run.attempt.takeover import hold_by_command, make_claimant, written_alone
 from strandline.run.history.records import read_chain
 from strandline.run.manifest.manifest import read_manifest
+from strandline.run.redo.auto_cuts import read_choice
 from strandline.run.redo.kept_output import (
     KeptSize,
     Pruned,
@@ -46,10 +48,12 @@ def kept() -> None:
 @take_json
 def list_kept(file: Path, settings: tuple[str, ...], volume: Path, as_json: bool) -> None:
     """Say how much is kept of each stage, and the work that it saves."""
-    plan = read_manifest(file, settings, volume=volume).plan
+    manifest = read_manifest(file, settings, volume=volume)
+    plan = manifest.plan
     folder = locate(plan, volume)
     with looking(folder) as store:
         sizes = measure_kept(store, _measure_saved(plan, folder))
+        cuts = read_choice(store).judged if manifest.pipeline.spec.keep else ()
     if as_json:
         write_line(json.dumps([each._asdict() for each in sizes]))
     elif sizes:
@@ -57,6 +61,9 @@ def list_kept(file: Path, settings: tuple[str, ...], volume: Path, as_json: bool
             write_line(_describe(each))
     else:
         click.echo(NOTHING)
+    if not as_json:
+        for cut in cuts:
+            write_line(describe_cut(cut))
 
 
 @kept.command(
