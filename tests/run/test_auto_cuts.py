@@ -103,6 +103,14 @@ def test_what_no_file_can_hold_is_handed_on_and_never_kept(tuning: Tuning) -> No
     assert 9 == tuning.read().total()
 
 
+def test_a_stage_that_hands_nothing_on_can_be_kept_all_the_same(tuning: Tuning) -> None:
+    everything: Item = {"use": "keep-rows", "name": "none", "with": {"where": "n < 0"}}
+    tuning.run(add(1), everything, below(50), **AUTO)
+    assert CutVerdict.IMPOSSIBLE not in judge(tuning).values()
+    assert ExitCode.COMPLETE is tuning.run(add(1), everything, below(10), **AUTO)
+    tuning.check()
+
+
 def test_a_trial_whose_sources_fail_leaves_the_others_as_they_are(
     tuning: Tuning, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -151,7 +151,7 @@ class AutoCuts:
             for name in self._list_names():
                 counts = ending.counts.get(name)
                 seconds = counts.seconds / number if counts else 0.0
-                self._learnt[name] = CutMeasure(seconds, None)
+                self._learnt[name] = CutMeasure(seconds, 0.0)
         self._choose()
 
     def _shrink(self) -> None:
