@@ -69,6 +69,13 @@ def test_no_text_from_outside_breaks_the_head() -> None:
         assert set(yaml.safe_load(front)) == {"pretty_name", "size_categories", "tags"}
 
 
+def test_cuts_that_were_chosen_are_named() -> None:
+    facts = card_of(facts_of(definition=STAGES))
+    assert "cuts" not in render_card(facts)
+    chosen = render_card(replace(facts, cuts=("read", "quality")))
+    assert "| kept cuts, chosen | behind read, quality |" in chosen
+
+
 def test_an_empty_ledger_makes_a_card() -> None:
     text = render_card(card_of(facts_of(definition=STAGES, ledger=RunLedger(listed=0))))
     assert "0 rows in 0 files" in text

@@ -198,6 +198,7 @@ def _make_provenance(facts: CardFacts) -> Iterator[str]:
         ("fingerprint", run.fingerprint),
         ("ledger", facts.ledger),
         ("attempts", format_count(run.attempts.count)),
+        *([("kept cuts, chosen", f"behind {', '.join(facts.cuts)}")] if facts.cuts else []),
         ("as of", f"{format_time(run.time, '%Y-%m-%d %H:%M:%S')} UTC"),
     ]
     yield from make_table(("what", "value"), rows)

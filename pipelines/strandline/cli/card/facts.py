@@ -36,6 +36,7 @@ class CardFacts:
         license: identifier of its license, such as `cc-by-4.0`; None: the pipeline names none.
         ledger: the id of the ledger that counts its files.
         run: what a report says too.
+        cuts: stages of which cuts were chosen, by `keep: auto`.
     """
 
     title: str
@@ -43,3 +44,4 @@ class CardFacts:
     ledger: str
     data: DataSetFacts
     run: RunFacts
+    cuts: tuple[str, ...] = ()

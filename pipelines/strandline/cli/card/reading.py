@@ -17,6 +17,7 @@ from strandline.ledger.output_root import list_out
 from strandline.ledger.store.store import Store
 from strandline.plan.pipeline import PipelinePlan
 from strandline.run.attempt.output_location import make_claim
+from strandline.run.redo.auto_cuts import read_choice
 from strandline.storage.layout import PipelineFolder
 
 
@@ -44,7 +45,8 @@ def read_card(
             )
             raise LedgerError(msg)
         ledger, data = str(store.read_meta("id") or ""), count_data(store)
-    return CardFacts(title, license_id, ledger, data, read_facts(plan, folder, time))
+        cuts = tuple(cut.stage for cut in read_choice(store).judged if cut.is_kept)
+    return CardFacts(title, license_id, ledger, data, read_facts(plan, folder, time), cuts)
 
 
 def count_data(store: Store) -> DataSetFacts:
