@@ -11,8 +11,13 @@ import pytest
 import yaml
 
 from jobs import Job
-from strandline import ExitCode, OnChange, Pipeline, Stage, Task, work
+from strandline import ExitCode, OnChange, Outcome, Pipeline, Stage, Task, work
+from strandline.ledger.session import opened_to_read
 from strandline.plan.task import Slot
+from strandline.run.redo import auto_cuts, choice
+from strandline.run.redo.auto_cuts import read_choice
+from strandline.run.redo.choice import CutVerdict
+from strandline.run.redo.kept_output import measure_kept
 from strandline.stages import Files, ParquetSink
 from strandline.storage.outputs.remote import open_outputs
 
@@ -40,36 +45,72 @@ class Under(Stage):
         return task.replace(pa.table({"n": pa.array(rows, pa.int64())}))
 
 
-@pytest.mark.usefixtures("local_ray")
-@pytest.mark.parametrize(
-    "engines", [("ray", "inline", "processes"), ("processes", "ray-data", "inline")]
-)
-def test_each_engine_goes_on_from_what_another_one_kept(
-    engines: tuple[str, ...], tmp_path: Path
-) -> None:
+def make_pipeline(folder: Path, limit: int, *, keep: bool) -> Pipeline:
+    return Pipeline(
+        "numbers",
+        source=Files(paths=[f"{folder}/*.json"]),
+        stages=[
+            work(Numbers(), cpu=0.1, keep=keep),
+            work(Under(limit=limit), cpu=0.1, name="under", group=3),
+        ],
+        sink=work(ParquetSink(), cpu=0.1),
+    )
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Numbers in three files."""
     folder = tmp_path / "in"
     folder.mkdir()
     for file in range(3):
         numbers = list(range(file * 20, file * 20 + 20))
         (folder / f"{file}.json").write_text(json.dumps(numbers))
+    return folder
+
+
+def run(pipeline: Pipeline, volume: Path, engine: str) -> Outcome:
+    outcome = pipeline.run(volume, engine=engine, progress=False, on_change=OnChange.REDO)
+    assert outcome.code is ExitCode.COMPLETE
+    return outcome
+
+
+def read_numbers(outcome: Outcome) -> list[int]:
+    paths = sorted(Path(outcome.output).rglob("*.parquet"))
+    return sorted(n for path in paths for n in pq.read_table(path)["n"].to_pylist())
+
+
+@pytest.mark.usefixtures("local_ray")
+@pytest.mark.parametrize(
+    "engines", [("ray", "inline", "processes"), ("processes", "ray-data", "inline")]
+)
+def test_each_engine_goes_on_from_what_another_one_kept(
+    engines: tuple[str, ...], folder: Path, tmp_path: Path
+) -> None:
     for engine, limit in zip(engines, (50, 30, 41), strict=True):
-        pipeline = Pipeline(
-            "numbers",
-            source=Files(paths=[f"{folder}/*.json"]),
-            stages=[
-                work(Numbers(), cpu=0.1, keep=True),
-                work(Under(limit=limit), cpu=0.1, name="under", group=3),
-            ],
-            sink=work(ParquetSink(), cpu=0.1),
-        )
-        outcome = pipeline.run(
-            tmp_path / "volume", engine=engine, progress=False, on_change=OnChange.REDO
-        )
-        assert outcome.code is ExitCode.COMPLETE
+        outcome = run(make_pipeline(folder, limit, keep=True), tmp_path / "volume", engine)
         assert (0 if limit != 50 else 3) == outcome.counts["numbers"].tasks_in
-        paths = sorted(Path(outcome.output).rglob("*.parquet"))
-        found = sorted(n for path in paths for n in pq.read_table(path)["n"].to_pylist())
-        assert found == list(range(limit))
+        assert read_numbers(outcome) == list(range(limit))
+
+
+@pytest.mark.usefixtures("local_ray")
+@pytest.mark.parametrize("engines", [("ray", "processes", "ray-data"), ("ray-data", "ray")])
+def test_each_engine_measures_cuts_and_goes_on_from_those_that_were_chosen(
+    engines: tuple[str, ...], folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # These stages work for microseconds, which no cut could ever save.
+    monkeypatch.setattr(choice, "WRITING", 1e15)
+    monkeypatch.setattr(auto_cuts, "TRIAL_SOURCES", 2)
+    for engine, limit in zip(engines, (50, 30, 41), strict=False):
+        pipeline = make_pipeline(folder, limit, keep=False)
+        pipeline.keep, pipeline.keep_at_most = "auto", "1Gi"
+        outcome = run(pipeline, tmp_path / "volume", engine)
+        assert (0 if limit != 50 else 3) == outcome.counts["numbers"].tasks_in
+        assert read_numbers(outcome) == list(range(limit))
+        with opened_to_read(tmp_path / "volume/default/numbers/ledger") as store:
+            judged = {cut.stage: cut.verdict for cut in read_choice(store).judged}
+            kept = {size.stage: size.sources for size in measure_kept(store, {})}
+        assert dict.fromkeys(["numbers", "under"], CutVerdict.KEPT) == judged
+        assert 3 == kept["numbers"]
 
 
 @pytest.mark.parametrize("step", ["output.renamed", "commit.written", "commit.synced"])
