@@ -11,7 +11,7 @@ import json
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from itertools import pairwise
-from typing import BinaryIO, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -23,12 +23,12 @@ from strandline.stages.columns import check_names, find_column, list_texts
 from strandline.stages.sources.file_references import FileReference
 from strandline.stages.sources.opening import UnreadableFileError, explain_error, open_binary
 from strandline.stages.tables.shuffle.row_order import (
-    Numbers,
     find_partitions,
     order_keys,
     order_positions,
     part_keys,
 )
+from strandline.stages.tables.shuffle.row_weights import MixUnit, Scales, Supply, measure_supply
 
 _MARK = b"strandline.partitions"
 _PREFIX_BYTES = 4
@@ -42,12 +42,19 @@ class Parting(NamedTuple):
         by: column of digests, or with a seed of keys.
         seed: what draws the order of rows; None: rows of one digest are to meet, in any order.
         block: rows in a row that stay together, of each task; 1: each is drawn by itself.
+        scales: by which rows that are drawn one by one are weighed.
     """
 
     partitions: int
     by: str = ""
     seed: int | None = None
     block: int = 1
+    scales: Scales = Scales()
+
+    @property
+    def is_weighed(self) -> bool:
+        """Return whether files describe how much is in each partition."""
+        return self.seed is not None and self.block == 1
 
 
 class FileFacts(NamedTuple):
@@ -56,10 +63,12 @@ class FileFacts(NamedTuple):
     Attributes:
         parting: of its rows.
         groups: the partition of each row group.
+        supplies: how much is in each of them; empty: rows are not weighed.
     """
 
     parting: Parting
     groups: list[int]
+    supplies: list[Supply]
 
 
 def write_partitions(table: pa.Table, parting: Parting, file: BinaryIO) -> None:
@@ -74,23 +83,17 @@ def write_partitions(table: pa.Table, parting: Parting, file: BinaryIO) -> None:
     partitions = _find_partitions(table, parting)
     order = np.argsort(partitions, kind="stable")
     numbers, starts = np.unique(partitions[order], return_index=True)
-    facts = FileFacts(parting, numbers.tolist())
+    rows = table.take(pa.array(order)).combine_chunks()
+    bounds = [*pairwise([*starts.tolist(), table.num_rows])]
+    weighed = bounds if parting.is_weighed else []
+    supplies = [measure_supply(rows[start:end], parting.scales) for start, end in weighed]
+    facts = FileFacts(parting, numbers.tolist(), supplies)
     schema = table.schema.with_metadata({_MARK: _format_facts(facts)})
-    rows = table.take(pa.array(order)).combine_chunks().cast(schema)
+    rows = rows.cast(schema)
     sink = pa.PythonFile(file, mode="w")
     with pq.ParquetWriter(sink, schema, compression="zstd", store_schema=True) as writer:
-        for start, end in pairwise([*starts.tolist(), table.num_rows]):
+        for start, end in bounds:
             writer.write_table(rows.slice(start, end - start), row_group_size=end - start)
-
-
-def read_facts(file: FileReference) -> FileFacts:
-    """Return what a file says of itself.
-
-    Raises:
-        UnreadableFileError: it can't be read, or is none of these files.
-    """
-    with _opened(file) as (_, facts):
-        return facts
 
 
 def measure_partition(files: Iterable[FileReference]) -> tuple[int, int]:
@@ -108,6 +111,20 @@ def measure_partition(files: Iterable[FileReference]) -> tuple[int, int]:
     return count, size // max(count, 1)
 
 
+def read_facts(files: Iterable[FileReference]) -> Iterator[FileFacts]:
+    """Yield what files say of themselves.
+
+    Raises:
+        UnreadableFileError: a file can't be read, or its rows are parted as those of no other.
+    """
+    first: Parting | None = None
+    for file in files:
+        with _opened(file) as (_, facts):
+            first = first or facts.parting
+            _check_parting(file, facts.parting, first)
+        yield facts
+
+
 def read_partitions(files: Iterable[FileReference], numbers: range, count: int) -> pa.Table:
     """Return some partitions' rows of all files, in the order that is drawn, else in that of files.
 
@@ -118,31 +135,49 @@ def read_partitions(files: Iterable[FileReference], numbers: range, count: int) 
     Raises:
         UnreadableFileError: a file can't be read, or its rows are parted in another way.
     """
+    rows, parting = read_parts(files, numbers, count)
+    if parting.seed is None:
+        return rows
+    if parting.block > 1:
+        drawn = order_positions(rows.num_rows, parting.seed, numbers.start)
+    else:
+        drawn = order_keys(list_texts(rows, parting.by), parting.seed)
+    return rows.take(pa.array(np.argsort(drawn, kind="stable")))
+
+
+def read_parts(
+    files: Iterable[FileReference], numbers: range, count: int | None = None
+) -> tuple[pa.Table, Parting]:
+    """Return some partitions' rows in the order of files, and how they are parted.
+
+    Args:
+        count: of all partitions; None: as the first file has it.
+
+    Raises:
+        UnreadableFileError: a file can't be read, or its rows are parted in another way.
+    """
     parts: list[pa.Table] = []
     first: Parting | None = None
     for file in files:
         with _opened(file) as (parquet, facts):
-            if facts.parting.partitions != count:
-                other = facts.parting.partitions
-                msg = f"{file.key}: it has {other} partitions, and others have {count}"
-                raise UnreadableFileError(msg)
-            first = first or facts.parting
-            if facts.parting != first:
-                msg = f"{file.key}: its rows are not parted as those of other files are"
-                raise UnreadableFileError(msg)
+            first = first or facts.parting._replace(partitions=count or facts.parting.partitions)
+            _check_parting(file, facts.parting, first)
             groups = [at for at, each in enumerate(facts.groups) if each in numbers]
             parts.append(parquet.read_row_groups(groups).replace_schema_metadata())
-    rows = pa.concat_tables(parts)
-    if first is None or first.seed is None:
-        return rows
-    drawn = _draw(rows, first, first.seed, numbers.start)
-    return rows.take(pa.array(np.argsort(drawn, kind="stable")))
+    assert first is not None  # a source is of some files
+    return pa.concat_tables(parts), first
 
 
-def _draw(rows: pa.Table, parting: Parting, seed: int, number: int) -> Numbers:
-    if parting.block > 1:
-        return order_positions(rows.num_rows, seed, number)
-    return order_keys(list_texts(rows, parting.by), seed)
+def _check_parting(file: FileReference, parting: Parting, first: Parting) -> None:
+    if parting.partitions != first.partitions:
+        msg = (
+            f"{file.key}: it has {parting.partitions} partitions, and others have "
+            f"{first.partitions}"
+        )
+        raise UnreadableFileError(msg)
+    if parting != first:
+        msg = f"{file.key}: its rows are not parted as those of other files are"
+        raise UnreadableFileError(msg)
 
 
 @contextmanager
@@ -162,15 +197,24 @@ def _opened(file: FileReference) -> Iterator[tuple[pq.ParquetFile, FileFacts]]:
 
 def _format_facts(facts: FileFacts) -> bytes:
     count, *drawn = facts.parting
-    # Without an order to draw, bytes are those of releases that knew none.
-    order = None if facts.parting.seed is None else drawn
-    known = {"count": count, "groups": facts.groups}
-    return json.dumps(known if order is None else known | {"order": order}).encode()
+    known: dict[str, Any] = {"count": count, "groups": facts.groups}
+    if facts.parting.seed is not None:  # without it, bytes are those of releases that knew none
+        known |= {"order": drawn, "supplies": facts.supplies}
+    return json.dumps(known).encode()
 
 
 def _parse_facts(text: bytes) -> FileFacts:
     facts = json.loads(text)
-    return FileFacts(Parting(facts["count"], *facts.get("order", ())), facts["groups"])
+    *order, scales = facts.get("order", [Scales()])
+    parting = Parting(facts["count"], *order)._replace(scales=Scales(*scales))
+    supplies = [
+        {
+            stratum: {MixUnit(unit): sum_ for unit, sum_ in sums.items()}
+            for stratum, sums in each.items()
+        }
+        for each in facts.get("supplies", ())
+    ]
+    return FileFacts(parting, facts["groups"], supplies)
 
 
 def _find_partitions(table: pa.Table, parting: Parting) -> npt.NDArray[np.int64]:

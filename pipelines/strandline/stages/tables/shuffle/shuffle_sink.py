@@ -11,6 +11,7 @@ from strandline.plan.stage import SinkStage
 from strandline.plan.task import Task
 from strandline.stages.sinks.jsonl_sink import SinkParams
 from strandline.stages.tables.shuffle.partition_files import Parting, write_partitions
+from strandline.stages.tables.shuffle.row_weights import Scales
 
 
 @register("shuffle")
@@ -45,13 +46,33 @@ class ShuffleSink(SinkStage):
             default=256, ge=1, description="Rows of a task that stay together where not `exact`."
         )
 
+        stratum: str | None = Field(
+            default=None,
+            min_length=1,
+            description="Column with what rows are part of, such as `language`, for a `mix` with "
+            "`strata`.",
+        )
+        bytes: str | None = Field(
+            default=None,
+            min_length=1,
+            description="Column with text or bytes, for a `mix` by bytes.",
+        )
+        tokens: str | None = Field(
+            default=None,
+            min_length=1,
+            description="Column with the number of tokens, or with lists of them, for a `mix` by "
+            "tokens.",
+        )
+
     params: Params
     suffix: str = ".parquet"
     writes_empty: bool = True  # the next pipeline has partitions to list, whatever is in them
-    added_params: ClassVar[frozenset[str]] = frozenset({"seed", "exact", "block_rows"})
+    added_params: ClassVar[frozenset[str]] = frozenset(
+        {"seed", "exact", "block_rows", "stratum", "bytes", "tokens"}
+    )
 
     def list_needed_columns(self) -> tuple[str, ...]:
-        return (self.params.by,)
+        return (self.params.by, *self._scales.columns)
 
     def write(self, task: Task, file: BinaryIO) -> None:
         """Write the partitions one after another, each as a row group.
@@ -62,5 +83,10 @@ class ShuffleSink(SinkStage):
         """
         params = self.params
         block = 1 if params.exact else params.block_rows
-        parting = Parting(params.partitions, params.by, params.seed, block)
+        parting = Parting(params.partitions, params.by, params.seed, block, self._scales)
         write_partitions(task.table, parting, file)
+
+    @property
+    def _scales(self) -> Scales:
+        params = self.params
+        return Scales(params.stratum, params.bytes, params.tokens)
