@@ -44,6 +44,7 @@ REQUIRED: dict[str, dict[str, Any]] = {
     "jsonl-files": {"paths": ["x"]},
     "parquet-row-groups": {"paths": ["x"]},
     "shuffle-partitions": {"paths": ["x"]},
+    "mix": {"parts": {"x": {"paths": ["x"], "weight": 1}}, "budget": {"rows": 1}},
     "warc-files": {"paths": ["x"]},
     "dataset-folder": {"path": "x"},
     "select-columns": {"columns": ["x"]},
@@ -147,6 +148,7 @@ def test_every_stage_declares_what_becomes_of_columns(name: str) -> None:
         "read-csv",
         "read-jsonl",
         "read-parquet",
+        "read-mix",
         "read-shuffle",
         "read-webdataset",
     }  # the data tells what is in it

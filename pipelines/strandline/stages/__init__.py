@@ -59,6 +59,8 @@ if TYPE_CHECKING:
     from strandline.stages.tables.rows.read_csv import ReadCsv
     from strandline.stages.tables.rows.sample_rows import SampleRows
     from strandline.stages.tables.select_columns import SelectColumns
+    from strandline.stages.tables.shuffle.mix_source import Mix
+    from strandline.stages.tables.shuffle.read_mix import ReadMix
     from strandline.stages.tables.shuffle.read_shuffle import ReadShuffle
     from strandline.stages.tables.shuffle.shuffle_sink import ShuffleSink
     from strandline.stages.tables.shuffle.shuffle_source import ShufflePartitions
@@ -138,6 +140,7 @@ __all__ = [
     "MeasureImages",
     "MeasureMotion",
     "MeasureVideo",
+    "Mix",
     "NormaliseText",
     "PackSequences",
     "ParquetPartitions",
@@ -148,6 +151,7 @@ __all__ = [
     "ReadCsv",
     "ReadFiles",
     "ReadJsonl",
+    "ReadMix",
     "ReadParquet",
     "ReadShuffle",
     "ReadWarc",
@@ -223,6 +227,7 @@ _ROOMS = {
     "MeasureImages": "strandline.stages.images.measure_images",
     "MeasureMotion": "strandline.stages.video.measure_motion",
     "MeasureVideo": "strandline.stages.video.measure_video",
+    "Mix": "strandline.stages.tables.shuffle.mix_source",
     "NormaliseText": "strandline.stages.text.normalise_text",
     "PackSequences": "strandline.stages.tables.rows.pack_sequences",
     "ParquetPartitions": "strandline.stages.sinks.parquet_partitions",
@@ -233,6 +238,7 @@ _ROOMS = {
     "ReadCsv": "strandline.stages.tables.rows.read_csv",
     "ReadFiles": "strandline.stages.tables.read_files",
     "ReadJsonl": "strandline.stages.tables.read_jsonl",
+    "ReadMix": "strandline.stages.tables.shuffle.read_mix",
     "ReadParquet": "strandline.stages.tables.read_parquet",
     "ReadShuffle": "strandline.stages.tables.shuffle.read_shuffle",
     "ReadWarc": "strandline.stages.web.read_warc",

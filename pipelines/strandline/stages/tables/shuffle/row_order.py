@@ -39,6 +39,11 @@ def order_keys(keys: Iterable[str], seed: int, of: str = "") -> Numbers:
     return _digest_keys(keys, seed, _ORDERS + of.encode())
 
 
+def draw_chance(seed: int, of: str) -> float:
+    """Return a number from 0 to below 1, by chance, for something by its name."""
+    return float(order_keys([of], seed, "chance")[0] >> np.uint64(11)) / (1 << 53)
+
+
 def order_positions(count: int, seed: int, partition: int) -> Numbers:
     """Return by what the rows of a partition are sorted that have no keys: by where they stand."""
     start = np.uint64(int.from_bytes(_seed(seed, _ORDERS + b"%d" % partition), "big"))
