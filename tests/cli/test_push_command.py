@@ -184,3 +184,22 @@ def test_a_store_is_pushed_to_in_the_same_way(project: Project, run: Call, call:
         content = store.cat_file(f"/corpus/{latest['revision']}/{name}")
         assert blake2b(content, digest_size=16).hexdigest() == facts["digest"]
     assert push(call, "memory://corpus")["isNew"] is False
+
+
+def test_the_index_is_handed_on_as_it_lies_there(
+    project: Project, run: Call, call: Call, tmp_path: Path
+) -> None:
+    project.spec["sink"] = {"use": "mds"}
+    project.save()
+    run()
+    index = project.folder / "output/index.json"
+    written = index.read_bytes()
+    revision = push(call)["revision"]
+    assert (tmp_path / "out" / revision / "index.json").read_bytes() == written
+    index.write_bytes(written + b" ")
+    result = call("push", "pipeline.yaml", "--to", "other")
+    assert result.exit_code != 0
+    assert "index.json has other bytes than were written; `verify` tells more" in result.stderr
+    index.unlink()
+    result = call("push", "pipeline.yaml", "--to", "other")
+    assert "index.json is missing; run the pipeline again" in result.stderr

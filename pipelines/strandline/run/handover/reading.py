@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
+from hashlib import blake2b
 
+from strandline.ledger.entries import LISTED
 from strandline.ledger.errors import LedgerError
 from strandline.ledger.lease import find_changes
 from strandline.ledger.store.store import Store
@@ -12,10 +14,10 @@ from strandline.run.attempt.output_location import locate_outputs, make_claim
 from strandline.run.handover.errors import RequirementsError, UnfitForPushError
 from strandline.run.handover.shipment import Shipment, ShippedFile
 from strandline.run.history.records import find_last
-from strandline.run.outputs.indexing import make_index
+from strandline.stages.sources.opening import open_binary
 from strandline.storage.layout import PipelineFolder
-from strandline.storage.outputs.manifest import ListedOutput
-from strandline.storage.outputs.names import name_output, name_shared
+from strandline.storage.outputs.names import INDEX, name_output, name_shared
+from strandline.storage.outputs.outputs import DIGEST_BYTES
 from strandline_api.outcome.exit_codes import ExitCode
 
 
@@ -46,17 +48,23 @@ def read_shipment(
         attempt=attempt,
         files=files,
         card=card,
-        index=_render_index(plan, folder, files),
+        index=_read_index(store, locate_outputs(plan, folder)),
     )
 
 
-def _render_index(
-    plan: PipelinePlan, folder: PipelineFolder, files: Iterable[ShippedFile]
-) -> bytes | None:
-    render = make_index(plan.sink, locate_outputs(plan, folder))
-    if render is None:
+def _read_index(store: Store, location: str) -> bytes | None:
+    """Return the index that lies beside the files, as the ledger knows it; None: there is none."""
+    listed = store.read_meta(LISTED) or {}
+    if "index" not in listed:
         return None
-    return b"".join(render(ListedOutput(name, size, rows) for name, size, _, rows in files))
+    try:
+        with open_binary(f"{location.rstrip('/')}/{INDEX}") as file:
+            content = file.read()
+    except FileNotFoundError:
+        raise UnfitForPushError(f"{INDEX} is missing; run the pipeline again") from None
+    if blake2b(content, digest_size=DIGEST_BYTES).hexdigest() != listed["index"]:
+        raise UnfitForPushError(f"{INDEX} has other bytes than were written; `verify` tells more")
+    return content
 
 
 def _require_complete(folder: PipelineFolder) -> int:
