@@ -83,6 +83,7 @@ def test_one_source_is_spread_in_a_chain_and_apart() -> None:
         ("engine", "actors", ["µs", "×", "×"]),
         ("overlap", "10 MB inputs", ["ms", "×"] * 2),
         ("json-lines", "read-jsonl, of", ["×"]),
+        ("products", "MB: ours", ["s,"] * 3),  # here without most rivals
         ("redo", "of the whole", ["%", "%"]),
         ("requests", "of httpx alone", ["%", "%"]),
         ("filters", "four in a row, words by rules ", ["documents/s"]),  # here without rivals
