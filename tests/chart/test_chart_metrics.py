@@ -17,8 +17,9 @@ from helm_program import CHART, ROOT, Helm
 from manifests import of_kind
 from promql import PromqlError, Reading
 from report_builders import live_of
-from strandline.cli.views.snapshot import render_snapshot
+from strandline.cli.views.snapshot import StageView, render_snapshot
 from strandline.run.supervise.status_server import render_metrics
+from strandline.statistics.request_figures import RequestFigures
 from strandline_api.outcome.causes import Cause
 from strandline_api.status.pipeline_status import Progress
 from strandline_api.status.reasons import Reason
@@ -56,7 +57,10 @@ def list_samples() -> Iterator[tuple[str, dict[str, str]]]:
     numbers = Numbers()
     numbers.watch_queue(lambda: 0, lambda: 0)
     numbers.note_progress("one", Progress())
-    told = {**render_snapshot(live_of()), "secondsSilent": 0.5}  # as whoever serves it adds
+    asked = RequestFigures(20, 3, 700, 50, 0.25, (0.5, 2.0, 5.0))
+    live = live_of()
+    live = live._replace(stages=(*live.stages, StageView("ask", 9, 9, 0, 0, requests=asked)))
+    told = {**render_snapshot(live), "secondsSilent": 0.5}  # as whoever serves it adds
     for page in (render_metrics(told), generate_latest(numbers.registry)):
         for family in text_string_to_metric_families(page.decode()):
             for sample in family.samples:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import io
 import json
+import math
 import os
 import pty
 import select
@@ -25,10 +26,11 @@ from cli_project import Call, Project
 from report_builders import VERSION, facts_of, live_of, running
 from strandline.cli.report.page import render_page
 from strandline.cli.views.attempt import AttemptState, read_live
-from strandline.cli.views.snapshot import parse_json, render_snapshot
+from strandline.cli.views.snapshot import StageView, parse_json, render_snapshot
 from strandline.cli.views.top import RECENT, RecentFailures, TopFacts, draw_top
 from strandline.ledger.entries import FailureRecord, Quarantined
 from strandline.run.supervise.status_server import AttemptServer
+from strandline.statistics.request_figures import RequestFigures
 from strandline.storage.layout import PipelineFolder
 from strandline_api.outcome.reader_token import derive_token, digest_token
 
@@ -44,8 +46,12 @@ _ANYTHING = st.recursive(
     max_leaves=5,
 )
 _SOURCE_KEYS = ("listed", "total", "finished", "failed", "skipped", "quarantined")
+ASKED = RequestFigures(20, 3, 700, 50, 0.25, (0.5, 2.0, math.inf))
+ASKING = StageView("ask", 9, 9, 0, 0, requests=ASKED)
+_SAID = render_snapshot(live_of()._replace(stages=(ASKING,)))["stages"][0]
+_REQUESTS = st.fixed_dictionaries({}, optional=dict.fromkeys(_SAID["requests"], _ANYTHING))
 _STAGE = st.fixed_dictionaries(
-    {}, optional=dict.fromkeys(render_snapshot(live_of())["stages"][0], _ANYTHING)
+    {}, optional=dict.fromkeys(_SAID, _ANYTHING) | {"requests": _ANYTHING | _REQUESTS}
 )
 ODD = _ANYTHING | st.fixed_dictionaries(
     {},
@@ -98,6 +104,18 @@ def test_the_last_note_is_shown_such_as_that_a_server_is_waited_for() -> None:
         TopFacts("default/notes", running(2), live)
     )
     assert "note" not in render_snapshot(live_of())
+
+
+@pytest.mark.parametrize("cost", [None, 0.25])
+def test_what_a_model_was_asked_is_read_back_and_shown(cost: float | None) -> None:
+    live = live_of()._replace(stages=(ASKING._replace(requests=ASKED._replace(cost=cost)),))
+    again = parse_json(json.loads(json.dumps(render_snapshot(live))))
+    assert again.stages == live.stages
+    words = "ask: 20 requests, 3 answered by the log, 700 tokens in, 50 out"
+    words += ", cost 0.250" * (cost is not None)
+    assert f"{words}; of answers 50% within 0.5 s, 95% within 2 s, 99% after longer" in show(
+        TopFacts("notes", running(2), again), 200
+    )
 
 
 def test_before_a_run_there_is_little_to_show() -> None:

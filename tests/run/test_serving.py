@@ -155,6 +155,32 @@ def test_metrics_of_workers_are_by_stage() -> None:
     } <= set(lines)
 
 
+REQUESTS: dict[str, object] = {
+    "sent": 20,
+    "fromLog": 3,
+    "promptTokens": 700,
+    "completionTokens": 50,
+    "cost": 0.25,
+    "seconds": {"p50": 0.5, "p95": 2.0, "p99": None},
+}
+
+
+def test_metrics_of_requests_are_by_stage() -> None:
+    shown = {"stages": [{"name": "ask", "requests": REQUESTS}, {"name": "write"}]}
+    lines = render_metrics(shown).decode().splitlines()
+    assert {
+        'strandline_driver_stage_requests{stage="ask",state="sent"} 20.0',
+        'strandline_driver_stage_requests{stage="ask",state="log"} 3.0',
+        'strandline_driver_stage_tokens{stage="ask",state="prompt"} 700.0',
+        'strandline_driver_stage_tokens{stage="ask",state="completion"} 50.0',
+        'strandline_driver_stage_cost{stage="ask"} 0.25',
+        'strandline_driver_stage_answer_seconds{quantile="0.50",stage="ask"} 0.5',
+        'strandline_driver_stage_answer_seconds{quantile="0.95",stage="ask"} 2.0',
+        'strandline_driver_stage_answer_seconds{quantile="0.99",stage="ask"} +Inf',
+    } <= set(lines)
+    assert not [line for line in lines if "requests" in line and "write" in line]
+
+
 def test_the_total_is_told_once_it_is_known() -> None:
     text = render_metrics({"sources": {**SHOWN["sources"], "total": 10, "quarantined": 2}}).decode()
     told = dict(re.findall(r'^strandline_driver_sources{state="(.*)"} (.*)$', text, re.MULTILINE))
@@ -173,12 +199,13 @@ def test_metrics_before_the_driver_are_empty() -> None:
 
 def test_the_page_has_the_numbers_that_are_served() -> None:
     page = PAGE.read_text(encoding="utf-8").partition("## Of a driver")[2]
+    stages = [*SHOWN["stages"], {"name": "ask", "requests": REQUESTS}]
     told = dict(re.findall(r"^\| `(strandline_\w+)` \|([^|]*)\|", page, re.MULTILINE))
     served = {
         name: ", ".join(f"`{label}`" for label in re.findall(r"(\w+)=", labels))
         for name, labels in re.findall(
             r"^(strandline_\w+)(?:{(.*)})? ",
-            render_metrics({**SHOWN, "secondsSilent": 1.0}).decode(),
+            render_metrics({**SHOWN, "secondsSilent": 1.0, "stages": stages}).decode(),
             re.MULTILINE,
         )
     }

@@ -11,8 +11,15 @@ from strandline.cli.card.facts import NAMED, CardFacts, DataSetFacts
 from strandline.cli.card.markdown import escape, make_code, make_table
 from strandline.cli.report.facts import RunFacts, StageArtifacts
 from strandline.cli.report.panels import flatten
-from strandline.cli.views.format import format_amount, format_bytes, format_count, format_time
+from strandline.cli.views.format import (
+    describe_requests,
+    format_amount,
+    format_bytes,
+    format_count,
+    format_time,
+)
 from strandline.run.history.funnel import RETELLING
+from strandline.statistics.request_figures import read_figures
 from strandline.storage.outputs.names import MANIFEST
 
 NUMBERS = 40  # numbers from the statistics of one stage
@@ -157,6 +164,10 @@ def _make_funnel(facts: CardFacts) -> Iterator[str]:
         f" {RETELLING}" if attempts > 1 else ""
     )
     yield f"The files of finished sources have {format_amount(facts.data.rows, 'row')}."
+    for stage in facts.run.funnel:
+        figures = read_figures(stage.counts.counters)
+        if figures.has_any:
+            yield f"A model was asked by {escape(stage.name)}: {describe_requests(figures)}."
 
 
 def _make_statistics(run: RunFacts) -> Iterator[str]:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from textwrap import wrap
 
+from strandline.statistics.request_figures import SHARES, RequestFigures
 from strandline_api.outcome.work_lost import WorkLost
 
 _MINUTE = 60
@@ -24,6 +26,28 @@ def format_count(number: int) -> str:
 def format_amount(number: int, noun: str) -> str:
     """Format a number and its noun: 1 file, 2 files."""
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def describe_requests(figures: RequestFigures) -> str:
+    """Describe requests to a model: their number, tokens, cost, and how long answers took."""
+    tokens = (figures.prompt_tokens, figures.completion_tokens)
+    parts = [format_amount(figures.sent, "request")]
+    if figures.from_log:
+        parts.append(f"{figures.from_log:,} answered by the log")
+    if any(tokens):
+        parts.append(f"{tokens[0]:,} tokens in, {tokens[1]:,} out")
+    if figures.cost is not None:
+        parts.append(f"cost {figures.cost:,.3f}")
+    times = [
+        f"{share:.0%} {_describe_bound(seconds)}"
+        for share, seconds in zip(SHARES, figures.times, strict=False)
+    ]
+    told = ", ".join(parts)
+    return f"{told}; of answers {', '.join(times)}" if times else told
+
+
+def _describe_bound(seconds: float) -> str:
+    return "after longer" if math.isinf(seconds) else f"within {seconds:g} s"
 
 
 def format_time(time: float, form: str) -> str:

@@ -5,6 +5,7 @@ Pure: the time comes in as seconds since the attempt began.
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
@@ -14,6 +15,12 @@ from strandline.engine.core.pools import PoolState
 from strandline.engine.core.ports import NO_WORK, RunProgress, WorkCost
 from strandline.plan.receipt import StageCounts
 from strandline.run.supervise.status_server import read_number
+from strandline.statistics.request_figures import (
+    NO_REQUESTS,
+    SHARES,
+    RequestFigures,
+    read_figures,
+)
 from strandline_api.outcome.work_lost import WorkLost
 
 WINDOW_SECONDS = 30.0
@@ -41,6 +48,7 @@ class StageView(NamedTuple):
         rate: tasks a second, over the last half minute.
         utilisation: share of its ready workers' time that was spent on tasks, over the same.
         dead, dropped: rows that failed alone, by what became of them.
+        requests: that it has made to a model.
     """
 
     name: str
@@ -54,6 +62,7 @@ class StageView(NamedTuple):
     utilisation: float = 0.0
     dead: int = 0
     dropped: int = 0
+    requests: RequestFigures = NO_REQUESTS
 
 
 class RowsDone(NamedTuple):
@@ -214,6 +223,7 @@ def _view_stages(progress: RunProgress, seconds: float, pace: Pace) -> Iterator[
             _measure_utilisation(stage, pool, seconds, pace),
             counts.dead,
             counts.dropped,
+            read_figures(counts.counters),
         )
 
 
@@ -236,6 +246,37 @@ def _render_parted(dead: int, dropped: int) -> dict[str, int]:
     """Render rows that failed alone; of a stage that has none nothing, as before there were any."""
     counts = {"deadRows": dead, "droppedRows": dropped}
     return {key: number for key, number in counts.items() if number}
+
+
+def _render_requests(figures: RequestFigures) -> dict[str, Any]:
+    """Render requests to a model; nothing of a stage that makes none."""
+    if not figures.has_any:
+        return {}
+    names = (f"p{share * 100:.0f}" for share in SHARES)
+    times = zip(names, figures.times, strict=False)
+    return {
+        "requests": {
+            "sent": figures.sent,
+            "fromLog": figures.from_log,
+            "promptTokens": figures.prompt_tokens,
+            "completionTokens": figures.completion_tokens,
+            "cost": figures.cost,
+            # Beyond the last bound there is no number that could be told.
+            "seconds": {name: None if math.isinf(time) else time for name, time in times},
+        }
+    }
+
+
+def _parse_requests(content: Mapping[str, Any]) -> RequestFigures:
+    cost, seconds = content.get("cost"), _object(content.get("seconds"))
+    return RequestFigures(
+        _count(content.get("sent")),
+        _count(content.get("fromLog")),
+        _count(content.get("promptTokens")),
+        _count(content.get("completionTokens")),
+        None if cost is None else float(read_number(cost)),
+        tuple(math.inf if each is None else float(read_number(each)) for each in seconds.values()),
+    )
 
 
 def _render_fates(pool: PoolState) -> dict[str, int]:
@@ -273,6 +314,7 @@ def render_snapshot(snapshot: Snapshot) -> dict[str, Any]:
                 "oldestOver": stage.pool.over,
                 **render_pool(stage.pool),
                 **_render_parted(stage.dead, stage.dropped),
+                **_render_requests(stage.requests),
             }
             for stage in snapshot.stages
         ],
@@ -350,6 +392,7 @@ def _parse_stage(content: Mapping[str, Any]) -> StageView:
         utilisation=read_number(content.get("utilisation")),
         dead=_count(content.get("deadRows")),
         dropped=_count(content.get("droppedRows")),
+        requests=_parse_requests(_object(content.get("requests"))),
     )
 
 

@@ -12,6 +12,7 @@ from strandline.cli.views.failures import GROUPS_SHOWN, describe_failures, descr
 from strandline.cli.views.format import (
     align,
     describe_lost_work,
+    describe_requests,
     escape_text,
     format_amount,
     format_bytes,
@@ -25,6 +26,7 @@ from strandline.plan.receipt import StageCounts
 from strandline.run.attempt.failures import FailureGroup
 from strandline.run.attempt.outcome import AttemptResult
 from strandline.run.history.funnel import find_sweeping_rules
+from strandline.statistics.request_figures import read_figures
 
 FAILURES_RENDERED = 20
 _MANY_FILES, _TINY_BYTES = 1000, 100_000
@@ -62,6 +64,7 @@ def describe_outcome(
         f"{outcome.message} ({_describe_effort(outcome)})",
         *_describe_stages(outcome.counts, width),
         *_describe_counters(outcome.counts, width),
+        *_describe_requests(outcome.counts),
         *_describe_parted_rows(outcome.counts),
         *_describe_pools(outcome.pools),
         *describe_failures(outcome.failure_groups, outcome.standing.failed),
@@ -126,6 +129,13 @@ def _describe_counters(counts: dict[str, StageCounts], width: int | None) -> Ite
     if rows:
         yield from align(rows, 2, width)
         yield ""
+
+
+def _describe_requests(counts: Mapping[str, StageCounts]) -> Iterator[str]:
+    for name, each in counts.items():
+        figures = read_figures(each.counters)
+        if figures.has_any:
+            yield f"{name}: {describe_requests(figures)}"
 
 
 def _describe_parted_rows(counts: Mapping[str, StageCounts]) -> Iterator[str]:

@@ -15,6 +15,7 @@ from rich.text import Text
 from strandline.cli.views.attempt import AttemptSummary
 from strandline.cli.views.format import (
     describe_lost_work,
+    describe_requests,
     escape_text,
     format_amount,
     format_count,
@@ -102,6 +103,7 @@ def _list_parts(facts: TopFacts) -> Iterator[RenderableType]:
     if facts.live is not None:
         yield Text()
         yield _draw_stages(facts.live)
+        yield from _list_requests(facts.live)
         if longest := describe_longest(facts.live):
             yield Text(longest, no_wrap=True, overflow="ellipsis")
         if facts.live.note:
@@ -113,6 +115,12 @@ def _list_parts(facts: TopFacts) -> Iterator[RenderableType]:
             # Without a stage where a process died over it.
             words = ": ".join(filter(None, (failure.key, failure.stage, failure.message)))
             yield Text(escape_text(words), no_wrap=True, overflow="ellipsis")
+
+
+def _list_requests(live: Snapshot) -> Iterator[Text]:
+    for stage in live.stages:
+        if stage.requests.has_any:
+            yield Text(f"{escape_text(stage.name)}: {describe_requests(stage.requests)}")
 
 
 def _describe_attempt(facts: TopFacts) -> str:

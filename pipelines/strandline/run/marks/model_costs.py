@@ -23,6 +23,7 @@ from strandline.run.marks.measured_rows import SampledSource
 from strandline.stages.models.asking.ask_model import AskModel
 from strandline.stages.models.asking.log_folders import locate_log
 from strandline.stages.models.asking.spending.terms import SpentTotals
+from strandline.statistics.request_figures import FROM_LOG, SENT
 
 MOST_SOURCES = 20
 _LIMIT = "rows-asked-for"
@@ -156,7 +157,7 @@ def _estimate(
     assert isinstance(stage, AskModel)  # the caller has looked
     own = counts[name]
     counters = own.counters
-    requests = counters.get("requests", 0) + counters.get("requests answered by the log", 0)
+    requests = counters.get(SENT, 0) + counters.get(FROM_LOG, 0)
     tokens = SpentTotals(
         requests,
         _scale_tokens(counters, "prompt tokens", own.rows_in, scale),

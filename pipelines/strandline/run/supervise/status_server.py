@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import errno
 import json
+import math
 import socket
 import threading
 from collections.abc import Callable, Iterator, Mapping
@@ -49,6 +50,8 @@ _TASKS = {
     "failed": "failed",
 }
 _ROWS = {"deadRows": "dead", "droppedRows": "dropped"}
+_REQUESTS = {"sent": "sent", "fromLog": "log"}
+_TOKENS = {"promptTokens": "prompt", "completionTokens": "completion"}
 _WORKERS = {"workers": "all", "ready": "ready", "draining": "draining"}
 _CHANGES = {"started": "started", "lost": "lost", "recycled": "recycled"}
 _PACES = {
@@ -293,6 +296,7 @@ def render_metrics(progress: Document) -> bytes:
     for stage, state, number in _list_stages(progress, _TASKS):
         tasks.labels(stage, state).set(number)
     _add_workers(progress, registry)
+    _add_requests(progress, registry)
     return generate_latest(registry)
 
 
@@ -325,6 +329,35 @@ def _add_workers(progress: Document, registry: CollectorRegistry) -> None:
         gauge = Gauge(f"strandline_driver_stage_{name}", text, ["stage"], registry=registry)
         for stage, _, number in _list_stages(progress, {key: ""}):
             gauge.labels(stage).set(number)
+
+
+def _add_requests(progress: Document, registry: CollectorRegistry) -> None:
+    by = ["stage", "state"]
+    figures = [
+        (str(stage.get("name")), stage["requests"])
+        for stage in progress.get("stages") or []
+        if isinstance(stage.get("requests"), Mapping)
+    ]
+    for name, text, states in (
+        ("requests", "Answers of a model, by where they came from.", _REQUESTS),
+        ("tokens", "Tokens of requests to a model.", _TOKENS),
+    ):
+        gauge = Gauge(f"strandline_driver_stage_{name}", text, by, registry=registry)
+        for stage, known in figures:
+            for key, state in states.items():
+                gauge.labels(stage, state).set(_number(known.get(key)))
+    text = "What requests to a model have cost, where prices are given."
+    cost = Gauge("strandline_driver_stage_cost", text, ["stage"], registry=registry)
+    text = "Seconds within which that share of a model's answers came."
+    by = ["stage", "quantile"]
+    times = Gauge("strandline_driver_stage_answer_seconds", text, by, registry=registry)
+    for stage, known in figures:
+        if known.get("cost") is not None:
+            cost.labels(stage).set(_number(known["cost"]))
+        seconds = known.get("seconds")
+        for name, value in (seconds if isinstance(seconds, Mapping) else {}).items():
+            bound = math.inf if value is None else _number(value)
+            times.labels(stage, f"0.{name.removeprefix('p')}").set(bound)
 
 
 def _list_stages(progress: Document, states: Mapping[str, str]) -> Iterator[tuple[str, str, float]]:

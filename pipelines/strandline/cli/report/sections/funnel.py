@@ -6,8 +6,9 @@ from strandline.cli.report.charts import draw_share
 from strandline.cli.report.facts import RunFacts
 from strandline.cli.report.markup import Markup, element
 from strandline.cli.report.tables import Cell, make_note, make_section, make_table
-from strandline.cli.views.format import format_amount, format_count
+from strandline.cli.views.format import describe_requests, format_amount, format_count
 from strandline.run.history.funnel import RETELLING, StageFunnel, find_sweeping_rules
+from strandline.statistics.request_figures import read_figures
 
 REASONS = 12  # most of one stage
 _COLUMNS = (
@@ -41,6 +42,7 @@ def make_funnel(facts: RunFacts) -> Markup:
         element("p", sources),
         make_table("Rows and tasks by stage, over all attempts", _COLUMNS, rows),
         *_warn(facts),
+        *_list_requests(facts),
         make_note(_describe(facts)),
     )
 
@@ -49,6 +51,16 @@ def _warn(facts: RunFacts) -> list[Markup]:
     """Return a paragraph for each rule that took nearly all that there was."""
     rules = find_sweeping_rules({stage.name: stage.counts for stage in facts.funnel})
     return [element("p", f"Look here: {rule}. Is it meant for these rows?") for rule in rules]
+
+
+def _list_requests(facts: RunFacts) -> list[Markup]:
+    """Return a paragraph for each stage that has asked a model."""
+    figures = {stage.name: read_figures(stage.counts.counters) for stage in facts.funnel}
+    return [
+        element("p", f"{name}: {describe_requests(each)}.")
+        for name, each in figures.items()
+        if each.has_any
+    ]
 
 
 def _describe(facts: RunFacts) -> str:

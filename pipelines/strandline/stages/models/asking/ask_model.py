@@ -68,6 +68,7 @@ from strandline.stages.models.asking.serving.engine import EngineTerms, OwnServe
 from strandline.stages.models.asking.spending.tally import RequestTally
 from strandline.stages.models.asking.wire import LoopThread, Wire, WireLimits
 from strandline.stages.sources.places.globs import is_url
+from strandline.statistics.request_figures import FROM_LOG
 
 GROUP, GROUP_SECONDS = 64, 1.0
 GROUP_OF_STORES, SECONDS_OF_STORES = 1024, 10.0
@@ -195,7 +196,7 @@ class AskModel(Stage):
             digest: known[digest] for digest in requests if digest in known
         }
         if found:
-            self.count("requests answered by the log", len(found))
+            self.count(FROM_LOG, len(found))
         wanted = [digest for digest in requests if digest not in found]
         self._ask(requests, wanted, found, book)
         answers: dict[int, ModelAnswer] = {}
@@ -274,7 +275,7 @@ class AskModel(Stage):
         works = [partial(hold_conversation, rollout, row, ask(), check) for row in rows]
         self._work(works, keep, book)
         if store.hits:
-            self.count("requests answered by the log", store.hits)
+            self.count(FROM_LOG, store.hits)
         return self._build(task, answers, faults, dropped)
 
     async def _ask_body(self, body: Mapping[str, Any]) -> ModelAnswer | RowFault:

@@ -9,10 +9,14 @@ from collections import Counter
 
 from strandline.stages.models.asking.answers import Usage
 from strandline.stages.models.asking.spending.terms import SpentTotals, TokenPrices
-
-# Twice as long each time: a percentile is known to that.
-_SECONDS = (0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500)
-_PARTS = 1000  # parts of the currency, in which costs are counted
+from strandline.statistics.request_figures import (
+    COMPLETION_TOKENS,
+    COST,
+    COST_PARTS,
+    PROMPT_TOKENS,
+    SENT,
+    name_time,
+)
 
 
 class RequestTally:
@@ -35,7 +39,7 @@ class RequestTally:
 
     def begin(self) -> None:
         """Count a request that is sent."""
-        self._counts["requests"] += 1
+        self._counts[SENT] += 1
         self._spent = self._spent._replace(requests=self._spent.requests + 1)
 
     def note_usage(self, usage: Usage) -> None:
@@ -44,20 +48,18 @@ class RequestTally:
             prompt_tokens=self._spent.prompt_tokens + usage.prompt,
             completion_tokens=self._spent.completion_tokens + usage.completion,
         )
-        self._counts["spent: prompt tokens"] += usage.prompt
-        self._counts["spent: completion tokens"] += usage.completion
+        self._counts[PROMPT_TOKENS] += usage.prompt
+        self._counts[COMPLETION_TOKENS] += usage.completion
 
     def note_answer(self, seconds: float) -> None:
         """Count an answer by the time that it took."""
-        limit = next((limit for limit in _SECONDS if seconds <= limit), None)
-        name = f"over {_SECONDS[-1]} s" if limit is None else f"within {limit:>5} s"
-        self._counts[f"answered {name}"] += 1
+        self._counts[name_time(seconds)] += 1
 
     def take(self) -> Counter[str]:
         """Return what was counted since the last time."""
         counts, self._counts = self._counts, Counter()
         if self._prices is not None:
-            cost = round(self._spent.price(self._prices) * _PARTS)
-            counts["spent: cost, in thousandths"] = cost - self._cost
+            cost = round(self._spent.price(self._prices) * COST_PARTS)
+            counts[COST] = cost - self._cost
             self._cost = cost
         return counts

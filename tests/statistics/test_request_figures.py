@@ -1,0 +1,68 @@
+"""What requests were like, from counters that workers and attempts have added up."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from strandline.cli.views.format import describe_requests
+from strandline.statistics.request_figures import (
+    LIMITS,
+    NO_REQUESTS,
+    SHARES,
+    name_time,
+    read_figures,
+)
+
+times = st.lists(st.floats(0, 2000), min_size=1, max_size=60)
+
+
+def count(seconds: list[float]) -> Counter[str]:
+    return Counter(map(name_time, seconds))
+
+
+def find_percentile(seconds: list[float], share: float) -> float:
+    """The nearest rank."""
+    return sorted(seconds)[max(1, math.ceil(share * len(seconds))) - 1]
+
+
+@given(times, times)
+def test_law_times_of_workers_joined_are_those_of_all_in_one(
+    first: list[float], second: list[float]
+) -> None:
+    assert read_figures(count(first) + count(second)) == read_figures(count(first + second))
+
+
+@given(times)
+def test_law_a_percentile_is_between_the_bounds_of_its_bin(seconds: list[float]) -> None:
+    told = read_figures(count(seconds)).times
+    assert len(told) == len(SHARES)
+    for share, bound in zip(SHARES, told, strict=True):
+        below = max((limit for limit in (0.0, *LIMITS) if limit < bound), default=0.0)
+        exact = find_percentile(seconds, share)
+        assert exact <= bound
+        assert exact >= below
+
+
+def test_a_stage_that_asks_nobody_has_no_figures() -> None:
+    assert read_figures({"dropped: short": 3}) == NO_REQUESTS
+    assert not NO_REQUESTS.has_any
+
+
+def test_figures_are_a_sentence() -> None:
+    counters = {
+        "requests": 1200,
+        "requests answered by the log": 34,
+        "spent: prompt tokens": 50_000,
+        "spent: completion tokens": 2_000,
+        "spent: cost, in thousandths": 1_250,
+        **count([0.3] * 900 + [4.0] * 280 + [900.0] * 20),
+    }
+    assert describe_requests(read_figures(counters)) == (
+        "1,200 requests, 34 answered by the log, 50,000 tokens in, 2,000 out, cost 1.250; "
+        "of answers 50% within 0.5 s, 95% within 5 s, 99% after longer"
+    )
+    assert describe_requests(read_figures({"requests": 1})) == "1 request"
