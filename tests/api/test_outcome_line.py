@@ -42,6 +42,15 @@ LINE = (
     '"logFile":"logs/20251125T071100.123Z.log","lineage":true}'
 )
 
+
+def test_sources_that_are_done_again_are_told_where_there_are_any() -> None:
+    some = OUTCOME.model_copy(update={"sources": SourceCounts(total=9, redone=4)})
+    assert '"redone":4' in format_outcome_line(some)
+    found = find_outcome_line(format_outcome_line(some))
+    assert found is not None
+    assert found.sources.redone == 4
+
+
 counts = st.integers(0, 2**63 - 1)
 details = st.dictionaries(st.text(max_size=9), st.text(max_size=9) | st.integers(), max_size=3)
 

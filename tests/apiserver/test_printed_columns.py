@@ -43,7 +43,14 @@ PIPELINES = [
         run="first",
         state="Attempt 2 runs.",
         retries={"attempts": 2, "retries": 1, "cause": "OOMKilled", "through": 1},
-        progress={"total": 200, "finished": 120, "failed": 1, "quarantined": 3, "text": "120/200"},
+        progress={
+            "total": 200,
+            "finished": 120,
+            "failed": 1,
+            "quarantined": 3,
+            "redone": 40,
+            "text": "120/200",
+        },
         volumeClaim="running-ledger",
     ),
     spell_pipeline(

@@ -99,6 +99,24 @@ def test_an_attempt_that_begins_takes_nothing_back(cluster: SimulatedCluster) ->
     assert texts == ["4/10", "4/10", "5/?", "2/10"]
 
 
+def test_how_many_sources_an_edit_does_again_is_told_from_the_beginning_to_the_end(
+    cluster: SimulatedCluster,
+) -> None:
+    cluster.finish(0, sources=SourceCounts(total=10, finished=10))
+    assert cluster.status.progress is not None
+    assert (cluster.status.progress.redone, "again" in cluster.status.state) == (None, False)
+    cluster.edit(runId="second", onChange="Redo")
+    cluster.settle()
+    cluster.start_rayjob()
+    cluster.progress = Progress(total=10, finished=1, skipped=9, redone=4, time=cluster.time)
+    cluster.advance(60)
+    assert cluster.status.progress.redone == 4
+    assert cluster.status.state == "attempt 2: Running, does 4 sources again"
+    cluster.finish(0, sources=SourceCounts(total=10, finished=4, skipped=6, redone=4))
+    assert cluster.status.progress.redone == 4
+    assert cluster.status.state == "run second is complete (10/10), 4 sources done again"
+
+
 def test_an_end_that_knows_all_has_the_last_word(cluster: SimulatedCluster) -> None:
     cluster.progress = Progress(total=10, finished=4, time=cluster.time)
     cluster.settle()

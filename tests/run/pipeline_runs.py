@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 
+from strandline.engine.core.ports import RunProgress
 from strandline.ledger.lease import OnChange
 from strandline.ledger.store.store import Store
 from strandline.ledger.verification import verify
@@ -45,12 +46,14 @@ class Passes:
         on_change: str = "Fail",
         trigger: Trigger = Trigger.RUN,
         dead_letters: str | None = None,
+        report: Callable[[RunProgress], None] = lambda _: None,
         **spec: Any,
     ) -> AttemptResult:
         """Run a pipeline in this process; the fields are those of a manifest's `spec`.
 
         Args:
             dead_letters: the stage whose dead letters are tried again, and nothing else.
+            report: gets what the engine shows.
         """
         document = {
             "apiVersion": "strandline.dev/v1alpha1",
@@ -72,7 +75,7 @@ class Passes:
             dead_letters=dead_letters,
             keeping=Keeping(told.keep is not None, told.keep_at_most_bytes),
         )
-        return run_attempt(config)
+        return run_attempt(config, report=report)
 
     def find_output(self, name: str) -> Path:
         """The pipeline's own folder of outputs."""

@@ -15,7 +15,9 @@ import pytest
 import tuned_stages
 from number_runs import Item
 from pipeline_runs import Passes
+from strandline.cli.views.snapshot import Pace, parse_json, render_snapshot, take_snapshot
 from strandline.engine.call.stage.cuts import read_task
+from strandline.engine.core.ports import RunProgress
 from strandline.ledger.entries import Change
 from strandline.ledger.store.recipes import RECIPES
 from strandline.ledger.store.store import Store
@@ -44,6 +46,19 @@ def test_only_what_is_behind_the_cut_is_worked_through_again(tuning: Tuning) -> 
     tuning.check()
     tuning.run(add(1, keep=True), below(50))
     assert (0, 3) == (tuning.outcome.standing.finished, tuning.outcome.standing.skipped)
+
+
+def test_how_many_are_done_again_is_told_while_it_runs_and_at_the_end(tuning: Tuning) -> None:
+    seen: list[RunProgress] = []
+    tuning.run(add(1, keep=True), below(50), report=seen.append)
+    assert (0, {0}) == (tuning.outcome.redone, {each.redone for each in seen})
+    tuning.write(FILES, range(5))
+    seen.clear()
+    tuning.run(add(1, keep=True), below(10), report=seen.append)
+    assert (FILES, FILES) == (tuning.outcome.redone, tuning.outcome.sources.redone)
+    assert {0, FILES} == {each.redone for each in seen}
+    told = render_snapshot(take_snapshot(seen[-1], 1.0, Pace()))
+    assert (FILES, FILES) == (told["sources"]["redone"], parse_json(told).redone)
 
 
 def test_a_change_above_the_cut_works_from_the_beginning_and_cuts_anew(tuning: Tuning) -> None:

@@ -58,6 +58,7 @@ class SourceCounts(_OutcomePart):
     quarantined: _Count = Field(default=0, description="Parked.")
     skipped: _Count = Field(default=0, description="Finished by earlier attempts.")
     unfinished: _Count = Field(default=0, description="Neither finished nor failed.")
+    redone: _Count = Field(default=0, description="Of an older recipe, which it was to replace.")
 
 
 class DriverOutcome(_OutcomePart):
@@ -110,10 +111,12 @@ class DriverOutcome(_OutcomePart):
     def to_json(self) -> dict[str, Any]:
         """Convert it with the names of the contract, in camelCase.
 
-        Of an engine that does not measure work nothing is said of it.
+        Of an engine that does not measure work nothing is said of it, nor of a run that replaces
+        nothing.
         """
-        unmeasured = {"work_seconds", "work_lost"} if not self.work_seconds else None
-        return self.model_dump(by_alias=True, exclude=unmeasured)
+        unmeasured = {"work_seconds": True, "work_lost": True} if not self.work_seconds else {}
+        unneeded = {} if self.sources.redone else {"sources": {"redone"}}
+        return self.model_dump(by_alias=True, exclude={**unmeasured, **unneeded})
 
 
 def name_outcome(code: int) -> str:

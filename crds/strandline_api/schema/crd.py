@@ -41,6 +41,7 @@ PIPELINE_WIDE_COLUMNS = (
     Column("Failed", "integer", ".status.progress.failed", "Failed sources."),
     Column("Quarantined", "integer", ".status.progress.quarantined", "Quarantined sources."),
     Column("Retries", "integer", ".status.retries.retries", "Retries since progress."),
+    Column("Redone", "integer", ".status.progress.redone", "Sources that an edit does again."),
 )
 ATTEMPT_COLUMNS = (
     Column("Pipeline", "string", ".spec.pipeline", "Name of the pipeline."),

@@ -105,6 +105,13 @@ class ProgressCounts(Record):
     unfinished: Count = Field(
         default=0, description="Number of sources that are neither finished nor failed."
     )
+    redone: Count | None = Field(
+        default=None,
+        description=(
+            "Number of sources that were finished before the pipeline was edited, and that the "
+            "attempt does again, since 'onChange' is 'Redo'. Absent where there are none."
+        ),
+    )
 
 
 def format_progress(known: Mapping[str, Any]) -> str:

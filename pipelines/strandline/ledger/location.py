@@ -18,11 +18,13 @@ class Redo(NamedTuple):
             its cut. None of them: sources are worked on from the beginning.
         finished, remaining: sources that the attempt had finished before, and all that it has to
             finish where that is known.
+        total: sources that the attempt replaces.
     """
 
     above: tuple[str, ...] = ()
     finished: int = 0
     remaining: int | None = None
+    total: int = 0
 
 
 class Trial(NamedTuple):

@@ -278,7 +278,7 @@ def _convert_outcome(outcome: DriverOutcome) -> AttemptOutcome:
         exit_code=outcome.exit_code,
         outcome=outcome.outcome,
         message=outcome.message,
-        sources=ProgressCounts.parse(outcome.sources.model_dump(by_alias=True)),
+        sources=ProgressCounts.parse(outcome.to_json()["sources"]),
         remaining=outcome.remaining,
         work_seconds=outcome.work_seconds or None,
         work_lost=LostWork(**outcome.work_lost.to_json()) if outcome.work_seconds else None,

@@ -100,6 +100,7 @@ class Snapshot(NamedTuple):
         work: seconds that it took, and those of them that are done again.
         rows: how much went through it.
         note: the last sentence for people, such as that a server is waited for; empty: none.
+        redone: finished sources of an older recipe that are replaced.
     """
 
     seconds: float
@@ -118,6 +119,7 @@ class Snapshot(NamedTuple):
     work: WorkCost = NO_WORK
     rows: RowsDone = NO_ROWS
     note: str = ""
+    redone: int = 0
 
     @property
     def seconds_left(self) -> float | None:
@@ -196,6 +198,7 @@ def take_snapshot(progress: RunProgress, seconds: float, pace: Pace) -> Snapshot
         work=progress.measure_work(),
         rows=_count_rows(progress),
         note=progress.notes[-1] if progress.notes else "",
+        redone=progress.redone,
     )
 
 
@@ -296,6 +299,7 @@ def render_snapshot(snapshot: Snapshot) -> dict[str, Any]:
             "failed": snapshot.failed,
             "skipped": snapshot.skipped,
             "quarantined": snapshot.quarantined,
+            **({"redone": snapshot.redone} if snapshot.redone else {}),
         },
         "rows": snapshot.rows._asdict(),
         "rate": round(snapshot.rate, 3),
@@ -366,6 +370,7 @@ def parse_json(content: object) -> Snapshot:
         incidents=_count(found.get("incidents")),
         bottleneck=_name(found.get("bottleneck")),
         quarantined=_count(sources.get("quarantined")),
+        redone=_count(sources.get("redone")),
         measured=WINDOW_SECONDS if found.get("secondsLeft") is not None else 0.0,
         work=parse_work(found),
         rows=RowsDone(

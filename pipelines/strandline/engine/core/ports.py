@@ -57,6 +57,7 @@ class Ending(NamedTuple):
         failures: why sources failed, the first ones.
         memory_failures: stages in which a source failed since its workers were killed for memory.
         work: what it took, as far as the engine knows.
+        redone: finished sources of an older recipe that were to be replaced.
     """
 
     standing: Standing
@@ -68,6 +69,7 @@ class Ending(NamedTuple):
     failures: Sequence[Failure] = ()
     work: WorkCost = NO_WORK
     memory_failures: Sequence[str] = ()
+    redone: int = 0
 
 
 @dataclass(slots=True)
@@ -95,6 +97,7 @@ class RunProgress(NamedTuple):
         leaving: what of this run nodes still have that are going: calls that will end in time, and
             data that has not left; by the name in the notice.
         measure_work: what it has taken so far; reckoned when asked.
+        redone: see `Ending`.
     """
 
     flow: Flow
@@ -110,6 +113,7 @@ class RunProgress(NamedTuple):
     quarantined: int = 0
     leaving: Mapping[str, int] = MappingProxyType({})
     measure_work: Callable[[], WorkCost] = WorkCost
+    redone: int = 0
 
 
 class DepartureNotice(NamedTuple):

@@ -316,6 +316,13 @@ def _leave_call(held: TakenFolder | None, message: str) -> None:
     os._exit(int(ExitCode.APPLICATION_ERROR))
 
 
+def _show_redone(control: Control, redo: Redo | None) -> Control:
+    if redo is None:
+        return control
+    number, report = redo.total, control.report
+    return replace(control, report=lambda progress: report(progress._replace(redone=number)))
+
+
 def _require_output(plan: PipelinePlan) -> str:
     if plan.output is not None:
         return resolve_location(plan.output)
@@ -374,7 +381,7 @@ def _run_engine(
         engine = make_engine(chosen, outputs, held.session)
         bounded = replace(ledger, redo=redo, room=cuts.measure_room(), worth=cuts.worth)
         with closing(listing):  # which is drawn on, also where an engine does not even start
-            return engine.run(plan, listing, bounded, control)
+            return engine.run(plan, listing, bounded, _show_redone(control, redo))
 
     def list_sources() -> Listing:
         return open_source(config.plan, config.volume)[1]

@@ -45,6 +45,7 @@ class AttemptResult:
         failure_groups: all of them by `stage` and `reason`, the largest group first, each with a
             `count` and an `example`.
         work: seconds that workers `worked`, and those of them `lost`, which are done again.
+        redone: finished sources of an older recipe that it was to replace.
     """
 
     code: ExitCode
@@ -62,6 +63,7 @@ class AttemptResult:
     failures: tuple[FailureRecord, ...] = ()
     failure_groups: tuple[FailureGroup, ...] = ()
     work: WorkCost = NO_WORK
+    redone: int = 0
 
     @property
     def sources(self) -> SourceCounts:
@@ -74,6 +76,7 @@ class AttemptResult:
             quarantined=standing.quarantined,
             skipped=standing.skipped,
             unfinished=standing.unfinished,
+            redone=self.redone,
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -83,7 +86,7 @@ class AttemptResult:
             "exitCode": int(self.code),
             "message": self.message,
             "attempt": self.attempt,
-            "sources": self.sources.model_dump(),
+            "sources": self.sources.model_dump(exclude=None if self.redone else {"redone"}),
             "output": self.output,
             "seconds": round(self.seconds, 3),
             "incidents": list(self.incidents),
@@ -221,4 +224,5 @@ def conclude_attempt(
         evidence=evidence,
         pools=ending.pools,
         work=ending.work,
+        redone=ending.redone,
     )

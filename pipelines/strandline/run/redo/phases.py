@@ -74,7 +74,8 @@ def replace_older(plan: PipelinePlan, before: Ending, tools: RedoTools) -> Endin
             look = starts.survey(store)
     remaining = progress.get("remaining")
     remaining = None if remaining is None else remaining + look.total
-    ending, tried = _count_refused(before, look), set[Start]()
+    total = look.total
+    ending, tried = _count_refused(before, look)._replace(redone=total), set[Start]()
     # The lowest first, the beginning last; a source that has lost a hurt cut goes on from above.
     while left := look.starts.keys() - tried:
         if tools.must_stop():
@@ -91,7 +92,7 @@ def replace_older(plan: PipelinePlan, before: Ending, tools: RedoTools) -> Endin
             listing.close()
             continue
         tools.note(f"redo: sources of an older recipe are replaced, {describe_start(start)}")
-        redo = Redo(starts.list_above(start), ending.standing.finished, remaining)
+        redo = Redo(starts.list_above(start), ending.standing.finished, remaining, total)
         chosen = tools.cuts.plan_trial() if is_trial else tools.cuts.plan_chosen()
         ran = tools.run(plan_from(chosen, start), listing, redo)
         ending = join_endings(ending, ran)
