@@ -56,6 +56,38 @@ def test_exit_code_and_complaint_are_the_commands(
     assert kubectl.list_verbs()[-1] == "delete"
 
 
+def test_a_plan_is_of_the_pipeline_as_it_is_now(kubectl: FakeKubectl, ask: Call) -> None:
+    pipeline = make_pipeline_object(inputs=[{"pipeline": "pages", "output": "/pages/output"}])
+    stages = [{"use": "gopher-quality", "with": {"minDocWords": 30}}]
+    before = {"paths": [{"pipeline": "pages", "files": "**/*.parquet"}]}
+    pipeline["spec"] |= {"onChange": "Redo", "stages": stages, "source": {"with": before}}
+    kubectl.answer(PIPELINE, pipeline)
+    assert ask("plan", "corpus", "--json").exit_code == 0
+    words = read_command(kubectl)
+    assert [*words[:5], words[5]] == [
+        "strandline",
+        "plan",
+        "/etc/strandline/pipeline.yaml",
+        "--volume",
+        "/var/lib/strandline",
+        "--json",
+    ]
+    settings = dict(word.split("=", 1) for word in words if word.startswith("spec."))
+    assert ["source", "stages", "onChange"] == [name.removeprefix("spec.") for name in settings]
+    assert stages == json.loads(settings["spec.stages"])
+    found = json.loads(settings["spec.source"])
+    assert {"with": {"paths": ["/pages/output/**/*.parquet"]}} == found
+
+
+def test_a_plan_needs_to_know_where_its_inputs_lie(kubectl: FakeKubectl, ask: Call) -> None:
+    pipeline = make_pipeline_object()
+    pipeline["spec"] |= {"source": {"with": {"paths": [{"pipeline": "pages"}]}}}
+    kubectl.answer(PIPELINE, pipeline)
+    result = ask("plan", "corpus")
+    assert (result.exit_code, kubectl.list_verbs()) == (64, [])
+    assert "known to attempts alone of pipeline 'pages'" in result.stderr
+
+
 def test_arguments_are_words_whatever_is_in_them(kubectl: FakeKubectl, ask: Call) -> None:
     assert ask("quarantine", "release", "corpus", "--", "a b.txt", "--all").exit_code == 0
     assert read_command(kubectl)[-3:] == ["--", "a b.txt", "--all"]
@@ -363,6 +395,7 @@ def test_no_option_of_the_machines_command_is_lost_unnoticed(path: tuple[str, ..
         "to",
         "form",
         "metrics",
+        "sample",
     }
     known = {
         "state",
@@ -374,6 +407,8 @@ def test_no_option_of_the_machines_command_is_lost_unnoticed(path: tuple[str, ..
         "out",
         "title",
         "dry_run",
+        "lists",
+        "workers",
     }
     names = {param.name for param in find_command(path).params if param.expose_value}
     assert names - left_out <= known | {"license_id"}

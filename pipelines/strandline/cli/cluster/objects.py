@@ -29,6 +29,7 @@ class ClusterPipeline:
 
     Attributes:
         claim: name of the claim that holds its ledger.
+        spec: as it is now, which its latest attempt may not have seen.
     """
 
     name: str
@@ -38,6 +39,7 @@ class ClusterPipeline:
     annotations: Mapping[str, str]
     is_suspended: bool
     claim: str
+    spec: Json
     status: PipelineStatus
 
     @property
@@ -105,6 +107,7 @@ def read_cluster_pipeline(document: Json) -> ClusterPipeline:
         annotations=metadata.get("annotations") or {},
         is_suspended=spec.get("suspend") is True,
         claim=status.volume_claim or ledger.get("claimName") or name_claim(metadata["name"]),
+        spec=spec,
         status=status,
     )
 

@@ -21,6 +21,7 @@ from strandline.cli.app.commands import program
 from strandline.cli.app.options import show_examples
 from strandline.cli.app.terminal import find_width
 from strandline.cli.cluster.claim_job import CommandOrder, run_command
+from strandline.cli.cluster.edited_spec import render_edits
 from strandline.cli.cluster.placement import ClaimUse
 from strandline.cli.commands.cluster.session import (
     open_session,
@@ -34,6 +35,7 @@ from strandline_api.spec.pod_paths import CONFIG, MANIFEST, VOLUME
 
 # The commands, with what they do to the volume.
 USES = {
+    ("plan",): ClaimUse.READ,
     ("verify",): ClaimUse.READ,
     ("repair",): ClaimUse.REPAIR,
     ("report",): ClaimUse.READ,
@@ -50,7 +52,7 @@ USES = {
 }
 # Known on a cluster, or of files that would be left in the pod.
 _LEFT_OUT = frozenset(
-    {"file", "files", "settings", "volume", "ask", "once", "to", "form", "metrics"}
+    {"file", "files", "settings", "volume", "ask", "once", "to", "form", "metrics", "sample"}
 )
 _PAGE = "out"
 
@@ -147,10 +149,12 @@ def _call(path: tuple[str, ...], own: click.Command, pipeline: str, start: float
     if page is not None:
         # The page is written on this machine, not in the pod.
         options, use = [*options, f"--{_PAGE}", "-"], ClaimUse.READ
-    words = ["strandline", *path, f"{CONFIG}/{MANIFEST}", "--volume", VOLUME, *options]
-    order = CommandOrder(path[-1], use, [*words, *_guard(arguments)], find_width())
     session = open_session(start)
     found = session.find_pipeline(pipeline)
+    if path == ("plan",):
+        options += render_edits(found)
+    words = ["strandline", *path, f"{CONFIG}/{MANIFEST}", "--volume", VOLUME, *options]
+    order = CommandOrder(path[-1], use, [*words, *_guard(arguments)], find_width())
     if page is None or str(page) == "-":
         return run_command(session, found, order, sys.stdout.buffer)
     content = io.BytesIO()

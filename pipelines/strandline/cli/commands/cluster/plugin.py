@@ -19,6 +19,7 @@ _ROOMS = {
 }
 # Commands that need the volume, by the words of the machine's own.
 _ON_CLAIMS = {
+    "plan": ("plan",),
     "verify": ("verify",),
     "report": ("report",),
     "card": ("card",),

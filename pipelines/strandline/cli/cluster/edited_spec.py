@@ -1,0 +1,44 @@
+"""A pipeline as it is now, in words for a command beside the volume of its latest attempt.
+
+The file in the pod is that of the attempt, which may be from before an edit. Pure.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from strandline.cli.cluster.objects import ClusterPipeline
+from strandline_api.documents.problems import Problem, SpecError
+from strandline_api.spec.predecessors import Reference, join_location, replace_references
+
+# What of a spec decides which work is done again.
+_EDITED = ("source", "stages", "sink", "onChange", "keep", "keepAtMost")
+
+
+def render_edits(pipeline: ClusterPipeline) -> list[str]:
+    """Render what a run would be made of by now, as options of a command.
+
+    Raises:
+        SpecError: it reads of another pipeline what no attempt has read yet.
+    """
+    known = {each.pipeline: each.output for each in pipeline.status.inputs}
+
+    def locate(reference: Reference) -> str:
+        root = known.get(reference.pipeline)
+        # Where artifacts lie depends on mounts that only the operator knows.
+        if not root or reference.artifact:
+            message = f"reads what is known to attempts alone of pipeline {reference.pipeline!r}"
+            raise SpecError((Problem("spec", message, "`strandline plan` can tell, beside both"),))
+        return join_location(root, reference)
+
+    return [
+        word for setting in _list_settings(pipeline.spec, locate) for word in ("--set", setting)
+    ]
+
+
+def _list_settings(spec: Mapping[str, Any], locate: Callable[[Reference], str]) -> Iterator[str]:
+    for name in _EDITED:
+        if name in spec:
+            yield f"spec.{name}={json.dumps(replace_references(spec[name], locate))}"
