@@ -85,6 +85,7 @@ def test_one_source_is_spread_in_a_chain_and_apart() -> None:
         ("json-lines", "read-jsonl, of", ["×"]),
         ("products", "MB: ours", ["s,"] * 3),  # here without most rivals
         ("redo", "of the whole", ["%", "%"]),
+        ("crawl", "of the whole", ["%", "%"]),
         ("requests", "of httpx alone", ["%", "%"]),
         ("filters", "four in a row, words by rules ", ["documents/s"]),  # here without rivals
         ("recipe", "pages, whole ", ["pages/s"]),  # the same
