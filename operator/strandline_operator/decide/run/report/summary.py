@@ -81,7 +81,7 @@ def sum_up(facts: Pass, standing: PassState) -> ConditionSummary:
         return ConditionSummary(PipelinePhase.FAILED, "False", status.retry_cause.value, message)
     suffix = f" ({status.progress.text})" if status.progress else ""
     redone = status.progress.redone if status.progress else 0
-    suffix += f", {redone} sources done again" if redone else ""
+    suffix += f", {redone} source{'s' * (redone != 1)} done again" if redone else ""
     message = f"run {status.run} is complete{suffix}"
     due = status.schedule.next_time if status.schedule else None
     state = f"{message}, next run at {format_time(due)}" if due is not None else message
@@ -104,7 +104,7 @@ def _sum_up_attempt(standing: PassState, active: AttemptObject) -> ConditionSumm
     state = f"attempt {active.spec.number}: {attempt.phase.value}"
     # An edit that does more again than was meant is best stopped early.
     redone = attempt.progress.redone if attempt.progress else 0
-    state += f", does {redone} sources again" if redone else ""
+    state += f", does {redone} source{'s' * (redone != 1)} again" if redone else ""
     return ConditionSummary(
         phase, "Unknown", reason, f"{state}; {attempt.message}".rstrip("; "), state
     )
