@@ -1,0 +1,98 @@
+"""The example from a crawl to sequences: one command, pushed whole, and the same if killed."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+ROOT = Path(__file__).parents[2]
+EXAMPLES = "pipelines/examples"
+FILE = f"{EXAMPLES}/pretraining.yaml"
+BUDGET, LENGTH = 4000, 128
+WEB = 0.75  # of the budget
+STEPS = ("output.written", "output.renamed", "commit.begun", "commit.written", "commit.synced")
+
+
+def run(folder: Path, *words: str, fault: str = "") -> int:
+    command = [sys.executable, "-m", "strandline", *words]
+    environment = os.environ | ({"STRANDLINE_FAULT": fault} if fault else {})
+    done = subprocess.run(
+        command, cwd=folder, capture_output=True, text=True, check=False, env=environment
+    )
+    assert fault or done.returncode == 0, (done.stdout, done.stderr)
+    return done.returncode
+
+
+def run_all(folder: Path, volume: str, fault: str = "") -> int:
+    words = ["--engine", "inline", "--no-supervise", "--volume", volume]
+    return run(folder, "run", FILE, *words, fault=fault)
+
+
+def read_outputs(folder: Path, volume: str, name: str) -> list[bytes]:
+    """The files of data, in the order of partitions."""
+    output = folder / volume / "default" / name / "output"
+    return [path.read_bytes() for path in sorted(output.glob("???/*/*"))]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder with the examples, the crawl and the networks, as the example's head says."""
+    shutil.copytree(ROOT / EXAMPLES, tmp_path / EXAMPLES)
+    for script, place, *words in (
+        ("make_crawl.py", "crawl", "--pages", "102"),
+        ("make_networks.py", "networks"),
+    ):
+        command = [sys.executable, f"{EXAMPLES}/{script}", f"strandline-data/{place}", *words]
+        subprocess.run(command, cwd=tmp_path, check=True)
+    return tmp_path
+
+
+def test_the_example_makes_a_mixture_and_pushes_it(folder: Path) -> None:
+    run_all(folder, "strandline-data")
+    texts = [
+        row
+        for path in (folder / "strandline-data/default/pretraining-texts/output").glob("???/*/*")
+        for row in pq.read_table(path).to_pylist()
+    ]
+    assert {row["part"] for row in texts} == {"web", "documents"}
+    assert min(row["educational"] for row in texts) >= 0.5
+    artifacts = folder / "strandline-data/default/pretraining/latest/artifacts"
+    (artifact,) = artifacts.glob("*mixture.json")
+    shares = json.loads(artifact.read_text())
+    assert sum(share["wanted"] for share in shares.values()) == BUDGET
+    assert abs(shares["web"]["share"] - WEB) < 0.15  # so few rows are not met exactly
+    taken = sum(share["taken"] for share in shares.values())
+    for name in ("pretraining", "pretraining-texts"):
+        run(folder, "verify", f"{FILE}#{name}")
+        run(folder, "push", f"{FILE}#{name}", "--to", f"published/{name}")
+    latest = json.loads((folder / "published/pretraining/latest.json").read_bytes())
+    revision = folder / "published/pretraining" / latest["revision"]
+    index = json.loads((revision / "index.json").read_bytes())
+    samples = sum(shard["samples"] for shard in index["shards"])
+    # All sequences but the last one of each partition are full.
+    assert taken <= samples * LENGTH < taken + len(index["shards"]) * LENGTH
+    assert "web.wanted\\_share | 0.75" in (revision / "README.md").read_text()
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_a_run_that_is_killed_at_random_ends_the_same(folder: Path, seed: int) -> None:
+    run_all(folder, "strandline-data")
+    chance = random.Random(f"pretraining {seed}")
+    steps = [chance.choice(STEPS) for _ in range(3)]
+    # Each pass writes a file for each of some sources, and commits them together.
+    faults = [f"{step}:kill:{chance.randint(1, 3) if 'output' in step else 1}" for step in steps]
+    codes = [run_all(folder, "killed", fault) for fault in faults]
+    assert all(codes), (faults, codes)  # each has met a pass that was left
+    run_all(folder, "killed")
+    for name in ("pretraining", "pretraining-texts"):
+        whole = read_outputs(folder, "strandline-data", name)
+        assert whole
+        assert read_outputs(folder, "killed", name) == whole
