@@ -81,6 +81,10 @@ def _listed(tmp_path_factory: pytest.TempPathFactory) -> None:
     tokenizer = tmp_path_factory.mktemp("tokenizers") / "tokenizer.json"
     tokenizer.write_text(Tokenizer(models.BPE()).to_str())
     REQUIRED["tokenise-text"] = {"tokenizer": str(tokenizer)}
+    marks = {f"<fim_{name}>": at for at, name in enumerate(("prefix", "suffix", "middle"))}
+    middle = tokenizer.with_name("middle.json")
+    middle.write_text(Tokenizer(models.WordLevel(marks, unk_token=min(marks))).to_str())
+    REQUIRED["fill-middle"] = {"tokenizer": str(middle)}
     REQUIRED["drop-contaminated"] = {"benchmarks": [path]}
 
 

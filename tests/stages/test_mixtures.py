@@ -44,7 +44,7 @@ def test_law_all_partitions_together_take_what_is_wanted(supply: list[int], want
     assert all(
         draw.take is None or draw.take <= supply[draw.partition] for d in draws for draw in d
     )
-    # What comes again comes in another partition of the mixture.
+    # Copies come in other partitions of the mixture.
     for each in draws:
         assert len(each) <= len(supply) or wanted > sum(supply) * len(supply)
 

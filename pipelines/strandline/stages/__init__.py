@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from strandline.stages.code.decode_python import DecodePython
     from strandline.stages.code.drop_generated_code import DropGeneratedCode
     from strandline.stages.code.extract_functions import ExtractFunctions
+    from strandline.stages.code.fill_middle import FillMiddle
     from strandline.stages.code.filter_code_quality import FilterCodeQuality
     from strandline.stages.code.keep_documented import KeepDocumented
     from strandline.stages.code.redact_secrets import RedactSecrets
@@ -119,6 +120,7 @@ __all__ = [
     "ExtractText",
     "Files",
     "FillBloom",
+    "FillMiddle",
     "FilterCodeQuality",
     "FilterTextQuality",
     "FilterUrls",
@@ -206,6 +208,7 @@ _ROOMS = {
     "ExtractText": "strandline.stages.web.extract_text",
     "Files": "strandline.stages.sources.files",
     "FillBloom": "strandline.stages.dedup.seen.fill_bloom",
+    "FillMiddle": "strandline.stages.code.fill_middle",
     "FilterCodeQuality": "strandline.stages.code.filter_code_quality",
     "FilterTextQuality": "strandline.stages.text.filter_text_quality",
     "FilterUrls": "strandline.stages.web.filter_urls",

@@ -37,6 +37,7 @@ register_modules(
         "extract-text": "strandline.stages.web.extract_text",
         "files": "strandline.stages.sources.files",
         "fill-bloom": "strandline.stages.dedup.seen.fill_bloom",
+        "fill-middle": "strandline.stages.code.fill_middle",
         "filter-code-quality": "strandline.stages.code.filter_code_quality",
         "filter-text-quality": "strandline.stages.text.filter_text_quality",
         "filter-urls": "strandline.stages.web.filter_urls",

@@ -124,7 +124,7 @@ class ReadMix(StatefulFilter):
     ) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
         """Return the positions of the rows that are taken: the first by a digest of their own."""
         weights = weigh_rows(rows, parting.scales, portion.unit)
-        assert weights is not None  # the listing has seen it
+        assert weights is not None  # listings check for it
         at = np.arange(rows.num_rows)
         if stratum:
             at = at[np.array([each == stratum for each in list_strata(rows, parting.scales)], bool)]
@@ -164,4 +164,4 @@ def _list_portions(
         for draw in draws:
             epoch, partition, take = Draw(*draw)
             found.setdefault((epoch, partition), {})[stratum] = take
-    return found or {(0, None): {}}  # its columns are those of the mixture, though it has no rows
+    return found or {(0, None): {}}  # columns without rows
