@@ -128,7 +128,7 @@ crash: $(STAMP) ## Make every named step fail in every way, with both engines, a
 	@PYTHONPATH=tests/runtime $(BIN)/python tests/runtime/crash/run_matrix.py $(ARGS)
 
 fuzz: $(STAMP) ## Draw pipelines and kills for SECONDS_TO_RUN seconds (60), and compare; SEED=... repeats
-	@PYTHONPATH=tests/runtime:tests/stores:tests/apiserver $(BIN)/python tests/fuzz/run_fuzz.py
+	@PYTHONPATH=tests/runtime:tests/stages:tests/stores:tests/apiserver $(BIN)/python tests/fuzz/run_fuzz.py
 
 mutants: $(STAMP) ## Plant faults where things are decided, SECONDS_TO_RUN seconds (600); tests must fail
 	@$(BIN)/python tests/mutants/run_mutants.py

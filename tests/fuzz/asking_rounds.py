@@ -56,6 +56,8 @@ PATH = os.pathsep.join(str(Path(str(module.__file__)).parent) for module in (fak
 TARGETS = {
     ("inline", False): ("driver", "driver", "server", "vanish"),
     ("inline", True): ("driver", "engine", "engine"),
+    ("processes", False): ("driver", "worker", "worker", "server", "vanish"),
+    ("processes", True): ("driver", "worker", "engine", "engine"),
     ("ray", False): ("driver", "worker", "worker", "ledger", "server", "vanish"),
     ("ray", True): ("driver", "worker", "engine", "engine"),
 }
@@ -203,7 +205,7 @@ class AskingPlay:
     def _run(self, strike: Strike) -> int:
         """Run, and have it disturbed; the exit code."""
         wanted = self._count_asked() + strike.after
-        options = ["--workers", "2"] if self._drawn.engine == "ray" else []
+        options = ["--workers", "2"] if self._drawn.engine != "inline" else []
         extra = {"PYTHONPATH": PATH}
         with self._job.started(self.volume, extra, options=options) as process:
             while process.poll() is None and self._count_asked() < wanted:
@@ -240,6 +242,8 @@ class AskingPlay:
         if target == "engine":
             pids = sorted(int(path.name) for path in (self._folder / PIDS).iterdir())
             return [psutil.Process(pid) for pid in reversed(pids) if psutil.pid_exists(pid)]
+        if self._drawn.engine == "processes":
+            return [each for child in driver.children() for each in child.children()]
         return find_ray_processes(driver, target)
 
     def _count_asked(self) -> int:

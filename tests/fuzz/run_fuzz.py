@@ -17,15 +17,18 @@ from contextlib import ExitStack, contextmanager
 from itertools import count, cycle
 from pathlib import Path
 
+from asking_rounds import play_asking
 from fuzzing import Fuzz, make_environment
 from players import InlinePlayer, WorkersPlayer
 from store_server import NoServerError, find_server, serve
 from two_node_ray import NoRayError, TwoNodeRay
 
-PLAYERS = ("inline", "store", "processes", "ray", "nodes")
+PLAYERS = ("inline", "store", "processes", "ray", "nodes", "asking", "asking-forked", "asking-ray")
+# Of rounds that ask a model, by player.
+ASKING = {"asking": "inline", "asking-forked": "processes", "asking-ray": "ray"}
 # A round of Ray's takes as long as many others do.
 TURNS = (*["inline"] * 9, "store", "processes", *["inline"] * 9, "store", "ray")
-TURNS += (*["inline"] * 9, "processes", "nodes")
+TURNS += (*["inline"] * 9, "processes", "nodes", "asking", "asking-forked", "asking", "asking-ray")
 BUCKET = "fuzz"
 
 
@@ -47,6 +50,8 @@ class Table:
             return self.fuzz.play(seed, self._reference)
         if name == "store":
             return self._play_store(seed)
+        if name in ASKING:
+            return self._ask(name, seed)
         if name in {"processes", "ray"}:
             return self.fuzz.play(seed, WorkersPlayer(make_environment({}), engine=name))
         try:
@@ -54,6 +59,16 @@ class Table:
         except NoRayError as error:
             print(f"this round was not played: {error}", flush=True)
             return []
+
+    def _ask(self, name: str, seed: int) -> list[str]:
+        folder = self._folder / f"{name}-{seed}"
+        folder.mkdir()
+        problems, fired = play_asking(seed, ASKING[name], folder)
+        self.fuzz.rounds[name] += 1
+        self.fuzz.fired.update(fired)
+        if not problems:
+            shutil.rmtree(folder)
+        return problems
 
     def _get_nodes(self) -> WorkersPlayer:
         if self._nodes is None:

@@ -19,9 +19,10 @@ def test_each_row_is_answered_dropped_or_dead_once_whatever_dies(seed: int, tmp_
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(2))
-def test_each_row_is_answered_dropped_or_dead_once_whatever_dies_of_ray(
-    seed: int, tmp_path: Path
+@pytest.mark.parametrize("engine", ["processes", "ray"])
+def test_each_row_is_answered_dropped_or_dead_once_whatever_dies_of_workers(
+    engine: str, seed: int, tmp_path: Path
 ) -> None:
-    problems, fired = play_asking(seed, "ray", tmp_path)
+    problems, fired = play_asking(seed, engine, tmp_path)
     assert problems == []
     assert fired

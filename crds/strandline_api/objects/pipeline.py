@@ -137,7 +137,8 @@ class PipelineSpec(ApiModel):
         description=(
             "The engine that runs the stages: 'ray' is Strandline's own, 'ray-data' uses the "
             "operators of Ray Data. The results are the same, and either continues what the other"
-            " has begun."
+            " has begun. Where it is not given, 'strandline run' on one machine starts no Ray "
+            "unless a stage needs it."
         ),
     )
     ray: RayCluster = Field(
