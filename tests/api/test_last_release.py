@@ -65,7 +65,7 @@ MENDED = {
     "tokenise-text": "1",
     "transcode-clip": "1",
 }
-NEW_EXAMPLES = {"fineweb", "question-pairs", "rated-documents", "video", "web-pages"}
+NEW_EXAMPLES = {"fineweb", "pretraining", "question-pairs", "rated-documents", "video", "web-pages"}
 Json = dict[str, Any]
 
 
