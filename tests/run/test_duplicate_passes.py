@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
 
+from example_counts import scale_examples
 from guide_passes import read_guide, write_pages
 from pipeline_runs import Passes
 from strandline.run.attempt.outcome import AttemptResult
@@ -14,6 +21,15 @@ from strandline_api.outcome.exit_codes import ExitCode
 
 LAST = "unique-pages"
 ONE, TWO, THREE = ("one " * 9 + "end", "two " * 9 + "end", "three " * 9 + "end")
+
+# Texts of a day by key; a page with an empty one is gone.
+DAYS = st.lists(
+    st.dictionaries(
+        st.sampled_from("abcdef"), st.sampled_from(["", ONE, TWO, THREE]), min_size=1, max_size=4
+    ),
+    min_size=2,
+    max_size=4,
+)
 
 
 @pytest.fixture
@@ -66,3 +82,43 @@ def test_a_page_whose_copy_went_elsewhere_comes_back(passes: Passes) -> None:
     write_pages(passes.folder, a=TWO, b=TWO, c=TWO)
     run_all(passes)
     assert read(passes) == "a"
+
+
+@contextmanager
+def begun() -> Iterator[Passes]:
+    """Passes over no page yet, in a folder of their own."""
+    before = Path.cwd()
+    with TemporaryDirectory() as folder:
+        os.chdir(folder)
+        try:
+            yield Passes(Path(folder))
+        finally:
+            os.chdir(before)
+
+
+def read_files(passes: Passes) -> Counter[bytes]:
+    """Contents of the files of the last pass."""
+    return Counter(path.read_bytes() for path in passes.find_output(LAST).glob("???/*/*.jsonl"))
+
+
+@settings(max_examples=scale_examples(10))
+@example([{"c": TWO}, {"a": TWO}, {"a": ""}])
+@example([{"c": TWO}, {"a": TWO}])
+@given(DAYS)
+def test_law_days_one_by_one_leave_what_one_run_over_everything_does(
+    days: list[dict[str, str]],
+) -> None:
+    pages: dict[str, str] = {}
+    with begun() as daily:
+        for day in ({"z": ONE}, *days):
+            pages |= day
+            # Files of other days stay as they are: a new time would have them read again.
+            write_pages(daily.folder, **{key: text for key, text in day.items() if text})
+            for key in (key for key, text in day.items() if not text):
+                (daily.folder / f"pages-{key}.jsonl").unlink(missing_ok=True)
+            run_all(daily)
+        found = read(daily), read_files(daily)
+    with begun() as once:
+        write_pages(once.folder, **{key: text for key, text in pages.items() if text})
+        run_all(once)
+        assert (read(once), read_files(once)) == found
