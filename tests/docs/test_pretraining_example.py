@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[2]
 EXAMPLES = "pipelines/examples"
 FILE = f"{EXAMPLES}/pretraining.yaml"
 BUDGET, LENGTH = 4000, 128
-WEB = 0.75  # of the budget
+WEB = 0.75  # share of the budget
 STEPS = ("output.written", "output.renamed", "commit.begun", "commit.written", "commit.synced")
 
 
@@ -68,7 +68,7 @@ def test_the_example_makes_a_mixture_and_pushes_it(folder: Path) -> None:
     (artifact,) = artifacts.glob("*mixture.json")
     shares = json.loads(artifact.read_text())
     assert sum(share["wanted"] for share in shares.values()) == BUDGET
-    assert abs(shares["web"]["share"] - WEB) < 0.15  # so few rows are not met exactly
+    assert abs(shares["web"]["share"] - WEB) < 0.15  # rows are few
     taken = sum(share["taken"] for share in shares.values())
     for name in ("pretraining", "pretraining-texts"):
         run(folder, "verify", f"{FILE}#{name}")
@@ -87,10 +87,10 @@ def test_a_run_that_is_killed_at_random_ends_the_same(folder: Path, seed: int) -
     run_all(folder, "strandline-data")
     chance = random.Random(f"pretraining {seed}")
     steps = [chance.choice(STEPS) for _ in range(3)]
-    # Each pass writes a file for each of some sources, and commits them together.
+    # Passes write a file for each of some sources, and commit them together.
     faults = [f"{step}:kill:{chance.randint(1, 3) if 'output' in step else 1}" for step in steps]
     codes = [run_all(folder, "killed", fault) for fault in faults]
-    assert all(codes), (faults, codes)  # each has met a pass that was left
+    assert all(codes), (faults, codes)  # kills met passes that were left
     run_all(folder, "killed")
     for name in ("pretraining", "pretraining-texts"):
         whole = read_outputs(folder, "strandline-data", name)

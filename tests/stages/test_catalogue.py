@@ -84,6 +84,9 @@ def _listed(tmp_path_factory: pytest.TempPathFactory) -> None:
     marks = {f"<fim_{name}>": at for at, name in enumerate(("prefix", "suffix", "middle"))}
     middle = tokenizer.with_name("middle.json")
     middle.write_text(Tokenizer(models.WordLevel(marks, unk_token=min(marks))).to_str())
+    config = tokenizer.with_name("tokenizer_config.json")
+    config.write_text('{"chat_template": ""}')
+    REQUIRED["tokenise-chat"] = {"tokenizer": str(tokenizer), "config": str(config)}
     REQUIRED["fill-middle"] = {"tokenizer": str(middle)}
     REQUIRED["drop-contaminated"] = {"benchmarks": [path]}
 

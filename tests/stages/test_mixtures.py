@@ -66,7 +66,7 @@ def test_law_rows_are_off_by_less_than_one_and_more_contain_fewer(
 @given(st.lists(st.integers(1, 9), min_size=1), st.integers(0, 60))
 def test_law_chances_together_come_to_what_is_wanted(numbers: list[int], wanted: int) -> None:
     wanted = min(wanted, sum(numbers))
-    chances = [(at + 0.5) / 2520 for at in range(2520)]  # of which each of the numbers has whole
+    chances = [(at + 0.5) / 2520 for at in range(2520)]  # multiples of all weights
     taken = [sum(numbers[: count_taken(np.array(numbers), wanted, each)]) for each in chances]
     assert sum(taken) == wanted * len(chances)
 

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from strandline.stages.models.asking.ask_model import AskModel
     from strandline.stages.models.caption_frames import CaptionFrames
     from strandline.stages.models.embed_frames import EmbedFrames
+    from strandline.stages.models.tokenise_chat import TokeniseChat
     from strandline.stages.sinks.jsonl_sink import JsonlSink
     from strandline.stages.sinks.mds_sink import MdsSink
     from strandline.stages.sinks.parquet_partitions import ParquetPartitions, ParquetSink
@@ -173,6 +174,7 @@ __all__ = [
     "SplitParagraphs",
     "SplitVideo",
     "TokenShards",
+    "TokeniseChat",
     "TokeniseText",
     "TranscodeClip",
     "WarcFiles",
@@ -261,6 +263,7 @@ _ROOMS = {
     "SplitParagraphs": "strandline.stages.dedup.corpus.paragraphs",
     "SplitVideo": "strandline.stages.video.split_video",
     "TokenShards": "strandline.stages.sinks.token_shards",
+    "TokeniseChat": "strandline.stages.models.tokenise_chat",
     "TokeniseText": "strandline.stages.text.tokenise_text",
     "TranscodeClip": "strandline.stages.video.transcode_clip",
     "WarcFiles": "strandline.stages.sources.warc_source",

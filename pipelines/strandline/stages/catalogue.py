@@ -90,6 +90,7 @@ register_modules(
         "split-paragraphs": "strandline.stages.dedup.corpus.paragraphs",
         "split-video": "strandline.stages.video.split_video",
         "token-shards": "strandline.stages.sinks.token_shards",
+        "tokenise-chat": "strandline.stages.models.tokenise_chat",
         "tokenise-text": "strandline.stages.text.tokenise_text",
         "transcode-clip": "strandline.stages.video.transcode_clip",
         "warc-files": "strandline.stages.sources.warc_source",

@@ -14,13 +14,13 @@ from strandline.plan.registry import register
 from strandline.plan.stage import Stage
 from strandline.plan.task import Task
 from strandline.stages.columns import find_column, list_texts, set_column
+from strandline.stages.models.tokenizer_files import load_tokenizer
 from strandline.stages.sources.opening import digest_input
-from strandline.stages.text.tokenise_text import load_tokenizer
 
 _BYTES = 8
 _WHOLE = 1 << 8 * _BYTES
 FORM = "fill_middle"
-COUNT = "token_count"  # of `tokenise-text`
+COUNT = "token_count"  # column of `tokenise-text`
 
 
 class MiddleMarks(NamedTuple):

@@ -33,3 +33,22 @@ def read_tokenizer(path: str) -> Tokenizer:
     except Exception as error:  # it raises nothing more particular
         msg = f"{Path(path).name}: no tokenizer that can be read ({error})"
         raise ValueError(msg) from error
+
+
+def load_tokenizer(path: str) -> Tokenizer:
+    """Return the tokenizer of a `tokenizer.json` at a path or URL; it cuts and pads nothing.
+
+    Raises:
+        ImportError: `tokenizers` is not installed.
+        ValueError: the file is no tokenizer.
+    """
+    tokenizer = read_tokenizer(path)
+    tokenizer.no_truncation()
+    tokenizer.no_padding()
+    return tokenizer
+
+
+def list_special(tokenizer: Tokenizer) -> set[int]:
+    """Return the tokens of a tokenizer that are not for text."""
+    added = tokenizer.get_added_tokens_decoder()
+    return {number for number, token in added.items() if token.special}

@@ -15,11 +15,11 @@ from strandline.plan.registry import register
 from strandline.plan.stage import Stage
 from strandline.plan.task import Task
 from strandline.stages.columns import list_strings, set_column
-from strandline.stages.models.tokenizer_files import read_tokenizer
+from strandline.stages.models.tokenizer_files import list_special, load_tokenizer
 from strandline.stages.sources.opening import digest_input, open_binary
 
 if TYPE_CHECKING:
-    from tokenizers import Encoding, Tokenizer
+    from tokenizers import Encoding
 
 _TOKENS = pa.list_(pa.int32())
 
@@ -159,12 +159,6 @@ class TokeniseText(Stage):
         return [number]
 
 
-def list_special(tokenizer: Tokenizer) -> set[int]:
-    """Return the tokens of a tokenizer that are not for text."""
-    added = tokenizer.get_added_tokens_decoder()
-    return {number for number, token in added.items() if token.special}
-
-
 def find_largest_token(path: str) -> int | None:
     """Return the largest number in the vocabulary of a `tokenizer.json`; None without any.
 
@@ -185,16 +179,3 @@ def find_largest_token(path: str) -> int | None:
         return max((*numbers, *added), default=None)
     except (ValueError, LookupError, TypeError, AttributeError):
         return None  # No tokenizer: that is found, and said, where it is loaded.
-
-
-def load_tokenizer(path: str) -> Tokenizer:
-    """Return the tokenizer of a `tokenizer.json` at a path or URL; it cuts and pads nothing.
-
-    Raises:
-        ImportError: `tokenizers` is not installed.
-        ValueError: the file is no tokenizer.
-    """
-    tokenizer = read_tokenizer(path)
-    tokenizer.no_truncation()
-    tokenizer.no_padding()
-    return tokenizer

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from enum import StrEnum
+from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -60,26 +61,42 @@ class PackSequences(Stage):
             "counted.",
         )
         column: str = Field(default="tokens", min_length=1, description="Column with the tokens.")
+        mask: str | None = Field(
+            default=None,
+            min_length=1,
+            description="Column with lists of true and false, one for each token, that is packed "
+            "along; padding is false.",
+        )
 
     params: Params
     mixes_rows = True
+    added_params: ClassVar[frozenset[str]] = frozenset({"mask"})
 
     def list_needed_columns(self) -> tuple[str, ...]:
-        return (self.params.column,)
+        return (self.params.column, *self._list_masks())
 
     def change_columns(self, columns: Columns) -> Columns:  # noqa: ARG002 - rows are others
-        return Columns((_KEY, self.params.column, *_COLUMNS))
+        return Columns((_KEY, self.params.column, *self._list_masks(), *_COLUMNS))
 
     def process(self, task: Task) -> Task | None:
         """Pack the rows of a task: `tokens in` are `tokens out` and `tokens dropped`.
 
         Raises:
             MissingColumnError: there is no such column.
-            TypeError: it holds no lists of numbers.
+            TypeError: it holds no lists of numbers, or the mask none of true and false.
+            ValueError: a mask is longer or shorter than the tokens.
         """
         table, params = task.table, self.params
-        column = _find_lists(table, params.column)
+        column = _find_lists(table, params.column, "whole numbers", pa.types.is_integer)
         lengths = np.asarray(column.value_lengths().fill_null(0))
+        masks = {
+            name: _find_lists(table, name, "true and false", pa.types.is_boolean)
+            for name in self._list_masks()
+        }
+        for name, mask in masks.items():
+            if not np.array_equal(np.asarray(mask.value_lengths().fill_null(0)), lengths):
+                msg = f"the column {name!r} has lists of another length than {params.column!r}"
+                raise ValueError(msg)
         sequences = _PACK[params.method](lengths.tolist(), params.length)
         whole = [each for each in sequences if _measure(each) >= params.min_tokens]
         numbers = list(map(_measure, whole))
@@ -97,7 +114,11 @@ class PackSequences(Stage):
             {
                 # Where it begins names it: no other sequence begins with the same token.
                 _KEY: [f"{keys[first.document]}@{first.begin}" for first, *_ in whole],
-                params.column: self._join(column, lengths, whole, padding),
+                params.column: _join(column, lengths, whole, padding, params.pad or 0),
+                **{
+                    name: _join(mask, lengths, whole, padding, filler=False)
+                    for name, mask in masks.items()
+                },
                 "document_lengths": pa.array(
                     [[piece.end - piece.begin for piece in each] for each in whole],
                     pa.list_(pa.int32()),
@@ -111,31 +132,8 @@ class PackSequences(Stage):
         )
         return task.replace(packed)
 
-    def _join(
-        self,
-        column: pa.ListArray,
-        lengths: np.ndarray[tuple[int], np.dtype[np.int64]],
-        sequences: Sequence[Sequence[SequencePiece]],
-        padding: Sequence[int],
-    ) -> pa.Array:
-        """Return the tokens of each sequence, of the type that they have in rows."""
-        # A null has no tokens here, whatever lies behind it.
-        tokens, kind = column.flatten().to_numpy(zero_copy_only=False), column.type.value_type
-        begins = np.concatenate([[0], np.cumsum(lengths)])
-        parts = []
-        for pieces, number in zip(sequences, padding, strict=True):
-            parts += [
-                tokens[begins[document] + begin : begins[document] + end]
-                for document, begin, end in pieces
-            ]
-            parts.append(np.full(number, self.params.pad or 0, tokens.dtype))
-        sizes = [
-            _measure(pieces) + number for pieces, number in zip(sequences, padding, strict=True)
-        ]
-        ends = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-        values = pa.array(np.concatenate(parts), kind)
-        joined = pa.LargeListArray.from_arrays(pa.array(ends, pa.int64()), values)
-        return joined.cast(pa.list_(kind))
+    def _list_masks(self) -> tuple[str, ...]:
+        return () if self.params.mask is None else (self.params.mask,)
 
     def _count(self, before: int, after: int, sequences: Sequence[Sequence[SequencePiece]]) -> None:
         self.count("tokens in", before)
@@ -151,12 +149,39 @@ class PackSequences(Stage):
             self.count("documents in several sequences", divided)
 
 
-def _find_lists(table: pa.Table, name: str) -> pa.ListArray:
+def _join(
+    column: pa.ListArray,
+    lengths: np.ndarray[tuple[int], np.dtype[np.int64]],
+    sequences: Sequence[Sequence[SequencePiece]],
+    padding: Sequence[int],
+    filler: int,
+) -> pa.Array:
+    """Return what is in each sequence, of the type that it has in rows."""
+    # A null has no tokens here, whatever lies behind it.
+    tokens, kind = column.flatten().to_numpy(zero_copy_only=False), column.type.value_type
+    begins = np.concatenate([[0], np.cumsum(lengths)])
+    parts = []
+    for pieces, number in zip(sequences, padding, strict=True):
+        parts += [
+            tokens[begins[document] + begin : begins[document] + end]
+            for document, begin, end in pieces
+        ]
+        parts.append(np.full(number, filler, tokens.dtype))
+    sizes = [_measure(pieces) + number for pieces, number in zip(sequences, padding, strict=True)]
+    ends = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+    values = pa.array(np.concatenate(parts), kind)
+    joined = pa.LargeListArray.from_arrays(pa.array(ends, pa.int64()), values)
+    return joined.cast(pa.list_(kind))
+
+
+def _find_lists(
+    table: pa.Table, name: str, what: str, is_right: Callable[[pa.DataType], bool]
+) -> pa.ListArray:
     column = find_column(table, name).combine_chunks()
     kind = column.type
     is_list = pa.types.is_list(kind) or pa.types.is_large_list(kind)
-    if not is_list or not pa.types.is_integer(kind.value_type):
-        msg = f"the column {name!r} holds {kind}, not lists of whole numbers"
+    if not is_list or not is_right(kind.value_type):
+        msg = f"the column {name!r} holds {kind}, not lists of {what}"
         raise TypeError(msg)
     return column
 

@@ -15,6 +15,7 @@ from pydantic import Field, model_validator
 
 from strandline.plan.registry import register
 from strandline.stages.models.model_files import ModelError
+from strandline.stages.models.tokenizer_files import load_tokenizer
 from strandline.stages.sources.opening import open_binary
 from strandline.stages.tables.rows.rules import Rule
 from strandline.stages.text.scoring.perplexity import (
@@ -28,7 +29,6 @@ from strandline.stages.text.scoring.scoring_filter import (
     judge_bounds,
     list_bounds,
 )
-from strandline.stages.text.tokenise_text import load_tokenizer
 
 
 class TextNormalisation(StrEnum):
