@@ -25,7 +25,7 @@ from strandline_bench.ground.table import Row, bound, format_number
 from strandline_bench.text.documents import list_documents
 
 FILES, PARTITIONS, DAYS = 100, 8, 3
-COPIED = 20  # one text in so many of a day is a copy
+COPIED = 20  # texts of a day for each copy
 MOST = 5.0  # per cent of the whole
 Item = dict[str, Any]
 
@@ -47,14 +47,14 @@ def measure_crawl(scale: Scale) -> list[Row]:
     size = count // FILES
     for file in range(FILES):
         _write(folder, file, texts[file * size : (file + 1) * size])
-    # What is loaded once is no part of any.
+    # Modules and lists of words are loaded once, and so are no part of any.
     _run(folder, "first", [f"{folder}/in/000.jsonl"])
     paths = [f"{folder}/in/*"]
     whole = sum(_run(folder, "corpus", paths).values())
     nothing = sum(_run(folder, "corpus", paths).values())
     days = []
     for file in range(FILES, FILES + DAYS):
-        # Some of each day are there already, so that the list of duplicates changes.
+        # Copies of texts that are there already have the list of duplicates change.
         copies = texts[file::COPIED][: size // COPIED]
         _write(folder, file, texts[file * size : (file + 1) * size] + copies)
         days.append(_run(folder, "corpus", paths))

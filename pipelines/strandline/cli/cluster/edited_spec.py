@@ -13,7 +13,7 @@ from strandline.cli.cluster.objects import ClusterPipeline
 from strandline_api.documents.problems import Problem, SpecError
 from strandline_api.spec.predecessors import Reference, join_location, replace_references
 
-# What of a spec decides which work is done again.
+# Fields of a spec that decide which work is done again.
 _EDITED = ("source", "stages", "sink", "onChange", "keep", "keepAtMost")
 
 
