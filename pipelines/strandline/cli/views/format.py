@@ -42,8 +42,8 @@ def describe_requests(figures: RequestFigures) -> str:
         f"{share:.0%} {_describe_bound(seconds)}"
         for share, seconds in zip(SHARES, figures.times, strict=False)
     ]
-    told = ", ".join(parts)
-    return f"{told}; of answers {', '.join(times)}" if times else told
+    counted = ", ".join(parts)
+    return f"{counted}; of answers {', '.join(times)}" if times else counted
 
 
 def _describe_bound(seconds: float) -> str:

@@ -65,10 +65,9 @@ from strandline.stages.models.asking.request_log import (
 )
 from strandline.stages.models.asking.serving.commands import render_command
 from strandline.stages.models.asking.serving.engine import EngineTerms, OwnServer
-from strandline.stages.models.asking.spending.tally import RequestTally
+from strandline.stages.models.asking.spending.tally import FROM_LOG, RequestTally
 from strandline.stages.models.asking.wire import LoopThread, Wire, WireLimits
 from strandline.stages.sources.places.globs import is_url
-from strandline.statistics.request_figures import FROM_LOG
 
 GROUP, GROUP_SECONDS = 64, 1.0
 GROUP_OF_STORES, SECONDS_OF_STORES = 1024, 10.0

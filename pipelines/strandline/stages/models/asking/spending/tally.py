@@ -13,10 +13,13 @@ from strandline.statistics.request_figures import (
     COMPLETION_TOKENS,
     COST,
     COST_PARTS,
+    FROM_LOG,
     PROMPT_TOKENS,
     SENT,
     name_time,
 )
+
+__all__ = ["FROM_LOG", "RequestTally"]
 
 
 class RequestTally:
