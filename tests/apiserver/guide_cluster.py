@@ -165,7 +165,7 @@ class GuideCluster:
         self._tell(SourceCounts(), DriverOutcome(exit_code=64, message=seen.message))
 
     def _tell(self, counts: SourceCounts, outcome: DriverOutcome | None = None) -> None:
-        sources = counts.model_dump(by_alias=True)
+        sources = counts.model_dump(by_alias=True, exclude={"redone"})
         Driver.pages = {"/progress": {"event": "progress", "sources": sources}}
         if outcome is not None:
             Driver.pages["/outcome"] = outcome.to_json()
