@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from strandline.run.attempt.partitions import ListingError, PartitionError, SourcePathError
     from strandline.run.code.packages import PackageError
     from strandline.run.schema_inference import SchemaInferenceError
+    from strandline.stages.tables.shuffle.mix_source import MixtureError
     from strandline.storage.archives import ArchiveError
     from strandline.storage.downloads import NothingThereError, UnreachableError
     from strandline.storage.errors import HeldError, VolumeError
@@ -56,6 +57,7 @@ __all__ = [
     "LedgerLostError",
     "ListingError",
     "MergeError",
+    "MixtureError",
     "NegativePendingCountError",
     "NoRoomError",
     "NonDeterministicTaskError",
@@ -97,6 +99,7 @@ _ROOMS = {
     "LedgerLostError": "strandline.engine.ray.ledger_actor",
     "ListingError": "strandline.run.attempt.partitions",
     "MergeError": "strandline.ledger.gather.merge",
+    "MixtureError": "strandline.stages.tables.shuffle.mix_source",
     "NegativePendingCountError": "strandline.ledger.errors",
     "NoRoomError": "strandline.engine.autoscaler.capacity",
     "NonDeterministicTaskError": "strandline.ledger.errors",

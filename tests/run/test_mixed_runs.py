@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from pipeline_runs import Passes, crashing_at
-from strandline.run.attempt.partitions import ListingError
+from strandline.stages.tables.shuffle.mix_source import MixtureError
 from strandline.storage.layout import PipelineFolder
 from strandline_api.outcome.exit_codes import ExitCode
 
@@ -90,6 +90,6 @@ def test_law_a_kill_anywhere_changes_no_file_and_no_share(
 
 def test_what_is_not_enough_ends_the_run_before_anything_is_written(folder: Path) -> None:
     passes = start(folder, "volume")
-    with pytest.raises(ListingError, match=r"one has 24 of 75; .*a budget of 32 is met"):
+    with pytest.raises(MixtureError, match=r"one has 24 of 75; .*a budget of 32 is met"):
         run(passes, budget=100)
     assert not list(passes.find_output("mixed").rglob("*.parquet"))

@@ -14,8 +14,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stage_runs import Rows, StageRun
+from strandline.plan.errors import code_of
 from strandline.stages.tables.shuffle.mix_shares import count_taken, divide, draw_shares
+from strandline.stages.tables.shuffle.mix_source import MixtureError
 from strandline.stages.tables.shuffle.mixture_volume import describe_shares
+from strandline_api.outcome.exit_codes import ExitCode
 
 PARTITIONS = 3
 WEIGHTS = st.dictionaries(st.text("abc", min_size=1), st.floats(0.01, 100), min_size=1, max_size=5)
@@ -139,7 +142,7 @@ def test_law_a_mixture_has_its_shares(
         budget = max(1, most * percent // 100)
         parts: dict[str, Any] = {name: {"weight": weights[name]} for name in data}
         if percent == 100:  # more than there is
-            with pytest.raises(OSError, match=r"not enough .* a budget of [\d,]+ is") as error:
+            with pytest.raises(MixtureError, match=r"not enough .* a budget of [\d,]+ is") as error:
                 mixing.mix({unit: budget + 2 * whole}, **parts)
             budget = int(str(error.value).split()[-3].replace(",", "")) or 1
         found = mixing.mix({unit: budget}, **parts)
@@ -208,11 +211,11 @@ def test_the_order_and_the_choice_follow_from_the_seed(mixing: Mixing) -> None:
 def test_what_is_not_enough_is_told_with_what_would_be(mixing: Mixing) -> None:
     mixing.part("one", make_rows("a", 10), stratum="kind")
     mixing.part("two", make_rows("b", 100))
-    with pytest.raises(OSError, match="enough rows: one has 10 of 15; with") as e:
+    with pytest.raises(MixtureError, match="enough rows: one has 10 of 15; with") as e:
         mixing.mix({"rows": 30}, one={"weight": 1}, two={"weight": 1})
     assert str(e.value).endswith("with these weights and epochs a budget of 20 is met")
     assert len(mixing.mix({"rows": 20}, one={"weight": 1}, two={"weight": 1})) == 20
-    with pytest.raises(OSError, match=r"one/q has 0 of 2; .* budget of 0 is met"):
+    with pytest.raises(MixtureError, match=r"one/q has 0 of 2; .* budget of 0 is met"):
         mixing.mix({"rows": 2}, one={"weight": 1, "strata": {"q": 1}})
 
 
@@ -228,14 +231,16 @@ def test_what_the_sink_has_not_counted_is_told(
     mixing: Mixing, sink: dict[str, Any], part: dict[str, Any], budget: str, why: str
 ) -> None:
     mixing.part("one", make_rows("a", 10), **sink)
-    with pytest.raises(OSError, match=why):
+    with pytest.raises(MixtureError, match=why):
         mixing.mix({budget: 1}, one={"weight": 1} | part)
 
 
 def test_data_sets_have_as_many_partitions(mixing: Mixing) -> None:
     mixing.part("one", make_rows("a", 10))
     mixing.part("two", make_rows("b", 10), partitions=4)
-    with pytest.raises(OSError, match="data sets have 3 and 4 partitions; the sink of each must"):
+    with pytest.raises(
+        MixtureError, match="data sets have 3 and 4 partitions; the sink of each must"
+    ):
         mixing.mix({"rows": 2}, one={"weight": 1}, two={"weight": 1})
 
 
@@ -244,7 +249,7 @@ def test_bytes_are_counted_of_text_and_tokens_of_lists(mixing: Mixing) -> None:
     mixing.part("one", rows, bytes="text", tokens="ids")
     assert sum(len(row["ids"]) for row in mixing.mix({"tokens": 36}, one={"weight": 1})) == 36
     assert sum(len(row["text"]) for row in mixing.mix({"bytes": 72}, one={"weight": 1})) == 36
-    with pytest.raises(OSError, match="budget of 72 is met"):
+    with pytest.raises(MixtureError, match="budget of 72 is met"):
         mixing.mix({"bytes": 73}, one={"weight": 1})
 
 
@@ -266,3 +271,11 @@ def test_columns_of_one_name_that_do_not_fit_are_told(mixing: Mixing) -> None:
     mixing.part("two", [{"key": "b", "n": 1, "kind": 3}])
     with pytest.raises(TypeError, match=r"the data sets do not fit into one table: .*kind"):
         mixing.mix({"rows": 2}, one={"weight": 1}, two={"weight": 1})
+
+
+def test_what_is_not_enough_is_told_once_and_not_tried_again(mixing: Mixing) -> None:
+    mixing.part("one", make_rows("a", 3))
+    with pytest.raises(MixtureError, match="mixture can't be made: there are not") as error:
+        mixing.mix({"rows": 9}, one={"weight": 1})
+    assert error.value.is_lasting
+    assert code_of(error.value) is ExitCode.BAD_SPEC

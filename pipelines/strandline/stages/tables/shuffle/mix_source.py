@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from fractions import Fraction
-from typing import Annotated, NamedTuple, Self
+from typing import Annotated, ClassVar, NamedTuple, Self
 
 import pyarrow as pa
 from pydantic import Field, field_validator, model_validator
 
+from strandline.plan.errors import StageStoppedError
 from strandline.plan.registry import register
 from strandline.plan.stage import Params, Source, SourceStage
 from strandline.stages.sources.buckets import build_file_table, digest_members
@@ -26,10 +27,20 @@ from strandline.stages.tables.shuffle.mix_shares import (
 )
 from strandline.stages.tables.shuffle.partition_files import Parting, read_facts
 from strandline.stages.tables.shuffle.row_weights import MixUnit
+from strandline_api.outcome.exit_codes import ExitCode
 
 ALL = ""  # the stratum of a data set that is taken as it is
 
 Weight = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+
+
+class MixtureError(StageStoppedError):
+    """A mixture can't be had from these files, however often it is tried."""
+
+    exit_code: ClassVar[ExitCode] = ExitCode.BAD_SPEC
+
+    def __init__(self, message: str) -> None:
+        super().__init__(f"the mixture can't be made: {message}", is_lasting=True)
 
 
 class Budget(Params):
@@ -137,15 +148,15 @@ class Mix(FileSource):
         """Yield every partition; its version changes with any of the files.
 
         Raises:
-            OSError: a folder is missing or can't be read, a file is none of the sink's, data sets
-                are parted in other ways, or one has not enough.
+            OSError: a folder is missing or can't be read, or a file is none of the sink's.
+            MixtureError: data sets are parted in other ways, or one has not enough.
         """
         stocks = {name: self._take_stock(name, part) for name, part in self.params.parts.items()}
         counts = {stock.partitions for stock in stocks.values()}
         if len(counts) > 1:
             numbers = " and ".join(map(str, sorted(counts)))
             msg = f"data sets have {numbers} partitions; the sink of each must write as many"
-            raise OSError(msg)
+            raise MixtureError(msg)
         draws = self._draw(stocks)
         version = digest_members(entry for stock in stocks.values() for entry in stock.entries)
         (count,) = counts
@@ -163,7 +174,7 @@ class Mix(FileSource):
         entries = sorted(self.list_files(FileListParams(paths=part.paths)))
         if not entries:
             msg = f"there are no files of {name!r}"
-            raise OSError(msg)
+            raise MixtureError(msg)
         unit = self.params.budget.unit
         supply: dict[str, list[int]] = {}
         try:
@@ -182,7 +193,7 @@ class Mix(FileSource):
         """Return by data set and stratum what each partition of the mixture takes.
 
         Raises:
-            OSError: one has not enough.
+            MixtureError: one has not enough.
         """
         budget = self.params.budget
         limits = {label: self._find_limit(stocks, label) for label in self._divide(budget.amount)}
@@ -197,7 +208,7 @@ class Mix(FileSource):
                 f"there are not enough {budget.unit}: {few}; with these weights and epochs a "
                 f"budget of {most:,} is met"
             )
-            raise OSError(msg)
+            raise MixtureError(msg)
         draws: dict[str, dict[str, list[list[Draw]]]] = {name: {} for name in stocks}
         for label, amount in wanted.items():
             if amount:
@@ -236,14 +247,14 @@ def _check_weighed(name: str, parting: Parting, unit: MixUnit, *, has_strata: bo
     """Check that files say how much there is of what a mixture counts.
 
     Raises:
-        OSError: they do not.
+        MixtureError: they do not.
     """
     if not parting.is_weighed:
         msg = f"the files of {name!r} are not weighed; give their sink `shuffle` a `seed`, `exact`"
-        raise OSError(msg)
+        raise MixtureError(msg)
     if unit is not MixUnit.ROWS and getattr(parting.scales, unit) is None:
         msg = f"no {unit} of {name!r} are counted; name a column as `{unit}` of its sink `shuffle`"
-        raise OSError(msg)
+        raise MixtureError(msg)
     if has_strata and parting.scales.stratum is None:
         msg = f"{name!r} has no strata; name a column as `stratum` of its sink `shuffle`"
-        raise OSError(msg)
+        raise MixtureError(msg)
