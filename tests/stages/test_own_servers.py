@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import gc
+import io
 import os
 import signal
 import subprocess
 import sys
+import tempfile
+import threading
 import time
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import pyarrow as pa
 import pytest
@@ -19,6 +25,7 @@ from pydantic import ValidationError
 from strandline.plan.errors import StageStoppedError
 from strandline.plan.task import FailedRow, Task
 from strandline.stages import AskModel
+from strandline.stages.models import model_files
 from strandline.stages.models.asking.serving.commands import ServeParams, render_command
 
 ENGINE = Path(__file__).parent / "fake_engine.py"
@@ -104,6 +111,66 @@ def test_a_server_that_hangs_is_replaced(tmp_path: Path) -> None:
     assert sum(map(is_alive, (first, second))) == 1
 
 
+def test_a_server_that_is_stopped_in_its_tracks_is_replaced(tmp_path: Path) -> None:
+    stage = open_stage(tmp_path, timeouts={"total": 3, "read": 3})
+    assert ask(stage, "a") == ["small: a"]
+    (pid,) = list_started(tmp_path)
+    os.kill(pid, signal.SIGSTOP)
+    assert ask(stage, "b", "c") == ["small: b", "small: c"]
+    wait_until_gone(pid)
+    assert len(list_started(tmp_path)) == 2
+
+
+def test_weights_of_a_url_are_served_from_the_copy_of_the_node(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(model_files, "open_binary", lambda _: io.BytesIO(b"weights"))
+    digest, url = sha256(b"weights").hexdigest(), "s3://b/w.gguf"
+    command = [sys.executable, str(ENGINE), "{port}", "{model}", str(tmp_path)]
+    stage = open_stage(tmp_path, serve=serve(tmp_path, model=url, digest=digest, command=command))
+    (answer,) = ask(stage, "a")
+    path = Path(answer.removesuffix(": a"))
+    assert path.name == f"{digest}.gguf"
+    assert path.read_bytes() == b"weights"
+
+
+def test_other_weights_than_were_named_end_the_attempt_in_a_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(model_files, "open_binary", lambda _: io.BytesIO(b"others"))
+    digest, url = sha256(b"weights").hexdigest(), "s3://b/w.gguf"
+    with pytest.raises(StageStoppedError) as caught:
+        open_stage(tmp_path, serve=serve(tmp_path, model=url, digest=digest))
+    assert caught.value.is_lasting
+    found = sha256(b"others").hexdigest()
+    assert str(caught.value).endswith(f"{url}: its SHA-256 is {found}, and not {digest}")
+    assert not list(tmp_path.rglob("*.part"))
+
+
+def test_workers_of_a_node_that_begin_at_once_copy_weights_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened: list[str] = []
+    is_second = threading.Event()
+
+    def open_slowly(path: str) -> BinaryIO:
+        opened.append(path)
+        if len(opened) > 1:
+            is_second.set()
+        is_second.wait(0.5)  # a second copy would begin meanwhile
+        return io.BytesIO(b"weights")
+
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(model_files, "open_binary", open_slowly)
+    copy = partial(model_files.copy_weights, "s3://b/w.gguf", sha256(b"weights").hexdigest())
+    with ThreadPoolExecutor(2) as pool:
+        one, other = (pool.submit(copy) for _ in range(2))
+        assert one.result() == other.result()
+    assert len(opened) == 1
+
+
 def test_a_server_that_never_starts_ends_the_attempt_with_what_it_said(tmp_path: Path) -> None:
     (tmp_path / "broken").touch()
     with pytest.raises(StageStoppedError, match="3 times in a row") as caught:
@@ -154,6 +221,8 @@ def test_engines_are_started_by_their_own_words() -> None:
         ({"serve": {"engine": "vllm", "model": "m", "command": ["a"]}}, "`command` goes with"),
         ({"serve": {"engine": "command", "model": "m"}}, "`command` goes with"),
         ({"serve": {"engine": "command", "model": "m", "command": ["a"]}}, "has no `{port}`"),
+        ({"serve": {"engine": "vllm", "model": "s3://b/m"}}, "`digest` goes with a `model`"),
+        ({"serve": {"engine": "vllm", "model": "m", "digest": 64 * "a"}}, "`digest` goes with"),
         ({"serve": {"engine": "vllm", "model": "m"}, "key": {"env": "A"}}, "`key` goes with"),
     ],
 )

@@ -5,12 +5,14 @@ It knows paths and digests, nothing of what a model was made for or what runs it
 
 from __future__ import annotations
 
+import fcntl
 import os
 import tempfile
 from collections.abc import Iterable
-from hashlib import blake2b
-from pathlib import Path
-from typing import Self
+from hashlib import blake2b, sha256
+from pathlib import Path, PurePosixPath
+from typing import Protocol, Self
+from urllib.parse import urlsplit
 
 from pydantic import Field, PrivateAttr, model_validator
 
@@ -19,6 +21,14 @@ from strandline.stages.sources.opening import digest_input, open_binary
 from strandline.stages.sources.places.globs import expand_placeholder, is_url
 
 _CHUNK = 1 << 20
+
+
+class _Digest(Protocol):
+    """What digests bytes."""
+
+    def update(self, data: bytes, /) -> None: ...
+
+    def hexdigest(self) -> str: ...
 
 
 class ModelError(Exception):
@@ -81,20 +91,58 @@ def copy_model(path: str, digest: str, suffix: str) -> Path:
         ModelError: it is not the one that the pipeline was planned with.
         OSError: it can't be read, or not written here.
     """
+    state = blake2b(digest_size=16)
+    copy = _copy_once(path, _find_copies() / f"{digest}{suffix}", state, digest)
+    if copy is None:
+        msg = f"{path}: the model was changed under the run; run it again"
+        raise ModelError(msg)
+    return copy
+
+
+def copy_weights(url: str, digest: str) -> Path:
+    """Return the copy on this node of weights that were named with their SHA-256.
+
+    Raises:
+        ModelError: they are others.
+        OSError: they can't be read, or not written here.
+    """
+    state = sha256()
+    suffix = PurePosixPath(urlsplit(url).path).suffix
+    copy = _copy_once(url, _find_copies() / f"{digest}{suffix}", state, digest)
+    if copy is None:
+        msg = f"{url}: its SHA-256 is {state.hexdigest()}, and not {digest}"
+        raise ModelError(msg)
+    return copy
+
+
+def _find_copies() -> Path:
     folder = Path(tempfile.gettempdir()) / f"strandline-models-{os.getuid()}"
-    copy = folder / f"{digest}{suffix}"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    return folder
+
+
+def _copy_once(path: str, copy: Path, state: _Digest, digest: str) -> Path | None:
+    """Return the copy of a file; None: its digest is another.
+
+    Of workers that begin at once one copies, and the others wait for it.
+    """
     if copy.is_file():
         return copy
-    folder.mkdir(mode=0o700, exist_ok=True)
-    state = blake2b(digest_size=16)
-    with tempfile.NamedTemporaryFile(dir=folder, suffix=".part", delete=False) as part:
-        with open_binary(path) as file:
-            while chunk := file.read(_CHUNK):
-                state.update(chunk)
-                part.write(chunk)
+    with copy.with_suffix(".lock").open("ab") as lock:
+        fcntl.flock(lock.fileno(), fcntl.LOCK_EX)
+        if copy.is_file():  # by whoever had the lock
+            return copy
+        with tempfile.NamedTemporaryFile(dir=copy.parent, suffix=".part", delete=False) as part:
+            try:
+                with open_binary(path) as file:
+                    while chunk := file.read(_CHUNK):
+                        state.update(chunk)
+                        part.write(chunk)
+            except BaseException:  # weights may fill a disk
+                Path(part.name).unlink()
+                raise
         if state.hexdigest() != digest:
             Path(part.name).unlink()
-            msg = f"{path}: the model was changed under the run; run it again"
-            raise ModelError(msg)
-    Path(part.name).rename(copy)  # whole or absent, also where two begin at once
+            return None
+        Path(part.name).rename(copy)  # whole or absent, also where a process dies
     return copy

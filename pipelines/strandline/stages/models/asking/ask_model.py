@@ -65,6 +65,7 @@ from strandline.stages.models.asking.request_log import (
 )
 from strandline.stages.models.asking.serving.commands import render_command
 from strandline.stages.models.asking.serving.engine import EngineTerms, OwnServer
+from strandline.stages.models.asking.serving.weights import fetch_weights
 from strandline.stages.models.asking.spending.tally import FROM_LOG, RequestTally
 from strandline.stages.models.asking.wire import LoopThread, Wire, WireLimits
 from strandline.stages.sources.places.globs import is_url
@@ -133,7 +134,7 @@ class AskModel(Stage):
             server = connect(params.url or "")
         else:
             name = f"{self.planned_name or 'ask-model'}: {params.server}"
-            render = partial(render_command, params.serve, params.model)
+            render = partial(render_command, fetch_weights(params.serve, name), params.model)
             own = EngineTerms(name, params.serve.ready_within)
             # The loop's thread has the server, and must not keep the stage alive by it.
             report = partial(_report_to, weakref.WeakMethod(self._notify))
@@ -157,8 +158,7 @@ class AskModel(Stage):
             self._limit = LengthLimit(params.tokenizer, most, params.system)
         repairs = 0 if params.output is None else params.output.repairs
         stage = self.planned_name or "ask-model"
-        name = f"{stage}: {params.server}"
-        terms = Terms(name, params.tries, params.outage_limit, repairs)
+        terms = Terms(f"{stage}: {params.server}", params.tries, params.outage_limit, repairs)
         pace = RequestPace(params.concurrency)
         self._now = clock.now
         self._tally = RequestTally(None if params.prices is None else params.spending.prices)
@@ -316,7 +316,7 @@ class AskModel(Stage):
     def _find_rules(self, schema: object) -> object:
         """Return what decides an answer beside the request: its schema, and weights of our own."""
         serve = self.params.serve
-        return schema if serve is None else [schema, serve.model]
+        return schema if serve is None else [schema, serve.weights]
 
     def _render(
         self, table: pa.Table, faults: dict[int, RowFault]
@@ -424,15 +424,15 @@ class AskModel(Stage):
         return AnswerBook(file, GROUP, GROUP_SECONDS, self._now, time.time)
 
     def _find_folder(self) -> str | None:
-        name = self.planned_name or "ask-model"
-        return locate_log(self.params.requests, self.volume_folder, name)
+        return self._locate(self.params.requests)
 
     def _find_shared(self) -> str | None:
         """Return the folder for the account, which is never in a store: it is written in place."""
         folder = self._find_folder()
-        if folder is not None and not is_url(folder):
-            return folder
-        return locate_log(None, self.volume_folder, self.planned_name or "ask-model")
+        return self._locate(None) if folder is None or is_url(folder) else folder
+
+    def _locate(self, named: str | None) -> str | None:
+        return locate_log(named, self.volume_folder, self.planned_name or "ask-model")
 
     def _notify(self, line: str) -> None:
         hidden = self._hide(line)

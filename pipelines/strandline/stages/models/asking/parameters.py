@@ -237,7 +237,7 @@ class AskParams(Stage.Params):
             msg = "either `url` or `serve` is given"
             raise ValueError(msg)
         if self.serve is not None:
-            self._digests["serve"] = self.serve.model
+            self._digests["serve"] = self.serve.weights
             if self.key is not None:
                 msg = "`key` goes with `url` only"
                 raise ValueError(msg)

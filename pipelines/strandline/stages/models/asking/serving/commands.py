@@ -9,6 +9,8 @@ from typing import Self
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 from pydantic.alias_generators import to_camel
 
+from strandline.stages.sources.places.globs import is_url
+
 _HERE = "127.0.0.1"
 
 
@@ -32,7 +34,14 @@ class ServeParams(BaseModel):
         "any other that speaks OpenAI's protocol."
     )
     model: str = Field(
-        min_length=1, description="Path of the weights on the workers' nodes, or the engine's name."
+        min_length=1,
+        description="Path of the weights on the workers' nodes, the engine's name for them, or, "
+        "with `digest`, the URL of a file that each node copies once.",
+    )
+    digest: str | None = Field(
+        default=None,
+        pattern="^[0-9a-f]{64}$",
+        description="SHA-256 of the file of a URL, in hexadecimal digits.",
     )
     args: tuple[str, ...] = Field(
         default=(), description="More words of the engine's command line, such as `--n_ctx`."
@@ -59,7 +68,15 @@ class ServeParams(BaseModel):
         if self.command and not any("{port}" in word for word in self.command):
             msg = "`command` has no `{port}`, on which the server has to listen"
             raise ValueError(msg)
+        if is_url(self.model) != (self.digest is not None):
+            msg = "`digest` goes with a `model` that is a URL, and that with it"
+            raise ValueError(msg)
         return self
+
+    @property
+    def weights(self) -> str:
+        """Return what tells these weights from others, wherever they are."""
+        return self.digest or self.model
 
 
 def render_command(serve: ServeParams, name: str, port: int) -> list[str]:
