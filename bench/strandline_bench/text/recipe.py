@@ -130,7 +130,9 @@ def measure_recipe(scale: Scale) -> list[Row]:
     """
     cores = 1 if scale.is_quick else os.cpu_count() or 1
     runs = RecipeRuns(scale.folder / "recipe", scale.pick(100_000, 34))
-    words = ("--engine", "inline") if scale.is_quick else ("--workers", str(cores))
+    words = (
+        ("--engine", "inline") if scale.is_quick else ("--engine", "ray", "--workers", str(cores))
+    )
     ours = {part: runs.run_ours(part, *words) for part in PARTS}
     theirs: dict[str, float] = {}
     if find_rival("datatrove").is_installed():

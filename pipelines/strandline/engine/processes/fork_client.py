@@ -75,7 +75,11 @@ class Fork:
 
 
 class ForkServer:
-    """The process, from its start to its end."""
+    """The process, from its start to its end.
+
+    Raises:
+        ForkServerLostError: it has died as it began.
+    """
 
     def __init__(self, terms: WorkerTerms) -> None:
         self._control, theirs = socket.socketpair()
@@ -90,7 +94,10 @@ class ForkServer:
         self._forks: dict[int, Fork] = {}
         self._words = bytearray()
         with Connection(os.dup(self._control.fileno())) as connection:
-            send(connection, terms)
+            try:
+                send(connection, terms)
+            except OSError:
+                raise _explain_loss() from None
 
     def fileno(self) -> int:
         """Return the descriptor that can be read when there is news."""
