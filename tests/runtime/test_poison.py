@@ -117,14 +117,14 @@ def test_a_poison_source_that_takes_the_driver_with_it_is_parked(tmp_path: Path)
     }
 
 
-def test_the_neighbour_that_the_kernel_kills_is_not_to_blame(tmp_path: Path) -> None:
+@pytest.mark.parametrize("engine", ["processes", "ray"])
+def test_the_neighbour_that_the_kernel_kills_is_not_to_blame(engine: str, tmp_path: Path) -> None:
     """It takes so much each time that it dies beside the poison, and finishes only when alone."""
     # Two sources, two workers: each has one, whatever the order.
     manifest = write_job(tmp_path, healthy=0, after=1, batch_size=1)
 
-    code, printed = run_under(
-        2_000_000_000, manifest, "--workers", "2", "--no-supervise", LARGE="yes"
-    )
+    words = ("--engine", engine, "--workers", "2", "--no-supervise")
+    code, printed = run_under(2_000_000_000, manifest, *words, LARGE="yes")
 
     assert 4 == code, printed
     finished, parked, _ = read_end(manifest)

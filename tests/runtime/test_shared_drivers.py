@@ -103,7 +103,8 @@ class Passes:
 
     @contextmanager
     def started(self) -> Iterator[subprocess.Popen[bytes]]:
-        command = [sys.executable, "-m", "strandline", "run", "all.yaml", "--workers", "2"]
+        command = [sys.executable, "-m", "strandline", "run", "all.yaml"]
+        command += ["--engine", "ray", "--workers", "2"]
         with (self.folder / "run.log").open("ab") as log:
             process = subprocess.Popen(command, cwd=self.folder, stdout=log, stderr=log)
         try:
