@@ -49,6 +49,7 @@ REQUIRED: dict[str, dict[str, Any]] = {
     "dataset-folder": {"path": "x"},
     "select-columns": {"columns": ["x"]},
     "keep-rows": {"where": "x > 1"},
+    "sample-groups": {"rows": 1, "group": "x"},
     "sample-rows": {"rate": 0.5},
     "pack-sequences": {"length": 8},
     "parquet-partitions": {"by": "x"},

@@ -59,6 +59,7 @@ if TYPE_CHECKING:
     from strandline.stages.tables.rows.pack_sequences import PackSequences
     from strandline.stages.tables.rows.read_arrow import ReadArrow
     from strandline.stages.tables.rows.read_csv import ReadCsv
+    from strandline.stages.tables.rows.sample_groups import SampleGroups
     from strandline.stages.tables.rows.sample_rows import SampleRows
     from strandline.stages.tables.select_columns import SelectColumns
     from strandline.stages.tables.shuffle.mix_source import Mix
@@ -163,6 +164,7 @@ __all__ = [
     "RedactSecrets",
     "RepairText",
     "ResizeImages",
+    "SampleGroups",
     "SampleRows",
     "ScorePerplexity",
     "ScoreText",
@@ -252,6 +254,7 @@ _ROOMS = {
     "RedactSecrets": "strandline.stages.code.redact_secrets",
     "RepairText": "strandline.stages.text.repair_text",
     "ResizeImages": "strandline.stages.images.resize_images",
+    "SampleGroups": "strandline.stages.tables.rows.sample_groups",
     "SampleRows": "strandline.stages.tables.rows.sample_rows",
     "ScorePerplexity": "strandline.stages.text.scoring.score_perplexity",
     "ScoreText": "strandline.stages.text.scoring.score_text",

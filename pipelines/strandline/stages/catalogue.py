@@ -79,6 +79,7 @@ register_modules(
         "redact-secrets": "strandline.stages.code.redact_secrets",
         "repair-text": "strandline.stages.text.repair_text",
         "resize-images": "strandline.stages.images.resize_images",
+        "sample-groups": "strandline.stages.tables.rows.sample_groups",
         "sample-rows": "strandline.stages.tables.rows.sample_rows",
         "score-perplexity": "strandline.stages.text.scoring.score_perplexity",
         "score-text": "strandline.stages.text.scoring.score_text",
