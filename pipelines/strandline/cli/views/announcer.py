@@ -155,7 +155,7 @@ def create_announcer(*, is_json: bool) -> Announcer:
 
 
 def _render_outcome(outcome: DriverOutcome) -> dict[str, object]:
-    sources = outcome.sources.model_dump()
+    sources = outcome.to_json()["sources"]
     return {
         **_render_error(outcome.exit_code, outcome.message),
         "attempt": outcome.attempt,

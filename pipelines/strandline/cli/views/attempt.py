@@ -114,7 +114,7 @@ def render_attempt_details(view: AttemptSummary, publications: Sequence[str]) ->
     record, outcome = view.record, view.record.outcome
     return {
         **render_attempt(view),
-        "sources": outcome.sources.model_dump() if outcome else None,
+        "sources": outcome.to_json()["sources"] if outcome else None,
         "remaining": outcome.remaining if outcome else None,
         "memoryKills": outcome.memory_kills if outcome else None,
         "evidence": [each.to_json() for each in outcome.evidence] if outcome else [],

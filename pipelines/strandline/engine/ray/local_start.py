@@ -10,12 +10,15 @@ from __future__ import annotations
 import logging
 import os
 import re
+import signal
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import psutil
@@ -143,6 +146,7 @@ def _list_unneeded(options: Mapping[str, Any]) -> Iterator[tuple[str, str, Calla
     Each such process loads Ray in Python while the first workers do, and is waited for at the end.
     """
     yield "node.Node", "start_monitor", _start_nothing  # the monitor is for clusters that grow
+    yield "utils", "set_sigterm_handler", _set_patient_handler
     if not options["log_to_driver"]:
         yield "node.Node", "start_log_monitor", _start_nothing
     if not options["include_dashboard"]:
@@ -157,6 +161,26 @@ def _take_other(stand_in: Callable[..., Any], _: object) -> Callable[..., Any]:
 
 def _start_nothing(*_: object, **__: object) -> None:
     """Stand in for a start of Ray's own."""
+
+
+# Modules that Python calls back after a fork and between any two lines, in place of their callers.
+_CALLED_BACK = frozenset({"logging", "random", "threading", "weakref"})
+_AGAIN_SECONDS = 0.05
+
+
+def _set_patient_handler(handler: Callable[[int, FrameType | None], object]) -> None:
+    """Set Ray's own answer to SIGTERM, which leaves the process by an exception."""
+    signal.signal(signal.SIGTERM, partial(_answer_patiently, handler))
+
+
+def _answer_patiently(
+    handler: Callable[[int, FrameType | None], object], number: int, frame: FrameType | None
+) -> None:
+    # What is raised in a callback is printed and forgotten, and the request to end with it.
+    if frame is not None and frame.f_globals.get("__name__") in _CALLED_BACK:
+        threading.Timer(_AGAIN_SECONDS, os.kill, (os.getpid(), number)).start()
+        return
+    handler(number, frame)
 
 
 _INTERPRETER = "_build_python_executable_command_memory_profileable"
