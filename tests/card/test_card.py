@@ -8,7 +8,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from report_builders import HARM, facts_of, harmful, troubled
+from report_builders import ASKED, HARM, asking_funnel, facts_of, harmful, troubled
 from strandline.cli.card.card import list_patterns, make_front, name_size, render_card
 from strandline.cli.card.facts import NAMED, CardFacts, DataSetFacts
 from strandline.cli.report.facts import RunFacts, RunLedger, StageDefinition
@@ -58,6 +58,12 @@ def test_a_run_in_trouble_says_so_and_what_it_knows() -> None:
         "- use: write",
     ):
         assert words in text, words
+
+
+def test_what_was_asked_of_models_is_told() -> None:
+    text = render_card(card_of(facts_of(definition=STAGES, funnel=asking_funnel())))
+    assert f"A model was asked by ask: {ASKED}." in text
+    assert "A model was asked" not in render_card(card_of(facts_of(definition=STAGES)))
 
 
 def test_no_text_from_outside_breaks_the_head() -> None:

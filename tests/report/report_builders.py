@@ -32,6 +32,7 @@ from strandline.run.attempt.failures import (
 from strandline.run.history.funnel import Cost, StageFunnel, add_up
 from strandline.run.history.records import Witness
 from strandline.run.history.samples import Sample, Samples, StagePoint
+from strandline.statistics.request_figures import name_time
 from strandline_api.outcome.causes import Cause
 from strandline_api.outcome.driver_outcome import SourceCounts
 
@@ -152,6 +153,20 @@ def funnel_of(rows: int, *reasons: str) -> tuple[StageFunnel, ...]:
             }
         ]
     )
+
+
+def asking_funnel() -> tuple[StageFunnel, ...]:
+    """A stage that has asked a model."""
+    counters = {"requests": 1200, "spent: prompt tokens": 9000, "spent: completion tokens": 700}
+    counters |= {"requests answered by the log": 34, "spent: cost, in thousandths": 5670}
+    counters |= {name_time(seconds): 400 for seconds in (0.4, 0.9, 4.0)}
+    return add_up([{"ask": StageCounts(50, 50, 0, 0, 1234, 1234, 3.0, counters)}])
+
+
+ASKED = (
+    "1,200 requests, 34 answered by the log, 9,000 tokens in, 700 out, cost 5.670; "
+    "of answers 50% within 1 s, 95% within 5 s, 99% within 5 s"
+)
 
 
 def live_of(bottleneck: str | None = "read") -> Snapshot:

@@ -11,8 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from report_builders import (
+    ASKED,
     HARM,
     Outline,
+    asking_funnel,
     ended,
     facts_of,
     failures_of,
@@ -47,6 +49,11 @@ def test_only_markup_is_markup() -> None:
         '<input aria-label="x" hidden>'
     )
     assert len(escape("x" * 5000)) == 1001
+
+
+def test_what_was_asked_of_models_is_told() -> None:
+    assert f"ask: {ASKED}." in read(facts_of(funnel=asking_funnel())).text
+    assert "requests" not in read(facts_of(funnel=funnel_of(20))).text
 
 
 @pytest.mark.parametrize("harm", HARM)

@@ -11,6 +11,7 @@ from click.testing import CliRunner
 
 from fake_model import MODEL, FakeModel, serve
 from strandline.cli.app.commands import program
+from strandline.cli.views.summary import Details, describe_outcome
 from strandline.plan.errors import BudgetSpentError
 from strandline.stages import AskModel
 from strandline_api.outcome.exit_codes import ExitCode
@@ -54,6 +55,11 @@ def test_what_was_spent_is_counted_and_listed(tmp_path: Path) -> None:
         spec = runs.describe(url, budget={"cost": 1}, prices=prices)
         outcome = runs.passes.run(NAME, **spec)
     counters = outcome.counts["ask-model"].counters
+    (line,) = [
+        line for line in describe_outcome(outcome, Details()) if line.startswith("ask-model: ")
+    ]
+    assert "requests" in line
+    assert "of answers 50% within 0." in line
     assert counters["requests"] == 30
     assert counters["spent: prompt tokens"] == 210
     assert counters["spent: completion tokens"] == 90
