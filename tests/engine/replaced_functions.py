@@ -22,6 +22,7 @@ FUNCTIONS: Mapping[str, tuple[tuple[int, int], tuple[str, ...]]] = {
     "node.Node.start_log_monitor": ((2, 50), ("self",)),
     "node.Node.start_api_server": ((2, 50), ("self", "include_dashboard", "raise_on_failure")),
     "utils.get_dashboard_dependency_error": ((2, 50), ()),
+    "utils.set_sigterm_handler": ((2, 50), ("sigterm_handler",)),
     "services._build_python_executable_command_memory_profileable": (
         (2, 50),
         ("component", "session_dir", "unbuffered"),
