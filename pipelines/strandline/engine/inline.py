@@ -8,9 +8,8 @@ from __future__ import annotations
 import math
 import pickle
 import socket
-from collections import Counter
 from collections.abc import Generator, Iterator
-from contextlib import closing, suppress
+from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -26,11 +25,11 @@ from strandline.engine.call.setup import (
     set_up_stage,
 )
 from strandline.engine.call.slots import Slot, split_opened
-from strandline.engine.call.stage.receipts import CallPart, OpenTask, ShapeError
+from strandline.engine.call.stage.receipts import CallPart, OpenTask
 from strandline.engine.call.stage.stage_call import StageCall
 from strandline.engine.call.wire import Plain, pack_tasks
 from strandline.engine.core.call_size import SINK_SECONDS, FileFilling
-from strandline.engine.core.flow import Flow, StageBrokenError
+from strandline.engine.core.flow import Flow
 from strandline.engine.core.pools import PoolState, find_heaviest
 from strandline.engine.core.ports import (
     ADMIT_BATCH,
@@ -41,12 +40,14 @@ from strandline.engine.core.ports import (
     RunProgress,
     conclude,
 )
-from strandline.engine.core.roots import enter_roots
-from strandline.engine.own_ledger import Ledger, opened_ledger
-from strandline.ledger.entries import QUARANTINED, RELEASED, SKIPPED
+from strandline.engine.own_ledger import (
+    Ledger,
+    OwnAdmission,
+    draining_after_faults,
+    opened_ledger,
+)
 from strandline.ledger.location import LedgerLocation
 from strandline.ledger.session import LedgerSession
-from strandline.plan.errors import StageStoppedError, StrandlineError
 from strandline.plan.pipeline import PipelinePlan, StagePlan
 from strandline.plan.receipt import Receipt
 from strandline.plan.stage import Shape
@@ -103,13 +104,8 @@ def run_inline(
     Args:
         folder: the pipeline's own on the volume, for stages that keep something there.
     """
-    try:
+    with draining_after_faults(ledger):
         return _Run(plan, listing, ledger, outputs, control, dumps, folder).run()
-    except (StageBrokenError, ShapeError, StageStoppedError):
-        # The ledger is whole: it was a stage. One that has failed itself must commit nothing more.
-        with suppress(StrandlineError):  # an earlier error says more
-            ledger.drain(anything_died=True)  # the next attempt knows the failures then
-        raise
 
 
 class _PackedPart(NamedTuple):
@@ -139,8 +135,7 @@ class _Run:
         self._ledger = ledger
         self._control = control
         self._pack: Pack = partial(pack_tasks, dumps=dumps, is_local=True)
-        self._verdicts: Counter[int] = Counter()
-        self._passed = 0
+        self._admission = OwnAdmission(listing, ledger, self._flow, self._pack)
         self._begun = control.now()
         self._sink_ran = -math.inf
         target = plan.stages[-1].target_bytes
@@ -152,7 +147,7 @@ class _Run:
             if self._run_one():
                 continue
             if not self._listing.is_ended:
-                self._admit(_draw(self._listing, self._control))
+                self._admission.enter(_draw(self._listing, self._control))
             elif self._flow.suspects:
                 self._flow.release_suspects()
             else:
@@ -160,9 +155,7 @@ class _Run:
         while self._flow.is_stopped and self._flow.fills_files:
             if not self._run_stage(len(self._stages) - 1):
                 break
-        if self._listing.is_ended:
-            listing = self._listing
-            self._ledger.end_listing(listing.listed, is_whole=listing.is_whole, gaps=listing.gaps)
+        self._admission.end()
         self._report()  # files that a stop had filled would else never be told
         # A call that was left may have reported its children and not itself.
         standing = self._ledger.drain(anything_died=self._is_cut)
@@ -181,13 +174,13 @@ class _Run:
             RunProgress(
                 self._flow,
                 self._listing.listed,
-                self._verdicts[SKIPPED],
+                self._admission.skipped,
                 self._ledger.count_finished(),
                 self._listing.is_ended,
                 [],
                 self._list_pools,
                 find_heaviest(self._flow.counts),
-                quarantined=self._verdicts[QUARANTINED],
+                quarantined=self._admission.quarantined,
             )
         )
 
@@ -306,16 +299,6 @@ class _Run:
     def _stream(self, stage: int, batch: list[Slot]) -> Iterator[CallPart]:
         tasks, unreadable = read_input(slot.block[slot.position] for slot in batch)
         yield from self._calls[stage].stream(tasks, unreadable)
-
-    def _admit(self, batch: Admitted) -> None:
-        passed = self._listing.passed - self._passed
-        verdicts = self._ledger.admit([listed for listed, _ in batch], passed)
-        self._passed += passed
-        self._verdicts[SKIPPED] += passed
-        self._verdicts.update(verdict for verdict in verdicts if verdict < RELEASED)
-        failures = enter_roots(self._flow, verdicts, batch, self._pack)
-        if failures:
-            self._ledger.forward((), failures)
 
 
 def _set_up(

@@ -6,14 +6,20 @@ It must not know what runs the stages.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
-from strandline.engine.core.ports import Control
-from strandline.ledger.entries import RELEASED, ListedSource, Standing
+from strandline.engine.call.handover import Pack
+from strandline.engine.call.stage.receipts import ShapeError
+from strandline.engine.core.flow import Flow, StageBrokenError
+from strandline.engine.core.listing_thread import ListingThread
+from strandline.engine.core.ports import Admitted, Control, Listing
+from strandline.engine.core.roots import enter_roots
+from strandline.ledger.entries import QUARANTINED, RELEASED, SKIPPED, ListedSource, Standing
 from strandline.ledger.keeping.keeper import Keeper
 from strandline.ledger.keeping.opening import opened_keeper
 from strandline.ledger.location import LedgerLocation
 from strandline.ledger.session import LedgerSession
+from strandline.plan.errors import StageStoppedError, StrandlineError
 from strandline.plan.receipt import Event, Failure
 
 
@@ -67,6 +73,58 @@ class NoLedger:
 
 
 Ledger = KeeperLedger | NoLedger
+
+
+class OwnAdmission:
+    """Asks the ledger which listed sources are worked on, and queues these.
+
+    Args:
+        pack: raises where the first task of a source can't be packed.
+
+    Attributes:
+        skipped, quarantined: sources that were finished before, or are not tried any more.
+    """
+
+    def __init__(
+        self, listing: Listing | ListingThread, ledger: Ledger, flow: Flow, pack: Pack
+    ) -> None:
+        self._listing = listing
+        self._ledger = ledger
+        self._flow = flow
+        self._pack = pack
+        self._passed = 0
+        self.skipped = self.quarantined = 0
+
+    def enter(self, batch: Admitted) -> None:
+        """Queue what the ledger releases of sources that were drawn from the listing."""
+        passed = self._listing.passed - self._passed
+        verdicts = self._ledger.admit([listed for listed, _ in batch], passed)
+        self._passed += passed
+        self.skipped += passed + verdicts.count(SKIPPED)
+        self.quarantined += verdicts.count(QUARANTINED)
+        failures = enter_roots(self._flow, verdicts, batch, self._pack)
+        if failures:
+            self._ledger.forward((), failures)
+
+    def end(self) -> None:
+        """Tell the ledger that the listing is over, where it is."""
+        listing = self._listing
+        if listing.is_ended:
+            self._ledger.end_listing(listing.listed, is_whole=listing.is_whole, gaps=listing.gaps)
+
+
+@contextmanager
+def draining_after_faults(ledger: Ledger) -> Iterator[None]:
+    """Have the ledger take in what it was told where a stage ends the block by its fault.
+
+    The ledger is whole then. One that has failed itself must commit nothing more.
+    """
+    try:
+        yield
+    except (StageBrokenError, ShapeError, StageStoppedError):
+        with suppress(StrandlineError):  # an earlier error says more
+            ledger.drain(anything_died=True)  # the next attempt knows the failures then
+        raise
 
 
 @contextmanager

@@ -11,12 +11,14 @@ from strandline.engine.autoscaler.model import find_ratio
 from strandline.engine.call.chain_call import SPILL_SECONDS, SPILL_SECONDS_OF_SINKS
 from strandline.engine.core.call_size import (
     SINK_SECONDS,
+    FileFilling,
     StageLoad,
     bound_call,
     level_calls,
     size_call,
 )
 from strandline.engine.core.chains import Chain
+from strandline.engine.core.flow import StageQueue
 from strandline.engine.core.pools import bound_calls, bound_queue
 from strandline.engine.core.worker_pool import Pool
 from strandline.plan.receipt import StageCounts
@@ -99,3 +101,24 @@ class SizedPools:
     def find_bytes_in(self, stage: int) -> float:
         """Return bytes of a task that comes to a stage; 0 where that is not known."""
         return self[stage - 1].cost.bytes_out if stage else 0.0
+
+    def has_room_below(self, stage: int, queues: Sequence[StageQueue]) -> bool:
+        """Return whether what comes of a stage can wait for the next one."""
+        below = stage + 1
+        return below == len(self) or len(queues[below]) < self.bound_queue(below)
+
+    def fill(
+        self, filling: FileFilling, waiting: int, now: float, *, may_grow: bool
+    ) -> tuple[int, int]:
+        """Return slots that fill a file of the sink, and how many must wait before any goes there.
+
+        Args:
+            waiting: slots that wait for the sink.
+            now: seconds from any fixed point.
+            may_grow: more may come.
+        """
+        sink = len(self) - 1
+        size = self.find_bytes_in(sink)
+        tasks = self.make_room(sink, filling.count_tasks(size))
+        must_wait = filling.must_wait(waiting, size, now, may_grow=may_grow)
+        return tasks, tasks if must_wait else 0

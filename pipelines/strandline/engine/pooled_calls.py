@@ -98,26 +98,23 @@ class PooledCalls(SizedPools, ABC):
         self[call.stage].costs[call.entry[0]].note(counts, call.size)
         return call, receipt
 
-    def find_paused(self, stage: int) -> object | None:
-        """Return the key of a paused call of a stage; None where there is none."""
-        return next((key for key, call in self.paused.items() if call.stage == stage), None)
-
-    def find_left(self, key: Any, failed: Collection[bytes]) -> bytes | None:  # noqa: ANN401
-        """Return the token that a paused call goes on with, where no more of it is wanted.
+    def proceed(self, stage: int, failed: Collection[bytes] = ()) -> bool:
+        """Ask for the next part of a paused call of a stage; False where there is none.
 
         Args:
             failed: sources of which nothing more is made.
         """
-        opened = self.paused[key].batch[0]
-        return opened.token if opened.source in failed else None
-
-    def unpause(self, key: Any, new: Any) -> None:  # noqa: ANN401 - any keys
-        """Note that the next part of a paused call was asked for, which has another key then."""
+        key = next((key for key, call in self.paused.items() if call.stage == stage), None)
+        if key is None:
+            return False
         call = self.paused.pop(key)
+        opened = call.batch[0]
+        new = self._ask_on(call, opened.token if opened.source in failed else None)
         call.is_paused = False
         call.worker.busy_since = self._now()
         self.calls[new] = call
         _rename(call.worker.calls, key, new)
+        return True
 
     def has_room(self, stage: int, most: int) -> bool:
         """Return whether a worker has fewer calls than `most`, and can take one."""
@@ -180,6 +177,16 @@ class PooledCalls(SizedPools, ABC):
         """Return all workers, stage by stage."""
         return (worker for pool in self._pools for worker in pool.workers)
 
+    def look_apart(self) -> list[PoolState]:
+        """Return how each stage stands, in order; see `Pool.look_apart`."""
+        now = self._now()
+        return [state for pool in self._pools for state in pool.look_apart(now)]
+
+    def sum_busy(self) -> float:
+        """Return seconds that calls under way have taken."""
+        now = self._now()
+        return sum(now - each.busy_since for each in self.list_workers() if each.is_working)
+
     def look(self) -> list[PoolState]:
         """Return how each pool stands."""
         now = self._now()
@@ -213,6 +220,14 @@ class PooledCalls(SizedPools, ABC):
         pool.past += self._now() - worker.ready_since if worker.is_ready else 0.0
         self.has_gone = True
         self._kill(worker)
+
+    @abstractmethod
+    def _ask_on(self, call: Call, left: bytes | None) -> Any:  # noqa: ANN401 - any key
+        """Ask for the next part of a call; return its key from then on.
+
+        Args:
+            left: the token of the task that it goes on with, where no more of it is wanted.
+        """
 
     @abstractmethod
     def _kill(self, worker: Worker) -> None:

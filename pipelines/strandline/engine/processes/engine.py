@@ -7,9 +7,7 @@ from __future__ import annotations
 
 import os
 import pickle
-from collections import Counter
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from uuid import uuid4
@@ -17,15 +15,13 @@ from uuid import uuid4
 from strandline.engine.call.payloads import Dumps
 from strandline.engine.call.reports import FirstTimes
 from strandline.engine.call.setup import WorkerSite
-from strandline.engine.call.stage.receipts import ShapeError
 from strandline.engine.call.wire import Plain, pack_tasks
 from strandline.engine.core.call_size import CALL_SECONDS, FileFilling
 from strandline.engine.core.chains import cut_chains
-from strandline.engine.core.flow import Flow, StageBrokenError
+from strandline.engine.core.flow import Flow
 from strandline.engine.core.listing_thread import ListingThread
-from strandline.engine.core.pools import PoolState, find_heaviest
+from strandline.engine.core.pools import find_heaviest
 from strandline.engine.core.ports import (
-    Admitted,
     Control,
     Ending,
     Incidents,
@@ -34,17 +30,19 @@ from strandline.engine.core.ports import (
     WorkCost,
     conclude,
 )
-from strandline.engine.core.roots import enter_roots
-from strandline.engine.own_ledger import Ledger, opened_ledger
+from strandline.engine.own_ledger import (
+    Ledger,
+    OwnAdmission,
+    draining_after_faults,
+    opened_ledger,
+)
 from strandline.engine.preemption.fitting import is_hopeless
 from strandline.engine.processes.fork_client import explain_end
 from strandline.engine.processes.losses import ForkLosses
 from strandline.engine.processes.pool import ForkedPools, Word, write_terms
 from strandline.engine.processes.worker import ERROR, READY
-from strandline.ledger.entries import QUARANTINED, RELEASED, SKIPPED
 from strandline.ledger.location import LedgerLocation
 from strandline.ledger.session import LedgerSession
-from strandline.plan.errors import StageStoppedError, StrandlineError
 from strandline.plan.pipeline import PipelinePlan, StagePlan
 from strandline.storage.outputs.outputs import OutputLocation
 from strandline_api.documents.problems import Problem
@@ -119,7 +117,8 @@ class _ProcessRun:
         self._ledger = ledger
         self._control = control
         self._incidents = Incidents()
-        self._pack = partial(pack_tasks, dumps=engine.dumps)
+        pack = partial(pack_tasks, dumps=engine.dumps)
+        self._admission = OwnAdmission(self._listing, ledger, self._flow, pack)
         site = WorkerSite(
             f"{plan.namespace}.{plan.name}", f"{engine.outputs.writer}-{uuid4().hex[:12]}"
         )
@@ -136,23 +135,17 @@ class _ProcessRun:
         )
         target = plan.stages[-1].target_bytes
         self._filling = None if target is None else FileFilling(target)
-        self._verdicts: Counter[int] = Counter()
-        self._passed = 0
 
     def run(self) -> Ending:
         """See `Engine.run`."""
         try:
-            while not self._is_done():
-                self._begin_turn()
-                if self._flow.is_stopped and self._must_leave():
-                    break
-                self._turn()
-            return self._end()
-        except (StageBrokenError, ShapeError, StageStoppedError):
-            # The fault was a stage's, and the ledger is whole.
-            with suppress(StrandlineError):  # an earlier error says more
-                self._ledger.drain(anything_died=True)  # the next attempt knows the failures then
-            raise
+            with draining_after_faults(self._ledger):
+                while not self._is_done():
+                    self._begin_turn()
+                    if self._flow.is_stopped and self._must_leave():
+                        break
+                    self._turn()
+                return self._end()
         finally:
             self._listing.close()
             self._pools.stop()
@@ -197,21 +190,16 @@ class _ProcessRun:
             RunProgress(
                 self._flow,
                 self._listing.listed,
-                self._verdicts[SKIPPED],
+                self._admission.skipped,
                 self._ledger.count_finished(),
                 self._listing.is_ended,
                 self._incidents.sentences,
-                self._count_pools,
+                self._pools.look_apart,
                 find_heaviest(self._flow.counts),
-                quarantined=self._verdicts[QUARANTINED],
+                quarantined=self._admission.quarantined,
                 measure_work=self._measure_work,
             )
         )
-
-    def _count_pools(self) -> list[PoolState]:
-        now = self._control.now()
-        pools = map(self._pools.__getitem__, range(len(self._pools)))
-        return [state for pool in pools for state in pool.look_apart(now)]
 
     def _measure_work(self) -> WorkCost:
         return WorkCost(self._losses.work.worked, self._losses.work.lost)
@@ -225,29 +213,18 @@ class _ProcessRun:
         batch = self._listing.take(LISTING_SECONDS if self._flow.is_idle() else 0.0)
         if batch is None:
             return True
-        self._enter(batch)
+        self._admission.enter(batch)
         return False
 
-    def _enter(self, batch: Admitted) -> None:
-        passed = self._listing.passed - self._passed
-        if not batch and not passed:
-            return
-        verdicts = self._ledger.admit([listed for listed, _ in batch], passed)
-        self._passed += passed
-        self._verdicts[SKIPPED] += passed
-        self._verdicts.update(verdict for verdict in verdicts if verdict < RELEASED)
-        failures = enter_roots(self._flow, verdicts, batch, self._pack)
-        if failures:
-            self._ledger.forward((), failures)
-
     def _dispatch(self) -> None:
+        queues, failed = self._flow.queues, self._flow.failed
         for stage in reversed(range(len(self._pools))):
-            while self._has_room_below(stage) and self._pools.proceed(stage, self._flow.failed):
+            has_room = partial(self._pools.has_room_below, stage, queues)
+            while has_room() and self._pools.proceed(stage, failed):
                 pass  # begun calls go on before more begin
-            waiting = len(self._flow.queues[stage])
-            if waiting:
-                self._pools.start_wanted(stage, waiting)
-            while self._has_room_below(stage) and self._submit(stage):
+            if len(queues[stage]):
+                self._pools.start_wanted(stage, len(queues[stage]))
+            while has_room() and self._submit(stage):
                 pass
 
     def _submit(self, stage: int) -> bool:
@@ -259,7 +236,9 @@ class _ProcessRun:
         slots, least = self._pools.size_call(stage, waiting, link), 0
         filling = self._filling if stage + 1 == len(self._pools) else None
         if filling is not None:
-            slots, least = self._fill(filling, stage, waiting)
+            is_over = self._is_last(stage) or (self._flow.is_stopped and not self._pools.calls)
+            now = self._control.now()
+            slots, least = self._pools.fill(filling, waiting, now, may_grow=not is_over)
         batch = self._flow.next_batch(stage, slots, least)
         if not batch:
             return False
@@ -268,28 +247,17 @@ class _ProcessRun:
         self._pools.submit(stage, batch, most)
         return True
 
-    def _fill(self, filling: FileFilling, stage: int, waiting: int) -> tuple[int, int]:
-        """Return slots that fill a file, and how many must wait before any is handed out."""
-        is_over = self._listing.is_ended and not self._flow.is_busy_above(stage)
-        size = self._pools.find_bytes_in(stage)
-        tasks = self._pools.make_room(stage, filling.count_tasks(size))
-        may_grow = not (is_over or (self._flow.is_stopped and not self._pools.calls))
-        must_wait = filling.must_wait(waiting, size, self._control.now(), may_grow=may_grow)
-        return tasks, tasks if must_wait else 0
-
     def _bound_calls(self, stage: int, waiting: int, link: int) -> int:
         seconds = self._pools[stage].costs[link].seconds
         # A suspect goes to a worker that has nothing else; and what waits behind a long call, while
         # another worker has nothing to do, can't be had back.
         if self._flow.has_suspects(stage) or seconds is None or seconds > CALL_SECONDS:
             return 1
-        is_all = self._listing.is_ended and not self._flow.is_busy_above(stage)
-        return self._pools.bound_calls(stage, waiting, link, is_all=is_all)
+        return self._pools.bound_calls(stage, waiting, link, is_all=self._is_last(stage))
 
-    def _has_room_below(self, stage: int) -> bool:
-        if stage + 1 == len(self._pools):
-            return True
-        return len(self._flow.queues[stage + 1]) < self._pools.bound_queue(stage + 1)
+    def _is_last(self, stage: int) -> bool:
+        """Return whether no more comes to a stage than waits for it."""
+        return self._listing.is_ended and not self._flow.is_busy_above(stage)
 
     def _take(self, word: Word) -> None:
         worker, kind, content, size = word
@@ -321,16 +289,12 @@ class _ProcessRun:
             self._losses.take_out(worker, why, Cause.TIMEOUT)
 
     def _end(self) -> Ending:
-        if self._listing.is_ended:
-            listing = self._listing
-            self._ledger.end_listing(listing.listed, is_whole=listing.is_whole, gaps=listing.gaps)
+        self._admission.end()
         if self._flow.is_stopped:  # sources that are begun and not finished begin anew
-            now, workers = self._control.now(), self._pools.list_workers()
-            busy = [now - worker.busy_since for worker in workers if worker.is_working]
-            self._losses.work.lose_rest(sum(busy))
+            self._losses.work.lose_rest(self._pools.sum_busy())
         self._report()  # the last turn would else never be told
         # A call that is left before its end may have reported its children and not itself.
         is_cut = bool(self._pools.calls or self._pools.paused)
         standing = self._ledger.drain(anything_died=self._losses.anything_died or is_cut)
-        pools, work = self._count_pools(), self._measure_work()
+        pools, work = self._pools.look_apart(), self._measure_work()
         return conclude(standing, self._flow, self._listing, pools, self._incidents, work)

@@ -5,14 +5,14 @@ What a lost worker means for the run is the driver's to say. It must not know qu
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from multiprocessing.connection import wait
 from typing import Any, NamedTuple
 
 from strandline.engine.call.setup import PackedStage, WorkerSite, find_folder, remove
 from strandline.engine.call.slots import Slot
 from strandline.engine.core.chains import Chain
-from strandline.engine.core.worker_pool import Worker, WorkerAddress
+from strandline.engine.core.worker_pool import Call, Worker, WorkerAddress
 from strandline.engine.pooled_calls import PooledCalls
 from strandline.engine.processes.fork_client import Fork, ForkServer
 from strandline.engine.processes.frames import receive
@@ -94,20 +94,6 @@ class ForkedPools(PooledCalls):
         self.enter((worker, call.number), call)
         worker.actor.send(CallRequest(call.number, call.entry, tasks, handed))
 
-    def proceed(self, stage: int, failed: Collection[bytes] = ()) -> bool:
-        """Ask for the next part of a paused call of a stage; False where there is none.
-
-        Args:
-            failed: sources of which nothing more is made.
-        """
-        key = self.find_paused(stage)
-        if key is None:
-            return False
-        call, left = self.paused[key], self.find_left(key, failed)
-        self.unpause(key, (call.worker, call.number))
-        call.worker.actor.send(Proceed(left))
-        return True
-
     def listen(self, limit: float) -> Iterator[Word]:
         """Yield what workers say, waiting for the first word.
 
@@ -135,6 +121,10 @@ class ForkedPools(PooledCalls):
             self._end(worker)
         self._server.stop()
         remove(find_folder(*self._terms.site, self._terms.node))
+
+    def _ask_on(self, call: Call, left: bytes | None) -> tuple[Worker, int]:
+        call.worker.actor.send(Proceed(left))
+        return call.worker, call.number
 
     def _kill(self, worker: Worker) -> None:
         fork: Fork = worker.actor

@@ -106,9 +106,7 @@ class _RayDriver(Driver):
         self._pools.stop()
 
     def _count_pools(self) -> Sequence[PoolState]:
-        now = self._control.now()
-        pools = map(self._pools.__getitem__, range(len(self._pools)))
-        return [state for pool in pools for state in pool.look_apart(now)]
+        return self._pools.look_apart()
 
     def _has_losses(self) -> bool:
         # A call that is left before its end may have reported its children and not itself.
@@ -123,9 +121,7 @@ class _RayDriver(Driver):
 
     def _end(self) -> Ending:
         if self._flow.is_stopped:  # sources that are begun and not finished begin anew
-            now, workers = self._control.now(), self._pools.list_workers()
-            busy = [now - worker.busy_since for worker in workers if worker.is_working]
-            self._losses.work.lose_rest(sum(busy))
+            self._losses.work.lose_rest(self._pools.sum_busy())
         return super()._end()
 
     def _find_bottleneck(self) -> str | None:
@@ -169,7 +165,7 @@ class _RayDriver(Driver):
         for stage in reversed(range(len(self._pools))):
             filling = self._filling if stage + 1 == len(self._pools) else None
             self._proceed(stage)  # begun calls go on before more begin
-            while self._has_room_below(stage):
+            while self._pools.has_room_below(stage, self._flow.queues):
                 waiting, link = self._flow.look_ahead(stage)
                 most = self._bound_calls(stage, waiting, link)
                 if not self._pools.has_room(stage, most):
@@ -185,16 +181,12 @@ class _RayDriver(Driver):
                 self._pools.submit(stage, batch, most)
 
     def _fill(self, filling: FileFilling, stage: int, waiting: int) -> tuple[int, int]:
-        """Return slots that fill a file, and how many must wait before any is handed out."""
         is_over = self._admission.sources_left == 0 and not self._flow.is_busy_above(stage)
-        size = self._pools.find_bytes_in(stage)
-        tasks = self._pools.make_room(stage, filling.count_tasks(size))
         is_over = is_over or (self._flow.is_stopped and not self._awaits_calls())
-        must_wait = filling.must_wait(waiting, size, self._control.now(), may_grow=not is_over)
-        return tasks, tasks if must_wait else 0
+        return self._pools.fill(filling, waiting, self._control.now(), may_grow=not is_over)
 
     def _proceed(self, stage: int) -> None:
-        while not self._flow.is_stopped and self._has_room_below(stage):
+        while not self._flow.is_stopped and self._pools.has_room_below(stage, self._flow.queues):
             if not self._pools.proceed(stage, self._flow.failed):
                 return
 
@@ -203,11 +195,6 @@ class _RayDriver(Driver):
             return 1  # a suspect goes to a worker that has nothing else
         is_all = self._admission.sources_left == 0 and not self._flow.is_busy_above(stage)
         return self._pools.bound_calls(stage, waiting, link, is_all=is_all)
-
-    def _has_room_below(self, stage: int) -> bool:
-        if stage + 1 == len(self._pools):
-            return True
-        return len(self._flow.queues[stage + 1]) < self._pools.bound_queue(stage + 1)
 
     def _collect(self) -> None:
         self._look_around()

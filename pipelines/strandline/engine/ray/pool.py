@@ -111,20 +111,6 @@ class RayPools(PooledCalls):
         call.data, receipt = worker.actor.run.remote(call.number, call.entry, picks, *blocks)
         self.enter(receipt, call)
 
-    def proceed(self, stage: int, failed: Collection[bytes] = ()) -> bool:
-        """Ask for the next part of a paused call of a stage; False where there is none.
-
-        Args:
-            failed: sources of which nothing more is made.
-        """
-        key = self.find_paused(stage)
-        if key is None:
-            return False
-        call, left = self.paused[key], self.find_left(key, failed)
-        call.data, receipt = call.worker.actor.proceed.remote(call.number, left)
-        self.unpause(key, receipt)
-        return True
-
     def take_answer(self, reference: Any, packed: Plain) -> tuple[Call, Receipt]:  # noqa: ANN401
         """Return the call that has ended, and its receipt; see `take_part`."""
         made = get_local_object_locations([self.calls[reference].data])
@@ -150,6 +136,10 @@ class RayPools(PooledCalls):
         for worker in list(self.list_workers()):
             self._end(worker)
         remove(find_folder(*self._site, str(ray.get_runtime_context().get_node_id())))
+
+    def _ask_on(self, call: Call, left: bytes | None) -> Any:  # noqa: ANN401 - a reference
+        call.data, receipt = call.worker.actor.proceed.remote(call.number, left)
+        return receipt
 
     def _kill(self, worker: Worker) -> None:
         ray.kill(worker.actor)
