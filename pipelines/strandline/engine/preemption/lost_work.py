@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable
 
 from strandline.engine.call.slots import Slot
+from strandline.engine.core.pools import PoolBrokenError
 from strandline.plan.receipt import Receipt
 from strandline_api.outcome.causes import Cause
 from strandline_api.outcome.work_lost import WorkLost
@@ -21,6 +22,36 @@ _NAMES = {Cause.OOM_KILLED: "memory", Cause.TIMEOUT: "timeout", Cause.KILLED: "k
 def name_loss(cause: Cause, *, is_of_node: bool) -> str:
     """Return under which name the loss of a worker is counted."""
     return NODE if is_of_node else _NAMES.get(cause, "kill")
+
+
+_FATES = {Cause.OOM_KILLED: "was killed for memory", Cause.TIMEOUT: "was replaced"}
+
+
+def describe_loss(stage: str, cause: Cause, over: str, tasks: int, seconds: float, why: str) -> str:
+    """Return a sentence about a worker that was lost.
+
+    Args:
+        over: the sources that it worked on, in words; empty: none.
+        tasks: that are queued again.
+        seconds: of work that are lost.
+        why: what it was lost to, in words.
+    """
+    again = f" ({seconds:.0f} s of work)" if seconds >= 1 else ""
+    during = f" while it worked on {over}" if over else ""
+    fate = _FATES.get(cause, "was lost")
+    return f"a worker of {stage!r} {fate}{during}, {tasks} tasks are queued again{again}: {why}"
+
+
+def make_broken(stage: str, deaths: int, why: str, cause: Cause) -> PoolBrokenError:
+    """Return the error of a stage that loses workers again and again.
+
+    Args:
+        why, cause: of the last death.
+    """
+    broken = PoolBrokenError(f"stage {stage!r} lost {deaths} workers in a row; the last: {why}")
+    if cause is not Cause.KILLED:  # the cause decides whether the next attempt gets more memory
+        broken.cause = cause
+    return broken
 
 
 class WorkMeter:

@@ -37,13 +37,14 @@ from strandline.engine.own_ledger import (
     opened_ledger,
 )
 from strandline.engine.preemption.fitting import is_hopeless
+from strandline.engine.processes.bounds import find_beyond
 from strandline.engine.processes.fork_client import explain_end
 from strandline.engine.processes.losses import ForkLosses
 from strandline.engine.processes.pool import ForkedPools, Word, write_terms
 from strandline.engine.processes.worker import ERROR, READY
 from strandline.ledger.location import LedgerLocation
 from strandline.ledger.session import LedgerSession
-from strandline.plan.pipeline import PipelinePlan, StagePlan
+from strandline.plan.pipeline import PipelinePlan
 from strandline.storage.outputs.outputs import OutputLocation
 from strandline_api.documents.problems import Problem
 from strandline_api.outcome.causes import Cause
@@ -86,20 +87,10 @@ def list_refused(plan: PipelinePlan) -> Iterator[Problem]:
     last = len(plan.stages) - 1
     for index, stage in enumerate(plan.stages):
         at = "spec.sink" if index == last else f"spec.stages[{index}]"
-        for field in _find_asked(stage):
+        asked = stage.cpu, stage.gpu, stage.memory, stage.custom, stage.runtime_env
+        for field in find_beyond(*asked):
             message = f"the engine processes has no {field} for workers"
             yield Problem(at, message, "use --engine ray")
-
-
-def _find_asked(stage: StagePlan) -> Iterator[str]:
-    asked = {
-        "GPU": stage.gpu,
-        "resources of a kind of your own": stage.custom,
-        "memory to reserve": stage.memory,
-        "environment of their own": stage.runtime_env,
-        "more than one core": stage.cpu > 1,
-    }
-    return (field for field, value in asked.items() if value)
 
 
 class _ProcessRun:

@@ -11,16 +11,19 @@ from collections.abc import Callable
 from strandline.engine.call.setup import PackageMissingError, StageSetupError
 from strandline.engine.core.chains import WHOLE
 from strandline.engine.core.flow import Flow
-from strandline.engine.core.pools import DEATHS_PER_POOL, DEATHS_PER_TASK, PoolBrokenError
+from strandline.engine.core.pools import DEATHS_PER_POOL, DEATHS_PER_TASK
 from strandline.engine.core.ports import Control, Incidents
 from strandline.engine.core.worker_pool import Call, Worker
 from strandline.engine.pooled_calls import PooledCalls
-from strandline.engine.preemption.lost_work import WorkMeter, name_loss
+from strandline.engine.preemption.lost_work import (
+    WorkMeter,
+    describe_loss,
+    make_broken,
+    name_loss,
+)
 from strandline.plan.errors import StrandlineError
 from strandline.plan.receipt import Failure
 from strandline_api.outcome.causes import Cause
-
-_FATES = {Cause.OOM_KILLED: "was killed for memory", Cause.TIMEOUT: "was replaced"}
 
 
 class ForkLosses:
@@ -83,12 +86,8 @@ class ForkLosses:
         entry = current.entry if current else WHOLE
         calls = self._pools.remove(worker)
         self.anything_died = True
-        again = f" ({seconds:.0f} s of work)" if seconds >= 1 else ""
-        self._incidents.sentences.append(
-            f"a worker of {self._pools[worker.stage].plan.name!r} {_FATES.get(cause, 'was lost')}"
-            f"{f' while it worked on {over}' if over else ''}, "
-            f"{sum(len(call.batch) for call in calls)} tasks are queued again{again}: {why}"
-        )
+        name, tasks = self._pools[worker.stage].plan.name, sum(len(call.batch) for call in calls)
+        self._incidents.sentences.append(describe_loss(name, cause, over, tasks, seconds, why))
         for call in reversed(calls):  # newest first, so that the oldest is the next in line
             self._requeue(call, exposed if call is current else 0, why, cause)
         streak = self._pools[worker.stage].streak
@@ -129,10 +128,7 @@ class ForkLosses:
             return
         deaths, culprit = pool.streak.causes, pool.streak.culprit
         name = pool.plan.name if culprit is None else self._name(stage, culprit)
-        broken = PoolBrokenError(f"stage {name!r} lost {deaths} workers in a row; the last: {why}")
-        if cause is not Cause.KILLED:  # the cause decides whether the next attempt gets more memory
-            broken.cause = cause
-        raise broken
+        raise make_broken(name, deaths, why, cause)
 
     def _name(self, chain: int, link: int) -> str:
         return self._flow.queues[chain].stages[link].name

@@ -24,12 +24,17 @@ from strandline.engine.call.setup import StageSetupError
 from strandline.engine.call.slots import Slot
 from strandline.engine.core.chains import WHOLE
 from strandline.engine.core.flow import Flow
-from strandline.engine.core.pools import DEATHS_PER_POOL, DEATHS_PER_TASK, PoolBrokenError
+from strandline.engine.core.pools import DEATHS_PER_POOL, DEATHS_PER_TASK
 from strandline.engine.core.ports import Control, Incidents
 from strandline.engine.core.worker_pool import Call, Worker
 from strandline.engine.preemption.blame import Blame, WorkerDeath
 from strandline.engine.preemption.last_words import explain_death
-from strandline.engine.preemption.lost_work import WorkMeter, name_loss
+from strandline.engine.preemption.lost_work import (
+    WorkMeter,
+    describe_loss,
+    make_broken,
+    name_loss,
+)
 from strandline.engine.preemption.nodes import DEATH_SECONDS, SILENCE_SECONDS, LostNodes
 from strandline.engine.preemption.replays import REPLAYS_PER_SOURCE, Replays
 from strandline.engine.ray.connection import first_line
@@ -45,7 +50,6 @@ LOSSES = (
     OutOfMemoryError,
     WorkerCrashedError,
 )
-_FATES = {Cause.OOM_KILLED: "was killed for memory", Cause.TIMEOUT: "was replaced"}
 LOG_BYTES = 16_384  # of a dead worker's
 _PROCESS_DIED = "worker process has died"  # and not its node, nor by our own hand
 _DATA_LOST = "data was lost with a node; the sources that it was of begin anew"
@@ -191,17 +195,15 @@ class Losses:
         seconds = self._control.now() - worker.busy_since if worker.is_working else 0.0
         name = name_loss(death.cause, is_of_node=is_of_node(error))
         self.work.lose_call(name, seconds, worker.node)
-        again = f" ({seconds:.0f} s of work)" if seconds >= 1 else ""
         where = pool.plan.name if worker.link is None else self._name(stage, worker.link)
-        over = f" while it worked on {worker.over}" if worker.over else ""
+        over = worker.over
         sure_at = self._find_sure_at(worker, error)
         known = WorkerDeath(worker.node, sure_at)
         calls = self._pools.remove(worker)
         self.anything_died = True
-        self._incidents.sentences.append(
-            f"a worker of {where!r} {_FATES.get(death.cause, 'was lost')}{over}, "
-            f"{sum(len(call.batch) for call in calls)} tasks are queued again{again}: {why}"
-        )
+        queued = sum(len(call.batch) for call in calls)
+        sentence = describe_loss(where, death.cause, over, queued, seconds, why)
+        self._incidents.sentences.append(sentence)
         # Newest first, so that the oldest ends up first in line. Each may have ended the worker:
         # one call is worked on while the input of the next is read, and the answer of the one
         # before is spelled. So both are tried apart, with nothing else beside them.
@@ -329,11 +331,7 @@ class Losses:
         elif pool.streak.count_sure(self._control.now()) >= DEATHS_PER_POOL:
             deaths, culprit = pool.streak.causes, pool.streak.culprit
             name = pool.plan.name if culprit is None else self._name(stage, culprit)
-            msg = f"stage {name!r} lost {deaths} workers in a row; the last: {why}"
-            broken = PoolBrokenError(msg)
-            if cause is not Cause.KILLED:  # else the next attempt would get no more memory
-                broken.cause = cause
-            raise broken
+            raise make_broken(name, deaths, why, cause)
 
     def _fail(self, stage: int, slots: list[Slot], message: str, cause: Cause) -> None:
         name = self._name(stage, slots[0].link) if slots else ""

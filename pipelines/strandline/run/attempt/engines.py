@@ -63,8 +63,10 @@ def choose_engine(
 
 
 def _needs_ray(work: SinkWork) -> bool:
+    from strandline.engine.processes.bounds import find_beyond  # noqa: PLC0415 - see above
+
     asked = work.resources
-    return bool(asked.gpu or asked.memory or asked.custom or work.runtime_env) or asked.cpu > 1
+    return bool(find_beyond(asked.cpu, asked.gpu, asked.memory, asked.custom, work.runtime_env))
 
 
 def check_engine(config: AttemptConfig) -> None:
