@@ -9,10 +9,9 @@ from strandline.engine.core.pools import (
     CALLS_PER_WORKER,
     HEAVY,
     TELLING_SECONDS,
-    Candidate,
+    FreeWorkers,
     bound_calls,
     bound_queue,
-    choose_worker,
     find_heaviest,
     size_pools,
 )
@@ -87,35 +86,42 @@ def test_law_the_last_calls_wait_for_whoever_is_done_first(waiting: int, taken: 
     assert most == (1 if waiting <= taken else CALLS_PER_WORKER)
 
 
-candidates = st.lists(
-    st.builds(Candidate, st.sampled_from(["", "a", "b", "c"]), st.integers(0, 1)), min_size=1
+free_workers = st.lists(
+    st.tuples(st.sampled_from(["", "a", "b", "c"]), st.integers(0, CALLS_PER_WORKER)), max_size=8
 )
 near_bytes = st.dictionaries(st.sampled_from(["a", "b", "c", "d"]), st.integers(1, 10**9))
 
 
-@given(candidates=candidates, near=near_bytes)
-def test_law_nobody_waits_behind_a_call_while_a_worker_is_idle(
-    candidates: list[Candidate], near: dict[str, int]
+@given(workers=free_workers, nears=st.lists(near_bytes, max_size=12), data=st.data())
+def test_law_calls_go_where_one_look_at_each_worker_would_send_them(
+    workers: list[tuple[str, int]], nears: list[dict[str, int]], data: st.DataObject
 ) -> None:
-    chosen = choose_worker(((candidate, candidate) for candidate in candidates), near)
+    """To an idle one, else the one nearest to most of its input, else the one with fewest calls."""
+    calls = dict(enumerate(number for _, number in workers))
+    free = FreeWorkers((node, calls[each], each) for each, (node, _) in enumerate(workers))
+    for near in nears:
+        most = data.draw(st.integers(1, CALLS_PER_WORKER))
+        open_ones = [each for each in calls if calls[each] < most]
 
-    assert chosen is not None
-    assert chosen.calls == min(candidate.calls for candidate in candidates)
+        assert free.has(most) == bool(open_ones)
+        if not open_ones:
+            continue
+        ranks = {
+            each: (calls[each] > 0, -near.get(workers[each][0], 0), calls[each])
+            for each in open_ones
+        }
+        chosen = free.take(most, near)
+        assert ranks[chosen] == min(ranks.values())
+        calls[chosen] += 1
 
 
-@given(candidates=candidates, near=near_bytes)
-def test_law_of_workers_that_are_alike_the_nearest_to_the_input_gets_it(
-    candidates: list[Candidate], near: dict[str, int]
+@given(workers=free_workers)
+def test_law_workers_are_spread_where_those_that_are_free_are_on_several_nodes(
+    workers: list[tuple[str, int]],
 ) -> None:
-    chosen = choose_worker(((candidate, candidate) for candidate in candidates), near)
+    free = FreeWorkers((node, calls, each) for each, (node, calls) in enumerate(workers))
 
-    assert chosen is not None
-    peers = [candidate for candidate in candidates if candidate.calls == chosen.calls]
-    assert near.get(chosen.node, 0) == max(near.get(peer.node, 0) for peer in peers)
-
-
-def test_without_workers_nobody_is_chosen() -> None:
-    assert choose_worker([], {}) is None
+    assert free.is_spread == (len({n for n, calls in workers if calls < CALLS_PER_WORKER}) > 1)
 
 
 @given(st.dictionaries(st.sampled_from("abcd"), st.floats(0, 1e6)))

@@ -95,7 +95,7 @@ def test_a_stopped_run_goes_on_while_what_it_has_can_be_written() -> None:
     assert driver._is_done()
     flow.queues[1].waiting += make_slots(1)
     assert driver._is_done()  # nobody is there to write it
-    driver._pools[1].workers.append(Worker(1, "actor", is_placed=True, is_ready=True))
+    driver._pools.add(Worker(1, "actor", is_placed=True, is_ready=True))
     assert not driver._is_done()
 
 

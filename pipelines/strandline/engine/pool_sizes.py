@@ -6,11 +6,14 @@ It must not know what a worker is, nor how a call gets to one.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from strandline.engine.autoscaler.model import find_ratio
 from strandline.engine.call.chain_call import SPILL_SECONDS, SPILL_SECONDS_OF_SINKS
 from strandline.engine.core.call_size import (
+    CALL_SECONDS,
     SINK_SECONDS,
+    DriverLoad,
     FileFilling,
     StageLoad,
     bound_call,
@@ -24,6 +27,18 @@ from strandline.engine.core.worker_pool import Pool
 from strandline.plan.receipt import StageCounts
 
 
+class WorkerCount(NamedTuple):
+    """Workers of a stage.
+
+    Attributes:
+        starting, staying, takers: see `Pool`.
+    """
+
+    starting: int
+    staying: int
+    takers: int
+
+
 class SizedPools:
     """All pools of a run.
 
@@ -33,6 +48,8 @@ class SizedPools:
 
     def __init__(self, chains: Sequence[Chain]) -> None:
         self._pools = [Pool(chain) for chain in chains]
+        self._counts: dict[int, WorkerCount] = {}
+        self._load = DriverLoad()
 
     def __getitem__(self, stage: int) -> Pool:
         return self._pools[stage]
@@ -48,12 +65,17 @@ class SizedPools:
             link: in a chain, the number of the stage that the next of them waits for.
             is_all: nothing will follow them.
         """
-        pool = self[stage]
-        taken = self._bound_call(pool, link) * pool.staying if is_all else 0
-        return bound_calls(pool.plan, waiting, pool.starting, taken)
+        pool, workers = self[stage], self._count(stage)
+        taken = self._bound_call(pool, link) * workers.staying if is_all else 0
+        return bound_calls(pool.plan, waiting, workers.starting, taken)
 
     def level(self, counts: Sequence[StageCounts]) -> None:
-        """Set what a call of each stage may carry, by what tasks cost and what became of them."""
+        """Set what a call of each stage may carry, by what tasks cost and what became of them.
+
+        It is called before the calls of a turn; what is looked up once a turn is forgotten.
+        """
+        for stage in range(len(self)):
+            self.forget(stage)
         loads = [self._describe(stage, seen) for stage, seen in enumerate(counts)]
         for pool, size in zip(self._pools, level_calls(loads), strict=True):
             pool.call = size
@@ -61,9 +83,11 @@ class SizedPools:
     def _describe(self, stage: int, seen: StageCounts) -> StageLoad:
         pool = self._pools[stage]
         batch, large = pool.plan.batch_size, self.find_bytes_in(stage)
-        pace = most = bound_call(pool.cost, large, batch)
+        seconds = self._load.bound_seconds(CALL_SECONDS)
+        pace = most = bound_call(pool.cost, large, batch, seconds)
         if pool.chain.writes:
-            most = bound_call(pool.cost, large, batch, SINK_SECONDS)
+            seconds = self._load.bound_seconds(SINK_SECONDS)
+            most = bound_call(pool.cost, large, batch, seconds)
         ratio = find_ratio(seen.tasks_in, seen.tasks_out)
         return StageLoad(most, pool.plan.group or batch, pool.takers, ratio, pace)
 
@@ -78,7 +102,9 @@ class SizedPools:
         batch = pool.plan.batch_size
         if pool.plan.timeout is not None:
             return batch  # the rest of a long call would have to wait for it
-        return size_call(self._bound_call(pool, link), batch, waiting, pool.staying)
+        workers = self._count(stage).staying
+        most = self._bound_call(pool, link)
+        return size_call(most, batch, waiting, workers, self._load.stretch)
 
     def _bound_call(self, pool: Pool, link: int) -> int:
         """Return slots that a call of it may carry, by what they cost."""
@@ -96,7 +122,17 @@ class SizedPools:
     def bound_queue(self, stage: int) -> int:
         """Return slots that may wait for a stage."""
         pool = self[stage]
-        return bound_queue(pool.call, pool.takers)
+        return bound_queue(pool.call, self._count(stage).takers)
+
+    def forget(self, stage: int) -> None:
+        """Forget what was looked up of the workers of a stage, since one has changed."""
+        self._counts.pop(stage, None)
+
+    def _count(self, stage: int) -> WorkerCount:
+        if stage not in self._counts:
+            pool = self[stage]
+            self._counts[stage] = WorkerCount(pool.starting, pool.staying, pool.takers)
+        return self._counts[stage]
 
     def find_bytes_in(self, stage: int) -> float:
         """Return bytes of a task that comes to a stage; 0 where that is not known."""

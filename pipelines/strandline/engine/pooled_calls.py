@@ -6,6 +6,7 @@ to say. It must not know how an answer travels.
 
 from __future__ import annotations
 
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
@@ -16,10 +17,10 @@ from strandline.engine.call.stage.receipts import OpenTask
 from strandline.engine.call.wire import Plain, unpack_receipt
 from strandline.engine.core.chains import Chain
 from strandline.engine.core.flow import StageQueue
-from strandline.engine.core.pools import PoolState
+from strandline.engine.core.pools import FreeWorkers, PoolState
 from strandline.engine.core.worker_pool import Call, Worker
 from strandline.engine.pool_sizes import SizedPools
-from strandline.plan.receipt import Receipt
+from strandline.plan.receipt import Receipt, StageCounts
 from strandline.storage.volume.inflight import InFlightTable
 
 
@@ -52,6 +53,28 @@ class PooledCalls(SizedPools, ABC):
         self.calls: dict[Any, Call] = {}
         self.paused: dict[Any, Call] = {}
         self.has_gone = False
+        self._free: dict[int, FreeWorkers[Worker]] = {}
+
+    def level(self, counts: Sequence[StageCounts]) -> None:
+        """See `SizedPools.level`."""
+        self._load.look(self._now(), self.read_driven())
+        super().level(counts)
+
+    def read_driven(self) -> float:
+        """Return seconds of a core that the driver's loop has taken."""
+        return time.thread_time()
+
+    def add(self, worker: Worker) -> None:
+        """Add a worker that is started."""
+        pool = self._pools[worker.stage]
+        pool.workers.append(worker)
+        pool.started += 1
+        self.forget(worker.stage)
+
+    def settle(self, worker: Worker) -> None:
+        """Note that a worker is set up, and takes calls."""
+        worker.is_ready, worker.ready_since = True, self._now()
+        self.forget(worker.stage)
 
     def enter(self, key: Any, call: Call) -> None:  # noqa: ANN401 - any key
         """Note that a worker was handed a call."""
@@ -59,6 +82,8 @@ class PooledCalls(SizedPools, ABC):
         if not worker.calls:
             worker.busy_since = self._now()
         self.calls[key] = worker.calls[key] = call
+        if worker.has_suspects:
+            self.forget(call.stage)  # a suspect is the only call of its worker
         self._show(call)
 
     def make_call(self, worker: Worker, batch: list[Slot]) -> Call:
@@ -86,6 +111,7 @@ class PooledCalls(SizedPools, ABC):
         if word and not call.worker.is_draining:
             self._pools[call.stage].recycled += 1
             call.worker.is_draining = True
+            self.forget(call.stage)
         receipt = unpack_receipt(packed)
         call.counts.add(receipt.counts)
         call.size += size
@@ -118,7 +144,7 @@ class PooledCalls(SizedPools, ABC):
 
     def has_room(self, stage: int, most: int) -> bool:
         """Return whether a worker has fewer calls than `most`, and can take one."""
-        return any(True for _ in self._list_free(stage, most))
+        return self._find_free(stage).has(most)
 
     def can_write(self, queue: StageQueue) -> bool:
         """Return whether something waits for the sink, and a worker can take it."""
@@ -127,6 +153,7 @@ class PooledCalls(SizedPools, ABC):
     def drain(self, worker: Worker) -> None:
         """Give a worker no new calls, and end it when its calls are done."""
         worker.is_draining = True
+        self.forget(worker.stage)
         self._end_drained(worker)
 
     def remove(self, worker: Worker) -> list[Call]:
@@ -145,6 +172,7 @@ class PooledCalls(SizedPools, ABC):
         if worker.current is call:  # any other current call goes on
             worker.busy_since = self._now()
         del worker.calls[reference]
+        self.forget(call.stage)
         if call.is_shown and self._inflight:
             self._inflight.settle(call.sources)
         self._end_drained(worker)
@@ -204,11 +232,20 @@ class PooledCalls(SizedPools, ABC):
             self._inflight.settle(part.sources)
         return part
 
-    def _list_free(self, stage: int, most: int) -> Iterator[Worker]:
-        """Yield workers with fewer calls than `most` that can take one."""
-        for worker in self._pools[stage].workers:
-            if worker.is_open and len(worker.calls) < most and not worker.has_suspects:
-                yield worker
+    def forget(self, stage: int) -> None:
+        """See `SizedPools.forget`."""
+        super().forget(stage)
+        self._free.pop(stage, None)
+
+    def _find_free(self, stage: int) -> FreeWorkers[Worker]:
+        """Return the workers that can take a call; whatever changes one of them forgets it."""
+        if stage not in self._free:
+            self._free[stage] = FreeWorkers(
+                (worker.node, len(worker.calls), worker)
+                for worker in self._pools[stage].workers
+                if worker.is_open and not worker.has_suspects
+            )
+        return self._free[stage]
 
     def _end_drained(self, worker: Worker) -> None:
         if worker.is_draining and not worker.calls and self.has(worker):
@@ -217,6 +254,7 @@ class PooledCalls(SizedPools, ABC):
     def _end(self, worker: Worker) -> None:
         pool = self._pools[worker.stage]
         pool.workers.remove(worker)
+        self.forget(worker.stage)
         pool.past += self._now() - worker.ready_since if worker.is_ready else 0.0
         self.has_gone = True
         self._kill(worker)

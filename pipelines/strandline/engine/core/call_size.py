@@ -17,6 +17,11 @@ from strandline.plan.receipt import Output, Receipt, StageCounts
 CALL_SECONDS = 0.02
 # A disk is waited for as long for many outputs as for one.
 SINK_SECONDS = 0.25
+# Of a driver's core, where it begins to be short; and how long that is watched.
+BUSY = 0.6
+LOAD_SECONDS = 0.5
+MOST_STRETCH = 64.0
+CALL_SECONDS_OF_BUSY = 1.0  # as much is lost with each worker
 CALL_BYTES = 1_000_000
 CALL_TASKS = 256
 ROUNDS = 2
@@ -66,6 +71,45 @@ class TaskCost:
             self._has_made = True
 
 
+class DriverLoad:
+    """How busy a driver is with calls, and how much more each is to carry for that.
+
+    Where many workers take short calls, the driver sets the pace. Calls that carry more then let it
+    keep up; what a lost worker has begun is more, too, so they do so only there.
+
+    Attributes:
+        stretch: 1: calls are as short as they may be.
+    """
+
+    def __init__(self) -> None:
+        self.stretch = 1.0
+        self._since: float | None = None
+        self._driven = 0.0
+
+    def look(self, now: float, driven: float) -> None:
+        """Look at what the driver took since the last look, if that is long enough ago.
+
+        Args:
+            now: seconds from any fixed point.
+            driven: seconds of a core that the driver has taken so far.
+        """
+        if self._since is None:
+            self._since, self._driven = now, driven
+        elapsed = now - self._since
+        if elapsed < LOAD_SECONDS:
+            return
+        busy = (driven - self._driven) / elapsed
+        if busy > BUSY:
+            self.stretch = min(MOST_STRETCH, self.stretch * 2)
+        elif busy < BUSY / 3:  # half as many calls would be sent, and twice as many soon again
+            self.stretch = max(1.0, self.stretch / 2)
+        self._since, self._driven = now, driven
+
+    def bound_seconds(self, seconds: float) -> float:
+        """Return what a call may take that is to take so long where the driver is idle."""
+        return max(seconds, min(CALL_SECONDS_OF_BUSY, seconds * self.stretch))
+
+
 class StageLoad(NamedTuple):
     """What bounds the calls of one stage.
 
@@ -105,7 +149,7 @@ def level_calls(stages: Sequence[StageLoad]) -> list[int]:
     return sizes[::-1]
 
 
-def size_call(most: int, batch: int, waiting: int, workers: int) -> int:
+def size_call(most: int, batch: int, waiting: int, workers: int, stretch: float = 1.0) -> int:
     """Return tasks of the next call: a batch, or a whole number of them.
 
     No more than one worker's share of what waits, so that none has much to do while others have
@@ -116,8 +160,9 @@ def size_call(most: int, batch: int, waiting: int, workers: int) -> int:
         batch: tasks of the stage's own.
         waiting: tasks.
         workers: that take calls.
+        stretch: shares of a call, where the driver can't give each worker its own.
     """
-    share = -(-waiting // max(1, workers))
+    share = math.ceil(waiting / max(1, workers) * stretch)
     return max(batch, min(most, share // batch * batch))
 
 

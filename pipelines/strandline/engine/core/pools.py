@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple, TypeVar
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from operator import itemgetter
+from typing import Generic, NamedTuple, TypeVar
 
 from strandline.plan.errors import StrandlineError
 from strandline.plan.pipeline import StagePlan
@@ -52,14 +53,57 @@ class PoolState(NamedTuple):
     over: str = ""
 
 
-class Candidate(NamedTuple):
-    """A worker that can take a call: where it is, and how many it has."""
-
-    node: str
-    calls: int
+Chosen = TypeVar("Chosen", bound=Hashable)
 
 
-Chosen = TypeVar("Chosen")
+class FreeWorkers(Generic[Chosen]):
+    """The workers of a stage that can take a call, looked through once for many calls.
+
+    With hundreds of workers it would cost more to look at each for every call than to send it.
+
+    Args:
+        workers: the node, the calls and the worker itself, of each that takes calls.
+    """
+
+    def __init__(self, workers: Iterable[tuple[str, int, Chosen]]) -> None:
+        # By their calls and then their node, in order; a dict, since one is taken from anywhere.
+        self._levels: list[dict[str, dict[Chosen, None]]] = [{} for _ in range(CALLS_PER_WORKER)]
+        for node, calls, worker in workers:
+            if calls < CALLS_PER_WORKER:
+                self._levels[calls].setdefault(node, {})[worker] = None
+
+    def has(self, most: int) -> bool:
+        """Return whether a worker has fewer calls than `most`."""
+        return any(self._levels[:most])
+
+    @property
+    def is_spread(self) -> bool:
+        """Return whether they are on several nodes."""
+        return len({node for level in self._levels for node in level}) > 1
+
+    def take(self, most: int, near: Mapping[str, int]) -> Chosen:
+        """Return the worker for a call: an idle one, else the one nearest to most of its input.
+
+        There must be one.
+
+        Args:
+            most: it has fewer calls.
+            near: bytes of the input by node; of two that are alike in this, the one with fewer
+                calls.
+        """
+        levels = range(1, most) if not self._levels[0] else range(1)
+        ranked = (
+            (-near.get(node, 0), calls, node) for calls in levels for node in self._levels[calls]
+        )
+        _, calls, node = min(ranked, key=itemgetter(0, 1))
+        level = self._levels[calls]
+        worker = next(iter(level[node]))
+        del level[node][worker]
+        if not level[node]:
+            del level[node]
+        if calls + 1 < CALLS_PER_WORKER:
+            self._levels[calls + 1].setdefault(node, {})[worker] = None
+        return worker
 
 
 class PoolSize(NamedTuple):
@@ -118,22 +162,6 @@ def bound_calls(stage: StagePlan, waiting: int, starting: int, taken: int = 0) -
     # With more calls a worker, the first one that is ready would take what another could begin at
     # once, and the last calls would wait behind a long one while others are done.
     return 1 if waiting <= max(starting * batch, taken) else CALLS_PER_WORKER
-
-
-def choose_worker(
-    candidates: Iterable[tuple[Candidate, Chosen]], near: Mapping[str, int]
-) -> Chosen | None:
-    """Return the worker for a call: an idle one, else the one nearest to most of its input.
-
-    Args:
-        near: bytes of the input by node; of two that are alike in this, the one with fewer calls.
-    """
-    best, chosen = None, None
-    for (node, calls), candidate in candidates:
-        rank = (calls > 0, -near.get(node, 0), calls)
-        if best is None or rank < best:
-            best, chosen = rank, candidate
-    return chosen
 
 
 def find_heaviest(counts: Mapping[str, StageCounts]) -> str | None:

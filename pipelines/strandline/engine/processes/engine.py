@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import pickle
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from uuid import uuid4
@@ -17,7 +17,7 @@ from strandline.engine.call.reports import FirstTimes
 from strandline.engine.call.setup import WorkerSite
 from strandline.engine.call.wire import Plain, pack_tasks
 from strandline.engine.core.call_size import CALL_SECONDS, FileFilling
-from strandline.engine.core.chains import cut_chains
+from strandline.engine.core.chains import Chain, cut_chains
 from strandline.engine.core.flow import Flow
 from strandline.engine.core.listing_thread import ListingThread
 from strandline.engine.core.pools import find_heaviest
@@ -38,7 +38,7 @@ from strandline.engine.own_ledger import (
 )
 from strandline.engine.preemption.fitting import is_hopeless
 from strandline.engine.processes.bounds import find_beyond
-from strandline.engine.processes.fork_client import explain_end
+from strandline.engine.processes.fork_client import ForkServer, explain_end
 from strandline.engine.processes.losses import ForkLosses
 from strandline.engine.processes.pool import ForkedPools, Word, write_terms
 from strandline.engine.processes.worker import ERROR, READY
@@ -81,6 +81,19 @@ class ProcessEngine:
         with opened_ledger(self.session, ledger, control) as opened:
             return _ProcessRun(self, plan, listing, opened, control).run()
 
+    def start_pools(
+        self, plan: PipelinePlan, chains: Sequence[Chain], control: Control
+    ) -> ForkedPools:
+        """Return the pools of a run, which have no workers yet."""
+        site = WorkerSite(
+            f"{plan.namespace}.{plan.name}", f"{self.outputs.writer}-{uuid4().hex[:12]}"
+        )
+        terms = write_terms(chains, self.outputs, site, _NODE, self.dumps)
+        server = ForkServer(terms)  # loads stages while sources are listed
+        most = self.workers or len(os.sched_getaffinity(0))
+        report = FirstTimes(control.note)
+        return ForkedPools(chains, server, terms, most, control.inflight, control.now, report)
+
 
 def list_refused(plan: PipelinePlan) -> Iterator[Problem]:
     """Yield what a plan asks for that is not to be had without Ray."""
@@ -110,13 +123,7 @@ class _ProcessRun:
         self._incidents = Incidents()
         pack = partial(pack_tasks, dumps=engine.dumps)
         self._admission = OwnAdmission(self._listing, ledger, self._flow, pack)
-        site = WorkerSite(
-            f"{plan.namespace}.{plan.name}", f"{engine.outputs.writer}-{uuid4().hex[:12]}"
-        )
-        terms = write_terms(chains, engine.outputs, site, _NODE, engine.dumps)
-        most = engine.workers or len(os.sched_getaffinity(0))
-        report = FirstTimes(control.note)
-        self._pools = ForkedPools(chains, terms, most, control.inflight, control.now, report)
+        self._pools = engine.start_pools(plan, chains, control)
         self._losses = ForkLosses(
             self._flow,
             self._pools,
@@ -260,7 +267,7 @@ class _ProcessRun:
         elif kind == ERROR:
             self._losses.fail_setup(worker, content)
         elif kind == READY:
-            self._pools.take_ready(worker)
+            self._pools.settle(worker)
         else:
             number, packed, answer = content
             self._complete((worker, number), packed, answer, size)

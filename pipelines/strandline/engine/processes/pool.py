@@ -40,6 +40,7 @@ class ForkedPools(PooledCalls):
     """All pools of a run.
 
     Args:
+        server: starts workers.
         terms: of all workers.
         most: workers of a chain.
     """
@@ -47,6 +48,7 @@ class ForkedPools(PooledCalls):
     def __init__(
         self,
         chains: Sequence[Chain],
+        server: ForkServer,
         terms: WorkerTerms,
         most: int,
         inflight: InFlightTable | None,
@@ -56,7 +58,7 @@ class ForkedPools(PooledCalls):
         super().__init__(chains, inflight, now, report)
         self._terms = terms
         self._most = most
-        self._server = ForkServer(terms)  # loads stages while sources are listed
+        self._server = server
 
     def start_wanted(self, stage: int, waiting: int) -> None:
         """Start a worker for each call that would wait else, as far as there may be more.
@@ -75,19 +77,14 @@ class ForkedPools(PooledCalls):
     def _start_worker(self, stage: int) -> None:
         worker = Worker(stage, self._server.fork(stage), begun=self._now())
         worker.settle(WorkerAddress(self._terms.node), self._terms.node)
-        self[stage].workers.append(worker)
-        self[stage].started += 1
-
-    def take_ready(self, worker: Worker) -> None:
-        """Note that a worker takes calls."""
-        worker.is_ready, worker.ready_since = True, self._now()
+        self.add(worker)
 
     def submit(self, stage: int, batch: list[Slot], most: int) -> None:
         """Hand a batch to the worker that has least, of those with fewer calls than `most`.
 
         There must be room.
         """
-        worker = min(self._list_free(stage, most), key=lambda each: len(each.calls))
+        worker = self._find_free(stage).take(most, {})
         call = self.make_call(worker, batch)
         tasks = [slot.block[slot.position] for slot in batch]
         handed = {slot.token: slot.handed for slot in batch if slot.handed}

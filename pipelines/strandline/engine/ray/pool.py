@@ -23,7 +23,6 @@ from strandline.engine.call.setup import WorkerSite, find_folder, remove
 from strandline.engine.call.slots import Slot
 from strandline.engine.call.wire import Plain, pack_batch
 from strandline.engine.core.chains import Chain
-from strandline.engine.core.pools import Candidate, choose_worker
 from strandline.engine.core.worker_pool import Call, Worker, WorkerAddress
 from strandline.engine.pooled_calls import PooledCalls
 from strandline.engine.ray.worker import start_worker
@@ -77,8 +76,7 @@ class RayPools(PooledCalls):
             pool.chain, cpu, self._outputs, self._site, node, joins_below=joins_below
         )
         worker = Worker(stage, actor, cpu, node or "", self._now())
-        pool.workers.append(worker)
-        pool.started += 1
+        self.add(worker)
         self.unplaced[placed] = worker
         self.preparing[ready] = worker
 
@@ -91,21 +89,15 @@ class RayPools(PooledCalls):
         """Note that a worker is ready; it may be heard of before the word that it has begun."""
         worker = self.preparing.pop(reference)
         worker.settle(address, here)
-        worker.is_ready = True
-        worker.ready_since = self._now()
+        self.settle(worker)
 
     def submit(self, stage: int, batch: list[Slot], most: int) -> None:
         """Hand a batch to the worker that suits it, of those with fewer calls than `most`.
 
         There must be room. Blocks that slots share are handed over once.
         """
-        free = list(self._list_free(stage, most))
-        is_spread = any(worker.node != free[0].node for worker in free)
-        near = _locate(batch) if is_spread else {}
-        worker = choose_worker(
-            ((Candidate(worker.node, len(worker.calls)), worker) for worker in free), near
-        )
-        assert worker is not None  # callers ask only where there is room
+        free = self._find_free(stage)
+        worker = free.take(most, _locate(batch) if free.is_spread else {})
         picks, blocks = pack_batch(batch)
         call = self.make_call(worker, batch)
         call.data, receipt = worker.actor.run.remote(call.number, call.entry, picks, *blocks)
