@@ -8,13 +8,30 @@ import os
 import signal
 import sys
 import time
+from collections.abc import Mapping
 
 from strandline_bench.ground.document import write_table
 from strandline_bench.ground.folders import CONTROL_PLANE, EXAMPLES, ROOT
 from strandline_bench.ground.scale import Scale, read_installed_memory
 from strandline_bench.ground.table import Row, format_markdown
+from strandline_bench.history.comparison import compare
+from strandline_bench.history.figures import read_commands, read_figures
+from strandline_bench.history.floors import list_unmet, read_floors
+from strandline_bench.history.picture import draw_bars, draw_history
+from strandline_bench.history.record import (
+    add_entry,
+    describe_commit,
+    make_entry,
+    read_history,
+    write_history,
+)
 
-DOCUMENT = ROOT / "docs" / "benchmarks.md"
+DOCUMENT = ROOT / "docs" / "design" / "measurements.md"
+HISTORY = ROOT / "bench" / "history.jsonl"
+FLOORS = ROOT / "bench" / "floors.toml"
+PICTURES = ROOT / "docs" / "pictures"
+# The rows of whole commands that are drawn begin so.
+DRAWN = "1,000,000 documents of 559 MB"
 # Profiles are for maintainers, so they stand beside what is said of them.
 NOTE = ROOT / "docs" / "design" / "2026-11-27-where-the-time-goes.md"
 # By name: the module in the package, which is loaded when it is run, and its function.
@@ -36,6 +53,7 @@ BENCHES = {
     "fanout": ("fanout.yielding", "measure_fanout"),
     "spread": ("fanout.spread", "measure_spread"),
     "nodes": ("runtime.nodes", "measure_nodes"),
+    "driver-limit": ("runtime.driver_limit", "measure_limit"),
     "lost": ("losses.work", "measure_lost_work"),
     "lost-nodes": ("losses.nodes", "measure_lost_nodes"),
     "products": ("products.filtering", "measure_products"),
@@ -72,6 +90,7 @@ TABLES = {
         "nodes",
         "lost",
         "lost-nodes",
+        "driver-limit",
         "products",
         "command",
         "video",
@@ -83,35 +102,78 @@ TABLES = {
 
 
 def main() -> None:
-    """Measure, print the tables, and write them into the document where asked to."""
+    """Measure and print the tables; write, compare or check them where asked to."""
     options = _parse_arguments()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that nothing is left behind
+    begun = time.monotonic()
+    if options.compare:
+        complaints = list(map(str, compare(ROOT, options.compare, _pass_on(options))))
+    else:
+        texts = _measure(options)
+        sys.stdout.write("".join(f"{text}\n" for text in texts.values()))
+        if options.write:
+            _write(texts)
+        complaints = _check_floors(options, texts) if options.floors else []
+    _report(f"took {time.monotonic() - begun:.0f} s")
+    if complaints:
+        sys.exit("\n".join(complaints))
+
+
+def _measure(options: argparse.Namespace) -> dict[str, str]:
+    """Return what stands between the markers of each place, by its name."""
     sys.path += [str(CONTROL_PLANE), str(EXAMPLES)]
     sizes = {"sources": options.sources, "pipelines": options.pipelines, "turns": options.turns}
     scale = Scale(is_quick=options.quick, cases=options.cases, **sizes)
     tables: dict[str, list[Row]] = {}
     texts: dict[str, str] = {}
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that nothing is left behind
-    begun = time.monotonic()
     try:
-        for name in options.names or [bench for bench in BENCHES if bench not in LONG]:
+        for name in options.names:
             module, function = (BENCHES | TEXTS)[name]
             _report(f"{name} ...")
-            found = getattr(importlib.import_module(f"strandline_bench.{module}"), function)(scale)
+            made = getattr(importlib.import_module(f"strandline_bench.{module}"), function)(scale)
             if name in TEXTS:
-                texts[name] = f"```text\n{found}```\n"
+                texts[name] = f"```text\n{made}```\n"
             elif name in LONG:
-                tables |= {f"{name}-{case}": rows for case, rows in found.items()}
+                tables |= {f"{name}-{case}": rows for case, rows in made.items()}
             else:
-                tables.setdefault(TABLES.get(name, "table"), []).extend(found)
+                tables.setdefault(TABLES.get(name, "table"), []).extend(made)
     finally:
         scale.remove()
-    for marker, rows in tables.items():
-        texts[marker] = f"{_describe_machine(is_quick=options.quick)}\n\n{format_markdown(rows)}"
+    machine = _describe_machine(is_quick=options.quick)
+    return texts | {
+        marker: f"{machine}\n\n{format_markdown(rows)}" for marker, rows in tables.items()
+    }
+
+
+def _write(texts: Mapping[str, str]) -> None:
+    """Put tables into the document, and their ratios into the history; draw both anew."""
     for marker, text in texts.items():
-        sys.stdout.write(f"{text}\n")
-        if options.write:
-            write_table(NOTE if marker in TEXTS else DOCUMENT, text, marker)
-    _report(f"took {time.monotonic() - begun:.0f} s")
+        write_table(NOTE if marker in TEXTS else DOCUMENT, text, marker)
+    entry = make_entry(*describe_commit(ROOT), DOCUMENT.read_text())
+    write_history(HISTORY, add_entry(read_history(HISTORY), entry))
+    draw()
+
+
+def draw() -> None:
+    """Draw the pictures from the document and the history."""
+    seconds = read_commands(DOCUMENT.read_text(), DRAWN)
+    (PICTURES / "benchmarks.svg").write_text(draw_bars(DRAWN, seconds))
+    history = draw_history(read_history(HISTORY))
+    (PICTURES / "benchmarks-history.svg").write_text(history)
+
+
+def _check_floors(options: argparse.Namespace, texts: Mapping[str, str]) -> list[str]:
+    figures = read_figures("\n".join(texts.values()))
+    floors = read_floors(FLOORS)
+    return [
+        sentence for name in options.names for sentence in list_unmet(floors.get(name, {}), figures)
+    ]
+
+
+def _pass_on(options: argparse.Namespace) -> list[str]:
+    """Return the arguments of a run of another commit, which may know fewer."""
+    sizes = ["--quick"] if options.quick else []
+    return [*sizes, *options.names]
 
 
 def _parse_arguments() -> argparse.Namespace:
@@ -123,7 +185,11 @@ def _parse_arguments() -> argparse.Namespace:
     parser.add_argument("--write", action="store_true", help="put the tables into the document")
     parser.add_argument("--cases", type=_split, metavar="A,B", help="of the engines, only these")
     parser.add_argument("--turns", type=int, metavar="N", help="of the engines")
+    parser.add_argument("--compare", metavar="COMMIT", help="name what became worse since")
+    parser.add_argument("--floors", action="store_true", help=f"hold what {FLOORS.name} says")
     options = parser.parse_args()
+    every = list(read_floors(FLOORS)) if options.floors else [n for n in BENCHES if n not in LONG]
+    options.names = options.names or every
     unknown = [name for name in options.names if name not in BENCHES | TEXTS]
     if unknown:
         parser.error(f"there is no benchmark {unknown[0]!r}; there are {NAMES}")

@@ -40,7 +40,7 @@ def test_quick_run_prints_a_row_for_each_thing_measured() -> None:
     assert done.returncode == 0, done.stderr
     rows = [line for line in done.stdout.splitlines() if line.startswith("| ")]
     named = "\n".join(row.split("|")[1] for row in rows)
-    assert len(rows) == 13
+    assert len(rows) == 16
     assert "a quick run" in done.stdout
     assert "open a ledger of 20,000 finished sources" in named
     assert "scaled up from 20,000" in named
@@ -82,6 +82,7 @@ def test_one_source_is_spread_in_a_chain_and_apart() -> None:
         ("cost", "ledger's cost", ["%", "ms"] * 2),
         ("engine", "actors", ["µs", "×", "×"]),
         ("overlap", "10 MB inputs", ["ms", "×"] * 2),
+        ("driver-limit", "the driver", ["%"] * 3),
         ("json-lines", "read-jsonl, of", ["×"]),
         ("products", "MB: ours", ["s,"] * 3),  # here without most rivals
         ("redo", "of the whole", ["%", "%"]),

@@ -63,6 +63,21 @@ class Busy(Stage):
         return task
 
 
+class Doze(Stage):
+    """Sleeps, as a model does that works elsewhere."""
+
+    class Params(Stage.Params):
+        """How long."""
+
+        seconds: float
+
+    params: Params
+
+    def process(self, task: Task) -> Task:
+        time.sleep(self.params.seconds)
+        return task
+
+
 class Nowhere(SinkStage):
     """Takes tasks without rows, of which the runtime writes no file."""
 
@@ -79,6 +94,15 @@ def plan_busy(count: int, workers: int, output: str) -> PipelinePlan:
         StagePlan("sink", "nowhere", Nowhere(), batch_size=BATCH),
     ]
     return _plan(Numbers(count=count, is_empty=True), stages, output)
+
+
+def plan_dozing(count: int, seconds: float, workers: int, output: str) -> PipelinePlan:
+    """Return tasks that sleep, on so many workers; no files are written."""
+    doze = StagePlan(
+        "doze", "doze", Doze(seconds=seconds), min_workers=workers, max_workers=workers
+    )
+    sink = StagePlan("sink", "nowhere", Nowhere(), max_workers=workers)
+    return _plan(Numbers(count=count, is_empty=True), [doze, sink], output)
 
 
 def plan_empty(count: int, output: str, *, is_apart: bool) -> PipelinePlan:

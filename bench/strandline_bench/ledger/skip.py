@@ -8,11 +8,15 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+import lmdb
+
 from strandline.engine.core.ports import Listing
 from strandline.ledger.keeping.keeper import Keeper
 from strandline.ledger.location import LedgerLocation
+from strandline.ledger.store.index import key_row
 from strandline.ledger.store.store import Store
 from strandline.plan.stage import Source
+from strandline.plan.token import digest_key
 from strandline.run.attempt.look_ahead import pass_over
 from strandline.storage.outputs.outputs import LocalOutputs, OutputLocation
 from strandline_bench.ground.filled_ledger import TEN_MILLION, Filled, key_of, version_of
@@ -40,11 +44,16 @@ def measure_skip(scale: Scale) -> list[Row]:
     factor = TEN_MILLION / ledger.sources
     scaled = "" if factor == 1 else f", scaled up from {ledger.sources:,}"
     what = f"skip 10,000,000 finished sources{scaled}"
+    walk = run_apart(walk_bare, ledger)
     alone = run_apart(skip_all, ledger, 1)
     side_by_side = run_apart(skip_all, ledger, cores)
+    filled = f"fill a ledger with 10,000,000 sources{scaled}: time"
     return [
+        bound(filled, ledger.seconds * factor, 120, "s"),
         bound(f"{what}: time", side_by_side.seconds * factor, 20, "s"),
         Row(f"{what}: time in one process", format_number(alone.seconds * factor, "s")),
+        Row(f"{what}: keys alone, by bare LMDB", format_number(walk * factor, "s")),
+        bound(f"{what}: as a multiple of that", side_by_side.seconds / walk, 1.5, "×"),
         bound(f"{what}: growth of memory", side_by_side.growth / _MEGABYTE, 20, "MB"),
     ]
 
@@ -80,6 +89,29 @@ def skip_all(ledger: Filled, cores: int) -> Skipped:
         msg = f"{ledger.sources - skipped} finished sources were not skipped"
         raise RuntimeError(msg)
     return Skipped(seconds, memory.bytes)
+
+
+def walk_bare(ledger: Filled) -> float:
+    """Return seconds in which one process gets what LMDB has of each key, which it does not read.
+
+    Raises:
+        RuntimeError: not all were there.
+    """
+    seconds = 0.0
+    with (
+        lmdb.open(str(ledger.path), readonly=True, lock=False, max_dbs=16) as environment,
+        environment.begin(db=environment.open_db(b"finished", create=False)) as transaction,
+    ):
+        for start in range(0, ledger.sources, _SEGMENT):
+            keys = list(map(key_of, range(start, min(start + _SEGMENT, ledger.sources))))
+            begun = time.perf_counter()
+            rows = map(transaction.get, map(key_row, map(digest_key, keys)))
+            missing = [row for row in rows if row is None]
+            seconds += time.perf_counter() - begun
+            if missing:
+                msg = f"{len(missing)} finished sources have no row"
+                raise RuntimeError(msg)
+    return seconds
 
 
 class _Sources:
