@@ -100,8 +100,8 @@ crds: $(STAMP) ## Write the generated files anew
 reference: $(STAMP) ## Write docs/api-python.md anew from the docstrings
 	@$(BIN)/python docs/python_reference.py
 
-bench: $(STAMP) ## Measure, and print the table of docs/benchmarks.md
-	@$(BIN)/python bench/run.py $(ARGS)
+bench: $(STAMP) ## Measure, and print tables; COMPARE=<commit> names what became worse since, ARGS=--floors what a night must hold
+	@$(BIN)/python bench/run.py $(if $(COMPARE),--compare $(COMPARE)) $(ARGS)
 
 rivals: $(STAMP) ## Install the engines that `make bench` compares with
 	@$(BIN)/pip install --quiet --constraint constraints.txt --group bench

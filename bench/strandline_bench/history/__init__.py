@@ -1,0 +1,1 @@
+"""What was measured before: kept by commit, compared, held above floors, and drawn."""

@@ -1,0 +1,98 @@
+"""Two commits on the same machine, in turns: what became worse, beyond what turns differ by."""
+
+from __future__ import annotations
+
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+from strandline_bench.history.figures import Figure, read_figures
+
+TURNS = 5
+LEAST = 0.05  # a smaller change is not named
+_PACKAGES = ("bench", "crds", "operator", "pipelines")
+
+Turn = Mapping[str, Figure]
+
+
+class Regression(NamedTuple):
+    """A figure that became worse.
+
+    Attributes:
+        before, now: medians.
+    """
+
+    what: str
+    before: float
+    now: float
+    unit: str
+
+    def __str__(self) -> str:
+        change = abs(self.now / self.before - 1) if self.before else 1.0
+        return f"{self.what}: {self.before:g} → {self.now:g} {self.unit}, {change:.0%} worse"
+
+
+def find_regressions(before: Sequence[Turn], now: Sequence[Turn]) -> list[Regression]:
+    """Return the figures of which each turn now is worse than each before, by more than a little.
+
+    Figures without a target are left out, as it is not known which way is worse.
+    """
+    regressions = []
+    for what, figure in now[0].items():
+        old, new = ([turn[what] for turn in turns if what in turn] for turns in (before, now))
+        if figure.has_ceiling is None or not old or len(new) < len(now):
+            continue
+        first, last = (statistics.median(each.number for each in side) for side in (old, new))
+        is_apart = all(mine.is_worse(other) for mine in new for other in old)
+        if is_apart and abs(last - first) > LEAST * abs(first):
+            regressions.append(Regression(what, first, last, figure.unit))
+    return regressions
+
+
+def compare(root: Path, commit: str, arguments: Sequence[str]) -> list[Regression]:
+    """Measure another commit and what is here, turn by turn.
+
+    Args:
+        root: of the repository.
+        arguments: of each run, such as the names of what is measured.
+
+    Raises:
+        subprocess.CalledProcessError: there is no such commit, or a run has failed.
+    """
+    turns: dict[Path, list[Turn]] = {}
+    with checked_out(root, commit) as other:
+        for turn in range(TURNS):
+            for tree in (other, root) if turn % 2 else (root, other):
+                turns.setdefault(tree, []).append(_run(tree, arguments))
+        return find_regressions(turns[other], turns[root])
+
+
+@contextmanager
+def checked_out(root: Path, commit: str) -> Iterator[Path]:
+    """Check a commit out, beside what is here, for a time."""
+    with tempfile.TemporaryDirectory(prefix="strandline-bench-") as folder:
+        tree = Path(folder) / "other"
+        git = ["git", "-C", str(root), "worktree"]
+        subprocess.run([*git, "add", "--quiet", "--detach", str(tree), commit], check=True)  # noqa: S603 - git
+        try:
+            yield tree
+        finally:
+            subprocess.run([*git, "remove", "--force", str(tree)], check=True)  # noqa: S603 - the same
+
+
+def _run(tree: Path, arguments: Sequence[str]) -> Turn:
+    path = os.pathsep.join(str(tree / package) for package in _PACKAGES)
+    done = subprocess.run(  # noqa: S603 - our own program
+        [sys.executable, str(tree / "bench" / "run.py"), *arguments],
+        cwd=tree,
+        env={**os.environ, "PYTHONPATH": path},  # before what is installed
+        stdout=subprocess.PIPE,
+        check=True,
+    )
+    return read_figures(done.stdout.decode())

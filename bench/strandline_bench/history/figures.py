@@ -1,0 +1,65 @@
+"""The numbers of a table as the benchmarks print it. Pure.
+
+It must not know how a number was measured.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+RATIOS = ("×", "%")
+_ROW = re.compile(r"^\| (.+?) +\| (.+?) +\| (.+?) +\| (?:yes|no|–) +\|$", re.MULTILINE)
+_NUMBER = re.compile(r"([\d,]*\d(?:\.\d+)?) ?(×|%|[^\s,\d]+)")
+
+
+class Figure(NamedTuple):
+    """One number.
+
+    Attributes:
+        unit: "×" where it is a multiple of something that was measured in the same run.
+        has_ceiling: less is better; None: it has no target.
+    """
+
+    number: float
+    unit: str
+    has_ceiling: bool | None
+
+    @property
+    def is_ratio(self) -> bool:
+        """Return whether it says the same on any machine, or nearly."""
+        return self.unit in RATIOS
+
+    def is_worse(self, other: Figure) -> bool:
+        """Return whether it is worse than another of the same row."""
+        return self.number > other.number if self.has_ceiling else self.number < other.number
+
+
+def read_figures(text: str) -> dict[str, Figure]:
+    """Return the figures of all tables in a text, by what was measured.
+
+    Of a row with several numbers it is its multiple of something; else the first one. Rows without
+    a number are left out.
+    """
+    figures = {}
+    for what, measured, target in _ROW.findall(text):
+        numbers = _NUMBER.findall(measured)
+        if numbers:
+            ratios = [each for each in numbers if each[1] == "×"]
+            number, unit = (ratios or numbers)[0]
+            has_ceiling = None if target[0] not in "≤≥" else target[0] == "≤"
+            figures[what] = Figure(float(number.replace(",", "")), unit, has_ceiling)
+    return figures
+
+
+def read_commands(text: str, what: str) -> dict[str, float]:
+    """Return the seconds of each command that a table has of one thing.
+
+    Args:
+        what: how its rows begin; the command's name follows a colon.
+    """
+    rows = (row for row in _ROW.findall(text) if row[0].startswith(f"{what}: "))
+    return {
+        name.removeprefix(f"{what}: "): float(measured.split()[0].replace(",", ""))
+        for name, measured, _ in rows
+    }
