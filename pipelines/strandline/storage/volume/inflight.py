@@ -88,8 +88,14 @@ class InFlightTable:
     def begin(self, items: Iterable[bytes]) -> None:
         """Add items that are being processed from now on, without a wait."""
         for item in items:
-            self._processing[item] += 1
-            self._show(item)
+            # Most are new, and a quick run has many: three looks less for each.
+            if item in self._queued or item in self._processing or not self._free:
+                self._processing[item] += 1
+                self._show(item)
+            else:
+                self._processing[item] = 1
+                row = self._rows[item] = self._free.pop()
+                _ROW.pack_into(self._map, row * _ROW.size, item, _PROCESSING)
 
     def process(self, items: Iterable[bytes]) -> None:
         """Mark queued items as being processed."""
@@ -101,8 +107,11 @@ class InFlightTable:
     def settle(self, items: Iterable[bytes]) -> None:
         """Remove items that were processed and are with no worker any more."""
         for item in items:
-            self._processing[item] -= 1
-            self._show(item)
+            if self._processing[item] == 1 and not self._queued.get(item):
+                self._remove(item)
+            else:
+                self._processing[item] -= 1
+                self._show(item)
 
     def withdraw(self, items: Iterable[bytes]) -> None:
         """Remove queued items that are with no worker any more."""
@@ -113,11 +122,7 @@ class InFlightTable:
     def _show(self, item: bytes) -> None:
         state = _PROCESSING if self._processing[item] > 0 else _QUEUED
         if state == _QUEUED and self._queued[item] <= 0:
-            del self._queued[item], self._processing[item]  # the two looks have made these entries
-            row = self._rows.pop(item, None)
-            if row is not None:
-                self._map[row * _ROW.size + ITEM_BYTES] = _FREE
-                self._free.append(row)
+            self._remove(item)
             return
         row = self._rows.get(item)
         if row is not None:
@@ -125,6 +130,14 @@ class InFlightTable:
         elif self._free:  # more items than anyone hands out go unseen
             row = self._rows[item] = self._free.pop()
             _ROW.pack_into(self._map, row * _ROW.size, item, state)
+
+    def _remove(self, item: bytes) -> None:
+        self._queued.pop(item, None)
+        self._processing.pop(item, None)
+        row = self._rows.pop(item, None)
+        if row is not None:
+            self._map[row * _ROW.size + ITEM_BYTES] = _FREE
+            self._free.append(row)
 
 
 def read_inflight(path: Path) -> InFlight:
