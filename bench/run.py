@@ -106,14 +106,18 @@ def main() -> None:
     options = _parse_arguments()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that nothing is left behind
     begun = time.monotonic()
-    if options.compare:
+    complaints: list[str] = []
+    if options.draw:
+        _write({})
+    elif options.compare:
         complaints = list(map(str, compare(ROOT, options.compare, _pass_on(options))))
     else:
         texts = _measure(options)
         sys.stdout.write("".join(f"{text}\n" for text in texts.values()))
         if options.write:
             _write(texts)
-        complaints = _check_floors(options, texts) if options.floors else []
+        if options.floors:
+            complaints = _check_floors(options, texts)
     _report(f"took {time.monotonic() - begun:.0f} s")
     if complaints:
         sys.exit("\n".join(complaints))
@@ -185,6 +189,7 @@ def _parse_arguments() -> argparse.Namespace:
     parser.add_argument("--write", action="store_true", help="put the tables into the document")
     parser.add_argument("--cases", type=_split, metavar="A,B", help="of the engines, only these")
     parser.add_argument("--turns", type=int, metavar="N", help="of the engines")
+    parser.add_argument("--draw", action="store_true", help="measure nothing; draw what is written")
     parser.add_argument("--compare", metavar="COMMIT", help="name what became worse since")
     parser.add_argument("--floors", action="store_true", help=f"hold what {FLOORS.name} says")
     options = parser.parse_args()

@@ -101,7 +101,7 @@ class DriverLoad:
         busy = (driven - self._driven) / elapsed
         if busy > BUSY:
             self.stretch = min(MOST_STRETCH, self.stretch * 2)
-        elif busy < BUSY / 3:  # half as many calls would be sent, and twice as many soon again
+        elif busy < BUSY / 3:  # twice as many calls would not be too many soon
             self.stretch = max(1.0, self.stretch / 2)
         self._since, self._driven = now, driven
 

@@ -370,9 +370,8 @@ class Store:
         unpack: Callable[[bytes], T],
     ) -> dict[bytes, T]:
         with self._reading() as txn:
-            if not txn.stat(db)["entries"]:  # as most are in most runs
-                return {}
-            found = get_all(txn, db, digests)
+            # Nothing is looked up where nothing is, as in most databases of most runs.
+            found = get_all(txn, db, digests) if txn.stat(db)["entries"] else {}
             return {digest: unpack(packed) for digest, packed in found.items()}
 
     def _list(
