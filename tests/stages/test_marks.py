@@ -68,6 +68,31 @@ def test_law_what_marks_keep_is_what_is_kept_without_them(use: str, tmp_path: Pa
     law()
 
 
+@pytest.mark.parametrize("use", STAGES)
+def test_law_what_only_adds_leaves_all_rows_as_they_are(use: str, tmp_path: Path) -> None:
+    """Without what was added, what goes on is what came."""
+    values = STAGES[use](tmp_path)
+    marking = mark(use, values)
+    assert not StageRun(use, **values).stage.only_adds
+    changes = {"extract-text", "repair-text", "normalise-text", "c4-quality", "identify-language"}
+    changes |= {"drop-listed-sentences", "classify-text", "score-text", "score-perplexity"}
+    assert marking.stage.only_adds == (use not in changes)
+    if not marking.stage.only_adds:
+        return
+
+    @settings(max_examples=scale_examples(10))
+    @given(draw_rows(6))
+    def law(drawn: Rows) -> None:
+        table = name_rows(drawn)
+        marked = marking.table(table)
+        assert marked is not None
+        left = marked.drop_columns(list(marking.stage.list_added()))
+        assert left.schema == table.schema
+        assert repr(left.to_pylist()) == repr(table.to_pylist())  # NaN equals none
+
+    law()
+
+
 def check_rules(stage: RowFilter, marked: Rows) -> None:
     """A row's reason is that of the first rule that its measures break."""
     rules, reason_column = stage.list_rules(), stage.name_mark("reason")

@@ -88,6 +88,7 @@ class Stage:
         packages: modules that it loads in its set-up; they are looked for before a run begins.
         keeps_columns: whether a table's columns go on, all or none; None: the stage does not say.
         adds_columns: names of columns that it adds, or puts in the place of those there are.
+        only_adds: True says that rows stay as they are, and those that have such a column fail.
         params: the parameters, an instance of the class's `Params`.
         counters: what `count` has added, by name.
         planned_name: its name in the pipeline; empty outside of one.
@@ -106,6 +107,7 @@ class Stage:
     packages: ClassVar[tuple[str, ...]] = ()
     keeps_columns: ClassVar[bool | None] = None
     adds_columns: ClassVar[tuple[str, ...]] = ()
+    only_adds: ClassVar[bool] = False
     params: BaseModel
     planned_name: str = ""
     volume_folder: Path | None = None
@@ -118,10 +120,7 @@ class Stage:
     def digest_inputs(self) -> dict[str, str]:
         """Return what else decides the output besides parameters and tasks: a digest by name.
 
-        Part of the fingerprint; called where the pipeline is planned, before any `setup`.
-
-        Returns:
-            A digest, as text, by a name of its own. By default none.
+        Part of the fingerprint; asked where the pipeline is planned. By default none.
         """
         return {}
 
@@ -136,14 +135,15 @@ class Stage:
         """Declare what the columns of a table become; by default as the class says.
 
         Args:
-            columns: of what it is given.
-
-        Returns:
-            Those of what it gives; any, where they can't be told before a run.
+            columns: of what it is given; those of what it gives may be open before a run.
         """
         if self.keeps_columns is None:
             return Columns(is_open=True)
         return (columns if self.keeps_columns else Columns()).having(self.adds_columns)
+
+    def list_added(self) -> tuple[str, ...]:
+        """List the columns that it adds, all of them where it says `only_adds`."""
+        return self.adds_columns
 
     def find_conflict(self, before: Sequence[Stage]) -> str | None:  # noqa: ARG002 - for subclasses
         """Return what can't be done with what stages before give; asked when the plan is made."""

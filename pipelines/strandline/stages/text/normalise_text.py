@@ -42,6 +42,7 @@ class NormaliseText(RowFilter):
         )
 
     params: Params
+    changes_rows = True
     added_params: ClassVar[frozenset[str]] = RowFilter.added_params | {"reason_column"}
 
     def list_needed_columns(self) -> tuple[str, ...]:

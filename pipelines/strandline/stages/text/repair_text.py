@@ -58,6 +58,7 @@ class RepairText(RowFilter):
         line_breaks: bool = Field(default=False, description="Every line end into `\\n`.")
 
     params: Params
+    changes_rows = True
     added_params: ClassVar[frozenset[str]] = RowFilter.added_params | {"reason_column"}
     packages: ClassVar[tuple[str, ...]] = ("ftfy",)
 

@@ -77,6 +77,7 @@ class ExtractText(RowFilter):
 
     version = "2"
     params: Params
+    changes_rows = True
     added_params: ClassVar[frozenset[str]] = RowFilter.added_params | {
         "max_memory_bytes",
         "max_replaced",

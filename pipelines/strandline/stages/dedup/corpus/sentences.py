@@ -133,6 +133,7 @@ class DropListedSentences(DropListed):
 
     version = "2"
     params: Params
+    changes_rows = True
 
     @property
     def packages(self) -> tuple[str, ...]:  # type: ignore[override]  # a parameter decides

@@ -82,6 +82,12 @@ class RowFilter(Stage):
     params: Params
     added_params: ClassVar[frozenset[str]] = frozenset({"mark", "stage_column"})
     keeps_columns = True
+    changes_rows: ClassVar[bool] = False  # what it hands on of a row is not what it got
+
+    @property
+    def only_adds(self) -> bool:  # type: ignore[override]  # a parameter decides
+        """Return whether it marks, and does nothing else to a row."""
+        return self.params.mark and not (self.changes_rows or self.adds_columns)
 
     def change_columns(self, columns: Columns) -> Columns:
         names = (self.params.reason_column, self.params.stage_column, *self.list_marks())
@@ -105,6 +111,9 @@ class RowFilter(Stage):
             return ()
         measures = (rule.measure for rule in list_measures(self.list_rules()))
         return tuple(map(self.name_mark, (_KEEP, _REASON, *measures)))
+
+    def list_added(self) -> tuple[str, ...]:
+        return (*self.adds_columns, *self.list_marks())
 
     def name_mark(self, mark: str) -> str:
         """Return the name of a column that `mark` adds, in letters that expressions understand."""

@@ -86,7 +86,7 @@ class C4Quality(SplittingFilter):
     version = "2"
     params: Params
     keeps_columns = True
-    changes_text = True
+    changes_rows = True
 
     def setup(self) -> None:
         """Load what splits texts."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from itertools import repeat
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 from pydantic import BaseModel, Field, model_validator
@@ -49,7 +49,6 @@ class DocumentFilter(RowFilter):
         column: str = Field(default="text", description="Column with the text.")
 
     params: Params
-    changes_text: ClassVar[bool] = False
 
     def list_needed_columns(self) -> tuple[str, ...]:
         return (self.params.column,)
@@ -79,7 +78,7 @@ class DocumentFilter(RowFilter):
         params = self.params
         texts = list_strings(table, params.column)
         judged = [judge(text) for text, judge in zip(texts, self._list_judges(table), strict=True)]
-        if self.changes_text:
+        if self.changes_rows:
             kind = table.schema.field(params.column).type
             table = set_column(table, params.column, [each.text for each in judged], kind)
         verdicts = [RowVerdict(each.reason, each.measures) for each in judged]

@@ -28,6 +28,7 @@ class ScoringFilter(DocumentFilter):
         """Which model."""
 
     params: Params
+    changes_rows = True  # the score may take the place of a column
 
     @abstractmethod
     def _list_score_columns(self) -> Sequence[tuple[str, pa.DataType]]:
