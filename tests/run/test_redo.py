@@ -304,10 +304,6 @@ def test_a_stage_more_takes_its_rows_from_the_files_of_the_sink(tuning: Tuning) 
     [
         (below(45, name="late"), {"use": "parquet"}),  # says nothing of columns
         ({"use": "keep-rows", "with": {"where": "n != 7"}}, {"use": "jsonl"}),
-        (
-            {"use": "keep-rows", "with": {"where": "n != 7"}},
-            {"use": "parquet", "with": {"targetBytes": 1_000_000}},
-        ),
     ],
 )
 def test_what_files_do_not_hold_as_it_was_is_made_again(

@@ -15,14 +15,18 @@ __all__ = [
     "BROKEN",
     "Add",
     "KeepBelow",
+    "Label",
     "Load",
     "Oddity",
     "Offsets",
     "Part",
     "Refuse",
+    "Schema",
     "Shout",
     "Square",
+    "Times",
     "Total",
+    "Types",
     "Unwrap",
     "Wrap",
 ]
@@ -138,6 +142,76 @@ class Square(Stage):
     def process(self, task: Task) -> Task:
         squares = [number * number for number in task.table["n"].to_pylist()]
         return task.replace(task.table.append_column("square", pa.array(squares)))
+
+
+class Label(Stage):
+    """Adds a label to each number."""
+
+    keeps_columns = True
+    adds_columns = ("label",)
+
+    def process(self, task: Task) -> Task:
+        labels = [["ab"[number % 2] for number in task.table["n"].to_pylist()]]
+        return task.replace(task.table.append_column("label", labels))
+
+
+class Times(Stage):
+    """Adds a column with a multiple of each number."""
+
+    class Params(Stage.Params):
+        """The factor, and the column's name."""
+
+        by: int = 2
+        name: str = "times"
+
+    params: Params
+    keeps_columns = True
+    only_adds = True
+
+    def list_added(self) -> tuple[str, ...]:
+        return (self.params.name,)
+
+    def process(self, task: Task) -> Task:
+        numbers = task.table["n"].to_pylist()
+        if BROKEN.intersection(numbers):
+            raise ValueError("broken")
+        times = pa.array([number * self.params.by for number in numbers], pa.int64())
+        return task.replace(task.table.append_column(self.params.name, times))
+
+
+class Types(Stage):
+    """Adds columns of types that Parquet has otherwise."""
+
+    keeps_columns = True
+
+    def process(self, task: Task) -> Task:
+        numbers, table = task.table["n"].to_pylist(), task.table
+        lists = [[number] for number in numbers]
+        for kind, values in {
+            pa.timestamp("s"): numbers,
+            pa.list_(pa.timestamp("s")): lists,
+            pa.large_list(pa.int8()): lists,
+        }.items():
+            table = table.append_column(str(kind), pa.array(values, kind))
+        return task.replace(table)
+
+
+class Schema(Stage):
+    """Adds what types a table has."""
+
+    class Params(Stage.Params):
+        """What comes before them."""
+
+        word: str = ""
+
+    params: Params
+    keeps_columns = True
+    adds_columns = ("schema",)
+    only_adds = True
+
+    def process(self, task: Task) -> Task:
+        schema = f"{self.params.word}{task.table.schema}"
+        return task.replace(task.table.append_column("schema", [[schema] * task.num_rows]))
 
 
 class Offsets(SourceStage):

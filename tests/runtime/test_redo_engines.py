@@ -45,6 +45,24 @@ class Under(Stage):
         return task.replace(pa.table({"n": pa.array(rows, pa.int64())}))
 
 
+class Times(Stage):
+    """Adds a column with a multiple of each number."""
+
+    class Params(Stage.Params):
+        """The factor."""
+
+        by: int
+
+    params: Params
+    keeps_columns = True
+    adds_columns = ("times",)
+    only_adds = True
+
+    def process(self, task: Task) -> Task:
+        times = [n * self.params.by for n in task.table["n"].to_pylist()]
+        return task.replace(task.table.append_column("times", pa.array(times, pa.int64())))
+
+
 def make_pipeline(folder: Path, limit: int, *, keep: bool) -> Pipeline:
     return Pipeline(
         "numbers",
@@ -111,6 +129,30 @@ def test_each_engine_measures_cuts_and_goes_on_from_those_that_were_chosen(
             kept = {size.stage: size.sources for size in measure_kept(store, {})}
         assert dict.fromkeys(["numbers", "under"], CutVerdict.KEPT) == judged
         assert 3 == kept["numbers"]
+
+
+@pytest.mark.usefixtures("local_ray")
+@pytest.mark.parametrize("target", [None, 1_000_000])
+@pytest.mark.parametrize(
+    "engines", [("ray", "inline", "processes"), ("processes", "ray-data", "ray")]
+)
+def test_each_engine_makes_a_column_anew_from_files_that_another_one_wrote(
+    engines: tuple[str, ...], target: int | None, folder: Path, tmp_path: Path
+) -> None:
+    """Files of a source each, or of all."""
+    for engine, by in zip(engines, (2, 3, 5), strict=True):
+        pipeline = Pipeline(
+            "numbers",
+            source=Files(paths=[f"{folder}/*.json"]),
+            stages=[work(Numbers(), cpu=0.1), work(Times(by=by), cpu=0.1)],
+            sink=work(ParquetSink(target_bytes=target), cpu=0.1),
+        )
+        outcome = run(pipeline, tmp_path / "volume", engine)
+        done = outcome.counts["numbers"].tasks_in if "numbers" in outcome.counts else 0
+        assert (0 if by != 2 else 3) == done
+        tables = [pq.read_table(path) for path in Path(outcome.output).rglob("*.parquet")]
+        rows = sorted((row["n"], row["times"]) for table in tables for row in table.to_pylist())
+        assert rows == [(n, n * by) for n in range(60)]
 
 
 @pytest.mark.parametrize("step", ["output.renamed", "commit.written", "commit.synced"])

@@ -66,13 +66,18 @@ class Claimant(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """What the ledger must fit: the pipeline, its run, its fingerprint, and where outputs live."""
+    """What the ledger must fit: the pipeline, its run, its fingerprint, and where outputs live.
+
+    Attributes:
+        dropping: see `Recipe`.
+    """
 
     pipeline: str
     run: str
     fingerprint: Fingerprint
     on_change: OnChange = OnChange.FAIL
     location: OutputRoot | None = None
+    dropping: tuple[str, ...] = ()
 
     def strip(self, parts: Mapping[str, Any]) -> dict[str, Any]:
         """Return parts of a fingerprint without where outputs live."""
@@ -169,7 +174,7 @@ def list_recipes(store: Store, claim: Claim, attempt: int) -> list[Recipe]:
     # An older release kept where outputs live among the parts.
     recipes = [each._replace(parts=claim.strip(each.parts)) for each in former]
     parts, growing = claim.strip(claim.fingerprint.parts), sorted(claim.fingerprint.growing)
-    return join_recipe(recipes, Recipe(attempt, parts, growing))
+    return join_recipe(recipes, Recipe(attempt, parts, growing, claim.dropping))
 
 
 def _list_refused(store: Store) -> list[bytes]:

@@ -21,11 +21,27 @@ class Recipe(NamedTuple):
 
     Attributes:
         growing: see `Fingerprint`.
+        dropping: stages that may have left out rows which raised errors, and told no record of it.
     """
 
     since: int
     parts: Mapping[str, Any]
     growing: Sequence[str] = ()
+    dropping: Sequence[str] = ()
+
+
+class Tail(NamedTuple):
+    """The stages above the sink, where a recipe differs from the last one in them alone.
+
+    Attributes:
+        begin: how many stages are above them, the source among them.
+        renewed: the parameters that the first of them had; None: all of them came since.
+        has_dropped: it may have left out rows that raised errors.
+    """
+
+    begin: int
+    renewed: Mapping[str, Any] | None = None
+    has_dropped: bool = False
 
 
 def read_recipes(store: Store) -> list[Recipe]:
@@ -45,7 +61,9 @@ def join_recipe(recipes: Sequence[Recipe], recipe: Recipe) -> list[Recipe]:
     last = recipes[-1] if recipes else None
     if last is None or find_first_change(last.parts, recipe.parts, recipe.growing) is not None:
         return [*recipes, recipe]
-    return [*recipes[:-1], recipe._replace(since=last.since)]  # a list may have grown
+    # A list may have grown, and what is done with rows that raise errors is no part of a recipe.
+    dropping = sorted({*last.dropping, *recipe.dropping})
+    return [*recipes[:-1], recipe._replace(since=last.since, dropping=dropping)]
 
 
 class Changes:
@@ -57,10 +75,10 @@ class Changes:
 
     def __init__(self, recipes: Sequence[Recipe]) -> None:
         self._since = [each.since for each in recipes]
-        _, last, growing = recipes[-1]
+        _, last, growing, _ = recipes[-1]
         self.order: Sequence[str] = last.get("order", ())
         self._first = [find_first_change(each.parts, last, growing) for each in recipes]
-        self._has_more = [_has_more_stages(each.parts, last) for each in recipes]
+        self._tails = [_find_tail(each, last) for each in recipes]
 
     @property
     def is_any(self) -> bool:
@@ -71,9 +89,9 @@ class Changes:
         """Return the first stage that works otherwise than in an attempt; None: none does."""
         return self._first[self._find(attempt)]
 
-    def has_more(self, attempt: int) -> bool:
-        """Return whether all that differs are stages that came since, right above the sink."""
-        return self._has_more[self._find(attempt)]
+    def find_tail(self, attempt: int) -> Tail | None:
+        """Return the stages above the sink that differ, where nothing else does."""
+        return self._tails[self._find(attempt)]
 
     def _find(self, attempt: int) -> int:
         return max(0, bisect_right(self._since, attempt) - 1)
@@ -100,10 +118,33 @@ def count_older(store: Store) -> int:
     return sum(changes.find_first(entry.attempt) is not None for entry in entries)
 
 
-def _has_more_stages(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
-    before, after = old.get("order", ()), new.get("order", ())
-    if not before or list(after) != [*before[:-1], *after[len(before) - 1 : -1], before[-1]]:
-        return False
+def _find_tail(recipe: Recipe, new: Mapping[str, Any]) -> Tail | None:
+    old, last = recipe.parts, max(0, len(recipe.parts.get("order", ())) - 1)
+    before, after = list(old.get("order", ())), list(new.get("order", ()))
+    if not before or after != [*before[:-1], *after[last:-1], before[-1]]:
+        return None
     own = tuple(f"{name}." for name in before)
     paths = (path for path in old.keys() | new.keys() if path.startswith((*own, "code.")))
-    return all(old.get(path) == new.get(path) for path in paths)
+    differing = [path for path in paths if old.get(path) != new.get(path)]
+    if not differing:
+        return Tail(last)
+    name = before[last - 1]
+    given = f"{name}.with."
+    # A class, version or group of before may have had other columns.
+    if name == before[0] or not all(
+        path.startswith((given, f"{name}.inputs.")) for path in differing
+    ):
+        return None
+    return Tail(last - 1, _unflatten(old, given), name in recipe.dropping)
+
+
+def _unflatten(parts: Mapping[str, Any], begin: str) -> dict[str, Any]:
+    """Return parameters as they were written, where no key of theirs has a dot."""
+    values: dict[str, Any] = {}
+    for path in sorted(path for path in parts if path.startswith(begin)):
+        *above, name = path.removeprefix(begin).split(".")
+        inner = values
+        for key in above:
+            inner = inner.setdefault(key, {})
+        inner[name] = parts[path]
+    return values

@@ -32,7 +32,9 @@ def make_claim(
 ) -> Claim:
     """Return what the ledger in the pipeline's folder must fit."""
     name = f"{plan.namespace}/{plan.name}"
-    return Claim(name, plan.run_id, plan.fingerprint, on_change, find_location(plan, folder))
+    location = find_location(plan, folder)
+    dropping = tuple(stage.name for stage in plan.stages if stage.on_error == "drop")
+    return Claim(name, plan.run_id, plan.fingerprint, on_change, location, dropping)
 
 
 def is_own(location: OutputRoot) -> bool:

@@ -35,7 +35,7 @@ def plan_from(plan: PipelinePlan, start: Start) -> PipelinePlan:
     reader = ReadKept()
     if start.from_output:
         assert isinstance(plan.sink, RereadableSink)  # or no source would start there
-        reader = ReadOutput(plan.sink)
+        reader = ReadOutput(plan.sink, start.without)
     reading = StagePlan(READING, READING, reader, stores=plan.stages[0].stores)
     below = (reading, *_add_cuts(plan.stages[names.index(start.after) + 1 :]))
     return replace(plan, stages=tuple(mark_streaming(below)))

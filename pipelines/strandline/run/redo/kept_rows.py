@@ -5,7 +5,7 @@ A worker loads it, so it must not know ledgers or runs.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import NamedTuple, Protocol, runtime_checkable
 
 import pyarrow as pa
@@ -18,10 +18,17 @@ from strandline.storage.outputs.shards import digest_bytes
 
 
 class KeptFile(NamedTuple):
-    """A file of a cut: its path or URL, and the blake2b-128 of its bytes."""
+    """A file of a cut, or of a sink.
+
+    Attributes:
+        location: its path or URL.
+        digest: the blake2b-128 of its bytes.
+        rows: those of them that are meant; None: all of its own.
+    """
 
     location: str
     digest: bytes
+    rows: range | None = None
 
 
 class ReadKept(Stage):
@@ -31,33 +38,44 @@ class ReadKept(Stage):
         """Yield what was handed on, task by task."""
         for file in task.data:
             try:
-                with open_binary(file.location) as opened:
-                    packed = opened.read()
+                task = self.unpack(file)
             except OSError as error:
                 yield FailedTask(f"what was kept can't be read: {error}")
                 return
-            if digest_bytes(packed) != file.digest:
-                yield FailedTask(f"what was kept has other bytes now: {file.location}")
-                return
-            try:
-                task = self.unpack(packed)
             except ValueError as error:
                 yield FailedTask(f"{error}: {file.location}")
                 return
             yield task
 
-    def unpack(self, packed: bytes) -> Task:
-        """Return the task that a file holds."""
-        data, meta = read_task(packed)
+    def unpack(self, file: KeptFile) -> Task:
+        """Return the task that a file holds.
+
+        Raises:
+            OSError: it can't be read.
+            ValueError: it has other bytes, or stands for what could not be kept.
+        """
+        data, meta = read_task(_read(file))
         return Task(data, meta)
+
+
+def _read(file: KeptFile) -> bytes:
+    with open_binary(file.location) as opened:
+        packed: bytes = opened.read()
+    if digest_bytes(packed) != file.digest:
+        raise ValueError("what was kept has other bytes now")
+    return packed
 
 
 @runtime_checkable
 class RereadableSink(Protocol):
-    """A sink with files that hold exactly the tables that it was given."""
+    """A sink that can read the tables which it was given."""
 
-    def read_back(self, file: bytes) -> pa.Table:
-        """Return the table that a file was written from."""
+    @property
+    def holds_tables(self) -> bool:
+        """Return whether its files hold them as they were, by its parameters."""
+
+    def read_back(self, file: bytes, rows: range | None) -> tuple[int, pa.Table]:
+        """Return rows that a file was written from, those at least, and the number of the first."""
 
 
 class ReadOutput(ReadKept):
@@ -65,11 +83,31 @@ class ReadOutput(ReadKept):
 
     Args:
         sink: knows how.
+        without: columns that stages have added which come anew.
     """
 
-    def __init__(self, sink: RereadableSink) -> None:
+    def __init__(self, sink: RereadableSink, without: Collection[str] = ()) -> None:
         super().__init__()
         self._sink = sink
+        self._without = list(without)
+        # Sources that share a file come one after the other: it is read, and checked, once.
+        self._shared = KeptFile("", b""), b""
+        self._known = (0, pa.table({}))
 
-    def unpack(self, packed: bytes) -> Task:
-        return Task(self._sink.read_back(packed))
+    def unpack(self, file: KeptFile) -> Task:
+        if file.rows is None:
+            return self._trim(self._sink.read_back(_read(file), None)[1])
+        name = file._replace(rows=None)
+        if self._shared[0] != name:
+            self._shared = name, _read(file)
+            self._known = (0, pa.table({}))
+        first, table = self._known
+        if not first <= file.rows.start <= file.rows.stop <= first + table.num_rows:
+            self._known = first, table = self._sink.read_back(self._shared[1], file.rows)
+        return self._trim(table.slice(file.rows.start - first, len(file.rows)))
+
+    def _trim(self, table: pa.Table) -> Task:
+        missing = [name for name in self._without if name not in table.column_names]
+        if missing:
+            raise ValueError(f"there is no column {missing[0]!r} in what was written")
+        return Task(table.drop_columns(self._without) if self._without else table)

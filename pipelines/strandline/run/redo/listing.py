@@ -5,12 +5,13 @@ It must not know what works on them, nor how.
 
 from __future__ import annotations
 
+import json
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from itertools import islice
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from strandline.engine.core.odd_sources import identify
 from strandline.engine.core.ports import ADMIT_BATCH, Listing
@@ -18,9 +19,10 @@ from strandline.ledger.entries import FinishedEntry, SourceRecord
 from strandline.ledger.lease import Claim, list_recipes
 from strandline.ledger.store.recipes import Changes, read_changes
 from strandline.ledger.store.store import Store
+from strandline.plan.errors import StrandlineError
 from strandline.plan.pipeline import PipelinePlan
 from strandline.plan.receipt import Output
-from strandline.plan.stage import Source
+from strandline.plan.stage import Source, Stage
 from strandline.run.redo.kept_rows import KeptFile, RereadableSink
 from strandline.storage.outputs.names import name_output
 
@@ -31,10 +33,12 @@ class Start(NamedTuple):
     Attributes:
         after: the last stage that is not worked through again; None: all are.
         from_output: what it handed on is read from the sink's own files, not from a cut.
+        without: columns in those that stages below have added.
     """
 
     after: str | None = None
     from_output: bool = False
+    without: tuple[str, ...] = ()
 
 
 def describe_start(start: Start) -> str:
@@ -42,7 +46,8 @@ def describe_start(start: Start) -> str:
     if start.after is None:
         return "from the beginning"
     if start.from_output:
-        return "from the files of the sink"
+        added = f" without {', '.join(start.without)}" if start.without else ""
+        return f"from the files of the sink{added}"
     return f"from what {start.after!r} handed on"
 
 
@@ -85,8 +90,9 @@ class RedoStarts:
         """Return the lowest start of a source that is due."""
         unchanged = self.changes.list_unchanged(entry.attempt)
         # The sink's own files are what the last stage handed on, and lie there in any case.
-        if self._has_whole_output(entry, record):
-            return Start(unchanged[-1], from_output=True)
+        added = self._find_added(entry, record)
+        if added is not None:
+            return Start(unchanged[-1], from_output=True, without=added)
         cuts = {output.cut[0] for output in record.outputs if output.cut}
         return Start(next((stage for stage in reversed(unchanged) if stage in cuts), None))
 
@@ -115,17 +121,26 @@ class RedoStarts:
             starts[self.find(entry, record)] += 1
         return Survey(starts, first, refused)
 
-    def _has_whole_output(self, entry: FinishedEntry, record: SourceRecord) -> bool:
-        """Return whether stages that came since can take their rows from the sink's files."""
-        sink = self._plan.sink
-        if not isinstance(sink, RereadableSink) or not self.changes.has_more(entry.attempt):
-            return False
-        new = len(self.changes.list_unchanged(entry.attempt)) - 1
-        added = self._plan.stages[new:-1]
+    def _find_added(self, entry: FinishedEntry, record: SourceRecord) -> tuple[str, ...] | None:
+        """Return the columns in the sink's files without which stages below can take their rows.
+
+        None: the files do not hold what those stages are to get.
+        """
+        sink, tail = self._plan.sink, self.changes.find_tail(entry.attempt)
+        if tail is None or not (isinstance(sink, RereadableSink) and sink.holds_tables):
+            return None
+        below = self._plan.stages[tail.begin - 1 : -1]  # the source is not among them
         # A stage that says nothing of columns may want what no file has, such as a task's facts.
-        if not all(stage.stage.keeps_columns and stage.group is None for stage in added):
-            return False
-        return all(each.part is None and each.suffix == sink.suffix for each in record.data)
+        if not all(stage.stage.keeps_columns and stage.group is None for stage in below):
+            return None
+        if any(each.suffix != sink.suffix for each in record.data):
+            return None
+        if tail.renewed is None:
+            return ()
+        # Rows that it could not work on are not in the files.
+        if tail.has_dropped or below[0].name in record.count_dead():
+            return None
+        return _list_added(below[0].stage, tail.renewed)
 
 
 def read_starts(store: Store, plan: PipelinePlan) -> RedoStarts | None:
@@ -198,7 +213,7 @@ class RedoListing(Listing):
         with self._open_store() as store:
             entries, records = store.find_finished(digests), store.find_records(digests)
             quarantined = store.find_quarantined(digests)
-        chosen = []
+        chosen: list[tuple[tuple[bytes, int, bytes], Source]] = []
         for (digest, version, *_), source in listed:
             entry, record = entries.get(digest), records.get(digest)
             # A source that has changed since is not finished, and begins as any other.
@@ -207,27 +222,54 @@ class RedoListing(Listing):
             if digest in quarantined or not self._starts.is_due(entry):
                 continue
             if self._starts.find(entry, record) == self._start:
-                chosen.append(self._make(source, digest, record))
-        return chosen
+                firsts = map(_find_position, self._list_kept(record))
+                position = min(firsts, default=(b"", 0, b""))
+                chosen.append((position, self._make(source, digest, record)))
+        # Sources that share a file follow each other.
+        if self._start.from_output:
+            chosen.sort(key=lambda each: each[0][:2])
+        return [source for _, source in chosen]
 
     def _make(self, source: Source, digest: bytes, record: SourceRecord) -> Source:
         data = source.data
         if self._start.after is not None:
-            data = [
-                KeptFile(f"{self._root}/{name_output(digest, output)}", output.digest)
-                for output in self._list_kept(record)
-            ]
+            data = [self._find_file(digest, output) for output in self._list_kept(record)]
         return source._replace(version=f"{source.version} by {self._tag}", data=data)
+
+    def _find_file(self, source: bytes, output: Output) -> KeptFile:
+        part = output.part
+        rows = None if part is None else range(part.begin, part.begin + output.rows)
+        return KeptFile(f"{self._root}/{name_output(source, output)}", output.digest, rows)
 
     def _list_kept(self, record: SourceRecord) -> list[Output]:
         if self._start.from_output:
-            return sorted(record.data)
+            return sorted(record.data, key=_find_position)
         cut = [
             (output.cut[1], output)
             for output in record.outputs
             if output.cut and output.cut[0] == self._start.after
         ]
         return [output for _, output in sorted(cut)]
+
+
+def _find_position(output: Output) -> tuple[bytes, int, bytes]:
+    """Return by what files are read one after the other, and each from its begin on."""
+    file, begin = (b"", 0) if output.part is None else output.part[:2]
+    return file, begin, output.token
+
+
+def _list_added(stage: Stage, params: Mapping[str, Any]) -> tuple[str, ...] | None:
+    """Return the columns that a stage has added, given its former parameters; None: not only that.
+
+    Its class, version and name are those of the stage.
+    """
+    try:
+        former = type(stage)(type(stage).Params.model_validate_json(json.dumps(params)))
+    # Their files may be gone, or a key with a dot was no key.
+    except (ValueError, OSError, StrandlineError):
+        return None
+    former.planned_name = stage.planned_name
+    return former.list_added() if former.only_adds else None
 
 
 def _limit(sources: Iterator[Source], most: int) -> Iterator[Source]:

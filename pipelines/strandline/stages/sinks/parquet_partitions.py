@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import base64
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import Any, BinaryIO, ClassVar
 
 import pyarrow as pa
@@ -115,9 +116,21 @@ class ParquetSink(SharingSink):
             row_group_size=self.params.row_group_rows,
         )
 
-    def read_back(self, file: bytes) -> pa.Table:
-        """Return the table that a file was written from."""
-        return pq.ParquetFile(pa.BufferReader(file)).read(use_threads=False)
+    @property
+    def holds_tables(self) -> bool:
+        """Return whether files hold the tables as they came; features change their columns."""
+        return not self.params.features
+
+    def read_back(self, file: bytes, rows: range | None) -> tuple[int, pa.Table]:
+        """Return the row groups of a file in which some rows are, and where they begin."""
+        parquet = pq.ParquetFile(pa.BufferReader(file))
+        if rows is None:
+            return 0, _restore_types(parquet, parquet.read(use_threads=False))
+        counts = [parquet.metadata.row_group(at).num_rows for at in range(parquet.num_row_groups)]
+        bounds = list(enumerate(pairwise(accumulate(counts, initial=0))))
+        wanted = [at for at, (begin, end) in bounds if begin < rows.stop and end > rows.start]
+        first = bounds[wanted[0]][1][0]
+        return first, _restore_types(parquet, parquet.read_row_groups(wanted, use_threads=False))
 
     def write_shared(self, tasks: Sequence[Task], file: BinaryIO) -> None:
         self._write_groups(pa.concat_tables([task.table for task in tasks]), file)
@@ -138,6 +151,20 @@ class ParquetSink(SharingSink):
         with pq.ParquetWriter(target, table.schema, compression=compression) as writer:
             for begin in range(0, table.num_rows, size):
                 writer.write_table(table.slice(begin, size).combine_chunks(), row_group_size=size)
+
+
+def _restore_types(parquet: pq.ParquetFile, table: pa.Table) -> pa.Table:
+    """Return a table with the types that it was written with.
+
+    Parquet has no times in seconds, and its lists call their items otherwise.
+    """
+    packed = parquet.metadata.metadata[b"ARROW:schema"]
+    written = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(packed)))
+    metadata = table.schema.metadata
+    if table.schema.equals(written.with_metadata(metadata), check_metadata=True):
+        return table
+    # Without the last step none becomes an empty one, which the schema in a file tells apart.
+    return table.cast(written).replace_schema_metadata(metadata)
 
 
 @register("parquet-partitions")

@@ -1,0 +1,188 @@
+"""Columns that come, or come anew, at the end of a chain, by the sink's own files."""
+
+from __future__ import annotations
+
+import shutil
+from collections import Counter
+from contextlib import suppress
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import tuned_stages
+from example_counts import scale_examples
+from number_runs import Item
+from pipeline_runs import crashing_at
+from strandline.run.redo.listing import Start, describe_start
+from strandline_api.outcome.exit_codes import ExitCode
+from tuning import NAME, Tuning, add, below
+
+ALONE: Item = {"use": "parquet"}
+SHARED: Item = {"use": "parquet", "with": {"targetBytes": 1_000_000, "rowGroupRows": 7}}
+# Files of some sources each, and so several.
+SEVERAL: Item = {"use": "parquet", "with": {"targetBytes": 900, "rowGroupRows": 16}}
+SINKS = pytest.mark.parametrize("sink", [ALONE, SHARED, SEVERAL])
+FEATURES: Item = {"use": "parquet", "with": {"features": {"label": {"classes": ["a", "b"]}}}}
+
+
+@pytest.fixture
+def tuning(tmp_path: Path) -> Tuning:
+    return Tuning(tmp_path)
+
+
+def times(by: int, **more: Any) -> Item:
+    return {"use": "tuned_stages:Times", "name": "times", "with": {"by": by}, **more}
+
+
+def mark(where: str, *, is_marked: bool = True, name: str = "chosen") -> Item:
+    return {"use": "keep-rows", "name": name, "with": {"where": where, "mark": is_marked}}
+
+
+def read_rows(tuning: Tuning, name: str = NAME) -> Counter[str]:
+    """Rows with their columns in order."""
+    tables = map(pq.read_table, tuning.passes.find_output(name).rglob("*.parquet"))
+    return Counter(repr(row) for table in tables for row in table.to_pylist())
+
+
+def read_bytes(tuning: Tuning, name: str = NAME) -> Counter[tuple[str, bytes]]:
+    """Files of a source each, with its folder."""
+    paths = tuning.passes.find_output(name).glob("???/*/*.parquet")
+    return Counter((path.parent.name, path.read_bytes()) for path in paths)
+
+
+def check_as_fresh(tuning: Tuning, *stages: Item, sink: Item) -> None:
+    """What there is equals what a run from nothing makes."""
+    tuning.check()
+    shutil.rmtree(tuning.passes.find_output("fresh").parent, ignore_errors=True)
+    assert ExitCode.COMPLETE is tuning.run(*stages, sink=sink, name="fresh")
+    assert read_rows(tuning, "fresh") == read_rows(tuning)
+    assert read_bytes(tuning, "fresh") == read_bytes(tuning)
+
+
+@SINKS
+def test_a_column_more_is_made_of_the_files_of_the_sink(tuning: Tuning, sink: Item) -> None:
+    tuning.run(add(1), below(50), sink=sink)
+    chain = add(1), below(50), times(3)
+    assert ExitCode.COMPLETE is tuning.run(*chain, sink=sink)
+    assert (0, 0, 49) == tuple(map(tuning.count_rows, ("add", "below", "times")))
+    check_as_fresh(tuning, *chain, sink=sink)
+
+
+@SINKS
+def test_a_column_that_comes_anew_takes_the_place_of_the_old_one(
+    tuning: Tuning, sink: Item
+) -> None:
+    tuning.run(add(1), below(50), times(3), sink=sink)
+    chain = add(1), below(50), times(4)
+    assert ExitCode.COMPLETE is tuning.run(*chain, sink=sink)
+    assert (0, 0, 49) == tuple(map(tuning.count_rows, ("add", "below", "times")))
+    check_as_fresh(tuning, *chain, sink=sink)
+
+
+def test_a_column_that_gets_another_name_leaves_none_behind(tuning: Tuning) -> None:
+    tuning.run(add(1), times(3), sink=ALONE)
+    renamed = times(3)
+    renamed["with"]["name"] = "product"
+    assert ExitCode.COMPLETE is tuning.run(add(1), renamed, sink=ALONE)
+    assert 0 == tuning.count_rows("add")
+    check_as_fresh(tuning, add(1), renamed, sink=ALONE)
+
+
+@SINKS
+@pytest.mark.parametrize("is_marked", [True, False])
+def test_a_limit_of_marks_is_turned_and_nothing_above_is_done(
+    tuning: Tuning, sink: Item, *, is_marked: bool
+) -> None:
+    tuning.run(add(1), mark("n < 30"), sink=sink)
+    chain = add(1), mark("n < 40", is_marked=is_marked)
+    assert ExitCode.COMPLETE is tuning.run(*chain, sink=sink)
+    assert (0, 60) == (tuning.count_rows("add"), tuning.count_rows("chosen"))
+    check_as_fresh(tuning, *chain, sink=sink)
+
+
+def test_a_filter_that_has_dropped_works_on_all_rows_again(tuning: Tuning) -> None:
+    tuning.run(add(1), mark("n < 30", is_marked=False), sink=ALONE)
+    chain = add(1), mark("n < 40")
+    tuning.run(*chain, sink=ALONE)
+    assert 60 == tuning.count_rows("add")
+    check_as_fresh(tuning, *chain, sink=ALONE)
+
+
+@pytest.mark.parametrize("policy", ["drop", "deadLetter"])
+def test_rows_that_a_column_could_not_be_made_for_are_not_lost(tuning: Tuning, policy: str) -> None:
+    tuned_stages.BROKEN.update([3, 23])
+    tuning.run(add(1), times(3, onError=policy), sink=ALONE)
+    tuned_stages.BROKEN.clear()
+    # Another policy is no other recipe, and the one of before is remembered all the same.
+    tuning.run(add(1), times(3), sink=ALONE)
+    assert ExitCode.COMPLETE is tuning.run(add(1), times(4), sink=ALONE)
+    assert tuning.count_rows("add") == (60 if policy == "drop" else 40)
+    check_as_fresh(tuning, add(1), times(4), sink=ALONE)
+
+
+@SINKS
+def test_types_that_parquet_has_otherwise_are_seen_as_they_were(tuning: Tuning, sink: Item) -> None:
+    types: Item = {"use": "tuned_stages:Types", "name": "types"}
+    tuning.run(types, sink=sink)
+    for word in ("is ", "was "):
+        seen: Item = {"use": "tuned_stages:Schema", "name": "seen", "with": {"word": word}}
+        tuning.run(types, seen, sink=sink)
+        assert (0, 60) == (tuning.count_rows("types"), tuning.count_rows("seen"))
+        check_as_fresh(tuning, types, seen, sink=sink)
+
+
+def test_files_that_hold_other_columns_than_came_are_not_read_back(tuning: Tuning) -> None:
+    label: Item = {"use": "tuned_stages:Label"}
+    tuning.run(add(1), label, sink=FEATURES)
+    assert ExitCode.COMPLETE is tuning.run(add(1), label, times(2), sink=FEATURES)
+    assert 60 == tuning.count_rows("add")
+    check_as_fresh(tuning, add(1), label, times(2), sink=FEATURES)
+
+
+def test_columns_that_come_anew_are_named_beforehand() -> None:
+    start = Start("add", from_output=True, without=("times", "word"))
+    assert "from the files of the sink without times, word" == describe_start(start)
+
+
+TAILS = st.sampled_from(
+    [
+        (),
+        (times(2),),
+        (times(3),),
+        (times(2), mark("n < 20")),
+        (mark("n < 20"),),
+        (mark("n < 30"),),
+        (mark("n < 30", is_marked=False),),
+        (mark("n < 30"), times(2)),
+    ]
+)
+
+
+@settings(suppress_health_check=[HealthCheck.too_slow], max_examples=scale_examples(20))
+@given(
+    st.lists(st.tuples(TAILS, st.none() | st.integers(0, 60)), min_size=2, max_size=4),
+    st.sampled_from([ALONE, SHARED, SEVERAL]),
+    st.integers(1, 2),
+)
+def test_law_columns_that_change_equal_those_of_a_run_from_nothing(
+    edits: list[tuple[tuple[Item, ...], int | None]], sink: Item, above: int
+) -> None:
+    """Some runs are cut off."""
+    with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        tuning = Tuning(Path(folder))
+        tuning.reader = {"use": "read-jsonl", "with": {"maxRows": 6}}
+        for tail, crash in edits:
+            if crash is None:
+                tuning.run(add(above), below(50), *tail, sink=sink)
+                continue
+            # One that had nothing to do has fewer steps.
+            with suppress(AssertionError), crashing_at(crash, patch):
+                tuning.run(add(above), below(50), *tail, sink=sink)
+        chain = add(above), below(50), *tail
+        assert ExitCode.COMPLETE is tuning.run(*chain, sink=sink)
+        check_as_fresh(tuning, *chain, sink=sink)
