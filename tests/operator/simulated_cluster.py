@@ -7,7 +7,7 @@ decides the order; `pass_once` is one pass of the operator over it.
 from __future__ import annotations
 
 import copy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Any, Self, cast
 
@@ -84,6 +84,7 @@ class SimulatedCluster:
     refused: dict[str, Refusal] = field(default_factory=dict)
     progress: Progress | None = None
     log_file: str = ""
+    redo_reason: str = ""
     outcome: DriverOutcome | None = None
     silence: Silence = field(default_factory=Silence)
     has_kuberay: bool = True
@@ -419,9 +420,8 @@ class SimulatedCluster:
         if not views or not (is_heard or self.silence.questions):
             return None
         name = views[-1].meta.name
-        return DriverView(
-            name, self.progress, self.outcome, log_file=self.log_file, silence=self.silence
-        )
+        heard = DriverView(name, self.progress, self.outcome, silence=self.silence)
+        return replace(heard, log_file=self.log_file, redo_reason=self.redo_reason)
 
     def _read_policy(self) -> RetryPolicy:
         return RetryPolicy.model_validate(self.spec.get("retry", {}))

@@ -108,13 +108,31 @@ def test_how_many_sources_an_edit_does_again_is_told_from_the_beginning_to_the_e
     cluster.edit(runId="second", onChange="Redo")
     cluster.settle()
     cluster.start_rayjob()
+    cluster.progress = Progress(total=10, finished=0, skipped=9, time=cluster.time)
+    cluster.advance(60)
     cluster.progress = Progress(total=10, finished=1, skipped=9, redone=4, time=cluster.time)
+    cluster.redo_reason = "from the beginning, since 'quality' works otherwise"
+    cluster.pass_once()  # be it that progress was written a moment ago
     cluster.advance(60)
     assert cluster.status.progress.redone == 4
     assert cluster.status.state == "attempt 2: Running, does 4 sources again"
     cluster.finish(0, sources=SourceCounts(total=10, finished=4, skipped=6, redone=4))
     assert cluster.status.progress.redone == 4
     assert cluster.status.state == "run second is complete (10/10), 4 sources done again"
+    words = "4 of 10 sources are done again from the beginning, since 'quality' works otherwise"
+    told = [event.message for event in cluster.events if event.reason == EventReason.REDOING]
+    assert told == [words]
+
+
+def test_an_attempt_that_follows_does_not_tell_of_sources_again(cluster: SimulatedCluster) -> None:
+    cluster.progress = Progress(total=1, finished=0, skipped=1, redone=1, time=cluster.time)
+    cluster.settle()
+    cluster.finish(1)
+    cluster.run_next()
+    cluster.progress = Progress(total=1, finished=0, skipped=1, redone=1, time=cluster.time)
+    cluster.advance(60)
+    told = [event.message for event in cluster.events if event.reason == EventReason.REDOING]
+    assert told == ["1 of 1 source is done again"]
 
 
 def test_an_end_that_knows_all_has_the_last_word(cluster: SimulatedCluster) -> None:

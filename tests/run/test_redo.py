@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections import Counter
 from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from strandline.ledger.entries import Change
 from strandline.ledger.store.recipes import RECIPES
 from strandline.ledger.store.store import Store
 from strandline.ledger.verification import verify
+from strandline.run.redo.listing import Start, Survey, describe_redo
 from strandline.storage.layout import PipelineFolder
 from strandline.storage.outputs.remote import open_outputs
 from strandline_api.outcome.exit_codes import ExitCode
@@ -59,6 +61,21 @@ def test_how_many_are_done_again_is_told_while_it_runs_and_at_the_end(tuning: Tu
     assert {0, FILES} == {each.redone for each in seen}
     told = render_snapshot(take_snapshot(seen[-1], 1.0, Pace()))
     assert (FILES, FILES) == (told["sources"]["redone"], parse_json(told).redone)
+    sources = [render_snapshot(take_snapshot(each, 1.0, Pace()))["sources"] for each in seen]
+    done = [each["finished"] + each["skipped"] for each in sources if "redone" in each]
+    # Of all sources, the new one among them: it was done before.
+    assert done == sorted(done)
+    assert 1 == done[0] <= done[-1] <= FILES + 1
+    assert {FILES + 1} == {each["total"] for each in sources if "redone" in each}
+    words = "from what 'add' handed on, since 'below' works otherwise"
+    assert (words, words) == (told["redoReason"], parse_json(told).redo_reason)
+    assert "redoReason" not in render_snapshot(take_snapshot(seen[0], 1.0, Pace()))
+
+
+def test_from_where_and_why_sources_are_done_again_is_told_in_words() -> None:
+    starts = Counter({Start("add"): 3, Start(): 2})
+    words = "from what 'add' handed on (3) and from the beginning (2), since 'add' and 'below'"
+    assert f"{words} work otherwise" == describe_redo(Survey(starts, Counter(add=4, below=1)))
 
 
 def test_a_change_above_the_cut_works_from_the_beginning_and_cuts_anew(tuning: Tuning) -> None:

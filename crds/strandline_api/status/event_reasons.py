@@ -28,6 +28,7 @@ class EventReason(StrEnum):
     SUSPENDED = "Suspended"
     RESUMED = "Resumed"
     BLOCKED = "Blocked"
+    REDOING = "Redoing"
     SCHEDULE_MISSED = "ScheduleMissed"
 
     @property
@@ -61,5 +62,8 @@ _EVENTS = {
     EventReason.SUSPENDED: "The pipeline is held back from now on.",
     EventReason.RESUMED: "The pipeline goes on.",
     EventReason.BLOCKED: "Something outside has to change first; the condition says what.",
+    EventReason.REDOING: (
+        "Finished sources are done again after an edit; the message has how many, from where, why."
+    ),
     EventReason.SCHEDULE_MISSED: "A run that was due by the clock did not begin.",
 }

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from strandline_api.outcome.driver_log import read_log_name
 from strandline_api.outcome.driver_outcome import MARK, DriverOutcome, find_outcome_line
 from strandline_api.status.pipeline_status import Progress
-from strandline_api.texts import scrub
+from strandline_api.texts import cut, scrub
 from strandline_operator.cluster.api import Api, Body
 from strandline_operator.cluster.errors import ApiError
 from strandline_operator.model.objects import SUBMITTER, Pod
@@ -30,6 +30,7 @@ _OF_SUBMITTER = re.compile(
 # At a bad end the driver's last lines are said once more, after this.
 _ONCE_MORE = re.compile(r"last available logs \(truncated to [\d,]+ chars\):$")
 MOST_NAME = 253  # characters, as the status allows
+MOST_REASON = 700  # characters, so that an event has room for it
 
 
 class DriverReport(NamedTuple):
@@ -39,11 +40,14 @@ class DriverReport(NamedTuple):
         progress: how far it is.
         latest: what `latest` leads to.
         log_file: what keeps its log, below the pipeline's folder; empty: nothing does.
+        redo_reason: from where it does finished sources again, and since what has changed; empty:
+            it does none.
     """
 
     progress: Progress
     latest: str
     log_file: str = ""
+    redo_reason: str = ""
 
 
 class DriverAddress(NamedTuple):
@@ -88,7 +92,9 @@ def read_progress(answer: object) -> DriverReport | None:
     latest = line.get("latest")
     name = latest if isinstance(latest, str) and len(latest) <= MOST_NAME else ""
     log_file = read_log_name(line.get("logFile"))
-    return DriverReport(Progress.parse({**sources, **pace}), name, log_file)
+    reason = line.get("redoReason")
+    words = cut(scrub(reason), MOST_REASON) if isinstance(reason, str) else ""
+    return DriverReport(Progress.parse({**sources, **pace}), name, log_file, words)
 
 
 def read_outcome(answer: object) -> DriverOutcome | None:

@@ -193,6 +193,9 @@ def _is_worth_writing(old: Status, new: Status, calm: Status, interval: float) -
     # Without two times of progress there is no interval to wait for.
     if before is None or after is None or before.time is None or after.time is None:
         return old != new
+    # An event tells of these once, which the status has to know in the next pass.
+    if before.redone != after.redone:
+        return True
     # After such a pause, or a clock that was set, even a driver's word alone is written.
     if not 0.0 <= after.time - before.time < interval:
         return old != new

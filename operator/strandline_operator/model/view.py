@@ -100,6 +100,7 @@ class DriverView:
         log_tail: its last lines.
         latest: the publication that `latest` leads to; empty where there is none.
         log_file: what keeps its log on the volume; empty where nothing does.
+        redo_reason: why it does finished sources again; empty where it does none.
         silence: how long it has not answered; none where it has.
     """
 
@@ -110,6 +111,7 @@ class DriverView:
     log_tail: tuple[str, ...] = ()
     latest: str = ""
     log_file: str = ""
+    redo_reason: str = ""
     silence: Silence = Silence()
 
 

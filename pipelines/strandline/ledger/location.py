@@ -19,12 +19,18 @@ class Redo(NamedTuple):
         finished, remaining: sources that the attempt had finished before, and all that it has to
             finish where that is known.
         total: sources that the attempt replaces.
+        listed, skipped, quarantined: of all its sources, those that are neither replaced nor tried.
+        reason: from where, and since what has changed, in words.
     """
 
     above: tuple[str, ...] = ()
     finished: int = 0
     remaining: int | None = None
     total: int = 0
+    reason: str = ""
+    listed: int = 0
+    skipped: int = 0
+    quarantined: int = 0
 
 
 class Trial(NamedTuple):

@@ -198,6 +198,7 @@ class DriverTalk:
                 progress=evolve(answer.reported.progress, time=now),
                 latest=answer.reported.latest,
                 log_file=answer.reported.log_file,
+                redo_reason=answer.reported.redo_reason,
             )
         if answer.outcome is not None:
             view = replace(view, outcome=answer.outcome)

@@ -101,6 +101,7 @@ class Snapshot(NamedTuple):
         rows: how much went through it.
         note: the last sentence for people, such as that a server is waited for; empty: none.
         redone: finished sources of an older recipe that are replaced.
+        redo_reason: from where, and since what has changed; empty: there are none.
     """
 
     seconds: float
@@ -120,6 +121,7 @@ class Snapshot(NamedTuple):
     rows: RowsDone = NO_ROWS
     note: str = ""
     redone: int = 0
+    redo_reason: str = ""
 
     @property
     def seconds_left(self) -> float | None:
@@ -199,6 +201,7 @@ def take_snapshot(progress: RunProgress, seconds: float, pace: Pace) -> Snapshot
         rows=_count_rows(progress),
         note=progress.notes[-1] if progress.notes else "",
         redone=progress.redone,
+        redo_reason=progress.redo_reason,
     )
 
 
@@ -326,6 +329,7 @@ def render_snapshot(snapshot: Snapshot) -> dict[str, Any]:
         "bottleneck": snapshot.bottleneck,
         "dashboard": snapshot.dashboard,
         **({"note": snapshot.note} if snapshot.note else {}),
+        **({"redoReason": snapshot.redo_reason} if snapshot.redo_reason else {}),
         **render_work(snapshot.work),
     }
 
@@ -377,6 +381,7 @@ def parse_json(content: object) -> Snapshot:
             **{name: _count(_object(found.get("rows")).get(name)) for name in NO_ROWS._fields}
         ),
         note=_name(found.get("note")) or "",
+        redo_reason=_name(found.get("redoReason")) or "",
     )
 
 

@@ -98,6 +98,7 @@ class RunProgress(NamedTuple):
             data that has not left; by the name in the notice.
         measure_work: what it has taken so far; reckoned when asked.
         redone: see `Ending`.
+        redo_reason: from where those go on, and since what has changed; empty: there are none.
     """
 
     flow: Flow
@@ -114,6 +115,7 @@ class RunProgress(NamedTuple):
     leaving: Mapping[str, int] = MappingProxyType({})
     measure_work: Callable[[], WorkCost] = WorkCost
     redone: int = 0
+    redo_reason: str = ""
 
 
 class DepartureNotice(NamedTuple):

@@ -58,7 +58,7 @@ from strandline.run.redo.auto_cuts import AutoCuts, Keeping, run_trial
 from strandline.run.redo.cuts import plan_keeping
 from strandline.run.redo.dead_letters.counts import expect_dead_letters
 from strandline.run.redo.dead_letters.retrial import list_retried, plan_retrial
-from strandline.run.redo.phases import RedoTools, join_endings, replace_older
+from strandline.run.redo.phases import RedoTools, join_endings, replace_older, show_whole
 from strandline.run.schema_inference import settle_schema
 from strandline.run.supervise.memory_kills import MemoryKills
 from strandline.run.supervise.notices import NoticeFile
@@ -319,8 +319,8 @@ def _leave_call(held: TakenFolder | None, message: str) -> None:
 def _show_redone(control: Control, redo: Redo | None) -> Control:
     if redo is None:
         return control
-    number, report = redo.total, control.report
-    return replace(control, report=lambda progress: report(progress._replace(redone=number)))
+    report = control.report
+    return replace(control, report=lambda progress: report(show_whole(progress, redo)))
 
 
 def _require_output(plan: PipelinePlan) -> str:

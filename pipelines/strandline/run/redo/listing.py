@@ -70,6 +70,17 @@ class Survey(NamedTuple):
         return self.starts.total()
 
 
+def describe_redo(look: Survey) -> str:
+    """Return from where sources go on, and since what has changed, in words without a number."""
+    ways = sorted(look.starts.items(), key=lambda way: -way[1])
+    if len(ways) == 1:
+        starts = describe_start(ways[0][0])
+    else:
+        starts = " and ".join(f"{describe_start(start)} ({number})" for start, number in ways)
+    changed = " and ".join(repr(stage) for stage, _ in look.first.most_common())
+    return f"{starts}, since {changed} {'work' if len(look.first) > 1 else 'works'} otherwise"
+
+
 class RedoStarts:
     """From where finished sources of older recipes go on.
 

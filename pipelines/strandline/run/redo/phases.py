@@ -10,7 +10,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import NamedTuple
 
-from strandline.engine.core.ports import Ending, Listing
+from strandline.engine.core.ports import Ending, Listing, RunProgress
 from strandline.ledger.entries import Standing
 from strandline.ledger.location import Redo
 from strandline.ledger.store.store import Store
@@ -23,6 +23,7 @@ from strandline.run.redo.listing import (
     RedoListing,
     Start,
     Survey,
+    describe_redo,
     describe_start,
     read_starts,
 )
@@ -74,7 +75,7 @@ def replace_older(plan: PipelinePlan, before: Ending, tools: RedoTools) -> Endin
             look = starts.survey(store)
     remaining = progress.get("remaining")
     remaining = None if remaining is None else remaining + look.total
-    total = look.total
+    total, reason = look.total, describe_redo(look)
     ending, tried = _count_refused(before, look)._replace(redone=total), set[Start]()
     # The lowest first, the beginning last; a source that has lost a hurt cut goes on from above.
     while left := look.starts.keys() - tried:
@@ -92,7 +93,17 @@ def replace_older(plan: PipelinePlan, before: Ending, tools: RedoTools) -> Endin
             listing.close()
             continue
         tools.note(f"redo: sources of an older recipe are replaced, {describe_start(start)}")
-        redo = Redo(starts.list_above(start), ending.standing.finished, remaining, total)
+        standing = ending.standing
+        redo = Redo(
+            starts.list_above(start),
+            standing.finished,
+            remaining,
+            total,
+            reason,
+            listed=ending.listed,
+            skipped=max(0, standing.skipped - look.total),
+            quarantined=standing.quarantined,
+        )
         chosen = tools.cuts.plan_trial() if is_trial else tools.cuts.plan_chosen()
         ran = tools.run(plan_from(chosen, start), listing, redo)
         ending = join_endings(ending, ran)
@@ -101,6 +112,19 @@ def replace_older(plan: PipelinePlan, before: Ending, tools: RedoTools) -> Endin
         with tools.open_store() as store:
             look = starts.survey(store)
     return _add_leftover(ending, look.total + look.refused)
+
+
+def show_whole(progress: RunProgress, redo: Redo) -> RunProgress:
+    """Return how far the attempt is by what one of its phases shows."""
+    return progress._replace(
+        listed=redo.listed,
+        is_listed=True,
+        finished=redo.finished + progress.finished,
+        skipped=redo.skipped,
+        quarantined=redo.quarantined + progress.quarantined,
+        redone=redo.total,
+        redo_reason=redo.reason,
+    )
 
 
 def _add_leftover(ending: Ending, number: int) -> Ending:

@@ -55,7 +55,22 @@ def report_changes(facts: Pass, standing: PassState) -> Verdict:
         verdict = Verdict(events=(add_event(EventReason.RESUMED, EventReason.RESUMED.meaning),))
     else:
         verdict = Verdict()
-    return verdict.then(_report_hold(before, summary)).then(_report_block(facts, standing))
+    verdict = verdict.then(_report_redo(facts, standing)).then(_report_hold(before, summary))
+    return verdict.then(_report_block(facts, standing))
+
+
+def _report_redo(facts: Pass, standing: PassState) -> Verdict:
+    """Report once in a run that finished sources are done again."""
+    before, progress = facts.view.pipeline.status.progress, standing.status.progress
+    # An attempt that follows does again what is left, and the run has been told.
+    if progress is None or not progress.redone or (before is not None and before.redone):
+        return Verdict()
+    driver = facts.scene.driver if facts.scene is not None else None
+    reason = f" {driver.redo_reason}" if driver is not None and driver.redo_reason else ""
+    total = "" if progress.total is None else f" of {progress.total:,}"
+    number = f"{progress.redone:,}{total} source{'s' * ((progress.total or progress.redone) != 1)}"
+    message = f"{number} {'is' if progress.redone == 1 else 'are'} done again{reason}"
+    return Verdict(events=(add_event(EventReason.REDOING, message),))
 
 
 def _report_hold(before: PipelineStatus, summary: Condition | None) -> Verdict:
