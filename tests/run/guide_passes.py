@@ -14,10 +14,13 @@ GUIDE = Path(__file__).parents[2] / "docs/duplicates.md"
 Document = dict[str, Any]
 
 
-def read_guide(*files: str) -> list[Document]:
+def read_guide(*files: str, only_touched: bool = False) -> list[Document]:
     """The pipelines as files of the guide have them; pages that are gone take all along.
 
     Equal rows are found in the place of near ones: that takes no time.
+
+    Args:
+        only_touched: partitions that a day has rows of are linked anew, and no others.
     """
     documents: list[Document] = []
     for name in files:
@@ -27,6 +30,7 @@ def read_guide(*files: str) -> list[Document]:
     specs = {each["metadata"]["name"]: each["spec"] for each in documents}
     specs["signatures"]["stages"][1] = {"use": "digest-rows", "with": {"columns": ["text"]}}
     specs["pages"]["source"]["with"]["onRemoved"] = "Delete"
+    specs["links"]["source"]["with"]["onlyTouched"] = only_touched
     return documents
 
 

@@ -14,7 +14,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from example_counts import scale_examples
-from guide_passes import read_guide, write_pages
+from guide_passes import Document, read_guide, write_pages
 from pipeline_runs import Passes
 from strandline.run.attempt.outcome import AttemptResult
 from strandline_api.outcome.exit_codes import ExitCode
@@ -38,8 +38,8 @@ def passes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Passes:
     return Passes(tmp_path)
 
 
-def run_all(passes: Passes) -> AttemptResult:
-    for document in read_guide("near.yaml"):
+def run_all(passes: Passes, *, only_touched: bool = False) -> AttemptResult:
+    for document in read_guide("near.yaml", only_touched=only_touched):
         spec = document["spec"]
         on_change = spec.get("onChange", "Fail")
         result = passes.run(document["metadata"]["name"], on_change, **spec)
@@ -84,6 +84,25 @@ def test_a_page_whose_copy_went_elsewhere_comes_back(passes: Passes) -> None:
     assert read(passes) == "a"
 
 
+def test_partitions_that_a_new_page_has_no_rows_of_are_not_linked_anew(passes: Passes) -> None:
+    """A page has a row of its text and one of its key."""
+    (links,) = (each for each in read_guide("near.yaml", only_touched=True) if is_links(each))
+    write_pages(passes.folder, a=ONE, b=ONE, c=TWO)
+    run_all(passes, only_touched=True)
+    write_pages(passes.folder, d=THREE)
+    for name in ("pages", "signatures"):
+        (each,) = (each for each in read_guide("near.yaml") if each["metadata"]["name"] == name)
+        passes.run(name, **each["spec"])
+    linked = passes.run("links", **links["spec"]).standing
+    assert (1 <= linked.finished <= 2, linked.finished + linked.skipped) == (True, 8)
+    run_all(passes, only_touched=True)
+    assert read(passes) == "acd"
+
+
+def is_links(document: Document) -> bool:
+    return bool(document["metadata"]["name"] == "links")
+
+
 @contextmanager
 def begun() -> Iterator[Passes]:
     """Passes over no page yet, in a folder of their own."""
@@ -102,11 +121,11 @@ def read_files(passes: Passes) -> Counter[bytes]:
 
 
 @settings(max_examples=scale_examples(10))
-@example([{"c": TWO}, {"a": TWO}, {"a": ""}])
-@example([{"c": TWO}, {"a": TWO}])
-@given(DAYS)
+@example(days=[{"c": TWO}, {"a": TWO}, {"a": ""}], only_touched=True)
+@example(days=[{"c": TWO}, {"a": TWO}], only_touched=False)
+@given(days=DAYS, only_touched=st.booleans())
 def test_law_days_one_by_one_leave_what_one_run_over_everything_does(
-    days: list[dict[str, str]],
+    days: list[dict[str, str]], *, only_touched: bool
 ) -> None:
     pages: dict[str, str] = {}
     with begun() as daily:
@@ -116,7 +135,7 @@ def test_law_days_one_by_one_leave_what_one_run_over_everything_does(
             write_pages(daily.folder, **{key: text for key, text in day.items() if text})
             for key in (key for key, text in day.items() if not text):
                 (daily.folder / f"pages-{key}.jsonl").unlink(missing_ok=True)
-            run_all(daily)
+            run_all(daily, only_touched=only_touched)
         found = read(daily), read_files(daily)
     with begun() as once:
         write_pages(once.folder, **{key: text for key, text in pages.items() if text})

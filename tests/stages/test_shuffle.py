@@ -4,27 +4,30 @@ from __future__ import annotations
 
 from itertools import chain
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from example_counts import scale_examples
 from stage_runs import StageRun
 from strandline.stages.columns import MissingColumnError
 from strandline.stages.sources.opening import UnreadableFileError
 from strandline.stages.tables.shuffle.row_order import find_partitions, order_positions, part_keys
 
 PARTITIONS, ROWS, BLOCK = 16, 16_384, 64
+SEEDED = {"by": "key", "seed": 3, "partitions": PARTITIONS}
 
 
 def shuffle(folder: Path, files: list[list[str]], **sink: Any) -> list[list[str]]:
     """The keys of each partition, of files with these keys."""
     folder.mkdir(parents=True, exist_ok=True)
-    options = {"by": "key", "seed": 3, "partitions": PARTITIONS} | sink
+    options = SEEDED | sink
     for at, keys in enumerate(files):
         written = StageRun("shuffle", **options).written(pa.table({"key": keys}))
         (folder / f"{at:03}.parquet").write_bytes(written)
@@ -119,6 +122,42 @@ def test_partitions_in_a_row_are_one_source_of_some_size(
     found = [sorted(table["key"].to_pylist()) for table in tables if table is not None]
     step = -(-partitions // len(keys))
     assert found == [sorted(chain(*parts[at : at + step])) for at in range(0, partitions, step)]
+
+
+@settings(max_examples=scale_examples(20))
+@given(
+    st.lists(st.lists(st.integers(0, 99), min_size=1, max_size=4), min_size=1, max_size=4),
+    st.lists(st.integers(100, 199), min_size=1, max_size=4),
+    st.sampled_from([None, 300, 10**9]),
+)
+def test_law_a_new_file_changes_the_partitions_that_it_has_rows_of_and_no_others(
+    days: list[list[int]], new: list[int], target: int | None
+) -> None:
+    """Rows are those of all files, in the same order."""
+    options: dict[str, Any] = {} if target is None else {"targetBytes": target}
+    files = [[str(number) for number in numbers] for numbers in (*days, new)]
+
+    def look(folder: Path, **more: bool) -> dict[str, tuple[str, list[str]]]:
+        run = StageRun("shuffle-partitions", paths=[f"{folder}/*.parquet"], **options, **more)
+        tables = [(each, StageRun("read-shuffle").table(each.data)) for each in run.sources()]
+        return {
+            each.key: (each.version, table["key"].to_pylist())
+            for each, table in tables
+            if table is not None
+        }
+
+    with TemporaryDirectory() as name:
+        folder = Path(name)
+        shuffle(folder, files[:-1])
+        before = look(folder, onlyTouched=True)
+        written = StageRun("shuffle", **SEEDED).written(pa.table({"key": files[-1]}))
+        (folder / "new.parquet").write_bytes(written)
+        after = look(folder, onlyTouched=True)
+        assert [rows for _, rows in after.values()] == [rows for _, rows in look(folder).values()]
+        # With more bytes of all, fewer partitions may be one source.
+        if before.keys() == after.keys():
+            changed = {key for key in after if after[key][0] != before[key][0]}
+            assert changed == {key for key, (_, rows) in after.items() if {*rows} & {*files[-1]}}
 
 
 def test_a_partition_without_rows_is_one_empty_task(tmp_path: Path) -> None:
