@@ -106,6 +106,25 @@ def test_a_page_that_becomes_a_copy_of_one_that_is_out_goes(passes: Passes) -> N
     assert read_keys(passes) == "am"
 
 
+def test_a_row_that_was_out_and_goes_is_counted_where_the_first_key_stays(
+    second_day: Passes,
+) -> None:
+    """As in a run over everything; the index tells what was out, and decides nothing."""
+    documents = {each["metadata"]["name"]: each["spec"] for each in list_documents()}
+    spec = documents["daily-duplicates"]
+    spec["stages"][0]["with"]["keptRowsStay"] = False
+    # A change of it is one of the recipe.
+    for name in ("pages", "signatures", "links"):
+        second_day.run(name, **documents[name])
+    result = second_day.run("daily-duplicates", "Restart", **spec)
+    counters = result.counts["cluster-duplicates"].counters
+    assert {"rows that stayed before and go": 2} == counters
+    assert second_day.read_rows("daily-duplicates", "stays") == Counter("ab")
+    second_day.run("kept", **documents["kept"])
+    again = second_day.run("daily-duplicates", **spec)
+    assert (0, ExitCode.COMPLETE) == (again.standing.finished, again.code)
+
+
 @pytest.mark.parametrize("count", range(len(NAMES)))
 def test_a_day_that_ends_between_two_passes_goes_on_as_it_was(
     second_day: Passes, count: int

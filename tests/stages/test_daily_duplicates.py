@@ -65,11 +65,17 @@ class Days:
     Args:
         folder: an empty one, for what a day hands to the next.
         parts: files of the corpus, and partitions of its buckets.
+        stays: what is out stays.
+
+    Attributes:
+        gone: how many rows that were out went on the last day, as is told.
     """
 
-    def __init__(self, folder: Path, parts: int) -> None:
+    def __init__(self, folder: Path, parts: int, *, stays: bool = True) -> None:
         self._folder = folder
         self._parts = parts
+        self._values = {} if stays else {"keptRowsStay": False}
+        self.gone = 0
         self._index = folder / "kept"
 
     def run(self, corpus: Corpus, *, is_cut_short: bool = False) -> set[str]:
@@ -84,8 +90,10 @@ class Days:
         parts = [whole.filter(pa.array(heads % self._parts == at)) for at in range(self._parts)]
         links = [link_rows(part) for part in parts]
         path = self._write("links", pa.concat_tables([*links, LINKS.empty_table()]))
-        stage = StageRun("cluster-duplicates", maxRows=2, keptRows=f"{self._index}/")
+        options = {"maxRows": 2, "keptRows": f"{self._index}/", **self._values}
+        stage = StageRun("cluster-duplicates", **options)
         dropped = pa.concat_tables(stage.tables([{"key": "links", "path": path}]))
+        self.gone = stage.counters.get("rows that stayed before and go", 0)
         paths = [self._write(f"signed-{at}", table) for at, table in enumerate(files)]
         paths.append(self._write("dropped", dropped))
         if not is_cut_short:
@@ -137,6 +145,25 @@ def test_law_what_is_out_stays_and_of_each_cluster_one_is(
         assert out == parted_otherwise.run(corpus)
         before = corpus
     assert out == passes.run(before)  # again, on the same day
+
+
+@example(JOINED_LATER, 1)
+@given(DAYS, st.integers(1, 3))
+def test_law_where_the_first_key_stays_all_that_were_out_and_go_are_counted(
+    tmp_path_factory: pytest.TempPathFactory, days: list[Corpus], parts: int
+) -> None:
+    """Texts that have changed are others, and count as new."""
+    passes = Days(tmp_path_factory.mktemp("days"), parts, stays=False)
+    before: Corpus = {}
+    out: set[str] = set()
+    for corpus in days:
+        standing = {key for key in out if corpus.get(key) == before[key]}
+        out = passes.run(corpus)
+        assert out == {min(cluster) for cluster in find_clusters(corpus)}
+        assert passes.gone == len(standing - out)
+        before = corpus
+    assert out == passes.run(before)
+    assert passes.gone == 0
 
 
 @given(DAYS, st.data())

@@ -44,6 +44,11 @@ class ClusterDuplicates(Stage):
             "`list-kept` of another pipeline listed in the run before: what stayed then stays. "
             "Nothing has where there are no files.",
         )
+        kept_rows_stay: bool = Field(
+            default=True,
+            description="Whether what stayed before stays. `false`: of every cluster the first key "
+            "does, as in a run over everything, and rows that stayed before and go are counted.",
+        )
         _digest: str = PrivateAttr(default="")
 
         @model_validator(mode="after")
@@ -60,7 +65,7 @@ class ClusterDuplicates(Stage):
             return self._digest
 
     params: Params
-    added_params: ClassVar[frozenset[str]] = frozenset({"kept_rows"})
+    added_params: ClassVar[frozenset[str]] = frozenset({"kept_rows", "kept_rows_stay"})
 
     def list_needed_columns(self) -> tuple[str, ...]:
         return ("key", "path")
@@ -71,7 +76,7 @@ class ClusterDuplicates(Stage):
 
     def digest_inputs(self) -> dict[str, str]:
         """Return what stands for the rows that stayed before."""
-        return {"keptRows": self.params.digest} if self.params.kept_rows else {}
+        return {"keptRows": self.params.digest} if self._is_decided_by_kept else {}
 
     def setup(self) -> None:
         """Look at the rows that stayed before.
@@ -81,7 +86,7 @@ class ClusterDuplicates(Stage):
             UnreadableFileError: they can't be read.
         """
         path = self.params.kept_rows
-        if path and digest_kept(path) != self.params.digest:
+        if path and self._is_decided_by_kept and digest_kept(path) != self.params.digest:
             msg = f"{path}: the index was changed under the run; run it again"
             raise ChangedListError(msg)
 
@@ -96,6 +101,15 @@ class ClusterDuplicates(Stage):
         found = list_dropped(
             lambda: (each for file in files for each in read_portions(file, LINKS.names)),
             read_kept(path) if path else (),
+            None if self.params.kept_rows_stay else self._note_former,
         )
         for table in cut_rows(found, DROPPED, self.params.max_rows):
             yield task.replace(table)
+
+    @property
+    def _is_decided_by_kept(self) -> bool:
+        return self.params.kept_rows is not None and self.params.kept_rows_stay
+
+    def _note_former(self, number: int) -> None:
+        if number:
+            self.count("rows that stayed before and go", number)

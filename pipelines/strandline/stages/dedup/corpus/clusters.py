@@ -56,7 +56,11 @@ def link_rows(table: pa.Table) -> pa.Table:
     return pa.Table.from_arrays(arrays, schema=LINKS)
 
 
-def list_dropped(read_links: ReadLinks, kept: Iterable[Digests] = ()) -> Iterator[pa.Table]:
+def list_dropped(
+    read_links: ReadLinks,
+    kept: Iterable[Digests] = (),
+    note_former: Callable[[int], None] | None = None,
+) -> Iterator[pa.Table]:
     """Yield the keys to be dropped, each once, with the key that stays.
 
     Of a cluster in which some were kept before, all of these stay and no other; else the first
@@ -65,12 +69,15 @@ def list_dropped(read_links: ReadLinks, kept: Iterable[Digests] = ()) -> Iterato
     Args:
         read_links: begins to read what `link_rows` has given, of all partitions; called four times.
         kept: ids of rows that stayed when this was decided before, in portions.
+        note_former: is told how many of those go: the first key stays of every cluster. None: all
+            of them stay.
     """
     nodes = _list_nodes(read_links())
     components = Components(len(nodes))
     for links in read_links():
         components.join(*(_number(nodes, links, name) for name in ("id", "first")))
-    was_kept = _find_nodes(nodes, kept)
+    is_former = _find_nodes(nodes, kept)
+    was_kept = is_former if note_former is None else np.zeros_like(is_former)
     has_kept = np.zeros(len(nodes), dtype=bool)
     has_kept[components.find(np.flatnonzero(was_kept).astype(np.int32))] = True
     first: dict[int, str] = {}
@@ -83,7 +90,10 @@ def list_dropped(read_links: ReadLinks, kept: Iterable[Digests] = ()) -> Iterato
         stays = pa.array([first[root] for root in roots.tolist()], pa.string())
         found = pa.Table.from_arrays([keys, stays], schema=DROPPED)
         is_first = pc.equal(found[KEY], found[STAYS])
-        yield found.filter(pc.invert(pc.or_(is_first, pa.array(was_kept[numbers]))))
+        goes = pc.invert(pc.or_(is_first, pa.array(was_kept[numbers])))
+        if note_former is not None:
+            note_former(pc.sum(pc.and_(goes, pa.array(is_former[numbers]))).as_py() or 0)
+        yield found.filter(goes)
 
 
 def _check_keys(
