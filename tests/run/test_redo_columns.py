@@ -93,6 +93,18 @@ def test_a_column_that_gets_another_name_leaves_none_behind(tuning: Tuning) -> N
     check_as_fresh(tuning, add(1), renamed, sink=ALONE)
 
 
+@pytest.mark.parametrize(("notes", "worked"), [({"a": 1}, 0), ({"a": 1, "a.b": 2}, 60)])
+def test_parameters_that_cannot_be_told_apart_are_not_guessed(
+    tuning: Tuning, notes: dict[str, int], worked: int
+) -> None:
+    for by in (3, 4):
+        last = times(by)
+        last["with"]["notes"] = notes
+        assert ExitCode.COMPLETE is tuning.run(add(1), last, sink=ALONE)
+    assert worked == tuning.count_rows("add")
+    check_as_fresh(tuning, add(1), last, sink=ALONE)
+
+
 @SINKS
 @pytest.mark.parametrize("is_marked", [True, False])
 def test_a_limit_of_marks_is_turned_and_nothing_above_is_done(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pyarrow as pa
+from pydantic import Field
 
 from failing_stages import Total
 from strandline import Source, SourceStage, Stage, Task
@@ -163,6 +164,7 @@ class Times(Stage):
 
         by: int = 2
         name: str = "times"
+        notes: dict[str, int] = Field(default_factory=dict)
 
     params: Params
     keeps_columns = True

@@ -35,7 +35,7 @@ class Tail(NamedTuple):
 
     Attributes:
         begin: how many stages are above them, the source among them.
-        renewed: the parameters that the first of them had; None: all of them came since.
+        renewed: the parameters that the first of them had, by path; None: all of them came since.
         has_dropped: it may have left out rows that raised errors.
     """
 
@@ -135,16 +135,5 @@ def _find_tail(recipe: Recipe, new: Mapping[str, Any]) -> Tail | None:
         path.startswith((given, f"{name}.inputs.")) for path in differing
     ):
         return None
-    return Tail(last - 1, _unflatten(old, given), name in recipe.dropping)
-
-
-def _unflatten(parts: Mapping[str, Any], begin: str) -> dict[str, Any]:
-    """Return parameters as they were written, where no key of theirs has a dot."""
-    values: dict[str, Any] = {}
-    for path in sorted(path for path in parts if path.startswith(begin)):
-        *above, name = path.removeprefix(begin).split(".")
-        inner = values
-        for key in above:
-            inner = inner.setdefault(key, {})
-        inner[name] = parts[path]
-    return values
+    renewed = {path.removeprefix(given): old[path] for path in old if path.startswith(given)}
+    return Tail(last - 1, renewed, name in recipe.dropping)

@@ -275,12 +275,25 @@ def _list_added(stage: Stage, params: Mapping[str, Any]) -> tuple[str, ...] | No
     Its class, version and name are those of the stage.
     """
     try:
-        former = type(stage)(type(stage).Params.model_validate_json(json.dumps(params)))
-    # Their files may be gone, or a key with a dot was no key.
-    except (ValueError, OSError, StrandlineError):
+        written = json.dumps(_unflatten(params))
+        former = type(stage)(type(stage).Params.model_validate_json(written))
+    # A file of theirs may be gone, and a dot in a key looks like two keys.
+    except (ValueError, TypeError, AttributeError, OSError, StrandlineError):
         return None
     former.planned_name = stage.planned_name
     return former.list_added() if former.only_adds else None
+
+
+def _unflatten(params: Mapping[str, Any]) -> dict[str, Any]:
+    """Return parameters as they were written, where no key of theirs has a dot."""
+    values: dict[str, Any] = {}
+    for path, value in sorted(params.items(), key=lambda each: each[0]):
+        *above, name = path.split(".")
+        inner = values
+        for key in above:
+            inner = inner.setdefault(key, {})
+        inner[name] = value
+    return values
 
 
 def _limit(sources: Iterator[Source], most: int) -> Iterator[Source]:
