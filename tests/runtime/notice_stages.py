@@ -1,4 +1,7 @@
-"""Stages that note each task that they begin, and hand on what is too large for a receipt."""
+"""Stages that note each task that they begin, and hand on what is too large for a receipt.
+
+One makes prompts of them, for a stage that asks a server of its own.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import pyarrow as pa
 from pydantic import Field
 
 from strandline.plan.stage import Stage
@@ -52,3 +56,14 @@ class Parted(Stage):
             with Path(self.params.log).open("a", encoding="ascii") as file:
                 file.write(f"{name}\n")
             yield task.replace((name, b"1" * LARGE, ""))
+
+
+class Prompts(Noted):
+    """Makes a few prompts of each number, which `fake_engine.py` answers after a second."""
+
+    params: Noted.Params
+
+    def process(self, task: Task) -> Task:
+        """A table of them."""
+        number, *_ = super().process(task).data
+        return task.replace(pa.table({"text": [f"late {number} {row}" for row in range(3)]}))

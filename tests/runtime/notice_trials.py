@@ -31,6 +31,7 @@ from strandline.plan.planning import check_plan
 from strandline.run.attempt.attempt import run_attempt
 from strandline.run.attempt.config import AttemptConfig
 from strandline.run.supervise.notices import NodeNotice, NoticeFile
+from strandline.stages import AskModel, ParquetSink
 from strandline.storage.layout import PipelineFolder
 from strandline.storage.outputs.outputs import LocalOutputs
 
@@ -39,14 +40,20 @@ STORE = 150_000_000
 SECONDS = 1.0
 AFTER = 8
 PARTS = 10  # of a task that is yielded
+ENGINE = Path(__file__).parents[1] / "stages" / "fake_engine.py"
+# Seconds that a node has in each trial.
+NOTICES = {"told": 60.0, "chained": 60.0, "parts": 60.0, "served": 60.0, "taken": 0.0}
 
 
 def make_plan(name: str, folder: Path) -> PipelinePlan:
     """Numbers, worked on twice, large between, and written with the driver.
 
     Both stages are in one worker where the trial says so; else the second one has the longer calls.
-    In a third kind the first one yields what it makes.
+    In a third kind the first one yields what it makes, and in a fourth the second one asks a server
+    of its own.
     """
+    if name == "served":
+        return make_served_plan(name, folder)
     if name == "parts":
         source = StagePlan("numbers", "numbers", bad.Numbers(count=SOURCES // PARTS))
         first: Any = noted.Parted(log=str(folder / "first"), count=PARTS, seconds=SECONDS / 2)
@@ -60,6 +67,22 @@ def make_plan(name: str, folder: Path) -> PipelinePlan:
         StagePlan("second", "second", second, cpu=0.5 if name == "chained" else 0.6),
     ]
     sink = StagePlan("text", "text", told.NumberSink(), cpu=0.1, max_workers=1)
+    return check_plan("default", name, source, [*stages, sink])
+
+
+def make_served_plan(name: str, folder: Path) -> PipelinePlan:
+    """Numbers, each made a few prompts, which workers ask of servers of their own."""
+    (folder / "soon").touch()
+    command = [sys.executable, str(ENGINE), "{port}", "{name}", str(folder)]
+    serve = {"engine": "command", "model": "weights", "command": command}
+    ask = AskModel(serve=serve, model="small", prompt="{{ text }}")
+    source = StagePlan("numbers", "numbers", bad.Numbers(count=SOURCES))
+    first = noted.Prompts(log=str(folder / "first"))
+    stages = [
+        StagePlan("first", "first", first, cpu=0.1),
+        StagePlan("second", "second", ask, cpu=0.6),
+    ]
+    sink = StagePlan("sink", "sink", ParquetSink(), cpu=0.1, max_workers=1)
     return check_plan("default", name, source, [*stages, sink])
 
 
@@ -92,9 +115,10 @@ class Trial:
             verdict = verify(store, LocalOutputs(self._folder.output))
         finally:
             store.close()
+        second = "asked" if self._name == "served" else "second"
         begun = {
-            stage: Counter((self._volume / stage).read_text().split())
-            for stage in ("first", "second")
+            stage: Counter((self._volume / log).read_text().splitlines())
+            for stage, log in (("first", "first"), ("second", second))
         }
         return {
             "code": outcome.code.name,
@@ -146,7 +170,7 @@ def main() -> None:
         )
         ray.init(cluster.address, logging_level=logging.ERROR, log_to_driver=False)
         seen = {}
-        for name, notice in (("told", 60.0), ("chained", 60.0), ("parts", 60.0), ("taken", 0.0)):
+        for name, notice in NOTICES.items():
             volume = folder / name
             volume.mkdir()
             seen[name] = Trial(name, volume, cluster, notice).run()

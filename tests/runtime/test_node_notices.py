@@ -32,7 +32,7 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     return answer
 
 
-TOLD = ("told", "chained", "parts")
+TOLD = ("told", "chained", "parts", "served")
 
 
 @pytest.mark.parametrize("name", [*TOLD, "taken"])

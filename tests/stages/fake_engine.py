@@ -1,9 +1,10 @@
 """An engine that is none: a server of a process of its own, which dies or hangs as it is asked to.
 
 `python fake_engine.py PORT NAME FOLDER`; in the folder it leaves a file for each start, and a line
-for each prompt that it has answered. A prompt that begins with `die` or `hang` does so the first
-time, one that begins with `poison` kills it each time; where the folder has a file `broken`, it
-does not start.
+for each prompt that it is asked for, and has answered. A prompt that begins with `die` or `hang`
+does so the first time, one that begins with `poison` kills it each time, and one with `late` is
+answered when the folder has a file `go`, or after a second if it has a file `soon`; where the
+folder has a file `broken`, it does not start.
 """
 
 from __future__ import annotations
@@ -18,6 +19,11 @@ from pathlib import Path
 PORT, NAME, FOLDER = int(sys.argv[1]), sys.argv[2], Path(sys.argv[3])
 
 
+def note(what: str, prompt: str) -> None:
+    with (FOLDER / what).open("a") as file:
+        file.write(f"{prompt}\n")
+
+
 class Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
@@ -30,6 +36,7 @@ class Handler(BaseHTTPRequestHandler):
         body = json.loads(self.rfile.read(int(self.headers["content-length"])))
         prompt = body["messages"][-1]["content"]
         once = FOLDER / f"did-{prompt}"
+        note("asked", prompt)
         if prompt.startswith("poison"):
             os._exit(7)
         if prompt.startswith(("die", "hang")) and not once.exists():
@@ -38,8 +45,13 @@ class Handler(BaseHTTPRequestHandler):
                 os._exit(7)
             (FOLDER / f"hanging-{os.getpid()}").touch()
             time.sleep(1000)
-        with (FOLDER / "answered").open("a") as file:
-            file.write(f"{prompt}\n")
+        if prompt.startswith("late"):
+            begun = time.monotonic()
+            while not (FOLDER / "go").exists():
+                if (FOLDER / "soon").exists() and time.monotonic() - begun > 1:
+                    break
+                time.sleep(0.02)
+        note("answered", prompt)
         message = {"role": "assistant", "content": f"{NAME}: {prompt}"}
         choice = {"message": message, "finish_reason": "stop"}
         self.give({"choices": [choice], "model": NAME, "usage": {"prompt_tokens": 1}})

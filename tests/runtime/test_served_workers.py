@@ -1,0 +1,135 @@
+"""Workers with servers of their own end only when what these were asked for has been answered."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import time
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+import ray
+import yaml
+
+from jobs import Job
+from strandline.engine.call.slots import Slot
+from strandline.engine.call.wire import pack_tasks
+from strandline.plan.pipeline import StagePlan
+from strandline.plan.task import Lineage, Task
+from strandline.stages import AskModel
+from strandline.stages.models.asking.request_log import FileLog
+from strandline_api.outcome.exit_codes import ExitCode
+from test_own_servers import is_alive, list_started, serve, wait_until_gone
+from test_scaler import TIMEOUT, standing
+from waiting import wait_until
+
+NAME, ROWS = "served", 3
+
+
+def read_prompts(folder: Path, what: str) -> Counter[str]:
+    """The prompts that servers were asked for, or have answered."""
+    path = folder / what
+    return Counter(path.read_text().splitlines()) if path.exists() else Counter()
+
+
+def make_slot(number: int, prompts: Sequence[str]) -> Slot:
+    token = bytes([number]) * 16
+    task = Task(pa.table({"text": list(prompts)}), {}, Lineage(token, token, str(number)))
+    return Slot(token, str(number), token, None, ray.put(pack_tasks([task])), 0)
+
+
+@pytest.mark.usefixtures("local_ray")
+def test_a_worker_that_others_need_the_room_of_answers_before_it_goes(tmp_path: Path) -> None:
+    values = {"model": "small", "prompt": "{{ text }}", "serve": serve(tmp_path)}
+    stage = AskModel(AskModel.Params.model_validate(values))
+    prompts = [[f"late {worker} {row}" for row in range(ROWS)] for worker in range(2)]
+    with standing(StagePlan(NAME, NAME, stage), cpu=1.0) as bench:
+        for _ in range(2):
+            bench.pools.start_worker(1, 1.0)
+        bench.take_ready()
+        for number in range(2):
+            bench.pools.submit(1, [make_slot(number, prompts[number])], 1)
+        wait_until(lambda: read_prompts(tmp_path, "asked").total() == 2 * ROWS, TIMEOUT)
+        bench.look()  # the other pool's floor finds room only where one of them goes
+        workers = bench.pools[1].workers
+        assert [worker.is_draining for worker in workers].count(True) == 1, workers
+        (staying,) = (worker for worker in workers if not worker.is_draining)
+        bench.look()
+        assert bench.pools.look()[0].workers == 0
+        assert all(is_alive(pid) for pid in list_started(tmp_path))
+        (tmp_path / "go").touch()
+        take_answers(bench.pools)
+        assert [staying] == bench.pools[1].workers
+        wait_until(lambda: sum(map(is_alive, list_started(tmp_path))) == 1, TIMEOUT)
+        asked = Counter(prompt for each in prompts for prompt in each)
+        assert read_prompts(tmp_path, "asked") == read_prompts(tmp_path, "answered") == asked
+        bench.look()
+        assert bench.pools.look()[0].workers == 1
+
+
+def take_answers(pools: Any) -> None:
+    """Wait for all calls, and see that each of their rows has an answer."""
+    while pools.calls:
+        (reference,), _ = ray.wait(list(pools.calls), timeout=TIMEOUT)
+        _, receipt = pools.take_answer(reference, ray.get(reference))
+        assert receipt.counts.counters["answers"] == ROWS
+
+
+def make_manifest(folder: Path, files: int) -> Path:
+    """A pipeline of files whose rows are answered only when the engine may."""
+    for file in range(files):
+        rows = [{"text": f"late {file} {row}"} for row in range(ROWS)]
+        (folder / f"{file}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    ask = {"model": "small", "prompt": "{{ text }}", "serve": serve(folder)}
+    small = {"resources": {"cpu": 0.1}}
+    workers = {"min": files, "max": files}
+    document = {
+        "apiVersion": "strandline.dev/v1alpha1",
+        "kind": "CurationPipeline",
+        "metadata": {"name": NAME},
+        "spec": {
+            "source": {"use": "files", "with": {"paths": [f"{folder}/*.jsonl"]}},
+            "stages": [
+                {"use": "read-jsonl", **small},
+                {"use": "ask-model", "with": ask, "workers": workers, **small},
+            ],
+            "sink": {"use": "parquet", **small},
+        },
+    }
+    manifest = folder / f"{NAME}.yaml"
+    manifest.write_text(yaml.safe_dump(document))
+    return manifest
+
+
+def stop_once_asked(process: subprocess.Popen[bytes], folder: Path, requests: int) -> int:
+    """Ask a run to stop while all its requests are in flight; the exit code."""
+    wait_until(lambda: read_prompts(folder, "asked").total() == requests, TIMEOUT)
+    process.send_signal(signal.SIGTERM)
+    time.sleep(0.5)  # it would be gone by then
+    (folder / "go").touch()
+    return process.wait(TIMEOUT)
+
+
+@pytest.mark.parametrize(("engine", "files"), [("inline", 1), ("processes", 2), ("ray", 2)])
+def test_a_run_that_is_stopped_keeps_the_answers_that_are_on_their_way(
+    engine: str, files: int, tmp_path: Path
+) -> None:
+    job, volume = Job(make_manifest(tmp_path, files), engine), tmp_path / "volume"
+    options = [] if engine == "inline" else ["--workers", "2"]
+    with job.started(volume, options=options) as process:
+        code = stop_once_asked(process, tmp_path, files * ROWS)
+    assert code in {ExitCode.INTERRUPTED, ExitCode.COMPLETE}, job.read_log(volume)
+    for pid in list_started(tmp_path):
+        wait_until_gone(pid)
+    asked = read_prompts(tmp_path, "asked")
+    assert read_prompts(tmp_path, "answered") == asked
+    logs = volume.rglob("requests/ask-model/*/*.requests")
+    answers = Counter(entry.answer.text for path in logs for entry in FileLog(path).read())
+    assert answers == Counter(f"small: {prompt}" for prompt in asked)
+    assert job.run(volume) == ExitCode.COMPLETE, job.read_log(volume)
+    assert read_prompts(tmp_path, "asked") == asked, "what was answered was asked for again"
