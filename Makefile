@@ -25,7 +25,7 @@ PURE := $(TESTS_pure)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run quick room group lowest wheel test durations programs check laws coverage browser crds reference bench rivals trainers agreement real-data picture kills crash fuzz mutants soak soak-operator ray-versions clocks cluster dns s3 gcs azure policies node e2e e2e-all e2e-spot karpenter kueue helm chart readers gitops workflow scanner scan images docs release-dry changelog constraints upgrade clean
+.PHONY: help run quick room group lowest wheel test durations programs check laws coverage browser crds reference bench rivals trainers llama agreement real-data picture kills crash fuzz mutants soak soak-operator ray-versions clocks cluster dns s3 gcs azure policies node e2e e2e-all e2e-spot karpenter kueue helm chart readers gitops workflow scanner scan images docs release-dry changelog constraints upgrade clean
 
 help: ## List the targets
 	@sed -nE 's/^([a-z0-9-]+):[^#]*## (.*)$$/  make \1\t\2/p' Makefile | expand -t 22
@@ -110,6 +110,12 @@ trainers: $(STAMP) ## Install the loaders that docs/training.md reads with, in a
 	@test -x .cache/trainers/bin/python || $(BIN)/python -m venv .cache/trainers
 	@.cache/trainers/bin/python -m pip install --quiet 'pip>=25.1'
 	@.cache/trainers/bin/python -m pip install --quiet --group trainers
+
+llama: $(STAMP) ## Ask a real model behind llama.cpp's server, and kill it; ten minutes to compile, once
+	@test -x .cache/llama/bin/python || $(BIN)/python -m venv .cache/llama
+	@.cache/llama/bin/python -m pip install --quiet 'pip>=25.1'
+	@CMAKE_BUILD_PARALLEL_LEVEL=1 nice -n 10 .cache/llama/bin/python -m pip install --quiet --group llama
+	@STRANDLINE_TEST_LLAMA="$(CURDIR)/.cache/llama/bin/python" nice -n 10 $(BIN)/python -m pytest tests/run/test_real_model.py $(ARGS)
 
 real-data: $(STAMP) ## Print what is made of inputs as other people's programs leave them; ARGS=lines picks a family
 	@PYTHONPATH=tests/stages:pipelines/examples $(BIN)/python tests/real_data/run_real_data.py $(ARGS)

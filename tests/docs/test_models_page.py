@@ -75,21 +75,36 @@ def test_the_budget_is_written_as_it_is_shown(tmp_path: Path) -> None:
     assert len(play(tmp_path, manifest, model)) == 3
 
 
-def test_pairs_are_written_of_the_documents(tmp_path: Path) -> None:
-    shutil.copytree(ROOT / "pipelines/examples", tmp_path / "pipelines/examples")
-    pair = {"question": "What turns?", "answer": "The tide."}
-    model = FakeModel(answer=lambda _: json.dumps(pair), model="smollm2")
-    file = tmp_path / "pipelines/examples/question-pairs.yaml"
+def play_recipe(folder: Path, name: str, model: FakeModel) -> list[dict[str, Any]]:
+    """Run an example as it stands, and return the rows that come out."""
+    shutil.copytree(ROOT / "pipelines/examples", folder / "pipelines/examples")
+    file = folder / f"pipelines/examples/{name}.yaml"
     with serve(model) as url:
         file.write_text(file.read_text().replace(SHOWN, url))
         for words in (["plan", "--sample", "3"], ["run", "--engine", "inline"], ["verify"]):
-            done = run_in(tmp_path, sys.executable, "-m", "strandline", *words, str(file))
+            done = run_in(folder, sys.executable, "-m", "strandline", *words, str(file))
             assert done.returncode == 0, (words, done.stdout, done.stderr)
-    files = (tmp_path / "strandline-data").rglob("question-pairs/output/**/*.jsonl*")
-    rows = [json.loads(line) for each in files for line in read_lines(each)]
+    files = (folder / "strandline-data").rglob(f"{name}/output/**/*.jsonl*")
+    return [json.loads(line) for each in files for line in read_lines(each)]
+
+
+def test_pairs_are_written_of_the_documents(tmp_path: Path) -> None:
+    pair = {"question": "What turns?", "answer": "The tide."}
+    model = FakeModel(answer=lambda _: json.dumps(pair), model="smollm2")
+    rows = play_recipe(tmp_path, "question-pairs", model)
     assert len(rows) > 5
     assert {(row["pair_question"], row["pair_answer"]) for row in rows} == {tuple(pair.values())}
     assert len(rows) == model.asked.total(), "what the plan has asked is asked once"
+
+
+def test_documents_that_are_rated_low_are_left_out(tmp_path: Path) -> None:
+    """Those that name the tide are good."""
+    model = FakeModel(
+        answer=lambda prompt: json.dumps({"score": 4 if "tide" in prompt else 1}), model="smollm2"
+    )
+    rows = play_recipe(tmp_path, "rated-documents", model)
+    assert 0 < len(rows) < model.asked.total()
+    assert all("tide" in row["text"] and row["answer_score"] == 4 for row in rows)
 
 
 def read_lines(path: Path) -> list[str]:
