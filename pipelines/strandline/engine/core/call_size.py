@@ -17,7 +17,7 @@ from strandline.plan.receipt import Output, Receipt, StageCounts
 CALL_SECONDS = 0.02
 # A disk is waited for as long for many outputs as for one.
 SINK_SECONDS = 0.25
-# Of a driver's core, where it begins to be short; and how long that is watched.
+# Share of a core from which on a driver is short of time, and how long that is watched.
 BUSY = 0.6
 LOAD_SECONDS = 0.5
 MOST_STRETCH = 64.0

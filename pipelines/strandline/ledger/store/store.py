@@ -370,7 +370,7 @@ class Store:
         unpack: Callable[[bytes], T],
     ) -> dict[bytes, T]:
         with self._reading() as txn:
-            # Nothing is looked up where nothing is, as in most databases of most runs.
+            # Look-ups are left out of empty databases, as most are in most runs.
             found = get_all(txn, db, digests) if txn.stat(db)["entries"] else {}
             return {digest: unpack(packed) for digest, packed in found.items()}
 

@@ -88,7 +88,7 @@ class InFlightTable:
     def begin(self, items: Iterable[bytes]) -> None:
         """Add items that are being processed from now on, without a wait."""
         for item in items:
-            # Most are new, and a quick run has many: three looks less for each.
+            # New items, of which a quick run has many, take three looks less.
             if item in self._queued or item in self._processing or not self._free:
                 self._processing[item] += 1
                 self._show(item)

@@ -82,7 +82,7 @@ class RowFilter(Stage):
     params: Params
     added_params: ClassVar[frozenset[str]] = frozenset({"mark", "stage_column"})
     keeps_columns = True
-    changes_rows: ClassVar[bool] = False  # what it hands on of a row is not what it got
+    changes_rows: ClassVar[bool] = False  # rows are not handed on as they came
 
     @property
     def only_adds(self) -> bool:  # type: ignore[override]  # a parameter decides
