@@ -9,13 +9,15 @@ import asyncio
 import json
 import sys
 
+_PROMPT_TOKENS, _COMPLETION_TOKENS = 20, 3
+TOKENS = _PROMPT_TOKENS + _COMPLETION_TOKENS  # of a request
 _ANSWER = json.dumps(
     {
         "choices": [
             {"message": {"role": "assistant", "content": "three"}, "finish_reason": "stop"}
         ],
         "model": "quick",
-        "usage": {"prompt_tokens": 20, "completion_tokens": 3},
+        "usage": {"prompt_tokens": _PROMPT_TOKENS, "completion_tokens": _COMPLETION_TOKENS},
     }
 ).encode()
 _REPLY = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n%s" % (

@@ -65,10 +65,15 @@ def _compare(scale: Scale, seconds: float, count: int, at_once: int, turns: int)
     rates = [statistics.median(each[1:]) for each in (bare, ours)]
     what = f"requests of {seconds * 1000:g} ms, {at_once} at a time"
     return [
-        Row(f"{what}: httpx alone", format_number(rates[0], "requests/s")),
-        Row(f"{what}: `ask-model` with its log", format_number(rates[1], "requests/s")),
+        Row(f"{what}: httpx alone", _describe_rate(rates[0])),
+        Row(f"{what}: `ask-model` with its log", _describe_rate(rates[1])),
         reach(f"{what}: of httpx alone", 100 * rates[1] / rates[0], LEAST_SHARE, "%"),
     ]
+
+
+def _describe_rate(requests: float) -> str:
+    tokens = format_number(requests * quick_server.TOKENS, "tokens/s")
+    return f"{format_number(requests, 'requests/s')}, {tokens}"
 
 
 def _time_bare(url: str, numbers: range, at_once: int) -> float:
