@@ -20,6 +20,7 @@ class OwnTable(Protocol):
     first: int
     """Number of its first version."""
 
+    def read_rows(self, version: int | None = None) -> list[dict[str, Any]]: ...
     def read_texts(self, version: int | None = None) -> list[str]: ...
     def count_commits(self) -> int: ...
     def read_properties(self) -> Mapping[str, Any]:
@@ -36,9 +37,11 @@ class OwnDelta:
     def __init__(self, folder: Path) -> None:
         self._path = folder / "table"
 
+    def read_rows(self, version: int | None = None) -> list[dict[str, Any]]:
+        return list(DeltaTable(self._path, version=version).to_pyarrow_table().to_pylist())
+
     def read_texts(self, version: int | None = None) -> list[str]:
-        rows = DeltaTable(self._path, version=version).to_pyarrow_table().to_pylist()
-        return sorted(row["text"] for row in rows)
+        return sorted(row["text"] for row in self.read_rows(version))
 
     def count_commits(self) -> int:
         return DeltaTable(self._path).version() + 1
@@ -60,9 +63,11 @@ class OwnLance:
     def __init__(self, folder: Path) -> None:
         self._path = folder / "table"
 
+    def read_rows(self, version: int | None = None) -> list[dict[str, Any]]:
+        return list(lance.dataset(self._path, version=version).to_table().to_pylist())
+
     def read_texts(self, version: int | None = None) -> list[str]:
-        rows = lance.dataset(self._path, version=version).to_table().to_pylist()
-        return sorted(row["text"] for row in rows)
+        return sorted(row["text"] for row in self.read_rows(version))
 
     def count_commits(self) -> int:
         return len(lance.dataset(self._path).versions())

@@ -60,3 +60,19 @@ def change_fingerprint(project: Project, run: Call) -> None:
     project.spec["onChange"] = "Continue"
     project.add_stage("def process(self, task):\n    return task")
     assert run().exit_code == 0
+
+
+def add_length(project: Project, run: Call) -> None:
+    """Have rows of one source have a column more, and those of the others stay as they are."""
+    project.spec["onChange"] = "Continue"
+    project.add_stage(
+        "def process(self, task):\n"
+        "    import pyarrow.compute as pc\n"
+        "    length = pc.utf8_length(task.table.column('text'))\n"
+        "    return task.replace(task.table.append_column('length', length))"
+    )
+    (project.path / "in/0.txt").write_text("Another note.\n")
+    assert run().exit_code == 0
+
+
+LENGTHS = {"Another note.\n": 14, "Note number 1.\n": None, "Note number 2.\n": None}

@@ -10,6 +10,8 @@ from pyiceberg.catalog import Catalog, load_catalog
 
 from cli_project import Call, Project
 from table_trials import (
+    LENGTHS,
+    add_length,
     change_fingerprint,
     change_sources,
     kill_push,
@@ -132,3 +134,19 @@ def test_another_pipeline_with_the_same_files_is_another_revision(
     assert (second["isNew"], second["files"]) == (True, 0)
     assert count_snapshots(catalog) == 2
     assert read_texts(catalog) == [f"Note number {n}.\n" for n in range(3)]
+
+
+def test_a_new_column_comes_along_and_is_null_where_a_file_lacks_it(
+    project: Project, run: Call, catalog: Catalog
+) -> None:
+    run()
+    push_apart(TARGET)
+    first = catalog.load_table(NAME).snapshots()[0].snapshot_id
+    add_length(project, run)
+    pushed = push_apart(TARGET)
+    assert (pushed["isNew"], pushed["files"]) == (True, 1)  # what did not change stays
+    table = catalog.load_table(NAME)
+    rows = table.scan().to_arrow().to_pylist()
+    assert {row["text"]: row["length"] for row in rows} == LENGTHS
+    assert "length" not in table.scan(snapshot_id=first).to_arrow().column_names
+    assert (count_snapshots(catalog), push_apart(TARGET)["isNew"]) == (2, False)

@@ -8,7 +8,15 @@ import pytest
 
 from cli_project import Call, Project
 from own_tables import OwnDelta, OwnLance, OwnTable
-from table_trials import change_fingerprint, change_sources, kill_push, push, use_parquet
+from table_trials import (
+    LENGTHS,
+    add_length,
+    change_fingerprint,
+    change_sources,
+    kill_push,
+    push,
+    use_parquet,
+)
 
 
 @pytest.fixture(params=[OwnDelta, OwnLance])
@@ -137,3 +145,20 @@ def test_another_pipeline_with_the_same_files_is_another_revision(
     assert (second["isNew"], second["files"]) == (True, 0)
     assert table.count_commits() == 2
     assert table.read_texts() == [f"Note number {n}.\n" for n in range(3)]
+
+
+@pytest.mark.parametrize("is_killed", [False, True])
+def test_a_new_column_comes_along_and_is_null_where_a_file_lacks_it(
+    is_killed: bool, project: Project, run: Call, call: Call, table: OwnTable
+) -> None:
+    run()
+    push(call, table.target)
+    add_length(project, run)
+    if is_killed:
+        kill_push(table.target, "push.widened")
+        assert table.read_texts() == [f"Note number {n}.\n" for n in range(3)]
+    pushed = push(call, table.target)
+    assert (pushed["isNew"], pushed["files"]) == (True, 1)  # what did not change stays
+    assert {row["text"]: row["length"] for row in table.read_rows()} == LENGTHS
+    assert "length" not in table.read_rows(table.first)[0]
+    assert push(call, table.target)["isNew"] is False

@@ -62,6 +62,7 @@ STEPS_OF_PUSHES = (
     "push.described",
     "push.published",
     "push.uploaded",
+    "push.widened",
     "push.committed",
     "push.tagged",
 )

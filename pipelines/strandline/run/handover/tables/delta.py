@@ -22,7 +22,7 @@ from strandline.run.handover.tables.changes import (
     require_ours,
     require_tabular,
 )
-from strandline.run.handover.tables.schemas import read_schema, refuse_difference
+from strandline.run.handover.tables.schemas import find_new_columns, read_schema
 from strandline.stages.tables.contents.schemas import simplify
 from strandline.storage import faults
 
@@ -62,9 +62,7 @@ def _push(
         if known is not None and known[REVISION] == shipment.revision:
             return PushResult(location, shipment.revision, is_new=False, files=0)
     schema = read_schema(shipment, contents)
-    if table is not None:
-        former = simplify(pa.schema(table.schema().to_arrow()))
-        refuse_difference(location, _to_delta(former), "the data set", _to_delta(schema))
+    new = _find_new_columns(location, table, schema)
     changes = find_changes(shipment, [] if table is None else _list_paths(table))
     target = open_target(location)
     sizes = dict(target.list_sizes(""))
@@ -72,9 +70,20 @@ def _push(
         if sizes.get(name) != file.size:
             target.put(name, contents.read(file))
     faults.reach("push.uploaded")
+    if table is not None and new.names:
+        # Delta's library commits columns apart from files; no row changes by them.
+        table.alter.add_columns(list(Schema.from_arrow(new).fields))
+        faults.reach("push.widened")
     _commit(shipment, location, table, schema, _make_actions(changes, table, int(clock() * 1000)))
     faults.reach("push.committed")
     return PushResult(location, shipment.revision, is_new=True, files=len(changes.added))
+
+
+def _find_new_columns(location: str, table: DeltaTable | None, schema: pa.Schema) -> pa.Schema:
+    if table is None:
+        return pa.schema([])
+    former = simplify(pa.schema(table.schema().to_arrow()))
+    return find_new_columns(location, _to_delta(former), _to_delta(schema))
 
 
 def _to_delta(schema: pa.Schema) -> pa.Schema:

@@ -65,14 +65,16 @@ def _push(shipment: Shipment, contents: Contents, catalog: Catalog, name: str) -
     # A commit that was made and not heard of is there.
     if _find_revision(table) == shipment.revision:
         return PushResult(name, shipment.revision, is_new=False, files=0)
-    _refuse_other_columns(name, table, schema or read_schema(shipment, contents))
+    schema = schema or read_schema(shipment, contents)
+    _refuse_other_columns(name, table, schema)
     root = f"{table.location().rstrip('/')}/data/"
     there = {file.file_path.removeprefix(root): file for file in _list_files(table)}
     changes = find_changes(shipment, there)
     for path, file in changes.added.items():
         _copy(table, f"{root}{path}", contents.read(file), file.size)
     faults.reach("push.uploaded")
-    _commit(shipment, table, changes, [there[path] for path in sorted(changes.removed)], root)
+    removed = [there[path] for path in sorted(changes.removed)]
+    _commit(shipment, table, schema, changes, removed, root)
     faults.reach("push.committed")
     return PushResult(name, shipment.revision, is_new=True, files=len(changes.added))
 
@@ -97,15 +99,14 @@ def _find_revision(table: Table) -> str | None:
 
 def _refuse_other_columns(name: str, table: Table, schema: pa.Schema) -> None:
     known = {field.name: field.field_type for field in table.schema().fields}
-    other = next((column for column in {*known, *schema.names} if column not in known), None)
     gone = next((column for column in known if column not in schema.names), None)
-    if other or gone:
-        verb = "has no" if other else "has a"
+    if gone is not None:
         raise TargetRefusedError(
-            f"{name}: the table {verb} column {other or gone!r}, and the data set is otherwise; "
-            "name another table"
+            f"{name}: the table has a column {gone!r}, and the data set is otherwise; name "
+            "another table"
         )
-    found = pyarrow_to_schema(schema, name_mapping=table.schema().name_mapping)
+    shared = pa.schema([field for field in schema if field.name in known])
+    found = pyarrow_to_schema(shared, name_mapping=table.schema().name_mapping)
     for field in found.fields:
         if field.field_type != known[field.name]:
             raise TargetRefusedError(
@@ -131,6 +132,7 @@ def _copy(table: Table, path: str, blocks: Iterator[bytes], size: int) -> None:
 def _commit(
     shipment: Shipment,
     table: Table,
+    schema: pa.Schema,
     changes: TableChanges,
     removed: list[DataFile],
     root: str,
@@ -139,6 +141,9 @@ def _commit(
         if table.metadata.name_mapping() is None:
             mapping = table.schema().name_mapping.model_dump_json()
             transaction.set_properties({TableProperties.DEFAULT_NAME_MAPPING: mapping})
+        if any(column not in table.schema().column_names for column in schema.names):
+            with transaction.update_schema() as columns:
+                columns.union_by_name(schema)
         update = transaction.update_snapshot(snapshot_properties=dict(shipment.properties))
         paths = (f"{root}{path}" for path in changes.added)
         with update.overwrite() if removed else update.fast_append() as snapshot:

@@ -26,7 +26,8 @@ from strandline.run.handover.tables.changes import (
     require_ours,
     require_tabular,
 )
-from strandline.run.handover.tables.schemas import read_schema, refuse_difference
+from strandline.run.handover.tables.schemas import find_new_columns, read_schema
+from strandline.stages.tables.contents.conforming import conform_table
 from strandline.stages.tables.contents.schemas import simplify
 from strandline.storage import faults
 
@@ -64,8 +65,11 @@ def _push(shipment: Shipment, contents: Contents, location: str) -> PushResult:
         if known is not None and known[REVISION] == shipment.revision:
             return PushResult(location, shipment.revision, is_new=False, files=0)
     schema = read_schema(shipment, contents)
-    if table is not None:
-        refuse_difference(location, simplify(table.schema), "the data set", schema)
+    new = [] if table is None else list(find_new_columns(location, simplify(table.schema), schema))
+    if table is not None and new:
+        # A fragment can't be written before the table has its columns; all is null in them yet.
+        table.add_columns(pa.schema(new))
+        faults.reach("push.widened")
     there = _list_whole(table, _read_notes(notes, known))
     changes = find_changes(shipment, there)
     written = {
@@ -140,8 +144,7 @@ def _write(
 def _list_batches(opened: pq.ParquetFile, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     for batch in opened.iter_batches(_ROWS):
         # Files may have their columns in another order, and some as dictionaries.
-        table = pa.Table.from_batches([batch]).select(schema.names).cast(schema)
-        yield from table.to_batches()
+        yield from conform_table(pa.Table.from_batches([batch]), schema).to_batches()
 
 
 def _make_operation(

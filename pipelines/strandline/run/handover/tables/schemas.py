@@ -1,4 +1,4 @@
-"""The one schema of the files that go into a table, or why they have none."""
+"""The one schema of the files that go into a table, and how a table's own may follow it."""
 
 from __future__ import annotations
 
@@ -13,27 +13,39 @@ from strandline.stages.tables.contents.schemas import describe_column, list_diff
 
 
 def read_schema(shipment: Shipment, contents: Contents) -> pa.Schema:
-    """Return the schema that all files have.
+    """Return the columns of all files; those that a file lacks are null there.
 
     Raises:
-        TargetRefusedError: two of them have different ones.
+        TargetRefusedError: a column has two types.
     """
-    first: tuple[str, pa.Schema] | None = None
+    columns: dict[str, tuple[str, pa.Field]] = {}
     for file in shipment.files:
         with open_binary(f"{contents.location}/{file.name}") as opened:
             schema = simplify(pq.read_schema(opened))
-        first = first or (file.name, schema)
-        refuse_difference(first[0], first[1], file.name, schema)
-    assert first is not None  # an empty data set was refused
-    return first[1]
+        for field in schema:
+            name, known = columns.setdefault(field.name, (file.name, field))
+            _refuse_types(name, pa.schema([known]), file.name, pa.schema([field]))
+            if pa.types.is_null(known.type):
+                columns[field.name] = (file.name, field)  # null is of every type
+    return pa.schema([field for _, field in columns.values()])
 
 
-def refuse_difference(name: str, schema: pa.Schema, other_name: str, other: pa.Schema) -> None:
-    """Refuse two schemas that are not the same.
+def find_new_columns(name: str, table: pa.Schema, schema: pa.Schema) -> pa.Schema:
+    """Return the columns that a table gets; what it has of rows is null there.
+
+    Args:
+        name: of the table.
+        table, schema: what the table has, and what the data set has.
 
     Raises:
-        TargetRefusedError: a column differs.
+        TargetRefusedError: the table has a column of another type, or one more.
     """
+    known = pa.schema([field for field in schema if field.name in table.names])
+    _refuse_types(name, table, "the data set", known)
+    return pa.schema([field for field in schema if field.name not in table.names])
+
+
+def _refuse_types(name: str, schema: pa.Schema, other_name: str, other: pa.Schema) -> None:
     column = next(iter(list_differing(schema, other)), None)
     if column is not None:
         kinds = " and ".join(
