@@ -201,6 +201,15 @@ class Publishing(ApiModel):
             "fails with 'RequirementsNotMet'."
         ),
     )
+    to: Annotated[str, Field(min_length=1, max_length=1024)] | None = Field(
+        default=None,
+        description=(
+            "Where a complete run that meets all of it hands its files over in one piece, as "
+            "'strandline push --to' does: a folder, a URL of a store, "
+            "hf://datasets/ORG/NAME[@branch], delta:TABLE, iceberg:CATALOG/NAMESPACE.TABLE or "
+            "lance:TABLE."
+        ),
+    )
 
 
 def _check_bounds(least: float | None, most: float | None) -> None:

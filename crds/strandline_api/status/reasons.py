@@ -140,8 +140,8 @@ _CONDITIONS = {
     ),
     ConditionType.PUBLISHED: (
         "Where the spec has `publish`: True once a run has met what it requires, with what "
-        "`latest` leads to and where; False where the last complete run did not, with each "
-        "requirement."
+        "`latest` leads to and where, and with `publish.to` the revision that is there; False "
+        "where the last complete run did not, with each requirement."
     ),
     ConditionType.FROZEN: (
         "Of an attempt: True once its pods are gone, and its cause and evidence are final."

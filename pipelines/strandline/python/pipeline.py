@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Literal, Self
 
 from pydantic import ValidationError
 
 from strandline.ledger.lease import OnChange
+from strandline.ledger.session import LedgerSession
 from strandline.plan.pipeline import PipelinePlan, StagePlan
 from strandline.plan.planning import check_plan, plan_stage
 from strandline.plan.registry import find_name
@@ -49,8 +51,8 @@ class Pipeline:
         engine: what `run` takes: `ray`, which it is at first, `processes`, `inline` or `ray-data`.
         quarantine: a `Quarantine`: when a source that keeps failing is left out.
         checkpoint: a `Checkpoint`: how often results are published.
-        publishing: a `Publishing`: what is required before readers are led to results, as the file
-            says; None: nothing.
+        publishing: a `Publishing`: what is required before readers are led to results, and where
+            they are handed over, as the file says; None: nothing.
         keep, keep_at_most: `auto`, and how many bytes such as "200Gi"; see `keep` and
             `keepAtMost` in docs/api.md. None: only stages with `keep` keep.
 
@@ -69,7 +71,7 @@ class Pipeline:
         namespace: str = "default",
     ) -> None:
         try:
-            ObjectMeta(name=name, namespace=namespace)
+            self._metadata = ObjectMeta(name=name, namespace=namespace)
         except ValidationError as error:
             raise SpecError(problems_of(error, ObjectMeta, "")) from None
         first, *rest = map(_wrap, (source, *stages, sink))
@@ -98,6 +100,7 @@ class Pipeline:
         manifest = read_manifest(Path(path))
         pipeline = cls.__new__(cls)
         pipeline.plan, spec = manifest.plan, manifest.pipeline.spec
+        pipeline._metadata = manifest.pipeline.metadata  # noqa: SLF001 - its own class
         pipeline.on_change = OnChange(spec.on_change)
         pipeline.engine = spec.engine
         pipeline.quarantine = spec.quarantine
@@ -156,10 +159,21 @@ class Pipeline:
             quarantine=self.quarantine,
             checkpoint=self.checkpoint,
             publishing=self.publishing,
+            deliver=self._plan_delivery(volume),
             keeping=self._read_keeping(),
         )
         result = _run_shown(config, is_wanted=progress)
         return make_outcome(result, config)
+
+    def _plan_delivery(self, volume: Path | None) -> Callable[[LedgerSession], str] | None:
+        if self.publishing is None or self.publishing.to is None:
+            return None
+        # A card reads what reports do, which most runs have no use for.
+        from strandline.cli.card.delivery import plan_delivery  # noqa: PLC0415
+        from strandline.run.handover.pushing import PushClock  # noqa: PLC0415
+
+        clock = PushClock(time.time, time.sleep)
+        return plan_delivery(self.plan, volume, self.publishing, self._metadata, clock)
 
     def _read_keeping(self) -> Keeping:
         if self.keep is not None and self.keep_at_most is None:

@@ -266,12 +266,24 @@ def _run_tracked(
                 )
                 outcome = publisher.publish_end(outcome, store)
             gatherer.check()
+            outcome = _deliver(config, control, held, outcome)
         except BaseException as error:
             with suppress(VolumeError):
                 held.end(describe_error(error, held.attempt, kills.count() - killed))
             raise
         held.end(to_driver_outcome(outcome, kills.count() - killed))
     return outcome
+
+
+def _deliver(
+    config: AttemptConfig, control: Control, held: TakenFolder, outcome: AttemptResult
+) -> AttemptResult:
+    """Hand over what a complete run has left, where the pipeline names a target."""
+    if config.deliver is None or outcome.code is not ExitCode.COMPLETE:
+        return outcome
+    with control.heartbeat.trusting():
+        where = config.deliver(held.session)
+    return replace(outcome, message=f"{outcome.message}; {where}")
 
 
 def _read_notices(file: NoticeFile) -> list[DepartureNotice]:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from strandline.ledger.lease import OnChange
+from strandline.ledger.session import LedgerSession
 from strandline.plan.pipeline import PipelinePlan
 from strandline.run.redo.auto_cuts import Keeping
 from strandline.storage.layout import PipelineFolder
@@ -29,6 +31,8 @@ class AttemptConfig:
         quarantine, checkpoint: as the pipeline says.
         keeping: which cuts are kept, beside those of stages that ask for it.
         publishing: what it requires before readers are led to results; None: nothing.
+        deliver: hands over what a complete run has left that meets all of it, under the lease of
+            the attempt, and describes where it is; None: nothing is handed over.
         trigger: why the attempt was started; one to repair looks for damage first.
         dead_letters: the stage that gets its dead letters again, and nothing else; None: sources
             are worked on.
@@ -49,6 +53,7 @@ class AttemptConfig:
     quarantine: Quarantine = field(default_factory=Quarantine)
     checkpoint: Checkpoint = field(default_factory=Checkpoint)
     publishing: Publishing | None = None
+    deliver: Callable[[LedgerSession], str] | None = None
     keeping: Keeping = field(default_factory=Keeping)
     trigger: Trigger = Trigger.RUN
     dead_letters: str | None = None

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -25,11 +25,14 @@ from strandline.storage.stores import open_store, refresh
 LATEST = "latest.json"
 
 
-def push_to_folder(shipment: Shipment, contents: Contents, location: str) -> PushResult:
+def push_to_folder(
+    shipment: Shipment, contents: Contents, location: str, fence: Callable[[], None]
+) -> PushResult:
     """Push to a folder or URL, unless this very revision is there and the latest one.
 
     Args:
         location: as `resolve_location` gives it.
+        fence: raises where the attempt that pushes is not the ledger's any more.
 
     Raises:
         UnfitForPushError: a file is missing, or has other bytes than were written.
@@ -54,6 +57,7 @@ def push_to_folder(shipment: Shipment, contents: Contents, location: str) -> Pus
         for name, content in shipment.extras.items():
             store.put(f"{revision}/{name}", [content])
         faults.reach("push.described")
+    fence()
     store.put(LATEST, [pointer])
     faults.reach("push.published")
     return PushResult(target, revision, is_new=True, files=copied)

@@ -80,10 +80,14 @@ def push_to_hub(
     contents: Contents,
     target: HubTarget,
     sleep: Callable[[float], None],
+    fence: Callable[[], None],
 ) -> PushResult:
     """Push to the hub, unless this very revision is tagged there.
 
     A repository that is not there is made, private.
+
+    Args:
+        fence: raises where the attempt that pushes is not the ledger's any more.
 
     Raises:
         UnfitForPushError: a file is missing, or has other bytes than were written.
@@ -94,7 +98,7 @@ def push_to_hub(
             f"{len(shipment.files):,} files are more than one commit of the hub takes, which is "
             f"{MOST_FILES:,}; give the sink `targetBytes`"
         )
-    hub = _Hub(HfApi(), target, sleep)
+    hub = _Hub(HfApi(), target, sleep, fence)
     try:
         return _push(hub, shipment, contents)
     except (HfHubHTTPError, httpx2.HTTPError) as error:
@@ -157,10 +161,17 @@ def _add(stack: ExitStack, contents: Contents, file: ShippedFile) -> CommitOpera
 class _Hub:
     """A branch of a data set; every call but the commit is made again where the hub is busy."""
 
-    def __init__(self, api: HfApi, target: HubTarget, sleep: Callable[[float], None]) -> None:
+    def __init__(
+        self,
+        api: HfApi,
+        target: HubTarget,
+        sleep: Callable[[float], None],
+        fence: Callable[[], None],
+    ) -> None:
         self._api = api
         self.target = target
         self.sleep = sleep
+        self._fence = fence
 
     def make(self) -> None:
         repo, branch = self.target
@@ -213,6 +224,7 @@ class _Hub:
 
     def commit(self, operations: list[Any], parent: str, title: str, text: str) -> None:
         repo, branch = self.target
+        self._fence()
         self._api.create_commit(
             repo,
             operations,

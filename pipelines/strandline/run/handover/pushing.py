@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from strandline.ledger.session import require_ledger
+from strandline.ledger.session import LedgerSession, require_ledger
 from strandline.plan.packages import advise, list_missing
 from strandline.plan.pipeline import PipelinePlan
 from strandline.run.attempt.output_location import locate_outputs
@@ -13,14 +13,14 @@ from strandline.run.attempt.takeover import hold_by_command, make_claimant, writ
 from strandline.run.handover.contents import Contents
 from strandline.run.handover.errors import BadTargetError
 from strandline.run.handover.folder import push_to_folder
-from strandline.run.handover.reading import read_shipment
+from strandline.run.handover.reading import read_shipment, require_complete
 from strandline.run.handover.shipment import PushResult, Shipment
 from strandline.storage.layout import PipelineFolder
 from strandline.storage.outputs.remote import resolve_location
 
 HUB = "hf://"
 DELTA, ICEBERG, LANCE = "delta", "iceberg", "lance"
-_AT_LOCATIONS = frozenset({DELTA, LANCE})
+_PACKAGES = {HUB: "huggingface_hub", DELTA: "deltalake", ICEBERG: "pyiceberg", LANCE: "lance"}
 
 
 class PushClock(NamedTuple):
@@ -54,39 +54,93 @@ def push(
     claimant, location = make_claimant(), locate_outputs(plan, folder)
     content = card()
     with written_alone(folder, claimant) as store:
-        shipment = read_shipment(store, plan, folder, content)
+        shipment = read_shipment(store, plan, folder, content, require_complete(folder))
         with hold_by_command(store, folder, claimant):
-            return _ship(shipment, Contents(location), target, clock)
+            return _ship(shipment, Contents(location), target, clock, store.require_lease)
 
 
-def _ship(shipment: Shipment, contents: Contents, target: str, clock: PushClock) -> PushResult:
-    if target.startswith(HUB):
-        _require(target, "huggingface_hub")
+def make_delivery(
+    plan: PipelinePlan,
+    folder: PipelineFolder,
+    target: str,
+    card: Callable[[], bytes],
+    clock: PushClock,
+) -> Callable[[LedgerSession], str]:
+    """Return what pushes as `push` does, by the attempt that is at its end and has the ledger.
+
+    Raises:
+        BadTargetError: it can't be pushed there, whatever the run comes to.
+    """
+    location = locate_outputs(plan, folder)
+    check_target(target, location)
+
+    def deliver(session: LedgerSession) -> str:
+        content = card()
+        with session.open() as store:
+            shipment = read_shipment(store, plan, folder, content, session.attempt)
+            # An attempt that has lost its lease must not publish beside the one that has it.
+            fence = store.require_lease
+            return _ship(shipment, Contents(location), target, clock, fence).describe()
+
+    return deliver
+
+
+def check_target(target: str, outputs: str) -> None:
+    """Refuse a target that no data set could be pushed to.
+
+    Args:
+        outputs: folder or URL of the data set itself.
+
+    Raises:
+        BadTargetError: it lies in the data set or around it, or lacks its package here.
+    """
+    kind = _find_kind(target)
+    if kind in _PACKAGES:
+        _require(target, _PACKAGES[kind])
+    if kind in {HUB, ICEBERG}:
+        return
+    location, inside = _locate(target, kind), f"{outputs.rstrip('/')}/"
+    if f"{location}/".startswith(inside) or inside.startswith(f"{location}/"):
+        raise BadTargetError(f"{target}: the data set itself lies there; name another place")
+
+
+def _find_kind(target: str) -> str:
+    kind = HUB if target.startswith(HUB) else target.partition(":")[0]
+    return kind if kind in _PACKAGES else ""
+
+
+def _locate(target: str, kind: str) -> str:
+    return resolve_location(target.removeprefix(f"{kind}:") if kind else target)
+
+
+def _ship(
+    shipment: Shipment,
+    contents: Contents,
+    target: str,
+    clock: PushClock,
+    fence: Callable[[], None],
+) -> PushResult:
+    check_target(target, contents.location)
+    kind = _find_kind(target)
+    if kind == HUB:
         # A library that only some targets need is loaded where one is pushed to.
         from strandline.run.handover.hub import parse_target, push_to_hub  # noqa: PLC0415
 
-        return push_to_hub(shipment, contents, parse_target(target), clock.sleep)
-    kind, _, rest = target.partition(":")
+        return push_to_hub(shipment, contents, parse_target(target), clock.sleep, fence)
     if kind == ICEBERG:
-        _require(target, "pyiceberg")
         from strandline.run.handover.tables.iceberg import push_to_iceberg  # noqa: PLC0415
 
-        return push_to_iceberg(shipment, contents, rest)
-    location = resolve_location(rest if kind in _AT_LOCATIONS else target)
-    inside = f"{contents.location}/"
-    if f"{location}/".startswith(inside) or inside.startswith(f"{location}/"):
-        raise BadTargetError(f"{target}: the data set itself lies there; name another place")
+        return push_to_iceberg(shipment, contents, target.removeprefix(f"{ICEBERG}:"), fence)
+    location = _locate(target, kind)
     if kind == DELTA:
-        _require(target, "deltalake")
         from strandline.run.handover.tables.delta import push_to_delta  # noqa: PLC0415
 
-        return push_to_delta(shipment, contents, location, clock.time)
+        return push_to_delta(shipment, contents, location, clock.time, fence)
     if kind == LANCE:
-        _require(target, "lance")
         from strandline.run.handover.tables.lance import push_to_lance  # noqa: PLC0415
 
-        return push_to_lance(shipment, contents, location)
-    return push_to_folder(shipment, contents, location)
+        return push_to_lance(shipment, contents, location, fence)
+    return push_to_folder(shipment, contents, location, fence)
 
 
 def _require(target: str, module: str) -> None:

@@ -22,23 +22,22 @@ from strandline_api.outcome.exit_codes import ExitCode
 
 
 def read_shipment(
-    store: Store, plan: PipelinePlan, folder: PipelineFolder, card: bytes
+    store: Store, plan: PipelinePlan, folder: PipelineFolder, card: bytes, attempt: int
 ) -> Shipment:
-    """Return what the last attempt of a pipeline has left.
+    """Return what an attempt of a pipeline has left, which has come to its end.
 
     Args:
         store: the ledger; nothing else writes it meanwhile.
         card: README of the data set.
+        attempt: the last one.
 
     Raises:
         LedgerError: another pipeline than this wrote the ledger.
-        RequirementsError: the run did not meet what it has to before publishing.
-        UnfitForPushError: the run has not come to its end.
+        UnfitForPushError: files are not as they are when a run has come to its end.
     """
     changes = find_changes(store, make_claim(plan, folder))
     if changes:
         raise LedgerError(f"the pipeline is not the one that wrote this data set: {changes[0]}")
-    attempt = _require_complete(folder)
     files = tuple(sorted(_list_files(store)))
     return Shipment(
         pipeline=f"{plan.namespace}/{plan.name}",
@@ -67,7 +66,13 @@ def _read_index(store: Store, location: str) -> bytes | None:
     return content
 
 
-def _require_complete(folder: PipelineFolder) -> int:
+def require_complete(folder: PipelineFolder) -> int:
+    """Return the number of the last attempt.
+
+    Raises:
+        RequirementsError: it did not meet what it has to before publishing.
+        UnfitForPushError: it has not come to its end.
+    """
     last = find_last(folder)
     if last is None:
         raise UnfitForPushError("nothing was run yet, so there is nothing to push")

@@ -147,3 +147,7 @@ class PushResult(NamedTuple):
     revision: str
     is_new: bool
     files: int
+
+    def describe(self) -> str:
+        """Return which revision is where, in words."""
+        return f"revision {self.revision} is at {self.target}"

@@ -196,15 +196,20 @@ def report_published(facts: Pass, standing: PassState) -> Verdict:
         return Verdict(_set(facts, status, reported, "False", cause.value, message))
     # Requirements that came after the end of the run were not looked at.
     if summary.status == "True" and (former is None or former.status != "True"):
-        message = Reason.PUBLISHED.explain(_describe_published(facts, status))
+        message = Reason.PUBLISHED.explain(_describe_published(facts, standing))
         return Verdict(_set(facts, status, reported, "True", Reason.PUBLISHED, message))
     return Verdict()
 
 
-def _describe_published(facts: Pass, status: PipelineStatus) -> str:
+def _describe_published(facts: Pass, standing: PassState) -> str:
+    status, publish, newest = standing.status, facts.spec.publish, standing.newest
     files = facts.spec.output_location
     output = f", files at {files}" if files else ""
-    return f"`latest` leads to {status.latest} on the claim {status.volume_claim}{output}"
+    # Which revision was handed over only the driver knows, and says last.
+    outcome = newest.status.outcome if newest is not None else None
+    is_delivered = publish is not None and publish.to is not None
+    more = f"; {outcome.message}" if is_delivered and outcome is not None else ""
+    return f"`latest` leads to {status.latest} on the claim {status.volume_claim}{output}{more}"
 
 
 def report_unknown(facts: Pass, standing: PassState) -> Verdict:

@@ -26,6 +26,7 @@ from strandline.cli.views.reporter import create_reporter
 from strandline.cli.views.snapshot import Pace, render_snapshot, take_snapshot
 from strandline.engine.core.ports import RunProgress
 from strandline.ledger.lease import OnChange
+from strandline.ledger.session import LedgerSession
 from strandline.run.attempt.attempt import run_attempt
 from strandline.run.attempt.config import AttemptConfig
 from strandline.run.attempt.engines import SHARED, choose_engine, keeping_started, works_in_driver
@@ -189,6 +190,7 @@ def _make_config(options: DriverRequest, manifest: Manifest, parent: int | None)
         quarantine=spec.quarantine,
         checkpoint=spec.checkpoint,
         publishing=spec.publish,
+        deliver=_plan_delivery(manifest, options.volume),
         keeping=Keeping(spec.keep is not None, spec.keep_at_most_bytes),
         trigger=Trigger(options.trigger or Trigger.RUN),
         dead_letters=options.dead_letters,
@@ -198,6 +200,18 @@ def _make_config(options: DriverRequest, manifest: Manifest, parent: int | None)
         # An operator has a limit of its own, until this process runs.
         wait=None if manifest.is_stored else spec.deadlines.pre_running_seconds,
     )
+
+
+def _plan_delivery(manifest: Manifest, volume: Path) -> Callable[[LedgerSession], str] | None:
+    publishing = manifest.pipeline.spec.publish
+    if publishing is None or publishing.to is None:
+        return None
+    # A card reads what reports do, which most runs have no use for.
+    from strandline.cli.card.delivery import plan_delivery  # noqa: PLC0415
+    from strandline.run.handover.pushing import PushClock  # noqa: PLC0415
+
+    clock = PushClock(time.time, time.sleep)
+    return plan_delivery(manifest.plan, volume, publishing, manifest.pipeline.metadata, clock)
 
 
 def _prepare_end(engine: str) -> None:

@@ -30,13 +30,18 @@ COMMITS = 1000  # looked through for the last of ours
 
 
 def push_to_delta(
-    shipment: Shipment, contents: Contents, location: str, clock: Callable[[], float]
+    shipment: Shipment,
+    contents: Contents,
+    location: str,
+    clock: Callable[[], float],
+    fence: Callable[[], None],
 ) -> PushResult:
     """Make a Delta table hold the data set, in one commit, unless its last one has done so.
 
     Args:
         location: folder or URL of the table; one that is not there is made.
         clock: wall clock, seconds since the epoch.
+        fence: raises where the attempt that pushes is not the ledger's any more.
 
     Raises:
         UnfitForPushError: a file is missing, or has other bytes than were written.
@@ -45,14 +50,18 @@ def push_to_delta(
     """
     require_tabular(shipment)
     try:
-        return _push(shipment, contents, location, clock)
+        return _push(shipment, contents, location, clock, fence)
     except (DeltaError, OSError, ValueError) as error:
         what = " ".join(str(error).split())
         raise TargetRefusedError(f"{location}: the table did not take it ({what})") from error
 
 
 def _push(
-    shipment: Shipment, contents: Contents, location: str, clock: Callable[[], float]
+    shipment: Shipment,
+    contents: Contents,
+    location: str,
+    clock: Callable[[], float],
+    fence: Callable[[], None],
 ) -> PushResult:
     table = DeltaTable(location) if DeltaTable.is_deltatable(location) else None
     if table is not None:
@@ -70,6 +79,7 @@ def _push(
         if sizes.get(name) != file.size:
             target.put(name, contents.read(file))
     faults.reach("push.uploaded")
+    fence()
     if table is not None and new.names:
         # Delta's library commits columns apart from files; no row changes by them.
         table.alter.add_columns(list(Schema.from_arrow(new).fields))

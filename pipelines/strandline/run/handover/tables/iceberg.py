@@ -5,7 +5,7 @@ Which catalogues there are, and where, is pyiceberg's own configuration: its fil
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pyarrow as pa
 from pyiceberg.catalog import Catalog, load_catalog
@@ -14,8 +14,9 @@ from pyiceberg.io.pyarrow import parquet_files_to_data_files, pyarrow_to_schema
 from pyiceberg.manifest import DataFile
 from pyiceberg.table import Table, TableProperties
 
+from strandline.plan.errors import StrandlineError
 from strandline.run.handover.contents import Contents
-from strandline.run.handover.errors import BadTargetError, TargetRefusedError, UnfitForPushError
+from strandline.run.handover.errors import BadTargetError, TargetRefusedError
 from strandline.run.handover.shipment import PushResult, Shipment
 from strandline.run.handover.tables.changes import (
     PIPELINE,
@@ -29,11 +30,14 @@ from strandline.run.handover.tables.schemas import read_schema
 from strandline.storage import faults
 
 
-def push_to_iceberg(shipment: Shipment, contents: Contents, name: str) -> PushResult:
+def push_to_iceberg(
+    shipment: Shipment, contents: Contents, name: str, fence: Callable[[], None]
+) -> PushResult:
     """Make an Iceberg table hold the data set, in one snapshot, unless its last one does.
 
     Args:
         name: `CATALOG/NAMESPACE.TABLE`; a table that is not there is made.
+        fence: raises where the attempt that pushes is not the ledger's any more.
 
     Raises:
         BadTargetError: it names no table.
@@ -45,15 +49,21 @@ def push_to_iceberg(shipment: Shipment, contents: Contents, name: str) -> PushRe
         raise BadTargetError(f"{name!r} names no table; one is CATALOG/NAMESPACE.TABLE")
     require_tabular(shipment)
     try:
-        return _push(shipment, contents, load_catalog(catalog_name), name)
-    except (UnfitForPushError, TargetRefusedError):
+        return _push(shipment, contents, load_catalog(catalog_name), name, fence)
+    except StrandlineError:
         raise
     except Exception as error:  # catalogues and stores have errors of their own
         what = " ".join(str(error).split())
         raise TargetRefusedError(f"{name}: the table did not take it ({what})") from error
 
 
-def _push(shipment: Shipment, contents: Contents, catalog: Catalog, name: str) -> PushResult:
+def _push(
+    shipment: Shipment,
+    contents: Contents,
+    catalog: Catalog,
+    name: str,
+    fence: Callable[[], None],
+) -> PushResult:
     identifier = name.partition("/")[2]
     schema = None
     try:
@@ -73,6 +83,7 @@ def _push(shipment: Shipment, contents: Contents, catalog: Catalog, name: str) -
     for path, file in changes.added.items():
         _copy(table, f"{root}{path}", contents.read(file), file.size)
     faults.reach("push.uploaded")
+    fence()
     removed = [there[path] for path in sorted(changes.removed)]
     _commit(shipment, table, schema, changes, removed, root)
     faults.reach("push.committed")

@@ -7,7 +7,7 @@ beside the table before the commit, by the names of their files; numbers they ge
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import lance
 import pyarrow as pa
@@ -36,11 +36,14 @@ COMMITS = 1000  # looked through for the last of ours
 _ROWS = 8192  # a batch
 
 
-def push_to_lance(shipment: Shipment, contents: Contents, location: str) -> PushResult:
+def push_to_lance(
+    shipment: Shipment, contents: Contents, location: str, fence: Callable[[], None]
+) -> PushResult:
     """Make a Lance data set hold the data set, in one commit, unless its last one has done so.
 
     Args:
         location: folder or URL of the data set; one that is not there is made.
+        fence: raises where the attempt that pushes is not the ledger's any more.
 
     Raises:
         UnfitForPushError: a file is missing, or has other bytes than were written.
@@ -48,7 +51,7 @@ def push_to_lance(shipment: Shipment, contents: Contents, location: str) -> Push
     """
     require_tabular(shipment)
     try:
-        return _push(shipment, contents, location)
+        return _push(shipment, contents, location, fence)
     except (UnfitForPushError, TargetRefusedError):
         raise
     except (OSError, ValueError) as error:
@@ -56,7 +59,9 @@ def push_to_lance(shipment: Shipment, contents: Contents, location: str) -> Push
         raise TargetRefusedError(f"{location}: the table did not take it ({what})") from error
 
 
-def _push(shipment: Shipment, contents: Contents, location: str) -> PushResult:
+def _push(
+    shipment: Shipment, contents: Contents, location: str, fence: Callable[[], None]
+) -> PushResult:
     notes, table = open_target(location), _open(location)
     known = None if table is None else _find_last(table)
     if table is not None:
@@ -67,6 +72,7 @@ def _push(shipment: Shipment, contents: Contents, location: str) -> PushResult:
     schema = read_schema(shipment, contents)
     new = [] if table is None else list(find_new_columns(location, simplify(table.schema), schema))
     if table is not None and new:
+        fence()
         # A fragment can't be written before the table has its columns; all is null in them yet.
         table.add_columns(pa.schema(new))
         faults.reach("push.widened")
@@ -80,6 +86,7 @@ def _push(shipment: Shipment, contents: Contents, location: str) -> PushResult:
     note = json.dumps({**kept, **added}, sort_keys=True).encode()
     notes.put(_name_note(shipment.revision), [note])
     faults.reach("push.uploaded")
+    fence()
     fragments = [fragment for group in written.values() for fragment in group]
     stay = {path for paths in kept.values() for path in paths}
     _commit(location, table, _make_operation(table, schema, fragments, stay), shipment)

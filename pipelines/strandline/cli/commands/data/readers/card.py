@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 import tempfile
 import time
@@ -13,13 +12,12 @@ import click
 from strandline.cli.app.ledger_access import locate, locate_output
 from strandline.cli.app.options import show_examples, take_manifest, take_volume
 from strandline.cli.card.card import render_card
+from strandline.cli.card.naming import choose_license, find_title
 from strandline.cli.card.reading import read_card
-from strandline.run.manifest.manifest import Manifest, read_manifest
+from strandline.run.manifest.manifest import read_manifest
 from strandline.storage.outputs.names import CARD
 from strandline.storage.outputs.remote import put_files
 from strandline_api.names import LICENSE_ANNOTATION, TITLE_ANNOTATION
-
-_LICENSE = re.compile(r"[a-z0-9][a-z0-9.+-]*")
 
 
 @click.command(
@@ -64,35 +62,14 @@ def card(
     """
     manifest = read_manifest(file, settings, volume=volume)
     plan = manifest.plan
-    chosen = choose_license(manifest, license_id)
+    metadata = manifest.pipeline.metadata
+    chosen = choose_license(metadata, license_id)
     facts = read_card(
-        plan, locate(plan, volume), time.time(), title or find_title(manifest), chosen
+        plan, locate(plan, volume), time.time(), title or find_title(metadata), chosen
     )
     _write(render_card(facts), out, locate_output(plan, volume))
     if chosen is None:
         click.echo("the card names no license; --license does", err=True)
-
-
-def choose_license(manifest: Manifest, value: str | None) -> str | None:
-    """Return the identifier of the license that is asked for, or that the pipeline names.
-
-    Raises:
-        UsageError: it is no identifier.
-    """
-    named = value or manifest.pipeline.metadata.annotations.get(LICENSE_ANNOTATION)
-    if named is None:
-        return None
-    if not _LICENSE.fullmatch(named.lower()):
-        msg = f"{named!r} is no identifier of a license; one is such as cc-by-4.0"
-        raise click.UsageError(msg)
-    return named.lower()
-
-
-def find_title(manifest: Manifest) -> str:
-    """Return the data set's name for people."""
-    metadata = manifest.pipeline.metadata
-    plain = metadata.name.replace("-", " ").capitalize()
-    return metadata.annotations.get(TITLE_ANNOTATION) or plain
 
 
 def _write(text: str, out: Path | None, output: str) -> None:

@@ -12,8 +12,8 @@ from strandline.cli.app.json_output import write_line
 from strandline.cli.app.ledger_access import locate
 from strandline.cli.app.options import show_examples, take_json, take_manifest, take_volume
 from strandline.cli.card.card import render_card
+from strandline.cli.card.naming import choose_license, find_title
 from strandline.cli.card.reading import read_card
-from strandline.cli.commands.data.readers.card import choose_license, find_title
 from strandline.cli.views.format import format_amount
 from strandline.run.handover.pushing import PushClock
 from strandline.run.handover.pushing import push as hand_over
@@ -57,11 +57,12 @@ def push(
     its last run has not come to its end.
     """
     manifest = read_manifest(file, settings, volume=volume)
-    plan, chosen = manifest.plan, choose_license(manifest, license_id)
+    plan, metadata = manifest.plan, manifest.pipeline.metadata
+    chosen = choose_license(metadata, license_id)
     folder = locate(plan, volume)
 
     def make_card() -> bytes:
-        facts = read_card(plan, folder, time.time(), title or find_title(manifest), chosen)
+        facts = read_card(plan, folder, time.time(), title or find_title(metadata), chosen)
         return render_card(facts).encode("utf-8", "replace")
 
     result = hand_over(plan, folder, target, make_card, PushClock(time.time, time.sleep))

@@ -1,0 +1,45 @@
+"""What a run hands over at its end, where its pipeline says so: the card goes with the files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from strandline.cli.app.ledger_access import locate
+from strandline.cli.card.card import render_card
+from strandline.cli.card.naming import choose_license, find_title
+from strandline.cli.card.reading import read_card
+from strandline.ledger.session import LedgerSession
+from strandline.plan.pipeline import PipelinePlan
+from strandline.run.handover.pushing import PushClock, make_delivery
+from strandline_api.objects.pipeline import ObjectMeta
+from strandline_api.spec.publishing import Publishing
+
+
+def plan_delivery(
+    plan: PipelinePlan,
+    volume: Path | None,
+    publishing: Publishing | None,
+    metadata: ObjectMeta,
+    clock: PushClock,
+) -> Callable[[LedgerSession], str] | None:
+    """Return what hands over what a complete run leaves; None: the pipeline names no target.
+
+    Args:
+        volume: folder that holds the ledger; None: there is none.
+        metadata: of the pipeline; it names the data set.
+        clock: see `push`.
+
+    Raises:
+        BadTargetError: nothing can be pushed there.
+    """
+    # A run without a ledger is refused by its own sentence.
+    if publishing is None or publishing.to is None or volume is None:
+        return None
+    folder, license_id = locate(plan, volume), choose_license(metadata)
+
+    def make_card() -> bytes:
+        facts = read_card(plan, folder, clock.time(), find_title(metadata), license_id)
+        return render_card(facts).encode("utf-8", "replace")
+
+    return make_delivery(plan, folder, publishing.to, make_card, clock)

@@ -1,0 +1,33 @@
+"""What a data set is called and licensed: by an option, or by the pipeline's annotations."""
+
+from __future__ import annotations
+
+import re
+
+import click
+
+from strandline_api.names import LICENSE_ANNOTATION, TITLE_ANNOTATION
+from strandline_api.objects.pipeline import ObjectMeta
+
+_LICENSE = re.compile(r"[a-z0-9][a-z0-9.+-]*")
+
+
+def choose_license(metadata: ObjectMeta, value: str | None = None) -> str | None:
+    """Return the identifier of the license that is asked for, or that the pipeline names.
+
+    Raises:
+        UsageError: it is no identifier.
+    """
+    named = value or metadata.annotations.get(LICENSE_ANNOTATION)
+    if named is None:
+        return None
+    if not _LICENSE.fullmatch(named.lower()):
+        msg = f"{named!r} is no identifier of a license; one is such as cc-by-4.0"
+        raise click.UsageError(msg)
+    return named.lower()
+
+
+def find_title(metadata: ObjectMeta) -> str:
+    """Return the data set's name for people."""
+    plain = metadata.name.replace("-", " ").capitalize()
+    return metadata.annotations.get(TITLE_ANNOTATION) or plain
