@@ -9,6 +9,9 @@ from typing import Any, Protocol
 import lance
 import pyarrow as pa
 from deltalake import DeltaTable, write_deltalake
+from pyiceberg.catalog import Catalog, load_catalog
+from pyiceberg.exceptions import NoSuchTableError
+from pyiceberg.table import Table
 
 MINE = pa.table({"text": ["mine"]})
 
@@ -44,7 +47,9 @@ class OwnDelta:
         return sorted(row["text"] for row in self.read_rows(version))
 
     def count_commits(self) -> int:
-        return DeltaTable(self._path).version() + 1
+        return (
+            DeltaTable(self._path).version() + 1 if DeltaTable.is_deltatable(str(self._path)) else 0
+        )
 
     def read_properties(self) -> Mapping[str, Any]:
         (commit,) = DeltaTable(self._path).history()
@@ -70,7 +75,8 @@ class OwnLance:
         return sorted(row["text"] for row in self.read_rows(version))
 
     def count_commits(self) -> int:
-        return len(lance.dataset(self._path).versions())
+        is_there = (self._path / "_versions").exists()
+        return len(lance.dataset(self._path).versions()) if is_there else 0
 
     def read_properties(self) -> Mapping[str, Any]:
         (transaction,) = lance.dataset(self._path).get_transactions()
@@ -83,3 +89,39 @@ class OwnLance:
 
     def write_mine(self) -> None:
         lance.write_dataset(MINE, self._path)
+
+
+class OwnIceberg:
+    """A table of the catalogue `trial`, which variables name to processes that push."""
+
+    target = "iceberg:trial/notes.texts"
+
+    def __init__(self, folder: Path) -> None:
+        (folder / "warehouse").mkdir()
+        self._settings = {
+            "TYPE": "sql",
+            "URI": f"sqlite:///{folder}/catalog.db",
+            "WAREHOUSE": f"file://{folder}/warehouse",
+        }
+        self._home = str(folder)
+
+    @property
+    def variables(self) -> dict[str, str]:
+        named = {f"PYICEBERG_CATALOG__TRIAL__{name}": at for name, at in self._settings.items()}
+        return {**named, "PYICEBERG_HOME": self._home}
+
+    def read_texts(self) -> list[str]:
+        return sorted(row["text"] for row in self._load().scan().to_arrow().to_pylist())
+
+    def count_commits(self) -> int:
+        try:
+            return len(self._load().snapshots())
+        except NoSuchTableError:
+            return 0
+
+    def open_catalog(self) -> Catalog:
+        settings = {name.lower(): value for name, value in self._settings.items()}
+        return load_catalog("trial", **settings)
+
+    def _load(self) -> Table:
+        return self.open_catalog().load_table("notes.texts")

@@ -18,13 +18,21 @@ def use_parquet(project: Project) -> None:
     project.save()
 
 
-def change_sources(project: Project, run: Call) -> list[str]:
-    """A source changes, one goes, one comes, one stays; the texts that are left."""
+CHANGED = ["A new note.\n", "Another note.\n", "Note number 2.\n"]
+
+
+def change_notes(project: Project) -> None:
+    """A source changes, one goes, one comes, one stays: `CHANGED` is left."""
     (project.path / "in/0.txt").write_text("Another note.\n")
     (project.path / "in/1.txt").unlink()
     (project.path / "in/9.txt").write_text("A new note.\n")
+
+
+def change_sources(project: Project, run: Call) -> list[str]:
+    """See `change_notes`, and a run after it; the texts that are left."""
+    change_notes(project)
     assert run().exit_code == 0
-    return ["A new note.\n", "Another note.\n", "Note number 2.\n"]
+    return CHANGED
 
 
 def push(call: Call, target: str) -> dict[str, Any]:

@@ -54,6 +54,19 @@ def test_a_run_that_meets_them_is_published_with_place_and_revision(
     assert cluster.pass_once().pipeline is None
 
 
+def test_a_run_that_hands_over_is_told_with_what_the_driver_says_of_it() -> None:
+    cluster = SimulatedCluster()
+    cluster.edit(publish={"to": "delta:/data/table"})
+    cluster.launch()
+    cluster.settle()
+    message = "complete: all 3 sources are finished; revision 4483ff30 is at /data/table"
+    cluster.finish(0, message=message, latest="0001/p0003")
+    published = find_published(cluster)
+    assert published is not None
+    assert published.message.endswith("; revision 4483ff30 is at /data/table.")
+    assert cluster.pass_once().pipeline is None
+
+
 def test_a_run_that_does_not_is_told_with_each_requirement(cluster: SimulatedCluster) -> None:
     refuse(cluster)
     published = find_published(cluster)

@@ -1,0 +1,173 @@
+"""`publish.to`: a complete run hands its files over by itself, under its own lease."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Protocol
+
+import pyarrow.parquet as pq
+import pytest
+
+from cli_project import Call, Project
+from own_tables import OwnDelta, OwnIceberg, OwnLance
+from strandline import Pipeline
+from strandline.ledger.errors import LedgerError
+from strandline.ledger.store.store import Store
+from strandline.run.handover.tables import iceberg
+from strandline.storage import faults
+from strandline_api.outcome.exit_codes import ExitCode
+from strandline_api.spec.publishing import Publishing
+from table_trials import CHANGED, change_notes, push, use_parquet
+
+NOTES = [f"Note number {n}.\n" for n in range(3)]
+
+
+class Target(Protocol):
+    """What a run publishes to."""
+
+    target: str
+
+    def read_texts(self) -> list[str]: ...
+    def count_commits(self) -> int: ...
+
+
+class OwnFolder:
+    target = "published"
+
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / "published"
+
+    def read_texts(self) -> list[str]:
+        revision = json.loads((self._path / "latest.json").read_bytes())["revision"]
+        files = (self._path / revision).rglob("*.parquet")
+        return sorted(pq.ParquetFile(file).read()["text"][0].as_py() for file in files)
+
+    def count_commits(self) -> int:
+        if not (self._path / "latest.json").exists():
+            return 0
+        return len(list(self._path.glob("*/strandline.json")))
+
+
+@pytest.fixture(params=[OwnFolder, OwnDelta, OwnIceberg, OwnLance])
+def target(
+    project: Project,
+    tmp_path: Path,
+    request: pytest.FixtureRequest,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Target:
+    """A target that is not there yet, which the pipeline names."""
+    use_parquet(project)
+    made: Target = request.param(tmp_path)
+    for name, value in getattr(made, "variables", {}).items():
+        monkeypatch.setenv(name, value)
+    name_target(project, made.target)
+    return made
+
+
+def name_target(project: Project, target: str) -> None:
+    project.spec.update(publish={"to": target}, retry={"delay": "0s"})
+    project.save()
+
+
+def run_apart(project: Project) -> str:
+    done = project.execute("run", "--engine", "inline")
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_a_run_commits_once_for_each_revision(project: Project, target: Target) -> None:
+    assert "revision " in run_apart(project)
+    assert (target.read_texts(), target.count_commits()) == (NOTES, 1)
+    run_apart(project)
+    assert target.count_commits() == 1
+    change_notes(project)
+    run_apart(project)
+    assert (target.read_texts(), target.count_commits()) == (CHANGED, 2)
+
+
+# Before any file, between files and commit, and after the commit but before the ledger's word.
+STEPS = ["latest.synced", "push.uploaded", "push.committed"]
+OF_FOLDERS = {"push.uploaded": "push.described", "push.committed": "push.published"}
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_law_a_run_that_is_killed_as_it_publishes_makes_one_commit(
+    step: str,
+    project: Project,
+    target: Target,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    armed = OF_FOLDERS.get(step, step) if isinstance(target, OwnFolder) else step
+    monkeypatch.setenv("STRANDLINE_FAULT", f"{armed}:kill")
+    monkeypatch.setenv("STRANDLINE_FAULT_LOG", str(tmp_path / "fault.log"))
+    run_apart(project)  # its second attempt goes on
+    assert (tmp_path / "fault.log").exists()
+    assert (target.read_texts(), target.count_commits()) == (NOTES, 1)
+    run_apart(project)
+    assert target.count_commits() == 1
+
+
+def test_law_an_attempt_without_its_lease_makes_no_commit(
+    project: Project, target: Target, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another has taken the ledger over while files were copied."""
+    reached: set[str] = set()
+
+    def lose(_: Store) -> None:
+        if reached & {"push.uploaded", "push.described"}:
+            raise LedgerError("another attempt has taken over")
+
+    monkeypatch.setattr(faults, "reach", reached.add)
+    monkeypatch.setattr(Store, "require_lease", lose)
+    if isinstance(target, OwnIceberg):  # its library has read the variables before this test
+        monkeypatch.setattr(iceberg, "load_catalog", lambda _: target.open_catalog())
+    pipeline = Pipeline.from_file("pipeline.yaml")
+    with pytest.raises(LedgerError, match="taken over"):
+        pipeline.run("strandline-data", engine="inline")
+    assert target.count_commits() == 0
+
+
+def test_a_run_that_does_not_meet_its_requirements_hands_nothing_over(
+    project: Project, run: Call, tmp_path: Path
+) -> None:
+    project.spec["publish"] = {"to": "published", "require": {"rows": {"min": 100}}}
+    project.save()
+    assert run().exit_code == ExitCode.REQUIREMENTS_NOT_MET
+    assert not (tmp_path / "published").exists()
+
+
+def test_a_run_that_is_not_complete_hands_nothing_over(
+    project: Project, run: Call, tmp_path: Path
+) -> None:
+    name_target(project, "published")
+    project.add_stage("def process(self, task):\n    raise ValueError('no')")
+    assert run().exit_code == ExitCode.SOURCES_FAILED
+    assert not (tmp_path / "published").exists()
+
+
+def test_a_target_inside_of_the_data_set_is_refused_before_any_work(
+    project: Project, run: Call
+) -> None:
+    name_target(project, "strandline-data/default/notes/output/x")
+    result = run()
+    assert result.exit_code == ExitCode.BAD_SPEC
+    assert "the data set itself lies there" in result.stderr
+    assert not project.folder.exists()
+
+
+def test_a_push_finds_what_the_run_has_published(
+    project: Project, run: Call, call: Call, tmp_path: Path
+) -> None:
+    name_target(project, "published")
+    run()
+    assert "README.md" in {path.name for path in (tmp_path / "published").rglob("*")}
+    assert push(call, "published")["isNew"] is False
+
+
+def test_a_pipeline_in_python_hands_over_too(project: Project, tmp_path: Path) -> None:
+    pipeline = Pipeline.from_file("pipeline.yaml")
+    pipeline.publishing = Publishing(to="published")
+    assert pipeline.run("strandline-data", engine="inline").code == 0
+    assert (tmp_path / "published/latest.json").exists()
