@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from strandline.stages.sources.files import Files
     from strandline.stages.sources.jsonl_source import JsonlFiles
     from strandline.stages.sources.parquet_source import ParquetRowGroups
+    from strandline.stages.sources.table_files import TableFiles
     from strandline.stages.sources.warc_source import WarcFiles
     from strandline.stages.tables.measure_fields import MeasureFields
     from strandline.stages.tables.read_files import ReadFiles
@@ -59,6 +60,7 @@ if TYPE_CHECKING:
     from strandline.stages.tables.rows.pack_sequences import PackSequences
     from strandline.stages.tables.rows.read_arrow import ReadArrow
     from strandline.stages.tables.rows.read_csv import ReadCsv
+    from strandline.stages.tables.rows.read_table import ReadTable
     from strandline.stages.tables.rows.sample_groups import SampleGroups
     from strandline.stages.tables.rows.sample_rows import SampleRows
     from strandline.stages.tables.select_columns import SelectColumns
@@ -158,6 +160,7 @@ __all__ = [
     "ReadMix",
     "ReadParquet",
     "ReadShuffle",
+    "ReadTable",
     "ReadWarc",
     "ReadWebdataset",
     "RedactPii",
@@ -175,6 +178,7 @@ __all__ = [
     "SketchTexts",
     "SplitParagraphs",
     "SplitVideo",
+    "TableFiles",
     "TokenShards",
     "TokeniseChat",
     "TokeniseText",
@@ -248,6 +252,7 @@ _ROOMS = {
     "ReadMix": "strandline.stages.tables.shuffle.read_mix",
     "ReadParquet": "strandline.stages.tables.read_parquet",
     "ReadShuffle": "strandline.stages.tables.shuffle.read_shuffle",
+    "ReadTable": "strandline.stages.tables.rows.read_table",
     "ReadWarc": "strandline.stages.web.read_warc",
     "ReadWebdataset": "strandline.stages.tables.read_webdataset",
     "RedactPii": "strandline.stages.text.redact_pii",
@@ -265,6 +270,7 @@ _ROOMS = {
     "SketchTexts": "strandline.stages.dedup.sketch_texts",
     "SplitParagraphs": "strandline.stages.dedup.corpus.paragraphs",
     "SplitVideo": "strandline.stages.video.split_video",
+    "TableFiles": "strandline.stages.sources.table_files",
     "TokenShards": "strandline.stages.sinks.token_shards",
     "TokeniseChat": "strandline.stages.models.tokenise_chat",
     "TokeniseText": "strandline.stages.text.tokenise_text",
