@@ -29,8 +29,12 @@ def render_stages() -> Json:
         "apiVersion": "v1",
         "kind": "ConfigMap",
         "metadata": {"name": STAGES_MAP},
-        "data": {STAGES.name: STAGES.read_text(encoding="utf-8")},
+        "data": {path.name: path.read_text(encoding="utf-8") for path in _list_brought()},
     }
+
+
+def _list_brought() -> list[Path]:
+    return sorted(STAGES.parent.glob("*.py"))
 
 
 def render_pipeline(

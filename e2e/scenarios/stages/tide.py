@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
+import pyarrow as pa
 from pydantic import Field
 
 from strandline import SinkStage, Source, SourceStage, Stage, Task
@@ -76,6 +77,14 @@ class Work(Stage):
         """Return the same task."""
         time.sleep(self.params.seconds)
         return task
+
+
+class Rows(Stage):
+    """Makes a row of text of each number."""
+
+    def process(self, task: Task) -> Task:
+        """Return a table."""
+        return task.replace(pa.table({"key": [task.key], "text": [f"tide {task.data}"]}))
 
 
 class Grow(Stage):

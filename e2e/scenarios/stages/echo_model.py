@@ -1,0 +1,57 @@
+"""A model behind a server of a worker: it repeats a prompt, and writes down what it was asked for.
+
+`python echo_model.py PORT NAME FOLDER`. It speaks as much of OpenAI's protocol as is asked of it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+PORT, NAME, FOLDER = int(sys.argv[1]), sys.argv[2], Path(sys.argv[3])
+SECONDS = 0.5
+
+
+class Handler(BaseHTTPRequestHandler):
+    """Answers one connection."""
+
+    protocol_version = "HTTP/1.1"
+
+    def do_GET(self) -> None:
+        """List the one model."""
+        self.answer({"data": [{"id": NAME}]})
+
+    def do_POST(self) -> None:
+        """Repeat the prompt, which takes a while."""
+        body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        prompt = body["messages"][-1]["content"]
+        note("asked", prompt)
+        time.sleep(SECONDS)
+        choice = {"message": {"role": "assistant", "content": prompt}, "finish_reason": "stop"}
+        usage = {"prompt_tokens": 1, "completion_tokens": 1}
+        self.answer({"choices": [choice], "model": NAME, "usage": usage})
+
+    def answer(self, content: object) -> None:
+        """Send an answer."""
+        body = json.dumps(content).encode()
+        self.send_response(200)
+        self.send_header("content-length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+
+def note(name: str, line: str) -> None:
+    """Add a line to a file."""
+    with (FOLDER / name).open("a", encoding="utf-8") as file:
+        file.write(f"{line}\n")
+
+
+note("served-by", str(os.getpid()))
+ThreadingHTTPServer(("127.0.0.1", PORT), Handler).serve_forever()
