@@ -36,6 +36,14 @@ def run_all(folder: Path, volume: str, fault: str = "") -> int:
     return run(folder, "run", FILE, *words, fault=fault)
 
 
+def tolerate_kills(file: Path) -> None:
+    """Have no source blamed for kills that met it by chance, which on a slow machine may be all."""
+    text = file.read_text(encoding="utf-8")
+    file.write_text(
+        text.replace("\nspec:\n", "\nspec:\n  quarantine: {after: 9}\n"), encoding="utf-8"
+    )
+
+
 def read_outputs(folder: Path, volume: str, name: str) -> list[bytes]:
     """The files of data, in the order of partitions."""
     output = folder / volume / "default" / name / "output"
@@ -84,6 +92,7 @@ def test_the_example_makes_a_mixture_and_pushes_it(folder: Path) -> None:
 
 @pytest.mark.parametrize("seed", [1, 2])
 def test_a_run_that_is_killed_at_random_ends_the_same(folder: Path, seed: int) -> None:
+    tolerate_kills(folder / FILE)
     run_all(folder, "strandline-data")
     chance = random.Random(f"pretraining {seed}")
     steps = [chance.choice(STEPS) for _ in range(3)]

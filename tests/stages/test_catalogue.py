@@ -44,6 +44,7 @@ REQUIRED: dict[str, dict[str, Any]] = {
     "jsonl-files": {"paths": ["x"]},
     "parquet-row-groups": {"paths": ["x"]},
     "shuffle-partitions": {"paths": ["x"]},
+    "table-files": {"table": "delta:x"},
     "mix": {"parts": {"x": {"paths": ["x"], "weight": 1}}, "budget": {"rows": 1}},
     "warc-files": {"paths": ["x"]},
     "dataset-folder": {"path": "x"},
@@ -158,6 +159,7 @@ def test_every_stage_declares_what_becomes_of_columns(name: str) -> None:
         "read-parquet",
         "read-mix",
         "read-shuffle",
+        "read-table",
         "read-webdataset",
     }  # the data tells what is in it
     assert isinstance(stage, SinkStage) or step.after.is_open == is_read
@@ -199,6 +201,7 @@ def test_readers_say_that_they_fan_out() -> None:
         "read-csv",
         "read-jsonl",
         "read-parquet",
+        "read-table",
         "read-warc",
         "read-webdataset",
         "split-video",
