@@ -158,8 +158,10 @@ def test_a_server_that_forgets_at_once_is_asked_ever_later() -> None:
         scene.api.drop_watches()
         await until(lambda: scene.count("list") >= 6)
         scene.api.before.clear()
+        # One that was asked for before may have been refused, and be followed by a list.
+        refused = scene.count("watch")
         # A stream that has shown something has its first list at once again.
-        await until(lambda: scene.watch.last_event > 0 and scene.count("watch") > 6)
+        await until(lambda: scene.watch.last_event > 0 and scene.count("watch") > refused)
         scene.set_phase("a", "Failed")
         await until(lambda: len(scene.observations) == 2)
         waited = len(scene.waits)
