@@ -21,6 +21,7 @@ from strandline_bench.history.picture import draw_bars, draw_history
 from strandline_bench.history.record import (
     add_entry,
     describe_commit,
+    list_written,
     make_entry,
     read_history,
     write_history,
@@ -28,6 +29,8 @@ from strandline_bench.history.record import (
 
 DOCUMENT = ROOT / "docs" / "design" / "measurements.md"
 HISTORY = ROOT / "bench" / "history.jsonl"
+# Where the tables have stood; a history that is gone is made of them anew.
+WRITTEN = ("docs/benchmarks.md", "docs/design/measurements.md")
 FLOORS = ROOT / "bench" / "floors.toml"
 PICTURES = ROOT / "docs" / "pictures"
 # The rows of whole commands that are drawn begin so.
@@ -154,7 +157,8 @@ def _write(texts: Mapping[str, str]) -> None:
     for marker, text in texts.items():
         write_table(NOTE if marker in TEXTS else DOCUMENT, text, marker)
     entry = make_entry(*describe_commit(ROOT), DOCUMENT.read_text())
-    write_history(HISTORY, add_entry(read_history(HISTORY), entry))
+    history = read_history(HISTORY) or list_written(ROOT, WRITTEN)
+    write_history(HISTORY, add_entry(history, entry))
     draw()
 
 

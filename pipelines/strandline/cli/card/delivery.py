@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from strandline.cli.app.ledger_access import locate
@@ -12,6 +13,7 @@ from strandline.cli.card.reading import read_card
 from strandline.ledger.session import LedgerSession
 from strandline.plan.pipeline import PipelinePlan
 from strandline.run.handover.pushing import PushClock, make_delivery
+from strandline.storage.layout import PipelineFolder
 from strandline_api.objects.pipeline import ObjectMeta
 from strandline_api.spec.publishing import Publishing
 
@@ -36,10 +38,14 @@ def plan_delivery(
     # A run without a ledger is refused by its own sentence.
     if publishing is None or publishing.to is None or volume is None:
         return None
-    folder, license_id = locate(plan, volume), choose_license(metadata)
+    folder, names = locate(plan, volume), (find_title(metadata), choose_license(metadata))
+    card = partial(write_card, plan, folder, clock, *names)
+    return make_delivery(plan, folder, publishing.to, card, clock)
 
-    def make_card() -> bytes:
-        facts = read_card(plan, folder, clock.time(), find_title(metadata), license_id)
-        return render_card(facts).encode("utf-8", "replace")
 
-    return make_delivery(plan, folder, publishing.to, make_card, clock)
+def write_card(
+    plan: PipelinePlan, folder: PipelineFolder, clock: PushClock, title: str, license_id: str | None
+) -> bytes:
+    """Return the card that goes with what is handed over."""
+    facts = read_card(plan, folder, clock.time(), title, license_id)
+    return render_card(facts).encode("utf-8", "replace")

@@ -94,8 +94,7 @@ class InFlightTable:
                 self._show(item)
             else:
                 self._processing[item] = 1
-                row = self._rows[item] = self._free.pop()
-                _ROW.pack_into(self._map, row * _ROW.size, item, _PROCESSING)
+                self._put(item, _PROCESSING)
 
     def process(self, items: Iterable[bytes]) -> None:
         """Mark queued items as being processed."""
@@ -107,11 +106,8 @@ class InFlightTable:
     def settle(self, items: Iterable[bytes]) -> None:
         """Remove items that were processed and are with no worker any more."""
         for item in items:
-            if self._processing[item] == 1 and not self._queued.get(item):
-                self._remove(item)
-            else:
-                self._processing[item] -= 1
-                self._show(item)
+            self._processing[item] -= 1
+            self._show(item)
 
     def withdraw(self, items: Iterable[bytes]) -> None:
         """Remove queued items that are with no worker any more."""
@@ -122,22 +118,21 @@ class InFlightTable:
     def _show(self, item: bytes) -> None:
         state = _PROCESSING if self._processing[item] > 0 else _QUEUED
         if state == _QUEUED and self._queued[item] <= 0:
-            self._remove(item)
+            del self._queued[item], self._processing[item]  # the two looks have made these entries
+            row = self._rows.pop(item, None)
+            if row is not None:
+                self._map[row * _ROW.size + ITEM_BYTES] = _FREE
+                self._free.append(row)
             return
         row = self._rows.get(item)
         if row is not None:
             self._map[row * _ROW.size + ITEM_BYTES] = state
         elif self._free:  # more items than anyone hands out go unseen
-            row = self._rows[item] = self._free.pop()
-            _ROW.pack_into(self._map, row * _ROW.size, item, state)
+            self._put(item, state)
 
-    def _remove(self, item: bytes) -> None:
-        self._queued.pop(item, None)
-        self._processing.pop(item, None)
-        row = self._rows.pop(item, None)
-        if row is not None:
-            self._map[row * _ROW.size + ITEM_BYTES] = _FREE
-            self._free.append(row)
+    def _put(self, item: bytes, state: int) -> None:
+        row = self._rows[item] = self._free.pop()
+        _ROW.pack_into(self._map, row * _ROW.size, item, state)
 
 
 def read_inflight(path: Path) -> InFlight:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from functools import partial
 from pathlib import Path
 
 import click
@@ -11,9 +12,8 @@ import click
 from strandline.cli.app.json_output import write_line
 from strandline.cli.app.ledger_access import locate
 from strandline.cli.app.options import show_examples, take_json, take_manifest, take_volume
-from strandline.cli.card.card import render_card
+from strandline.cli.card.delivery import write_card
 from strandline.cli.card.naming import choose_license, find_title
-from strandline.cli.card.reading import read_card
 from strandline.cli.views.format import format_amount
 from strandline.run.handover.pushing import PushClock
 from strandline.run.handover.pushing import push as hand_over
@@ -59,13 +59,10 @@ def push(
     manifest = read_manifest(file, settings, volume=volume)
     plan, metadata = manifest.plan, manifest.pipeline.metadata
     chosen = choose_license(metadata, license_id)
-    folder = locate(plan, volume)
-
-    def make_card() -> bytes:
-        facts = read_card(plan, folder, time.time(), title or find_title(metadata), chosen)
-        return render_card(facts).encode("utf-8", "replace")
-
-    result = hand_over(plan, folder, target, make_card, PushClock(time.time, time.sleep))
+    folder, clock = locate(plan, volume), PushClock(time.time, time.sleep)
+    names = (title or find_title(metadata), chosen)
+    card = partial(write_card, plan, folder, clock, *names)
+    result = hand_over(plan, folder, target, card, clock)
     if as_json:
         content = {
             "target": result.target,
