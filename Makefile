@@ -13,6 +13,7 @@ ARGS ?=
 WORKERS ?= logical
 PARALLEL := --numprocesses $(WORKERS)
 REPORTS := .cache/reports
+PRODUCTS ?= curator daft data-juicer datatrove
 # All folders of tests, in groups that GitHub runs apart; tests/running/changed_jobs.py reads them.
 # What is pure starts no Ray and no server.
 TESTS_pure := $(addprefix tests/,api engine laws ledger operator plan stages statistics)
@@ -25,7 +26,7 @@ PURE := $(TESTS_pure)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run quick room group lowest wheel test durations programs check laws coverage browser crds reference bench rivals trainers llama agreement real-data picture kills crash fuzz mutants soak soak-operator ray-versions clocks cluster dns s3 gcs azure policies node e2e e2e-all e2e-spot karpenter kueue helm chart readers gitops workflow scanner scan images docs release-dry changelog constraints upgrade clean
+.PHONY: help run quick room group lowest wheel test durations programs check laws coverage browser crds reference bench rivals products trainers llama agreement real-data picture kills crash fuzz mutants soak soak-operator ray-versions clocks cluster dns s3 gcs azure policies node e2e e2e-all e2e-spot karpenter kueue helm chart readers gitops workflow scanner scan images docs release-dry changelog constraints upgrade clean
 
 help: ## List the targets
 	@sed -nE 's/^([a-z0-9-]+):[^#]*## (.*)$$/  make \1\t\2/p' Makefile | expand -t 22
@@ -105,6 +106,13 @@ bench: $(STAMP) ## Measure, and print tables; COMPARE=<commit> names what became
 
 rivals: $(STAMP) ## Install the engines that `make bench` compares with
 	@$(BIN)/pip install --quiet --constraint constraints.txt --group bench
+
+products: $(STAMP) ## Install the products that `make bench` compares commands with, each in an environment of its own: 8 GB
+	@for name in $(PRODUCTS); do \
+		test -x .cache/products/$$name/bin/python || $(BIN)/python -m venv .cache/products/$$name; \
+		.cache/products/$$name/bin/python -m pip install --quiet 'pip>=25.1' && \
+		.cache/products/$$name/bin/python -m pip install --quiet --group product-$$name || exit 1; \
+	done
 
 trainers: $(STAMP) ## Install the loaders that docs/training.md reads with, in an environment of their own: 6 GB
 	@test -x .cache/trainers/bin/python || $(BIN)/python -m venv .cache/trainers

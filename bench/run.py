@@ -59,7 +59,8 @@ BENCHES = {
     "driver-limit": ("runtime.driver_limit", "measure_limit"),
     "lost": ("losses.work", "measure_lost_work"),
     "lost-nodes": ("losses.nodes", "measure_lost_nodes"),
-    "products": ("products.filtering", "measure_products"),
+    "products": ("products.comparison", "measure_products"),
+    "interrupted": ("products.interruption", "measure_interruptions"),
     "command": ("runtime.command", "measure_command"),
     "cost": ("ledger.cost", "measure_cost"),
     "video": ("video.rate", "measure_video"),
@@ -95,6 +96,7 @@ TABLES = {
         "lost-nodes",
         "driver-limit",
         "products",
+        "interrupted",
         "command",
         "video",
         "video-runs",
@@ -191,8 +193,10 @@ def _parse_arguments() -> argparse.Namespace:
     parser.add_argument("--sources", type=int, metavar="N", help="of the filled ledger")
     parser.add_argument("--pipelines", type=int, metavar="N", help="of the operator")
     parser.add_argument("--write", action="store_true", help="put the tables into the document")
-    parser.add_argument("--cases", type=_split, metavar="A,B", help="of the engines, only these")
-    parser.add_argument("--turns", type=int, metavar="N", help="of the engines")
+    parser.add_argument(
+        "--cases", type=_split, metavar="A,B", help="of the engines or products, only these"
+    )
+    parser.add_argument("--turns", type=int, metavar="N", help="of the engines or products")
     parser.add_argument("--draw", action="store_true", help="measure nothing; draw what is written")
     parser.add_argument("--compare", metavar="COMMIT", help="name what became worse since")
     parser.add_argument("--floors", action="store_true", help=f"hold what {FLOORS.name} says")

@@ -84,7 +84,7 @@ def test_one_source_is_spread_in_a_chain_and_apart() -> None:
         ("overlap", "10 MB inputs", ["ms", "×"] * 2),
         ("driver-limit", "the driver", ["%"] * 3),
         ("json-lines", "read-jsonl, of", ["×"]),
-        ("products", "MB: ours", ["s,"] * 3),  # here without most rivals
+        ("interrupted", "1,000, ", ["s,"] * 3),
         ("redo", "of the whole", ["%", "%"]),
         ("crawl", "of the whole", ["%", "%"]),
         ("requests", "of httpx alone", ["%", "%"]),
@@ -100,6 +100,16 @@ def test_rows_are_measured_in_their_units(name: str, what: str, units: list[str]
     assert done.returncode == 0, done.stderr
     rows = [line.split("|") for line in done.stdout.splitlines() if what in line]
     assert [row[2].split()[1] for row in rows] == units
+
+
+def test_products_are_compared_where_they_are_installed() -> None:
+    done = run_bench("--quick", "--cases", "filter,exact", "products")
+    assert done.returncode == 0, done.stderr
+    rows = [line.split("|") for line in done.stdout.splitlines() if " MB: " in line]
+    commands = [row[1].partition(" MB: ")[2].split(" ")[0].strip(",") for row in rows]
+    assert commands.count("ours") == 5
+    assert {"Polars", "DuckDB", "datasets"} <= set(commands)  # here without the others
+    assert "s" in {row[2].split()[1].strip(",") for row in rows}
 
 
 def test_nodes_are_measured_against_the_ideal() -> None:

@@ -1,0 +1,131 @@
+"""The products that are compared: which program, in which environment, with which settings."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+
+from strandline_bench.ground.folders import ROOT
+
+HOW_TO_INSTALL = "not installed; make products"
+ENVIRONMENTS = ROOT / ".cache" / "products"
+
+
+@dataclass(frozen=True, slots=True)
+class Product:
+    """A product, used in one way.
+
+    Attributes:
+        title: as the table has it.
+        program: a module of `programs`; empty: it is ours.
+        package: that tells its version.
+        jobs: that it can do without a GPU, by a documented way.
+        environment: its folder below `.cache/products`; empty: the benchmark's own.
+        variables: of its process.
+        options: of `strandline run`, where it is ours.
+        resumes: it has a documented way to go on after a kill.
+    """
+
+    title: str
+    program: str
+    package: str
+    jobs: tuple[str, ...]
+    environment: str = ""
+    variables: Mapping[str, str] = field(default_factory=dict)
+    options: tuple[str, ...] = ()
+    resumes: bool = False
+
+    @property
+    def python(self) -> Path:
+        """Return the interpreter that has it."""
+        if not self.environment:
+            return Path(sys.executable)
+        return ENVIRONMENTS / self.environment / "bin" / "python"
+
+    def describe(self) -> str:
+        """Return its title with its version."""
+        if not self.package:
+            return self.title
+        version = find_version(self.python, self.package)
+        name, comma, how = self.title.partition(",")
+        return f"{name} {version}{comma}{how}"
+
+    def is_installed(self) -> bool:
+        """Return whether its environment has it."""
+        return not self.package or bool(find_version(self.python, self.package))
+
+
+@cache
+def find_version(python: Path, package: str) -> str:
+    """Return the version of a package in an environment; empty: it is not there."""
+    if not python.exists():
+        return ""
+    script = f"from importlib.metadata import version; print(version({package!r}))"
+    done = subprocess.run(  # noqa: S603 - ours
+        [python, "-c", script], capture_output=True, text=True, check=False
+    )
+    return done.stdout.strip()
+
+
+# Its processes can't join a Ray of their own machine with the tokens that Ray asks for by itself.
+_CURATOR = {"RAY_AUTH_MODE": "disabled"}
+_OURS = ("filter", "quality", "exact", "near", "pictures")
+_JUICER = ("filter", "quality", "exact", "near", "pictures")
+PRODUCTS = (
+    Product("ours", "", "", _OURS, resumes=True),
+    Product("ours, on Ray", "", "", _OURS, options=("--engine", "ray"), resumes=True),
+    Product("ours, inline", "", "", ("filter",), options=("--engine", "inline")),
+    Product("a pool of processes, by hand", "pool", "", ("filter",)),
+    Product("Polars", "polars", "polars", ("filter", "exact")),
+    Product("DuckDB", "duckdb", "duckdb", ("filter", "exact")),
+    Product("datasets", "datasets", "datasets", ("filter",)),
+    Product("Daft", "daft", "daft", ("filter", "exact", "pictures"), "daft"),
+    Product(
+        "Daft, on Ray",
+        "daft",
+        "daft",
+        ("filter", "exact", "pictures"),
+        "daft",
+        {"DAFT_RUNNER": "ray"},
+    ),
+    Product("Ray Data", "ray_data", "ray", ("filter",)),
+    Product(
+        "datatrove",
+        "datatrove",
+        "datatrove",
+        ("filter", "quality", "near"),
+        "datatrove",
+        resumes=True,
+    ),
+    Product("Data-Juicer", "data_juicer", "py-data-juicer", _JUICER, "data-juicer", resumes=True),
+    Product(
+        "Data-Juicer, on Ray",
+        "data_juicer",
+        "py-data-juicer",
+        ("filter", "quality", "exact", "near"),
+        "data-juicer",
+        {"JUICER_EXECUTOR": "ray"},
+    ),
+    Product(
+        "NeMo Curator",
+        "curator",
+        "nemo-curator",
+        ("filter", "quality"),
+        "curator",
+        _CURATOR,
+        resumes=True,
+    ),
+    Product(
+        "NeMo Curator, on Ray Data",
+        "curator",
+        "nemo-curator",
+        ("filter", "quality"),
+        "curator",
+        {**_CURATOR, "CURATOR_EXECUTOR": "ray-data"},
+        resumes=True,
+    ),
+)

@@ -1,0 +1,105 @@
+"""What is left to do after a kill at half, after an end, and after a day more: a filter in Python.
+
+Each product goes on as its documentation has it; where it has no way, all is done again in an empty
+folder. Shares are of its own whole run, and what is kept in the end is held against that of a run
+that nothing happened to.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+
+from strandline_bench.ground.scale import Scale
+from strandline_bench.ground.table import Row, format_number
+from strandline_bench.products.index import PRODUCTS, Product
+from strandline_bench.products.jobs import (
+    JOBS,
+    FailedProductError,
+    Kept,
+    kill_product,
+    read_kept,
+    run_product,
+    start_product,
+)
+
+_JOB = JOBS[0]
+_RESUMING = {"CURATOR_RESUMES": "1", "JUICER_RESUMES": "1"}
+# Beside those that resume, these, which stand for all that do it again.
+_WITHOUT = ("a pool of processes, by hand", "Polars", "Daft")
+_DAY = 20  # a day more is one part of so many
+
+
+def measure_interruptions(scale: Scale) -> list[Row]:
+    """Interrupt every product that is installed."""
+    count = scale.pick(200_000, 1_000)
+    folder = scale.folder / "interrupted"
+    _JOB.write(folder / "all", count + count // _DAY)
+    rows: list[Row] = []
+    # A quick look is at ours alone.
+    for product in PRODUCTS[:1] if scale.is_quick else PRODUCTS:
+        if product.is_installed() and (product.resumes or product.title in _WITHOUT):
+            try:
+                rows += _interrupt(product, folder, f"{_JOB.what}, {count:,}")
+            except FailedProductError as error:
+                rows.append(Row(f"{product.describe()}: interrupted", str(error)))
+            shutil.rmtree(folder / "out", ignore_errors=True)
+    return rows
+
+
+def _interrupt(product: Product, folder: Path, what: str) -> Iterator[Row]:
+    """Yield what each costs."""
+    product = replace(product, variables={**product.variables, **_RESUMING})
+    target = folder / "out"
+    _fill(folder, is_whole=False)
+    whole = run_product(product, _JOB, folder, target)
+    kept = read_kept(target, _JOB.column)
+    shutil.rmtree(target)
+    with start_product(product, _JOB, folder, target) as process:
+        with suppress(subprocess.TimeoutExpired):  # it is at work, as it should be
+            process.wait(whole / 2)
+        kill_product(process)
+    again = _go_on(product, folder)
+    name = product.describe()
+    yield _tell(
+        f"{what}, killed at half: {name}", again, whole, read_kept(target, _JOB.column), kept
+    )
+    nothing = _go_on(product, folder)
+    yield _tell(
+        f"{what}, nothing to do: {name}", nothing, whole, read_kept(target, _JOB.column), kept
+    )
+    _fill(folder, is_whole=True)
+    day = _go_on(product, folder)
+    grown = read_kept(target, _JOB.column)
+    shutil.rmtree(target)
+    run_product(product, _JOB, folder, target)
+    fresh = read_kept(target, _JOB.column)
+    yield _tell(f"{what}, a day of 5 % more: {name}", day, whole, grown, fresh)
+
+
+def _go_on(product: Product, folder: Path) -> float:
+    """Run it once more, and return the seconds."""
+    target = folder / "out"
+    if not product.resumes:
+        shutil.rmtree(target)
+    return run_product(product, _JOB, folder, target)
+
+
+def _tell(what: str, seconds: float, whole: float, kept: Kept, wanted: Kept) -> Row:
+    measured = f"{format_number(seconds, 's')}, {100 * seconds / whole:.0f} % of a whole run"
+    if kept != wanted:
+        measured += f"; {kept.rows:,} rows in the end, of {wanted.rows:,}"
+    return Row(what, measured)
+
+
+def _fill(folder: Path, *, is_whole: bool) -> None:
+    """Link the files of the input, the last one, which is the day, only where it is whole."""
+    shutil.rmtree(folder / "in", ignore_errors=True)
+    (folder / "in").mkdir()
+    files = sorted((folder / "all").iterdir())
+    for path in files if is_whole else files[:-1]:
+        (folder / "in" / path.name).hardlink_to(path)

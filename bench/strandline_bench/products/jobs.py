@@ -1,0 +1,155 @@
+"""The jobs, and how a product is run for one: a whole command, in a process group of its own."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from hashlib import blake2b
+from pathlib import Path
+
+import pyarrow.parquet as pq
+
+from strandline_bench.ground.folders import join_python_path
+from strandline_bench.products.index import Product
+from strandline_bench.products.inputs import (
+    write_copies,
+    write_documents,
+    write_pictures,
+    write_prose,
+)
+from strandline_bench.products.manifests import write_manifest
+
+LONGEST = 600.0  # seconds of one command
+_PROGRAMS = "strandline_bench.products.programs"
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A job that products are compared in.
+
+    Attributes:
+        name: as the programs have it.
+        what: as the table has it.
+        write: makes so many items in a folder.
+        sizes: numbers of items; the smallest shows everyone's start.
+        column: that tells whether two kept the same; empty: they decide by rules of their own.
+    """
+
+    name: str
+    what: str
+    write: Callable[[Path, int], None]
+    sizes: tuple[int, ...]
+    column: str = ""
+
+
+JOBS = (
+    Job("filter", "a filter in Python", write_documents, (100, 10_000, 1_000_000), "id"),
+    Job("quality", "filters of quality", write_prose, (100, 10_000, 50_000)),
+    Job("exact", "equal texts dropped", write_copies, (100, 10_000, 500_000), "text"),
+    Job("near", "near-duplicates dropped by MinHash", write_copies, (100, 10_000, 50_000)),
+    Job("pictures", "pictures measured", write_pictures, (100, 5_000)),
+)
+
+
+class FailedProductError(Exception):
+    """A command ended badly, or took too long."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What a command has kept: how many rows, and a digest of them in any order."""
+
+    rows: int
+    digest: str
+
+
+def run_product(product: Product, job: Job, folder: Path, target: Path) -> float:
+    """Run a product over the input of a folder, and return the seconds.
+
+    Raises:
+        FailedProductError: it ended badly.
+    """
+    begun = time.perf_counter()
+    with start_product(product, job, folder, target) as process:
+        try:
+            code = process.wait(LONGEST)
+        except subprocess.TimeoutExpired:
+            raise FailedProductError(f"more than {LONGEST:.0f} s") from None
+        finally:
+            kill_product(process)
+    if code:
+        lines = (folder / "log").read_text(errors="replace").strip().splitlines()
+        raise FailedProductError(f"ended with {code}: {lines[-1] if lines else ''}"[:200])
+    return time.perf_counter() - begun
+
+
+def start_product(
+    product: Product, job: Job, folder: Path, target: Path
+) -> subprocess.Popen[bytes]:
+    """Start a product in a process group of its own, with its log in the folder."""
+    target.mkdir(exist_ok=True)
+    bin_folder = str(product.python.parent)
+    environment = {
+        **os.environ,
+        "PYTHONPATH": join_python_path(),
+        "PATH": os.pathsep.join([bin_folder, os.environ["PATH"]]),
+        "RAY_DEDUP_LOGS": "0",
+        **product.variables,
+    }
+    with (folder / "log").open("wb") as log:
+        return subprocess.Popen(  # noqa: S603 - ours
+            _write_command(product, job, folder, target),
+            cwd=folder,
+            env=environment,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+
+
+def kill_product(process: subprocess.Popen[bytes]) -> None:
+    """Kill a command with all that it started in its group."""
+    with suppress(ProcessLookupError):  # all have ended
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+def read_kept(target: Path, column: str) -> Kept:
+    """Return what is in the Parquet files below a folder.
+
+    Args:
+        column: of which the digest is; empty: none is made.
+    """
+    count, digest = 0, 0
+    for path in target.rglob("*.parquet"):
+        if _is_of_passes(path.relative_to(target)):
+            continue
+        file = pq.ParquetFile(path)
+        count += file.metadata.num_rows
+        for value in _read_values(file, column):
+            digest ^= int.from_bytes(blake2b(str(value).encode(), digest_size=16).digest(), "big")
+    return Kept(count, f"{digest:032x}")
+
+
+def _is_of_passes(path: Path) -> bool:
+    """Return whether a file is none of the last result: ours has volumes, others caches."""
+    return path.parts[0] in {"volume", "cache", "work"}
+
+
+def _read_values(file: pq.ParquetFile, column: str) -> Iterable[object]:
+    return file.read([column])[column].to_pylist() if column else ()
+
+
+def _write_command(product: Product, job: Job, folder: Path, target: Path) -> list[str]:
+    if product.program:
+        words = ["-m", f"{_PROGRAMS}.{product.program}", job.name, str(folder / "in"), str(target)]
+        return [str(product.python), *words]
+    manifest = write_manifest(job.name, folder, target)
+    options = ["--volume", str(target / "volume"), *product.options]
+    return [sys.executable, "-m", "strandline", "run", str(manifest), *options]

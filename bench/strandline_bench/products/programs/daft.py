@@ -1,0 +1,36 @@
+"""Daft: data frames, on the engine that comes with it or, by DAFT_RUNNER, on Ray."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import daft
+
+from strandline_bench.products.functions import LEAST_SIDE, is_kept, run_program
+
+
+def filter_documents(source: Path, target: Path) -> None:
+    """Filter by a function of a row."""
+    keep = daft.func(is_kept, return_dtype=daft.DataType.bool())
+    frame = daft.read_json(f"{source}/*.jsonl")
+    frame.where(keep(daft.col("text"))).write_parquet(str(target))
+
+
+def drop_equal(source: Path, target: Path) -> None:
+    """Keep one of each text."""
+    daft.read_json(f"{source}/*.jsonl").distinct("text").write_parquet(str(target))
+
+
+def measure_pictures(source: Path, target: Path) -> None:
+    """Keep the pictures of a size, with their measures."""
+    frame = daft.from_glob_path(f"{source}/*").with_column_renamed("path", "id")
+    picture = daft.col("id").download().decode_image(on_error="null", mode="RGB")
+    frame = frame.with_column("picture", picture).where(daft.col("picture").not_null())
+    frame = frame.with_column("width", daft.col("picture").image_width())
+    frame = frame.with_column("height", daft.col("picture").image_height())
+    large = (daft.col("width") >= LEAST_SIDE) & (daft.col("height") >= LEAST_SIDE)
+    frame.where(large).select("id", "width", "height").write_parquet(str(target))
+
+
+if __name__ == "__main__":
+    run_program({"filter": filter_documents, "exact": drop_equal, "pictures": measure_pictures})

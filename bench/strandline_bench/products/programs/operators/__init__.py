@@ -1,0 +1,1 @@
+"""Operators of a user's own, as files that a recipe names."""
