@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
+from itertools import count
+from threading import Event, Thread
 
 import pytest
 from hypothesis import given
@@ -29,6 +32,30 @@ def test_who_has_been_due_for_longest_goes_first() -> None:
     assert schedule.lag(5.0) == 4.0
     assert [schedule.take(5.0), schedule.take(5.0), schedule.take(5.0)] == [B, A, None]
     assert schedule.lag(9.0) == 0.0
+
+
+def test_a_lag_is_read_while_pipelines_become_due() -> None:
+    """Metrics are read in a thread of their own."""
+    schedule, is_over = Schedule(), Event()
+    for number in range(1000):
+        schedule.enqueue(Key("team", str(number)), 1.0)
+
+    def enqueue() -> None:
+        for number in count():
+            if is_over.is_set():
+                return
+            schedule.enqueue(Key("other", str(number)), 2.0)
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    others = Thread(target=enqueue)
+    others.start()
+    try:
+        assert {schedule.lag(5.0) for _ in range(100)} == {4.0}
+    finally:
+        is_over.set()
+        others.join()
+        sys.setswitchinterval(interval)
 
 
 def test_a_poke_during_a_pass_asks_for_one_more() -> None:

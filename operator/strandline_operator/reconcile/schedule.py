@@ -201,7 +201,8 @@ class Schedule:
 
     def lag(self, now: float) -> float:
         """Return how long the longest due key has been waiting, in seconds."""
-        due = min((time for time, _, _ in self._due.values()), default=now)
+        # A thread asks for the metrics while the loop goes on, so a copy is made in one step.
+        due = min((time for time, _, _ in list(self._due.values())), default=now)
         return max(0.0, now - due)
 
     def note_sign(self, key: Key, now: float) -> None:
