@@ -69,6 +69,7 @@ BENCHES = {
     "overlap": ("runtime.overlap", "measure_overlap"),
     "engines": ("engines.comparison", "measure_engines"),
     "operator": ("operator.bench", "measure_operator"),
+    "operator-many": ("operator.many", "measure_many"),
     "rest": ("operator.rest", "measure_rest"),
 }
 # The others are run where no name is given: this one takes an hour and more.
@@ -101,6 +102,7 @@ TABLES = {
         "video",
         "video-runs",
         "operator",
+        "operator-many",
         "rest",
     )
 }

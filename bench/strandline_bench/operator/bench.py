@@ -24,11 +24,20 @@ from strandline_bench.ground.table import Row, bound, format_number, reach
 from strandline_bench.operator.host import Host, Pass, Reading, run_host
 from strandline_bench.operator.moments import AttemptId, Moments, take_share
 from strandline_bench.operator.objects import Ending, render_pipeline
-from strandline_bench.operator.player import Part, Player, serve_drivers
+from strandline_bench.operator.player import (
+    Cast,
+    Clock,
+    Part,
+    Player,
+    Plays,
+    ShowEvidence,
+    serve_drivers,
+)
 from strandline_bench.operator.wire import Wire, open_wire
 
 _MEGABYTE = 1_000_000
-_PER_NAMESPACE = 100
+PER_NAMESPACE = 100
+_LIVE = "corpus-"  # how names of pipelines begin that are applied
 _TICK = 0.1
 _RETRY_SECONDS = 5.0  # seconds of work in an attempt that follows another
 
@@ -42,6 +51,9 @@ class Load:
         longest: seconds after which it is stopped even if pipelines have not ended.
         rest: seconds of looking at an operator that has nothing to do.
         settings: variables of the operator's environment.
+        beside: pipelines that are there and have nothing to do.
+        memory: megabytes that the operator may take.
+        is_smooth: no attempt ends badly.
     """
 
     pipelines: int
@@ -49,6 +61,17 @@ class Load:
     longest: float = 300.0
     rest: float = 15.0
     settings: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    beside: int = 0
+    memory: float = 250.0
+    is_smooth: bool = False
+
+    @property
+    def what(self) -> str:
+        """Return how rows name it."""
+        if not self.beside:
+            return f"operator, {self.pipelines:,} pipelines"
+        every = self.pipelines + self.beside
+        return f"operator, {every:,} pipelines of which {self.pipelines:,} run"
 
     @property
     def seconds(self) -> float:
@@ -61,6 +84,8 @@ class Load:
             return Part(_RETRY_SECONDS, Ending.WELL)
         last = int(attempt_id.pipeline.rpartition("-")[2]) % 10
         ending = {3: Ending.MEMORY, 7: Ending.PREEMPTED}.get(last, Ending.WELL)
+        if self.is_smooth:
+            ending = Ending.WELL
         return Part(self.seconds, ending)
 
 
@@ -112,9 +137,7 @@ def measure_operator(scale: Scale) -> list[Row]:
     except (NoApiServerError, NotStartedError) as error:
         sys.stderr.write(f"{error}\n")
         return [Row("operator", "not measured: there is no API server")]
-    for what, count in findings.requests.most_common():
-        per = count / max(1, len(findings.moments.ended))
-        sys.stderr.write(f"  {per:6.1f} an attempt: {what}\n")
+    print_requests(findings)
     return list_rows(findings)
 
 
@@ -134,20 +157,26 @@ def print_line(line: str) -> None:
     sys.stderr.write(f"{line}\n")
 
 
+def print_requests(findings: Findings) -> None:
+    """Describe which requests an attempt takes."""
+    for what, count in findings.requests.most_common():
+        print_line(f"  {count / max(1, len(findings.moments.ended)):6.1f} an attempt: {what}")
+
+
 def list_rows(findings: Findings) -> list[Row]:
     """Return the findings as rows."""
     moments, load = findings.moments, findings.load
     requests = [findings.requests.total() / len(moments.ended)] if moments.ended else []
     over = sum(phase == "Succeeded" for phase in moments.phases.values())
-    what = f"operator, {load.pipelines:,} pipelines"
+    what = load.what
     return [
         reach(f"{what}: run to their end", over, load.pipelines, "pipelines"),
-        bound(f"{what}: memory, at most", findings.rested.peak / _MEGABYTE, 250, "MB"),
-        Row(f"{what}: memory, {findings.close}", _megabytes(findings.rested.resident)),
+        bound(f"{what}: memory, at most", findings.rested.peak / _MEGABYTE, load.memory, "MB"),
+        Row(f"{what}: memory, {findings.close}", megabytes(findings.rested.resident)),
         *_list_costs(what, findings),
-        _list_share(f"{what}: requests an attempt", requests, 1.0, "", target=35),
+        list_share(f"{what}: requests an attempt", requests, 1.0, "", target=35),
         *_list_delays(what, moments),
-        _list_share(f"{what}: delay of the looker-on himself, p99", findings.late, 0.99, "s"),
+        list_share(f"{what}: delay of the looker-on himself, p99", findings.late, 0.99, "s"),
     ]
 
 
@@ -158,10 +187,10 @@ def _list_costs(what: str, findings: Findings) -> list[Row]:
     cpu, seconds = ended.cpu - begun.cpu, ended.time - begun.time
     idle = (rested.cpu - ended.cpu) / max(0.001, rested.time - ended.time)
     return [
-        _list_share(f"{what}: CPU of a pass, p50", costs, 0.5, "ms"),
-        _list_share(f"{what}: CPU of a pass, p99", costs, 0.99, "ms", target=50),
-        _list_share(f"{what}: length of a pass, p50", lengths, 0.5, "ms"),
-        _list_share(f"{what}: length of a pass, p99", lengths, 0.99, "ms"),
+        list_share(f"{what}: CPU of a pass, p50", costs, 0.5, "ms"),
+        list_share(f"{what}: CPU of a pass, p99", costs, 0.99, "ms", target=50),
+        list_share(f"{what}: length of a pass, p50", lengths, 0.5, "ms"),
+        list_share(f"{what}: length of a pass, p99", lengths, 0.99, "ms"),
         Row(
             f"{what}: CPU of the process for each pass, streams and sockets too",
             format_number(1000 * cpu / max(1, len(costs)), "ms"),
@@ -175,18 +204,16 @@ def _list_costs(what: str, findings: Findings) -> list[Row]:
 def _list_delays(what: str, moments: Moments) -> list[Row]:
     ends, retries, firsts = moments.end_delays, moments.retry_delays, moments.first_delays
     return [
-        _list_share(f"{what}: first attempt after its pipeline, p50", firsts, 0.5, "s"),
-        _list_share(f"{what}: first attempt after its pipeline, p99", firsts, 0.99, "s", target=2),
-        _list_share(f"{what}: end of an attempt after its evidence, p50", ends, 0.5, "s"),
-        _list_share(
-            f"{what}: end of an attempt after its evidence, p99", ends, 0.99, "s", target=2
-        ),
-        _list_share(f"{what}: next attempt after its time, p50", retries, 0.5, "s"),
-        _list_share(f"{what}: next attempt after its time, p99", retries, 0.99, "s", target=2),
+        list_share(f"{what}: first attempt after its pipeline, p50", firsts, 0.5, "s"),
+        list_share(f"{what}: first attempt after its pipeline, p99", firsts, 0.99, "s", target=2),
+        list_share(f"{what}: end of an attempt after its evidence, p50", ends, 0.5, "s"),
+        list_share(f"{what}: end of an attempt after its evidence, p99", ends, 0.99, "s", target=2),
+        list_share(f"{what}: next attempt after its time, p50", retries, 0.5, "s"),
+        list_share(f"{what}: next attempt after its time, p99", retries, 0.99, "s", target=2),
     ]
 
 
-def _list_share(
+def list_share(
     what: str, numbers: Sequence[float], share: float, unit: str, *, target: float | None = None
 ) -> Row:
     """Return a row with what that share of the numbers does not exceed.
@@ -201,29 +228,39 @@ def _list_share(
     return bound(what, taken, target, unit)
 
 
-def _megabytes(size: int) -> str:
+def megabytes(size: int) -> str:
+    """Format bytes as megabytes."""
     return format_number(size / _MEGABYTE, "MB")
 
 
 async def _observe(load: Load, server: ApiServer, folder: Path) -> Findings:
-    count = -(-load.pipelines // _PER_NAMESPACE)
+    count = -(-load.pipelines // PER_NAMESPACE)
     namespaces = [server.make_namespace("bench") for _ in range(count)]
     async with serve_drivers(time.time) as port, open_wire(server.kubeconfig) as wire:
-        settings = {
-            "STRANDLINE_RETRIES_PER_MINUTE": "100000",
-            "STRANDLINE_DRIVER_PORT": str(port),
-            **load.settings,
-        }
-        with run_host(server.kubeconfig, folder, settings) as host:
+        with run_host(server.kubeconfig, folder, list_settings(load, port)) as host:
             await asyncio.to_thread(host.wait)
-            findings = await _see_through(load, wire, host, namespaces)
-            passes = await asyncio.to_thread(host.stop)
-    return replace(findings, passes=tuple(passes))
+            return await see_through(load, wire, host, namespaces)
 
 
-async def _see_through(load: Load, wire: Wire, host: Host, namespaces: list[str]) -> Findings:
+def list_settings(load: Load, port: int) -> dict[str, str]:
+    """Return the variables of the operator's environment; drivers answer at the port."""
+    return {
+        "STRANDLINE_RETRIES_PER_MINUTE": "100000",
+        "STRANDLINE_DRIVER_PORT": str(port),
+        **load.settings,
+    }
+
+
+async def see_through(
+    load: Load,
+    wire: Wire,
+    host: Host,
+    namespaces: Sequence[str],
+    cast: Callable[[Wire, Cast, ShowEvidence, Clock], Plays] = Player,
+) -> Findings:
+    """Apply the pipelines of a load, watch them until their end, and stop the operator."""
     moments, late = Moments(), list[float]()
-    player = Player(wire, load.cast, moments.show_evidence, time.time)
+    player = cast(wire, load.cast, moments.show_evidence, time.time)
     work = [
         player.play(),
         _look(wire, "CurationPipeline", moments.see_pipeline),
@@ -249,18 +286,21 @@ async def _see_through(load: Load, wire: Wire, host: Host, namespaces: list[str]
         for task in (applying, *tasks):
             task.cancel()
         await asyncio.gather(applying, *tasks, return_exceptions=True)
-    return Findings(load, moments, begun, ended, rested, tuple(late))
+    passes = await asyncio.to_thread(host.stop)
+    return Findings(load, moments, begun, ended, rested, tuple(late), tuple(passes))
 
 
-async def _apply(load: Load, wire: Wire, namespaces: list[str]) -> None:
+async def _apply(load: Load, wire: Wire, namespaces: Sequence[str]) -> None:
     """Apply pipelines at an even pace."""
     begun = time.monotonic()
     for number in range(load.pipelines):
         await asyncio.sleep(max(0.0, begun + number / load.pace - time.monotonic()))
-        await wire.create(render_pipeline(f"corpus-{number}"), namespaces[number % len(namespaces)])
+        name, namespace = f"{_LIVE}{number}", namespaces[number % len(namespaces)]
+        await wire.create(render_pipeline(name), namespace)
 
 
 async def _look(wire: Wire, kind: str, see: Callable[[Mapping[str, object], float], None]) -> None:
     async for word, body in wire.follow(kind):
-        if word != "DELETED":
+        # Attempts are named after their pipelines; those at rest have names of their own.
+        if word != "DELETED" and body["metadata"]["name"].startswith(_LIVE):
             see(body, time.time())

@@ -8,9 +8,10 @@ not the player.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from aiohttp import web
 
@@ -35,7 +36,7 @@ from strandline_bench.operator.objects import (
 )
 from strandline_bench.operator.wire import Wire
 
-_PULL_SECONDS = 0.5  # until containers run
+PULL_SECONDS = 0.5  # until containers run
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +45,24 @@ class Part:
 
     seconds: float
     ending: Ending
+
+
+Cast = Callable[[AttemptId], Part]
+ShowEvidence = Callable[[AttemptId, float], None]
+Clock = Callable[[], float]
+
+
+class Plays(Protocol):
+    """What plays all RayJobs of a server."""
+
+    @property
+    def left(self) -> int:
+        """Return how many RayJobs are there."""
+        ...
+
+    async def play(self) -> None:
+        """Play whatever appears, until cancelled or until something goes wrong."""
+        ...
 
 
 @dataclass(slots=True)
@@ -68,9 +87,9 @@ class Player:
     def __init__(
         self,
         wire: Wire,
-        cast: Callable[[AttemptId], Part],
-        show_evidence: Callable[[AttemptId, float], None],
-        clock: Callable[[], float],
+        cast: Cast,
+        show_evidence: ShowEvidence,
+        clock: Clock,
     ) -> None:
         self._wire = wire
         self._cast = cast
@@ -86,7 +105,7 @@ class Player:
     async def play(self) -> None:
         """Play whatever appears, until cancelled or until something goes wrong."""
         async with asyncio.TaskGroup() as group:
-            group.create_task(self._bind_claims())
+            group.create_task(bind_claims(self._wire))
             async for kind, rayjob in self._wire.follow("RayJob"):
                 self._see(group, kind, rayjob | {"apiVersion": "ray.io/v1", "kind": "RayJob"})
 
@@ -101,16 +120,6 @@ class Player:
         elif "deletionTimestamp" in rayjob["metadata"] and not played.is_ending:
             played.is_ending = True
             group.create_task(self._tear_down(played))
-
-    async def _bind_claims(self) -> None:
-        async for kind, claim in self._wire.follow("PersistentVolumeClaim"):
-            if kind == "ADDED":
-                key = (claim["metadata"]["namespace"], name_of(claim))
-                await self._wire.put_status(
-                    "PersistentVolumeClaim",
-                    *key,
-                    {"phase": "Bound", "accessModes": ["ReadWriteOnce"]},
-                )
 
     async def _perform(self, played: Played) -> None:
         rayjob, labels = played.rayjob, played.rayjob["metadata"]["labels"]
@@ -135,7 +144,7 @@ class Player:
         for pod in render_pods(rayjob, cluster):
             await self._wire.create(pod, namespace)
             played.pods.append(pod)
-        await asyncio.sleep(_PULL_SECONDS)
+        await asyncio.sleep(PULL_SECONDS)
         submitter = render_submitter(rayjob)
         await self._wire.create(submitter, namespace)
         played.pods.append(submitter)
@@ -178,8 +187,18 @@ class Player:
         return format_time(int(self._clock()))
 
 
+async def bind_claims(wire: Wire) -> None:
+    """Bind each claim that appears, as storage does, until cancelled."""
+    async for kind, claim in wire.follow("PersistentVolumeClaim"):
+        # Claims of pipelines at rest are bound.
+        if kind == "ADDED" and (claim.get("status") or {}).get("phase") != "Bound":
+            key = (claim["metadata"]["namespace"], name_of(claim))
+            status = {"phase": "Bound", "accessModes": ["ReadWriteOnce"]}
+            await wire.put_status("PersistentVolumeClaim", *key, status)
+
+
 @asynccontextmanager
-async def serve_drivers(clock: Callable[[], float]) -> AsyncIterator[int]:
+async def serve_drivers(clock: Clock) -> AsyncIterator[int]:
     """Answer as a driver that runs does, at one address for all; the port.
 
     How it ended is told by the RayJob alone.
@@ -193,6 +212,13 @@ async def serve_drivers(clock: Callable[[], float]) -> AsyncIterator[int]:
         sources = {"finished": finished, "failed": 0, "unfinished": 100_000}
         return web.json_response({"sources": sources, "rate": 10.0, "secondsLeft": 600.0})
 
+    async with serve(answer) as port:
+        yield port
+
+
+@asynccontextmanager
+async def serve(answer: Callable[[web.BaseRequest], Awaitable[web.Response]]) -> AsyncIterator[int]:
+    """Answer requests at a free port of this machine; the port."""
     runner = web.ServerRunner(web.Server(answer, access_log=None))
     await runner.setup()
     try:

@@ -21,7 +21,7 @@ from recordings import Json
 from strandline_api.names import PIPELINE_LABEL, PIPELINE_UID_LABEL
 from strandline_bench.ground.scale import Scale
 from strandline_bench.ground.table import Row, bound, format_number
-from strandline_bench.operator.bench import print_line
+from strandline_bench.operator.bench import PER_NAMESPACE, print_line
 from strandline_bench.operator.host import Host, Reading, run_host
 from strandline_bench.operator.moments import FINAL
 from strandline_bench.operator.objects import Ending, render_pipeline
@@ -31,7 +31,6 @@ from strandline_operator.reconcile.caches.own_kinds import read_pipeline
 from strandline_operator.render.attempt import render_claim
 
 _MEGABYTE = 1_000_000
-_PER_NAMESPACE = 100
 _AT_ONCE = 16
 _MODEL = "model"
 _QUIET_SECONDS = 5.0
@@ -90,24 +89,24 @@ def list_rows(rest: Rest) -> list[Row]:
 
 
 async def _observe(server: ApiServer, folder: Path, pipelines: int, seconds: float) -> Rest:
-    count = -(-pipelines // _PER_NAMESPACE)
+    count = -(-pipelines // PER_NAMESPACE)
     namespaces = [server.make_namespace("rest") for _ in range(count)]
     async with serve_drivers(time.time) as port, open_wire(server.kubeconfig) as wire:
         settings = {"STRANDLINE_DRIVER_PORT": str(port)}
         with run_host(server.kubeconfig, folder, settings) as host:
             await asyncio.to_thread(host.wait)
-            pipeline, attempt = await _run_model(wire, host, namespaces[0])
+            pipeline, attempt = await run_model(wire, host, namespaces[0])
             await asyncio.to_thread(host.stop)
-        await _copy_all(wire, namespaces, pipelines, pipeline, attempt)
+        await copy_all(wire, namespaces, pipelines, pipeline, attempt)
         with run_host(server.kubeconfig, folder, settings) as host:
             await asyncio.to_thread(host.wait)
             begun = await asyncio.to_thread(host.read)
-            quiet = await _wait_until_quiet(host)
+            quiet = await wait_until_quiet(host)
             await asyncio.sleep(seconds)
             return Rest(pipelines, begun, quiet, await asyncio.to_thread(host.read))
 
 
-async def _run_model(wire: Wire, host: Host, namespace: str) -> tuple[Json, Json]:
+async def run_model(wire: Wire, host: Host, namespace: str) -> tuple[Json, Json]:
     """Run one pipeline to its end, and return it with its attempt."""
     player = Player(wire, lambda _: Part(0.5, Ending.WELL), lambda *_: None, time.time)
     playing = asyncio.create_task(player.play())
@@ -126,15 +125,16 @@ async def _run_model(wire: Wire, host: Host, namespace: str) -> tuple[Json, Json
     return pipeline, attempt
 
 
-async def _copy_all(
+async def copy_all(
     wire: Wire, namespaces: list[str], pipelines: int, pipeline: Json, attempt: Json
 ) -> None:
+    """Write the model down under as many other names."""
     slots = asyncio.Semaphore(_AT_ONCE)
 
     async def write(number: int) -> None:
         async with slots:
             namespace = namespaces[number % len(namespaces)]
-            await _copy(wire, namespace, f"corpus-{number}", pipeline, attempt)
+            await _copy(wire, namespace, f"rested-{number}", pipeline, attempt)
 
     await asyncio.gather(*(write(number) for number in range(pipelines)))
 
@@ -163,7 +163,7 @@ async def _copy(wire: Wire, namespace: str, name: str, pipeline: Json, attempt: 
     await wire.put_status(claim["kind"], namespace, claim["metadata"]["name"], bound)
 
 
-async def _wait_until_quiet(host: Host) -> Reading:
+async def wait_until_quiet(host: Host) -> Reading:
     """Return the first reading after which nothing was asked for some seconds, streams apart."""
     end, last = time.monotonic() + _LONGEST_LOOK, await asyncio.to_thread(host.read)
     while time.monotonic() < end:

@@ -1,0 +1,94 @@
+"""What the operator costs where most pipelines have nothing to do and some hundred run.
+
+Eight of nine pipelines at rest have ended: they are copies of one that was run, with all that the
+operator has left of it. The ninth is suspended, and the operator takes it up itself as it starts.
+Beside them others are applied and seen through, as where they are alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from api_server import ApiServer, NoApiServerError, open_api_server
+from control_plane import NotStartedError
+from strandline_bench.ground.scale import Scale
+from strandline_bench.ground.table import Row
+from strandline_bench.operator.bench import (
+    PER_NAMESPACE,
+    Findings,
+    Load,
+    list_rows,
+    list_settings,
+    print_line,
+    print_requests,
+    see_through,
+)
+from strandline_bench.operator.host import run_host
+from strandline_bench.operator.objects import render_pipeline
+from strandline_bench.operator.player import serve_drivers
+from strandline_bench.operator.rest import copy_all, run_model, wait_until_quiet
+from strandline_bench.operator.wire import Wire, open_wire
+
+_SUSPENDED = 9  # of so many at rest, one is
+_RUNNING = 10  # of so many pipelines, one runs
+_MEMORY = 600.0  # megabytes, as at rest
+
+
+def measure_many(scale: Scale) -> list[Row]:
+    """Return rows on memory, CPU, requests and delays."""
+    every = scale.pipelines or scale.pick(5000, 50)
+    load = plan_load(every, rest=scale.pick(15, 5))
+    try:
+        with tempfile.TemporaryDirectory(dir=scale.folder) as folder:
+            findings = observe_many(load, Path(folder))
+    except (NoApiServerError, NotStartedError) as error:
+        sys.stderr.write(f"{error}\n")
+        return [Row(load.what, "not measured: there is no API server")]
+    print_requests(findings)
+    return list_rows(findings)
+
+
+def plan_load(every: int, rest: float) -> Load:
+    """Return what is asked where so many pipelines are there."""
+    running = max(1, every // _RUNNING)
+    return Load(running, rest=rest, beside=every - running, memory=_MEMORY)
+
+
+def observe_many(load: Load, folder: Path) -> Findings:
+    """Start a control plane with pipelines at rest, then an operator, and see others through.
+
+    Raises:
+        NoApiServerError: there is no control plane.
+        OperatorEndedError: the operator has ended.
+    """
+    with open_api_server(folder, print_line) as server:
+        return asyncio.run(_observe(load, server, folder))
+
+
+async def _observe(load: Load, server: ApiServer, folder: Path) -> Findings:
+    count = -(-(load.pipelines + load.beside) // PER_NAMESPACE)
+    namespaces = [server.make_namespace("many") for _ in range(count)]
+    async with serve_drivers(time.time) as port, open_wire(server.kubeconfig) as wire:
+        settings = list_settings(load, port)
+        with run_host(server.kubeconfig, folder, settings) as host:
+            await asyncio.to_thread(host.wait)
+            pipeline, attempt = await run_model(wire, host, namespaces[0])
+            await asyncio.to_thread(host.stop)
+        suspended = load.beside // _SUSPENDED
+        await copy_all(wire, namespaces, load.beside - suspended, pipeline, attempt)
+        await _suspend(wire, namespaces, suspended)
+        with run_host(server.kubeconfig, folder, settings) as host:
+            await asyncio.to_thread(host.wait)
+            await wait_until_quiet(host)
+            return await see_through(load, wire, host, namespaces)
+
+
+async def _suspend(wire: Wire, namespaces: list[str], pipelines: int) -> None:
+    for number in range(pipelines):
+        body = render_pipeline(f"held-{number}")
+        body["spec"]["suspend"] = True
+        await wire.create(body, namespaces[number % len(namespaces)])
