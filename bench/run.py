@@ -11,7 +11,7 @@ import time
 from collections.abc import Mapping
 
 from strandline_bench.ground.document import write_table
-from strandline_bench.ground.folders import CONTROL_PLANE, EXAMPLES, ROOT
+from strandline_bench.ground.folders import CONTROL_PLANE, EXAMPLES, NODE, ROOT
 from strandline_bench.ground.scale import Scale, read_installed_memory
 from strandline_bench.ground.table import Row, format_markdown
 from strandline_bench.history.comparison import compare
@@ -71,6 +71,7 @@ BENCHES = {
     "operator": ("operator.bench", "measure_operator"),
     "operator-many": ("operator.many", "measure_many"),
     "rest": ("operator.rest", "measure_rest"),
+    "operator-kuberay": ("operator.kuberay", "measure_kuberay"),
 }
 # The others are run where no name is given: this one takes an hour and more.
 LONG = {"engines"}
@@ -104,6 +105,7 @@ TABLES = {
         "operator",
         "operator-many",
         "rest",
+        "operator-kuberay",
     )
 }
 
@@ -132,7 +134,7 @@ def main() -> None:
 
 def _measure(options: argparse.Namespace) -> dict[str, str]:
     """Return what stands between the markers of each place, by its name."""
-    sys.path += [str(CONTROL_PLANE), str(EXAMPLES)]
+    sys.path += [str(CONTROL_PLANE), str(EXAMPLES), str(NODE)]
     sizes = {"sources": options.sources, "pipelines": options.pipelines, "turns": options.turns}
     scale = Scale(is_quick=options.quick, cases=options.cases, **sizes)
     tables: dict[str, list[Row]] = {}

@@ -9,6 +9,7 @@ BENCH = Path(__file__).resolve().parents[2]
 ROOT = BENCH.parent
 EXAMPLES = ROOT / "pipelines" / "examples"  # makers of what examples work on
 CONTROL_PLANE = ROOT / "tests" / "apiserver"  # which tests start too
+NODE = ROOT / "e2e"  # what knows how a KubeRay is had
 
 
 def join_python_path(*folders: Path) -> str:

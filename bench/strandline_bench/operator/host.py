@@ -91,7 +91,7 @@ class Host:
         while time.monotonic() < end:
             self.check()
             with suppress(OSError):
-                if _fetch(self.health_port, "/healthz")[0] == 200:
+                if fetch(self.health_port, "/healthz")[0] == 200:
                     return
             time.sleep(0.2)
         raise OperatorEndedError("the operator did not become healthy")
@@ -99,16 +99,8 @@ class Host:
     def read(self) -> Reading:
         """Read what it has used up to now."""
         self.check()
-        folder = Path("/proc") / str(self.process.pid)
-        # The name, in brackets, may have blanks in it.
-        fields = (folder / "stat").read_text().rpartition(")")[2].split()
-        sizes = dict(line.split(":", 1) for line in (folder / "status").read_text().splitlines())
-        return Reading(
-            time=time.time(),
-            cpu=(int(fields[11]) + int(fields[12])) / _TICKS,
-            resident=int(sizes["VmRSS"].split()[0]) << 10,
-            peak=int(sizes["VmHWM"].split()[0]) << 10,
-            requests=count_requests(_fetch(self.metrics_port, "/metrics")[1]),
+        return read_process(
+            self.process.pid, count_requests(fetch(self.metrics_port, "/metrics")[1])
         )
 
     def stop(self) -> list[Pass]:
@@ -155,6 +147,21 @@ def run_host(kubeconfig: Path, folder: Path, settings: Mapping[str, str]) -> Ite
         process.wait()
 
 
+def read_process(number: int, requests: Counter[str]) -> Reading:
+    """Read what a process has used up to now, by its number."""
+    folder = Path("/proc") / str(number)
+    # The name, in brackets, may have blanks in it.
+    fields = (folder / "stat").read_text().rpartition(")")[2].split()
+    sizes = dict(line.split(":", 1) for line in (folder / "status").read_text().splitlines())
+    return Reading(
+        time=time.time(),
+        cpu=(int(fields[11]) + int(fields[12])) / _TICKS,
+        resident=int(sizes["VmRSS"].split()[0]) << 10,
+        peak=int(sizes["VmHWM"].split()[0]) << 10,
+        requests=requests,
+    )
+
+
 def count_requests(page: str) -> Counter[str]:
     """Return requests by verb and resource, such as `LIST pods`, from the page of metrics."""
     found: Counter[str] = Counter()
@@ -172,7 +179,8 @@ def read_passes(text: str) -> list[Pass]:
     return [Pass(*map(float, line.split())) for line in whole.splitlines()]
 
 
-def _fetch(port: int, path: str) -> tuple[int, str]:
+def fetch(port: int, path: str) -> tuple[int, str]:
+    """Return status and text of what is answered at a port of this machine."""
     connection = HTTPConnection(LOOPBACK, port, timeout=20)
     try:
         connection.request("GET", path)

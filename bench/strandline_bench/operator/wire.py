@@ -55,6 +55,12 @@ class Wire:
         """Change the status of an object; None where there is none."""
         return await self.patch(kind, namespace, name, {"status": status}, "status")
 
+    async def assign(self, namespace: str, pod: str, node: str) -> None:
+        """Assign a pod to a node, as a scheduler does."""
+        target = {"apiVersion": "v1", "kind": "Node", "name": node}
+        body = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": pod}, "target": target}
+        await self._ask("POST", spell_path("Pod", namespace, pod, "binding"), body)
+
     async def delete(self, kind: str, namespace: str, name: str, grace: int | None = None) -> None:
         """Delete an object, if it is there."""
         options: Json = {"propagationPolicy": "Background"}

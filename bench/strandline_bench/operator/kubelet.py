@@ -1,0 +1,154 @@
+"""Kubelets, a scheduler, storage and Ray's own server, beside a real KubeRay.
+
+Pods are assigned to a node, run, and go when they are deleted. Once a submitter runs, Ray's server
+reports its job as running for as long as it was cast; then both end well. KubeRay asks that server
+by a name in the cluster, which nobody resolves here: it is given a proxy, and the proxy answers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from contextlib import AbstractAsyncContextManager
+from typing import Any
+
+from aiohttp import web
+
+from recordings import Json
+from strandline_api.names import ATTEMPT_LABEL, PIPELINE_LABEL
+from strandline_api.outcome.driver_outcome import DriverOutcome, format_outcome_line
+from strandline_api.times import format_time
+from strandline_bench.operator.moments import AttemptId
+from strandline_bench.operator.objects import NODE, name_of, render_end, render_running
+from strandline_bench.operator.player import (
+    PULL_SECONDS,
+    Cast,
+    Clock,
+    ShowEvidence,
+    bind_claims,
+    serve,
+)
+from strandline_bench.operator.wire import Wire
+
+JOB_LABEL = "batch.kubernetes.io/job-name"  # a submitter's Job has the name of its RayJob
+RUNNING, SUCCEEDED = "RUNNING", "SUCCEEDED"
+_JOBS = "/api/jobs/"
+
+RayJobKey = tuple[str, str]  # namespace and name
+Jobs = dict[RayJobKey, str]  # states of Ray's jobs
+
+
+class Kubelet:
+    """Plays all pods of a server.
+
+    Args:
+        jobs: of Ray, which it starts and ends.
+        cast: what an attempt does; each ends well.
+    """
+
+    def __init__(
+        self,
+        jobs: Jobs,
+        wire: Wire,
+        cast: Cast,
+        show_evidence: ShowEvidence,
+        clock: Clock,
+    ) -> None:
+        self._jobs = jobs
+        self._wire = wire
+        self._cast = cast
+        self._show_evidence = show_evidence
+        self._clock = clock
+        self._rayjobs: set[RayJobKey] = set()
+        self._pods: dict[str, asyncio.Task[None]] = {}  # by uid
+        self._gone: set[str] = set()
+
+    @property
+    def left(self) -> int:
+        """Return how many RayJobs are there."""
+        return len(self._rayjobs)
+
+    async def play(self) -> None:
+        """Play whatever appears, until cancelled or until something goes wrong."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(bind_claims(self._wire))
+            group.create_task(self._count())
+            async for kind, pod in self._wire.follow("Pod"):
+                self._see(group, kind, pod | {"apiVersion": "v1", "kind": "Pod"})
+
+    async def _count(self) -> None:
+        async for kind, rayjob in self._wire.follow("RayJob"):
+            key = (rayjob["metadata"]["namespace"], name_of(rayjob))
+            (self._rayjobs.discard if kind == "DELETED" else self._rayjobs.add)(key)
+
+    def _see(self, group: asyncio.TaskGroup, kind: str, pod: Json) -> None:
+        uid = pod["metadata"]["uid"]
+        if kind == "DELETED":
+            self._end(uid)
+            self._gone.discard(uid)
+        elif "deletionTimestamp" in pod["metadata"]:
+            self._end(uid)
+            # A Job's pod is changed once more, by its controller, before it is gone.
+            if uid not in self._gone:
+                self._gone.add(uid)
+                key = (pod["metadata"]["namespace"], name_of(pod))
+                group.create_task(self._wire.delete("Pod", *key, grace=0))
+        elif uid not in self._pods:
+            self._pods[uid] = group.create_task(self._run(pod))
+
+    def _end(self, uid: str) -> None:
+        task = self._pods.pop(uid, None)
+        if task is not None:
+            task.cancel()
+
+    async def _run(self, pod: Json) -> None:
+        namespace, labels = pod["metadata"]["namespace"], pod["metadata"].get("labels") or {}
+        await self._wire.assign(namespace, name_of(pod), NODE)
+        await asyncio.sleep(PULL_SECONDS)
+        await self._put_status(pod, render_running(pod, self._now))
+        if JOB_LABEL in labels:
+            attempt_id = AttemptId(namespace, labels[PIPELINE_LABEL], int(labels[ATTEMPT_LABEL]))
+            await self._work(attempt_id, pod, (namespace, labels[JOB_LABEL]))
+
+    async def _work(self, attempt_id: AttemptId, submitter: Json, key: RayJobKey) -> None:
+        self._jobs[key] = RUNNING
+        await asyncio.sleep(self._cast(attempt_id).seconds)
+        self._show_evidence(attempt_id, self._clock())
+        self._jobs[key] = SUCCEEDED
+        await self._put_status(submitter, render_end(submitter, self._now, 0))
+
+    async def _put_status(self, pod: Json, status: Mapping[str, Any]) -> None:
+        key = (pod["metadata"]["namespace"], name_of(pod))
+        await self._wire.put_status("Pod", *key, dict(status))
+
+    @property
+    def _now(self) -> str:
+        return format_time(int(self._clock()))
+
+
+def serve_jobs(jobs: Jobs) -> AbstractAsyncContextManager[int]:
+    """Answer as Ray's servers of all clusters do, behind a proxy; its port."""
+
+    async def answer(request: web.BaseRequest) -> web.Response:
+        job = request.path.removeprefix(_JOBS)
+        # KubeRay's names: NAME-head-svc.NAMESPACE.svc.cluster.local, and RAYJOB-SUFFIX of a job.
+        namespace = request.host.split(".")[1] if "." in request.host else ""
+        state = jobs.get((namespace, job.rpartition("-")[0]))
+        if request.method != "GET" or state is None:
+            return web.Response(status=404)
+        return web.json_response(render_job(job, state))
+
+    return serve(answer)
+
+
+def render_job(job: str, state: str) -> Json:
+    """Render what Ray's server tells of a job."""
+    ended = DriverOutcome(exit_code=0, message="all sources are finished")
+    message = f"Job finished successfully. {format_outcome_line(ended)}"
+    return {
+        "submission_id": job,
+        "job_id": job,
+        "type": "SUBMISSION",
+        "status": state,
+        "message": message if state == SUCCEEDED else "Job is currently running.",
+    }
