@@ -32,7 +32,8 @@ from strandline_operator.render.attempt import render_claim
 
 _MEGABYTE = 1_000_000
 _AT_ONCE = 16
-_MODEL = "model"
+_MODEL = "first-of-all"  # no other word of its objects has it in it
+_MODEL_SECONDS = 6.0  # by then the operator has looked at its claim again, and says it is bound
 _QUIET_SECONDS = 5.0
 _LONGEST_LOOK = 600.0
 
@@ -108,7 +109,7 @@ async def _observe(server: ApiServer, folder: Path, pipelines: int, seconds: flo
 
 async def run_model(wire: Wire, host: Host, namespace: str) -> tuple[Json, Json]:
     """Run one pipeline to its end, and return it with its attempt."""
-    player = Player(wire, lambda _: Part(0.5, Ending.WELL), lambda *_: None, time.time)
+    player = Player(wire, lambda _: Part(_MODEL_SECONDS, Ending.WELL), lambda *_: None, time.time)
     playing = asyncio.create_task(player.play())
     try:
         await wire.create(render_pipeline(_MODEL), namespace)
@@ -141,7 +142,7 @@ async def copy_all(
 
 async def _copy(wire: Wire, namespace: str, name: str, pipeline: Json, attempt: Json) -> None:
     """Write the model down under another name, with all that its status says."""
-    text = json.dumps([pipeline, attempt]).replace(f'"{_MODEL}', f'"{name}')
+    text = json.dumps([pipeline, attempt]).replace(_MODEL, name)
     finished, ended = json.loads(text)
     made = await wire.create(render_pipeline(name), namespace)
     assert made is not None
