@@ -143,3 +143,17 @@ def test_without_the_right_nothing_is_known_and_nothing_asked_again() -> None:
     assert not read(api, memory, 0.0)
     api.before.clear()
     assert not read(api, memory, 10 * KEEP_SECONDS)
+
+
+def test_pipelines_of_a_namespace_that_ask_at_once_read_its_rules_once() -> None:
+    api, memory = FakeApi(), CpuRulesMemory()
+
+    async def answer_later(_: Call) -> None:
+        await asyncio.sleep(0)
+
+    async def ask() -> None:
+        api.before.append(answer_later)
+        await asyncio.gather(*(memory.read(api, NAMESPACE, float(now)) for now in range(9)))
+
+    asyncio.run(ask())
+    assert [call.resource for call in api.calls] == [Resource.QUOTA, Resource.LIMIT_RANGE]

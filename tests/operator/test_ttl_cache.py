@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import pytest
 
@@ -70,11 +70,75 @@ def test_keys_do_not_grow_without_end() -> None:
     assert (len(cache), read(cache, Source(), 1.0, "d")) == (1, 2)
 
 
-def test_what_is_gone_or_has_changed_is_forgotten() -> None:
+def test_what_is_gone_or_has_changed_is_dropped() -> None:
     cache: TtlCache[str, int] = TtlCache(10.0, most=None)
-    for key in ("a1", "a2", "b1", "b2"):
+    for key in ("a", "b"):
         cache.keep(key, 0, 0.0)
-    cache.forget(lambda key: key.startswith("a"))
-    cache.drop("b1")
+    cache.drop("a")
     cache.drop("never")
-    assert [key for key in ("a1", "a2", "b1", "b2") if cache.find_any(key)] == ["b2"]
+    assert [key for key in ("a", "b") if cache.find_any(key)] == ["b"]
+
+
+class SlowSource(Source):
+    """Answers once it may."""
+
+    def __init__(self, *errors: Exception | None) -> None:
+        super().__init__(*errors)
+        self.may_answer = asyncio.Event()
+
+    async def load(self) -> int:
+        answer = asyncio.create_task(super().load())
+        await self.may_answer.wait()
+        return await answer
+
+
+def read_at_once(source: SlowSource, nows: Sequence[float], cancelled: int = 0) -> list[object]:
+    """Read with a clock of each, of which the first are cancelled; return what came of it."""
+
+    async def play() -> list[object]:
+        cache: TtlCache[str, int] = TtlCache(10.0)
+        tasks = [asyncio.create_task(cache.read("a", now, source.load)) for now in nows]
+        await asyncio.sleep(0)
+        for task in tasks[:cancelled]:
+            task.cancel()
+        await asyncio.sleep(0)
+        source.may_answer.set()
+        return list(await asyncio.gather(*tasks, return_exceptions=True))
+
+    return asyncio.run(play())
+
+
+def test_who_asks_while_a_value_is_loaded_gets_that_one() -> None:
+    source = SlowSource()
+    assert read_at_once(source, (5.0, 6.0, 4.0)) == [1, 1, 1]
+    assert source.asked == 1
+
+
+def test_who_waits_for_a_load_that_fails_fails_with_it() -> None:
+    source = SlowSource(OSError("gone"))
+    first, second = read_at_once(source, (5.0, 6.0))
+    assert (str(first), str(second)) == ("gone", "gone")
+    assert source.asked == 1
+
+
+def test_a_load_that_is_cancelled_is_begun_by_who_waits_for_it() -> None:
+    source = SlowSource()
+    first, *others = read_at_once(source, (5.0, 6.0, 7.0), cancelled=1)
+    assert isinstance(first, asyncio.CancelledError)
+    assert others == [2, 2]
+    assert source.asked == 2
+
+
+def test_who_is_cancelled_while_waiting_leaves_the_load_to_others() -> None:
+    async def play() -> tuple[int, bool]:
+        cache: TtlCache[str, int] = TtlCache(10.0)
+        loading = asyncio.create_task(cache.read("a", 5.0, source.load))
+        waiting = asyncio.create_task(cache.read("a", 5.0, source.load))
+        await asyncio.sleep(0)
+        waiting.cancel()
+        await asyncio.sleep(0)
+        source.may_answer.set()
+        return await loading, waiting.cancelled()
+
+    source = SlowSource()
+    assert asyncio.run(play()) == (1, True)

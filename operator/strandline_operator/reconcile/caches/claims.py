@@ -26,6 +26,8 @@ class ClaimMemory:
     _entries: TtlCache[tuple[str, str], VolumeClaim] = field(
         default_factory=lambda: TtlCache(KEEP_SECONDS, most=None)
     )
+    # So that thousands of pipelines that go are not thousands of looks at all that stay.
+    _names: dict[str, set[str]] = field(default_factory=dict)
 
     async def read(
         self, access: Access, pipeline: str, name: str, now: float, *, may_be_old: bool
@@ -53,8 +55,10 @@ class ClaimMemory:
         if claim.phase != "Lost" and not claim.meta.is_deleting:
             seconds = KEEP_SECONDS if claim.phase == "Bound" else UNBOUND_SECONDS
             self._entries.keep((pipeline, claim.meta.name), claim, now, seconds)
+            self._names.setdefault(pipeline, set()).add(claim.meta.name)
         return claim
 
     def forget(self, pipeline: str) -> None:
         """Forget a pipeline that is gone."""
-        self._entries.forget(lambda key: key[0] == pipeline)
+        for name in self._names.pop(pipeline, ()):
+            self._entries.drop((pipeline, name))

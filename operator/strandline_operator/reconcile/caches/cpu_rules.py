@@ -31,6 +31,9 @@ class CpuRulesMemory:
         entry = self._entries.find(namespace, now)
         if entry is not None:
             return entry.value
+        return await self._entries.share(namespace, lambda: self._ask(api, namespace, now))
+
+    async def _ask(self, api: Api, namespace: str, now: float) -> CpuRules:
         try:
             quotas = await api.list_all(Resource.QUOTA, namespace)
             ranges = await api.list_all(Resource.LIMIT_RANGE, namespace)
