@@ -58,6 +58,10 @@ CHECKOUT = "KUBERAY"
 _CRDS = Path("ray-operator", "config", "crd", "bases")
 _REQUESTS = "rest_client_requests_total"
 _WAIT_SECONDS = 120.0  # seconds to start
+# KubeRay sends a hundred requests a second at most, which are three or four RayJobs from their
+# begin to their end.
+_PACE = 3.0
+_LONGEST = 900.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +110,8 @@ def measure_kuberay(scale: Scale) -> list[Row]:
     """Return rows on memory, CPU and requests of KubeRay and of the operator."""
     try:
         checkout = find_checkout()
-        load = Load(scale.pipelines or scale.pick(500, 5), rest=0.0, is_smooth=True)
+        number = scale.pipelines or scale.pick(500, 5)
+        load = Load(number, pace=_PACE, longest=_LONGEST, rest=0.0, is_smooth=True)
         with tempfile.TemporaryDirectory(dir=scale.folder) as folder:
             beside = observe_beside(load, checkout, Path(folder))
     except (CheckoutError, NoApiServerError, NotStartedError) as error:
