@@ -135,7 +135,7 @@ def main() -> None:
 def _measure(options: argparse.Namespace) -> dict[str, str]:
     """Return what stands between the markers of each place, by its name."""
     sys.path += [str(CONTROL_PLANE), str(EXAMPLES), str(NODE)]
-    sizes = {"sources": options.sources, "pipelines": options.pipelines, "turns": options.turns}
+    sizes = {name: getattr(options, name) for name in ("sources", "pipelines", "turns", "requests")}
     scale = Scale(is_quick=options.quick, cases=options.cases, **sizes)
     tables: dict[str, list[Row]] = {}
     texts: dict[str, str] = {}
@@ -201,6 +201,7 @@ def _parse_arguments() -> argparse.Namespace:
         "--cases", type=_split, metavar="A,B", help="of the engines or products, only these"
     )
     parser.add_argument("--turns", type=int, metavar="N", help="of the engines or products")
+    parser.add_argument("--requests", type=int, metavar="N", help="to models")
     parser.add_argument("--draw", action="store_true", help="measure nothing; draw what is written")
     parser.add_argument("--compare", metavar="COMMIT", help="name what became worse since")
     parser.add_argument("--floors", action="store_true", help=f"hold what {FLOORS.name} says")

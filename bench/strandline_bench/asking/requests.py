@@ -1,7 +1,7 @@
-"""Requests through `ask-model`, with its log, beside a bare client; and the log's size and reading.
+"""Requests through `ask-model`, with its log, beside a bare client and products; and the log alone.
 
 Clients take turns at one server of a process of its own, at the same concurrency; the ratio is
-that of medians.
+that of medians. Then each product asks there as much.
 """
 
 from __future__ import annotations
@@ -10,11 +10,8 @@ import asyncio
 import json
 import random
 import statistics
-import subprocess
-import sys
 import time
-from collections.abc import Iterator
-from contextlib import AsyncExitStack, contextmanager
+from contextlib import AsyncExitStack
 from pathlib import Path
 
 import httpx
@@ -25,55 +22,57 @@ from strandline.stages import AskModel
 from strandline.stages.models.asking.answers import ModelAnswer
 from strandline.stages.models.asking.request_log import SUFFIX, AnswerBook, FileLog, LogEntry, pack
 from strandline.stages.models.asking.wire import POOL_CONNECTIONS
-from strandline_bench.asking import quick_server
+from strandline_bench.asking.products import describe_rate, measure_products
+from strandline_bench.asking.programs import MODEL, PROMPT, Asking, build_messages
+from strandline_bench.asking.quick_server import started_server
 from strandline_bench.ground.scale import Scale
-from strandline_bench.ground.table import Row, bound, format_number, reach
+from strandline_bench.ground.table import Row, bound, reach
 
 LEAST_SHARE = 95.0  # per cent of the bare client's rate
 MOST_BYTES, MOST_SECONDS = 500.0, 10.0  # MB of a million requests, and seconds to read them
 SOURCES, GROUP, WORDS = 100, 64, 40
-PROMPT = "Rate this text from 0 to 5: number {{ n }}"
+FIRST = 1_000  # requests of the first turn, at most
+MANY = 20_000  # requests of which one turn is enough
 
 
 def measure_requests(scale: Scale) -> list[Row]:
     """Ask a server that takes a millisecond, and one that takes 200; then read a log."""
-    turns = scale.pick(3, 1)
-    fast = _compare(scale, 0.001, scale.pick(3_000, 200), 32, turns)
-    slow = _compare(scale, 0.2, scale.pick(3_000, 200), 128, turns)
+    count = scale.requests or scale.pick(3_000, 200)
+    turns = scale.turns or scale.pick(3 if count < MANY else 1, 1)
+    fast = _compare(scale, 0.001, count, 32, turns)
+    slow = _compare(scale, 0.2, count, 128, turns)
     return [*fast, *slow, *_measure_log(scale, scale.pick(1_000_000, 20_000))]
 
 
 def _compare(scale: Scale, seconds: float, count: int, at_once: int, turns: int) -> list[Row]:
     ours, bare = list[float](), list[float]()
-    with _served(seconds) as url:
+    with started_server(seconds) as server:
         stage = AskModel(
-            url=url,
-            model="quick",
+            url=f"{server}/v1",
+            model=MODEL,
             prompt=PROMPT,
             concurrency=at_once,
             requests=str(scale.folder / f"asked-{seconds}"),
         )
         stage.setup()
-        first = 0
-        for _ in range(turns + 1):  # the first turn opens connections, and is left out
-            numbers = range(first, first + count)
-            first += count
-            bare.append(count / _time_bare(url, numbers, at_once))
+        at = 0
+        for size in (min(count, FIRST), *[count] * turns):  # the first opens connections
+            numbers = range(at, at + size)
+            at += size
+            bare.append(size / _time_bare(server, numbers, at_once))
             begun = time.perf_counter()
             stage.process(Task(pa.table({"n": list(numbers)})))
-            ours.append(count / (time.perf_counter() - begun))
+            ours.append(size / (time.perf_counter() - begun))
+        what = f"{count:,} requests of {seconds * 1000:g} ms, {at_once} at a time"
+        asking = Asking(server, count, at_once, scale.folder)
+        products = measure_products(what, asking, turns)
     rates = [statistics.median(each[1:]) for each in (bare, ours)]
-    what = f"requests of {seconds * 1000:g} ms, {at_once} at a time"
     return [
-        Row(f"{what}: httpx alone", _describe_rate(rates[0])),
-        Row(f"{what}: `ask-model` with its log", _describe_rate(rates[1])),
+        Row(f"{what}: httpx alone", describe_rate(rates[0])),
+        Row(f"{what}: `ask-model` with its log", describe_rate(rates[1])),
         reach(f"{what}: of httpx alone", 100 * rates[1] / rates[0], LEAST_SHARE, "%"),
+        *products,
     ]
-
-
-def _describe_rate(requests: float) -> str:
-    tokens = format_number(requests * quick_server.TOKENS, "tokens/s")
-    return f"{format_number(requests, 'requests/s')}, {tokens}"
 
 
 def _time_bare(url: str, numbers: range, at_once: int) -> float:
@@ -89,9 +88,8 @@ def _time_bare(url: str, numbers: range, at_once: int) -> float:
 
             async def ask(client: httpx.AsyncClient) -> None:
                 for number in waiting:
-                    text = PROMPT.replace("{{ n }}", str(number))
-                    body = {"model": "quick", "messages": [{"role": "user", "content": text}]}
-                    reply = await client.post(f"{url}/chat/completions", json=body)
+                    body = {"model": MODEL, "messages": build_messages(number)}
+                    reply = await client.post(f"{url}/v1/chat/completions", json=body)
                     assert reply.json()["choices"][0]["finish_reason"] == "stop"
 
             begun = time.perf_counter()
@@ -100,17 +98,6 @@ def _time_bare(url: str, numbers: range, at_once: int) -> float:
             return time.perf_counter() - begun
 
     return asyncio.run(ask_all())
-
-
-@contextmanager
-def _served(seconds: float) -> Iterator[str]:
-    command = [sys.executable, str(quick_server.__file__), str(seconds)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE) as server:  # noqa: S603 - a program of this room
-        try:
-            assert server.stdout is not None
-            yield f"http://127.0.0.1:{int(server.stdout.readline())}/v1"
-        finally:
-            server.kill()
 
 
 def _measure_log(scale: Scale, count: int) -> list[Row]:

@@ -29,6 +29,7 @@ class Scale:
         pipelines: of the operator; None: a thousand, or fewer when quick.
         cases: of the engines; None: all.
         turns: of the engines; None: five, or one when quick.
+        requests: to models; None: a few thousand.
     """
 
     def __init__(
@@ -39,11 +40,13 @@ class Scale:
         pipelines: int | None = None,
         cases: Sequence[str] | None = None,
         turns: int | None = None,
+        requests: int | None = None,
     ) -> None:
         self.is_quick = is_quick
         self.pipelines = pipelines
         self.cases = cases
         self.turns = turns
+        self.requests = requests
         self.runs = 0
         self._sources = sources or self.pick(10_000_000, 300_000)
         self.folder = Path(tempfile.mkdtemp(prefix="strandline-bench-"))
