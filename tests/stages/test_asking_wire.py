@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from contextlib import suppress
 
 import pytest
 
-from strandline.stages.models.asking.answers import Reply
-from strandline.stages.models.asking.wire import POOL_CONNECTIONS, Wire, WireLimits
+from strandline.stages.models.asking.answers import Reply, Unanswered
+from strandline.stages.models.asking.wire import Wire, WireLimits
 
 ANSWER = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}"
 
@@ -61,7 +62,7 @@ async def ask(server: CountingServer, at_once: int, times: int, connections: int
     return [answer for each in answers for answer in each]
 
 
-@pytest.mark.parametrize("connections", [1, 3, POOL_CONNECTIONS, 20])
+@pytest.mark.parametrize("connections", [1, 3, 20])
 def test_law_no_more_connections_than_may_be_and_all_of_them_are_used(connections: int) -> None:
     server = CountingServer()
 
@@ -75,21 +76,75 @@ def test_law_no_more_connections_than_may_be_and_all_of_them_are_used(connection
 def test_who_asks_one_at_a_time_has_one_connection() -> None:
     server = CountingServer()
 
-    asyncio.run(ask(server, 1, 2 * POOL_CONNECTIONS, 50))
+    asyncio.run(ask(server, 1, 16, 50))
 
     assert server.connections == 1
 
 
-def test_a_pool_stays_small() -> None:
-    wire = Wire("http://127.0.0.1:9", {}, WireLimits(5, 5, 20, 20))
+async def talk(answer: bytes | None, limits: WireLimits, url: str = "") -> tuple[object, bytes]:
+    """Return what a post got of a server with one answer, or none, and what that received."""
+    received, handlers = list[bytes](), list[asyncio.Task[None] | None]()
 
-    async def open_pools() -> list[int]:
-        sizes = []
-        for _ in range(20):
-            pool = wire._choose_pool()
-            pool.busy += 1
-            sizes.append(pool.size)
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        handlers.append(asyncio.current_task())
+        received.append(await reader.readuntil(b"\r\n\r\n"))
+        if answer is None:
+            await reader.read()  # until the client has hung up
+        else:
+            writer.write(answer)
+        writer.close()
+        with suppress(ConnectionError):
+            await writer.wait_closed()
+
+    async with await asyncio.start_server(serve, "127.0.0.1", 0) as listener:
+        here = f"http://127.0.0.1:{listener.sockets[0].getsockname()[1]}"
+        wire = Wire(url or here, {"authorization": "Bearer secret"}, limits)
+        if url:
+            os.environ["HTTP_PROXY"] = here
+        found = await wire.post("v1", b"{}")
         await wire.close()
-        return sizes
+        await asyncio.gather(*filter(None, handlers))
+    return found, received[0] if received else b""
 
-    assert asyncio.run(open_pools()) == [8] * 16 + [4] * 4
+
+PATIENT = WireLimits(5, 5, 20, 1)
+
+
+@pytest.mark.parametrize(
+    ("limits", "words"),
+    [
+        (WireLimits(5, 0.05, 20, 1), "nothing was heard for 0.05 s"),
+        (WireLimits(5, 5, 0.05, 1), "no answer in 0.05 s"),
+    ],
+)
+def test_a_server_that_is_silent_is_late(limits: WireLimits, words: str) -> None:
+    assert asyncio.run(talk(None, limits))[0] == Unanswered(words, is_late=True)
+
+
+def test_half_an_answer_is_none_and_its_error_has_no_key() -> None:
+    found, received = asyncio.run(talk(ANSWER.replace(b"length: 2", b"length: 9"), PATIENT))
+    assert isinstance(found, Unanswered)
+    assert not found.is_late
+    assert b"Bearer secret" in received
+    assert "secret" not in found.what
+
+
+def test_who_leads_elsewhere_is_not_followed() -> None:
+    moved = b"HTTP/1.1 307 Moved\r\nLocation: http://127.0.0.1:9/\r\ncontent-length: 0\r\n\r\n"
+    found, _ = asyncio.run(talk(moved, PATIENT))
+    assert isinstance(found, Reply)
+    assert found.status == 307
+    assert found.headers["location"] == "http://127.0.0.1:9/"
+
+
+@pytest.mark.parametrize("exempt", ["", "model.example"])
+def test_the_proxy_of_the_environment_is_asked_but_for_its_exceptions(
+    exempt: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("http_proxy", "HTTP_PROXY", "no_proxy", "NO_PROXY"):
+        monkeypatch.setenv(name, exempt if name == "NO_PROXY" else "")
+        if not os.environ[name]:
+            monkeypatch.delenv(name)
+    found, received = asyncio.run(talk(ANSWER, PATIENT, "http://model.example:9"))
+    assert isinstance(found, Unanswered if exempt else Reply)
+    assert received.startswith(b"" if exempt else b"POST http://model.example:9/v1 ")

@@ -1,4 +1,4 @@
-"""Requests through `ask-model`, with its log, beside a bare client and products; and the log alone.
+"""Requests through `ask-model`, with its log, beside bare clients and products; and its log.
 
 Clients take turns at one server of a process of its own, at the same concurrency; the ratio is
 that of medians. Then each product asks there as much.
@@ -6,31 +6,30 @@ that of medians. Then each product asks there as much.
 
 from __future__ import annotations
 
-import asyncio
 import json
 import random
 import statistics
 import time
-from contextlib import AsyncExitStack
 from pathlib import Path
 
-import httpx
 import pyarrow as pa
 
 from strandline import Task
 from strandline.stages import AskModel
 from strandline.stages.models.asking.answers import ModelAnswer
 from strandline.stages.models.asking.request_log import SUFFIX, AnswerBook, FileLog, LogEntry, pack
-from strandline.stages.models.asking.wire import POOL_CONNECTIONS
+from strandline_bench.asking.bare import time_aiohttp, time_httpx
 from strandline_bench.asking.products import describe_rate, measure_products
-from strandline_bench.asking.programs import MODEL, PROMPT, Asking, build_messages
+from strandline_bench.asking.programs import MODEL, PROMPT, Asking
 from strandline_bench.asking.quick_server import started_server
 from strandline_bench.ground.scale import Scale
-from strandline_bench.ground.table import Row, bound, reach
+from strandline_bench.ground.table import Row, bound, format_number, reach
 
-LEAST_SHARE = 95.0  # per cent of the bare client's rate
+LEAST_SHARE = 95.0  # per cent of the rate of the client that it has, alone
 MOST_BYTES, MOST_SECONDS = 500.0, 10.0  # MB of a million requests, and seconds to read them
 SOURCES, GROUP, WORDS = 100, 64, 40
+HTTPX, AIOHTTP, OURS = "httpx alone", "aiohttp alone", "`ask-model` with its log"
+_BARE = {HTTPX: time_httpx, AIOHTTP: time_aiohttp}
 FIRST = 1_000  # requests of the first turn, at most
 MANY = 20_000  # requests of which one turn is enough
 
@@ -45,59 +44,36 @@ def measure_requests(scale: Scale) -> list[Row]:
 
 
 def _compare(scale: Scale, seconds: float, count: int, at_once: int, turns: int) -> list[Row]:
-    ours, bare = list[float](), list[float]()
+    what = f"{count:,} requests of {seconds * 1000:g} ms, {at_once} at a time"
+    rates: dict[str, list[float]] = {name: [] for name in (*_BARE, OURS)}
     with started_server(seconds) as server:
+        folder = scale.folder / f"asked-{seconds}"
         stage = AskModel(
             url=f"{server}/v1",
             model=MODEL,
             prompt=PROMPT,
             concurrency=at_once,
-            requests=str(scale.folder / f"asked-{seconds}"),
+            requests=str(folder),
         )
         stage.setup()
         at = 0
         for size in (min(count, FIRST), *[count] * turns):  # the first opens connections
             numbers = range(at, at + size)
             at += size
-            bare.append(size / _time_bare(server, numbers, at_once))
+            for name, time_bare in _BARE.items():
+                rates[name].append(size / time_bare(server, numbers, at_once))
             begun = time.perf_counter()
             stage.process(Task(pa.table({"n": list(numbers)})))
-            ours.append(size / (time.perf_counter() - begun))
-        what = f"{count:,} requests of {seconds * 1000:g} ms, {at_once} at a time"
-        asking = Asking(server, count, at_once, scale.folder)
-        products = measure_products(what, asking, turns)
-    rates = [statistics.median(each[1:]) for each in (bare, ours)]
+            rates[OURS].append(size / (time.perf_counter() - begun))
+        products = measure_products(what, Asking(server, count, at_once, scale.folder), turns)
+    found = {name: statistics.median(each[1:]) for name, each in rates.items()}
+    shares = {name: 100 * found[OURS] / found[name] for name in _BARE}
     return [
-        Row(f"{what}: httpx alone", describe_rate(rates[0])),
-        Row(f"{what}: `ask-model` with its log", describe_rate(rates[1])),
-        reach(f"{what}: of httpx alone", 100 * rates[1] / rates[0], LEAST_SHARE, "%"),
+        *(Row(f"{what}: {name}", describe_rate(rate)) for name, rate in found.items()),
+        Row(f"{what}: of httpx alone", format_number(shares[HTTPX], "%")),
+        reach(f"{what}: of aiohttp alone", shares[AIOHTTP], LEAST_SHARE, "%"),
         *products,
     ]
-
-
-def _time_bare(url: str, numbers: range, at_once: int) -> float:
-    async def ask_all() -> float:
-        waiting = iter(numbers)
-        # One pool of all connections would take ten times as long for a request.
-        limits = httpx.Limits(max_connections=POOL_CONNECTIONS)
-        async with AsyncExitStack() as stack:
-            clients = [
-                await stack.enter_async_context(httpx.AsyncClient(limits=limits, timeout=60))
-                for _ in range(at_once // POOL_CONNECTIONS)
-            ]
-
-            async def ask(client: httpx.AsyncClient) -> None:
-                for number in waiting:
-                    body = {"model": MODEL, "messages": build_messages(number)}
-                    reply = await client.post(f"{url}/v1/chat/completions", json=body)
-                    assert reply.json()["choices"][0]["finish_reason"] == "stop"
-
-            begun = time.perf_counter()
-            askers = (ask(client) for client in clients for _ in range(POOL_CONNECTIONS))
-            await asyncio.gather(*askers)
-            return time.perf_counter() - begun
-
-    return asyncio.run(ask_all())
 
 
 def _measure_log(scale: Scale, count: int) -> list[Row]:

@@ -35,7 +35,6 @@ EXTRAS = {
     "av": "video",
     "numpy": "video",
     "onnxruntime": "models",
-    "httpx": "asking",
     "jinja2": "asking",
     "jsonschema": "asking",
     "huggingface_hub": "hub",

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections import deque
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any, NamedTuple, Protocol, TypeVar
@@ -145,29 +144,34 @@ class Asker:
             StageStoppedError: nothing can be asked here, or the server was down for too long.
             BudgetSpentError: no more may be asked; what was under way has been handed on.
         """
-        spent: BudgetSpentError | None = None
-        waiting = deque(range(len(works)))
-        open_tasks: dict[asyncio.Task[Outcome], int] = {}
+        waiting, spent = iter(enumerate(works)), list[BudgetSpentError]()
+
+        async def work_on() -> None:
+            """Take work after work, without a task for each of them."""
+            while not spent and (found := next(waiting, None)) is not None:
+                at, work = found
+                try:
+                    outcome = await work()
+                except BudgetSpentError as error:
+                    spent.append(error)
+                else:
+                    keep(at, outcome)
+                    remind()
+
+        workers = {asyncio.create_task(work_on()) for _ in range(min(most, len(works)))}
         try:
-            while open_tasks or (waiting and spent is None):
-                while waiting and spent is None and len(open_tasks) < most:
-                    at = waiting.popleft()
-                    open_tasks[asyncio.create_task(works[at]())] = at
-                done, _ = await asyncio.wait(
-                    open_tasks, timeout=TICK_SECONDS, return_when=asyncio.FIRST_COMPLETED
+            left = workers
+            while left:
+                done, left = await asyncio.wait(
+                    left, timeout=TICK_SECONDS, return_when=asyncio.FIRST_EXCEPTION
                 )
-                # All that were answered, before what ends the work is raised.
-                for task in sorted(done, key=lambda each: each.exception() is not None):
-                    if isinstance(error := task.exception(), BudgetSpentError):
-                        open_tasks.pop(task)
-                        spent = error
-                    else:
-                        keep(open_tasks.pop(task), task.result())
+                for worker in done:
+                    worker.result()
                 remind()
         finally:
-            await _cancel(open_tasks)
-        if spent is not None:
-            raise spent
+            await _cancel(workers)
+        if spent:
+            raise spent[0]
 
     async def ask(self, question: ModelQuestion) -> ModelAnswer | RowFault:
         """Ask until there is an answer that stands the check, or none can be had."""
@@ -394,7 +398,7 @@ def shrink(body: Mapping[str, Any]) -> dict[str, Any]:
     return small
 
 
-async def _cancel(tasks: Mapping[asyncio.Task[Any], int]) -> None:
+async def _cancel(tasks: Collection[asyncio.Task[Any]]) -> None:
     for task in tasks:
         task.cancel()
     for task in tasks:

@@ -30,7 +30,8 @@ from strandline.stages.models.asking.spending.terms import SpendingTerms, TokenP
 from strandline.stages.sources.opening import digest_input
 from strandline.stages.sources.places.globs import is_url
 
-PACKAGES = ("httpx", "jinja2", "jsonschema")
+# The first that is missing names the extra with all of them; aiohttp is another's too.
+PACKAGES = ("jinja2", "jsonschema", "aiohttp")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 # Names that the stage sends itself, or of which it cannot read the answer.
 _RESERVED = {

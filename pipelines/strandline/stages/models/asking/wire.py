@@ -1,4 +1,4 @@
-"""Requests over HTTP by httpx, which is loaded in the workers, on a thread with a loop of its own.
+"""Requests over HTTP by aiohttp, which is loaded in the workers, on a thread with its own loop.
 
 Connections are kept from task to task. It must not know what an answer means.
 """
@@ -10,15 +10,14 @@ import contextlib
 import threading
 import weakref
 from collections.abc import Coroutine, Mapping
-from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, NamedTuple, Protocol, TypeVar
+from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
 
 from strandline.stages.models.asking.answers import Reply, Unanswered
 
 _END_SECONDS = 15.0
-# httpx looks through all connections of a pool for each request: with 128 in one, 10 ms of a core.
-POOL_CONNECTIONS = 8
 _Result = TypeVar("_Result")
 
 
@@ -41,9 +40,8 @@ class Wire:
 
     def __init__(self, url: str, headers: Mapping[str, str], limits: WireLimits) -> None:
         self._url, self._headers, self._limits = url.rstrip("/"), headers, limits
-        self._httpx = import_module("httpx")
-        self._pools: list[_Pool] = []
-        self._ssl: Any = None
+        self._aiohttp = import_module("aiohttp")
+        self._session: Any = None
 
     async def post(self, path: str, body: bytes) -> Reply | Unanswered:
         """Return what came back, whatever that was."""
@@ -56,59 +54,54 @@ class Wire:
     async def _request(
         self, method: str, path: str, body: bytes | None, limit: float
     ) -> Reply | Unanswered:
-        pool = self._choose_pool()  # here, since its client belongs to the loop
-        limits, httpx = self._limits, self._httpx
-        pool.busy += 1
+        limits, aiohttp = self._limits, self._aiohttp
+        if self._session is None:  # here, since it belongs to the loop
+            self._session = self._open()
+        timeout = aiohttp.ClientTimeout(
+            total=limit, sock_connect=limits.connect, sock_read=limits.read
+        )
         try:
-            async with asyncio.timeout(limit):
-                found = await pool.client.request(method, f"{self._url}/{path}", content=body)
-                return Reply(found.status_code, dict(found.headers), found.content)
+            async with self._session.request(
+                method, f"{self._url}/{path}", data=body, timeout=timeout, allow_redirects=False
+            ) as found:
+                content = await found.read()
+                headers = {name.lower(): value for name, value in found.headers.items()}
+                return Reply(found.status, headers, content)
+        except aiohttp.ConnectionTimeoutError:
+            return Unanswered(f"no connection in {limits.connect:g} s")
+        except aiohttp.SocketTimeoutError:
+            return Unanswered(f"nothing was heard for {limits.read:g} s", is_late=True)
         except TimeoutError:
             return Unanswered(f"no answer in {limit:g} s", is_late=True)
-        except httpx.ConnectTimeout:
-            return Unanswered(f"no connection in {limits.connect:g} s")
-        except httpx.TimeoutException:
-            return Unanswered(f"nothing was heard for {limits.read:g} s", is_late=True)
-        except (httpx.HTTPError, OSError) as error:
+        except (aiohttp.ClientError, OSError) as error:
             # The error has the request with it, and that the key.
             return Unanswered(" ".join(str(error).split()) or type(error).__name__)
-        finally:
-            pool.busy -= 1
 
     async def close(self) -> None:
         """Close the connections."""
-        for pool in self._pools:
-            await pool.client.aclose()
+        if self._session is not None:
+            await self._session.close()
 
-    def _choose_pool(self) -> _Pool:
-        """Return the first pool with a connection to spare, else the one with least to do."""
-        for pool in self._pools:
-            if pool.busy < pool.size:
-                return pool
-        left = self._limits.connections - sum(pool.size for pool in self._pools)
-        if left > 0:
-            size = min(left, POOL_CONNECTIONS)
-            self._pools.append(_Pool(self._open(size), size))
-            return self._pools[-1]
-        return min(self._pools, key=lambda pool: pool.busy / pool.size)
-
-    def _open(self, connections: int) -> Any:  # noqa: ANN401 - httpx is loaded in the workers
-        limits, httpx = self._limits, self._httpx
-        if self._ssl is None:  # for all pools, since it takes long to make
-            self._ssl = httpx.create_ssl_context()
-        timeout = httpx.Timeout(limits.read, connect=limits.connect, pool=None)
-        bounds = httpx.Limits(max_connections=connections, max_keepalive_connections=connections)
-        headers = {"content-type": "application/json", **self._headers}
-        return httpx.AsyncClient(headers=headers, timeout=timeout, limits=bounds, verify=self._ssl)
+    def _open(self) -> Any:  # noqa: ANN401 - aiohttp is loaded in the workers
+        aiohttp = self._aiohttp
+        return aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(limit=self._limits.connections),
+            cookie_jar=aiohttp.DummyCookieJar(),
+            headers={"content-type": "application/json", **self._headers},
+            proxy=_find_proxy(self._url),
+        )
 
 
-@dataclass(slots=True)
-class _Pool:
-    """A client with connections of its own, how many these are, and the requests under way."""
+def _find_proxy(url: str) -> str | None:
+    """Return the proxy that the environment names for a URL.
 
-    client: Any
-    size: int
-    busy: int = 0
+    The client would look for it at each request, on a thread, and as long as all else takes.
+    """
+    parts, proxies = urlsplit(url), getproxies()
+    if proxy_bypass(parts.netloc):
+        return None
+    proxy = proxies.get(parts.scheme) or proxies.get("all")
+    return f"http://{proxy}" if proxy and "://" not in proxy else proxy
 
 
 class Closable(Protocol):
