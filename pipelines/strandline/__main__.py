@@ -17,7 +17,7 @@ _INTERRUPTED, _KEYS_PRESSED = 75, 130
 _ATTEMPTS = frozenset({"run", "drive", "retry"})
 # Garbage is looked for after so many new objects: modules that are loaded are none, and a
 # seventh of the time that they take to load is the search through them.
-_NEW_OBJECTS = 50_000
+NEW_OBJECTS = 50_000
 _ended_with: list[object] = []  # the exit code, once a command has ended
 
 
@@ -37,7 +37,7 @@ def main_on_cluster() -> None:
 
 def main() -> None:
     """Run the command line and exit with its code; `module:Class` is looked up from here."""
-    gc.set_threshold(_NEW_OBJECTS)
+    gc.set_threshold(NEW_OBJECTS)
     atexit.register(_skip_teardown)  # the first one, so it comes after all others
     makes_attempts = bool(_ATTEMPTS.intersection(sys.argv[1:2]))
     if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:  # as for a shell's background job

@@ -369,8 +369,9 @@ class Keeper:
         key, version, *_ = self._live[source]
         outputs, pieces = split(left) if left else ((), [])
         kept = self._pieces.keep(source, pieces) if self._pieces is not None else ()
-        efforts = tuple(self._tally.efforts.get(source, {}).values())
-        record = _new_tuple(SourceRecord, (key, outputs, kept, efforts))
+        efforts = self._tally.efforts
+        efforts_of = tuple(efforts[source].values()) if source in efforts else ()
+        record = _new_tuple(SourceRecord, (key, outputs, kept, efforts_of))
         return _new_tuple(Finish, (source, version, record))
 
     def _amend(self, change: Change) -> None:

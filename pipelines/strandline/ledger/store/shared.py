@@ -25,7 +25,8 @@ def count_parts(
         former: the packed records that are to go, or to be replaced; not asked for where there are
             no such files.
     """
-    named = [record for _, _, record in (*change.finish, *change.rewrite)]
+    # Sources without outputs, of which a quick run has many, are in no file.
+    named = [record for _, _, record in (*change.finish, *change.rewrite) if record.outputs]
     files = {file: facts for record in named for file, facts in _find_files(record).items()}
     if not files and not txn.stat(shared)["entries"]:
         return

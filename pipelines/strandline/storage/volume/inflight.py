@@ -106,8 +106,13 @@ class InFlightTable:
     def settle(self, items: Iterable[bytes]) -> None:
         """Remove items that were processed and are with no worker any more."""
         for item in items:
-            self._processing[item] -= 1
-            self._show(item)
+            # One that is nowhere else, as most are in a quick run, takes three looks less.
+            if self._processing[item] == 1 and item not in self._queued:
+                del self._processing[item]
+                self._hide(item)
+            else:
+                self._processing[item] -= 1
+                self._show(item)
 
     def withdraw(self, items: Iterable[bytes]) -> None:
         """Remove queued items that are with no worker any more."""
@@ -119,16 +124,19 @@ class InFlightTable:
         state = _PROCESSING if self._processing[item] > 0 else _QUEUED
         if state == _QUEUED and self._queued[item] <= 0:
             del self._queued[item], self._processing[item]  # the two looks have made these entries
-            row = self._rows.pop(item, None)
-            if row is not None:
-                self._map[row * _ROW.size + ITEM_BYTES] = _FREE
-                self._free.append(row)
+            self._hide(item)
             return
         row = self._rows.get(item)
         if row is not None:
             self._map[row * _ROW.size + ITEM_BYTES] = state
         elif self._free:  # more items than anyone hands out go unseen
             self._put(item, state)
+
+    def _hide(self, item: bytes) -> None:
+        row = self._rows.pop(item, None)
+        if row is not None:
+            self._map[row * _ROW.size + ITEM_BYTES] = _FREE
+            self._free.append(row)
 
     def _put(self, item: bytes, state: int) -> None:
         row = self._rows[item] = self._free.pop()
