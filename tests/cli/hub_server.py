@@ -10,11 +10,13 @@ import base64
 import hashlib
 import json
 import re
+import struct
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from socket import SO_LINGER, SOL_SOCKET, socket
 from typing import Any
 
 LARGE = (".parquet", ".jsonl")  # that the hub's own rules send to LFS
@@ -48,10 +50,10 @@ class Repo:
 
 @dataclass
 class Fault:
-    """What befalls the next calls whose path holds a text."""
+    """What befalls the next calls whose method and path hold a text."""
 
     path: str
-    kind: str  # `busy`, `lost`, or a status
+    kind: str  # `busy`; a status; or, once it is done, `lost`, `reset` or `failed`
     times: int = 1
 
 
@@ -69,9 +71,9 @@ class Hub:
     def count(self, text: str) -> int:
         return sum(text in call for call in self.calls)
 
-    def take_fault(self, path: str) -> Fault | None:
+    def take_fault(self, call: str) -> Fault | None:
         for fault in self.faults:
-            if fault.path in path and fault.times:
+            if fault.path in call and fault.times:
                 fault.times -= 1
                 return fault
         return None
@@ -235,6 +237,21 @@ _ROUTES: list[tuple[str, Any]] = [
 ]
 
 
+def _answer(hub: Hub, fault: Fault | None, method: str, path: str, body: bytes) -> tuple[int, Any]:
+    """Status and content, as a fault has them."""
+    kind = "" if fault is None else fault.kind
+    if kind.isdecimal():
+        return int(kind), {"error": "no"}
+    answer = hub.answer(method, path, body)
+    return (500, {"error": "Internal error"}) if kind == "failed" else answer
+
+
+def _hang_up(connection: socket, kind: str) -> None:
+    if kind == "reset":  # what is closed so is reset, at the other end
+        connection.setsockopt(SOL_SOCKET, SO_LINGER, struct.pack("ii", 1, 0))
+    connection.close()
+
+
 @contextmanager
 def serving() -> Iterator[Hub]:
     """Provide a hub on a free port of this machine."""
@@ -250,19 +267,17 @@ def serving() -> Iterator[Hub]:
             body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
             path = self.path.partition("?")[0]
             hub.calls.append(f"{self.command} {path}")
-            fault = hub.take_fault(path)
+            fault = hub.take_fault(hub.calls[-1])
             hub.is_recursive = "recursive=True" in self.path or "recursive=true" in self.path
             more: dict[str, str] = {}
             content: Any
             if fault is not None and fault.kind == "busy":
                 status, content, more = 429, {"error": "slow down"}, {"Retry-After": "0"}
-            elif fault is not None and fault.kind.isdecimal():
-                status, content = int(fault.kind), {"error": "no"}
             else:
-                status, content = hub.answer(self.command, path, body)
-            if fault is not None and fault.kind == "lost":
+                status, content = _answer(hub, fault, self.command, path, body)
+            if fault is not None and fault.kind in {"lost", "reset"}:
                 self.close_connection = True
-                self.connection.close()
+                _hang_up(self.connection, fault.kind)
                 return
             raw = content if isinstance(content, bytes) else json.dumps(content).encode()
             if status == 404:

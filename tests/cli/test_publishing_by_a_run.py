@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Protocol
 
+import huggingface_hub.constants as hub_settings
 import pyarrow.parquet as pq
 import pytest
 
 from cli_project import Call, Project
+from hub_server import Fault, serving
+from own_hub import OwnHub
 from own_tables import OwnDelta, OwnIceberg, OwnLance
 from strandline import Pipeline
 from strandline.ledger.errors import LedgerError
@@ -49,7 +53,14 @@ class OwnFolder:
         return len(list(self._path.glob("*/strandline.json")))
 
 
-@pytest.fixture(params=[OwnFolder, OwnDelta, OwnIceberg, OwnLance])
+@pytest.fixture
+def hub(tmp_path: Path) -> Iterator[OwnHub]:
+    """A hub without any data set."""
+    with serving() as hub:
+        yield OwnHub(tmp_path, hub)
+
+
+@pytest.fixture(params=[OwnFolder, OwnDelta, OwnIceberg, OwnLance, OwnHub])
 def target(
     project: Project,
     tmp_path: Path,
@@ -57,12 +68,17 @@ def target(
     monkeypatch: pytest.MonkeyPatch,
 ) -> Target:
     """A target that is not there yet, which the pipeline names."""
-    use_parquet(project)
-    made: Target = request.param(tmp_path)
-    for name, value in getattr(made, "variables", {}).items():
-        monkeypatch.setenv(name, value)
-    name_target(project, made.target)
+    is_hub = request.param is OwnHub
+    made: Target = request.getfixturevalue("hub") if is_hub else request.param(tmp_path)
+    choose_target(project, made, monkeypatch)
     return made
+
+
+def choose_target(project: Project, target: Target, monkeypatch: pytest.MonkeyPatch) -> None:
+    use_parquet(project)
+    for name, value in getattr(target, "variables", {}).items():
+        monkeypatch.setenv(name, value)
+    name_target(project, target.target)
 
 
 def name_target(project: Project, target: str) -> None:
@@ -107,8 +123,46 @@ def test_law_a_run_that_is_killed_as_it_publishes_makes_one_commit(
     assert (target.read_texts(), target.count_commits()) == (NOTES, 1)
     run_apart(project)
     assert target.count_commits() == 1
+    if isinstance(target, OwnHub):
+        check_hub(target)
 
 
+def check_hub(target: OwnHub) -> None:
+    """All rows are in one commit, which one tag names, and no file was uploaded twice."""
+    assert (target.read_texts(), target.count_commits()) == (NOTES, 1)
+    (tag,) = target.repo.tags.values()
+    assert tag == target.repo.branches["main"]
+    assert target.hub.count("PUT /lfs/") == len(NOTES)
+
+
+def test_law_a_run_that_is_killed_behind_the_tag_makes_no_second_one(
+    project: Project, hub: OwnHub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    choose_target(project, hub, monkeypatch)
+    monkeypatch.setenv("STRANDLINE_FAULT", "push.tagged:kill")
+    monkeypatch.setenv("STRANDLINE_FAULT_LOG", str(tmp_path / "fault.log"))
+    run_apart(project)
+    assert (tmp_path / "fault.log").exists()
+    check_hub(hub)
+
+
+@pytest.mark.parametrize("kind", ["lost", "reset", "failed", "busy"])
+@pytest.mark.parametrize("path", ["/commit/", "/tag/"])
+def test_law_a_run_whose_commit_is_not_answered_makes_no_second_one(
+    path: str, kind: str, project: Project, hub: OwnHub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The hub did it, or did not, and the attempt can't know by the answer."""
+    choose_target(project, hub, monkeypatch)
+    hub.hub.faults.append(Fault(path, kind))
+    run_apart(project)
+    assert hub.hub.faults[0].times == 0
+    check_hub(hub)
+    run_apart(project)
+    check_hub(hub)
+
+
+# The hub's client sends what it uploads in a way that its own library calls old.
+@pytest.mark.filterwarnings("ignore:Use 'content:DeprecationWarning")
 def test_law_an_attempt_without_its_lease_makes_no_commit(
     project: Project, target: Target, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -123,6 +177,9 @@ def test_law_an_attempt_without_its_lease_makes_no_commit(
     monkeypatch.setattr(Store, "require_lease", lose)
     if isinstance(target, OwnIceberg):  # its library has read the variables before this test
         monkeypatch.setattr(iceberg, "load_catalog", lambda _: target.open_catalog())
+    if isinstance(target, OwnHub):
+        monkeypatch.setattr(hub_settings, "ENDPOINT", target.hub.url)
+        monkeypatch.setattr(hub_settings, "HF_HUB_DISABLE_XET", True)
     pipeline = Pipeline.from_file("pipeline.yaml")
     with pytest.raises(LedgerError, match="taken over"):
         pipeline.run("strandline-data", engine="inline")

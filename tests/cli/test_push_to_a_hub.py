@@ -120,7 +120,9 @@ def test_a_branch_is_made_where_it_is_named(
     assert find_repo(hub).head().keys() == {".gitattributes"}
 
 
-@pytest.mark.parametrize("path", ["create", "refs", "preupload", "batch", "lfs/", "commit", "tag"])
+@pytest.mark.parametrize(
+    "path", ["create", "refs", "preupload", "batch", "PUT /lfs/", "commit", "tag"]
+)
 def test_a_busy_hub_is_asked_again(
     path: str, project: Project, run: Call, hub: Hub, push: Push
 ) -> None:
@@ -131,12 +133,25 @@ def test_a_busy_hub_is_asked_again(
     assert (count_commits(hub), len(find_repo(hub).tags)) == (1, 1)
 
 
-@pytest.mark.parametrize("path", ["commit", "tag"])
-def test_law_a_commit_that_was_made_and_not_heard_of_is_never_made_twice(
-    path: str, project: Project, run: Call, hub: Hub, push: Push
+def test_an_upload_that_is_refused_is_told(
+    project: Project, run: Call, hub: Hub, push: Push
 ) -> None:
     run()
-    hub.faults.append(Fault(path, "lost"))
+    hub.faults.append(Fault("PUT /lfs/", "403", 9))
+    refused = push()
+    assert refused.returncode == 73
+    assert "the hub does not let us in (403)" in refused.stderr
+    assert "Traceback" not in refused.stderr
+    assert count_commits(hub) == 0
+
+
+@pytest.mark.parametrize("path", ["commit", "tag"])
+@pytest.mark.parametrize("kind", ["lost", "reset", "failed"])
+def test_law_a_commit_that_was_made_and_not_heard_of_is_never_made_twice(
+    path: str, kind: str, project: Project, run: Call, hub: Hub, push: Push
+) -> None:
+    run()
+    hub.faults.append(Fault(path, kind))
     assert read(push())["isNew"] is True
     check_head(hub, project)
     assert (count_commits(hub), len(find_repo(hub).tags)) == (1, 1)

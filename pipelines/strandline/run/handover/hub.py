@@ -216,11 +216,17 @@ class _Hub:
 
     def upload(self, additions: list[CommitOperationAdd]) -> None:
         repo, branch = self.target
-        self._ask(
-            lambda: self._api.preupload_lfs_files(
-                repo, additions=additions, repo_type=_DATASET, revision=branch
-            )
-        )
+
+        def preupload() -> None:
+            try:
+                self._api.preupload_lfs_files(
+                    repo, additions=additions, repo_type=_DATASET, revision=branch
+                )
+            except RuntimeError as error:
+                # The client names the file; what the hub has answered is the cause.
+                raise error.__cause__ or error from None
+
+        self._ask(preupload)
 
     def commit(self, operations: list[Any], parent: str, title: str, text: str) -> None:
         repo, branch = self.target
