@@ -6,7 +6,9 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from strandline.ledger.session import LedgerSession, require_ledger
-from strandline.plan.packages import advise, list_missing
+from strandline.plan.columns import trace_columns
+from strandline.plan.errors import StrandlineError
+from strandline.plan.packages import advise, list_missing, load_module
 from strandline.plan.pipeline import PipelinePlan
 from strandline.run.attempt.output_location import locate_outputs
 from strandline.run.attempt.takeover import hold_by_command, make_claimant, written_alone
@@ -15,11 +17,14 @@ from strandline.run.handover.errors import BadTargetError
 from strandline.run.handover.folder import push_to_folder
 from strandline.run.handover.reading import read_shipment, require_complete
 from strandline.run.handover.shipment import PushResult, Shipment
+from strandline.run.handover.tables.changes import require_parquet
+from strandline.run.handover.tables.table_state import TableState, require_fit
 from strandline.storage.layout import PipelineFolder
 from strandline.storage.outputs.remote import resolve_location
 
 HUB = "hf://"
 DELTA, ICEBERG, LANCE = "delta", "iceberg", "lance"
+_TABLES = frozenset({DELTA, ICEBERG, LANCE})
 _PACKAGES = {HUB: "huggingface_hub", DELTA: "deltalake", ICEBERG: "pyiceberg", LANCE: "lance"}
 
 
@@ -69,10 +74,12 @@ def make_delivery(
     """Return what pushes as `push` does, by the attempt that is at its end and has the ledger.
 
     Raises:
-        BadTargetError: it can't be pushed there, whatever the run comes to.
+        BadTargetError, TargetRefusedError: it can't be pushed there, whatever the run comes to.
     """
     location = locate_outputs(plan, folder)
     check_target(target, location)
+    if _find_kind(target) in _TABLES:
+        _check_table(target, plan)
 
     def deliver(session: LedgerSession) -> str:
         content = card()
@@ -102,6 +109,27 @@ def check_target(target: str, outputs: str) -> None:
     location, inside = _locate(target, kind), f"{outputs.rstrip('/')}/"
     if f"{location}/".startswith(inside) or inside.startswith(f"{location}/"):
         raise BadTargetError(f"{target}: the data set itself lies there; name another place")
+
+
+def _check_table(target: str, plan: PipelinePlan) -> None:
+    """Refuse a table that can't take what a pipeline makes, as far as it is known before a run."""
+    require_parquet(target, plan.sink.suffix)
+    kind = _find_kind(target)
+    name = target.removeprefix(f"{kind}:") if kind == ICEBERG else _locate(target, kind)
+    # A library that only some targets need is loaded where one is pushed to.
+    module = load_module(f"{__package__}.tables.{kind}")
+    try:
+        state: TableState | None = module.inspect(name)
+    except StrandlineError:
+        raise
+    except Exception:  # noqa: BLE001 - catalogues and stores have errors of their own
+        # A catalogue that is silent now may answer when the run is at its end.
+        return
+    if state is not None:
+        stages = ((each.name, each.stage) for each in (plan.source, *plan.stages))
+        *_, sink = trace_columns(stages)
+        pipeline = f"{plan.namespace}/{plan.name}"
+        require_fit(state, pipeline, sink.before, plan.fingerprint.digest)
 
 
 def _find_kind(target: str) -> str:

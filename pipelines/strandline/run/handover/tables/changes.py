@@ -48,30 +48,44 @@ def find_changes(shipment: Shipment, there: Iterable[str]) -> TableChanges:
     return TableChanges(added, known - wanted.keys())
 
 
+def require_parquet(what: str, file: str) -> None:
+    """Refuse a file that no table takes.
+
+    Args:
+        what: the sentence is about.
+        file: name of the file, or the end of it.
+
+    Raises:
+        TargetRefusedError: it is no Parquet.
+    """
+    if not file.endswith(SUFFIX):
+        raise TargetRefusedError(f"{what}: a table takes Parquet alone; use the sink parquet")
+
+
 def require_tabular(shipment: Shipment) -> None:
     """Refuse a data set that is not all Parquet, or is empty, before anything is written.
 
     Raises:
         TargetRefusedError: it is.
     """
-    other = next((file for file in shipment.files if not file.name.endswith(SUFFIX)), None)
-    if other is not None:
-        raise TargetRefusedError(f"{other.name}: a table takes Parquet alone; use the sink parquet")
+    for file in shipment.files:
+        require_parquet(file.name, file.name)
     if not shipment.files:
         raise TargetRefusedError("the data set has no file, so a table would have no columns")
 
 
-def require_ours(target: str, shipment: Shipment, properties: Mapping[str, object] | None) -> None:
+def require_ours(target: str, pipeline: str, properties: Mapping[str, object] | None) -> None:
     """Refuse a table that another has written.
 
     Args:
+        pipeline: namespace and name.
         properties: of the last commit of ours; None: there is none.
 
     Raises:
         TargetRefusedError: it is another's.
     """
     owner = None if properties is None else properties.get(PIPELINE)
-    if owner != shipment.pipeline:
+    if owner != pipeline:
         whose = f"the pipeline {owner}" if owner else "somebody else"
         raise TargetRefusedError(
             f"{target}: {whose} has written this table, and a push replaces all rows of one; name "

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import Any
 
 import pyarrow as pa
@@ -11,6 +12,7 @@ from deltalake import CommitProperties, DeltaTable, Schema
 from deltalake.exceptions import DeltaError
 from deltalake.transaction import AddAction, RemoveAction, create_table_with_add_actions
 
+from strandline.plan.columns import Columns
 from strandline.run.handover.contents import Contents
 from strandline.run.handover.errors import TargetRefusedError
 from strandline.run.handover.folder import open_target
@@ -23,9 +25,16 @@ from strandline.run.handover.tables.changes import (
     require_tabular,
 )
 from strandline.run.handover.tables.schemas import find_new_columns, read_schema
+from strandline.run.handover.tables.table_state import TableState, require_fit
 from strandline.stages.tables.contents.schemas import simplify
 from strandline.storage import faults
 
+_CONSTRAINT = "delta.constraints."
+_SETTINGS = {
+    "delta.appendOnly": "no file may be removed from it",
+    "delta.enableDeletionVectors": "it has deletion vectors, by which rows of a file are deleted",
+}
+_COMPUTED = {"delta.generationExpression", "delta.invariants", "delta.identity.start"}
 COMMITS = 1000  # looked through for the last of ours
 
 
@@ -63,15 +72,18 @@ def _push(
     clock: Callable[[], float],
     fence: Callable[[], None],
 ) -> PushResult:
-    table = DeltaTable(location) if DeltaTable.is_deltatable(location) else None
-    if table is not None:
-        known = _find_last(table)
-        require_ours(location, shipment, known)
+    table = _open(location)
+    state = None if table is None else _read_state(location, table)
+    if state is not None:
+        require_ours(location, shipment.pipeline, state.properties)
         # A commit that was made and not heard of is there.
-        if known is not None and known[REVISION] == shipment.revision:
+        if state.properties and state.properties[REVISION] == shipment.revision:
             return PushResult(location, shipment.revision, is_new=False, files=0)
     schema = read_schema(shipment, contents)
-    new = _find_new_columns(location, table, schema)
+    new = pa.schema([])
+    if state is not None:
+        new = find_new_columns(location, _to_delta(state.schema), _to_delta(schema))
+        require_fit(state, shipment.pipeline, Columns(tuple(schema.names)))
     changes = find_changes(shipment, [] if table is None else _list_paths(table))
     target = open_target(location)
     sizes = dict(target.list_sizes(""))
@@ -89,11 +101,51 @@ def _push(
     return PushResult(location, shipment.revision, is_new=True, files=len(changes.added))
 
 
-def _find_new_columns(location: str, table: DeltaTable | None, schema: pa.Schema) -> pa.Schema:
-    if table is None:
-        return pa.schema([])
-    former = simplify(pa.schema(table.schema().to_arrow()))
-    return find_new_columns(location, _to_delta(former), _to_delta(schema))
+def inspect(location: str) -> TableState | None:
+    """Return what a table is; None: there is none.
+
+    Raises:
+        DeltaError: it can't be read.
+    """
+    table = _open(location)
+    return None if table is None else _read_state(location, table)
+
+
+def _open(location: str) -> DeltaTable | None:
+    return DeltaTable(location) if DeltaTable.is_deltatable(location) else None
+
+
+def _read_state(location: str, table: DeltaTable) -> TableState:
+    last, former = _find_last(table), None
+    if last is not None:
+        # A version whose log was cleaned up can't be opened, and tells nothing.
+        with suppress(DeltaError):
+            former = _read_columns(DeltaTable(location, version=last["version"]))
+    return TableState(location, last, _read_columns(table), former, tuple(_list_hindrances(table)))
+
+
+def _read_columns(table: DeltaTable) -> pa.Schema:
+    return simplify(pa.schema(table.schema().to_arrow()))
+
+
+def _list_hindrances(table: DeltaTable) -> Iterator[str]:
+    """Yield what Delta's library does not look at where files are added as they are."""
+    about = table.metadata()
+    if about.partition_columns:
+        yield f"it is partitioned by {about.partition_columns[0]!r}, and files of a run are not"
+    if about.configuration.get("delta.columnMapping.mode", "none") != "none":
+        yield "it maps columns to other names, and files of a run have their own"
+    for setting, clause in _SETTINGS.items():
+        if about.configuration.get(setting) == "true":
+            yield clause
+    for name in about.configuration:
+        if name.startswith(_CONSTRAINT):
+            yield f"it has a constraint {name.removeprefix(_CONSTRAINT)!r}, which no push checks"
+    for field in table.schema().fields:
+        if not field.nullable:
+            yield f"its column {field.name!r} must not be null, which no push checks"
+        if not _COMPUTED.isdisjoint(field.metadata):
+            yield f"its column {field.name!r} has a rule of its own, which no push keeps"
 
 
 def _to_delta(schema: pa.Schema) -> pa.Schema:

@@ -10,10 +10,19 @@ from collections.abc import Callable, Iterator
 import pyarrow as pa
 from pyiceberg.catalog import Catalog, load_catalog
 from pyiceberg.exceptions import NoSuchTableError
-from pyiceberg.io.pyarrow import parquet_files_to_data_files, pyarrow_to_schema
+from pyiceberg.io.pyarrow import (
+    parquet_files_to_data_files,
+    pyarrow_to_schema,
+    schema_to_pyarrow,
+)
 from pyiceberg.manifest import DataFile
+from pyiceberg.schema import Schema
 from pyiceberg.table import Table, TableProperties
+from pyiceberg.table.snapshots import Snapshot
+from pyiceberg.transforms import VoidTransform
+from pyiceberg.types import DoubleType, FloatType, IcebergType, IntegerType, LongType
 
+from strandline.plan.columns import Columns
 from strandline.plan.errors import StrandlineError
 from strandline.run.handover.contents import Contents
 from strandline.run.handover.errors import BadTargetError, TargetRefusedError
@@ -27,7 +36,12 @@ from strandline.run.handover.tables.changes import (
     require_tabular,
 )
 from strandline.run.handover.tables.schemas import read_schema
+from strandline.run.handover.tables.table_state import TableState, require_fit
+from strandline.stages.tables.contents.schemas import simplify
 from strandline.storage import faults
+
+_SMALL = {pa.large_string(): pa.string(), pa.large_binary(): pa.binary()}
+_PROMOTIONS = {(IntegerType(), LongType()), (FloatType(), DoubleType())}
 
 
 def push_to_iceberg(
@@ -44,17 +58,36 @@ def push_to_iceberg(
         UnfitForPushError: a file is missing, or has other bytes than were written.
         TargetRefusedError: the table is another's, or can't hold these columns.
     """
-    catalog_name, _, identifier = name.partition("/")
-    if not catalog_name or "." not in identifier:
-        raise BadTargetError(f"{name!r} names no table; one is CATALOG/NAMESPACE.TABLE")
+    catalog, _ = _parse(name)
     require_tabular(shipment)
     try:
-        return _push(shipment, contents, load_catalog(catalog_name), name, fence)
+        return _push(shipment, contents, load_catalog(catalog), name, fence)
     except StrandlineError:
         raise
     except Exception as error:  # catalogues and stores have errors of their own
         what = " ".join(str(error).split())
         raise TargetRefusedError(f"{name}: the table did not take it ({what})") from error
+
+
+def inspect(name: str) -> TableState | None:
+    """Return what a table is; None: there is none.
+
+    Raises:
+        BadTargetError: it names no table.
+        Exception: the catalogue's own, where it can't be asked.
+    """
+    catalog, identifier = _parse(name)
+    try:
+        return _read_state(name, load_catalog(catalog).load_table(identifier))
+    except NoSuchTableError:
+        return None
+
+
+def _parse(name: str) -> tuple[str, str]:
+    catalog, _, identifier = name.partition("/")
+    if not catalog or "." not in identifier:
+        raise BadTargetError(f"{name!r} names no table; one is CATALOG/NAMESPACE.TABLE")
+    return catalog, identifier
 
 
 def _push(
@@ -71,12 +104,14 @@ def _push(
     except NoSuchTableError:
         schema = read_schema(shipment, contents)
         table = _make(catalog, identifier, schema, shipment)
-    require_ours(name, shipment, table.properties)
+    state = _read_state(name, table)
+    require_ours(name, shipment.pipeline, state.properties)
     # A commit that was made and not heard of is there.
-    if _find_revision(table) == shipment.revision:
+    if state.properties and state.properties.get(REVISION) == shipment.revision:
         return PushResult(name, shipment.revision, is_new=False, files=0)
     schema = schema or read_schema(shipment, contents)
     _refuse_other_columns(name, table, schema)
+    require_fit(state, shipment.pipeline, Columns(tuple(schema.names)))
     root = f"{table.location().rstrip('/')}/data/"
     there = {file.file_path.removeprefix(root): file for file in _list_files(table)}
     changes = find_changes(shipment, there)
@@ -96,13 +131,57 @@ def _make(catalog: Catalog, identifier: str, schema: pa.Schema, shipment: Shipme
     return catalog.create_table(identifier, schema, properties={PIPELINE: shipment.pipeline})
 
 
-def _find_revision(table: Table) -> str | None:
-    """Return the revision of the last snapshot of ours on the way to the current one."""
+def _read_state(name: str, table: Table) -> TableState:
+    last, former = _find_last(table), None
+    properties: dict[str, str] = dict(table.properties)
+    if last is not None and last.summary is not None:
+        properties |= last.summary.additional_properties
+        known = table.schema() if last.schema_id is None else table.schemas().get(last.schema_id)
+        former = None if known is None else _read_columns(_promote(known, table.schema()))
+    hindrances = tuple(_list_hindrances(table))
+    return TableState(name, properties, _read_columns(table.schema()), former, hindrances)
+
+
+def _promote(former: Schema, schema: Schema) -> Schema:
+    """Return former columns with the types of a table that holds their values as well."""
+    kinds = {field.name: field.field_type for field in schema.fields}
+    fields = [
+        field.model_copy(update={"field_type": kinds[field.name]})
+        if _holds(kinds.get(field.name), field.field_type)
+        else field
+        for field in former.fields
+    ]
+    return Schema(*fields)
+
+
+def _holds(kind: IcebergType | None, other: IcebergType) -> bool:
+    """Return whether a column may have files with another type."""
+    return kind == other or (other, kind) in _PROMOTIONS
+
+
+def _read_columns(schema: Schema) -> pa.Schema:
+    arrow = simplify(schema_to_pyarrow(schema, include_field_ids=False))
+    # The library has large types alone, which no sentence should name.
+    kinds = (_SMALL.get(field.type, field.type) for field in arrow)
+    return pa.schema(list(zip(arrow.names, kinds, strict=True)))
+
+
+def _list_hindrances(table: Table) -> Iterator[str]:
+    for part in table.spec().fields:
+        if not isinstance(part.transform, VoidTransform):
+            yield f"it is partitioned by {part.name!r}, and files of a run are not"
+    for field in table.schema().fields:
+        if field.required:
+            yield f"its column {field.name!r} must not be null, which no push checks"
+
+
+def _find_last(table: Table) -> Snapshot | None:
+    """Return the last snapshot of ours on the way to the current one."""
     snapshot = table.current_snapshot()
     while snapshot is not None:
         summary = snapshot.summary
         if summary is not None and REVISION in summary.additional_properties:
-            return str(summary.additional_properties[REVISION])
+            return snapshot
         parent = snapshot.parent_snapshot_id
         snapshot = None if parent is None else table.snapshot_by_id(parent)
     return None
@@ -119,7 +198,7 @@ def _refuse_other_columns(name: str, table: Table, schema: pa.Schema) -> None:
     shared = pa.schema([field for field in schema if field.name in known])
     found = pyarrow_to_schema(shared, name_mapping=table.schema().name_mapping)
     for field in found.fields:
-        if field.field_type != known[field.name]:
+        if not _holds(known[field.name], field.field_type):
             raise TargetRefusedError(
                 f"{name}: the column {field.name!r} is {known[field.name]} in the table and "
                 f"{field.field_type} in the data set; name another table"

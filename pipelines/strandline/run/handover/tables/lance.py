@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from contextlib import suppress
+from itertools import count
 
 import lance
 import pyarrow as pa
@@ -16,6 +18,7 @@ from lance import FragmentMetadata, LanceDataset, LanceOperation
 from lance.dataset import Transaction
 from lance.fragment import write_fragments
 
+from strandline.plan.columns import Columns
 from strandline.run.handover.contents import Contents
 from strandline.run.handover.errors import TargetRefusedError, UnfitForPushError
 from strandline.run.handover.folder import TargetFiles, open_target
@@ -27,6 +30,7 @@ from strandline.run.handover.tables.changes import (
     require_tabular,
 )
 from strandline.run.handover.tables.schemas import find_new_columns, read_schema
+from strandline.run.handover.tables.table_state import TableState, require_fit
 from strandline.stages.tables.contents.conforming import conform_table
 from strandline.stages.tables.contents.schemas import simplify
 from strandline.storage import faults
@@ -63,20 +67,23 @@ def _push(
     shipment: Shipment, contents: Contents, location: str, fence: Callable[[], None]
 ) -> PushResult:
     notes, table = open_target(location), _open(location)
-    known = None if table is None else _find_last(table)
-    if table is not None:
-        require_ours(location, shipment, known)
+    state = None if table is None else _read_state(location, table)
+    if state is not None:
+        require_ours(location, shipment.pipeline, state.properties)
         # A commit that was made and not heard of is there.
-        if known is not None and known[REVISION] == shipment.revision:
+        if state.properties and state.properties[REVISION] == shipment.revision:
             return PushResult(location, shipment.revision, is_new=False, files=0)
     schema = read_schema(shipment, contents)
-    new = [] if table is None else list(find_new_columns(location, simplify(table.schema), schema))
+    new: list[pa.Field] = []
+    if state is not None:
+        new = list(find_new_columns(location, state.schema, schema))
+        require_fit(state, shipment.pipeline, Columns(tuple(schema.names)))
     if table is not None and new:
         fence()
         # A fragment can't be written before the table has its columns; all is null in them yet.
         table.add_columns(pa.schema(new))
         faults.reach("push.widened")
-    there = _list_whole(table, _read_notes(notes, known))
+    there = _list_whole(table, _read_notes(notes, state))
     changes = find_changes(shipment, there)
     written = {
         name: _write(contents, file, location, schema) for name, file in changes.added.items()
@@ -100,21 +107,49 @@ def _open(location: str) -> LanceDataset | None:
     return lance.dataset(location) if is_there else None
 
 
-def _find_last(table: LanceDataset) -> dict[str, str] | None:
-    """Return what the last commit of ours says; None where there is none."""
-    for transaction in table.get_transactions(COMMITS):
+def inspect(location: str) -> TableState | None:
+    """Return what a data set is; None: there is none.
+
+    Raises:
+        OSError, ValueError: it can't be read.
+    """
+    table = _open(location)
+    return None if table is None else _read_state(location, table)
+
+
+def _read_state(location: str, table: LanceDataset) -> TableState:
+    schema = table.schema
+    hindrances = tuple(
+        f"its column {field.name!r} must not be null, which no push checks"
+        for field in schema
+        if not field.nullable
+    )
+    number, properties = _find_last(table)
+    former = None
+    if number is not None:
+        # A version that was cleaned up can't be opened, and tells nothing.
+        with suppress(OSError, ValueError):
+            former = simplify(lance.dataset(location, version=number).schema)
+    return TableState(location, properties, simplify(schema), former, hindrances)
+
+
+def _find_last(table: LanceDataset) -> tuple[int | None, dict[str, str] | None]:
+    """Return the last version of ours and what it says; None where there is none."""
+    versions = count(table.version, -1)  # each is one transaction's
+    for number, transaction in zip(versions, table.get_transactions(COMMITS), strict=False):
         properties = transaction.transaction_properties if transaction else None
         if properties and REVISION in properties:
-            return dict(properties)
-    return None
+            return number, dict(properties)
+    return None, None
 
 
 def _name_note(revision: str) -> str:
     return f"{FOLDER}/{revision}.json"
 
 
-def _read_notes(notes: TargetFiles, known: dict[str, str] | None) -> dict[str, list[str]]:
-    content = None if known is None else notes.read(_name_note(known[REVISION]))
+def _read_notes(notes: TargetFiles, state: TableState | None) -> dict[str, list[str]]:
+    known = None if state is None else state.properties
+    content = None if known is None else notes.read(_name_note(str(known[REVISION])))
     found: dict[str, list[str]] = json.loads(content or b"{}")
     return found
 

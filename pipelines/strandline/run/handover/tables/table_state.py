@@ -1,0 +1,85 @@
+"""What a table is before a push, and whether it can take what a pipeline makes. Pure.
+
+A push asks it of the data set's own columns, a run before any work of what its stages declare. It
+must not know any format of tables.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from strandline.plan.columns import Columns
+from strandline.run.handover.errors import TargetRefusedError
+from strandline.run.handover.tables.changes import require_ours
+from strandline.stages.tables.contents.schemas import describe_column, list_differing
+
+FINGERPRINT = "strandline.fingerprint"
+
+
+class TableState(NamedTuple):
+    """A table that is there.
+
+    Attributes:
+        name: as a sentence has it.
+        properties: of the last commit of ours; None: there is none.
+        schema: its columns, simple.
+        former: its columns as that commit left them, simple; None: unknown.
+        hindrances: what it asks of files that a push can't keep, each a clause.
+    """
+
+    name: str
+    properties: Mapping[str, object] | None
+    schema: pa.Schema
+    former: pa.Schema | None = None
+    hindrances: tuple[str, ...] = ()
+
+
+def require_fit(
+    state: TableState, pipeline: str, columns: Columns, fingerprint: str | None = None
+) -> None:
+    """Refuse a table that can't take what a pipeline makes.
+
+    Args:
+        pipeline: namespace and name.
+        columns: of the rows that are to be pushed.
+        fingerprint: of the pipeline, where the types of its columns are not known yet: one with
+            the same makes the same.
+
+    Raises:
+        TargetRefusedError: it can't.
+    """
+    require_ours(state.name, pipeline, state.properties)
+    _refuse_altered(state, columns, fingerprint)
+    for name in columns.list_missing(state.schema.names):
+        raise TargetRefusedError(
+            f"{state.name}: the table has a column {name!r}, and the columns of the pipeline are: "
+            f"{columns}; name another table"
+        )
+    for hindrance in state.hindrances:
+        raise TargetRefusedError(f"{state.name}: {hindrance}; name another table")
+
+
+def _refuse_altered(state: TableState, columns: Columns, fingerprint: str | None) -> None:
+    """Refuse a table in which a column that is about to be pushed was changed meanwhile."""
+    if state.former is None or state.properties is None:
+        return
+    is_same = state.properties.get(FINGERPRINT) == fingerprint
+    for name in list_differing(state.former, state.schema):
+        # A column that is to come may replace one that went; only the same recipe tells its type.
+        is_made = name in columns.names or (columns.is_open and is_same)
+        if name not in state.former.names or not is_made:
+            continue
+        if name not in state.schema.names:
+            raise TargetRefusedError(
+                f"{state.name}: somebody has dropped or renamed the column {name!r} since the last "
+                "push; name another table"
+            )
+        if is_same:
+            kinds = (describe_column(each, name) for each in (state.former, state.schema))
+            raise TargetRefusedError(
+                f"{state.name}: somebody has made the column {name!r} {' into '.join(kinds)} since "
+                "the last push; name another table"
+            )
