@@ -2,82 +2,151 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+import re
 from pathlib import Path
+from typing import Any
 
 import lance
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from click.testing import Result
 from deltalake import DeltaTable, write_deltalake
+from pyiceberg.manifest import DataFileContent
+from pyiceberg.table import Table
+from pyiceberg.types import StringType
 
-from cli_project import Call, Project
+from cli_project import Call, Project, read_errors
+from iceberg_deletes import add_deletes
+from own_tables import OwnIceberg
+from strandline.stages.sources.snapshots import iceberg as iceberg_snapshots
+from strandline_api.outcome.exit_codes import ExitCode
 
-Change = Callable[[Path], object]
-
-
-def write_delta(path: Path, texts: list[str]) -> None:
-    write_deltalake(path, pa.table({"text": texts}), mode="append")
-
-
-def write_lance(path: Path, texts: list[str]) -> None:
-    lance.write_dataset(
-        pa.table({"text": texts}), path, mode="append" if path.exists() else "create"
-    )
+ROWS = pa.schema([("text", pa.string())])
 
 
-@pytest.fixture(params=["delta", "lance"])
-def kind(request: pytest.FixtureRequest, project: Project) -> str:
-    """A table of two data files, which the pipeline reads."""
-    kind: str = request.param
-    write = write_delta if kind == "delta" else write_lance
-    for texts in (["tide", "moon"], ["sand", "reef"]):
-        write(project.path / "table", texts)
-    source = {"table": f"{kind}:table", "onRemoved": "Delete"}
+class ReadTables:
+    """A table of two data files, which the pipeline reads.
+
+    Args:
+        kind: its format.
+        iceberg: the table where it is one of Iceberg.
+    """
+
+    def __init__(self, kind: str, folder: Path, iceberg: OwnIceberg) -> None:
+        self.kind = kind
+        self.target = iceberg.target if kind == "iceberg" else f"{kind}:table"
+        self._path, self._iceberg = folder / "table", iceberg
+
+    def open_iceberg(self) -> Table:
+        catalog = self._iceberg.open_catalog()
+        catalog.create_namespace_if_not_exists("notes")
+        return catalog.create_table_if_not_exists("notes.texts", ROWS)
+
+    def append(self, *texts: str) -> None:
+        rows = pa.table({"text": list(texts)})
+        if self.kind == "iceberg":
+            self.open_iceberg().append(rows)
+        elif self.kind == "delta":
+            write_deltalake(self._path, rows, mode="append")
+        else:
+            mode = "append" if self._path.exists() else "create"
+            lance.write_dataset(rows, self._path, mode=mode)
+
+    def delete(self, text: str) -> None:
+        condition = f"text = '{text}'"
+        if self.kind == "iceberg":
+            self.open_iceberg().delete(condition)
+        elif self.kind == "delta":
+            DeltaTable(self._path).delete(condition)
+        else:
+            lance.dataset(self._path).delete(condition)
+
+    def find_first(self) -> int:
+        """The number of the first version."""
+        if self.kind == "iceberg":
+            return self.open_iceberg().snapshots()[0].snapshot_id
+        return {"delta": 0, "lance": 1}[self.kind]
+
+
+@pytest.fixture
+def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> OwnIceberg:
+    """A catalogue, for this process and for those that it starts."""
+    own = OwnIceberg(tmp_path)
+    for name, value in own.variables.items():
+        monkeypatch.setenv(name, value)
+    # The library has read the variables that name catalogues before this test.
+    monkeypatch.setattr(iceberg_snapshots, "load_catalog", lambda _: own.open_catalog())
+    return own
+
+
+@pytest.fixture(params=["delta", "lance", "iceberg"])
+def table(request: pytest.FixtureRequest, project: Project, own: OwnIceberg) -> ReadTables:
+    return make_table(request.param, project, own)
+
+
+def make_table(kind: str, project: Project, own: OwnIceberg) -> ReadTables:
+    table = ReadTables(kind, project.path, own)
+    table.append("tide", "moon")
+    table.append("sand", "reef")
+    source = {"table": table.target, "onRemoved": "Delete"}
     project.spec["source"] = {"use": "table-files", "with": source}
     project.spec["stages"] = [{"use": "read-table", "with": {"columns": ["text"]}}]
     project.spec["sink"] = {"use": "parquet"}
     project.save()
-    return kind
+    return table
+
+
+def read_rows(project: Project, by: str = "text") -> list[dict[str, Any]]:
+    files = (project.folder / "output").rglob("*.parquet")
+    rows = (row for file in files for row in pq.ParquetFile(file).read().to_pylist())
+    return sorted(rows, key=lambda row: str(row[by]))
 
 
 def read_texts(project: Project) -> list[str]:
-    files = (project.folder / "output").rglob("*.parquet")
-    return sorted(
-        text for file in files for text in pq.ParquetFile(file).read()["text"].to_pylist()
-    )
+    return [row["text"] for row in read_rows(project)]
 
 
-def delete(project: Project, kind: str, condition: str) -> None:
-    path = project.path / "table"
-    if kind == "delta":
-        DeltaTable(path).delete(condition)
-    else:
-        lance.dataset(path).delete(condition)
+def list_files(project: Project) -> set[str]:
+    return {name for name in project.list_outputs() if name.endswith(".parquet")}
 
 
 def test_changed_files_are_read_anew_and_removed_ones_go(
-    kind: str, project: Project, run: Call
+    table: ReadTables, project: Project, run: Call
 ) -> None:
     assert "all 2 sources" in run().stdout
     assert read_texts(project) == ["moon", "reef", "sand", "tide"]
     assert "nothing left to do" in run().stdout
-    kept = {name for name in project.list_outputs() if name.endswith(".parquet")}
+    first = list_files(project)
 
-    delete(project, kind, "text = 'moon'")
+    table.delete("moon")
     assert run().exit_code == 0
     assert read_texts(project) == ["reef", "sand", "tide"]
-    now = {name for name in project.list_outputs() if name.endswith(".parquet")}
-    assert len(kept & now) == 1  # the other data file was not read
+    assert len(first & list_files(project)) == 1  # the other data file was not read
 
-    delete(project, kind, "text = 'tide'")
+    table.delete("tide")
     assert run().exit_code == 0
     assert read_texts(project) == ["reef", "sand"]
 
 
-def test_an_older_version_has_what_it_had(kind: str, project: Project, run: Call) -> None:
-    older = {"delta": 0, "lance": 1}[kind]
-    project.spec["source"]["with"]["snapshot"] = older
+def test_of_a_new_version_its_new_file_alone_is_read(
+    table: ReadTables, project: Project, run: Call
+) -> None:
+    run()
+    table.append("foam")
+    assert count_sources(run("--json"), "skipped", "finished") == (2, 1)
+    assert read_texts(project) == ["foam", "moon", "reef", "sand", "tide"]
+
+
+def count_sources(result: Result, *kinds: str) -> tuple[int, ...]:
+    assert result.exit_code == 0, result.stderr
+    sources = json.loads(result.stdout.splitlines()[-1])["sources"]
+    return tuple(sources[kind] for kind in kinds)
+
+
+def test_an_older_version_has_what_it_had(table: ReadTables, project: Project, run: Call) -> None:
+    project.spec["source"]["with"]["snapshot"] = table.find_first()
     project.save()
     assert run().exit_code == 0
     assert read_texts(project) == ["moon", "tide"]
@@ -88,13 +157,13 @@ def test_an_older_version_has_what_it_had(kind: str, project: Project, run: Call
 
 
 def test_a_table_that_is_not_there_ends_the_run_in_a_sentence(
-    kind: str, project: Project, run: Call
+    table: ReadTables, project: Project, run: Call
 ) -> None:
-    project.spec["source"]["with"]["table"] = f"{kind}:nowhere"
+    project.spec["source"]["with"]["table"] = f"{table.target}.nowhere"
     project.save()
     result = run()
     assert result.exit_code != 0
-    assert "can be read" in result.stderr
+    assert re.search("can be read|can't be read", result.stderr)
     assert "Traceback" not in result.stderr
 
 
@@ -114,3 +183,105 @@ def test_what_one_run_publishes_another_reads(project: Project, run: Call, call:
         row for file in output.rglob("*.parquet") for row in pq.ParquetFile(file).read().to_pylist()
     ]
     assert sorted(row["text"] for row in rows) == [f"Note number {n}.\n" for n in range(3)]
+
+
+# Before any source is released, as its rows are written, and as it is made finished.
+STEPS = ["listing.marked", "output.written", "commit.written"]
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_law_a_new_version_between_a_killed_attempt_and_the_next_ends_as_if_nothing_was_killed(
+    step: str,
+    table: ReadTables,
+    project: Project,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    project.spec["retry"] = {"maxRetries": 0}
+    project.save()
+    with monkeypatch.context() as armed:
+        armed.setenv("STRANDLINE_FAULT", f"{step}:kill")
+        armed.setenv("STRANDLINE_FAULT_LOG", str(tmp_path / "fault.log"))
+        assert project.execute("run", "--engine", "inline").returncode != 0
+    assert (tmp_path / "fault.log").exists()
+    table.delete("moon")
+    table.append("foam")
+    done = project.execute("run", "--engine", "inline")
+    assert done.returncode == 0, done.stderr
+    assert read_texts(project) == ["foam", "reef", "sand", "tide"]
+    assert "nothing left to do" in project.execute("run", "--engine", "inline").stdout
+
+
+@pytest.fixture
+def iceberg(project: Project, own: OwnIceberg) -> Table:
+    """The table of Iceberg alone, which the pipeline reads."""
+    return make_table("iceberg", project, own).open_iceberg()
+
+
+def test_a_new_column_of_iceberg_leaves_what_was_read(
+    iceberg: Table, project: Project, run: Call
+) -> None:
+    project.spec["stages"] = [{"use": "read-table"}]
+    project.save()
+    run()
+    with iceberg.update_schema() as columns:
+        columns.add_column("mood", StringType())
+    iceberg.append(pa.table({"text": ["foam"], "mood": ["calm"]}))
+    assert count_sources(run("--json"), "skipped", "finished") == (2, 1)
+    rows = read_rows(project)
+    assert [(row["text"], row.get("mood")) for row in rows] == [
+        ("foam", "calm"),
+        *((text, None) for text in ("moon", "reef", "sand", "tide")),
+    ]
+
+
+def test_a_renamed_column_of_iceberg_is_read_by_its_new_name(
+    iceberg: Table, project: Project, run: Call
+) -> None:
+    run()
+    with iceberg.update_schema() as columns:
+        columns.rename_column("text", "words")
+    assert "nothing left to do" in run().stdout  # no row has changed
+    iceberg.append(pa.table({"words": ["foam"]}))
+    result = run()
+    assert result.exit_code == ExitCode.SOURCES_FAILED
+    assert "there is no column 'text'; there are: words" in result.output
+    project.spec["stages"] = [{"use": "read-table", "with": {"columns": ["words"]}}]
+    project.spec["onChange"] = "Restart"
+    project.save()
+    assert count_sources(run("--json"), "finished") == (3,)
+    assert [row["words"] for row in read_rows(project, "words")] == [
+        *("foam", "moon", "reef", "sand", "tide")
+    ]
+
+
+def test_files_of_a_new_partition_of_iceberg_alone_are_read(
+    iceberg: Table, project: Project, run: Call
+) -> None:
+    run()
+    with iceberg.update_spec() as parts:
+        parts.add_identity("text")
+    assert "nothing left to do" in run().stdout
+    iceberg.append(pa.table({"text": ["foam", "kelp"]}))
+    assert count_sources(run("--json"), "skipped", "finished") == (2, 2)
+    assert read_texts(project) == ["foam", "kelp", "moon", "reef", "sand", "tide"]
+
+
+def test_equality_deletes_of_iceberg_end_the_run_in_a_sentence_and_lose_nothing(
+    iceberg: Table, project: Project, run: Call, tmp_path: Path
+) -> None:
+    run()
+    add_deletes(iceberg, tmp_path / "deletes.parquet", DataFileContent.EQUALITY_DELETES)
+    result = run()
+    assert result.exit_code != 0
+    assert "equality deletes" in read_errors(result)
+    assert read_texts(project) == ["moon", "reef", "sand", "tide"]
+
+
+def test_a_positional_delete_of_iceberg_has_its_file_read_anew(
+    iceberg: Table, project: Project, run: Call, tmp_path: Path
+) -> None:
+    run()
+    add_deletes(iceberg, tmp_path / "deletes.parquet", DataFileContent.POSITION_DELETES)
+    assert count_sources(run("--json"), "skipped", "finished") == (1, 1)
+    assert len(read_texts(project)) == 3

@@ -7,17 +7,16 @@ from typing import Any
 
 import lance
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable, write_deltalake
 from pyiceberg.catalog import Catalog, load_catalog
-from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
+from pyiceberg.manifest import DataFileContent
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.transforms import IdentityTransform
-from pyiceberg.typedef import Record
 from pyiceberg.types import LongType, NestedField, StringType
 
+from iceberg_deletes import add_deletes
 from strandline.plan.task import Task
 from strandline.stages.columns import MissingColumnError
 from strandline.stages.sources.opening import UnreadableFileError
@@ -147,29 +146,9 @@ def test_of_a_new_iceberg_snapshot_changed_files_alone_are_new(catalog: Catalog)
     assert [row["id"] for row in read_rows(ICEBERG)] == [1, 2, 4]
 
 
-def add_deletes(catalog: Catalog, path: Path, content: DataFileContent) -> None:
-    """Commit a file of deletes for the first row of a data file, as other engines do."""
+def delete_first(catalog: Catalog, folder: Path, content: DataFileContent) -> None:
     table = catalog.load_table("sea.rows")
-    tasks = table.scan(row_filter="place = 'sea'").plan_files()
-    hurt = next(task.file for task in tasks).file_path
-    kinds = pa.schema([("file_path", pa.string()), ("pos", pa.int64())])
-    pq.write_table(pa.table({"file_path": [hurt], "pos": [0]}, schema=kinds), path)
-    bounds = {2147483546: hurt.encode()}  # of `file_path`, by the number that Iceberg gives it
-    deletes = DataFile.from_args(
-        content=content,
-        file_path=f"file://{path}",
-        file_format=FileFormat.PARQUET,
-        partition=Record("sea"),
-        record_count=1,
-        file_size_in_bytes=path.stat().st_size,
-        lower_bounds=bounds,
-        upper_bounds=bounds,
-    )
-    deletes.spec_id = table.spec().spec_id
-    transaction = table.transaction()
-    with transaction.update_snapshot().fast_append() as update:
-        update.append_data_file(deletes)
-    transaction.commit_transaction()
+    add_deletes(table, folder / "deletes.parquet", content, "place = 'sea'", "sea")
 
 
 def test_positional_deletes_change_their_file_alone_and_are_honoured(
@@ -177,7 +156,7 @@ def test_positional_deletes_change_their_file_alone_and_are_honoured(
 ) -> None:
     make_iceberg(catalog)
     first = list_versions(ICEBERG)
-    add_deletes(catalog, tmp_path / "deletes.parquet", DataFileContent.POSITION_DELETES)
+    delete_first(catalog, tmp_path, DataFileContent.POSITION_DELETES)
     assert [row["id"] for row in read_rows(ICEBERG)] == [2, 3, 4]
     second = list_versions(ICEBERG)
     assert first.keys() == second.keys()
@@ -188,7 +167,7 @@ def test_equality_deletes_are_refused_before_any_row_is_read(
     catalog: Catalog, tmp_path: Path
 ) -> None:
     make_iceberg(catalog)
-    add_deletes(catalog, tmp_path / "deletes.parquet", DataFileContent.EQUALITY_DELETES)
+    delete_first(catalog, tmp_path, DataFileContent.EQUALITY_DELETES)
     with pytest.raises(TableError, match="equality deletes"):
         list_versions(ICEBERG)
 
