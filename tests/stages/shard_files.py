@@ -10,6 +10,7 @@ import io
 import json
 import struct
 import tarfile
+import tempfile
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
@@ -17,15 +18,18 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from tfrecord.reader import tfrecord_loader
+from tfrecord.writer import TFRecordWriter
 
 from strandline.plan.stage import SharingSink
 from strandline.stages.sinks.jsonl_sink import JsonlSink
 from strandline.stages.sinks.mds_sink import MdsSink
 from strandline.stages.sinks.parquet_partitions import ParquetSink
+from strandline.stages.sinks.tfrecord_sink import TfrecordSink
 from strandline.stages.sinks.token_shards import TokenShards
 from strandline.stages.sinks.webdataset_sink import WebdatasetSink
 
-KINDS = ("jsonl", "parquet", "token-shards", "webdataset", "mds", "datatrove")
+KINDS = ("jsonl", "parquet", "token-shards", "webdataset", "mds", "datatrove", "tfrecord")
 
 
 _LAST, _MASK = ord("a"), pa.list_(pa.bool_())
@@ -41,6 +45,8 @@ def make_sink(kind: str, target: int | None = None) -> SharingSink:
         return WebdatasetSink(target_bytes=target, key="text")
     if kind == "mds":
         return MdsSink(target_bytes=target)
+    if kind == "tfrecord":
+        return TfrecordSink(target_bytes=target)
     return {"jsonl": JsonlSink, "parquet": ParquetSink}[kind](target_bytes=target)
 
 
@@ -67,6 +73,13 @@ def read_texts(files: Mapping[str, bytes]) -> list[str]:
         return [row["text"] for row in read_mds(files[".mds"])]
     if ".tar" in files:
         return _read_samples(files[".tar"], files[".parquet"])
+    return _read_rows(files)
+
+
+def _read_rows(files: Mapping[str, bytes]) -> list[str]:
+    """The texts of a format with one file."""
+    if ".tfrecord" in files:
+        return [row["text"].decode() for row in read_records(files[".tfrecord"])]
     if ".parquet" in files:
         texts: list[str] = pq.read_table(io.BytesIO(files[".parquet"]))["text"].to_pylist()
         return texts
@@ -99,6 +112,22 @@ def _read_documents(data: bytes, index: bytes, mask: bytes) -> list[str]:
     ends = np.frombuffer(index, np.uint64).tolist()
     assert len(tokens) == (ends[-1] if ends else 0)
     return [bytes(tokens[a:b].tolist()).decode() for a, b in pairwise([0, *ends])]
+
+
+def read_records(content: bytes) -> list[dict[str, Any]]:
+    """Rows of a TFRecord file, by a reader of others, which leaves checksums to us."""
+    with tempfile.NamedTemporaryFile() as file:
+        file.write(content)
+        file.flush()
+        rows = list(tfrecord_loader(file.name, None))
+    at = 0
+    for _ in rows:
+        (length,) = struct.unpack_from("<Q", content, at)
+        for begin, end in ((at, at + 8), (at + 12, at + 12 + length)):
+            assert content[end : end + 4] == TFRecordWriter.masked_crc(content[begin:end])
+        at += 16 + length
+    assert at == len(content)
+    return rows
 
 
 def read_mds(shard: bytes) -> list[dict[str, Any]]:

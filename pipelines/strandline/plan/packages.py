@@ -32,6 +32,7 @@ EXTRAS = {
     "spacy": "splitting",
     "xarray": "fields",
     "zarr": "fields",
+    "google_crc32c": "tfrecord",
     "av": "video",
     "numpy": "video",
     "onnxruntime": "models",
@@ -47,6 +48,7 @@ _NAMES = {
     "PIL": "pillow",
     "backports": "backports.zstd",
     "data_juicer": "py-data-juicer",
+    "google_crc32c": "google-crc32c",
     "lance": "pylance",
     "fasttext": "fasttext-predict",
 }

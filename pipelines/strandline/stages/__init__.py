@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from strandline.stages.sinks.mds_sink import MdsSink
     from strandline.stages.sinks.parquet_partitions import ParquetPartitions, ParquetSink
     from strandline.stages.sinks.row_sinks import ArrowSink, CsvSink
+    from strandline.stages.sinks.tfrecord_sink import TfrecordSink
     from strandline.stages.sinks.token_shards import TokenShards
     from strandline.stages.sinks.webdataset_sink import WebdatasetSink
     from strandline.stages.sinks.zarr_sink import ZarrSink
@@ -179,6 +180,7 @@ __all__ = [
     "SplitParagraphs",
     "SplitVideo",
     "TableFiles",
+    "TfrecordSink",
     "TokenShards",
     "TokeniseChat",
     "TokeniseText",
@@ -271,6 +273,7 @@ _ROOMS = {
     "SplitParagraphs": "strandline.stages.dedup.corpus.paragraphs",
     "SplitVideo": "strandline.stages.video.split_video",
     "TableFiles": "strandline.stages.sources.table_files",
+    "TfrecordSink": "strandline.stages.sinks.tfrecord_sink",
     "TokenShards": "strandline.stages.sinks.token_shards",
     "TokeniseChat": "strandline.stages.models.tokenise_chat",
     "TokeniseText": "strandline.stages.text.tokenise_text",

@@ -92,6 +92,7 @@ register_modules(
         "split-paragraphs": "strandline.stages.dedup.corpus.paragraphs",
         "split-video": "strandline.stages.video.split_video",
         "table-files": "strandline.stages.sources.table_files",
+        "tfrecord": "strandline.stages.sinks.tfrecord_sink",
         "token-shards": "strandline.stages.sinks.token_shards",
         "tokenise-chat": "strandline.stages.models.tokenise_chat",
         "tokenise-text": "strandline.stages.text.tokenise_text",
