@@ -142,3 +142,24 @@ def test_who_is_cancelled_while_waiting_leaves_the_load_to_others() -> None:
 
     source = SlowSource()
     assert asyncio.run(play()) == (1, True)
+
+
+def test_what_was_under_way_when_a_value_changed_serves_no_later_read() -> None:
+    cache: TtlCache[str, int] = TtlCache(10.0)
+    source = Source()
+    may_end = asyncio.Event()
+
+    async def load_late() -> int:
+        value = await source.load()
+        await may_end.wait()
+        return value
+
+    async def read_twice() -> list[int]:
+        first = asyncio.create_task(cache.share("a", load_late))
+        await asyncio.sleep(0)
+        cache.drop("a")
+        second = await cache.share("a", source.load)
+        may_end.set()
+        return [await first, second]
+
+    assert asyncio.run(read_twice()) == [1, 2]

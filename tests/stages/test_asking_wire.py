@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import os
+import ssl
 from contextlib import suppress
+from types import SimpleNamespace
 
 import pytest
 
 from strandline.stages.models.asking.answers import Reply, Unanswered
-from strandline.stages.models.asking.wire import Wire, WireLimits
+from strandline.stages.models.asking.wire import Wire, WireLimits, _trust
 
 ANSWER = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}"
 
@@ -148,3 +150,13 @@ def test_the_proxy_of_the_environment_is_asked_but_for_its_exceptions(
     found, received = asyncio.run(talk(ANSWER, PATIENT, "http://model.example:9"))
     assert isinstance(found, Unanswered if exempt else Reply)
     assert received.startswith(b"" if exempt else b"POST http://model.example:9/v1 ")
+
+
+def test_a_machine_without_authorities_trusts_those_of_certifi(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    nothing = SimpleNamespace(cafile=None, capath=None)
+    monkeypatch.setattr(ssl, "get_default_verify_paths", lambda: nothing)
+    context = _trust()
+    assert context.get_ca_certs()
+    assert context.verify_mode is ssl.CERT_REQUIRED

@@ -70,7 +70,8 @@ class TtlCache(Generic[Key, Value]):
         finally:
             # A cancelled load has given nothing, and the first task that waits begins another.
             loading.cancel()
-            del self._loads[key]
+            if self._loads.get(key) is loading:
+                del self._loads[key]
 
     def find(self, key: Key, now: float) -> CacheEntry[Value] | None:
         """Return what holds at that time."""
@@ -93,6 +94,7 @@ class TtlCache(Generic[Key, Value]):
     def drop(self, key: Key) -> None:
         """Forget the value of a key that may have changed."""
         self._entries.pop(key, None)
+        self._loads.pop(key, None)  # what is under way may have been read before the change
 
     def __len__(self) -> int:
         return len(self._entries)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import ssl
 import threading
 import weakref
 from collections.abc import Coroutine, Mapping
@@ -85,11 +86,20 @@ class Wire:
     def _open(self) -> Any:  # noqa: ANN401 - aiohttp is loaded in the workers
         aiohttp = self._aiohttp
         return aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=self._limits.connections),
+            connector=aiohttp.TCPConnector(limit=self._limits.connections, ssl=_trust()),
             cookie_jar=aiohttp.DummyCookieJar(),
             headers={"content-type": "application/json", **self._headers},
             proxy=_find_proxy(self._url),
         )
+
+
+def _trust() -> ssl.SSLContext:
+    """Return whom servers are vouched by: the machine's authorities, else those of certifi."""
+    paths = ssl.get_default_verify_paths()
+    if paths.cafile or paths.capath:
+        return ssl.create_default_context()
+    # Python's own installer for macOS brings none.
+    return ssl.create_default_context(cafile=import_module("certifi").where())
 
 
 def _find_proxy(url: str) -> str | None:
