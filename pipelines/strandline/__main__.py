@@ -46,6 +46,7 @@ def main() -> None:
     here = os.getcwd()  # noqa: PTH109 - `pathlib` need not be loaded before the rest is
     if here not in sys.path:
         sys.path.insert(0, here)
+    _start_forks_ahead()
     _start_ray_ahead()
     from strandline.cli.app.commands import program  # noqa: PLC0415 - it takes a while to load
 
@@ -81,6 +82,22 @@ def _skip_teardown() -> None:
     except (OSError, ValueError):  # Python says that of a stream which is gone
         return
     os._exit(code)
+
+
+def _start_forks_ahead() -> None:
+    """Start the process that forks workers, where the parent knows that this driver wants one."""
+    from strandline.run.supervise.variables import ALL, FORKS  # noqa: PLC0415 - it loads nothing
+
+    if FORKS not in os.environ:
+        return
+    from strandline.engine.processes.fork_program import (  # noqa: PLC0415 - the first of all
+        start_ahead,
+    )
+
+    # The variables are read later, and workers must not have them.
+    ours = {name: os.environ.pop(name) for name in ALL if name in os.environ}
+    start_ahead()
+    os.environ.update(ours)
 
 
 def _start_ray_ahead() -> None:

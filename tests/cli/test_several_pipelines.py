@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from cli_project import Call, Project, read_errors
-from strandline.cli.app.launch import is_ours_on_ray
+from strandline.cli.app.launch import can_share_driver
 from strandline.cli.app.targets import Target
 from strandline.cli.commands.runs.run import run_in_order
 from strandline.cli.views.announcer import Announcer
@@ -308,11 +308,12 @@ def test_what_may_leave_something_behind_has_a_driver_of_its_own(
     spec: dict[str, Any], engine: str | None
 ) -> None:
     spec = {"engine": "ray", **spec}
-    assert not is_ours_on_ray(parse_pipeline(spell("notes", **spec)).spec, engine)
+    assert not can_share_driver(parse_pipeline(spell("notes", **spec)).spec, engine)
 
 
 @pytest.mark.parametrize(
-    ("spec", "engine"), [({"engine": "ray"}, None), ({"engine": "ray-data"}, "ray")]
+    ("spec", "engine"),
+    [({"engine": "ray"}, None), ({"engine": "ray-data"}, "ray"), ({}, None), ({}, "processes")],
 )
 def test_what_is_of_the_catalogue_shares_a_driver(spec: dict[str, Any], engine: str | None) -> None:
-    assert is_ours_on_ray(parse_pipeline(spell("notes", **spec)).spec, engine)
+    assert can_share_driver(parse_pipeline(spell("notes", **spec)).spec, engine)

@@ -418,6 +418,16 @@ def test_ray_is_started_ahead_of_what_is_loaded_where_only_that_is_wanted(
         assert driver.ray == expected
 
 
+@pytest.mark.parametrize(("engine", "forks"), [(None, True), ("processes", True), ("ray", False)])
+def test_what_forks_workers_is_started_ahead_where_workers_are_forked(
+    project: Project, engine: str | None, forks: bool
+) -> None:
+    file = Path("pipeline.yaml")
+    request = DriverRequest(file, (), Path("v"), engine, None, None, after=None, as_json=False)
+    with click.Context(click.Command("run")), launching(request) as (_, _, driver):
+        assert driver.forks is forks
+
+
 def test_without_ray_a_driver_that_was_to_start_it_says_so_as_any_other(project: Project) -> None:
     def drive(**extra: str) -> tuple[int, str]:
         code = "import sys; sys.modules['ray'] = None; from strandline.__main__ import main; main()"

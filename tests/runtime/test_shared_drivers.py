@@ -88,8 +88,8 @@ def spell(name: str, source: dict[str, Any], *readers: str) -> dict[str, Any]:
 class Passes:
     """Three pipelines, of which each reads what the one before has written."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    def __init__(self, folder: Path, engine: str) -> None:
+        self.folder, self._engine = folder, engine
         texts = folder / "in"
         texts.mkdir()
         for at in range(SOURCES):
@@ -104,7 +104,7 @@ class Passes:
     @contextmanager
     def started(self) -> Iterator[subprocess.Popen[bytes]]:
         command = [sys.executable, "-m", "strandline", "run", "all.yaml"]
-        command += ["--engine", "ray", "--workers", "2"]
+        command += ["--engine", self._engine, "--workers", "2"]
         with (self.folder / "run.log").open("ab") as log:
             process = subprocess.Popen(command, cwd=self.folder, stdout=log, stderr=log)
         try:
@@ -141,9 +141,12 @@ class Passes:
                 store.close()
 
 
-@pytest.fixture
-def passes(tmp_path: Path) -> Passes:
-    return Passes(tmp_path)
+@pytest.fixture(params=["ray", "processes"])
+def passes(request: pytest.FixtureRequest, tmp_path: Path) -> Passes:
+    return Passes(tmp_path, request.param)
+
+
+on_ray = pytest.mark.parametrize("passes", ["ray"], indirect=True)
 
 
 def list_below(pid: int) -> list[psutil.Process]:
@@ -155,6 +158,7 @@ def await_ends(processes: list[psutil.Process]) -> None:
     assert left == []
 
 
+@on_ray
 def test_rays_processes_take_nothing_for_their_own_that_a_parent_tells_its_driver(
     passes: Passes,
 ) -> None:
@@ -199,6 +203,7 @@ def test_a_driver_that_is_killed_in_the_second_pass_is_followed_by_another(passe
     passes.check_complete()
 
 
+@on_ray
 def test_a_ray_that_is_killed_in_the_second_pass_is_followed_by_another(passes: Passes) -> None:
     """Within the same attempt where it was not in use yet, and else with the next one."""
     with passes.started() as process:
@@ -211,7 +216,7 @@ def test_a_ray_that_is_killed_in_the_second_pass_is_followed_by_another(passes: 
     passes.check_complete()
 
 
-def test_a_parent_that_is_killed_takes_driver_and_ray_with_it(passes: Passes) -> None:
+def test_a_parent_that_is_killed_takes_all_with_it(passes: Passes) -> None:
     with passes.started() as process:
         passes.await_begin("copies")
         below = list_below(process.pid)

@@ -18,7 +18,7 @@ import click
 from strandline.cli.app.driver_request import DriverRequest
 from strandline.cli.app.json_output import find_output
 from strandline.cli.app.signals import SIGNALS
-from strandline.run.attempt.engines import SHARED, choose_engine, works_in_driver
+from strandline.run.attempt.engines import FORKED, SHARED, choose_engine, works_in_driver
 from strandline.run.manifest.yaml_file import read_pipeline
 from strandline.run.supervise.driver_output import STDERR, STDOUT, find_kept
 from strandline.run.supervise.driver_process import DriverLimits, DriverProcess, make_command
@@ -65,16 +65,19 @@ def launching(
         yield Launch(pipeline, folder, driver)
 
 
-def is_ours_on_ray(spec: PipelineSpec, engine: str | None, address: str | None = None) -> bool:
-    """Return whether no code but ours runs, on an engine of which pipelines can share the Ray.
+def can_share_driver(spec: PipelineSpec, engine: str | None) -> bool:
+    """Return whether one driver may work on this pipeline and on others after it.
 
     Args:
         engine: that was asked for, in the place of the pipeline's own.
-        address: of a Ray, where there is one.
     """
+    return is_ours(spec) and choose_engine(engine, spec, None) in {FORKED, SHARED}
+
+
+def is_ours(spec: PipelineSpec) -> bool:
+    """Return whether no code but ours runs."""
     works = (spec.source, *spec.stages, spec.sink)
-    is_ours = not spec.code.is_given and not any(":" in work.use for work in works)
-    return is_ours and choose_engine(engine, spec, address) == SHARED
+    return not spec.code.is_given and not any(":" in work.use for work in works)
 
 
 def _read_cause(text: str | None, *, is_stored: bool) -> str | None:
@@ -106,9 +109,11 @@ def _make_driver(
     driver = DriverProcess(command, folder, limits, stop, shares_terminal, request.after)
     # JSON is for a program, and no log.
     driver.stdout = None if output is None else output.number
+    engine = choose_engine(request.engine, spec, request.address)
     # A user's code may set variables as it is loaded, which Ray's processes are to have.
-    if not request.address and is_ours_on_ray(spec, request.engine):
+    if engine == SHARED and not request.address and is_ours(spec):
         driver.ray = str(request.workers or "")
+    driver.forks = engine == FORKED
     driver.kept = find_kept((STDERR,) if output else (STDOUT, STDERR))
     return driver
 

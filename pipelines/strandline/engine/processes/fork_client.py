@@ -5,12 +5,10 @@ It must not know what a worker is told, nor what its end means.
 
 from __future__ import annotations
 
-import json
 import os
 import select
 import signal
 import socket
-import subprocess
 import sys
 import threading
 from collections import deque
@@ -19,16 +17,12 @@ from multiprocessing.connection import Connection
 from queue import SimpleQueue
 from typing import Any
 
+from strandline.engine.processes.fork_program import take_program
 from strandline.engine.processes.fork_server import BEGUN, WORD
 from strandline.engine.processes.frames import send
 from strandline.engine.processes.worker import WorkerTerms
 from strandline.plan.errors import StrandlineError
 
-# Modules are looked for where this process looks for them, whatever has changed that.
-_PROGRAM = (
-    "import json, sys; sys.path[:] = json.loads(sys.argv[2]);"
-    " from strandline.engine.processes.fork_server import main; main(int(sys.argv[1]))"
-)
 _END_SECONDS = 10.0
 
 
@@ -82,19 +76,14 @@ class ForkServer:
     """
 
     def __init__(self, terms: WorkerTerms) -> None:
-        self._control, theirs = socket.socketpair()
-        with theirs:
-            self._process = subprocess.Popen(  # noqa: S603 - our own program
-                [sys.executable, "-c", _PROGRAM, str(theirs.fileno()), json.dumps(sys.path)],
-                stdin=subprocess.DEVNULL,
-                pass_fds=[theirs.fileno()],
-                start_new_session=True,  # a terminal's interrupt is the driver's
-            )
+        self._program = take_program()
+        self._control = self._program.control
         self._begun: deque[Fork] = deque()
         self._forks: dict[int, Fork] = {}
         self._words = bytearray()
         with Connection(os.dup(self._control.fileno())) as connection:
             try:
+                send(connection, sys.path)  # where stages are, which a driver may learn late
                 send(connection, terms)
             except OSError:
                 raise _explain_loss() from None
@@ -148,12 +137,7 @@ class ForkServer:
 
     def stop(self) -> None:
         """End the process, and all workers with it."""
-        self._control.close()
-        try:
-            self._process.wait(_END_SECONDS)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
+        self._program.end()
 
     def _note(self, pid: int, code: int) -> None:
         if code == BEGUN:

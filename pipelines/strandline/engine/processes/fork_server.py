@@ -34,14 +34,16 @@ def main(control: int) -> None:
     """Serve a driver to its end.
 
     Args:
-        control: the descriptor of a socket, on which the terms come first, then one byte for each
-            worker, the number of its chain, with the descriptor of its own socket.
+        control: the descriptor of a socket, on which come where modules are and the terms, then one
+            byte for each worker, the number of its chain, with the descriptor of its own socket.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal's interrupt is the driver's
     with suppress(OSError):  # the driver may have none
         os.dup2(2, 1)  # stages print, and standard output is for what the command has to say
-    with socket.socket(fileno=control) as driver, suppress(OSError):
+    pa.array([])  # Arrow looks for pandas with its first array, which takes as long as all else
+    with socket.socket(fileno=control) as driver, suppress(OSError, EOFError):
         connection = Connection(os.dup(control))
+        sys.path[:] = receive(connection).content
         terms: WorkerTerms = receive(connection).content
         connection.close()
         _Forker(driver, terms).serve()
@@ -58,7 +60,6 @@ class _Forker:
         self._bell.settimeout(0)
         signal.signal(signal.SIGCHLD, lambda *_: None)
         signal.set_wakeup_fd(self._bell.fileno(), warn_on_full_buffer=False)
-        pa.array([])  # Arrow looks for pandas with its first array, which takes as long as all else
         # A search for garbage would copy all that is loaded by now into each worker.
         gc.collect()
         gc.freeze()

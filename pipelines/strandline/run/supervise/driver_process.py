@@ -78,7 +78,7 @@ class DriverProcess:
         stdout: descriptor that it writes to; None: that of this process.
         kept: descriptors of which the output is kept in a log of the attempt.
         others: holds a driver of the pipeline before, and takes this one's; None: each ends.
-        ray: see `DriverStart`; where the ledger holds nothing yet, so that work is left.
+        ray, forks: see `DriverStart`; where the ledger holds nothing yet, so that work is left.
         pid: of the last driver; None before the first.
         log_file: of the last attempt, below the folder; empty where none is kept.
     """
@@ -93,6 +93,7 @@ class DriverProcess:
     kept: tuple[int, ...] = ()
     others: KeptDriver | None = None
     ray: str | None = None
+    forks: bool = False
     pid: int | None = field(default=None, init=False)
     log_file: str = field(default="", init=False)
     _asked: Evidence | None = field(default=None, init=False)
@@ -153,8 +154,12 @@ class DriverProcess:
             driver = None
         if driver is None:
             goes_on = self.others is not None
-            ray = None if self.folder.ledger.exists() else self.ray
-            start = DriverStart(words, self.shares_terminal, self.stdout, self.kept, goes_on, ray)
+            # Where there is a ledger there may be nothing to do.
+            is_new = not self.folder.ledger.exists()
+            ray, forks = (self.ray, self.forks) if is_new else (None, False)
+            start = DriverStart(
+                words, self.shares_terminal, self.stdout, self.kept, goes_on, ray, forks
+            )
             driver = RunningDriver.start(start, log)
             _protect(driver.process.pid)
         self.pid = driver.process.pid

@@ -19,7 +19,7 @@ from typing import Any
 
 from strandline.run.supervise.driver_message import DriverMessage, LastMessage
 from strandline.run.supervise.driver_output import STDERR, STDOUT, DriverOutput, open_output
-from strandline.run.supervise.variables import AHEAD, LAST_WORDS, ORDERS, PARENT
+from strandline.run.supervise.variables import AHEAD, FORKS, LAST_WORDS, ORDERS, PARENT
 from strandline.storage.volume.driver_logs import DriverLog
 from strandline.storage.volume.locks import Process, find_process
 
@@ -39,6 +39,7 @@ class DriverStart:
         kept: descriptors of which the output is kept.
         goes_on: it may be given another pipeline later.
         ray: CPUs of a local Ray that it will want, empty for all; None: it may want none.
+        forks: it will want the process that forks workers.
     """
 
     command: Sequence[str]
@@ -47,6 +48,7 @@ class DriverStart:
     kept: tuple[int, ...] = ()
     goes_on: bool = False
     ray: str | None = None
+    forks: bool = False
 
 
 @dataclass(slots=True)
@@ -81,6 +83,8 @@ class RunningDriver:
         inherited = [message.sink, *(output.inherited if output else ())]
         if start.ray is not None:
             environment[AHEAD] = start.ray
+        if start.forks:
+            environment[FORKS] = "1"
         if its is not None:
             environment[ORDERS] = str(its.fileno())
             inherited.append(its.fileno())

@@ -13,7 +13,8 @@ LAST_WORDS = "STRANDLINE_LAST_WORDS"  # the pipe for the sentence of an error
 OUTPUT = "STRANDLINE_DRIVER_OUTPUT"  # pipes and log of what is printed
 ORDERS = "STRANDLINE_ORDERS"  # the socket through which another pipeline may come
 AHEAD = "STRANDLINE_STARTS_RAY"  # a local Ray is wanted, of so many CPUs; empty: of all
-ALL = (PARENT, LAST_WORDS, OUTPUT, ORDERS, AHEAD)
+FORKS = "STRANDLINE_STARTS_FORKS"  # the process that forks workers is wanted
+ALL = (PARENT, LAST_WORDS, OUTPUT, ORDERS, AHEAD, FORKS)
 _RAYS = "RAY_"
 
 

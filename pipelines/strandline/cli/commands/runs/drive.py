@@ -25,11 +25,18 @@ from strandline.cli.commands.runs.outcome_details import read_details
 from strandline.cli.views.reporter import create_reporter
 from strandline.cli.views.snapshot import Pace, render_snapshot, take_snapshot
 from strandline.engine.core.ports import RunProgress
+from strandline.engine.processes.fork_program import ending_ahead, start_ahead
 from strandline.ledger.lease import OnChange
 from strandline.ledger.session import LedgerSession
 from strandline.run.attempt.attempt import run_attempt
 from strandline.run.attempt.config import AttemptConfig
-from strandline.run.attempt.engines import SHARED, choose_engine, keeping_started, works_in_driver
+from strandline.run.attempt.engines import (
+    FORKED,
+    SHARED,
+    choose_engine,
+    keeping_started,
+    works_in_driver,
+)
 from strandline.run.attempt.outcome import describe_leaving
 from strandline.run.history.records import end_unfinished
 from strandline.run.manifest.manifest import Manifest, read_manifest
@@ -37,7 +44,7 @@ from strandline.run.redo.auto_cuts import Keeping
 from strandline.run.supervise.driver_message import leaving_message
 from strandline.run.supervise.driver_output import prepare_reading_on
 from strandline.run.supervise.kept_driver import Orders, find_orders
-from strandline.run.supervise.variables import AHEAD, PARENT
+from strandline.run.supervise.variables import AHEAD, FORKS, PARENT
 from strandline.storage.errors import VolumeError
 from strandline.storage.layout import PipelineFolder
 from strandline.storage.outputs.whole_files import show_whole
@@ -103,19 +110,34 @@ PARENT_SECONDS = 0.5  # from one look at the parent to the next
 def drive(**options: Any) -> int:  # noqa: ANN401 - the options
     """Make one attempt in this very process, and others after it where the parent asks for that."""
     orders, ahead = find_orders(os.environ), os.environ.pop(AHEAD, None)
-    is_shared = orders is not None or ahead is not None
-    with keeping_started(SHARED if is_shared else None):
+    forks = os.environ.pop(FORKS, None) is not None
+    # To share a Ray takes its library, which is slow to load.
+    is_shared = ahead is not None or (orders is not None and not forks)
+    with keeping_started(SHARED if is_shared else None), ending_ahead():
         made = make_attempt(DriverRequest(**options))
-        while orders and made.may_go_on and (arguments := _ask(orders)) is not None:
+        while orders and made.may_go_on:
+            arguments = _ask(orders, forks=made.engine == FORKED)
+            if arguments is None:
+                break
             made = make_attempt(_parse(arguments))
     _prepare_end(made.engine)
     return made.code
 
 
-def _ask(orders: Orders) -> list[str] | None:
+def _ask(orders: Orders, *, forks: bool) -> list[str] | None:
+    """Return the arguments of the next attempt, whose variables are in place; None: none comes.
+
+    Args:
+        forks: the one before has forked its workers, as the next one may.
+    """
     for stream in (sys.stdout, sys.stderr):
         stream.flush()  # a reader that sees the end of the work must have read all output before
-    return orders.ask(os.environ)
+    told: dict[str, str] = {}
+    arguments = orders.ask(told)
+    if arguments is not None and forks:
+        start_ahead()  # without the variables, which workers must not have
+    os.environ.update(told)
+    return arguments
 
 
 def _parse(arguments: list[str]) -> DriverRequest:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import click
 
 from strandline.cli.app.driver_request import DriverRequest
-from strandline.cli.app.launch import is_ours_on_ray, launching, listening
+from strandline.cli.app.launch import can_share_driver, launching, listening
 from strandline.cli.app.options import (
     show_examples,
     take_engine,
@@ -113,7 +113,7 @@ def run(
     # Between two pipelines a request is heard, too.
     with listening(stop, shares_terminal=False):
         # Changes that a user's code makes to a process would stay for the pipelines after it.
-        if address or not all(is_ours_on_ray(target.pipeline.spec, engine) for target in targets):
+        if address or not all(can_share_driver(each.pipeline.spec, engine) for each in targets):
             return run_in_order(targets, run_target, announcer, stop.is_asked)
         with keeping_driver() as others:
             shared = partial(run_target, others=others)

@@ -1,0 +1,92 @@
+"""The process that forks workers, as it is started: also before a driver knows what they will do.
+
+What it loads takes as long as all that a driver does before its work, so a driver that will want
+one starts it first of all. This room must load nothing, and must not know what a worker is told.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+# Modules are looked for where this process looks for them, whatever has changed that.
+_PROGRAM = (
+    "import json, sys; sys.path[:] = json.loads(sys.argv[2]);"
+    " from strandline.engine.processes.fork_server import main; main(int(sys.argv[1]))"
+)
+_END_SECONDS = 10.0
+
+
+class ForkProgram:
+    """A process that waits to be told what it is to fork, and ends with this one.
+
+    Attributes:
+        control: leads to it.
+        process: of it.
+    """
+
+    def __init__(self) -> None:
+        self._environment = dict(os.environ)
+        self.control, theirs = socket.socketpair()
+        with theirs:
+            self.process = subprocess.Popen(  # noqa: S603 - our own program
+                [sys.executable, "-c", _PROGRAM, str(theirs.fileno()), json.dumps(sys.path)],
+                stdin=subprocess.DEVNULL,
+                pass_fds=[theirs.fileno()],
+                start_new_session=True,  # a terminal's interrupt is the driver's
+            )
+
+    def is_as_new(self) -> bool:
+        """Return whether one that is started now would be the same."""
+        # A user's code may set variables as it is loaded, which workers are to have.
+        return self.process.poll() is None and self._environment == dict(os.environ)
+
+    def end(self) -> None:
+        """End it, and all workers with it."""
+        self.control.close()
+        try:
+            self.process.wait(_END_SECONDS)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+
+
+_AHEAD: ContextVar[ForkProgram | None] = ContextVar("ahead", default=None)
+
+
+def start_ahead() -> None:
+    """Start what the next run takes, if it forks."""
+    _end_ahead()
+    _AHEAD.set(ForkProgram())
+
+
+def take_program() -> ForkProgram:
+    """Return the one that was started ahead, or a new one."""
+    ahead = _AHEAD.get()
+    if ahead is not None and ahead.is_as_new():
+        _AHEAD.set(None)
+        return ahead
+    _end_ahead()
+    return ForkProgram()
+
+
+@contextmanager
+def ending_ahead() -> Iterator[None]:
+    """End what was started ahead and not taken, after the block."""
+    try:
+        yield
+    finally:
+        _end_ahead()
+
+
+def _end_ahead() -> None:
+    ahead = _AHEAD.get()
+    if ahead is not None:
+        _AHEAD.set(None)
+        ahead.end()

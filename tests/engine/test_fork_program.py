@@ -1,0 +1,63 @@
+"""The process that forks workers, started before it is known what they will do."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+
+import pytest
+
+from strandline.engine.processes.fork_program import (
+    ForkProgram,
+    ending_ahead,
+    start_ahead,
+    take_program,
+)
+
+
+@pytest.fixture
+def started(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[ForkProgram]]:
+    """Those that were started, in their order; all are ended after the test."""
+    programs: list[ForkProgram] = []
+    start = ForkProgram.__init__
+
+    def note(self: ForkProgram) -> None:
+        start(self)
+        programs.append(self)
+
+    monkeypatch.setattr(ForkProgram, "__init__", note)
+    with ending_ahead():
+        yield programs
+    for program in programs:
+        program.end()
+
+
+def test_who_starts_one_ahead_takes_it_once(started: list[ForkProgram]) -> None:
+    start_ahead()
+    assert [take_program(), take_program()] == started
+    assert len(started) == 2
+
+
+def test_variables_that_were_set_since_are_those_of_workers(
+    started: list[ForkProgram], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start_ahead()
+    monkeypatch.setenv("OF_A_STAGE", "1")
+    assert take_program() is started[1]
+    assert started[0].process.returncode == 0
+
+
+def test_one_that_has_died_is_replaced(started: list[ForkProgram]) -> None:
+    start_ahead()
+    started[0].process.kill()
+    started[0].process.wait()
+    assert take_program() is started[1]
+    assert started[0].process.returncode == -signal.SIGKILL
+
+
+def test_one_that_is_not_taken_ends_in_order() -> None:
+    with ending_ahead():
+        start_ahead()
+        program = ForkProgram()
+        program.end()
+    assert program.process.returncode == 0
