@@ -94,7 +94,7 @@ class TtlCache(Generic[Key, Value]):
     def drop(self, key: Key) -> None:
         """Forget the value of a key that may have changed."""
         self._entries.pop(key, None)
-        self._loads.pop(key, None)  # what is under way may have been read before the change
+        self._loads.pop(key, None)  # a load under way may have read before the change
 
     def __len__(self) -> int:
         return len(self._entries)

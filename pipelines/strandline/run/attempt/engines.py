@@ -100,6 +100,14 @@ def keeping_started(name: str | None) -> Iterator[None]:
     Args:
         name: None: nothing is to be shared.
     """
+    if name == FORKED:
+        from strandline.engine.processes.fork_program import (  # noqa: PLC0415 - see above
+            ending_ahead,
+        )
+
+        with ending_ahead():
+            yield
+        return
     if name != SHARED:
         yield
         return
@@ -110,6 +118,16 @@ def keeping_started(name: str | None) -> Iterator[None]:
         return
     with keeping_local():
         yield
+
+
+def start_next(name: str) -> None:
+    """Start what the next attempt in the block of `keeping_started` takes, if its engine does."""
+    if name == FORKED:
+        from strandline.engine.processes.fork_program import (  # noqa: PLC0415 - see above
+            start_ahead,
+        )
+
+        start_ahead()
 
 
 def works_in_driver(name: str | None) -> bool:

@@ -106,7 +106,7 @@ class InFlightTable:
     def settle(self, items: Iterable[bytes]) -> None:
         """Remove items that were processed and are with no worker any more."""
         for item in items:
-            # One that is nowhere else, as most are in a quick run, takes three looks less.
+            # An item that is nowhere else, as most are in a quick run, takes three looks less.
             if self._processing[item] == 1 and item not in self._queued:
                 del self._processing[item]
                 self._hide(item)

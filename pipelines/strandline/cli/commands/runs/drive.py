@@ -25,7 +25,6 @@ from strandline.cli.commands.runs.outcome_details import read_details
 from strandline.cli.views.reporter import create_reporter
 from strandline.cli.views.snapshot import Pace, render_snapshot, take_snapshot
 from strandline.engine.core.ports import RunProgress
-from strandline.engine.processes.fork_program import ending_ahead, start_ahead
 from strandline.ledger.lease import OnChange
 from strandline.ledger.session import LedgerSession
 from strandline.run.attempt.attempt import run_attempt
@@ -35,6 +34,7 @@ from strandline.run.attempt.engines import (
     SHARED,
     choose_engine,
     keeping_started,
+    start_next,
     works_in_driver,
 )
 from strandline.run.attempt.outcome import describe_leaving
@@ -112,11 +112,11 @@ def drive(**options: Any) -> int:  # noqa: ANN401 - the options
     orders, ahead = find_orders(os.environ), os.environ.pop(AHEAD, None)
     forks = os.environ.pop(FORKS, None) is not None
     # To share a Ray takes its library, which is slow to load.
-    is_shared = ahead is not None or (orders is not None and not forks)
-    with keeping_started(SHARED if is_shared else None), ending_ahead():
+    is_on_ray = ahead is not None or (orders is not None and not forks)
+    with keeping_started(SHARED if is_on_ray else FORKED):
         made = make_attempt(DriverRequest(**options))
         while orders and made.may_go_on:
-            arguments = _ask(orders, forks=made.engine == FORKED)
+            arguments = _ask(orders, made.engine)
             if arguments is None:
                 break
             made = make_attempt(_parse(arguments))
@@ -124,19 +124,19 @@ def drive(**options: Any) -> int:  # noqa: ANN401 - the options
     return made.code
 
 
-def _ask(orders: Orders, *, forks: bool) -> list[str] | None:
-    """Return the arguments of the next attempt, whose variables are in place; None: none comes.
+def _ask(orders: Orders, engine: str) -> list[str] | None:
+    """Put the variables of the next attempt in place, and return its arguments; None: none comes.
 
     Args:
-        forks: the one before has forked its workers, as the next one may.
+        engine: of the one before, which the next one may have as well.
     """
     for stream in (sys.stdout, sys.stderr):
         stream.flush()  # a reader that sees the end of the work must have read all output before
-    told: dict[str, str] = {}
-    arguments = orders.ask(told)
-    if arguments is not None and forks:
-        start_ahead()  # without the variables, which workers must not have
-    os.environ.update(told)
+    variables: dict[str, str] = {}
+    arguments = orders.ask(variables)
+    if arguments is not None:
+        start_next(engine)  # without the variables, which workers must not have
+    os.environ.update(variables)
     return arguments
 
 

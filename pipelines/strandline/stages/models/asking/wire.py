@@ -94,7 +94,7 @@ class Wire:
 
 
 def _trust() -> ssl.SSLContext:
-    """Return whom servers are vouched by: the machine's authorities, else those of certifi."""
+    """Return the authorities that vouch for servers: the machine's, else those of certifi."""
     paths = ssl.get_default_verify_paths()
     if paths.cafile or paths.capath:
         return ssl.create_default_context()
