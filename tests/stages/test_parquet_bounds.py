@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -142,3 +143,17 @@ def test_a_column_of_two_meanings_is_refused(tmp_path: Path, folder: str, why: s
     pq.write_table(pa.table({"n": [1]}), tmp_path / folder / "part.parquet")
     with pytest.raises(UnreadableFileError, match=rf"part\.parquet: {why}"):
         list_tasks(f"{tmp_path}/**", partitioning="hive")
+
+
+def test_law_nothing_of_what_was_read_stays_in_memory(tmp_path: Path) -> None:
+    """A reader that goes on while its last table is there, as each stage does."""
+    pq.write_table(pa.table({"text": [f"{row:09d}" for row in range(50_000)]}), tmp_path / "a")
+    sources = list(ParquetRowGroups(paths=[str(tmp_path / "a")]).list_sources())
+    held = []
+    for _ in range(3):
+        for task in ReadParquet(max_rows=50_000).process(Task(sources[0].data)):
+            assert task.table.num_rows == 50_000
+            del task
+        gc.collect()
+        held.append(pa.total_allocated_bytes())
+    assert max(held) - held[0] < 100_000  # a table has 650,000

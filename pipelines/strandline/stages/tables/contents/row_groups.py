@@ -13,7 +13,7 @@ import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from typing import BinaryIO, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -46,12 +46,13 @@ class _Layout(NamedTuple):
     largest: int
 
 
-class _UnreadError(Exception):
-    """A read of bytes that are not there: of the file, the footer alone is looked at."""
-
-
 class _Unread(io.RawIOBase):
-    """A file of some size that refuses each read."""
+    """A file of some size that refuses each read, by a KeyError without a frame of Python.
+
+    Arrow keeps that error for ever. With a frame it would keep all callers', and a table in one.
+    """
+
+    read: Any = dict[int, bytes]().__getitem__
 
     def __init__(self, size: int) -> None:
         self._size, self._at = size, 0
@@ -68,9 +69,6 @@ class _Unread(io.RawIOBase):
     def seek(self, offset: int, whence: int = os.SEEK_SET, /) -> int:
         self._at = self._size if whence == os.SEEK_END else offset
         return self._at
-
-    def read(self, size: int = -1, /) -> bytes:
-        raise _UnreadError(size)
 
 
 def open_parquet(stream: BinaryIO) -> pq.ParquetFile:
@@ -225,10 +223,12 @@ def _check_columns(metadata: pq.FileMetaData, size: int) -> None:
         return
     unread = pq.ParquetFile(_Unread(size), metadata=metadata, pre_buffer=True)
     try:
-        with suppress(_UnreadError, pa.ArrowNotImplementedError):
+        with suppress(pa.ArrowNotImplementedError):
             unread.read_row_groups(range(metadata.num_row_groups), use_threads=False)
     except (pa.ArrowException, OSError) as error:
         raise ParquetDamageError(f"the footer is damaged: {error}; {_ADVICE}") from error
+    except KeyError as refusal:
+        refusal.__traceback__ = None  # see `_Unread`
 
 
 def _find_end(chunk: pq.ColumnChunkMetaData) -> int:
