@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from strandline.engine import inline
 from strandline.engine.call.stage.stage_call import StageCall
 from strandline.engine.core.call_size import CALL_SECONDS, SINK_SECONDS, TaskCost, bound_call
 from strandline.engine.core.ports import Control, Listing
@@ -82,12 +83,14 @@ class WatchedOutputs(LocalOutputs):
             self.groups.append((self.day.now, len(group._pending)))
 
 
-def run(seconds: list[float], timeout: float | None = None) -> tuple[Day, WatchedOutputs]:
+def run(
+    seconds: list[float], timeout: float | None = None, data: bytes = b"0"
+) -> tuple[Day, WatchedOutputs]:
     day = Work.day = Day(seconds)
     stages = (StagePlan("work", "w", Work()), StagePlan("sink", "s", Write(), timeout=timeout))
     listed = StagePlan("source", "source", Stage())
     plan = PipelinePlan("ns", "name", listed, stages, Fingerprint("", {}))
-    sources = (Source(str(number), "1", number) for number in range(len(seconds)))
+    sources = (Source(str(number), "1", data) for number in range(len(seconds)))
     with tempfile.TemporaryDirectory() as folder:
         outputs = WatchedOutputs(Path(folder), day)
         control = Control(lambda: False, lambda _: None, lambda: day.now)
@@ -111,6 +114,12 @@ def test_law_no_output_waits_longer_than_a_moment_and_a_task_that_is_worked_on_t
 def test_what_comes_in_a_moment_is_written_together() -> None:
     _, outputs = run([0.001] * 100)
     assert [size for _, size in outputs.groups] == [1, SINK_TASKS, 35]
+
+
+def test_large_tasks_wait_for_a_sink_in_less_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(inline, "SINK_BYTES", 100)
+    assert [size for _, size in run([0.001] * 20, data=bytes(25))[1].groups] == [1, 4, 4, 4, 4, 3]
+    assert [size for _, size in run([0.001] * 4, data=bytes(101))[1].groups] == [1] * 4
 
 
 def test_what_takes_long_is_written_at_once() -> None:

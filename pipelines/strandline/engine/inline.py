@@ -59,6 +59,8 @@ LISTING_SECONDS = 1.0
 # A sink has several tasks at once, for which a disk is waited for as long as for one; no more wait
 # for it, and no longer.
 SINK_TASKS = 64
+# Larger tasks are fewer: all that wait for a sink are in memory.
+SINK_BYTES = 64 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,7 +216,10 @@ class _Run:
             return self._filling.count_tasks(self._measure_next(stage))
         plan = self._stages[stage]
         is_timed = plan.timeout is not None  # by the call, so each task has one of its own
-        return SINK_TASKS if plan.writes and not is_timed else 0
+        if is_timed or not plan.writes:
+            return 0
+        size = self._measure_next(stage)
+        return max(1, min(SINK_TASKS, int(SINK_BYTES / size))) if size else SINK_TASKS
 
     def _must_fill(self, stage: int) -> bool:
         """Return whether what waits for the sink is to wait until it fills a file."""
