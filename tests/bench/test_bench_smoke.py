@@ -90,7 +90,8 @@ def test_one_source_is_spread_in_a_chain_and_apart() -> None:
         ("requests", "of httpx alone", ["%", "%"]),
         ("filters", "four in a row, words by rules ", ["documents/s"]),  # here without rivals
         ("recipe", "pages, whole ", ["pages/s"]),  # the same
-        ("shuffle", "rows, exact: ", ["s", "GB"]),
+        ("shuffle", "exact: ", ["s", "GB"]),
+        ("shuffle", "rows in one worker: ", ["GB", "GB", "s"]),
         ("duplicates", "half of them in pairs", ["GB"] * 2),
         ("video", "PyAV", ["/s", "×", "×"]),
     ],

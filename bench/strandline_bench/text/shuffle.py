@@ -1,15 +1,17 @@
 """What a whole shuffle costs beside `datasets.shuffle().save_to_disk()`: the same small rows.
 
 Each is done in a process of its own, from Parquet to files in the new order; memory is the most
-that the process held, with its libraries.
+that the process held, with its libraries. Files, tasks and partitions have as many rows whatever
+the number of all is, so memory must not follow it.
 """
 
 from __future__ import annotations
 
 import resource
+import shutil
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import datasets
 import numpy as np
@@ -29,54 +31,105 @@ from strandline.stages import (
 from strandline_bench.ground.scale import Scale, run_apart
 from strandline_bench.ground.table import Row, bound, format_number
 
-FILES, PARTITIONS, BLOCK_ROWS = 16, 16, 256
+PART_ROWS, FEW_PARTS, BLOCK_ROWS = 250_000, 4, 256
 WORDS = ("tide", "light", "sea", "harbour", "north", "stone", "wind", "salt")
-MOST_GB, FULL = 1.0, 100_000_000
+MOST_GB, MOST_GROWTH, FULL = 1.0, 1.2, 100_000_000
+
+
+class ShuffleCost(NamedTuple):
+    """What a shuffle has cost.
+
+    Attributes:
+        seconds: of both passes.
+        peak: gigabytes that the process held at most.
+        disk: gigabytes of rows, partitions and shards.
+    """
+
+    seconds: float
+    peak: float
+    disk: float
 
 
 def measure_shuffle(scale: Scale) -> list[Row]:
-    """Shuffle rows exactly, by blocks, and by `datasets`."""
-    count = scale.pick(4_000_000, 20_000)
-    run_apart(_write, scale.folder / "rows", count)
+    """Shuffle rows exactly, by blocks, and by `datasets`; then few and many, to reckon with."""
+    return [*_compare(scale), *_reckon(scale)]
+
+
+def _compare(scale: Scale) -> list[Row]:
+    count, folder = scale.pick(4_000_000, 20_000), scale.folder / "compared"
+    run_apart(_write, folder / "rows", count)
     what = f"{count:,} rows"
-    exact, peak = run_apart(_shuffle, scale.folder, "exact", {})
-    blocks, _ = run_apart(
-        _shuffle, scale.folder, "blocks", {"exact": False, "block_rows": BLOCK_ROWS}
-    )
-    rival, of_rival = run_apart(_shuffle_rival, scale.folder)
-    minutes = exact * FULL / count / 60
+    exact = run_apart(_shuffle, folder, "exact", count, {})
+    how = {"exact": False, "block_rows": BLOCK_ROWS}
+    blocks = run_apart(_shuffle, folder, "blocks", count, how)
+    rival, of_rival = run_apart(_shuffle_rival, folder)
     return [
-        Row(f"{what}, exact: time", format_number(exact, "s")),
-        bound(f"{what}, exact: memory, at most", peak, MOST_GB, "GB"),
-        Row(f"{FULL:,} rows, exact, in a row: reckoned from that", format_number(minutes, "min")),
-        Row(f"{what}, by blocks of {BLOCK_ROWS}: time", format_number(blocks, "s")),
+        Row(f"{what}, exact: time", format_number(exact.seconds, "s")),
+        bound(f"{what}, exact: memory, at most", exact.peak, MOST_GB, "GB"),
+        Row(f"{what}, by blocks of {BLOCK_ROWS}: time", format_number(blocks.seconds, "s")),
         Row(f"{what}, `datasets`: time", format_number(rival, "s")),
         Row(f"{what}, `datasets`: memory, at most", format_number(of_rival, "GB")),
     ]
 
 
+def _reckon(scale: Scale) -> list[Row]:
+    """Shuffle exactly, in one worker, few rows and ten times as many."""
+    few = scale.pick(1_000_000, 10_000)
+    many = 10 * few
+    costs = {count: _shuffle_new(scale.folder / str(count), count) for count in (few, many)}
+    cost, times = costs[many], FULL / many
+    growth = cost.peak / costs[few].peak
+    full = f"{FULL:,} rows: {times:g} times"
+    return [
+        *(
+            bound(f"{count:,} rows in one worker: memory, at most", each.peak, MOST_GB, "GB")
+            for count, each in costs.items()
+        ),
+        bound(f"{many:,} rows beside {few:,}: memory", growth, MOST_GROWTH, "times"),
+        Row(f"{many:,} rows in one worker: time", format_number(cost.seconds, "s")),
+        Row(f"{full} that time", format_number(cost.seconds * times / 60, "min")),
+        Row(f"{full} its disk, with what is read", format_number(cost.disk * times, "GB")),
+    ]
+
+
+def _shuffle_new(folder: Path, count: int) -> ShuffleCost:
+    run_apart(_write, folder / "rows", count)
+    try:
+        return run_apart(_shuffle, folder, "exact", count, {})
+    finally:
+        shutil.rmtree(folder)
+
+
+def _count_parts(count: int) -> int:
+    """Return how many files and partitions there are."""
+    return max(FEW_PARTS, count // PART_ROWS)
+
+
 def _write(folder: Path, count: int) -> None:
     folder.mkdir(parents=True)
     words = pa.array(WORDS)
-    chance = np.random.default_rng(5)
-    for at in range(FILES):
-        numbers = range(at * count // FILES, (at + 1) * count // FILES)
+    chance, files = np.random.default_rng(5), _count_parts(count)
+    for at in range(files):
+        numbers = range(at * count // files, (at + 1) * count // files)
         drawn = chance.integers(0, len(WORDS), (5, len(numbers)))
         columns = [words.take(pa.array(each)) for each in drawn]
         texts = pc.binary_join_element_wise(*columns, " ")
         keys = pa.array([f"rows/{number:09d}" for number in numbers])
-        pq.write_table(pa.table({"key": keys, "text": texts}), folder / f"{at:02}.parquet")
+        pq.write_table(pa.table({"key": keys, "text": texts}), folder / f"{at:04}.parquet")
 
 
-def _shuffle(folder: Path, name: str, how: dict[str, Any]) -> tuple[float, float]:
-    """Shuffle by two pipelines; seconds, and gigabytes at most."""
+def _shuffle(folder: Path, name: str, count: int, how: dict[str, Any]) -> ShuffleCost:
+    """Shuffle by two pipelines, each with one worker, which is this process."""
     begun = time.perf_counter()
-    parted = folder / name / "parted"
-    sink = ShuffleSink(by="key", seed=7, partitions=PARTITIONS, path=str(parted), **how)
-    _run(folder / name, "parted", ParquetRowGroups(paths=[f"{folder}/rows/*"]), ReadParquet(), sink)
+    parted, read = folder / name / "parted", ReadParquet(max_rows=PART_ROWS)
+    sink = ShuffleSink(by="key", seed=7, partitions=_count_parts(count), path=str(parted), **how)
+    _run(folder / name, "parted", ParquetRowGroups(paths=[f"{folder}/rows/*"]), read, sink)
     source = ShufflePartitions(paths=[f"{parted}/**/*.parquet"])
     _run(folder / name, "ordered", source, ReadShuffle(), ParquetSink())
-    return time.perf_counter() - begun, _read_peak()
+    seconds = time.perf_counter() - begun
+    files = (path for part in ("rows", name) for path in (folder / part).rglob("*"))
+    disk = sum(path.stat().st_size for path in files if path.is_file()) / 1e9
+    return ShuffleCost(seconds, _read_peak(), disk)
 
 
 def _run(folder: Path, name: str, source: Any, stage: Any, sink: Any) -> None:  # noqa: ANN401 - stages
