@@ -85,6 +85,7 @@ def test_one_source_is_spread_in_a_chain_and_apart() -> None:
         ("driver-limit", "the driver", ["%"] * 3),
         ("json-lines", "read-jsonl, of", ["×"]),
         ("interrupted", "1,000, ", ["s,"] * 3),
+        ("stages", "parquet: times as slow", ["×"] * 2),
         ("redo", "of the whole", ["%", "%"]),
         ("crawl", "of the whole", ["%", "%"]),
         ("requests", "of httpx alone", ["%", "%"]),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 import random
 import sys
@@ -183,6 +184,17 @@ def test_law_all_hashes_at_once_are_signed_as_one_by_one(
     assert minhash.hashvalues.astype("<u4").tobytes() == Signer(2, 16, hash_text).sign(
         " ".join(words)
     )
+
+
+@given(
+    words=st.lists(st.text(min_size=1, max_size=4), min_size=1, max_size=12), size=st.integers(1, 8)
+)
+def test_law_runs_are_hashed_as_in_lists_that_are_stored(words: list[str], size: int) -> None:
+    length = min(size, len(words))
+    runs = {" ".join(words[at : at + length]) for at in range(len(words) - length + 1)}
+    digests = (hashlib.sha1(run.encode(), usedforsecurity=False).digest() for run in runs)
+    stored = {int.from_bytes(digest[:4], "little") for digest in digests}
+    assert set(hash_joined_runs(words, size).tolist()) == stored
 
 
 @given(text=st.text(st.characters(max_codepoint=127)))

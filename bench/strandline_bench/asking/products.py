@@ -54,7 +54,7 @@ def _run(name: str, asking: Asking) -> tuple[float, float]:
         RuntimeError: the program failed, or there are more or fewer answers than requests.
     """
     look = f"{asking.url}/{quick_server.ASKED}"
-    httpx.get(look)  # what others have asked is no matter of this one
+    httpx.get(look)  # so that requests of others are not counted
     folder = asking.folder / f"asking-{name}"
     folder.mkdir()
     words = [name, asking.url, str(asking.requests), str(asking.at_once), str(folder)]

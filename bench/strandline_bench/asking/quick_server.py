@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 _PROMPT_TOKENS, _COMPLETION_TOKENS = 20, 3
-TOKENS = _PROMPT_TOKENS + _COMPLETION_TOKENS  # of a request
+TOKENS = _PROMPT_TOKENS + _COMPLETION_TOKENS  # a request has them
 ASKED = "asked"  # the path of what was asked since it was looked at last
 _ANSWER = {
     "choices": [{"message": {"role": "assistant", "content": "three"}, "finish_reason": "stop"}],

@@ -1,1 +1,1 @@
-"""What people pick on one machine for whole jobs, each as its own documentation has it."""
+"""What people pick on one machine: whole jobs by products, and what libraries do for a stage."""

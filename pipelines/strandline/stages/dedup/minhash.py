@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from strandline.stages.text.filters.words.word_rules import fold, list_words
 PERMUTATIONS = 128
 VALUE_BYTES = 4
 SIGNATURE_BYTES = VALUE_BYTES * PERMUTATIONS
+_DIGEST_BYTES = 20  # SHA-1 makes so many
 
 # Said in full, so that another version of the library can't make other signatures unnoticed.
 _SCHEME = {"seed": 1, "scheme": "affine32"}
@@ -35,11 +37,14 @@ HashRuns = Callable[[Sequence[str], int], Hashes]
 
 def hash_joined_runs(words: Sequence[str], size: int) -> Hashes:
     """Hash each run as a text of its own, as signatures in stored lists were made."""
-    length = min(size, len(words))
-    runs = {" ".join(words[at : at + length]) for at in range(len(words) - length + 1)}
-    texts = (run.encode("utf-8", "replace") for run in runs)
-    digests = (hashlib.sha1(text, usedforsecurity=False).digest() for text in texts)
-    return np.frombuffer(b"".join(digest[:VALUE_BYTES] for digest in digests), "<u4")
+    encoded = [word.encode("utf-8", "replace") for word in words]
+    text, length = b" ".join(encoded), min(size, len(words))
+    # Cut out of the whole text: to join each run, and encode it, takes longer than its hash.
+    starts = list(accumulate((len(word) + 1 for word in encoded), initial=0))
+    bounds = zip(starts, starts[length:], strict=False)
+    runs = {text[begin : end - 1] for begin, end in bounds}
+    digests = b"".join([hashlib.sha1(run, usedforsecurity=False).digest() for run in runs])
+    return np.ascontiguousarray(np.frombuffer(digests, "<u4")[:: _DIGEST_BYTES // VALUE_BYTES])
 
 
 class RunHasher:

@@ -56,7 +56,7 @@ class Wire:
         self, method: str, path: str, body: bytes | None, limit: float
     ) -> Reply | Unanswered:
         limits, aiohttp = self._limits, self._aiohttp
-        if self._session is None:  # here, since it belongs to the loop
+        if self._session is None:  # sessions belong to the loop that makes them
             self._session = self._open()
         timeout = aiohttp.ClientTimeout(
             total=limit, sock_connect=limits.connect, sock_read=limits.read
