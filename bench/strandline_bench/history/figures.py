@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 RATIOS = ("×", "%")
 _ROW = re.compile(r"^\| (.+?) +\| (.+?) +\| (.+?) +\| (?:yes|no|–) +\|$", re.MULTILINE)
+_TIME = re.compile(r"[\d,.]+ s\b")
 _NUMBER = re.compile(r"([\d,]*\d(?:\.\d+)?) ?(×|%|[^\s,\d]+)")
 
 
@@ -56,10 +57,11 @@ def read_commands(text: str, what: str) -> dict[str, float]:
     """Return the seconds of each command that a table has of one thing.
 
     Args:
-        what: how its rows begin; the command's name follows a colon.
+        what: how its rows begin; the command's name follows a colon. One that has not ended is
+            left out.
     """
-    rows = (row for row in _ROW.findall(text) if row[0].startswith(f"{what}: "))
+    rows = (row for row in _ROW.findall(text) if row[0].startswith(what) and _TIME.match(row[1]))
     return {
-        name.removeprefix(f"{what}: "): float(measured.split()[0].replace(",", ""))
+        name.partition(": ")[2]: float(measured.split()[0].replace(",", ""))
         for name, measured, _ in rows
     }
