@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
 
+import psutil
 import pyarrow.parquet as pq
 
 from strandline_bench.ground.folders import join_python_path
@@ -26,6 +27,7 @@ from strandline_bench.products.inputs import (
 from strandline_bench.products.manifests import write_manifest
 
 LONGEST = 600.0  # seconds of one command
+_MARK = "STRANDLINE_BENCH_PRODUCT"
 _PROGRAMS = "strandline_bench.products.programs"
 
 
@@ -99,7 +101,7 @@ def start_product(
         **os.environ,
         "PYTHONPATH": join_python_path(),
         "PATH": os.pathsep.join([bin_folder, os.environ["PATH"]]),
-        "RAY_DEDUP_LOGS": "0",
+        _MARK: "1",
         **product.variables,
     }
     with (folder / "log").open("wb") as log:
@@ -114,10 +116,17 @@ def start_product(
 
 
 def kill_product(process: subprocess.Popen[bytes]) -> None:
-    """Kill a command with all that it started in its group."""
+    """Kill a command with all that it started, so that nothing is left to disturb the next one.
+
+    Workers of a Ray that was ended may live on, in groups of their own; a variable tells them.
+    """
     with suppress(ProcessLookupError):  # all have ended
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()
+    for left in psutil.process_iter():
+        with suppress(psutil.Error):
+            if _MARK in left.environ():
+                left.kill()
 
 
 def read_kept(target: Path, column: str) -> Kept:
