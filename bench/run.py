@@ -148,7 +148,7 @@ def _measure(options: argparse.Namespace) -> dict[str, str]:
             made = getattr(importlib.import_module(f"strandline_bench.{module}"), function)(scale)
             if name in TEXTS:
                 texts[name] = f"```text\n{made}```\n"
-            elif name in LONG:
+            elif isinstance(made, dict):  # a table for each case
                 tables |= {f"{name}-{case}": rows for case, rows in made.items()}
             else:
                 tables.setdefault(TABLES.get(name, "table"), []).extend(made)

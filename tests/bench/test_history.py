@@ -144,7 +144,7 @@ def test_a_history_is_read_as_it_was_written(tmp_path: Path) -> None:
     write_history(file, [entry])
     assert read_history(file) == [entry]
     assert entry.machine == "2 cores, 24 GB of memory"
-    assert {"polars", "datatrove"} <= set(entry.versions)
+    assert {"Polars", "datatrove"} <= set(entry.versions)
 
 
 def test_the_history_ends_with_what_the_document_says() -> None:

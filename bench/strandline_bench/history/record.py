@@ -16,7 +16,7 @@ from pathlib import Path
 from strandline_bench.history.figures import read_figures
 
 _MACHINE = re.compile(r"^(\d+ cores, \d+ GB of memory)\.$", re.MULTILINE)
-_VERSION = re.compile(r"\b([a-z][a-z-]+) (\d+\.\d+\.\d+)\b")
+_VERSION = re.compile(r"\b([A-Za-z][A-Za-z-]+) (\d+\.\d+\.\d+)\b")
 
 
 @dataclass(frozen=True, slots=True)
