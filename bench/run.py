@@ -80,7 +80,7 @@ LONG = {"engines", "products", "interrupted"}
 TEXTS = {"profile": ("engines.profile", "profile_engine")}
 NAMES = ", ".join((*BENCHES, *TEXTS))
 # Tables of the document; each is written anew by those that belong to it. The rest are in `table`,
-# and each case of the engines, which takes long, has one of its own: `engines-tiny`.
+# and each case of the engines and of products, which take long, has one of its own: `engines-tiny`.
 TABLES = {
     name: name
     for name in (
@@ -99,7 +99,6 @@ TABLES = {
         "lost",
         "lost-nodes",
         "driver-limit",
-        "products",
         "interrupted",
         "command",
         "video",

@@ -29,9 +29,9 @@ _MANY = 10_000  # items, above which one turn is enough
 _OURS = PRODUCTS[0]
 
 
-def measure_products(scale: Scale) -> list[Row]:
-    """Run every product in every job that it can do, at each size."""
-    return [row for job in JOBS if _is_asked(job, scale) for row in _measure_job(job, scale)]
+def measure_products(scale: Scale) -> dict[str, list[Row]]:
+    """Run every product in every job that it can do, at each size; a table for each job."""
+    return {job.name: list(_measure_job(job, scale)) for job in JOBS if _is_asked(job, scale)}
 
 
 def _is_asked(job: Job, scale: Scale) -> bool:
