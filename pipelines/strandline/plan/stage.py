@@ -422,7 +422,7 @@ class SharingSink(SinkStage):
     @property
     def target_bytes(self) -> int | None:
         """Bytes of a shared file, about; None: each task has a file of its own."""
-        return None
+        return getattr(self.params, "target_bytes", None)
 
     def write_shared(self, tasks: Sequence[Task], file: BinaryIO) -> None:
         """Write tables of one schema to one file, row after row; by default by `write`."""

@@ -90,10 +90,6 @@ class JsonlSink(SharingSink):
             for line in _format_lines(task.table):
                 out.write(line)
 
-    @property
-    def target_bytes(self) -> int | None:
-        return self.params.target_bytes
-
     def copy_rows(
         self, shared: Mapping[str, BinaryIO], ranges: Sequence[range], suffix: str, file: BinaryIO
     ) -> None:

@@ -29,10 +29,6 @@ class MdsSink(SharingSink):
     params: Params
     suffix: str = ".mds"
 
-    @property
-    def target_bytes(self) -> int | None:
-        return self.params.target_bytes
-
     def write(self, task: Task, file: BinaryIO) -> None:
         """Write a sample a row: text, bytes and numbers as they are, lists as arrays, else JSON.
 

@@ -96,10 +96,6 @@ class ParquetSink(SharingSink):
         super().__init__(params, **values)
         self.writes_empty = self.params.write_empty
 
-    @property
-    def target_bytes(self) -> int | None:
-        return self.params.target_bytes
-
     def write(self, task: Task, file: BinaryIO) -> None:
         """Write the table front to back.
 

@@ -24,10 +24,6 @@ class TfrecordSink(SharingSink):
     suffix: str = ".tfrecord"
     packages: ClassVar[tuple[str, ...]] = ("google_crc32c",)
 
-    @property
-    def target_bytes(self) -> int | None:
-        return self.params.target_bytes
-
     def write(self, task: Task, file: BinaryIO) -> None:
         """Write an example a row: text, bytes, numbers and lists of them as they are, else JSON.
 

@@ -82,10 +82,6 @@ class TokenShards(SharingSink):
         self._layout = _LAYOUTS[self.params.format]
         self.suffix = self._layout.suffix
 
-    @property
-    def target_bytes(self) -> int | None:
-        return self.params.target_bytes
-
     def list_needed_columns(self) -> tuple[str, ...]:
         mask = self.params.mask
         return (self.params.column,) if mask is None else (self.params.column, mask)

@@ -43,10 +43,6 @@ class WebdatasetSink(SharingSink):
     suffix: str = ".tar"
     added_params: ClassVar[frozenset[str]] = frozenset({"target_bytes"})
 
-    @property
-    def target_bytes(self) -> int | None:
-        return self.params.target_bytes
-
     def list_needed_columns(self) -> tuple[str, ...]:
         return (self.params.key, self.params.content)
 
