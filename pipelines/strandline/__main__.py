@@ -46,8 +46,7 @@ def main() -> None:
     here = os.getcwd()  # noqa: PTH109 - `pathlib` need not be loaded before the rest is
     if here not in sys.path:
         sys.path.insert(0, here)
-    _start_forks_ahead()
-    _start_ray_ahead()
+    _start_ahead()
     from strandline.cli.app.commands import program  # noqa: PLC0415 - it takes a while to load
 
     if not makes_attempts and signal.getsignal(signal.SIGINT) is _leave_quietly:
@@ -84,34 +83,37 @@ def _skip_teardown() -> None:
     os._exit(code)
 
 
-def _start_forks_ahead() -> None:
-    """Start the process that forks workers, where the parent knows that this driver wants one."""
-    from strandline.run.supervise.variables import ALL, FORKS  # noqa: PLC0415 - it loads nothing
+def _start_ahead() -> None:
+    """Start what the parent knows that this driver will want, before all that a driver loads."""
+    from strandline.run.supervise.variables import (  # noqa: PLC0415 - it loads nothing
+        AHEAD,
+        ALL,
+        FORKS,
+    )
 
-    if FORKS not in os.environ:
+    if FORKS not in os.environ and AHEAD not in os.environ:
         return
+    # The variables are read later, and what is started must not have them.
+    ours = {name: os.environ.pop(name) for name in ALL if name in os.environ}
+    try:
+        if FORKS in ours:
+            _start_forks()
+        if AHEAD in ours:
+            _start_ray(ours[AHEAD])
+    finally:
+        os.environ.update(ours)
+
+
+def _start_forks() -> None:
     from strandline.engine.processes.fork_program import (  # noqa: PLC0415 - the first of all
         start_ahead,
     )
 
-    # The variables are read later, and workers must not have them.
-    ours = {name: os.environ.pop(name) for name in ALL if name in os.environ}
     start_ahead()
-    os.environ.update(ours)
 
 
-def _start_ray_ahead() -> None:
-    """Start Ray where the parent knows that this driver will want one.
-
-    Its processes take as long as all that a driver loads, so that is loaded beside.
-    """
-    from strandline.run.supervise.variables import AHEAD, ALL  # noqa: PLC0415 - it loads nothing
-
-    workers = os.environ.get(AHEAD)
-    if workers is None:
-        return
-    # The variables are read later, and Ray's processes must not have them.
-    ours = {name: os.environ.pop(name) for name in ALL if name in os.environ}
+def _start_ray(workers: str) -> None:
+    """Start a local Ray; its processes take as long as a driver's modules, loaded beside."""
     before = signal.getsignal(signal.SIGTERM)
     try:
         from strandline.engine.ray.connection import start_ahead  # noqa: PLC0415 - the first of all
@@ -121,8 +123,6 @@ def _start_ray_ahead() -> None:
         return
     except SystemExit:  # Ray's answer to SIGTERM while it starts
         _leave()
-    finally:
-        os.environ.update(ours)
     signal.signal(signal.SIGTERM, before)
 
 
