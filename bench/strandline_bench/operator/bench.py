@@ -131,12 +131,21 @@ def measure_operator(scale: Scale) -> list[Row]:
     """Return rows on memory, CPU, requests and delays."""
     load = Load(scale.pipelines or scale.pick(1000, 20))
     load = replace(load, pace=max(2.0, load.pipelines / 100), rest=scale.pick(15, 5))
+    return measure_load(load, scale.folder, observe)
+
+
+def measure_load(load: Load, parent: Path, observe: Callable[[Load, Path], Findings]) -> list[Row]:
+    """Return rows of what was observed; one row that says so where there is no control plane.
+
+    Args:
+        parent: for the folder of the control plane, which is gone in the end.
+    """
     try:
-        with tempfile.TemporaryDirectory(dir=scale.folder) as folder:
+        with tempfile.TemporaryDirectory(dir=parent) as folder:
             findings = observe(load, Path(folder))
     except (NoApiServerError, NotStartedError) as error:
-        sys.stderr.write(f"{error}\n")
-        return [Row("operator", "not measured: there is no API server")]
+        print_line(str(error))
+        return [Row(load.what, "not measured: there is no API server")]
     print_requests(findings)
     return list_rows(findings)
 

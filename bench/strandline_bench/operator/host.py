@@ -164,12 +164,16 @@ def read_process(number: int, requests: Counter[str]) -> Reading:
 
 def count_requests(page: str) -> Counter[str]:
     """Return requests by verb and resource, such as `LIST pods`, from the page of metrics."""
+    return count_samples(page, _REQUESTS, "verb", "resource")
+
+
+def count_samples(page: str, name: str, *labels: str) -> Counter[str]:
+    """Return the sums of a counter by the values of some of its labels, from a page of metrics."""
     found: Counter[str] = Counter()
     for family in text_string_to_metric_families(page):
         for sample in family.samples:
-            if sample.name == _REQUESTS:
-                what = f"{sample.labels['verb']} {sample.labels['resource']}"
-                found[what] += int(sample.value)
+            if sample.name == name:
+                found[" ".join(sample.labels[label] for label in labels)] += int(sample.value)
     return found
 
 

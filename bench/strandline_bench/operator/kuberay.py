@@ -19,8 +19,6 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from prometheus_client.parser import text_string_to_metric_families
-
 from api_server import KUBERAY, ApiServer, NoApiServerError, find_binary, open_api_server
 from control_plane import (
     LOOPBACK,
@@ -49,7 +47,7 @@ from strandline_bench.operator.bench import (
     print_line,
     see_through,
 )
-from strandline_bench.operator.host import Reading, fetch, read_process, run_host
+from strandline_bench.operator.host import Reading, count_samples, fetch, read_process, run_host
 from strandline_bench.operator.kubelet import Jobs, Kubelet, serve_jobs
 from strandline_bench.operator.player import serve_drivers
 from strandline_bench.operator.wire import open_wire
@@ -168,12 +166,7 @@ def _list_costs(what: str, begun: Reading, ended: Reading, number: int) -> list[
 
 def count_methods(page: str) -> Counter[str]:
     """Return requests by method, from the page of metrics of a controller in Go."""
-    found: Counter[str] = Counter()
-    for family in text_string_to_metric_families(page):
-        for sample in family.samples:
-            if sample.name == _REQUESTS:
-                found[sample.labels["method"]] += int(sample.value)
-    return found
+    return count_samples(page, _REQUESTS, "method")
 
 
 def observe_beside(load: Load, checkout: Checkout, folder: Path) -> Beside:

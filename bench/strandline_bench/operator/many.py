@@ -8,23 +8,19 @@ Beside them others are applied and seen through, as where they are alone.
 from __future__ import annotations
 
 import asyncio
-import sys
-import tempfile
 import time
 from pathlib import Path
 
-from api_server import ApiServer, NoApiServerError, open_api_server
-from control_plane import NotStartedError
+from api_server import ApiServer, open_api_server
 from strandline_bench.ground.scale import Scale
 from strandline_bench.ground.table import Row
 from strandline_bench.operator.bench import (
     PER_NAMESPACE,
     Findings,
     Load,
-    list_rows,
     list_settings,
+    measure_load,
     print_line,
-    print_requests,
     see_through,
 )
 from strandline_bench.operator.host import run_host
@@ -41,15 +37,7 @@ _MEMORY = 600.0  # megabytes, as at rest
 def measure_many(scale: Scale) -> list[Row]:
     """Return rows on memory, CPU, requests and delays."""
     every = scale.pipelines or scale.pick(5000, 50)
-    load = plan_load(every, rest=scale.pick(15, 5))
-    try:
-        with tempfile.TemporaryDirectory(dir=scale.folder) as folder:
-            findings = observe_many(load, Path(folder))
-    except (NoApiServerError, NotStartedError) as error:
-        sys.stderr.write(f"{error}\n")
-        return [Row(load.what, "not measured: there is no API server")]
-    print_requests(findings)
-    return list_rows(findings)
+    return measure_load(plan_load(every, rest=scale.pick(15, 5)), scale.folder, observe_many)
 
 
 def plan_load(every: int, rest: float) -> Load:

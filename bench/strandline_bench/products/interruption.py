@@ -1,12 +1,13 @@
 """What is left to do after a kill at half, after an end, and after a day more: a filter in Python.
 
 Each product goes on as its documentation has it; where it has no way, all is done again in an empty
-folder. Shares are of its own whole run, and what is kept in the end is held against that of a run
-that nothing happened to.
+folder. Shares are of its own whole run, and what is kept in the end is held against what the
+function says of the input.
 """
 
 from __future__ import annotations
 
+import json
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -16,11 +17,13 @@ from pathlib import Path
 
 from strandline_bench.ground.scale import Scale
 from strandline_bench.ground.table import Row, format_number
+from strandline_bench.products.functions import is_kept
 from strandline_bench.products.index import PRODUCTS, Product
 from strandline_bench.products.jobs import (
     JOBS,
     FailedProductError,
     Kept,
+    digest_values,
     kill_product,
     read_kept,
     run_product,
@@ -57,7 +60,7 @@ def _interrupt(product: Product, folder: Path, what: str) -> Iterator[Row]:
     target = folder / "out"
     _fill(folder, is_whole=False)
     whole = run_product(product, _JOB, folder, target)
-    kept = read_kept(target, _JOB.column)
+    kept = _expect(folder)
     shutil.rmtree(target)
     with start_product(product, _JOB, folder, target) as process:
         with suppress(subprocess.TimeoutExpired):  # it is at work, as it should be
@@ -75,10 +78,7 @@ def _interrupt(product: Product, folder: Path, what: str) -> Iterator[Row]:
     _fill(folder, is_whole=True)
     day = _go_on(product, folder)
     grown = read_kept(target, _JOB.column)
-    shutil.rmtree(target)
-    run_product(product, _JOB, folder, target)
-    fresh = read_kept(target, _JOB.column)
-    yield _tell(f"{what}, a day of 5 % more: {name}", day, whole, grown, fresh)
+    yield _tell(f"{what}, a day of 5 % more: {name}", day, whole, grown, _expect(folder))
 
 
 def _go_on(product: Product, folder: Path) -> float:
@@ -87,6 +87,13 @@ def _go_on(product: Product, folder: Path) -> float:
     if not product.resumes:
         shutil.rmtree(target)
     return run_product(product, _JOB, folder, target)
+
+
+def _expect(folder: Path) -> Kept:
+    """Return what the function keeps of the input."""
+    lines = (line for path in (folder / "in").iterdir() for line in path.open(encoding="utf-8"))
+    rows = map(json.loads, lines)
+    return digest_values(row[_JOB.column] for row in rows if is_kept(row["text"]))
 
 
 def _tell(what: str, seconds: float, whole: float, kept: Kept, wanted: Kept) -> Row:

@@ -135,24 +135,27 @@ def read_kept(target: Path, column: str) -> Kept:
     Args:
         column: of which the digest is; empty: none is made.
     """
+    paths = (path for path in target.rglob("*.parquet") if not _is_of_passes(path, target))
+    files = map(pq.ParquetFile, paths)
+    if not column:
+        return Kept(sum(file.metadata.num_rows for file in files), "")
+    return digest_values(
+        value for file in files for value in file.read([column])[column].to_pylist()
+    )
+
+
+def digest_values(values: Iterable[object]) -> Kept:
+    """Return how many values there are, and their digest."""
     count, digest = 0, 0
-    for path in target.rglob("*.parquet"):
-        if _is_of_passes(path.relative_to(target)):
-            continue
-        file = pq.ParquetFile(path)
-        count += file.metadata.num_rows
-        for value in _read_values(file, column):
-            digest ^= int.from_bytes(blake2b(str(value).encode(), digest_size=16).digest(), "big")
+    for value in values:
+        count += 1
+        digest ^= int.from_bytes(blake2b(str(value).encode(), digest_size=16).digest(), "big")
     return Kept(count, f"{digest:032x}")
 
 
-def _is_of_passes(path: Path) -> bool:
+def _is_of_passes(path: Path, target: Path) -> bool:
     """Return whether a file is none of the last result: ours has volumes, others caches."""
-    return path.parts[0] in {"volume", "cache", "work"}
-
-
-def _read_values(file: pq.ParquetFile, column: str) -> Iterable[object]:
-    return file.read([column])[column].to_pylist() if column else ()
+    return path.relative_to(target).parts[0] in {"volume", "cache", "work"}
 
 
 def _write_command(product: Product, job: Job, folder: Path, target: Path) -> list[str]:
