@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
+import socket
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +15,17 @@ import yaml
 from cli_project import Call, Project, read_errors
 from strandline.cli.app.launch import can_share_driver
 from strandline.cli.app.targets import Target
+from strandline.cli.commands.runs.drive import _ask
 from strandline.cli.commands.runs.run import run_in_order
 from strandline.cli.views.announcer import Announcer
 from strandline.run.manifest.order import order_pipelines
+from strandline.run.supervise.kept_driver import Orders
+from strandline.run.supervise.variables import ALL
 from strandline_api.documents.documents import parse_pipeline
 from strandline_api.documents.problems import SpecError
 from strandline_api.objects.pipeline import CurationPipeline
+
+DRIVE = "strandline.cli.commands.runs.drive"
 
 
 def spell(name: str, namespace: str = "default", **spec: Any) -> dict[str, Any]:
@@ -317,3 +324,22 @@ def test_what_may_leave_something_behind_has_a_driver_of_its_own(
 )
 def test_what_is_of_the_catalogue_shares_a_driver(spec: dict[str, Any], engine: str | None) -> None:
     assert can_share_driver(parse_pipeline(spell("notes", **spec)).spec, engine)
+
+
+def test_what_starts_for_the_next_attempt_is_told_nothing_of_its_parent(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What forks workers would else be another than the driver wants, and be started anew."""
+    for name in ALL:
+        monkeypatch.delenv(name, raising=False)
+    seen: list[tuple[str, set[str]]] = []
+    monkeypatch.setattr(f"{DRIVE}.start_next", lambda name: seen.append((name, {*os.environ})))
+    ours, its = socket.socketpair()
+    order = {"arguments": ["next.yaml"], "environment": dict.fromkeys(ALL, "7")}
+    with ours, its:
+        ours.sendall(json.dumps(order).encode() + b"\n")
+        assert _ask(Orders(its), "processes") == ["next.yaml"]
+    assert {os.environ.pop(name) for name in ALL} == {"7"}
+    ((engine, names),) = seen
+    assert engine == "processes"
+    assert names.isdisjoint(ALL)

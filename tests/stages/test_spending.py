@@ -71,11 +71,11 @@ class Workers:
 
         asyncio.run(work())
 
-    async def _work(self, prompts: list[str], terms: SpendingTerms) -> None:
+    def make_asker(self, terms: SpendingTerms) -> Asker:
         account = Account(
             self.folder / "spent.account", terms, "ask", lambda: self.time.now, SpentTotals
         )
-        asker = Asker(
+        return Asker(
             self,
             Endpoint.CHAT,
             RequestPace(MOST),
@@ -84,6 +84,9 @@ class Workers:
             lambda line: None,
             Spending(RequestTally(), account),
         )
+
+    async def _work(self, prompts: list[str], terms: SpendingTerms) -> None:
+        asker = self.make_asker(terms)
 
         def keep(position: int, outcome: ModelAnswer | RowFault) -> None:
             self.found[prompts[position]] = outcome
@@ -235,3 +238,24 @@ def test_who_ends_waits_for_what_others_have_under_way(tmp_path: Path) -> None:
     with one.working(), other.working():
         assert not open_account().is_at_rest()
     assert one.is_at_rest()
+
+
+def test_nothing_is_begun_once_the_budget_is_spent(tmp_path: Path) -> None:
+    """What is under way ends, and is kept."""
+    begun, kept, last = list[int](), list[int](), 5
+
+    async def work(number: int) -> int:
+        begun.append(number)
+        await asyncio.sleep(0)
+        if number == last:
+            raise BudgetSpentError("no more")
+        return number
+
+    works: Any = [partial(work, number) for number in range(20)]
+    asker = Workers(tmp_path, FakeModel(), 1).make_asker(SpendingTerms())
+    with pytest.raises(BudgetSpentError):
+        asyncio.run(
+            asker.work_all(works, MOST, lambda _, outcome: kept.append(outcome), lambda: None)
+        )
+    assert len(begun) < last + 1 + MOST
+    assert sorted(kept) == [number for number in begun if number != last]
