@@ -31,9 +31,10 @@ class KeepLarge(Stage):
     """Pictures of a size."""
 
     def process(self, task: Task) -> Task:
-        """Return the rows of those whose sides are long enough."""
-        sides = pc.min_element_wise(task.table["width"], task.table["height"])
-        return task.replace(task.table.filter(pc.greater_equal(sides, LEAST_SIDE)))
+        """Return what is written of those whose sides are long enough."""
+        table = task.table.select(["key", "width", "height"])
+        sides = pc.min_element_wise(table["width"], table["height"])
+        return task.replace(table.filter(pc.greater_equal(sides, LEAST_SIDE)))
 
 
 def write_manifest(job: str, folder: Path, target: Path) -> Path:
@@ -68,7 +69,7 @@ def _near(source: Path, target: Path) -> list[Step]:
 
 def _pictures(source: Path, target: Path) -> list[Step]:
     listed = {"use": "files", "with": {"paths": [f"{source}/*"], "buckets": 8}}
-    stages = [{"use": "read-files"}, {"use": "decode-images"}, {"use": "measure-images"}]
+    stages = [{"use": "read-files"}, {"use": "decode-images"}]
     return [_build("kept", listed, [*stages, {"use": f"{_HERE}:KeepLarge"}], _to_parquet(target))]
 
 
