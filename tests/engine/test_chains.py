@@ -75,6 +75,48 @@ def test_a_worker_gives_back_what_is_more_than_a_calls_worth() -> None:
     assert max(given_back) > 0
 
 
+@pytest.mark.parametrize(
+    ("first", "each", "stays"),
+    [
+        (0.001, 0.001, 50),  # to be handed on takes longer
+        (0.05, 0.001, 50),  # what it loads at first says nothing of the rest
+        (0.05, 0.05, 2),
+        (5.0, 0.001, 1),  # nobody knows yet, and others may be waiting
+    ],
+)
+def test_a_worker_keeps_what_is_quick_of_a_fan_out_that_took_long(
+    first: float, each: float, stays: int
+) -> None:
+    times = iter([1.0, first, *[each] * 49])
+    moment = 0.0
+
+    def spend(task: Task) -> Task:
+        nonlocal moment
+        moment += next(times)
+        return task
+
+    class Fifty(Stage):
+        """Fans out."""
+
+        def process(self, task: Task) -> list[Slot]:
+            """Fifty tasks."""
+            spend(task)
+            return [Task(number) for number in range(50)]
+
+    class Spend(Stage):
+        """Takes its time."""
+
+        def process(self, task: Task) -> Task:
+            """The same task."""
+            return spend(task)
+
+    stages = [StagePlan(type(stage).__name__, "s", stage) for stage in (Fifty(), Spend())]
+    calls = [StageCall(stage, None, lambda: moment) for stage in stages]
+    call = ChainCall(stages, calls, lambda: moment, pickle.dumps)
+    (part,) = call.stream([Task([1], None, Lineage(b"s" * 16, b"t" * 16, "key"))])
+    assert [emitted.link for emitted in part.receipt.emitted].count(1) == 50 - stays
+
+
 @pytest.mark.parametrize("kinds", [["fail", "pass"], ["pass", "fail"], ["pass", "fail", "pass"]])
 @pytest.mark.parametrize("suspected", [0.0, 1.0])
 def test_what_can_not_be_pickled_fails_its_source_under_the_stage_that_made_it(

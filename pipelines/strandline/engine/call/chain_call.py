@@ -55,6 +55,7 @@ class ChainCall:
         self._joins_below = joins_below
         self._work: tuple[int, Sequence[Task]] = (0, ())  # in one piece, since two threads use it
         self._seconds: dict[int, float] = {}  # that a task takes, by stage
+        self._called: set[int] = set()  # stages that have had a call
         last = len(plans) - 1
         writes = plans[last].shape is Shape.SINK
         # The sink's number; of no stage where there is none.
@@ -112,12 +113,11 @@ class ChainCall:
         """Work on what the first stage has made, the furthest first; give back what is too much."""
         while (link := self._find_next(draft)) is not None:
             left = self._limit - (self._now() - begun)
-            chunk = draft.take(link, self._size_chunk(link, left))
+            self._run(draft, link, draft.take(link, self._size_chunk(draft, link, left)))
             # A sink goes on to the end, whatever it takes: no other worker is faster with its
-            # files.
-            if left <= 0 and link != self._sink:
-                draft.give_back(below=self._sink)
-            self._run(draft, link, chunk)
+            # files. Nor is one with what takes less than its way there.
+            if left <= 0 and self._is_slow(draft, link):
+                draft.give_back(below=link + 1)
 
     def _find_next(self, draft: _ChainDraft) -> int | None:
         """Return the furthest stage that has work; a sink waits until it has all of it."""
@@ -126,15 +126,21 @@ class ChainCall:
         ready = before or busy
         return ready[-1] if ready else None
 
-    def _size_chunk(self, link: int, left: float) -> int | None:
+    def _is_slow(self, draft: _ChainDraft, link: int) -> bool:
+        """Return whether what waits for a stage is known to take longer than a call may."""
+        seconds = self._seconds.get(link, 0.0)
+        return link != self._sink and seconds * len(draft.waiting[link]) > self._limit
+
+    def _size_chunk(self, draft: _ChainDraft, link: int, left: float) -> int | None:
         """Return the tasks that fit into the seconds that are left; None: all there are."""
         if link == self._sink:
             return None  # a sink that makes all durable together costs little more than one task
         least = self._plans[link].batch_size
-        seconds = self._seconds.get(link)
-        if seconds is None or left <= 0:
+        if link not in self._seconds:
             return least
-        return max(least, int(left / seconds)) if seconds else None
+        if not self._is_slow(draft, link):
+            return None
+        return max(least, int(left / self._seconds[link]))
 
     def _run(self, draft: _ChainDraft, link: int, chunk: Sequence[Task]) -> None:
         if not chunk:  # all of it is of sources that have failed
@@ -144,10 +150,19 @@ class ChainCall:
             return
         self._work = (link, tasks)
         data, receipt = self._calls[link].run(tasks, unreadable)
-        seconds = receipt.counts.seconds / max(1, receipt.counts.tasks_in)
-        known = self._seconds.get(link, seconds)
-        self._seconds[link] = known + _WEIGHT * (seconds - known)
+        self._note_seconds(link, receipt.counts)
         self._take(draft, link, tasks, data, receipt)
+
+    def _note_seconds(self, link: int, counts: StageCounts) -> None:
+        """Note what a task of a stage takes; of the first call only what is long."""
+        seconds = counts.seconds / max(1, counts.tasks_in)
+        known = self._seconds.get(link)
+        if known is not None:
+            self._seconds[link] = known + _WEIGHT * (seconds - known)
+        # Libraries load parts of themselves then, which the next ones don't wait for.
+        elif link in self._called or counts.seconds > self._limit:
+            self._seconds[link] = seconds
+        self._called.add(link)
 
     def _hand_over(
         self, maker: str, chunk: Sequence[Task], draft: _ChainDraft
