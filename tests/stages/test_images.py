@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import random
 import struct
 import sys
 import tracemalloc
@@ -100,6 +101,18 @@ def test_a_field_that_is_missing_is_named(run: type[StageRun], column: str, mess
     rows = [{"key": "a", "image": {"bytes": b"", "path": ""}}]
     with pytest.raises(MissingColumnError, match=message):
         run("decode-images", column=column).tables(rows)
+
+
+@pytest.mark.parametrize("has_transparency", [False, True])
+@pytest.mark.parametrize("mode", ["1", "L", "LA", "P", "RGB", "RGBA", "CMYK", "YCbCr"])
+def test_what_is_opaque_is_as_if_laid_on_white(mode: str, has_transparency: bool) -> None:
+    noise = Image.frombytes("RGB", (16, 16), random.Random(1).randbytes(16 * 16 * 3))
+    image = noise.convert(mode)
+    if has_transparency and mode in {"L", "P", "RGB"}:
+        image.info["transparency"] = image.getpixel((0, 0))
+    ground = Image.new("RGBA", image.size, "white")
+    ground.alpha_composite(image.convert("RGBA"))
+    assert to_picture(image)["rgb"] == ground.convert("RGB").tobytes()
 
 
 def test_what_can_be_looked_through_is_on_white_and_turned_images_are_upright() -> None:

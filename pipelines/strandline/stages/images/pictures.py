@@ -42,14 +42,21 @@ def to_image(picture: Picture) -> Any:  # noqa: ANN401 - Pillow's image
 
 def to_picture(image: Any) -> dict[str, Any]:  # noqa: ANN401 - Pillow's image
     """Convert an image of Pillow's: upright, and on white where it can be looked through."""
-    upright = _narrow(load_pillow("ImageOps").exif_transpose(image)).convert("RGBA")
-    ground = load_pillow("Image").new("RGBA", upright.size, "white")
-    ground.alpha_composite(upright)
-    return {
-        "width": upright.width,
-        "height": upright.height,
-        "rgb": ground.convert("RGB").tobytes(),
-    }
+    upright = _narrow(load_pillow("ImageOps").exif_transpose(image))
+    # Laying what is opaque on white changes nothing, and takes a third of the time.
+    opaque = upright if _is_opaque(upright) else _lay_on_white(upright)
+    width, height = opaque.size
+    return {"width": width, "height": height, "rgb": opaque.convert("RGB").tobytes()}
+
+
+def _is_opaque(image: Any) -> bool:  # noqa: ANN401 - Pillow's image
+    return image.mode in {"RGB", "L"} and "transparency" not in image.info
+
+
+def _lay_on_white(image: Any) -> Any:  # noqa: ANN401 - Pillow's image
+    ground = load_pillow("Image").new("RGBA", image.size, "white")
+    ground.alpha_composite(image.convert("RGBA"))
+    return ground
 
 
 def _narrow(image: Any) -> Any:  # noqa: ANN401 - Pillow's image
