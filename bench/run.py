@@ -17,7 +17,7 @@ from strandline_bench.ground.table import Row, format_markdown
 from strandline_bench.history.comparison import compare
 from strandline_bench.history.figures import read_commands, read_figures
 from strandline_bench.history.floors import list_unmet, read_floors
-from strandline_bench.history.picture import draw_bars, draw_history
+from strandline_bench.history.picture import BARS, draw_bars, draw_history
 from strandline_bench.history.record import (
     add_entry,
     describe_commit,
@@ -33,8 +33,6 @@ HISTORY = ROOT / "bench" / "history.jsonl"
 WRITTEN = ("docs/benchmarks.md", "docs/design/measurements.md")
 FLOORS = ROOT / "bench" / "floors.toml"
 PICTURES = ROOT / "docs" / "pictures"
-# The rows of whole commands that are drawn begin so.
-DRAWN = "a filter in Python, 1,000,000"
 # Profiles are for maintainers, so they stand beside what is said of them.
 NOTE = ROOT / "docs" / "design" / "2026-11-27-where-the-time-goes.md"
 # By name: the module in the package, which is loaded when it is run, and its function.
@@ -77,7 +75,10 @@ BENCHES = {
 # The others are run where no name is given: these take half an hour and more.
 LONG = {"engines", "products", "interrupted"}
 # By name: what only tells, in text, and is run where it is asked for.
-TEXTS = {"profile": ("engines.profile", "profile_engine")}
+TEXTS = {
+    "profile": ("engines.profiles.engine_profile", "profile_engine"),
+    "stage-profiles": ("engines.profiles.stage_profiles", "profile_stages"),
+}
 NAMES = ", ".join((*BENCHES, *TEXTS))
 # Tables of the document; each is written anew by those that belong to it. The rest are in `table`,
 # and each case of the engines and of products, which take long, has one of its own: `engines-tiny`.
@@ -171,8 +172,8 @@ def _write(texts: Mapping[str, str]) -> None:
 
 def draw() -> None:
     """Draw the pictures from the document and the history."""
-    seconds = read_commands(DOCUMENT.read_text(), DRAWN)
-    (PICTURES / "benchmarks.svg").write_text(draw_bars(DRAWN, seconds))
+    seconds = read_commands(DOCUMENT.read_text(), BARS)
+    (PICTURES / "benchmarks.svg").write_text(draw_bars(BARS, seconds))
     history = draw_history(read_history(HISTORY))
     (PICTURES / "benchmarks-history.svg").write_text(history)
 

@@ -22,7 +22,7 @@ from strandline_bench.engines.cases import (
     build_skewed,
     build_tiny,
 )
-from strandline_bench.engines.profile import describe_profile
+from strandline_bench.engines.profiles.engine_profile import describe_stats
 from strandline_bench.engines.records import Summary
 from strandline_bench.engines.rivals.index import RIVALS, Rival, find_rival
 from strandline_bench.engines.trial import run_trial
@@ -171,7 +171,7 @@ def test_profile_names_functions_and_not_folders(tmp_path: Path) -> None:
     profile = cProfile.Profile()
     profile.runcall(yaml.safe_load, "a: [1, 2]")
     profile.dump_stats(tmp_path / "it.prof")
-    text = describe_profile(tmp_path / "it.prof")
+    text = describe_stats([tmp_path / "it.prof"])
     assert "ncalls  tottime" in text
     assert "yaml/scanner.py" in text
     assert "site-packages" not in text
@@ -184,5 +184,5 @@ def test_profile_is_the_same_wherever_things_lie_in_memory(tmp_path: Path) -> No
     profile = cProfile.Profile()
     profile.runcall(Summary, 1, 2, 3)
     profile.dump_stats(tmp_path / "it.prof")
-    text = describe_profile(tmp_path / "it.prof")
+    text = describe_stats([tmp_path / "it.prof"])
     assert "method __new__ of type object}" in text

@@ -8,6 +8,8 @@ from itertools import chain
 
 from strandline_bench.history.record import Entry
 
+# The rows of whole commands that are drawn as bars begin so.
+BARS = "a filter of words, 1,000,000"
 # Which rows are drawn over the commits, and what they are called there.
 LINES = {
     "FineWeb's recipe, 100,000 pages, whole: times as fast": "FineWeb's recipe, × datatrove's rate",

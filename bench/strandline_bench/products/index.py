@@ -73,31 +73,31 @@ def find_version(python: Path, package: str) -> str:
 
 # Its processes can't join a Ray of their own machine with the tokens that Ray asks for by itself.
 _CURATOR = {"RAY_AUTH_MODE": "disabled"}
-_OURS = ("filter", "quality", "exact", "near", "pictures")
-_JUICER = ("filter", "quality", "exact", "near", "pictures")
+_OURS = ("filter", "words", "quality", "exact", "near", "pictures")
+_JUICER = ("filter", "words", "quality", "exact", "near", "pictures")
 PRODUCTS = (
     Product("ours", "", "", _OURS, resumes=True),
     Product("ours, on Ray", "", "", _OURS, options=("--engine", "ray"), resumes=True),
-    Product("ours, inline", "", "", ("filter",), options=("--engine", "inline")),
-    Product("a pool of processes, by hand", "pool", "", ("filter",)),
-    Product("Polars", "polars", "polars", ("filter", "exact")),
-    Product("DuckDB", "duckdb", "duckdb", ("filter", "exact")),
-    Product("datasets", "datasets", "datasets", ("filter",)),
-    Product("Daft", "daft", "daft", ("filter", "exact", "pictures"), "daft"),
+    Product("ours, inline", "", "", ("filter", "words"), options=("--engine", "inline")),
+    Product("a pool of processes, by hand", "pool", "", ("filter", "words")),
+    Product("Polars", "polars", "polars", ("filter", "words", "exact")),
+    Product("DuckDB", "duckdb", "duckdb", ("filter", "words", "exact")),
+    Product("datasets", "datasets", "datasets", ("filter", "words")),
+    Product("Daft", "daft", "daft", ("filter", "words", "exact", "pictures"), "daft"),
     Product(
         "Daft, on Ray",
         "daft",
         "daft",
-        ("filter", "exact", "pictures"),
+        ("filter", "words", "exact", "pictures"),
         "daft",
         {"DAFT_RUNNER": "ray"},
     ),
-    Product("Ray Data", "ray_data", "ray", ("filter",)),
+    Product("Ray Data", "ray_data", "ray", ("filter", "words")),
     Product(
         "datatrove",
         "datatrove",
         "datatrove",
-        ("filter", "quality", "near"),
+        ("filter", "words", "quality", "near"),
         "datatrove",
         resumes=True,
     ),
@@ -106,7 +106,7 @@ PRODUCTS = (
         "Data-Juicer, on Ray",
         "data_juicer",
         "py-data-juicer",
-        ("filter", "quality", "exact", "near"),
+        ("filter", "words", "quality", "exact", "near"),
         "data-juicer",
         {"JUICER_EXECUTOR": "ray"},
     ),
@@ -114,7 +114,7 @@ PRODUCTS = (
         "NeMo Curator",
         "curator",
         "nemo-curator",
-        ("filter", "quality"),
+        ("filter", "words", "quality"),
         "curator",
         _CURATOR,
         resumes=True,
@@ -123,7 +123,7 @@ PRODUCTS = (
         "NeMo Curator, on Ray Data",
         "curator",
         "nemo-curator",
-        ("filter", "quality"),
+        ("filter", "words", "quality"),
         "curator",
         {**_CURATOR, "CURATOR_EXECUTOR": "ray-data"},
         resumes=True,

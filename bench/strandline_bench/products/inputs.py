@@ -24,6 +24,12 @@ def write_documents(folder: Path, count: int) -> None:
     _write_rows(folder, ({"text": next(texts), "score": at / 7} for at in range(count)))
 
 
+def write_long_documents(folder: Path, count: int) -> None:
+    """Write made texts of a kilobyte each as JSON Lines."""
+    texts = generate_documents(["A text of a document that is there."], seed=1)
+    _write_rows(folder, ({"text": f"{next(texts)}\n{next(texts)}"} for _ in range(count)))
+
+
 def write_prose(folder: Path, count: int) -> None:
     """Write texts of which filters keep some: of this machine and made of them, all with words."""
     found = list_documents(min(2 * count, 4_000))

@@ -1,4 +1,4 @@
-"""What is left to do after a kill at half, after an end, and after a day more: a filter in Python.
+"""What is left to do after a kill at half, after an end, and after a day more: a filter of words.
 
 Each product goes on as its documentation has it; where it has no way, all is done again in an empty
 folder. Shares are of its own whole run, and what is kept in the end is held against what the
@@ -17,7 +17,7 @@ from pathlib import Path
 
 from strandline_bench.ground.scale import Scale
 from strandline_bench.ground.table import Row, format_number
-from strandline_bench.products.functions import is_kept
+from strandline_bench.products.functions import KEEPING
 from strandline_bench.products.index import PRODUCTS, Product
 from strandline_bench.products.jobs import (
     JOBS,
@@ -30,7 +30,7 @@ from strandline_bench.products.jobs import (
     start_product,
 )
 
-_JOB = JOBS[0]
+(_JOB,) = (job for job in JOBS if job.name == "words")
 _RESUMING = {"CURATOR_RESUMES": "1", "JUICER_RESUMES": "1"}
 # Beside those that resume, these, which stand for all that do it again.
 _WITHOUT = ("a pool of processes, by hand", "Polars", "Daft")
@@ -39,7 +39,7 @@ _DAY = 20  # a day more is one part of so many
 
 def measure_interruptions(scale: Scale) -> list[Row]:
     """Interrupt every product that is installed."""
-    count = scale.pick(200_000, 1_000)
+    count = scale.pick(500_000, 1_000)
     folder = scale.folder / "interrupted"
     _JOB.write(folder / "all", count + count // _DAY)
     rows: list[Row] = []
@@ -93,7 +93,7 @@ def _expect(folder: Path) -> Kept:
     """Return what the function keeps of the input."""
     lines = (line for path in (folder / "in").iterdir() for line in path.open(encoding="utf-8"))
     rows = map(json.loads, lines)
-    return digest_values(row[_JOB.column] for row in rows if is_kept(row["text"]))
+    return digest_values(row[_JOB.column] for row in rows if KEEPING[_JOB.name](row["text"]))
 
 
 def _tell(what: str, seconds: float, whole: float, kept: Kept, wanted: Kept) -> Row:

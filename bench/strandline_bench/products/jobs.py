@@ -17,17 +17,18 @@ import psutil
 import pyarrow.parquet as pq
 
 from strandline_bench.ground.folders import join_python_path
+from strandline_bench.products.functions import MARK
 from strandline_bench.products.index import Product
 from strandline_bench.products.inputs import (
     write_copies,
     write_documents,
+    write_long_documents,
     write_pictures,
     write_prose,
 )
 from strandline_bench.products.manifests import write_manifest
 
 LONGEST = 600.0  # seconds of one command
-_MARK = "STRANDLINE_BENCH_PRODUCT"
 _PROGRAMS = "strandline_bench.products.programs"
 
 
@@ -52,6 +53,7 @@ class Job:
 
 JOBS = (
     Job("filter", "a filter in Python", write_documents, (100, 10_000, 1_000_000), "id"),
+    Job("words", "a filter of words", write_long_documents, (100, 200_000, 1_000_000), "id"),
     Job("quality", "filters of quality", write_prose, (100, 10_000, 50_000)),
     Job("exact", "equal texts dropped", write_copies, (100, 10_000, 500_000), "text"),
     Job("near", "near-duplicates dropped by MinHash", write_copies, (100, 10_000, 50_000)),
@@ -101,7 +103,7 @@ def start_product(
         **os.environ,
         "PYTHONPATH": join_python_path(),
         "PATH": os.pathsep.join([bin_folder, os.environ["PATH"]]),
-        _MARK: "1",
+        MARK: job.name,
         **product.variables,
     }
     with (folder / "log").open("wb") as log:
@@ -125,7 +127,7 @@ def kill_product(process: subprocess.Popen[bytes]) -> None:
     process.wait()
     for left in psutil.process_iter():
         with suppress(psutil.Error):
-            if _MARK in left.environ():
+            if MARK in left.environ():
                 left.kill()
 
 

@@ -70,7 +70,9 @@ def _near(source: Path, target: Path) -> list[Step]:
 def _pictures(source: Path, target: Path) -> list[Step]:
     listed = {"use": "files", "with": {"paths": [f"{source}/*"], "buckets": 8}}
     stages = [{"use": "read-files"}, {"use": "decode-images"}]
-    return [_build("kept", listed, [*stages, {"use": f"{_HERE}:KeepLarge"}], _to_parquet(target))]
+    sink = _to_parquet(target)
+    sink["with"]["targetBytes"] = 128 << 20  # as pictures are tasks of their own: docs/outputs.md
+    return [_build("kept", listed, [*stages, {"use": f"{_HERE}:KeepLarge"}], sink)]
 
 
 def _read_lines(source: Path, target: Path, stages: list[Step]) -> Step:
@@ -115,6 +117,7 @@ def _build(name: str, source: Step, stages: list[Step], sink: Step) -> Step:
 
 _MAKERS = {
     "filter": _filter,
+    "words": _filter,
     "quality": _quality,
     "exact": _exact,
     "near": _near,

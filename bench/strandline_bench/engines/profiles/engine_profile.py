@@ -7,6 +7,7 @@ import os
 import pstats
 import re
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 
 from strandline_bench.engines.cases import build_case
@@ -45,20 +46,20 @@ def _describe_profiles(folder: Path) -> list[str]:
     parts = []
     driver = folder / "driver.prof"
     if driver.exists():
-        parts.append(f"the driver's loop:\n{describe_profile(driver)}")
+        parts.append(f"the driver's loop:\n{describe_stats([driver])}")
     # The slowest stage's worker would mostly sleep or calculate; the first one's is like any.
     workers = sorted(folder.glob("stage-*.prof"))
     if workers:
         parts.append(
-            f"a worker ({workers[0].stem.rpartition('-')[0]}):\n{describe_profile(workers[0])}"
+            f"a worker ({workers[0].stem.rpartition('-')[0]}):\n{describe_stats(workers[:1])}"
         )
     return parts
 
 
-def describe_profile(path: Path) -> str:
-    """Describe the first lines of a profile by own time, paths without what leads to a package."""
+def describe_stats(paths: Sequence[Path], most: int = LINES) -> str:
+    """Describe the first lines of profiles by own time, paths without what leads to a package."""
     out = io.StringIO()
-    pstats.Stats(str(path), stream=out).sort_stats("tottime").print_stats(LINES)
+    pstats.Stats(*map(str, paths), stream=out).sort_stats("tottime").print_stats(most)
     lines = [line.rstrip() for line in out.getvalue().splitlines() if line.strip()]
     begun = next(index for index, line in enumerate(lines) if line.lstrip().startswith("ncalls"))
     total = next(line.strip() for line in lines if "function calls" in line)

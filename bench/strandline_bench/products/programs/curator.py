@@ -101,4 +101,4 @@ def _load_executor() -> Any:  # noqa: ANN401 - it comes without types
 
 
 if __name__ == "__main__":
-    run_program({"filter": filter_documents, "quality": filter_quality})
+    run_program({"filter": filter_documents, "words": filter_documents, "quality": filter_quality})

@@ -33,4 +33,11 @@ def measure_pictures(source: Path, target: Path) -> None:
 
 
 if __name__ == "__main__":
-    run_program({"filter": filter_documents, "exact": drop_equal, "pictures": measure_pictures})
+    run_program(
+        {
+            "filter": filter_documents,
+            "words": filter_documents,
+            "exact": drop_equal,
+            "pictures": measure_pictures,
+        }
+    )

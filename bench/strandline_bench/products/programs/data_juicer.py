@@ -104,6 +104,7 @@ if __name__ == "__main__":
     run_program(
         {
             "filter": filter_documents,
+            "words": filter_documents,
             "quality": filter_quality,
             "exact": drop_equal,
             "near": drop_near,

@@ -20,4 +20,4 @@ def filter_documents(source: Path, target: Path) -> None:
 
 
 if __name__ == "__main__":
-    run_program({"filter": filter_documents})
+    run_program({"filter": filter_documents, "words": filter_documents})

@@ -70,4 +70,11 @@ def _hash_run(text: str) -> int:
 
 
 if __name__ == "__main__":
-    run_program({"filter": filter_documents, "quality": filter_quality, "near": drop_near})
+    run_program(
+        {
+            "filter": filter_documents,
+            "words": filter_documents,
+            "quality": filter_quality,
+            "near": drop_near,
+        }
+    )

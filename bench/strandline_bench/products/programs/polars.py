@@ -22,4 +22,4 @@ def drop_equal(source: Path, target: Path) -> None:
 
 
 if __name__ == "__main__":
-    run_program({"filter": filter_documents, "exact": drop_equal})
+    run_program({"filter": filter_documents, "words": filter_documents, "exact": drop_equal})

@@ -26,4 +26,4 @@ def _filter_file(paths: tuple[str, str]) -> None:
 
 
 if __name__ == "__main__":
-    run_program({"filter": filter_documents})
+    run_program({"filter": filter_documents, "words": filter_documents})
