@@ -16,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stage_runs import StageRun
+from strandline.stages.sinks.json_values import format_json, format_lines, list_rows
 
 NAN, INF = float("nan"), float("inf")
 SINKS = ["jsonl", "webdataset"]
@@ -71,6 +72,51 @@ def test_every_sink_writes_what_json_has_no_form_for_in_the_same_way(
     sink: str, value: pa.Array, expected: Any
 ) -> None:
     assert expected == write(sink, value)
+
+
+# With what Arrow escapes, and with what is left to Python.
+TEXTS = st.text(st.sampled_from('\\"\n\r\t\b\f\x7f\u2028%é')) | st.text(
+    st.characters(codec="utf-8") | st.sampled_from([chr(code) for code in range(36)])
+)
+COLUMNS = st.sampled_from(
+    [
+        (pa.string(), TEXTS),
+        (pa.large_string(), TEXTS),
+        (pa.dictionary(pa.int32(), pa.string()), TEXTS),
+        (pa.int64(), st.integers(-(2**63), 2**63 - 1)),
+        (pa.uint64(), st.integers(0, 2**64 - 1)),
+        (pa.int8(), st.integers(-128, 127)),
+        (pa.bool_(), st.booleans()),
+        (pa.float64(), st.floats()),
+        (pa.float32(), st.floats(width=32)),
+        (pa.binary(), st.binary()),
+        (pa.null(), st.none()),
+        (pa.list_(pa.string()), st.lists(TEXTS)),
+        (pa.struct([("a", pa.float64())]), st.fixed_dictionaries({"a": st.floats()})),
+        (pa.date32(), st.dates()),
+        (pa.timestamp("us", "UTC"), st.datetimes(timezones=st.just(dt.UTC))),
+    ]
+)
+
+
+@given(st.data())
+def test_law_a_line_is_the_row_as_json(data: st.DataObject) -> None:
+    """Lines are made column by column, of a slice as of the whole."""
+    count = data.draw(st.integers(0, 5))
+    columns = {}
+    for name in data.draw(st.lists(TEXTS, max_size=4, unique=True)):
+        kind, values = data.draw(COLUMNS)
+        drawn = data.draw(st.lists(st.none() | values, min_size=count, max_size=count))
+        columns[name] = pa.array(drawn, kind)
+    table = pa.table(columns).slice(data.draw(st.integers(0, 2)))
+    lines = [line for lines in format_lines(table) for line in lines.to_pylist()]
+    rows = [format_json(row, separators=(",", ":")) for row in list_rows(table)]
+    assert lines == [f"{row}\n" for row in rows]
+
+
+def test_long_rows_are_few_at_a_time() -> None:
+    table = pa.table({"text": ["x" * (1 << 20)] * 9})
+    assert max(len(lines) for lines in format_lines(table)) <= 4
 
 
 def test_what_is_written_does_not_depend_on_pandas() -> None:

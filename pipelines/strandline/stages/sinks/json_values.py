@@ -12,21 +12,38 @@ import math
 from collections.abc import Callable, Collection, Iterator
 from datetime import UTC, date, datetime, time, timedelta, tzinfo
 from functools import partial
+from json.encoder import encode_basestring
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from strandline.stages.columns import check_names
 
-_BATCH_ROWS = 1024
+_BATCH_ROWS, _BATCH_BYTES = 1024, 4 << 20
 _PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _EPOCH_DAY = date(1970, 1, 1).toordinal()
 _DAY = 86_400
 _CYCLE_DAYS, _CYCLE_YEARS = 146_097, 400  # after which the calendar is the same
 _LAST_YEAR = 9999
+_NULL = "null"
+_TEXT = pa.large_string()  # lines may be long
+_QUOTE, _NOTHING = (pa.scalar(text, _TEXT) for text in ('"', ""))
+# Further characters below the blank are rare, and left to Python.
+_ESCAPES = {
+    "\\": r"\\",
+    '"': r"\"",
+    "\n": r"\n",
+    "\r": r"\r",
+    "\t": r"\t",
+    "\b": r"\b",
+    "\f": r"\f",
+}
 
 Format = Callable[[Any], Any]
+Encoding = Callable[[pa.Array], pa.Array]
 
 
 def list_rows(table: pa.Table) -> Iterator[dict[str, Any]]:
@@ -45,6 +62,32 @@ def list_rows(table: pa.Table) -> Iterator[dict[str, Any]]:
             for name, change in timed.items():
                 row[name] = change(row[name])
             yield row
+
+
+def format_lines(table: pa.Table) -> Iterator[pa.LargeStringArray]:
+    """Yield some rows at a time as lines of JSON, what `format_json` makes of them without blanks.
+
+    Columns are encoded one by one, which takes a third of the time of rows.
+
+    Raises:
+        ValueError: two columns, or two fields of one, have the same name.
+    """
+    check_names(table.schema)
+    heads = [pa.scalar(f"{encode_basestring(name)}:", _TEXT) for name in table.column_names]
+    comma = pa.scalar(",", _TEXT)
+    encodings = [_find_encoding(field.type) for field in table.schema]
+    timed = {field.name for field in table.schema if _find_format(field.type)}
+    # Long rows are few at a time, since they are in memory as Arrow's, as Python's and as JSON.
+    most = max(1, min(_BATCH_ROWS, _BATCH_BYTES * table.num_rows // max(1, table.nbytes)))
+    for batch in _count_times(table, timed).to_batches(max_chunksize=most):
+        pieces: list[Any] = [pa.scalar("{", _TEXT)]
+        for head, encode, column in zip(heads, encodings, batch.columns, strict=True):
+            texts = pc.fill_null(encode(column), _NULL)
+            pieces += [head, texts, comma]
+        pieces[len(pieces) - 1 if heads else 1 :] = [
+            pa.repeat(pa.scalar("}\n", _TEXT), batch.num_rows)
+        ]
+        yield pc.binary_join_element_wise(*pieces, _NOTHING)
 
 
 def _count_times(table: pa.Table, names: Collection[str]) -> pa.Table:
@@ -67,6 +110,52 @@ def format_json(row: dict[str, Any], **layout: Any) -> str:  # noqa: ANN401 - of
         return json.dumps(row, **options)
     except ValueError:  # NaN alone raises this: nothing here holds itself
         return json.dumps(_replace_nan(row), **options)
+
+
+def _find_encoding(kind: pa.DataType) -> Encoding:
+    """Return what makes JSON of the values of a column, and leaves null as it is."""
+    types = pa.types
+    if types.is_string(kind) or types.is_large_string(kind):
+        return _encode_texts
+    if types.is_integer(kind) or types.is_boolean(kind):
+        return partial(pc.cast, target_type=_TEXT)
+    encode = _encode_fraction if types.is_floating(kind) else _encode
+    change = _find_format(kind) or _leave
+    return lambda column: pa.array(
+        [None if value is None else encode(change(value)) for value in column.to_pylist()],
+        _TEXT,
+    )
+
+
+def _encode_texts(column: pa.Array) -> pa.Array:
+    present = _find_escaped(column)
+    if not present <= _ESCAPES.keys():
+        texts = (None if text is None else encode_basestring(text) for text in column.to_pylist())
+        return pa.array(texts, _TEXT)
+    column = pc.cast(column, _TEXT)
+    for character in sorted(present, key="\\".__ne__):  # the others' escapes have a backslash
+        column = pc.replace_substring(column, character, _ESCAPES[character])
+    return pc.binary_join_element_wise(_QUOTE, column, _QUOTE, _NOTHING)
+
+
+def _find_escaped(column: pa.Array) -> set[str]:
+    """Return the characters somewhere in texts that JSON has no place for."""
+    _, offsets, content = column.buffers()
+    if content is None:
+        return set()
+    kind = np.int64 if pa.types.is_large_string(column.type) else np.int32
+    ends = np.frombuffer(offsets, kind)[column.offset :]
+    data = np.frombuffer(content, np.uint8)[ends[0] : ends[len(column)]]
+    escaped = (data < ord(" ")) | (data == ord('"')) | (data == ord("\\"))
+    return set(map(chr, np.unique(data[escaped]).tolist()))
+
+
+def _encode_fraction(value: float) -> str:
+    return repr(value) if math.isfinite(value) else _NULL
+
+
+def _encode(value: object) -> str:
+    return format_json({"": value}, separators=(",", ":"))[len('{"":') : -1]
 
 
 def _format_value(value: object) -> object:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gzip
 import io
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from enum import StrEnum
 from itertools import islice
@@ -16,7 +16,7 @@ from pydantic import BaseModel, Field
 from strandline.plan.registry import register
 from strandline.plan.stage import SharingSink, Stage
 from strandline.plan.task import Task
-from strandline.stages.sinks.json_values import format_json, list_rows
+from strandline.stages.sinks.json_values import format_lines
 
 
 class SinkParams(Stage.Params):
@@ -87,8 +87,12 @@ class JsonlSink(SharingSink):
             ValueError: two columns have one name.
         """
         with self._compress(file) as out:
-            for line in _format_lines(task.table):
-                out.write(line)
+            for lines in format_lines(task.table):
+                if self.params.compression is JsonlCompression.NONE:
+                    out.write(_join(lines))
+                    continue
+                for line in lines:  # what is packed depends on how it comes, and is to stay
+                    out.write(memoryview(line.as_buffer()))
 
     def copy_rows(
         self, shared: Mapping[str, BinaryIO], ranges: Sequence[range], suffix: str, file: BinaryIO
@@ -136,6 +140,8 @@ class _LeftOpen:
         self.closed = True
 
 
-def _format_lines(table: pa.Table) -> Iterator[bytes]:
-    for row in list_rows(table):
-        yield format_json(row, separators=(",", ":")).encode() + b"\n"
+def _join(lines: pa.LargeStringArray) -> memoryview:
+    """Return the bytes of texts that are in memory one behind the other."""
+    _, offsets, content = lines.buffers()
+    ends = memoryview(offsets).cast("q")
+    return memoryview(content)[ends[lines.offset] : ends[lines.offset + len(lines)]]
