@@ -74,6 +74,8 @@ BENCHES = {
 }
 # The others are run where no name is given: these take half an hour and more.
 LONG = {"engines", "products", "interrupted"}
+# These have a table for each case.
+PARTED = {"engines", "products"}
 # By name: what only tells, in text, and is run where it is asked for.
 TEXTS = {
     "profile": ("engines.profiles.engine_profile", "profile_engine"),
@@ -213,6 +215,9 @@ def _parse_arguments() -> argparse.Namespace:
     unknown = [name for name in options.names if name not in BENCHES | TEXTS]
     if unknown:
         parser.error(f"there is no benchmark {unknown[0]!r}; there are {NAMES}")
+    sharing = [name for name in BENCHES if name not in {*TABLES, *PARTED}]
+    if options.write and set(options.names) & set(sharing) not in (set(), set(sharing)):
+        parser.error(f"these share a table, so name all or none: {', '.join(sharing)}")
     return options
 
 

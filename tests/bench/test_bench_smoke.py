@@ -14,6 +14,7 @@ from strandline_bench.engines.cases import list_names
 from strandline_bench.ground import table
 from strandline_bench.ground.document import BEGIN, END, write_table
 from strandline_bench.ground.steady_rate import SteadyRate
+from strandline_bench.products.jobs import JOBS
 
 ROOT = Path(__file__).resolve().parents[2]
 BENCH = ROOT / "bench"
@@ -186,12 +187,19 @@ def test_document_has_a_place_for_each_table(monkeypatch: pytest.MonkeyPatch) ->
     run = load_run(monkeypatch)
     text = run.DOCUMENT.read_text()
     cases = list_names()
-    tables = ("table", *run.TABLES.values(), *(f"engines-{case}" for case in cases))
+    parted = [f"engines-{case}" for case in cases] + [f"products-{job.name}" for job in JOBS]
+    tables = ("table", *run.TABLES.values(), *parted)
     note = run.NOTE.read_text()
     places = dict.fromkeys(tables, text) | dict.fromkeys(run.TEXTS, note)
     for index, page in places.items():
         assert page.count(BEGIN.format(index)) == page.count(END.format(index)) == 1
     assert set(run.TABLES) <= set(run.BENCHES)
+
+
+def test_what_shares_a_table_is_written_together() -> None:
+    done = run_bench("--quick", "--write", "tally", "video")
+    assert done.returncode == 2
+    assert "these share a table, so name all or none: tally, driver, open, size" in done.stderr
 
 
 def test_what_only_tells_is_put_there_as_text(

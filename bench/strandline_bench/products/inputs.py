@@ -32,7 +32,7 @@ def write_long_documents(folder: Path, count: int) -> None:
 
 def write_prose(folder: Path, count: int) -> None:
     """Write texts of which filters keep some: of this machine and made of them, all with words."""
-    found = list_documents(min(2 * count, 4_000))
+    found = list(filter(None, list_documents(min(2 * count, 4_000))))
     made = generate_documents(found, seed=2)
     texts = (text for text in made if len(text.split()) >= _LEAST_WORDS)
     _write_rows(folder, ({"text": text} for text in islice(texts, count)))
