@@ -202,6 +202,13 @@ def test_what_shares_a_table_is_written_together() -> None:
     assert "these share a table, so name all or none: tally, driver, open, size" in done.stderr
 
 
+def test_slow_stages_of_examples_are_profiled() -> None:
+    done = run_bench("--quick", "stage-profiles")
+    assert done.returncode == 0, done.stderr
+    assert "identify-language: " in done.stdout
+    assert "py3langid" in done.stdout
+
+
 def test_what_only_tells_is_put_there_as_text(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

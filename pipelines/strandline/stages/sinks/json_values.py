@@ -73,21 +73,18 @@ def format_lines(table: pa.Table) -> Iterator[pa.LargeStringArray]:
         ValueError: two columns, or two fields of one, have the same name.
     """
     check_names(table.schema)
-    heads = [pa.scalar(f"{encode_basestring(name)}:", _TEXT) for name in table.column_names]
-    comma = pa.scalar(",", _TEXT)
+    names = map(encode_basestring, table.column_names)
+    heads = [pa.scalar(f"{',' if at else '{'}{name}:", _TEXT) for at, name in enumerate(names)]
+    end = pa.scalar("}\n" if heads else "{}\n", _TEXT)
     encodings = [_find_encoding(field.type) for field in table.schema]
     timed = {field.name for field in table.schema if _find_format(field.type)}
     # Long rows are few at a time, since they are in memory as Arrow's, as Python's and as JSON.
     most = max(1, min(_BATCH_ROWS, _BATCH_BYTES * table.num_rows // max(1, table.nbytes)))
     for batch in _count_times(table, timed).to_batches(max_chunksize=most):
-        pieces: list[Any] = [pa.scalar("{", _TEXT)]
+        pieces: list[Any] = []
         for head, encode, column in zip(heads, encodings, batch.columns, strict=True):
-            texts = pc.fill_null(encode(column), _NULL)
-            pieces += [head, texts, comma]
-        pieces[len(pieces) - 1 if heads else 1 :] = [
-            pa.repeat(pa.scalar("}\n", _TEXT), batch.num_rows)
-        ]
-        yield pc.binary_join_element_wise(*pieces, _NOTHING)
+            pieces += [head, pc.fill_null(encode(column), _NULL)]
+        yield pc.binary_join_element_wise(*pieces, pa.repeat(end, batch.num_rows), _NOTHING)
 
 
 def _count_times(table: pa.Table, names: Collection[str]) -> pa.Table:
@@ -119,7 +116,7 @@ def _find_encoding(kind: pa.DataType) -> Encoding:
         return _encode_texts
     if types.is_integer(kind) or types.is_boolean(kind):
         return partial(pc.cast, target_type=_TEXT)
-    encode = _encode_fraction if types.is_floating(kind) else _encode
+    encode = _encode_fraction if types.is_floating(kind) else encode_value
     change = _find_format(kind) or _leave
     return lambda column: pa.array(
         [None if value is None else encode(change(value)) for value in column.to_pylist()],
@@ -154,7 +151,8 @@ def _encode_fraction(value: float) -> str:
     return repr(value) if math.isfinite(value) else _NULL
 
 
-def _encode(value: object) -> str:
+def encode_value(value: object) -> str:
+    """Return a value as `format_json` writes it in a row, without blanks."""
     return format_json({"": value}, separators=(",", ":"))[len('{"":') : -1]
 
 

@@ -13,7 +13,7 @@ from strandline.plan.registry import register
 from strandline.plan.stage import SinkStage
 from strandline.plan.task import Task
 from strandline.stages.columns import check_names
-from strandline.stages.sinks.json_values import format_json, list_rows
+from strandline.stages.sinks.json_values import encode_value, list_rows
 from strandline.stages.sinks.jsonl_sink import SinkParams
 
 
@@ -102,5 +102,5 @@ class _EncodedText:
 def _format_value(value: Any) -> object:  # noqa: ANN401 - of any column
     if value is None or isinstance(value, str):
         return value
-    text = format_json({"": value}, separators=(",", ":"))[len('{"":') : -1]
+    text = encode_value(value)
     return "" if text == "null" else text.removeprefix('"').removesuffix('"')
