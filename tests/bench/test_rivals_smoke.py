@@ -171,11 +171,15 @@ def test_profile_names_functions_and_not_folders(tmp_path: Path) -> None:
     profile = cProfile.Profile()
     profile.runcall(yaml.safe_load, "a: [1, 2]")
     profile.dump_stats(tmp_path / "it.prof")
-    text = describe_stats([tmp_path / "it.prof"])
+    # All functions, since how long each took decides which come first.
+    text = describe_stats([tmp_path / "it.prof"], most=1_000)
     assert "ncalls  tottime" in text
-    assert "yaml/scanner.py" in text
     assert "site-packages" not in text
-    assert "/" not in text.partition("yaml/")[0].rpartition("\n")[2]
+    # After five figures, of which the first holds a slash too where a function calls itself.
+    names = [line.split(maxsplit=5)[5] for line in text.splitlines() if "yaml/" in line]
+    assert any(name.startswith("yaml/scanner.py") for name in names)
+    assert any(line.lstrip()[0].isdigit() and "/" in line.split()[0] for line in text.splitlines())
+    assert [name for name in names if not name.startswith("yaml/")] == []
 
 
 def test_profile_is_the_same_wherever_things_lie_in_memory(tmp_path: Path) -> None:
