@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import os
 import random
@@ -26,6 +27,7 @@ from strandline_operator.cluster.connection import (
     read_credentials,
 )
 from strandline_operator.cluster.errors import ApiError
+from strandline_operator.cluster.garbage import GarbageWatch
 from strandline_operator.cluster.server_clock import ServerClock
 from strandline_operator.decide.pipeline import decide
 from strandline_operator.handlers.framework import configure
@@ -136,6 +138,7 @@ async def _run(settings: Settings) -> None:
         *_listen("liveness", settings.liveness_port, health),
     ]
     _LOGGER.info("%s starts", agent)
+    gc.callbacks.append(GarbageWatch(time.perf_counter, gc.freeze))
     try:
         await kopf.operator(
             registry=build_registry(service, login),
