@@ -16,7 +16,7 @@ NAMESPACES_ASK = {"STRANDLINE_SETTLE": "1", "STRANDLINE_PULL_INTERVAL": "1"}
 
 def test_one_pipeline_of_ten_runs() -> None:
     load = plan_load(5000, rest=15.0)
-    assert (load.pipelines, load.beside) == (500, 4500)
+    assert (load.pipelines, load.beside, load.pace) == (500, 4500, 5.0)
     assert load.what == "operator, 5,000 pipelines of which 500 run"
     assert Load(1000).what == "operator, 1,000 pipelines"
 

@@ -130,8 +130,13 @@ class Findings:
 def measure_operator(scale: Scale) -> list[Row]:
     """Return rows on memory, CPU, requests and delays."""
     load = Load(scale.pipelines or scale.pick(1000, 20))
-    load = replace(load, pace=max(2.0, load.pipelines / 100), rest=scale.pick(15, 5))
+    load = replace(load, pace=choose_pace(load.pipelines), rest=scale.pick(15, 5))
     return measure_load(load, scale.folder, observe)
+
+
+def choose_pace(pipelines: int) -> float:
+    """Return how many are applied in a second, so that all are after less than two minutes."""
+    return max(2.0, pipelines / 100)
 
 
 def measure_load(load: Load, parent: Path, observe: Callable[[Load, Path], Findings]) -> list[Row]:

@@ -18,6 +18,7 @@ from strandline_bench.operator.bench import (
     PER_NAMESPACE,
     Findings,
     Load,
+    choose_pace,
     list_settings,
     measure_load,
     print_line,
@@ -43,7 +44,10 @@ def measure_many(scale: Scale) -> list[Row]:
 def plan_load(every: int, rest: float) -> Load:
     """Return what is asked where so many pipelines are there."""
     running = max(1, every // _RUNNING)
-    return Load(running, rest=rest, beside=every - running, memory=_MEMORY)
+    # Ten a second are more than two cores carry that the control plane shares: what is measured then
+    # are delays of the server.
+    pace = choose_pace(running)
+    return Load(running, pace=pace, rest=rest, beside=every - running, memory=_MEMORY)
 
 
 def observe_many(load: Load, folder: Path) -> Findings:
