@@ -41,7 +41,7 @@ def test_quick_run_prints_a_row_for_each_thing_measured() -> None:
     assert done.returncode == 0, done.stderr
     rows = [line for line in done.stdout.splitlines() if line.startswith("| ")]
     named = "\n".join(row.split("|")[1] for row in rows)
-    assert len(rows) == 16
+    assert len(rows) == 17
     assert "a quick run" in done.stdout
     assert "open a ledger of 20,000 finished sources" in named
     assert "scaled up from 20,000" in named

@@ -11,6 +11,7 @@ from strandline.ledger.keeping.keeper import GROUP_SOURCES
 from strandline.ledger.store.store import Store
 from strandline.plan.receipt import Output
 from strandline.plan.token import derive_root, digest_key, digest_version
+from strandline_bench.ground.garbage import search_as_commands
 
 TEN_MILLION = 10_000_000
 
@@ -48,10 +49,11 @@ def fill(folder: Path, sources: int, seconds: float) -> Filled:
     store.take_lease({"attempt": 1, "uid": "bench"})
     begun = time.monotonic()
     done = 0
-    while done < sources and time.monotonic() - begun < seconds:
-        count = min(GROUP_SOURCES, sources - done)
-        store.write(Change(finish=[_finish(number) for number in range(done, done + count)]))
-        done += count
+    with search_as_commands():
+        while done < sources and time.monotonic() - begun < seconds:
+            count = min(GROUP_SOURCES, sources - done)
+            store.write(Change(finish=[_finish(number) for number in range(done, done + count)]))
+            done += count
     store.close()
     return Filled(folder, done, time.monotonic() - begun)
 

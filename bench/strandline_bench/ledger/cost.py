@@ -6,18 +6,17 @@ takes as long as the ledger takes for a thousand sources, and falls into one run
 
 from __future__ import annotations
 
-import gc
 import os
 import shutil
 import statistics
 import time
 from pathlib import Path
 
-from strandline.__main__ import NEW_OBJECTS
 from strandline.engine.core.ports import RunProgress
 from strandline.run.attempt.attempt import run_attempt
 from strandline.run.attempt.config import AttemptConfig
 from strandline_api.outcome.exit_codes import ExitCode
+from strandline_bench.ground.garbage import search_as_commands
 from strandline_bench.ground.local_ray import started_ray
 from strandline_bench.ground.scale import Scale
 from strandline_bench.ground.stages import plan_busy
@@ -27,15 +26,11 @@ from strandline_bench.ground.table import Row, bound, format_number
 
 def measure_cost(scale: Scale) -> list[Row]:
     """Measure the same pipeline with and without a checkpoint path, turn by turn."""
-    before = gc.get_threshold()
-    gc.set_threshold(NEW_OBJECTS)
-    try:
+    with search_as_commands():
         rows = _compare(scale, "inline", 1, scale.pick(2_000, 400))
         with started_ray(scale.folder):
             cores = len(os.sched_getaffinity(0))
             return rows + _compare(scale, "ray", cores, scale.pick(2_000, 500) * cores)
-    finally:
-        gc.set_threshold(*before)
 
 
 def _compare(scale: Scale, engine: str, workers: int, count: int) -> list[Row]:
