@@ -138,7 +138,7 @@ async def _run(settings: Settings) -> None:
         *_listen("liveness", settings.liveness_port, health),
     ]
     _LOGGER.info("%s starts", agent)
-    gc.callbacks.append(GarbageWatch(time.perf_counter, gc.freeze))
+    gc.callbacks.append(GarbageWatch(time.perf_counter, gc.freeze, gc.unfreeze))
     try:
         await kopf.operator(
             registry=build_registry(service, login),

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import gc
+import weakref
 from collections.abc import Iterator
+from functools import partial
+from itertools import count
 
 import pytest
 
-from strandline_operator.cluster.garbage import LONG, GarbageWatch
+from strandline_operator.cluster.garbage import LONG, WHOLE_AFTER, GarbageWatch
 
 pytestmark = pytest.mark.usefixtures("_thawed")
 
@@ -25,8 +28,8 @@ class Searches:
 
     def __init__(self) -> None:
         self.now = 0.0
-        self.frozen = 0
-        self._watch = GarbageWatch(lambda: self.now, self._freeze)
+        self.frozen = self.thawed = 0
+        self._watch = GarbageWatch(lambda: self.now, self._freeze, self._thaw)
 
     def search(self, generation: int, seconds: float) -> None:
         info = {"generation": generation, "collected": 0, "uncollectable": 0}
@@ -38,12 +41,35 @@ class Searches:
     def _freeze(self) -> None:
         self.frozen += 1
 
+    def _thaw(self) -> None:
+        self.thawed += 1
+
+
+class Knot:
+    """Refers to itself, so that only a search ends it."""
+
+    def __init__(self) -> None:
+        self.itself = self
+
 
 def test_what_a_long_search_has_looked_at_is_left_out_of_the_next() -> None:
     searches = Searches()
     searches.search(2, LONG * 2)
     searches.search(2, LONG * 2)
     assert searches.frozen == 2
+
+
+def test_a_search_looks_at_all_once_in_a_while() -> None:
+    searches = Searches()
+    searches.search(2, LONG * 2)
+    searches.search(2, LONG * 2)
+    assert searches.thawed == 0
+    searches.now += WHOLE_AFTER
+    searches.search(0, LONG / 2)  # of young objects alone
+    assert searches.thawed == 0
+    searches.search(2, LONG * 2)
+    searches.search(2, LONG * 2)
+    assert (searches.thawed, searches.frozen) == (1, 4)
 
 
 def test_short_searches_and_those_of_young_objects_look_again() -> None:
@@ -56,15 +82,24 @@ def test_short_searches_and_those_of_young_objects_look_again() -> None:
 
 def test_python_takes_it_and_what_is_dropped_later_goes_for_all_that() -> None:
     bodies = [{"items": [[number]]} for number in range(20_000)]
-    moments: list[None] = []
-
-    def count() -> float:
-        moments.append(None)
-        return 2 * LONG * len(moments)  # each search is long
-
-    gc.callbacks.append(GarbageWatch(count, gc.freeze))
+    clock = count(0.0, 2 * LONG)  # each search is long
+    gc.callbacks.append(GarbageWatch(partial(next, clock), gc.freeze, gc.unfreeze))
     gc.collect()
     frozen = gc.get_freeze_count()
     assert frozen > 3 * len(bodies)
     bodies.clear()
     assert gc.get_freeze_count() <= frozen - 60_000
+
+
+def test_circles_that_were_left_out_go_with_a_later_search() -> None:
+    knot = Knot()
+    ends = weakref.ref(knot)
+    clock = count(0.0, WHOLE_AFTER / 4)  # each search is long, and a while after the last
+    gc.callbacks.append(GarbageWatch(partial(next, clock), gc.freeze, gc.unfreeze))
+    gc.collect()
+    del knot
+    gc.collect()
+    assert ends() is not None  # it is among what was left out
+    for _ in range(4):
+        gc.collect()
+    assert ends() is None

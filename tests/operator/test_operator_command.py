@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -72,3 +73,28 @@ def test_no_cluster_is_one_sentence(tmp_path: Path) -> None:
     assert done.stdout == ""
     (line,) = done.stderr.splitlines()
     assert line.startswith("strandline-operator: there is no cluster to talk to: ")
+
+
+def test_searches_for_garbage_are_watched_while_it_serves(tmp_path: Path) -> None:
+    program = """
+import gc
+from strandline_operator import __main__ as command
+async def serve(**_):
+    print([type(each).__name__ for each in gc.callbacks])
+command.kopf.operator = serve
+command.main(["--metrics-port", "0", "--liveness-port", "0"])
+"""
+    cluster = {"name": "x", "cluster": {"server": "https://127.0.0.1:1"}}
+    context = {"name": "x", "context": {"cluster": "x", "user": "x"}}
+    user = {"name": "x", "user": {"token": "x"}}
+    config = {"clusters": [cluster], "contexts": [context], "users": [user], "current-context": "x"}
+    (tmp_path / "config").write_text(json.dumps(config))
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        env={**os.environ, "KUBECONFIG": str(tmp_path / "config")},
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert (done.returncode, done.stdout) == (0, "['GarbageWatch']\n"), done.stderr
