@@ -282,7 +282,7 @@ def ask_ray(
 
     monkeypatch.setattr(module, name, ask)
     monkeypatch.setattr(local_start, "_NODE_SECONDS", 0.0)
-    with local_start._waiting_for_node(seconds):
+    with local_start.waiting_for_node(seconds):
         assert getattr(module, name)("gcs", "id", "port") == {"node": 1}
     assert getattr(module, name) is ask
     return asked

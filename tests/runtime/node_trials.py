@@ -7,22 +7,19 @@ what it saw as JSON in a file; which nodes did what is in the outputs.
 from __future__ import annotations
 
 import json
-import logging
-import os
-import shutil
 import sys
-import tempfile
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import ray
-from ray.cluster_utils import Cluster
 
 import engine_stages as bad
 import worker_stages as told
+from local_clusters import STORE, join_local_cluster
 from strandline.engine.core.ports import RunProgress
+from strandline.ledger.store.rows import list_failures
 from strandline.ledger.store.store import Store
 from strandline.ledger.verification import verify
 from strandline.plan.pipeline import PipelinePlan, StagePlan
@@ -33,7 +30,6 @@ from strandline.storage.layout import PipelineFolder
 from strandline.storage.outputs.outputs import LocalOutputs
 
 SOURCES = 80
-STORE = 150_000_000
 
 
 def make_plan(name: str, folder: Path) -> PipelinePlan:
@@ -68,6 +64,7 @@ class Trial:
         store = Store(folder.ledger, readonly=True)
         try:
             verdict = verify(store, LocalOutputs(folder.output))
+            failures = [record.message for record in list_failures(store)]
         finally:
             store.close()
         told_by = [json.loads(path.read_text()) for path in folder.output.rglob("*.txt")]
@@ -75,6 +72,7 @@ class Trial:
             "code": outcome.code.name,
             "message": outcome.message,
             "finished": outcome.standing.finished,
+            "failures": failures,
             "incidents": list(outcome.incidents),
             "problems": list(verdict.problems),
             "numbers": sorted(one["number"] for one in told_by),
@@ -97,30 +95,16 @@ class Trial:
 
 def main() -> None:
     """A node joins in the first run, and is killed in the second."""
-    folder = Path(tempfile.mkdtemp(prefix="ray-"))
-    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
-    path = [str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")]
-    os.environ["PYTHONPATH"] = os.pathsep.join(path)
-    # Else whoever starts a Ray of their own meanwhile would be led to this one.
-    ray._private.utils.write_ray_address = lambda *_: None
-    cluster = Cluster()
     joined: list[Any] = []
+    health = {"health_check_period_ms": 500, "health_check_failure_threshold": 4}
+    with join_local_cluster(3, _system_config=health) as (cluster, folder):
 
-    def join() -> None:
-        joined.append(cluster.add_node(num_cpus=2, object_store_memory=STORE))
+        def join() -> None:
+            joined.append(cluster.add_node(num_cpus=2, object_store_memory=STORE))
 
-    def kill() -> None:
-        cluster.remove_node(joined[0], allow_graceful=False)
+        def kill() -> None:
+            cluster.remove_node(joined[0], allow_graceful=False)
 
-    try:
-        cluster.add_node(
-            num_cpus=3,
-            object_store_memory=STORE,
-            include_dashboard=False,
-            temp_dir=str(folder / "ray"),
-            _system_config={"health_check_period_ms": 500, "health_check_failure_threshold": 4},
-        )
-        ray.init(cluster.address, logging_level=logging.ERROR, log_to_driver=False)
         seen = {
             "here": ray.get_runtime_context().get_node_id(),
             "joins": Trial("joins", folder, 5, join).run(),
@@ -128,10 +112,6 @@ def main() -> None:
             "dies": Trial("dies", folder, 20, kill).run(),
         }
         Path(sys.argv[1]).write_text(json.dumps(seen))
-    finally:
-        ray.shutdown()
-        cluster.shutdown()
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 if __name__ == "__main__":

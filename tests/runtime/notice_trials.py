@@ -7,22 +7,18 @@ what it saw as JSON in a file.
 from __future__ import annotations
 
 import json
-import logging
-import os
-import shutil
 import sys
-import tempfile
 import time
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
-import ray
 from ray.cluster_utils import Cluster
 
 import engine_stages as bad
 import notice_stages as noted
 import worker_stages as told
+from local_clusters import STORE, join_local_cluster
 from strandline.engine.core.ports import RunProgress
 from strandline.ledger.store.store import Store
 from strandline.ledger.verification import verify
@@ -36,7 +32,6 @@ from strandline.storage.layout import PipelineFolder
 from strandline.storage.outputs.outputs import LocalOutputs
 
 SOURCES = 40
-STORE = 150_000_000
 SECONDS = 1.0
 AFTER = 8
 PARTS = 10  # of a task that is yielded
@@ -153,32 +148,14 @@ class Trial:
 
 def main() -> None:
     """With notice enough, and with none."""
-    folder = Path(tempfile.mkdtemp(prefix="ray-"))
-    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
-    path = [str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")]
-    os.environ["PYTHONPATH"] = os.pathsep.join(path)
-    # Else whoever starts a Ray of their own meanwhile would be led to this one.
-    ray._private.utils.write_ray_address = lambda *_: None
-    cluster = Cluster()
-    try:
-        cluster.add_node(
-            num_cpus=2,
-            object_store_memory=STORE,
-            include_dashboard=False,
-            temp_dir=str(folder / "ray"),
-            _system_config={"health_check_period_ms": 500, "health_check_failure_threshold": 4},
-        )
-        ray.init(cluster.address, logging_level=logging.ERROR, log_to_driver=False)
+    health = {"health_check_period_ms": 500, "health_check_failure_threshold": 4}
+    with join_local_cluster(2, _system_config=health) as (cluster, folder):
         seen = {}
         for name, notice in NOTICES.items():
             volume = folder / name
             volume.mkdir()
             seen[name] = Trial(name, volume, cluster, notice).run()
         Path(sys.argv[1]).write_text(json.dumps(seen))
-    finally:
-        ray.shutdown()
-        cluster.shutdown()
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 if __name__ == "__main__":

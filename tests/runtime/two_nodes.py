@@ -5,20 +5,15 @@ Ray is connected once a process, so this can't share the one of the other tests.
 
 from __future__ import annotations
 
-import logging
-import os
-import shutil
-import tempfile
 import time
 from collections.abc import Callable
-from pathlib import Path
 
 import ray
-from ray.cluster_utils import Cluster
 from ray.experimental import get_local_object_locations
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from engine_stages import Identity
+from local_clusters import STORE, join_local_cluster
 from strandline.engine.call.slots import Slot
 from strandline.engine.call.wire import Plain, pack_tasks
 from strandline.engine.core.chains import list_apart
@@ -116,24 +111,12 @@ def _by_node(pool: Pool, nodes: list[str]) -> list[Worker]:
 
 def main() -> None:
     """Check one thing after the other."""
-    folder = tempfile.mkdtemp(prefix="ray-")
-    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
-    os.environ["PYTHONPATH"] = os.pathsep.join(
-        [str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")]
-    )
-    options = {"object_store_memory": 120_000_000, "include_dashboard": False}
-    # Else whoever starts a Ray of their own meanwhile would be led to this one.
-    ray._private.utils.write_ray_address = lambda *_: None
-    cluster = Cluster()
-    try:
-        cluster.add_node(num_cpus=2, _system_config={}, temp_dir=folder, **options)
-        cluster.add_node(num_cpus=2, object_store_memory=120_000_000)
-        ray.init(cluster.address, logging_level=logging.ERROR, log_to_driver=False)
+    with join_local_cluster(2) as (cluster, folder):
+        cluster.add_node(num_cpus=2, object_store_memory=STORE)
         here = ray.get_runtime_context().get_node_id()
         nodes = sorted(node["NodeID"] for node in ray.nodes())
         plan = StagePlan("told", "told", Identity())
-        outputs = OutputLocation(folder)
-        pools = RayPools("tests.nodes", list_apart([plan]), outputs)
+        pools = RayPools("tests.nodes", list_apart([plan]), OutputLocation(str(folder)))
         checks: list[Callable[[], None]] = [
             lambda: check_placement(pools, pools[0], here, nodes),
             lambda: check_calls(pools, pools[0], nodes),
@@ -142,10 +125,6 @@ def main() -> None:
         ]
         for check in checks:
             check()
-    finally:
-        ray.shutdown()
-        cluster.shutdown()
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ from strandline.engine.call.wire import pack_tasks
 from strandline.plan.stage import SinkStage, Stage
 from strandline.plan.task import Lineage, Task
 
-PATIENCE = 120.0
+PATIENCE = 300.0
 LARGE = 2_000_000
 
 

@@ -25,6 +25,7 @@ import ray
 from pydantic import Field
 from ray.cluster_utils import Cluster
 
+from strandline.engine.ray.local_start import START_SECONDS, waiting_for_node
 from strandline.plan.pipeline import PipelinePlan, StagePlan
 from strandline.plan.planning import check_plan
 from strandline.plan.stage import Stage
@@ -99,11 +100,12 @@ def _measure(folder: Path, count: int, task: float, notice: float | None) -> flo
     ray._private.utils.set_sigterm_handler = lambda _: None  # noqa: SLF001 - it is in the way
     cluster = Cluster()
     try:
-        cluster.add_node(
-            num_cpus=1 if notice is not None else 0,
-            object_store_memory=_STORE_BYTES,
-            _system_config={"health_check_period_ms": 500, "health_check_failure_threshold": 4},
-        )
+        with waiting_for_node(START_SECONDS):
+            cluster.add_node(
+                num_cpus=1 if notice is not None else 0,
+                object_store_memory=_STORE_BYTES,
+                _system_config={"health_check_period_ms": 500, "health_check_failure_threshold": 4},
+            )
         ray.init(cluster.address, logging_level=logging.ERROR, log_to_driver=False)
         if notice is None:
             losses = _run_plain(cluster, folder, count, task)

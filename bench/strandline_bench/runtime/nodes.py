@@ -10,6 +10,7 @@ from pathlib import Path
 import ray
 from ray.cluster_utils import Cluster
 
+from strandline.engine.ray.local_start import START_SECONDS, waiting_for_node
 from strandline.run.attempt.attempt import run_attempt
 from strandline.run.attempt.config import AttemptConfig
 from strandline_api.outcome.exit_codes import ExitCode
@@ -53,8 +54,9 @@ def _measure(folder: Path, count: int, nodes: int) -> float:
     os.environ["PYTHONPATH"] = join_python_path()
     cluster = Cluster()
     try:
-        for _ in range(nodes):
-            cluster.add_node(num_cpus=_CPUS, object_store_memory=_STORE_BYTES)
+        with waiting_for_node(START_SECONDS):
+            for _ in range(nodes):
+                cluster.add_node(num_cpus=_CPUS, object_store_memory=_STORE_BYTES)
         ray.init(cluster.address, logging_level=logging.ERROR, log_to_driver=False)
         plan = plan_case(case, folder / "output")
         outcome = run_attempt(AttemptConfig(plan, folder / "volume", "ray"))

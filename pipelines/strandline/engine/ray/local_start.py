@@ -76,12 +76,12 @@ def start_local(cpus: int, folder: Path, **options: Any) -> Any:  # noqa: ANN401
             with setting(_JOB, None):
                 if seconds is None:
                     return _init(cpus, folder, _USUAL | options)
-                with _waiting_for_node(seconds):
+                with waiting_for_node(seconds):
                     is_first = tries_left == _TRIES - 1
                     return _init_small(cpus, folder, _USUAL | options, is_first=is_first)
         except Exception as error:
             # Ray knows no more of what it had begun, and a notebook would keep that for ever.
-            _kill(set(psutil.Process().children()) - before)
+            kill_trees(set(psutil.Process().children()) - before)
             if isinstance(error, _ProcessDiedError) and tries_left:
                 continue
             failed = RayStartError(_describe_start(error, seconds, read_last_error(folder)))
@@ -111,7 +111,7 @@ def stop_local() -> None:
         workers = raylet.children(recursive=True) if raylet is not None else []
     ray.shutdown()
     _, left = psutil.wait_procs(workers, timeout=_END_SECONDS)
-    _kill(left)
+    kill_trees(left)
 
 
 _USUAL = {"include_dashboard": False, "logging_level": logging.ERROR, "log_to_driver": False}
@@ -268,7 +268,7 @@ class _ProcessDiedError(Exception):
 
 
 @contextmanager
-def _waiting_for_node(seconds: float) -> Iterator[None]:
+def waiting_for_node(seconds: float) -> Iterator[None]:
     """Have Ray wait longer for its own processes, and only while they live.
 
     It has no setting for either: it waits for a dead one as for one that is slow, and where it
@@ -335,7 +335,8 @@ def _ask_again(ask: Callable[..., Any], process: str, until: float, *words: Any)
             time.sleep(_NODE_SECONDS)
 
 
-def _kill(processes: Iterable[psutil.Process]) -> None:
+def kill_trees(processes: Iterable[psutil.Process]) -> None:
+    """Kill processes, and all that they have started."""
     for process in processes:
         with suppress(psutil.Error):
             for below in process.children(recursive=True):
