@@ -63,20 +63,24 @@ def open_store(url: str) -> tuple[Any, str]:
     return refresh(filesystem), str(root)
 
 
-def open_url(url: str, mode: str = "rb") -> BinaryIO:
+def open_url(url: str, mode: str = "rb", *, ahead: int | None = None) -> BinaryIO:
     """Return the bytes at a URL, as they are now; with `wb` what writes them.
 
     What can be read is seekable. A web server that tells no length, or gives no parts, is read
     once, whole, into a file on this machine's disk.
+
+    Args:
+        ahead: bytes that are fetched after those that are asked for; None: as many as the library
+            of the store does by itself, which is up to 50 MiB.
 
     Raises:
         OSError: it can't be opened; and whatever the library of its store raises.
         CredentialsRefusedError: a store does not let us in, now or while it is read.
     """
     if not url.startswith(_WEB):  # where a refusal may be one page's
-        return _open_watched(url, mode)
+        return _open_watched(url, mode, ahead)
     filesystem, root = open_store(url)
-    opened = filesystem.open(root, mode)
+    opened = filesystem.open(root, mode, block_size=_bound_ahead(url, ahead))
     if mode != "rb" or _gives_parts(opened, url):
         return cast("BinaryIO", opened)
     size = opened.size
@@ -84,20 +88,25 @@ def open_url(url: str, mode: str = "rb") -> BinaryIO:
     return _copy_whole(filesystem.open(root, mode, block_size=0), url, size)
 
 
-def _open_watched(url: str, mode: str) -> BinaryIO:
+def _open_watched(url: str, mode: str, ahead: int | None) -> BinaryIO:
     with naming_rejection(url):
         filesystem, root = open_store(url)
-        opened = _open_at(filesystem, root, mode)
+        opened = _open_at(filesystem, root, mode, _bound_ahead(url, ahead))
     cache: Any = getattr(opened, "cache", None)  # the cache of a file that was fetched from a store
     if hasattr(cache, "fetcher"):
         cache.fetcher = _watch(cache.fetcher, url)
     return cast("BinaryIO", opened)
 
 
-def _open_at(filesystem: Any, root: str, mode: str) -> Any:  # noqa: ANN401 - fsspec has no types
+def _bound_ahead(url: str, ahead: int | None) -> int | None:
+    # A cache on this machine's disk refuses a file that it has kept in blocks of another size.
+    return None if "::" in url else ahead
+
+
+def _open_at(filesystem: Any, root: str, mode: str, ahead: int | None) -> Any:  # noqa: ANN401 - fsspec has no types
     """Open a file, or raise why it can't be: a store that is asked for its size has no words."""
     try:
-        return filesystem.open(root, mode)
+        return filesystem.open(root, mode, block_size=ahead)
     except Exception as error:  # store libraries have errors of their own
         if mode != "rb" or not (is_refusal(error) or isinstance(error, OSError)):
             raise

@@ -24,6 +24,8 @@ from strandline.storage.stores import open_url
 
 # Errors of reading a file: its place, or what it is packed in.
 READ_ERRORS = (OSError, EOFError, zlib.error, pa.ArrowException)
+PART_AHEAD = 64 << 10  # for what is read in parts, here and there
+RANGE_AHEAD = 8 << 20  # for what is read in a row, and not to the file's end
 _CHUNK = 1 << 20
 _CODECS = {".zst": "zstd", ".bz2": "bz2", ".lz4": "lz4"}
 PACKED = (".gz", *_CODECS)
@@ -82,14 +84,18 @@ class ChangedListError(Exception):
     """A list is no longer the one that the run was planned with; the message names it."""
 
 
-def open_binary(path: str) -> BinaryIO:
+def open_binary(path: str, *, ahead: int | None = None) -> BinaryIO:
     """Return the bytes of a local path or an fsspec URL.
+
+    Args:
+        ahead: bytes that a store is asked for beyond those that are read; None: it is read to its
+            end, and the store's library knows best.
 
     Raises:
         OSError: it can't be opened.
     """
     if is_url(path):
-        return open_url(path)
+        return open_url(path, ahead=ahead)
     return open(path, "rb")
 
 
@@ -119,18 +125,21 @@ def digest_input(path: str) -> str:
 
 
 @contextmanager
-def open_decompressed(path: str, zstd_window: int = LEAST_WINDOW) -> Iterator[BinaryIO]:
+def open_decompressed(
+    path: str, zstd_window: int = LEAST_WINDOW, *, ahead: int | None = None
+) -> Iterator[BinaryIO]:
     """Open a file's lines or bytes, decompressed where its suffix is .gz, .zst, .bz2 or .lz4.
 
     Args:
         zstd_window: largest window of a .zst file, as a power of two.
+        ahead: see `open_binary`.
 
     Raises:
         OSError: it can't be opened.
         ImportError: the package is not installed that takes windows so large.
     """
     suffix = path[path.rfind(".") :].lower()
-    with open_binary(path) as file:
+    with open_binary(path, ahead=ahead) as file:
         if suffix == ".gz":
             with gzip.GzipFile(fileobj=file, mode="rb") as unpacked:
                 yield cast("BinaryIO", unpacked)

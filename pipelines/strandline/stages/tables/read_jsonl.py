@@ -16,6 +16,7 @@ from strandline.plan.task import Task
 from strandline.stages.sources.file_references import FileReference, list_references
 from strandline.stages.sources.opening import (
     LEAST_WINDOW,
+    RANGE_AHEAD,
     READ_ERRORS,
     BadInput,
     UnreadableFileError,
@@ -170,7 +171,8 @@ class ReadJsonl(SchemaReader):
     def _read(self, file: FileReference) -> Iterator[_Lines]:
         try:
             opened = _LinedFile(file, self._parse_folders(file))
-            with open_decompressed(file.path, self.params.zstd_window) as stream:
+            window, ahead = self.params.zstd_window, RANGE_AHEAD if file.is_range else None
+            with open_decompressed(file.path, window, ahead=ahead) as stream:
                 number = 1
                 blocks = list_blocks(stream, self.params.max_line_bytes, file.start, file.stop)
                 for block in blocks:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import BinaryIO, ClassVar
+from typing import ClassVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -15,10 +15,12 @@ from strandline.plan.task import Task
 from strandline.stages.columns import MissingColumnError, find_column
 from strandline.stages.sources.file_references import FileReference, list_references
 from strandline.stages.sources.opening import (
+    PART_AHEAD,
     UnreadableFileError,
     explain_error,
     open_binary,
 )
+from strandline.stages.sources.places.globs import is_url
 from strandline.stages.tables.contents.first_bytes import describe_contents
 from strandline.stages.tables.contents.partition_columns import (
     PartitionColumnError,
@@ -95,8 +97,10 @@ class ReadParquet(SchemaReader):
         group, row = listed or 0, 0
         try:
             folders = parse_folders(file.key) if is_hive else {}
-            with open_binary(file.path) as stream:
-                for table in self._read_group(_open_listed(stream, listed), group):
+            with open_binary(file.path, ahead=PART_AHEAD) as stream:
+                parquet = open_parquet(stream, is_far=is_url(file.path))
+                _check_listed(parquet, listed)
+                for table in self._read_group(parquet, group):
                     keyed = self._add_key(table, f"{file.key}#rg={group}", row)
                     whole = append_columns(keyed, folders) if folders else keyed
                     yield self.conform(f"{file.key}#rg={group}", whole)
@@ -145,12 +149,10 @@ class ReadParquet(SchemaReader):
         )
 
 
-def _open_listed(stream: BinaryIO, listed: int | None) -> pq.ParquetFile:
-    """Open a file of which a group was listed, or None: the file, its groups not known then."""
-    parquet = open_parquet(stream)
+def _check_listed(parquet: pq.ParquetFile, listed: int | None) -> None:
+    """Check a file of which a group was listed, or None: the file, its groups not known then."""
     number = parquet.metadata.num_row_groups
     if listed is None and number > 1:
         # The first group would stand for all, and nothing would report that others are left.
         what = f"its footer could not be read when it was listed; it has {number:,} row groups"
         raise ParquetDamageError(f"{what}, which the next run reads")
-    return parquet

@@ -17,6 +17,7 @@ from strandline.stages.columns import find_column
 from strandline.stages.sources.file_references import FileReference, list_references
 from strandline.stages.sources.opening import (
     LEAST_WINDOW,
+    RANGE_AHEAD,
     READ_ERRORS,
     UnreadableFileError,
     ZstdWindow,
@@ -136,7 +137,8 @@ class ReadWarc(Stage):
             with open_decompressed(path, self.params.zstd_window) as stream:
                 yield from read_records(stream, 0, None, most)
             return
-        with open_binary(path) as file:
+        ahead = RANGE_AHEAD if stop is not None else None
+        with open_binary(path, ahead=ahead) as file:
             # Servers and people unpack files, or pack them, and leave the name as it is.
             begin = file.read(len(_MARK))
             is_packed = begin.startswith(_GZIP)

@@ -16,7 +16,7 @@ from strandline.stages.columns import find_column
 from strandline.stages.dedup.corpus.row_buckets import DIGEST, Digests, read_digests
 from strandline.stages.dedup.key_lists import list_key_files
 from strandline.stages.sources.file_references import FileReference
-from strandline.stages.sources.opening import explain_error, open_binary
+from strandline.stages.sources.opening import PART_AHEAD, explain_error, open_binary
 
 KEPT = pa.schema([("id", DIGEST)])
 
@@ -31,7 +31,7 @@ def read_portions(file: FileReference, names: list[str]) -> Iterator[pa.Table]:
         MissingColumnError: it has no such column.
     """
     try:
-        with open_binary(file.path) as stream:
+        with open_binary(file.path, ahead=PART_AHEAD) as stream:
             parquet = pq.ParquetFile(stream)
             for name in names:
                 find_column(parquet.schema_arrow.empty_table(), name)

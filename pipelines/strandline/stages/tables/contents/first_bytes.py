@@ -10,6 +10,7 @@ import re
 
 from strandline.stages.sources.file_references import FileReference
 from strandline.stages.sources.opening import (
+    PART_AHEAD,
     READ_ERRORS,
     UnreadableFileError,
     explain_error,
@@ -91,7 +92,7 @@ def explain_misread(file: FileReference, error: BaseException) -> UnreadableFile
 
 
 def _read_first(path: str) -> bytes:
-    with open_binary(path) as file:
+    with open_binary(path, ahead=PART_AHEAD) as file:
         return file.read(_MOST_BYTES)
 
 

@@ -13,6 +13,7 @@ import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from functools import lru_cache
 from typing import Any, BinaryIO, NamedTuple
 
 import pyarrow as pa
@@ -20,6 +21,7 @@ import pyarrow.parquet as pq
 
 _MAGIC = b"PAR1"
 _TAIL = 8  # bytes of the footer's length and of the last mark
+_END_BYTES = 64 << 10  # read at once, since most footers are in them
 _ADVICE = "fetch the file again"
 _CHUNK = 1 << 20
 _LARGE_GROUP = 256 << 20
@@ -71,8 +73,11 @@ class _Unread(io.RawIOBase):
         return self._at
 
 
-def open_parquet(stream: BinaryIO) -> pq.ParquetFile:
+def open_parquet(stream: BinaryIO, *, is_far: bool = False) -> pq.ParquetFile:
     """Open a file, by a footer that belongs to its pages; checksums of pages are looked at.
+
+    Args:
+        is_far: each read is a request to a store.
 
     Raises:
         ParquetDamageError: bytes are missing or too many, or it is no Parquet.
@@ -81,31 +86,52 @@ def open_parquet(stream: BinaryIO) -> pq.ParquetFile:
     stream.seek(0)
     if stream.read(len(_MAGIC)) != _MAGIC:
         raise NoParquetError("not Parquet")
-    footer = _find_footer(stream, size)
-    stream.seek(0)
+    footer = _read_footer(stream, size)
+    begin = size - _TAIL - len(footer)
     try:
-        parquet = pq.ParquetFile(stream, page_checksum_verification=True)
-        layout = _measure(parquet.metadata, size)
+        metadata, layout = parse_footer(footer, size)
     except UnicodeDecodeError as error:
         what = f"a column's name is no UTF-8 ({error})"
         raise ParquetDamageError(f"the footer is damaged: {what}; {_ADVICE}") from error
-    if layout.largest > _LARGE_GROUP:
-        # Without a buffer all that is compressed in a group is read before its first row.
-        parquet = pq.ParquetFile(
-            stream,
-            metadata=parquet.metadata,
-            page_checksum_verification=True,
-            buffer_size=_BUFFER,
-        )
     end = layout.end
-    if end > footer:
-        what = f"pages end at byte {end:,}, after the footer's begin at byte {footer:,}"
+    if end > begin:
+        what = f"pages end at byte {end:,}, after the footer's begin at byte {begin:,}"
         raise ParquetDamageError(f"{what}: bytes are missing; fetch the file again")
     # Between pages and footer are indexes at most, no other file's end and begin.
-    if (joint := _find_joint(stream, end, footer)) is not None:
+    if (joint := _find_joint(stream, end, begin)) is not None:
         what = f"another Parquet file begins at byte {joint:,}"
         raise ParquetDamageError(f"{what}: two in one file; give each a file of its own")
-    return parquet
+    is_large = layout.largest > _LARGE_GROUP
+    return pq.ParquetFile(
+        stream,
+        metadata=metadata,
+        page_checksum_verification=True,
+        # Without a buffer all that is compressed in a group is read before its first row.
+        buffer_size=_BUFFER if is_large else 0,
+        # Columns that lie side by side are one request; a disk is slower with one more copy.
+        pre_buffer=is_far and not is_large,
+    )
+
+
+@lru_cache(maxsize=1)
+def parse_footer(footer: bytes, size: int) -> tuple[pq.FileMetaData, _Layout]:
+    """Return what a footer says, and the layout of its file.
+
+    Each row group of a file asks for it, and it speaks of all of them: a thousand groups would be
+    looked at a thousand times each. The last one is kept, by its bytes, so that a file that was
+    written anew is never taken for the one before.
+
+    Args:
+        footer: as it is stored.
+        size: of the file, in bytes.
+
+    Raises:
+        ParquetDamageError: it contradicts itself.
+        pa.ArrowException, OSError, UnicodeDecodeError: it is none.
+    """
+    tail = len(footer).to_bytes(4, "little") + _MAGIC
+    metadata = pq.read_metadata(pa.BufferReader(_MAGIC + footer + tail))
+    return metadata, _measure(metadata, size)
 
 
 def read_group(
@@ -180,14 +206,18 @@ def _check_values(table: pa.Table, group: int) -> None:
             raise ParquetDamageError(what) from error
 
 
-def _find_footer(stream: BinaryIO, size: int) -> int:
-    stream.seek(max(size - _TAIL, 0))
-    tail = stream.read(_TAIL)
-    begin = size - _TAIL - int.from_bytes(tail[:4], "little")
-    if len(tail) < _TAIL or tail[4:] != _MAGIC or begin < len(_MAGIC):
+def _read_footer(stream: BinaryIO, size: int) -> bytes:
+    stream.seek(max(size - _END_BYTES, 0))
+    end = stream.read(_END_BYTES)
+    length = int.from_bytes(end[-_TAIL:-4], "little")
+    begin = size - _TAIL - length
+    if len(end) < _TAIL or end[-4:] != _MAGIC or begin < len(_MAGIC):
         what = f"there is no footer at the end, byte {size:,}"
         raise ParquetDamageError(f"{what}: the file is cut or damaged; fetch it again")
-    return begin
+    if length + _TAIL > len(end):
+        stream.seek(begin)
+        return stream.read(length)
+    return end[-_TAIL - length : -_TAIL]
 
 
 def _measure(metadata: pq.FileMetaData, size: int) -> _Layout:

@@ -21,7 +21,13 @@ import pyarrow.parquet as pq
 
 from strandline.stages.columns import check_names, find_column, list_texts
 from strandline.stages.sources.file_references import FileReference
-from strandline.stages.sources.opening import UnreadableFileError, explain_error, open_binary
+from strandline.stages.sources.opening import (
+    PART_AHEAD,
+    UnreadableFileError,
+    explain_error,
+    open_binary,
+)
+from strandline.stages.sources.places.globs import is_url
 from strandline.stages.tables.shuffle.row_order import (
     find_partitions,
     order_keys,
@@ -184,8 +190,9 @@ def _check_parting(file: FileReference, parting: Parting, first: Parting) -> Non
 def _opened(file: FileReference) -> Iterator[tuple[pq.ParquetFile, FileFacts]]:
     """Open one of these files, with what it says of itself."""
     try:
-        with open_binary(file.path) as stream:
-            parquet = pq.ParquetFile(stream)
+        with open_binary(file.path, ahead=PART_AHEAD) as stream:
+            # Columns of a group that lie side by side are one request to a store.
+            parquet = pq.ParquetFile(stream, pre_buffer=is_url(file.path))
             text = (parquet.schema_arrow.metadata or {}).get(_MARK)
             if text is None:
                 msg = f"{file.key}: the sink `shuffle` has not written it"
