@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
+import io
 import json
 import threading
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from cloud_servers import ACCOUNT, ACCOUNT_KEY, AzureStore
 from store_runs import COUNT, StoreRuns
 from store_server import KEY, SECRET, Store
+from strandline.plan.task import Task
 from strandline.stages.sources.files import Files
+from strandline.stages.sources.parquet_source import ParquetRowGroups
+from strandline.stages.tables.read_parquet import ReadParquet
+from strandline.storage import stores
 from strandline.storage.outputs.ownership import Owner, PlaceTakenError, claim_location, read_owner
 from strandline.storage.store_access import StoreAccess
 from strandline.storage.stores import open_store, use_access
@@ -51,6 +61,32 @@ def test_a_version_is_the_same_by_name_and_by_pattern_and_changes_with_the_conte
     stage = Files(paths=[f"{base}/**"])
     list(stage.list_sources())
     assert stage.counters == {}  # versions can be told
+
+
+def test_a_row_group_is_fetched_and_not_the_file(
+    filled: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fetched: list[int] = []
+
+    def count(fetch: Callable[..., bytes], _: str) -> Callable[..., bytes]:
+        def fetch_part(start: int, end: int, *words: Any) -> bytes:
+            fetched.append(end - start)
+            return fetch(start, end, *words)
+
+        return fetch_part
+
+    monkeypatch.setattr(stores, "_watch", count)
+    table = pa.table({name: np.random.default_rng(0).random(56_000) for name in "ab"})
+    content = io.BytesIO()
+    pq.write_table(table, content, row_group_size=7_000, use_dictionary=False)
+    filled.open().pipe_file(f"{BUCKET}/parted/a.parquet", content.getvalue())
+    url = f"{filled.protocol}://{BUCKET}/parted/a.parquet"
+    for at, source in enumerate(ParquetRowGroups(paths=[url]).list_sources()):
+        fetched.clear()
+        rows = [task.table for task in ReadParquet().process(Task(source.data))]
+        assert pa.concat_tables(rows).select(["a", "b"]) == table.slice(at * 7_000, 7_000)
+        assert sum(fetched) <= len(content.getvalue()) / 8 + (256 << 10)
+    assert at == 7
 
 
 def test_of_two_who_come_at_once_one_has_the_place(filled: Store) -> None:
