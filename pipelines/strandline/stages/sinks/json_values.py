@@ -109,6 +109,16 @@ def format_json(row: dict[str, Any], **layout: Any) -> str:  # noqa: ANN401 - of
         return json.dumps(_replace_nan(row), **options)
 
 
+def list_cells(table: pa.Table, name: str) -> Iterator[str]:
+    """Yield the values of one column as `format_json` writes them in a row.
+
+    Raises:
+        ValueError: two fields of one have the same name.
+    """
+    before = len(format_json({name: 0})) - len("0}")
+    return (format_json(row)[before:-1] for row in list_rows(table.select([name])))
+
+
 def _find_encoding(kind: pa.DataType) -> Encoding:
     """Return what makes JSON of the values of a column, and leaves null as it is."""
     types = pa.types

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from strandline.stages.columns import check_names
-from strandline.stages.sinks.json_values import format_json, list_rows
+from strandline.stages.sinks.json_values import list_cells
 
 _WORD = np.dtype("<u4")
 _MOST = (1 << 32) - 1  # offsets hold no more
@@ -146,7 +146,7 @@ def choose_column(field: pa.Field) -> MdsColumn:
     is_list = pa.types.is_list(kind) or pa.types.is_large_list(kind)
     if is_list and kind.value_type in _NUMBERS:
         return _make_arrays(name, _NUMBERS[kind.value_type])
-    return MdsColumn(name, "json", None, lambda table: _list_json(table, name))
+    return MdsColumn(name, "json", None, lambda table: map(str.encode, list_cells(table, name)))
 
 
 def _make_numbers(name: str, number: str) -> MdsColumn:
@@ -208,11 +208,6 @@ def _list_arrays(table: pa.Table, name: str, number: str) -> Iterator[bytes]:
             power += 1
         shape = length.to_bytes(1 << power, "little")
         yield bytes([1 << 2 | power]) + shape + values.tobytes()
-
-
-def _list_json(table: pa.Table, name: str) -> Iterator[bytes]:
-    before = len(format_json({name: 0})) - len("0}")
-    return (format_json(row)[before:-1].encode() for row in list_rows(table.select([name])))
 
 
 def _unwrap(values: pa.Array) -> pa.Array:

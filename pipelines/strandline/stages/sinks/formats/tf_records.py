@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from strandline.stages.columns import check_names
-from strandline.stages.sinks.json_values import format_json, list_rows
+from strandline.stages.sinks.json_values import list_cells
 
 Checksum = Callable[[bytes], int]
 _HEAD = struct.Struct("<QI")
@@ -103,7 +103,7 @@ def _encode_column(table: pa.Table, name: str) -> Iterator[bytes]:
     feature = choose_feature(column.type.value_type if is_list else column.type)
     if feature is None:
         feature, is_list = _TEXTS, False
-        column = pa.chunked_array([pa.array(_format_json(table, name), pa.binary())])
+        column = pa.chunked_array([pa.array(list_cells(table, name), pa.string())])
     key = _delimit(_FIRST, name.encode())
     for chunk in column.chunks:
         for values in _list_values(chunk, name, is_list=is_list):
@@ -168,11 +168,6 @@ def _pack_integers(numbers: npt.NDArray[np.int64]) -> bytes:
     septets = rest & np.uint64(_SEPTET) | is_more.astype(np.uint64) << np.uint64(7)
     content: bytes = septets.astype(np.uint8)[is_there].tobytes()
     return content
-
-
-def _format_json(table: pa.Table, name: str) -> Iterator[bytes]:
-    before = len(format_json({name: 0})) - len("0}")
-    return (format_json(row)[before:-1].encode() for row in list_rows(table.select([name])))
 
 
 _TEXTS = Feature(_BYTES, _encode_texts)
