@@ -53,6 +53,7 @@ class Reading:
         cpu: seconds of all its threads.
         resident, peak: bytes of memory, now and at most.
         requests: to the API server, by verb and resource.
+        busy: seconds of all cores of the machine, whatever had them.
     """
 
     time: float
@@ -60,6 +61,7 @@ class Reading:
     resident: int
     peak: int
     requests: Counter[str]
+    busy: float = 0.0
 
 
 @dataclass(slots=True)
@@ -159,7 +161,15 @@ def read_process(number: int, requests: Counter[str]) -> Reading:
         resident=int(sizes["VmRSS"].split()[0]) << 10,
         peak=int(sizes["VmHWM"].split()[0]) << 10,
         requests=requests,
+        busy=_read_busy(),
     )
+
+
+def _read_busy() -> float:
+    """Return the seconds that all cores have been at work."""
+    with Path("/proc/stat").open() as file:
+        user, nice, system = file.readline().split()[1:4]
+    return (int(user) + int(nice) + int(system)) / _TICKS
 
 
 def count_requests(page: str) -> Counter[str]:

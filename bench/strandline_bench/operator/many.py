@@ -44,10 +44,9 @@ def measure_many(scale: Scale) -> list[Row]:
 def plan_load(every: int, rest: float) -> Load:
     """Return what is asked where so many pipelines are there."""
     running = max(1, every // _RUNNING)
-    # Ten a second are more than two cores carry with a control plane on them: what is measured
-    # then are delays of the server.
-    pace = choose_pace(running)
-    return Load(running, pace=pace, rest=rest, beside=every - running, memory=_MEMORY)
+    return Load(
+        running, pace=choose_pace(running), rest=rest, beside=every - running, memory=_MEMORY
+    )
 
 
 def observe_many(load: Load, folder: Path) -> Findings:
