@@ -77,10 +77,12 @@ def open_url(url: str, mode: str = "rb", *, ahead: int | None = None) -> BinaryI
         OSError: it can't be opened; and whatever the library of its store raises.
         CredentialsRefusedError: a store does not let us in, now or while it is read.
     """
+    # A cache on this machine's disk refuses a file that it has kept in blocks of another size.
+    ahead = None if "::" in url else ahead
     if not url.startswith(_WEB):  # where a refusal may be one page's
         return _open_watched(url, mode, ahead)
     filesystem, root = open_store(url)
-    opened = filesystem.open(root, mode, block_size=_bound_ahead(url, ahead))
+    opened = filesystem.open(root, mode, block_size=ahead)
     if mode != "rb" or _gives_parts(opened, url):
         return cast("BinaryIO", opened)
     size = opened.size
@@ -91,16 +93,11 @@ def open_url(url: str, mode: str = "rb", *, ahead: int | None = None) -> BinaryI
 def _open_watched(url: str, mode: str, ahead: int | None) -> BinaryIO:
     with naming_rejection(url):
         filesystem, root = open_store(url)
-        opened = _open_at(filesystem, root, mode, _bound_ahead(url, ahead))
+        opened = _open_at(filesystem, root, mode, ahead)
     cache: Any = getattr(opened, "cache", None)  # the cache of a file that was fetched from a store
     if hasattr(cache, "fetcher"):
         cache.fetcher = _watch(cache.fetcher, url)
     return cast("BinaryIO", opened)
-
-
-def _bound_ahead(url: str, ahead: int | None) -> int | None:
-    # A cache on this machine's disk refuses a file that it has kept in blocks of another size.
-    return None if "::" in url else ahead
 
 
 def _open_at(filesystem: Any, root: str, mode: str, ahead: int | None) -> Any:  # noqa: ANN401 - fsspec has no types
