@@ -6,6 +6,9 @@ the process itself where it has started it.
 
 from __future__ import annotations
 
+# Locks are taken when a fork begins and released when it is over. Loaded by a thread while Ray's
+# processes are forked, this lock would be released only, and Python says so with a traceback.
+import concurrent.futures.thread  # noqa: F401
 import logging
 import os
 import socket
