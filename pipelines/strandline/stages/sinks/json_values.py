@@ -15,7 +15,7 @@ from functools import partial
 from json.encoder import encode_basestring
 from typing import Any
 
-import numpy as np
+import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -30,17 +30,7 @@ _CYCLE_DAYS, _CYCLE_YEARS = 146_097, 400  # after which the calendar is the same
 _LAST_YEAR = 9999
 _NULL = "null"
 _TEXT = pa.large_string()  # lines may be long
-_QUOTE, _NOTHING = (pa.scalar(text, _TEXT) for text in ('"', ""))
-# Further characters below the blank are rare, and left to Python.
-_ESCAPES = {
-    "\\": r"\\",
-    '"': r"\"",
-    "\n": r"\n",
-    "\r": r"\r",
-    "\t": r"\t",
-    "\b": r"\b",
-    "\f": r"\f",
-}
+_NOTHING = pa.scalar("", _TEXT)
 
 Format = Callable[[Any], Any]
 Encoding = Callable[[pa.Array], pa.Array]
@@ -135,26 +125,9 @@ def _find_encoding(kind: pa.DataType) -> Encoding:
 
 
 def _encode_texts(column: pa.Array) -> pa.Array:
-    present = _find_escaped(column)
-    if not present <= _ESCAPES.keys():
-        texts = (None if text is None else encode_basestring(text) for text in column.to_pylist())
-        return pa.array(texts, _TEXT)
-    column = pc.cast(column, _TEXT)
-    for character in sorted(present, key="\\".__ne__):  # the others' escapes have a backslash
-        column = pc.replace_substring(column, character, _ESCAPES[character])
-    return pc.binary_join_element_wise(_QUOTE, column, _QUOTE, _NOTHING)
-
-
-def _find_escaped(column: pa.Array) -> set[str]:
-    """Return the characters somewhere in texts that JSON has no place for."""
-    _, offsets, content = column.buffers()
-    if content is None:
-        return set()
-    kind = np.int64 if pa.types.is_large_string(column.type) else np.int32
-    ends = np.frombuffer(offsets, kind)[column.offset :]
-    data = np.frombuffer(content, np.uint8)[ends[0] : ends[len(column)]]
-    escaped = (data < ord(" ")) | (data == ord('"')) | (data == ord("\\"))
-    return set(map(chr, np.unique(data[escaped]).tolist()))
+    # The same escapes as Python's encoder makes, in half of its time or less.
+    texts = (None if text is None else orjson.dumps(text) for text in column.to_pylist())
+    return pa.array(texts, _TEXT)
 
 
 def _encode_fraction(value: float) -> str:
