@@ -56,24 +56,6 @@ from strandline_api.outcome.exit_codes import ExitCode
 ADVICE = "; `strandline doctor` looks at the machine, and --workers 1 has Ray start less"
 NODE = "ab" * 28
 MODULES = "RAY_preload_python_modules"
-# What a driver loads beside Ray's start registers nothing that a fork of the main thread would end.
-LOADED_BESIDE = """
-import os, sys
-
-known, register = [], os.register_at_fork
-
-def note(**hooks):
-    if {"before", "after_in_parent"} & hooks.keys():
-        known.append(sys._getframe(1).f_globals["__name__"])
-    register(**hooks)
-
-os.register_at_fork = note
-from strandline import __main__
-from strandline.engine.ray import connection
-before = known[:]
-__main__._load_driver()
-print(before[0], known[len(before):])
-"""
 SLOW = "The current node timed out during startup. This could happen because some of the raylet"
 
 
@@ -149,14 +131,6 @@ def test_one_that_could_not_be_started_ahead_is_told_by_the_run_that_wants_it(
     assert begun == ["beside"]
     with pytest.raises(RayStartError, match="no room"), keeping_local(), connected(None, 1):
         pass
-
-
-def test_nothing_that_is_loaded_beside_takes_part_in_a_fork() -> None:
-    """A lock that came between a fork's beginning and its end was released, and never taken."""
-    command = [sys.executable, "-c", LOADED_BESIDE]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-
-    assert done.stdout == "logging []\n"
 
 
 @given(load=st.floats(0, 1e4), cpus=st.integers(1, 256))

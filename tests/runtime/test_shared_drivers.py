@@ -69,6 +69,24 @@ with keeping_local(), connected(None, 1) as connection:
     print(is_running(raylet), connection.raylet == raylet)
 print(is_running(raylet))
 """
+# What a driver loads beside Ray's start registers nothing that a fork of the main thread would end.
+LOADED_BESIDE = """
+import os, sys
+
+known, register = [], os.register_at_fork
+
+def note(**hooks):
+    if {"before", "after_in_parent"} & hooks.keys():
+        known.append(sys._getframe(1).f_globals["__name__"])
+    register(**hooks)
+
+os.register_at_fork = note
+from strandline import __main__
+from strandline.engine.ray import connection
+before = known[:]
+__main__._load_driver()
+print(before[0], known[len(before):])
+"""
 
 
 def spell(name: str, source: dict[str, Any], *readers: str) -> dict[str, Any]:
@@ -253,3 +271,11 @@ def test_a_ray_that_is_started_ahead_is_that_of_the_first_run() -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines() == ["beside", "{'CPU': 1.0}", "True True", "False"]
+
+
+def test_nothing_that_is_loaded_beside_takes_part_in_a_fork() -> None:
+    """A lock that came between a fork's beginning and its end was released, and never taken."""
+    command = [sys.executable, "-c", LOADED_BESIDE]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+
+    assert done.stdout == "logging []\n"
