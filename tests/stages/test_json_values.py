@@ -8,6 +8,7 @@ import json
 import subprocess
 import sys
 import tarfile
+from math import isfinite
 from typing import Any
 
 import pyarrow as pa
@@ -74,7 +75,6 @@ def test_every_sink_writes_what_json_has_no_form_for_in_the_same_way(
     assert expected == write(sink, value)
 
 
-# With what Arrow escapes, and with what is left to Python.
 TEXTS = st.text(st.sampled_from('\\"\n\r\t\b\f\x7f\u2028%é')) | st.text(
     st.characters(codec="utf-8") | st.sampled_from([chr(code) for code in range(36)])
 )
@@ -89,10 +89,19 @@ COLUMNS = st.sampled_from(
         (pa.bool_(), st.booleans()),
         (pa.float64(), st.floats()),
         (pa.float32(), st.floats(width=32)),
+        (pa.float16(), st.floats(width=16)),
         (pa.binary(), st.binary()),
         (pa.null(), st.none()),
         (pa.list_(pa.string()), st.lists(TEXTS)),
         (pa.struct([("a", pa.float64())]), st.fixed_dictionaries({"a": st.floats()})),
+        (
+            pa.struct([("a", pa.list_(pa.string())), ("é", pa.uint64())]),
+            st.fixed_dictionaries({"a": st.lists(TEXTS), "é": st.integers(0, 2**64 - 1)}),
+        ),
+        (pa.map_(pa.string(), pa.bool_()), st.lists(st.tuples(TEXTS, st.booleans()))),
+        (pa.list_(pa.date32()), st.lists(st.dates() | st.none())),
+        (pa.list_(pa.binary(), 2), st.lists(st.binary(), min_size=2, max_size=2)),
+        (pa.list_(pa.int64(), 2), st.lists(st.integers(-9, 9), min_size=2, max_size=2)),
         (pa.date32(), st.dates()),
         (pa.timestamp("us", "UTC"), st.datetimes(timezones=st.just(dt.UTC))),
     ]
@@ -109,9 +118,26 @@ def test_law_a_line_is_the_row_as_json(data: st.DataObject) -> None:
         drawn = data.draw(st.lists(st.none() | values, min_size=count, max_size=count))
         columns[name] = pa.array(drawn, kind)
     table = pa.table(columns).slice(data.draw(st.integers(0, 2)))
-    lines = [line for lines in format_lines(table) for line in lines.to_pylist()]
+    lines = [line for lines in format_lines(table) for line in lines]
     rows = [format_json(row, separators=(",", ":")) for row in list_rows(table)]
-    assert lines == [f"{row}\n" for row in rows]
+    assert lines == [f"{row}\n".encode() for row in rows]
+
+
+@given(st.lists(st.tuples(st.floats(), st.integers(-9, 25)), min_size=9))
+def test_law_fractions_are_written_as_python_does(drawn: list[tuple[float, int]]) -> None:
+    """Python begins to write exponents at other sizes than orjson."""
+    values = [number for fraction, power in drawn for number in (fraction, 10.0**power)]
+    (lines,) = format_lines(pa.table({"n": values}))
+    assert lines == [f'{{"n":{repr(n) if isfinite(n) else "null"}}}\n'.encode() for n in values]
+
+
+def test_lists_as_deep_as_arrow_takes_them_are_written() -> None:
+    kind: Any = pa.int64()
+    value: Any = 1
+    for _ in range(300):
+        kind, value = pa.list_(kind), [value]
+    (lines,) = format_lines(pa.table({"deep": pa.array([value], kind)}))
+    assert lines == [b'{"deep":' + b"[" * 300 + b"1" + b"]" * 300 + b"}\n"]
 
 
 def test_long_rows_are_few_at_a_time() -> None:

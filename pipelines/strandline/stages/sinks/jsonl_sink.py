@@ -89,10 +89,10 @@ class JsonlSink(SharingSink):
         with self._compress(file) as out:
             for lines in format_lines(task.table):
                 if self.params.compression is JsonlCompression.NONE:
-                    out.write(_join(lines))
+                    out.write(b"".join(lines))
                     continue
                 for line in lines:  # what is packed depends on how it comes, and is to stay
-                    out.write(memoryview(line.as_buffer()))
+                    out.write(line)
 
     def copy_rows(
         self, shared: Mapping[str, BinaryIO], ranges: Sequence[range], suffix: str, file: BinaryIO
@@ -138,10 +138,3 @@ class _LeftOpen:
     def close(self) -> None:
         """Take no more; the file stays open."""
         self.closed = True
-
-
-def _join(lines: pa.LargeStringArray) -> memoryview:
-    """Return the bytes of texts that are in memory one behind the other."""
-    _, offsets, content = lines.buffers()
-    ends = memoryview(offsets).cast("q")
-    return memoryview(content)[ends[lines.offset] : ends[lines.offset + len(lines)]]
