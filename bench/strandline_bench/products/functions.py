@@ -10,6 +10,8 @@ from pathlib import Path
 MARK = "STRANDLINE_BENCH_PRODUCT"  # of a product's processes: the job that they do
 CORES = len(os.sched_getaffinity(0))
 LEAST_SIDE = 24  # pixels of a picture that is kept
+FRAME_RATE = 2  # frames a second of a video that are kept
+FRAME_WIDTH, FRAME_HEIGHT = 256, 144  # pixels that they are shrunk to
 _SHORTEST, _LONGEST = 3, 10  # letters of a word, on average
 _LEAST_ALPHABETIC, _MOST_CUT = 0.8, 0.3  # shares of the words, and of the lines
 _COMMON = frozenset(("the", "be", "to", "of", "and", "that", "have", "with"))

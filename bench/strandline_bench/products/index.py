@@ -73,8 +73,9 @@ def find_version(python: Path, package: str) -> str:
 
 # Its processes can't join a Ray of their own machine with the tokens that Ray asks for by itself.
 _CURATOR = {"RAY_AUTH_MODE": "disabled"}
-_OURS = ("filter", "words", "quality", "exact", "near", "pictures")
+_OURS = ("filter", "words", "quality", "exact", "near", "pictures", "videos")
 _JUICER = ("filter", "words", "quality", "exact", "near", "pictures")
+_DAFT = ("filter", "words", "exact", "pictures", "videos")
 PRODUCTS = (
     Product("ours", "", "", _OURS, resumes=True),
     Product("ours, on Ray", "", "", _OURS, options=("--engine", "ray"), resumes=True),
@@ -83,16 +84,16 @@ PRODUCTS = (
     Product("Polars", "polars", "polars", ("filter", "words", "exact")),
     Product("DuckDB", "duckdb", "duckdb", ("filter", "words", "exact")),
     Product("datasets", "datasets", "datasets", ("filter", "words")),
-    Product("Daft", "daft", "daft", ("filter", "words", "exact", "pictures"), "daft"),
+    Product("Daft", "daft", "daft", _DAFT, "daft"),
     Product(
         "Daft, on Ray",
         "daft",
         "daft",
-        ("filter", "words", "exact", "pictures"),
+        _DAFT,
         "daft",
         {"DAFT_RUNNER": "ray"},
     ),
-    Product("Ray Data", "ray_data", "ray", ("filter", "words")),
+    Product("Ray Data", "ray_data", "ray", ("filter", "words", "videos")),
     Product(
         "datatrove",
         "datatrove",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import shutil
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from pathlib import Path
@@ -16,6 +17,7 @@ FILES = 20
 _LEAST_WORDS = 5
 _EQUAL, _NEAR = 0.2, 0.2  # shares of the documents that are another's copy, and nearly one
 _SIDES = (8, 640)
+_LAPS = 6  # of ten seconds
 
 
 def write_documents(folder: Path, count: int) -> None:
@@ -52,6 +54,18 @@ def write_pictures(folder: Path, count: int) -> None:
         noise = Image.frombytes("RGB", (16, 16), chance.randbytes(16 * 16 * 3))
         suffix = "png" if at % 2 else "jpg"
         noise.resize(size, Image.Resampling.BICUBIC).save(folder / f"{at:06}.{suffix}")
+
+
+def write_videos(folder: Path, count: int) -> None:
+    """Write copies of one video of a minute, 640 × 360, H.264."""
+    from make_videos import RATE, Scene, Video, write_video  # noqa: PLC0415 - of the examples
+
+    folder.mkdir(parents=True)
+    kinds = ("shapes", "titled")
+    scenes = tuple(Scene(kind, 5 * RATE, seed) for seed in range(_LAPS) for kind in kinds)
+    first = write_video(Video("0000.mp4", scenes, size=(640, 360), key_every=2 * RATE), folder)
+    for at in range(1, count):
+        shutil.copyfile(first, folder / f"{at:04}.mp4")
 
 
 def _draw_copies(count: int) -> Iterator[dict[str, str]]:

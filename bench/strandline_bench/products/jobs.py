@@ -25,6 +25,7 @@ from strandline_bench.products.inputs import (
     write_long_documents,
     write_pictures,
     write_prose,
+    write_videos,
 )
 from strandline_bench.products.manifests import write_manifest
 
@@ -58,6 +59,7 @@ JOBS = (
     Job("exact", "equal texts dropped", write_copies, (100, 10_000, 500_000), "text"),
     Job("near", "near-duplicates dropped by MinHash", write_copies, (100, 10_000, 50_000)),
     Job("pictures", "pictures measured", write_pictures, (100, 5_000)),
+    Job("videos", "frames of videos measured, two a second", write_videos, (2, 40)),
 )
 
 

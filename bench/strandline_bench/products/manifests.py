@@ -5,13 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import yaml
 
 from strandline.plan.stage import Stage
 from strandline.plan.task import Task
-from strandline_bench.products.functions import LEAST_SIDE, is_kept
+from strandline_bench.products.functions import FRAME_RATE, FRAME_WIDTH, LEAST_SIDE, is_kept
 
 _HERE = "strandline_bench.products.manifests"
 PARTITIONS = 4
@@ -35,6 +36,19 @@ class KeepLarge(Stage):
         table = task.table.select(["key", "width", "height"])
         sides = pc.min_element_wise(table["width"], table["height"])
         return task.replace(table.filter(pc.greater_equal(sides, LEAST_SIDE)))
+
+
+class MeasureLight(Stage):
+    """How light each frame is, a row each."""
+
+    def process(self, task: Task) -> Task:
+        """Return clip, time and light of the frames."""
+        rows = []
+        for clip in task.table.select(["clip", "frames", "frame_times"]).to_pylist():
+            for second, frame in zip(clip["frame_times"], clip["frames"], strict=True):
+                light = float(np.frombuffer(frame["rgb"], np.uint8).mean())
+                rows.append({"clip": clip["clip"], "second": second, "light": light})
+        return task.replace(pa.Table.from_pylist(rows))
 
 
 def write_manifest(job: str, folder: Path, target: Path) -> Path:
@@ -73,6 +87,14 @@ def _pictures(source: Path, target: Path) -> list[Step]:
     sink = _to_parquet(target)
     sink["with"]["targetBytes"] = 128 << 20  # as pictures are tasks of their own: docs/outputs.md
     return [_build("kept", listed, [*stages, {"use": f"{_HERE}:KeepLarge"}], sink)]
+
+
+def _videos(source: Path, target: Path) -> list[Step]:
+    listed = {"use": "files", "with": {"paths": [f"{source}/*"]}}
+    split = {"use": "split-video", "with": {"by": "length"}}
+    decode = {"use": "decode-frames", "with": {"rate": FRAME_RATE, "longest": FRAME_WIDTH}}
+    measure = {"use": f"{_HERE}:MeasureLight"}
+    return [_build("kept", listed, [split, decode, measure], _to_parquet(target))]
 
 
 def _read_lines(source: Path, target: Path, stages: list[Step]) -> Step:
@@ -122,4 +144,5 @@ _MAKERS = {
     "exact": _exact,
     "near": _near,
     "pictures": _pictures,
+    "videos": _videos,
 }

@@ -3,10 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import daft
+import numpy as np
+from daft.functions import video_file, video_frames
 
-from strandline_bench.products.functions import LEAST_SIDE, is_kept, run_program
+from strandline_bench.products.functions import (
+    FRAME_HEIGHT,
+    FRAME_RATE,
+    FRAME_WIDTH,
+    LEAST_SIDE,
+    is_kept,
+    run_program,
+)
 
 
 def filter_documents(source: Path, target: Path) -> None:
@@ -32,6 +42,30 @@ def measure_pictures(source: Path, target: Path) -> None:
     frame.where(large).select("id", "width", "height").write_parquet(str(target))
 
 
+def measure_frames(source: Path, target: Path) -> None:
+    """Tell how light each frame is that is kept."""
+    # `read_video_frames` waits for itself on Daft's own engine, in 0.7.26.
+    frames = daft.from_glob_path(f"{source}/*.mp4").with_column(
+        "frame",
+        video_frames(
+            video_file(daft.col("path")),
+            width=FRAME_WIDTH,
+            height=FRAME_HEIGHT,
+            sample_interval_seconds=1 / FRAME_RATE,
+        ),
+    )
+    light = daft.func(_measure_light, return_dtype=daft.DataType.float64())
+    frame = daft.col("frame")
+    measured = frames.explode("frame").select(
+        "path", frame["frame_time"].alias("second"), light(frame["data"]).alias("light")
+    )
+    measured.write_parquet(str(target))
+
+
+def _measure_light(picture: Any) -> float:  # noqa: ANN401 - an array
+    return float(np.asarray(picture).mean())
+
+
 if __name__ == "__main__":
     run_program(
         {
@@ -39,5 +73,6 @@ if __name__ == "__main__":
             "words": filter_documents,
             "exact": drop_equal,
             "pictures": measure_pictures,
+            "videos": measure_frames,
         }
     )
