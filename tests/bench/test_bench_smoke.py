@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import subprocess
 import sys
 from pathlib import Path
 from types import ModuleType
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from strandline_bench.engines.cases import list_names
 from strandline_bench.ground import table
 from strandline_bench.ground.document import BEGIN, END, write_table
+from strandline_bench.ground.folders import join_python_path
 from strandline_bench.ground.steady_rate import SteadyRate
+from strandline_bench.products.functions import FRAME_RATE
 from strandline_bench.products.jobs import JOBS
+from strandline_bench.products.manifests import write_manifest
 
 ROOT = Path(__file__).resolve().parents[2]
 BENCH = ROOT / "bench"
@@ -113,6 +119,24 @@ def test_products_are_compared_where_they_are_installed() -> None:
     assert commands.count("ours") == 5
     assert {"Polars", "DuckDB", "datasets"} <= set(commands)  # here without the others
     assert "s" in {row[2].split()[1].strip(",") for row in rows}
+
+
+def test_each_frame_of_a_video_that_is_kept_is_measured(tmp_path: Path) -> None:
+    (job,) = (job for job in JOBS if job.name == "videos")
+    videos = 2
+    job.write(tmp_path / "in", videos)
+    manifest = write_manifest(job.name, tmp_path, tmp_path)
+    command = [sys.executable, "-m", "strandline", "run", str(manifest), "--engine", "inline"]
+    environment = os.environ | {"PYTHONPATH": join_python_path()}
+    done = subprocess.run(
+        command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+
+    rows = pa.concat_tables(map(pq.read_table, (tmp_path / "kept").rglob("*.parquet"))).to_pylist()
+    assert len(rows) == videos * 60 * FRAME_RATE
+    assert len({row["clip"] for row in rows}) == videos * 6  # clips of ten seconds
+    assert all(0 < row["light"] < 255 for row in rows)
 
 
 def test_nodes_are_measured_against_the_ideal() -> None:

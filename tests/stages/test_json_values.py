@@ -127,8 +127,9 @@ def test_law_a_line_is_the_row_as_json(data: st.DataObject) -> None:
 def test_law_fractions_are_written_as_python_does(drawn: list[tuple[float, int]]) -> None:
     """Python begins to write exponents at other sizes than orjson."""
     values = [number for fraction, power in drawn for number in (fraction, 10.0**power)]
-    (lines,) = format_lines(pa.table({"n": values}))
-    assert lines == [f'{{"n":{repr(n) if isfinite(n) else "null"}}}\n'.encode() for n in values]
+    (lines,) = format_lines(pa.table({"n": values, "nested": [[value] for value in values]}))
+    texts = [repr(value) if isfinite(value) else "null" for value in values]
+    assert lines == [f'{{"n":{text},"nested":[{text}]}}\n'.encode() for text in texts]
 
 
 def test_lists_as_deep_as_arrow_takes_them_are_written() -> None:
