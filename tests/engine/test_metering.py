@@ -42,6 +42,13 @@ class Split(Stage):
         return [task.replace(task.table.slice(place, 1)) for place in range(task.num_rows)]
 
 
+class Keep(Stage):
+    """Returns each task without a change."""
+
+    def process(self, task: Task) -> Task:
+        return task
+
+
 def task_of(source: bytes, rows: int, token: int = 0) -> Task:
     return Task(
         pa.table({"n": list(range(rows))}), lineage=Lineage(source, bytes([token]) * 16, "")
@@ -81,6 +88,23 @@ def test_bytes_are_those_that_come_out_and_seconds_go_by_rows() -> None:
         A: Effort("half", 6, 6, 3.5 * 7 / 8, 48),
         B: Effort("half", 1, 1, 3.5 * 1 / 8, 8),
     }
+
+
+def test_bytes_do_not_depend_on_a_copy_between_processes() -> None:
+    """A filter adds validity bitmaps without a null, and the Arrow format drops them."""
+    rows = task_of(A, 6).table.append_column("text", pa.array(list("abcdef")))
+    filtered = rows.filter(pa.array([True, False] * 3))
+    target = pa.BufferOutputStream()
+    with pa.ipc.new_stream(target, filtered.schema) as stream:
+        stream.write_table(filtered)
+    copied = pa.ipc.open_stream(target.getvalue()).read_all()
+    lineage = Lineage(A, b"t" * 16, "")
+    sizes = [
+        dict(run(Keep(), [Task(table, lineage=lineage)]).efforts)[A].size
+        for table in (filtered, copied)
+    ]
+    assert sizes == [copied.nbytes, copied.nbytes]
+    assert filtered.nbytes > copied.nbytes
 
 
 def test_nothing_is_said_where_nobody_asks() -> None:

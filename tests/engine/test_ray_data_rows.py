@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from ray import cloudpickle
 
 from strandline.engine.call.stage.receipts import ShapeError
 from strandline.engine.call.wire import pack_tasks, unpack_task
-from strandline.engine.ray_data.worker import SCHEMA, make_rows, read_notes
+from strandline.engine.ray_data.worker import SCHEMA, make_rows, read_notes, unpack_row
 from strandline.plan.task import Lineage, Origin, Task
 
 
@@ -21,10 +22,18 @@ def test_tasks_come_back_as_they_were() -> None:
 
     table = make_rows(pack_tasks(tasks), [])
 
-    back = [unpack_task(cloudpickle.loads(one)) for one in table.column("task").to_pylist()]
+    back = [unpack_task(unpack_row(one)) for one in table.column("task").to_pylist()]
     assert [(task.data, task.meta, task.lineage) for task in back] == [
         (task.data, task.meta, task.lineage) for task in tasks
     ]
+
+
+def test_arrays_are_read_only_in_the_next_stage() -> None:
+    task = Task(np.zeros(3), {"more": np.zeros(3)}, make_task(0).lineage)
+    (content,) = make_rows(pack_tasks([task]), []).column("task").to_pylist()
+    back = unpack_task(unpack_row(content))
+    assert back.meta is not None
+    assert (back.data.flags.writeable, back.meta["more"].flags.writeable) == (False, False)
 
 
 def test_the_slots_of_one_group_are_a_team_and_a_task_without_fan_out_is_its_own() -> None:

@@ -9,6 +9,7 @@ between it and its reader.
 from __future__ import annotations
 
 import os
+import pickle
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -23,6 +24,7 @@ from ray import cloudpickle
 from ray.exceptions import RayError
 
 from strandline.engine.call.handover import pack_answers, read_input
+from strandline.engine.call.payloads import dump, load
 from strandline.engine.call.setup import PackedStage, WorkerSite, load_stage, set_up_call
 from strandline.engine.call.stage.stage_call import StageCall
 from strandline.engine.call.wire import Plain, pack_receipt, pack_tasks, read_lineage
@@ -89,6 +91,8 @@ class StageRows:
         verdict = self._begin(b"", is_one=True)
         if verdict is WorkPermission.LEAVE:
             return
+        if verdict is WorkPermission.BROKEN:
+            raise self._explain_losses()
         if verdict is not WorkPermission.BEGIN:
             name = self._settings.name
             msg = f"stage {name!r} lost {DEATHS_PER_TASK} workers while it was set up"
@@ -108,7 +112,7 @@ class StageRows:
     def _process(self, packed: list[bytes], notes: list[bytes]) -> list[Plain]:
         if self._problem is not None:
             raise self._problem
-        tasks = [cloudpickle.loads(content) for content in packed]
+        tasks = [unpack_row(content) for content in packed]
         if self._shape is Shape.GROUP:
             tasks.sort(key=_slot_of)
         return self._apply(tasks, notes)
@@ -177,7 +181,7 @@ def make_rows(tasks: Sequence[Plain], notes: Sequence[bytes], group: int | None 
 
     The first one carries the notes, alone where there is no task.
     """
-    packed = [cloudpickle.dumps(task) for task in tasks]
+    packed: list[bytes | None] = [_pack_row(task) for task in tasks]
     count = len(packed) or bool(notes)
     text = [cloudpickle.dumps(list(notes)) if notes else None, *[None] * (count - 1)][:count]
     teams = [_name_team(task, group) for task in tasks] or [""] * count
@@ -186,6 +190,19 @@ def make_rows(tasks: Sequence[Plain], notes: Sequence[bytes], group: int | None 
         [pa.array(column, kind.type) for column, kind in zip(columns, SCHEMA, strict=True)],
         schema=SCHEMA,
     )
+
+
+def _pack_row(task: Plain) -> bytes:
+    """Pickle a task so that its arrays are read-only in the next stage, as with other engines."""
+    body, buffers = dump(task, cloudpickle.dumps)
+    parts = [pickle.PickleBuffer(buffer.raw().toreadonly()) for buffer in buffers]
+    return pickle.dumps((body, parts), protocol=5)
+
+
+def unpack_row(content: bytes) -> Plain:
+    """Return the inverse of `_pack_row`."""
+    task: Plain = load(*pickle.loads(content))  # noqa: S301 - packed by this module
+    return task
 
 
 def read_notes(table: pa.Table) -> list[tuple[int, Plain]]:

@@ -34,7 +34,7 @@ def share_out(
         if isinstance(task.data, DeadLetters):  # counted by themselves
             continue
         rows_out[_source_of(task)] += task.num_rows
-        sizes[_source_of(task)] += task.data.nbytes if isinstance(task.data, pa.Table) else 0
+        sizes[_source_of(task)] += _measure(task.data) if isinstance(task.data, pa.Table) else 0
     for event in receipt.events:
         for output in event.outputs:
             if isinstance(output, Output) and output.is_data:
@@ -75,6 +75,21 @@ class Meter:
     def _attach(self, event: Event) -> Event:
         known = self._waiting.pop(event.source, None)
         return event._replace(efforts=tuple(known.values())) if known else event
+
+
+def _measure(table: pa.Table) -> int:
+    """Return the bytes of a table without validity bitmaps that mark no null.
+
+    A filter adds such bitmaps and a copy to another process drops them, so they would make the
+    size depend on where the next stage runs.
+    """
+    chunks = [chunk for column in table.columns for chunk in column.chunks]
+    spare = sum(
+        -(-(chunk.offset + len(chunk)) // 8) - chunk.offset // 8
+        for chunk in chunks
+        if len(chunk) and not chunk.null_count and chunk.buffers()[0] is not None
+    )
+    return int(table.nbytes - spare)
 
 
 def _source_of(task: Task) -> bytes:
