@@ -157,15 +157,19 @@ class Job:
         return self.digest_outputs(volume)
 
     def verify(self, volume: Path) -> bool:
-        """What `strandline verify` says."""
-        command = [sys.executable, "-m", "strandline", "verify", str(self._manifest)]
-        command += ["--volume", str(volume)]
-        with (volume / "run.log").open("ab") as log:
+        """Return True if `strandline verify` finds no problem."""
+        words = ["verify", str(self._manifest), "--volume", str(volume)]
+        log = volume / "run.log"
+        if self._warm is not None:
+            with self._warm.lent() as driver:
+                driver.start(words, {}, log)
+                return driver.wait(PATIENCE) == 0
+        with log.open("ab") as file:
             done = subprocess.run(
-                command,
+                [sys.executable, "-m", "strandline", *words],
                 env=self._make_environment(),
-                stdout=log,
-                stderr=log,
+                stdout=file,
+                stderr=file,
                 check=False,
                 timeout=PATIENCE,
             )
