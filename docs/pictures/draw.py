@@ -19,7 +19,7 @@ from typing import Any
 
 import yaml
 
-from headless import opened_page
+from headless import NoBrowserError, find_browser, opened_page
 
 HERE = Path(__file__).parent
 EXAMPLE = HERE.parents[1] / "pipelines" / "examples" / "python-functions.yaml"
@@ -33,6 +33,10 @@ STRANDLINE = [sys.executable, "-m", "strandline"]
 
 def main() -> None:
     """Run, disturb, report and photograph."""
+    try:
+        find_browser()  # first, since the run before the picture takes minutes
+    except NoBrowserError as error:
+        sys.exit(f"strandline: {error}")
     with tempfile.TemporaryDirectory() as path:
         folder = Path(path)
         manifest = _write_manifest(folder)

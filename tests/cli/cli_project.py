@@ -8,7 +8,7 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ import pyarrow as pa
 import yaml
 from click.testing import Result
 
+from command_server import execute_strandline, start_command, start_interpreter
 from strandline.plan.task import Task
 from strandline.stages.dedup.sketch_texts import SketchTexts
 from strandline.storage.outputs.names import NO_OUTPUTS
@@ -88,30 +89,30 @@ class Project:
         return f"{module}:Own"
 
     def start(self, command: str, *words: str, **settings: Any) -> subprocess.Popen[str]:
-        """Start a command, of one word or two, as a process of its own, on this pipeline."""
-        return subprocess.Popen(
-            [sys.executable, "-m", "strandline", *command.split(), "pipeline.yaml", *words],
-            cwd=self.path,
-            text=True,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            **settings,
-        )
+        """Start a command, of one word or two, on this pipeline as a process of its own."""
+        arguments, settings = self._make_call(command, words, settings)
+        return start_command(arguments, **settings)
+
+    def start_interpreter(
+        self, command: str, *words: str, **settings: Any
+    ) -> subprocess.Popen[str]:
+        """Start a command in a new interpreter, for a test whose subject is its start."""
+        arguments, settings = self._make_call(command, words, settings)
+        return start_interpreter(arguments, **settings)
 
     def execute(self, command: str, *words: str) -> subprocess.CompletedProcess[str]:
-        """Run the command line to its end as a process of its own, on this pipeline."""
-        process = self.start(command, *words)
-        try:
-            out, err = process.communicate(timeout=300)
-        except subprocess.TimeoutExpired:
-            # Else it is found by the test that comes next, and blamed on that.
-            process.kill()
-            process.communicate()
-            raise
-        return subprocess.CompletedProcess(
-            process.args, process.returncode, out, drop_progress(err)
-        )
+        """Run a command on this pipeline to its end as a process of its own."""
+        done = execute_strandline(*command.split(), "pipeline.yaml", *words, cwd=self.path)
+        done.stderr = drop_progress(done.stderr)
+        return done
+
+    def _make_call(
+        self, command: str, words: Sequence[str], settings: Mapping[str, Any]
+    ) -> tuple[list[str], dict[str, Any]]:
+        arguments = [sys.executable, "-m", "strandline", *command.split(), "pipeline.yaml", *words]
+        pipes = dict.fromkeys(("stdout", "stderr"), subprocess.PIPE)
+        own = {"cwd": self.path, "text": True, "stdin": subprocess.DEVNULL, **pipes}
+        return arguments, {**own, **settings}
 
     def wait_for(self, name: str) -> None:
         """Wait until there is a file of that name in the folder."""

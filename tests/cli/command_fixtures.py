@@ -10,6 +10,7 @@ from click.testing import CliRunner, Result
 
 from cli_project import Call, Project
 from cluster_objects import end_pod, make_attempt_object, make_config, make_pipeline_object
+from command_server import execute_strandline
 from fake_kubectl import JOB, PIPELINE, FakeKubectl
 from strandline.cli.app.commands import program
 from strandline.cli.commands.cluster.plugin import plugin
@@ -25,12 +26,21 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
 
 @pytest.fixture
 def call() -> Call:
-    """`call("run", "pipeline.yaml")` runs the command line in this process."""
+    """Run the command line in this process. Commands that start drivers run as forks."""
 
     def call(*arguments: str) -> Result:
+        if arguments[:1] in {("run",), ("retry",)}:
+            return run_fork(*arguments)
         return CliRunner().invoke(program, list(arguments), prog_name="strandline")
 
     return call
+
+
+def run_fork(*arguments: str) -> Result:
+    """Run a `strandline` command as a fork. Its drivers are forks, too."""
+    done = execute_strandline(*arguments)
+    out, err = done.stdout.encode(), done.stderr.encode()
+    return Result(CliRunner(), out, err, out + err, None, done.returncode, None)
 
 
 @pytest.fixture

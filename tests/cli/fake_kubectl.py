@@ -10,7 +10,7 @@ from typing import Any
 
 PIPELINE = "get curationpipelines.strandline.dev corpus"
 JOB = "corpus-verify-x7k2p"
-SCRIPT = """#!{python}
+SCRIPT = """#!{python} -IS
 import json, pathlib, sys, time
 
 folder = pathlib.Path({folder!r})

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 from typing import Any
 
 from cli_project import Call, Project
+from command_server import execute_strandline
 
 
 def use_parquet(project: Project) -> None:
@@ -44,15 +44,14 @@ def push(call: Call, target: str) -> dict[str, Any]:
 
 def kill_push(target: str, step: str, **environment: str) -> None:
     """Push in a process that is killed at a step."""
-    command = [sys.executable, "-m", "strandline", "push", "pipeline.yaml", "--to", target]
     fault = {"STRANDLINE_FAULT": f"{step}:kill", **environment}
-    assert subprocess.run(command, env=os.environ | fault, check=False).returncode == -9
+    words = ["push", "pipeline.yaml", "--to", target]
+    assert execute_strandline(*words, env=os.environ | fault).returncode == -9
 
 
 def try_push_apart(target: str) -> subprocess.CompletedProcess[str]:
     """Push in a process of its own, whose library reads variables as it is loaded."""
-    command = [sys.executable, "-m", "strandline", "push", "pipeline.yaml", "--to", target]
-    return subprocess.run([*command, "--json"], capture_output=True, text=True, check=False)
+    return execute_strandline("push", "pipeline.yaml", "--to", target, "--json")
 
 
 def push_apart(target: str) -> dict[str, Any]:

@@ -9,6 +9,7 @@ import sys
 import pytest
 
 from cli_project import Project
+from command_server import execute_interpreter
 
 # What is opened next has the number of a closed one, and what others print then goes into it.
 STAGE = """def process(self, task):
@@ -17,8 +18,16 @@ STAGE = """def process(self, task):
     return task"""
 
 
-@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
-@pytest.mark.parametrize("words", ["", "--no-supervise --json"], ids=["supervised", "single"])
+SINGLE = "--no-supervise --json"
+CASES = [
+    *[("", closed) for closed in ("<&-", ">&-", "2>&-", "<&- >&- 2>&-")],
+    (SINGLE, "<&- >&- 2>&-"),
+    # The cases before prove each stream, and the single attempt, in the first tier.
+    *[pytest.param(SINGLE, closed, marks=pytest.mark.more) for closed in ("<&-", ">&-", "2>&-")],
+]
+
+
+@pytest.mark.parametrize(("words", "closed"), CASES)
 def test_law_a_run_does_its_work_whatever_is_closed(
     project: Project, closed: str, words: str
 ) -> None:
@@ -26,12 +35,11 @@ def test_law_a_run_does_its_work_whatever_is_closed(
     command = f"run pipeline.yaml --engine inline --set retry.maxRetries=0 {words}"
     line = f"exec {shlex.quote(sys.executable)} -m strandline {command} {closed}"
 
-    done = subprocess.run(
+    done = execute_interpreter(
         ["/bin/sh", "-c", line],
         cwd=project.path,
         capture_output=True,
         text=True,
-        check=False,
         stdin=subprocess.DEVNULL,
     )
 

@@ -19,7 +19,15 @@ import ray.exceptions
 
 from cli_project import Project
 
+# Starts a Ray with a token. In the first tier, tests/engine/test_start_of_ray.py proves the
+# messages with the errors that Ray raises.
+pytestmark = pytest.mark.more
 TOKEN = "strandline" * 4
+HEAD_VARIABLES = {
+    "RAY_AUTH_MODE": "token",
+    "RAY_AUTH_TOKEN": TOKEN,
+    "RAY_USAGE_STATS_ENABLED": "0",
+}
 NEEDS_TOKENS = pytest.mark.skipif(
     not hasattr(ray.exceptions, "AuthenticationError"), reason="this Ray knows no tokens"
 )
@@ -30,20 +38,26 @@ authentication_setup = (
 )
 
 
-@pytest.fixture
-def head(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """The address of one that is there."""
+@pytest.fixture(scope="module")
+def running_head() -> Iterator[str]:
+    """Start the head of a Ray, and yield its address."""
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         port = taken.getsockname()[1]
-    monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
     with tempfile.TemporaryDirectory(prefix="ray", ignore_cleanup_errors=True) as place:
-        monkeypatch.setenv("HOME", place)  # no token of the machine's own
         process = start_head(port, Path(place))
         yield f"127.0.0.1:{port}"
         assert process.poll() is None, read_log(Path(place))
         process.send_signal(signal.SIGTERM)
         process.wait()
+
+
+@pytest.fixture
+def head(running_head: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Return the address of a running head, for a user without a token."""
+    monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    return running_head
 
 
 def start_head(port: int, folder: Path, tries: int = 3) -> subprocess.Popen[bytes]:
@@ -59,7 +73,7 @@ def start_head(port: int, folder: Path, tries: int = 3) -> subprocess.Popen[byte
         with (folder / "head.log").open("wb") as log:
             process = subprocess.Popen(
                 [sys.executable, script, *words],
-                env=os.environ | {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": TOKEN},
+                env=os.environ | HEAD_VARIABLES | {"HOME": str(folder)},
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,

@@ -6,7 +6,6 @@ import errno
 import json
 import os
 import re
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import Any
 import pytest
 
 from cli_project import Call, Project, read_errors
+from command_server import execute_interpreter, execute_strandline
 from strandline.cli.commands.pipelines.doctor import describe_findings
 from strandline.run.doctor.checks import Finding, Level
 from strandline.storage.errors import VolumeError
@@ -79,14 +79,8 @@ def test_a_volume_is_examined_without_a_file(tmp_path: Path, call: Call) -> None
 def test_a_start_of_ray_is_tried(
     tmp_path: Path, variable: dict[str, str], code: int, found: str
 ) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "strandline", "doctor", "--volume", str(tmp_path), "--json"],
-        capture_output=True,
-        text=True,
-        check=False,
-        env=os.environ | variable,
-        timeout=300,
-    )
+    words = ["doctor", "--volume", str(tmp_path), "--json"]
+    done = execute_strandline(*words, env=os.environ | variable)
     assert done.returncode == code, done.stderr
     assert re.match(found, find(done.stdout, "ray start")["found"])
     assert list_all(tmp_path) == []
@@ -214,7 +208,7 @@ def test_ray_is_not_started_or_loaded(project: Project) -> None:
         "try:\n    program(['doctor', '--quick', 'pipeline.yaml'])\n"
         "except SystemExit as end:\n    print(end.code, 'ray' in sys.modules)\n"
     )
-    result = subprocess.run(
+    result = execute_interpreter(
         [sys.executable, "-c", code],
         cwd=project.path,
         env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},

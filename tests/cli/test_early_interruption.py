@@ -13,20 +13,22 @@ import psutil
 import pytest
 
 from cli_project import Project
+from command_server import execute_interpreter
 from strandline_api.outcome.exit_codes import ExitCode
 
 # Python tells on stderr what it has loaded: so the moment is known, without a clock.
 TELLING = os.environ | {"PYTHONPROFILEIMPORTTIME": "1"}
-# Of the command itself, and then of the driver that it starts.
+# Modules of the command itself, and then of the driver that it starts. Moments of the second tier
+# lie between two moments of the first one, which prove the same.
 MOMENTS = [
     "click.core",
-    "strandline.cli.app.commands",
-    "pydantic._internal._config",
+    pytest.param("strandline.cli.app.commands", marks=pytest.mark.more),
+    pytest.param("pydantic._internal._config", marks=pytest.mark.more),
     "strandline_api.objects.pipeline",
-    "strandline.cli.app.launch",
+    pytest.param("strandline.cli.app.launch", marks=pytest.mark.more),
     "strandline.run.supervise.driver_process",
     "strandline.plan.task",
-    "pyarrow.lib",
+    pytest.param("pyarrow.lib", marks=pytest.mark.more),
     "strandline.run.attempt.attempt",
     "strandline.stages.catalogue",
 ]
@@ -99,7 +101,7 @@ def test_law_ctrl_c_while_it_starts_is_an_interruption(project: Project, moment:
     project.add_stage(
         "def process(self, task):\n    import time\n    time.sleep(1)\n    return task"
     )
-    process = project.start("run", "--engine", "inline", "--json", env=TELLING)
+    process = project.start_interpreter("run", "--engine", "inline", "--json", env=TELLING)
 
     said = interrupt(process, moment)
 
@@ -109,10 +111,17 @@ def test_law_ctrl_c_while_it_starts_is_an_interruption(project: Project, moment:
 
 @pytest.mark.parametrize(
     "moment",
-    ["strandline.engine.ray.connection", "strandline.plan.task", "strandline.run.attempt.attempt"],
+    [
+        "strandline.engine.ray.connection",
+        # Other moments of the same start of Ray.
+        pytest.param("strandline.plan.task", marks=pytest.mark.more),
+        pytest.param("strandline.run.attempt.attempt", marks=pytest.mark.more),
+    ],
 )
 def test_law_ctrl_c_while_ray_starts_leaves_nothing_of_it(project: Project, moment: str) -> None:
-    process = project.start("run", "--engine", "ray", "--workers", "1", "--json", env=TELLING)
+    process = project.start_interpreter(
+        "run", "--engine", "ray", "--workers", "1", "--json", env=TELLING
+    )
     seen: list[psutil.Process] = []
 
     def look() -> None:
@@ -129,7 +138,7 @@ def test_law_ctrl_c_while_ray_starts_leaves_nothing_of_it(project: Project, mome
 def test_half_of_a_ray_has_no_say_in_how_a_driver_ends(project: Project) -> None:
     """What Ray does at the end of Python crashes now and then where it was ended as it started."""
     command = [sys.executable, "-c", CRASHING]
-    done = subprocess.run(command, cwd=project.path, capture_output=True, text=True, check=False)
+    done = execute_interpreter(command, cwd=project.path, capture_output=True, text=True)
 
     assert done.returncode == ExitCode.INTERRUPTED, done.stderr
     assert done.stderr.endswith("the run was ended while it started; run it again to go on\n")
@@ -138,7 +147,7 @@ def test_half_of_a_ray_has_no_say_in_how_a_driver_ends(project: Project) -> None
 @pytest.mark.parametrize("moment", ["click.core", "strandline.run.manifest.yaml_file"])
 def test_another_command_ends_as_programs_of_a_shell_do(project: Project, moment: str) -> None:
     _add_stage_module(project, "import time\n\ntime.sleep(2)\n")
-    process = project.start("validate", env=TELLING)
+    process = project.start_interpreter("validate", env=TELLING)
 
     said = interrupt(process, moment)
 
@@ -149,7 +158,7 @@ def test_another_command_ends_as_programs_of_a_shell_do(project: Project, moment
 def test_another_command_ends_so_in_code_that_is_made_of_text(project: Project) -> None:
     """As dataclasses are: Python notes that, and would die of the signal when all is over."""
     _add_stage_module(project, f"exec({LASTING!r})\n")
-    process = project.start("validate", env=TELLING)
+    process = project.start_interpreter("validate", env=TELLING)
 
     interrupt(process, "begun")
 
@@ -162,7 +171,9 @@ def test_law_ctrl_c_changes_nothing_of_a_command_that_is_done(
 ) -> None:
     """All is done by then, and what was registered for the end has its turn."""
     _add_stage_module(project, LINGERING)
-    process = project.start(command, *["--engine", "inline"][: 2 * (command == "run")], env=TELLING)
+    process = project.start_interpreter(
+        command, *["--engine", "inline"][: 2 * (command == "run")], env=TELLING
+    )
 
     said = interrupt(process, "gone")
 
@@ -172,7 +183,7 @@ def test_law_ctrl_c_changes_nothing_of_a_command_that_is_done(
 
 def test_who_was_started_to_ignore_it_goes_on(project: Project) -> None:
     """As a shell starts what is to run in the background."""
-    process = project.start(
+    process = project.start_interpreter(
         "validate",
         env=TELLING,
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_IGN),

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 
 from cli_project import Call, Project
+from command_server import execute_strandline
 from mounts import mounted_small
 
 # Whatever else lies on the volume, a log say, grows until nothing is left.
@@ -25,14 +24,7 @@ def test_a_full_volume_is_named_by_all_that_look(project: Project, call: Call) -
     project.add_stage(FILL)
     with mounted_small(project.path / "small", 3 << 20):
         command = ["run", "pipeline.yaml", "--engine", "inline", "--volume", "small"]
-        ended = subprocess.run(
-            [sys.executable, "-m", "strandline", *command],
-            cwd=project.path,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=120,
-        )
+        ended = execute_strandline(*command, cwd=project.path)
         assert ended.returncode == 73
         assert "no space is left on the volume" in ended.stderr
 

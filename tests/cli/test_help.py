@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shlex
 import subprocess
 import sys
@@ -13,6 +12,7 @@ import click
 import pytest
 
 from cli_project import Call, Project, write_signatures
+from command_server import execute_interpreter
 from strandline.cli.app.commands import program
 
 
@@ -54,6 +54,8 @@ def test_an_example_works(example: str, project: Project, run: Call, call: Call)
     name, *words = shlex.split(example.replace("/data", str(project.path / "data")))
     if words[0] in {"run", "retry"}:
         words += ["--engine", "inline"]
+    if words[0] == "doctor":
+        words += ["--quick"]  # test_doctor_command starts a Ray
     if words[0] == "tune":
         project.spec["stages"].append({"use": "gopher-quality"})
         project.save()
@@ -84,13 +86,8 @@ def test_the_command_finds_a_stage_of_ones_own_in_the_working_directory(tmp_path
     )
     script = Path(sys.executable).with_name("strandline")
     for command in ([str(script)], [sys.executable, "-m", "strandline"]):
-        result = subprocess.run(
-            [*command, "stages", "mine:Mine"],
-            cwd=tmp_path,
-            env=dict(os.environ),
-            capture_output=True,
-            text=True,
-            check=True,
+        result = execute_interpreter(
+            [*command, "stages", "mine:Mine"], cwd=tmp_path, capture_output=True, text=True
         )
         assert result.stdout.startswith("mine:Mine (1→0|1|N, version 1)\n\nMine.\n")
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
 from cli_project import Project
+from command_server import execute_strandline
 from hub_server import Hub, Repo, serving
 
 Run = Callable[[], dict[str, Any]]
@@ -41,11 +40,8 @@ def run(hub: Hub, project: Project) -> Run:
             "HF_HOME": str(project.path / "hf"),
             "HF_HUB_DISABLE_XET": "1",
         }
-        command = [sys.executable, "-m", "strandline", "run", "pipeline.yaml"]
-        command += ["--engine", "inline", "--set", "retry.maxRetries=0"]
-        done = subprocess.run(
-            [*command, "--json"], env=environment, capture_output=True, text=True, check=False
-        )
+        words = ["run", "pipeline.yaml", "--engine", "inline", "--set", "retry.maxRetries=0"]
+        done = execute_strandline(*words, "--json", env=environment)
         assert done.returncode == 0, done.stderr
         sources: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])["sources"]
         return sources

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import shlex
-import subprocess
 import sys
 from typing import Any
 
 import pytest
 
 from cli_project import Call, Project
+from command_server import execute_interpreter
 
 # What a module of a user's may do while it is loaded, and what it starts may do later.
 NOISE = """
@@ -90,8 +90,8 @@ def test_within_a_process_standard_output_is_given_back(
 
 def test_a_closed_standard_error_is_no_obstacle(noisy: Project) -> None:
     line = f"exec {shlex.quote(sys.executable)} -m strandline validate pipeline.yaml --json 2>&-"
-    done = subprocess.run(
-        ["/bin/sh", "-c", line], cwd=noisy.path, capture_output=True, text=True, check=False
+    done = execute_interpreter(
+        ["/bin/sh", "-c", line], cwd=noisy.path, capture_output=True, text=True
     )
 
     assert done.returncode == 0

@@ -22,6 +22,7 @@ from cluster_objects import (
     make_pipeline_object,
     make_pod,
 )
+from command_server import execute_command, start_command
 from fake_kubectl import JOB, PIPELINE, FakeKubectl, read_command
 from strandline.cli.commands.cluster.claims import USES, find_command
 from strandline.cli.commands.cluster.plugin import plugin
@@ -327,13 +328,7 @@ def test_kubectl_finds_it_by_its_name(kubectl: FakeKubectl) -> None:
     scripts = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scripts"]
     module, _, function = scripts["kubectl-strandline"].partition(":")
     code = f"from {module} import {function}; {function}()"
-    done = subprocess.run(
-        [sys.executable, "-c", code, "verify", "corpus"],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
-    )
+    done = execute_command([sys.executable, "-c", code, "verify", "corpus"])
     assert (done.returncode, done.stdout, done.stderr) == (0, "verified\n", "")
 
 
@@ -341,7 +336,7 @@ def test_kubectl_finds_it_by_its_name(kubectl: FakeKubectl) -> None:
 def test_whoever_is_interrupted_leaves_no_job(kubectl: FakeKubectl, number: int) -> None:
     kubectl.answer("logs", "veri", seconds=60)
     code = "from strandline.__main__ import main_on_cluster; main_on_cluster()"
-    process = subprocess.Popen(
+    process = start_command(
         [sys.executable, "-c", code, "verify", "corpus"],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -10,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from command_server import execute_interpreter, execute_strandline
 from strandline.cli.commands.runs.leave import (
     PAUSE_SECONDS,
     SPARE_SECONDS,
@@ -80,14 +82,8 @@ def test_the_head_is_where_kuberay_says(environment: Mapping[str, str], host: st
 
 
 def run(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "strandline", "leave", *words],
-        env={"PATH": "/usr/bin:/bin", **environment},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
-    )
+    known = {name: text for name, text in os.environ.items() if "RAY" not in name}
+    return execute_strandline("leave", *words, env={**known, **environment})
 
 
 @pytest.mark.parametrize(
@@ -109,7 +105,7 @@ def test_it_loads_neither_ray_nor_arrow() -> None:
         "import sys; import strandline.cli.commands.runs.leave; "
         "print(*{'ray', 'pyarrow', 'lmdb'} & set(sys.modules))"
     )
-    done = subprocess.run(
+    done = execute_interpreter(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60
     )
     assert done.stdout.strip() == ""

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
@@ -13,6 +11,7 @@ from typing import Any
 import pytest
 
 from cli_project import Call, Project
+from command_server import execute_strandline
 from strandline_api.outcome.exit_codes import ExitCode
 
 
@@ -159,8 +158,8 @@ def test_law_a_push_that_was_killed_ends_the_same(
     (project.path / "in/0.txt").write_text("Another note.\n")
     run()
     wanted = push(call, "other")["revision"]
-    command = [sys.executable, "-m", "strandline", "push", "pipeline.yaml", "--to", "out"]
-    killed = subprocess.run(command, env=os.environ | {"STRANDLINE_FAULT": fault}, check=False)
+    environment = os.environ | {"STRANDLINE_FAULT": fault}
+    killed = execute_strandline("push", "pipeline.yaml", "--to", "out", env=environment)
     assert killed.returncode == -9
     # Whatever it came to, readers are led to something whole.
     assert check_whole(tmp_path / "out") in {former, wanted}

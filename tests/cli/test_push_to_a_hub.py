@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ from typing import Any
 import pytest
 
 from cli_project import Call, Project
+from command_server import execute_strandline
 from hub_server import Fault, Hub, Repo, serving
 
 TARGET = "hf://datasets/org/notes"
@@ -38,10 +38,8 @@ def push(hub: Hub, project: Project) -> Push:
             "HF_TOKEN": "token",
             "STRANDLINE_FAULT": fault,
         }
-        command = [sys.executable, "-m", "strandline", "push", "pipeline.yaml", "--to", target]
-        return subprocess.run(
-            [*command, "--json"], env=environment, capture_output=True, text=True, check=False
-        )
+        words = ["push", "pipeline.yaml", "--to", target, "--json"]
+        return execute_strandline(*words, env=environment)
 
     return push
 

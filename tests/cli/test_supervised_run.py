@@ -19,6 +19,7 @@ import psutil
 import pytest
 
 from cli_project import Project
+from command_server import execute_command, execute_interpreter, start_command
 from strandline.cli.app.driver_request import DriverRequest
 from strandline.cli.app.launch import launching
 from strandline.run.history.records import Witness, read_chain
@@ -68,10 +69,10 @@ MISTAKES = {
 KILLED = "killed by signal 9 (SIGKILL)"
 # Gives a command a terminal of its own, as a person's shell does.
 AT_TERMINAL = """
-import fcntl, os, sys, termios
-os.setsid()
+import fcntl, sys, termios
 fcntl.ioctl(0, termios.TIOCSCTTY, 0)
-os.execv(sys.executable, [sys.executable, "-m", "strandline", *sys.argv[1:]])
+from strandline.__main__ import main
+main()
 """
 
 
@@ -344,8 +345,14 @@ def press_ctrl_c(project: Project, *, waits: bool) -> tuple[int, str]:
     """What a run at a terminal comes to when Ctrl-C is pressed."""
     master, slave = os.openpty()
     command = [sys.executable, "-c", AT_TERMINAL, "run", "pipeline.yaml", "--engine", "inline"]
-    with subprocess.Popen(
-        command, cwd=project.path, stdin=slave, stdout=slave, stderr=subprocess.PIPE, text=True
+    with start_command(
+        command,
+        cwd=project.path,
+        stdin=slave,
+        stdout=slave,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
     ) as process:
         os.close(slave)
         if waits:
@@ -388,7 +395,7 @@ def test_the_parent_stays_small(tmp_path: Path) -> None:
         "print([name for name in ('ray', 'pyarrow', 'numpy', 'strandline.stages', 'rich')"
         " if name in sys.modules])"
     )
-    result = subprocess.run(
+    result = execute_interpreter(
         [sys.executable, "-c", look], cwd=tmp_path, capture_output=True, text=True, check=True
     )
     assert result.stdout == "[]\n"
@@ -432,9 +439,7 @@ def test_without_ray_a_driver_that_was_to_start_it_says_so_as_any_other(project:
     def drive(**extra: str) -> tuple[int, str]:
         code = "import sys; sys.modules['ray'] = None; from strandline.__main__ import main; main()"
         words = [sys.executable, "-c", code, "drive", "pipeline.yaml", "--engine", "ray", "--json"]
-        done = subprocess.run(
-            words, cwd=project.path, env=os.environ | extra, capture_output=True, check=False
-        )
-        return done.returncode, done.stdout.decode()
+        done = execute_command(words, cwd=project.path, env=os.environ | extra)
+        return done.returncode, done.stdout
 
     assert drive(STRANDLINE_STARTS_RAY="") == drive()

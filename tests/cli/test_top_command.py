@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import fcntl
 import io
 import json
 import math
 import os
 import pty
 import select
-import signal
-import subprocess
 import sys
-import termios
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,6 +19,7 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from cli_project import Call, Project
+from command_server import start_command
 from report_builders import VERSION, facts_of, live_of, running
 from strandline.cli.report.page import render_page
 from strandline.cli.views.attempt import AttemptState, read_live
@@ -245,14 +242,13 @@ def test_nobody_answers(project: Project, call: Call, server: AttemptServer) -> 
 @pytest.mark.parametrize("key", [b"q", b"\x03"])
 def test_in_a_terminal_it_goes_on_until_a_key_ends_it(project: Project, key: bytes) -> None:
     leader, follower = pty.openpty()
-    process = subprocess.Popen(
-        [sys.executable, "-m", "strandline", "top", "pipeline.yaml"],
+    process = start_command(
+        [sys.executable, "-c", AT_TERMINAL, "top", "pipeline.yaml"],
         cwd=project.path,
         stdin=follower,
         stdout=follower,
         stderr=follower,
         start_new_session=True,
-        preexec_fn=take_terminal,  # noqa: PLW1509 - nothing else runs here
         env={**os.environ, "TERM": "xterm"},
     )
     os.close(follower)
@@ -271,10 +267,13 @@ def test_in_a_terminal_it_goes_on_until_a_key_ends_it(project: Project, key: byt
         os.close(leader)
 
 
-def take_terminal() -> None:
-    """Make standard input the terminal of this session, so that its keys become signals."""
-    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
-    signal.signal(signal.SIGINT, signal.SIG_DFL)  # background jobs ignore it
+# Makes standard input the terminal of its session, so that keys become signals.
+AT_TERMINAL = """
+import fcntl, termios
+fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+from strandline.__main__ import main
+main()
+"""
 
 
 def read_until(terminal: int, wanted: bytes) -> bytes:

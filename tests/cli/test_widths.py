@@ -24,7 +24,7 @@ LONG = "keep-what-a-reader-would-call-a-document"
 TABLES = [
     "attempts pipeline.yaml",
     "attempts show pipeline.yaml 1",
-    "doctor pipeline.yaml",
+    "doctor --quick pipeline.yaml",
     "drive pipeline.yaml --engine inline",
     "failures pipeline.yaml",
     "ledger stats pipeline.yaml",

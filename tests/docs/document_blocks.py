@@ -7,7 +7,9 @@ import re
 import subprocess
 import sys
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+from command_server import execute_command
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = [
@@ -50,16 +52,19 @@ def read_blocks(document: str) -> list[Block]:
 
 
 def run_in(folder: Path, *command: str) -> subprocess.CompletedProcess[str]:
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    return subprocess.run(
-        command,
-        cwd=folder,
-        env={**os.environ, "PATH": path, "PYTHONPATH": str(folder)},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=300,
-    )
+    """Run a command in a folder: Python and `strandline` as forks, other programs as they are."""
+    scripts = Path(sys.executable).parent
+    path = f"{scripts}{os.pathsep}{os.environ['PATH']}"
+    settings: dict[str, Any] = {
+        "cwd": folder,
+        "env": {**os.environ, "PATH": path, "PYTHONPATH": str(folder)},
+        "timeout": 300,
+    }
+    if command[0] in {sys.executable, "python"}:
+        return execute_command([sys.executable, *command[1:]], **settings)
+    if command[0] == "strandline":
+        return execute_command([scripts / "strandline", *command[1:]], **settings)
+    return subprocess.run(command, capture_output=True, text=True, check=False, **settings)
 
 
 def write_files(document: str, folder: Path) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import json
 import shutil
-import subprocess
 import sys
 import tarfile
 from pathlib import Path
@@ -17,6 +16,7 @@ import pytest
 import ray
 from make_crawl import list_pages
 
+from command_server import execute_command, execute_strandline
 from strandline.stages.web.record_chunks import read_members
 from web_archive import SENTENCES, format_archive, write_pages
 
@@ -33,10 +33,14 @@ def folder(tmp_path: Path) -> Path:
 
 
 def run(folder: Path, *words: str, code: int = 0) -> str:
-    command = [sys.executable, "-m", "strandline", *words]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    done = execute_strandline(*words, cwd=folder)
     assert done.returncode == code, (done.stdout, done.stderr)
-    return done.stdout + done.stderr
+    return f"{done.stdout}{done.stderr}"
+
+
+def run_script(folder: Path, name: str, *words: str) -> None:
+    done = execute_command([sys.executable, f"{EXAMPLES}/{name}", *words], cwd=folder)
+    assert done.returncode == 0, done.stderr
 
 
 def run_example(folder: Path, name: str, *words: str, code: int = 0) -> dict[str, Any]:
@@ -125,8 +129,7 @@ def test_images_are_measured_and_regrouped(folder: Path) -> None:
 
 
 def test_videos_become_shards_of_clips_and_copies_are_found(folder: Path) -> None:
-    script = [sys.executable, f"{EXAMPLES}/make_videos.py", "strandline-data/videos"]
-    subprocess.run(script, cwd=folder, check=True)
+    run_script(folder, "make_videos.py", "strandline-data/videos")
     assert 6 == run_example(folder, "video")["finished"]
     output = folder / DATA / "video/output"
     tables = [pq.read_table(path) for path in sorted(output.rglob("*.parquet"))]
@@ -197,8 +200,7 @@ FINEWEB = ("pages", "signatures", "links", "duplicates")
 
 
 def make_crawl(folder: Path, *words: str) -> None:
-    script = [sys.executable, f"{EXAMPLES}/make_crawl.py", "strandline-data/crawl", *words]
-    subprocess.run(script, cwd=folder, check=True)
+    run_script(folder, "make_crawl.py", "strandline-data/crawl", *words)
 
 
 def read_kept(folder: Path, pipeline: str = "fineweb") -> list[dict[str, Any]]:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from command_server import execute_command
 from guide import Command, Cue, File, is_shown, mask, read_guide
 from strandline_api.documents.documents import parse_pipeline
 from strandline_api.spec.namespace_defaults import RayDefaults
@@ -33,14 +34,8 @@ def validate(folder: Path, name: str) -> subprocess.CompletedProcess[str]:
     beside = [READ[name]] if name in READ else []
     for file in (name, *beside, *MODULES):
         (folder / file).write_text(FILES[file], encoding="utf-8")
-    return subprocess.run(
-        [Path(sys.executable).parent / "strandline", "validate", name, *beside],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
-    )
+    script = Path(sys.executable).parent / "strandline"
+    return execute_command([script, "validate", name, *beside], cwd=folder)
 
 
 @pytest.mark.parametrize("name", sorted(FILES.keys() - MODULES - {WRONG, REFUSED}))

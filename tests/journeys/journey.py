@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+
+from command_server import execute_command
 
 PATIENCE = 300.0
 LOOK_SECONDS = 0.05
@@ -91,16 +92,7 @@ class Journey:
         return bool(self.list_outputs())
 
     def _run(self, command: list[str]) -> Said:
-        process = subprocess.run(
-            command,
-            cwd=self.folder,
-            env=self.environment,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=PATIENCE,
-        )
+        process = execute_command(command, cwd=self.folder, env=self.environment, timeout=PATIENCE)
         return Said(process.stdout + process.stderr, process.returncode)
 
 

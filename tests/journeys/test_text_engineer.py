@@ -13,9 +13,13 @@ from pathlib import Path
 
 import pytest
 
+from command_server import start_command
 from journey import Journey
 from store_server import Store, require_server, serve
 
+# Needs a program built from Go. In the first tier, tests/docs/test_pretraining_example.py kills
+# runs that the next run completes.
+pytestmark = pytest.mark.more
 SOURCES, ROWS = 30, 20
 PIPELINE = """
 apiVersion: strandline.dev/v1alpha1
@@ -70,7 +74,7 @@ def _kill_at_the_first_result(user: Journey, has_output: object) -> None:
     assert callable(has_output)
     command = [sys.executable, "-m", "strandline", "run", "pipeline.yaml"]
     begun = time.monotonic()
-    with subprocess.Popen(
+    with start_command(
         command,
         cwd=user.folder,
         env=user.environment,

@@ -18,6 +18,8 @@ SCHEMES = ("light", "dark")
 TAB, ENTER = ("Tab", 9), ("Enter", 13)
 LOOK = (Path(__file__).parent / "look.js").read_text(encoding="utf-8")
 
+# Needs a browser. In the first tier, test_report_page.py reads the elements of the same pages.
+pytestmark = pytest.mark.more
 shown = pytest.mark.parametrize(
     ("width", "scheme"), [(width, scheme) for width in WIDTHS for scheme in SCHEMES]
 )

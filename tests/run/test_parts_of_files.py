@@ -1,4 +1,4 @@
-"""Parts of one file belong to it: those that a changed file no longer has leave nothing behind."""
+"""Parts of a file: parts that a changed file no longer has leave nothing behind."""
 
 from __future__ import annotations
 
@@ -11,9 +11,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given
+from _pytest.mark import ParameterSet
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from example_counts import scale_examples
 from pipeline_runs import Passes
 from strandline.run.attempt.outcome import AttemptResult
 from strandline.stages.sources import parquet_source
@@ -28,6 +30,16 @@ SINKS = [
     {"use": "parquet", "with": {"targetBytes": 1 << 20}},
 ]
 NAME = "copies"
+AFTER: list[list[list[int]]] = [[[7]], [[7], [8]], [[]], [], [[1, 2], [3]], [[4], [5], [6], [7]]]
+
+
+def list_changes() -> list[ParameterSet]:
+    """Return each change of a file with each sink, one sink of each in the first tier."""
+    return [
+        pytest.param(sink, after, marks=() if place == number % len(SINKS) else pytest.mark.full)
+        for number, after in enumerate(AFTER)
+        for place, sink in enumerate(SINKS)
+    ]
 
 
 @pytest.fixture
@@ -72,11 +84,8 @@ def check(passes: Passes, *numbers: int) -> None:
     assert count_measured(passes) == len(numbers)
 
 
-@pytest.mark.parametrize("sink", SINKS)
+@pytest.mark.parametrize(("sink", "after"), list_changes())
 @pytest.mark.parametrize("on_removed", ["Keep", "Delete"])
-@pytest.mark.parametrize(
-    "after", [[[7]], [[7], [8]], [[]], [], [[1, 2], [3]], [[4], [5], [6], [7]]]
-)
 def test_row_groups_that_a_changed_file_no_longer_has_go(
     passes: Passes, sink: Any, on_removed: str, after: list[list[int]]
 ) -> None:
@@ -94,6 +103,7 @@ def test_row_groups_that_a_changed_file_no_longer_has_go(
     assert (third.standing.finished, third.standing.removed) == (0, 0)
 
 
+@settings(max_examples=scale_examples(32))  # an example takes 200 ms
 @given(
     st.lists(
         st.dictionaries(

@@ -1,5 +1,5 @@
 """Fixtures of this folder, from a module that mypy can name."""
 
-from store_fixtures import cloud, fresh_file_systems, store
+from store_fixtures import cloud, every_cloud, fresh_file_systems, store
 
-__all__ = ["cloud", "fresh_file_systems", "store"]
+__all__ = ["cloud", "every_cloud", "fresh_file_systems", "store"]

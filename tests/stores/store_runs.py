@@ -11,6 +11,7 @@ from typing import Any
 
 import yaml
 
+from command_server import find_server
 from store_server import Store as Server
 from strandline.ledger.store.store import Store
 from strandline.storage.layout import PipelineFolder
@@ -38,6 +39,12 @@ class Note(Stage):
 '''
 
 
+def execute_on_stores(*words: str, **settings: Any) -> subprocess.CompletedProcess[str]:
+    """Run a `strandline` command as a fork of a process that has loaded the stores' clients."""
+    server = find_server("s3fs", "gcsfs", "adlfs")
+    return server.execute([sys.executable, "-m", "strandline", *words], **settings)
+
+
 class StoreRuns:
     """One bucket with sources, and a manifest over it.
 
@@ -61,19 +68,11 @@ class StoreRuns:
     def run(
         self, *words: str, output: str, extra: Mapping[str, str] | None = None
     ) -> subprocess.CompletedProcess[str]:
-        """One `strandline` command over the manifest; its output is in a prefix of that name."""
+        """Run a `strandline` command over the manifest, with a prefix for its output."""
         at = 2 if words[0] == "kept" else 1  # a command of two words
         words = (*words[:at], self._write(output), *words[at:])
-        command = [sys.executable, "-m", "strandline", *words]
-        return subprocess.run(
-            command,
-            env=self._make_environment() | dict(extra or {}),
-            cwd=self._folder,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=300,
-        )
+        environment = self._make_environment() | dict(extra or {})
+        return execute_on_stores(*words, env=environment, cwd=self._folder)
 
     def read_outputs(self, output: str) -> dict[str, bytes]:
         """All that lies in the output, by name."""

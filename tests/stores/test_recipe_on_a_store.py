@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -12,6 +10,7 @@ import pytest
 import yaml
 from make_crawl import list_pages, write_crawl
 
+from store_runs import execute_on_stores
 from store_server import Store
 
 EXAMPLE = Path(__file__).parents[2] / "pipelines" / "examples" / "fineweb.yaml"
@@ -30,13 +29,7 @@ def run(folder: Path, store: Store, crawl: str, outputs: str | None) -> None:
     path = folder / EXAMPLE.name
     path.write_text(yaml.safe_dump_all(documents))
     words = ["run", str(path), "--engine", "inline", "--volume", str(folder / "volume")]
-    done = subprocess.run(
-        [sys.executable, "-m", "strandline", *words],
-        env=os.environ | store.variables,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = execute_on_stores(*words, env=os.environ | store.variables)
     assert done.returncode == 0, done.stderr
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ import pytest
 import yaml
 
 from cloud_servers import ACCOUNT_KEY, AzureStore
+from store_runs import execute_on_stores
 from store_server import KEY, SECRET, Store
 from strandline_api.outcome.exit_codes import ExitCode
 
@@ -60,15 +60,8 @@ def run(
     volume = str(folder / "volume")
     words = ["run", "asked.yaml", "--no-supervise", "--engine", engine, "--volume", volume]
     known = {name: value for name, value in os.environ.items() if not name.startswith(FOREIGN)}
-    done = subprocess.run(
-        [sys.executable, "-m", "strandline", *words],
-        env={**known, "AWS_EC2_METADATA_DISABLED": "true", "HOME": str(folder), **variables},
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=300,
-    )
+    own = {"AWS_EC2_METADATA_DISABLED": "true", "HOME": str(folder)}
+    done = execute_on_stores(*words, env={**known, **own, **variables}, cwd=folder)
     files = (folder / "volume").rglob("output/**/*.jsonl")
     rows = [json.loads(line)["n"] for path in files for line in path.read_text().splitlines()]
     return done, sorted(rows)

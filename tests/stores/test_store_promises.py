@@ -32,11 +32,11 @@ BUCKET = "promises"
 
 
 @pytest.fixture(scope="session")
-def filled(cloud: Store) -> Store:
-    files = cloud.open()
+def filled(every_cloud: Store) -> Store:
+    files = every_cloud.open()
     files.mkdir(BUCKET)
     files.pipe_file(f"{BUCKET}/in/a.txt", b"first")
-    return cloud
+    return every_cloud
 
 
 @pytest.fixture(autouse=True)
