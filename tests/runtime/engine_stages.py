@@ -5,10 +5,8 @@ from __future__ import annotations
 import importlib
 import os
 from collections.abc import Iterator
-from pathlib import Path
 from typing import BinaryIO
 
-import numpy as np
 from pydantic import Field
 
 from strandline.plan.stage import SinkStage, Source, SourceStage, Stage
@@ -39,26 +37,6 @@ class Identity(Stage):
     def process(self, task: Task) -> Task:
         """The same task."""
         return task
-
-
-class Fill(Stage):
-    """Makes an array of a number."""
-
-    def process(self, task: Task) -> Task:
-        """An array, small or large."""
-        return task.replace(np.full(3 if task.data % 2 else 100_000, task.data))
-
-
-class Change(Stage):
-    """Changes an array in place where it can, else a copy."""
-
-    def process(self, task: Task) -> Task:
-        """The first number, and whether it was changed in place."""
-        try:
-            task.data += 1
-        except ValueError:
-            return task.replace([int(task.data[0]), "read-only"])
-        return task.replace([int(task.data[0]), "changed"])
 
 
 class Spread(Stage):
@@ -114,34 +92,6 @@ class Unprepared(Stage):
         """
         msg = "no model"
         raise FileNotFoundError(msg)
-
-    def process(self, task: Task) -> Task:
-        """The same task."""
-        return task
-
-
-class UnpreparedOnce(Stage):
-    """Can't be set up in the first worker that tries."""
-
-    class Params(Stage.Params):
-        """Where it is noted that one has tried."""
-
-        path: str
-
-    params: Params
-
-    def setup(self) -> None:
-        """Note that it was tried.
-
-        Raises:
-            RuntimeError: nobody has tried before.
-        """
-        try:
-            Path(self.params.path).touch(exist_ok=False)
-        except FileExistsError:
-            return
-        msg = "not yet"
-        raise RuntimeError(msg)
 
     def process(self, task: Task) -> Task:
         """The same task."""

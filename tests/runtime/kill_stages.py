@@ -31,10 +31,13 @@ class Dawdle(Stage):
 
 
 class SplitLines(Stage):
-    """Fans a text out into a task a line, slowly, so that there is something to kill."""
+    """Fans a text out into one task per line, in SPLIT_SECONDS (0.05 by default).
+
+    The delay leaves a test the time to kill a process in the middle of a run.
+    """
 
     def process(self, task: Task) -> list[Slot]:
-        time.sleep(0.05)
+        time.sleep(float(os.environ.get("SPLIT_SECONDS", "0.05")))
         (content,) = task.table.column("content").to_pylist()
         lines = content.decode().splitlines()
         return [Task(pa.table({"line": [line]})) if line else None for line in lines]

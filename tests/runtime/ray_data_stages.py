@@ -10,18 +10,6 @@ from strandline.plan.stage import Stage
 from strandline.plan.task import Task
 
 
-class Sum(Stage):
-    """Adds the numbers of a group up, in an order that shows."""
-
-    def join(self, tasks: list[Task]) -> Task:
-        """One task of all."""
-        return Task("+".join(str(task.data) for task in tasks))
-
-    def process(self, task: Task) -> Task:
-        """The sum in brackets."""
-        return Task(f"({task.data})")
-
-
 class Slow(Stage):
     """Takes a tenth of a second over every task."""
 

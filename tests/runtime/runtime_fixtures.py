@@ -19,13 +19,15 @@ from strandline.engine.ray.local_start import start_local, stop_local
 from waiting import wait_until
 
 HERE = Path(__file__).parent
+# Folders of tests that share the local Ray, and of modules that its workers import.
+RAY_FOLDERS = (HERE, HERE.parent / "engines")
 CPUS = 2
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_runtest_teardown(nextitem: pytest.Item | None) -> None:
-    """End the shared Ray with the last test of this folder; others would enter it unasked."""
-    if nextitem is None or HERE not in nextitem.path.parents:
+    """Stop the shared Ray after the last test of its folders; other tests must not enter it."""
+    if nextitem is None or not set(RAY_FOLDERS) & set(nextitem.path.parents):
         stop_local()
 
 
@@ -82,9 +84,14 @@ def ray_folder() -> Iterator[Path]:
 
 @pytest.fixture
 def local_ray(ray_folder: Path) -> str:
-    """One local Ray for the tests of this folder, of which nothing is in use; its address."""
+    """Enter the shared local Ray while nothing of it is in use; return its address."""
+    return enter_local_ray(ray_folder)
+
+
+def enter_local_ray(ray_folder: Path) -> str:
+    """Start the shared local Ray if it is down, wait until it is idle, and return its address."""
     if not ray.is_initialized():
-        folders = [str(HERE), str(HERE.parents[1] / "pipelines/examples")]
+        folders = [*map(str, RAY_FOLDERS), str(HERE.parents[1] / "pipelines/examples")]
         path = os.pathsep.join([*folders, os.environ.get("PYTHONPATH", "")])
         # As the job's own environment it would double what each process costs: Ray makes one anew
         # for each, and none is there before it is asked for.

@@ -41,6 +41,7 @@ class Pieces(Stage):
         count: int = Field(default=10, description="Pieces of each.")
         dies_at: int = Field(default=-1, description="Piece before which the first worker dies.")
         raises_at: int = Field(default=-1, description="Piece in whose place it raises.")
+        raises_in: int = Field(default=-1, description="Number that raises; -1 for each.")
         seconds: float = Field(default=0.0, description="That a piece takes.")
 
     params: Params
@@ -54,7 +55,7 @@ class Pieces(Stage):
         for piece in range(self.params.count):
             if piece == self.params.dies_at:
                 self._die_once()
-            if piece == self.params.raises_at:
+            if piece == self.params.raises_at and self.params.raises_in in {-1, task.data}:
                 msg = "torn"
                 raise ValueError(msg)
             time.sleep(self.params.seconds)

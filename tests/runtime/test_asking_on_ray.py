@@ -48,6 +48,8 @@ def test_workers_share_a_budget(tmp_path: Path) -> None:
     assert set(model.asked.values()) == {1}
 
 
+# In the first tier, tests/stages has the notes of a server that is down, in one process.
+@pytest.mark.more
 @pytest.mark.usefixtures("local_ray")
 def test_a_server_that_is_down_is_told_while_the_run_waits_for_it(tmp_path: Path) -> None:
     lines = [json.dumps({"text": f"prompt {row}"}) + "\n" for row in range(20)]
@@ -81,6 +83,8 @@ def test_a_server_that_is_down_is_told_while_the_run_waits_for_it(tmp_path: Path
     assert "it answers again at " in up
 
 
+# In the first tier, tests/stages/test_own_servers.py has servers that die, in one process.
+@pytest.mark.more
 @pytest.mark.usefixtures("local_ray")
 def test_each_worker_has_a_server_of_its_own_and_one_that_dies_ends_nothing(tmp_path: Path) -> None:
     prompts = [f"{file}-{row}" for file in range(6) for row in range(8)]

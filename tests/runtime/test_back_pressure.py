@@ -94,7 +94,14 @@ def test_law_a_producer_twenty_times_as_fast_fills_no_memory(tmp_path: Path) -> 
     assert most * told.LARGE < COUNT * told.LARGE / 5
 
 
-@pytest.mark.parametrize("engine", ["processes", "ray", "ray-data"])
+# On Ray, the test above has a tighter bound. On Ray Data, all sources may be open.
+@pytest.mark.parametrize(
+    "engine",
+    [
+        "processes",
+        *(pytest.param(engine, marks=pytest.mark.more) for engine in ("ray", "ray-data")),
+    ],
+)
 def test_law_sources_that_are_open_are_a_few_calls_of_the_slowest_stage(
     tmp_path: Path, engine: str
 ) -> None:
@@ -127,7 +134,8 @@ def test_law_sources_that_are_open_are_a_few_calls_of_the_slowest_stage(
     assert 0 < most <= FEW[engine]
 
 
-@pytest.mark.parametrize("engine", ["processes", "ray"])
+# tests/engine/test_listing_thread.py shows in one process that a listing does not block a driver.
+@pytest.mark.parametrize("engine", ["processes", pytest.param("ray", marks=pytest.mark.more)])
 def test_law_a_listing_that_hangs_holds_up_nothing_that_was_listed(
     engine: str, tmp_path: Path
 ) -> None:

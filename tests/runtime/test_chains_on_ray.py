@@ -58,12 +58,11 @@ def test_what_comes_of_one_source_spreads_over_the_workers_of_its_chain(tmp_path
     assert outcome.pools["nap"].started == 0  # they are those of the chain, told once
 
 
-@pytest.mark.parametrize("more", [{}, {"isolate": True}], ids=["chained", "apart"])
 def test_a_task_that_kills_its_worker_fails_its_source_under_the_stage_that_it_died_in(
-    more: dict[str, Any], tmp_path: Path
+    tmp_path: Path,
 ) -> None:
     stages = {"split": chained.Split(count=3), "nap": chained.Nap(), "die": chained.Die()}
-    outcome = run(make_plan(stages, 6, **more), tmp_path)
+    outcome = run(make_plan(stages, 6), tmp_path)
 
     assert outcome.code is ExitCode.SOURCES_FAILED
     assert (outcome.standing.finished, outcome.standing.failed) == (5, 1)
@@ -76,6 +75,9 @@ def test_a_task_that_kills_its_worker_fails_its_source_under_the_stage_that_it_d
     assert sorted(whole) == [[key, number] for key in (0, 1, 2, 4, 5) for number in range(3)]
 
 
+# In the first tier, tests/engines has a stage that ends every worker on the engine `processes`, and
+# the test above has the name of a stage within a chain.
+@pytest.mark.more
 def test_a_stage_of_a_chain_that_kills_all_its_workers_ends_the_attempt_by_its_name(
     tmp_path: Path,
 ) -> None:
@@ -84,12 +86,8 @@ def test_a_stage_of_a_chain_that_kills_all_its_workers_ends_the_attempt_by_its_n
         run(make_plan(stages, 8), tmp_path)
 
 
-def test_a_stage_of_a_chain_that_can_not_be_set_up_is_named(tmp_path: Path) -> None:
-    stages = {"split": chained.Split(), "unprepared": bad.Unprepared(), "nap": chained.Nap()}
-    with pytest.raises(Exception, match="stage 'unprepared' can't be set up: FileNotFoundError"):
-        run(make_plan(stages, 2), tmp_path)
-
-
+# Waits until a call counts as long. tests/engine/test_long_calls.py has the decisions.
+@pytest.mark.more
 def test_a_stage_that_takes_long_in_a_chain_is_shown_as_itself_and_holds_nothing_back(
     tmp_path: Path,
 ) -> None:

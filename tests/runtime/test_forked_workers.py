@@ -17,6 +17,7 @@ import pytest
 
 import forked_stages as forked
 from jobs import PATIENCE
+from number_plans import find_texts, make_plan
 from strandline.engine.processes.fork_client import explain_end
 from strandline.plan.pipeline import PipelinePlan
 from strandline.plan.stage import Stage
@@ -26,14 +27,13 @@ from strandline.run.attempt.engines import dump_portably
 from strandline.run.attempt.outcome import AttemptResult
 from strandline_api.documents.problems import SpecError
 from strandline_api.outcome.exit_codes import ExitCode
-from test_engines import find_texts, make_plan
 
 DRIVER = """
 import sys
 from pathlib import Path
 import forked_stages as forked
 from test_forked_workers import run
-from test_engines import make_plan
+from number_plans import make_plan
 run(make_plan(forked.Waiting(folder=sys.argv[1])), Path(sys.argv[1], "volume"))
 """
 
@@ -151,7 +151,7 @@ def test_law_what_belongs_to_the_program_itself_is_read_by_another_process(tmp_p
         "if __name__ == '__main__':\n"
         "    from dataclasses import replace\n"
         "    from test_forked_workers import run\n"
-        "    from test_engines import find_texts, make_plan\n"
+        "    from number_plans import find_texts, make_plan\n"
         "    plan = make_plan(Own(), Back())\n"
         "    stages = tuple(replace(each, isolate=True) for each in plan.stages)\n"
         "    outcome = run(replace(plan, stages=stages), Path('volume'))\n"
@@ -180,7 +180,7 @@ def test_what_stages_print_is_no_part_of_what_the_command_says(tmp_path: Path) -
         "from pathlib import Path\n"
         "import forked_stages as forked\n"
         "from test_forked_workers import run\n"
-        "from test_engines import make_plan\n"
+        "from number_plans import make_plan\n"
         "run(make_plan(forked.Printing()), Path('volume'))\n"
     )
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}

@@ -1,10 +1,11 @@
-"""Networks over tokens with both engines: the same bytes, and the texts that should stay."""
+"""Networks over tokens in worker processes: the bytes of a run in one process."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
 
+import pytest
 import yaml
 from make_networks import write_both
 
@@ -42,13 +43,15 @@ def write_manifest(folder: Path) -> Path:
     return manifest
 
 
-def test_both_engines_keep_the_same_texts_with_the_same_scores(tmp_path: Path) -> None:
+# A network is loaded alike in each worker process, so Ray belongs to the second tier.
+@pytest.mark.parametrize("engine", ["processes", pytest.param("ray", marks=pytest.mark.more)])
+def test_workers_keep_the_same_texts_with_the_same_scores(engine: str, tmp_path: Path) -> None:
     manifest = write_manifest(tmp_path)
     whole = Job(manifest, "inline").run_whole(tmp_path / "inline")
-    assert whole == Job(manifest).run_whole(tmp_path / "ray")
+    assert whole == Job(manifest, engine).run_whole(tmp_path / "workers")
     lines = [
         line
-        for path in (tmp_path / "ray").rglob("output/**/*.jsonl")
+        for path in (tmp_path / "workers").rglob("output/**/*.jsonl")
         for line in path.read_text().splitlines()
     ]
     rows = [json.loads(line) for line in lines]

@@ -117,6 +117,9 @@ def test_a_poison_source_that_takes_the_driver_with_it_is_parked(tmp_path: Path)
     }
 
 
+# In the first tier, the test above parks a source that exhausts memory, and
+# tests/engine/test_held_suspects.py tries suspects alone.
+@pytest.mark.more
 @pytest.mark.parametrize("engine", ["processes", "ray"])
 def test_the_neighbour_that_the_kernel_kills_is_not_to_blame(engine: str, tmp_path: Path) -> None:
     """It takes so much each time that it dies beside the poison, and finishes only when alone."""

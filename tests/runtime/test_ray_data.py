@@ -51,6 +51,8 @@ from strandline_api.documents.problems import SpecError
 from strandline_api.outcome.exit_codes import ExitCode
 from strandline_api.spec.policy import Checkpoint
 
+# Ray Data takes seconds to start. tests/engine/test_ray_data_rows.py and test_window.py have its
+# parts, and the first tier has the same facts with the other engines in tests/engines.
 on_shared_ray = pytest.mark.usefixtures("local_ray")
 
 
@@ -84,32 +86,7 @@ def read_failures(volume: Path) -> dict[str, FailureRecord]:
     return failures
 
 
-@on_shared_ray
-def test_fan_outs_filters_and_groups_come_to_the_same_as_in_one_process(tmp_path: Path) -> None:
-    plan = make_plan(bad.Spread(), stages.Sum(), count=12, group=4)
-
-    outcome = run(plan, tmp_path / "ray-data")
-    inline = run(plan, tmp_path / "inline", "inline")
-
-    assert read_outputs(outcome) == read_outputs(inline)
-    assert {b"(0+2)", b"(4)"} <= set(read_outputs(outcome).values())
-    assert outcome.standing == inline.standing
-    assert outcome.message == inline.message
-    for name, counts in inline.counts.items():
-        other = outcome.counts[name]
-        assert (counts.tasks_in, counts.tasks_out, counts.filtered, counts.rows_out) == (
-            other.tasks_in,
-            other.tasks_out,
-            other.filtered,
-            other.rows_out,
-        ), name
-    assert [(pool.started, pool.lost) for pool in outcome.pools.values()] == [(1, 0)] * 3
-
-    again = run(plan, tmp_path / "ray-data")
-
-    assert again.message == "nothing left to do: all 12 sources are finished"
-
-
+@pytest.mark.more
 @on_shared_ray
 def test_a_stop_drops_what_is_not_begun_and_the_next_run_goes_on(tmp_path: Path) -> None:
     plan = make_plan(stages.Slow(), count=40)
@@ -131,6 +108,7 @@ def test_a_stop_drops_what_is_not_begun_and_the_next_run_goes_on(tmp_path: Path)
     assert len(read_outputs(second)) == 40
 
 
+@pytest.mark.more
 @on_shared_ray
 def test_a_task_that_fails_or_ends_its_workers_takes_its_source_alone(tmp_path: Path) -> None:
     trouble = stages.Trouble(stages.Trouble.Params(marker=str(tmp_path / "marker")))
@@ -148,6 +126,7 @@ def test_a_task_that_fails_or_ends_its_workers_takes_its_source_alone(tmp_path: 
     assert {failure.stage for failure in failures.values()} == {"stage-0"}
 
 
+@pytest.mark.more
 @on_shared_ray
 @pytest.mark.parametrize(
     ("stage", "lost", "error", "words"),
@@ -209,6 +188,7 @@ class LossyWindows:
         pass
 
 
+@pytest.mark.more
 @on_shared_ray
 def test_a_source_that_ray_data_itself_gives_up_over_is_found_and_fails_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -227,6 +207,7 @@ def test_a_source_that_ray_data_itself_gives_up_over_is_found_and_fails_alone(
     )
 
 
+@pytest.mark.more
 @on_shared_ray
 def test_one_window_follows_the_other_and_without_a_checkpoint_nothing_is_tracked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -242,6 +223,7 @@ def test_one_window_follows_the_other_and_without_a_checkpoint_nothing_is_tracke
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.more
 @on_shared_ray
 def test_where_one_window_after_another_is_lost_the_run_ends(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -299,6 +281,7 @@ def count_kept(ledger: Path) -> int:
     return 0
 
 
+@pytest.mark.more
 @on_shared_ray
 def test_a_driver_killed_in_a_window_loses_and_doubles_nothing(tmp_path: Path) -> None:
     # On a Ray of its own: Ray Data keeps the share of a driver that is gone for three minutes, and

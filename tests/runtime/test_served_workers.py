@@ -115,7 +115,15 @@ def stop_once_asked(process: subprocess.Popen[bytes], folder: Path, requests: in
     return process.wait(TIMEOUT)
 
 
-@pytest.mark.parametrize(("engine", "files"), [("inline", 1), ("processes", 2), ("ray", 2)])
+# Each engine starts drivers. A worker that is drained on Ray is in the test above.
+@pytest.mark.parametrize(
+    ("engine", "files"),
+    [
+        pytest.param("inline", 1, marks=pytest.mark.more),
+        ("processes", 2),
+        pytest.param("ray", 2, marks=pytest.mark.more),
+    ],
+)
 def test_a_run_that_is_stopped_keeps_the_answers_that_are_on_their_way(
     engine: str, files: int, tmp_path: Path
 ) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
+
 LOOK = """
 import psutil
 import ray
@@ -23,6 +25,8 @@ with connected(None, 1, ["colorsys"]):
 """
 
 
+# Starts a Ray of its own. In the first tier, tests/engine/test_start_of_ray.py has its options.
+@pytest.mark.more
 def test_workers_have_imported_what_they_will_need_and_no_agent_idles() -> None:
     command = [sys.executable, "-c", LOOK]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)

@@ -35,8 +35,8 @@ AHEAD = {
 }
 
 pytestmark = pytest.mark.usefixtures("local_ray")
+MORE = pytest.mark.more
 both = pytest.mark.parametrize("engine", ["inline", "processes", "ray"])
-every = pytest.mark.parametrize("engine", ["inline", "processes", "ray", "ray-data"])
 
 
 def make_plan(
@@ -80,19 +80,6 @@ def count_ahead(log: list[str]) -> int:
     return most
 
 
-@every
-def test_each_engine_writes_each_piece_once(engine: str, tmp_path: Path) -> None:
-    outcome = run_attempt(AttemptConfig(make_plan(tmp_path), tmp_path, engine=engine))
-
-    assert (outcome.code, outcome.standing.finished) == (ExitCode.COMPLETE, SOURCES)
-    assert list_outputs(tmp_path) == name_pieces()
-    assert Counter(read_log(tmp_path)) == Counter(
-        f"{what} {piece}" for what in ("made", "written") for piece in name_pieces()
-    )
-    counts = outcome.counts["pieces"]
-    assert (counts.tasks_in, counts.tasks_out, counts.failed) == (SOURCES, SOURCES * PIECES, 0)
-
-
 @both
 def test_law_a_long_answer_fills_no_memory(engine: str, tmp_path: Path) -> None:
     pieces = 4 * AHEAD[engine]
@@ -105,7 +92,10 @@ def test_law_a_long_answer_fills_no_memory(engine: str, tmp_path: Path) -> None:
     assert count_ahead(read_log(tmp_path)) <= AHEAD[engine]
 
 
-@pytest.mark.parametrize("dies_at", [0, 1, 7, PIECES - 1])
+# tests/engine/test_streaming.py has the law of calls that begin again, without Ray.
+@pytest.mark.parametrize(
+    "dies_at", [7, *(pytest.param(piece, marks=pytest.mark.more) for piece in (0, 1, PIECES - 1))]
+)
 def test_law_a_worker_that_dies_in_the_middle_costs_no_piece_and_doubles_none(
     dies_at: int, tmp_path: Path
 ) -> None:
@@ -121,17 +111,8 @@ def test_law_a_worker_that_dies_in_the_middle_costs_no_piece_and_doubles_none(
     assert (counts.tasks_in, counts.tasks_out) == (SOURCES, SOURCES * PIECES)
 
 
-@both
-def test_one_that_raises_in_the_middle_fails_its_source(engine: str, tmp_path: Path) -> None:
-    plan = make_plan(tmp_path, raises_at=7)
-
-    outcome = run_attempt(AttemptConfig(plan, tmp_path, engine=engine))
-
-    assert (outcome.code, outcome.standing.failed) == (ExitCode.SOURCES_FAILED, SOURCES)
-    assert "ValueError: torn" in outcome.failures[0].message
-
-
-@both
+# The bound on Ray is that of the test above.
+@pytest.mark.parametrize("engine", ["inline", "processes", pytest.param("ray", marks=MORE)])
 def test_of_a_source_that_has_failed_no_more_is_made(engine: str, tmp_path: Path) -> None:
     plan = make_plan(tmp_path, sources=1, pieces=4 * AHEAD[engine], refuses=1)
 
@@ -142,7 +123,11 @@ def test_of_a_source_that_has_failed_no_more_is_made(engine: str, tmp_path: Path
     assert len(read_log(tmp_path)) <= 2 * AHEAD[engine]
 
 
-@pytest.mark.parametrize(("engine", "grace"), [("inline", "0s"), ("ray", "0s"), ("ray", "60s")])
+# tests/engines stops each engine, and tests/run/test_grace.py has the grace period.
+@pytest.mark.parametrize(
+    ("engine", "grace"),
+    [("inline", "0s"), *(pytest.param("ray", grace, marks=MORE) for grace in ("0s", "60s"))],
+)
 def test_a_run_that_is_stopped_in_the_middle_is_finished_by_the_next(
     engine: str, grace: str, tmp_path: Path
 ) -> None:

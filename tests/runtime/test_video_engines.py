@@ -38,6 +38,8 @@ def whole(manifest: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str,
     return Job(manifest, "inline").run_whole(tmp_path_factory.mktemp("whole"))
 
 
+# Starts a Ray. In the first tier, test_forked_workers.py names the signal that ends a worker.
+@pytest.mark.more
 def test_a_decoder_that_crashes_its_process_costs_its_source_and_nothing_else(
     manifest: Path, whole: dict[str, str], tmp_path: Path
 ) -> None:
@@ -63,6 +65,9 @@ def test_a_decoder_that_crashes_its_process_costs_its_source_and_nothing_else(
     assert len(whole) - 4 == len(found)  # a shard of two files for each of its two clips
 
 
+# Starts a Ray. In the first tier, tests/engines compares the engines, and tests/docs runs the
+# example.
+@pytest.mark.more
 def test_both_engines_write_the_same_bytes(
     manifest: Path, whole: dict[str, str], tmp_path: Path
 ) -> None:
@@ -71,6 +76,8 @@ def test_both_engines_write_the_same_bytes(
     assert whole == Job(manifest).run_whole(tmp_path)
 
 
+# Kills processes of a Ray of their own. In the first tier, test_kills.py does so with text.
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("target", "step", "nth"),
     [("worker", "output.renamed", 3), ("driver", None, 0)],

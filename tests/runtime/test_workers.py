@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import socket
 import subprocess
 import sys
 import tempfile
@@ -18,9 +17,8 @@ from ray.exceptions import ObjectLostError
 
 import engine_stages as bad
 import worker_stages as told
-from strandline.engine.call.setup import StageSetupError, WorkerSite
+from strandline.engine.call.setup import WorkerSite
 from strandline.engine.call.wire import pack_tasks
-from strandline.engine.core import call_size
 from strandline.engine.core.chains import WHOLE, Chain
 from strandline.engine.core.pools import FIRST_CALL, PoolState
 from strandline.engine.ray.worker import start_worker
@@ -35,7 +33,6 @@ from strandline.run.attempt.outcome import AttemptResult
 from strandline.storage.outputs.outputs import OutputLocation
 from strandline_api.outcome.exit_codes import ExitCode
 
-both = pytest.mark.parametrize("engine", ["inline", "processes", "ray"])
 TIMEOUT = 120.0
 
 pytestmark = pytest.mark.usefixtures("local_ray")
@@ -130,6 +127,8 @@ def test_law_a_node_is_set_up_once_before_any_of_its_workers(tmp_path: Path) -> 
     assert not list_folders()
 
 
+# tests/engine/test_node_setup.py has the folders of earlier attempts.
+@pytest.mark.more
 def test_a_new_attempt_sets_nodes_up_anew(tmp_path: Path) -> None:
     for count in (1, 2):
         plan = make_plan(told.NodeReady(folder=str(tmp_path)), count=count)
@@ -143,16 +142,8 @@ def test_inline_sets_its_node_up_once(tmp_path: Path) -> None:
     assert len(list(tmp_path.glob("node-*"))) == 1
 
 
-@both
-def test_a_node_that_cannot_be_set_up_ends_the_run_by_name(engine: str, tmp_path: Path) -> None:
-    plan = make_plan(told.NodeReady(folder=str(tmp_path), what="raise"), min_workers=2)
-    host = socket.gethostname()
-    with pytest.raises(
-        StageSetupError, match=f"'told' can't set up node '{host}': FileNotFoundError: no weights"
-    ):
-        run(plan, tmp_path / "run", engine)
-
-
+# tests/engine/test_node_setup.py ends processes during the setup of a node.
+@pytest.mark.more
 def test_a_worker_that_dies_while_it_sets_up_its_node_leaves_it_to_the_next(
     tmp_path: Path,
 ) -> None:
@@ -169,7 +160,11 @@ def find_pool(outcome: AttemptResult) -> PoolState:
 
 @pytest.mark.parametrize(
     ("stage", "limit"),
-    [(told.Process(), {"max_age": 0.001}), (told.Growing(), {"max_memory": 220_000_000})],
+    [
+        # The law of ages is in tests/engine/test_worker_limits.py.
+        pytest.param(told.Process(), {"max_age": 0.001}, marks=pytest.mark.more),
+        (told.Growing(), {"max_memory": 220_000_000}),
+    ],
 )
 def test_law_a_worker_beyond_its_limit_is_replaced_and_nothing_is_lost(
     stage: Stage, limit: dict[str, Any], tmp_path: Path
@@ -184,22 +179,14 @@ def test_law_a_worker_beyond_its_limit_is_replaced_and_nothing_is_lost(
     assert pool.recycled <= len(set(read_told(outcome))) <= pool.started
 
 
-def test_a_worker_that_is_lost_is_counted_and_the_seconds_of_work_too(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(call_size, "CALL_TASKS", 1)  # however many have come to wait
-    outcome = run(make_plan(bad.Picky(what="die"), max_workers=1), tmp_path)
-
-    pool, counts = find_pool(outcome), outcome.counts["told"]
-    assert pool.lost == len(outcome.incidents) >= 3
-    assert (pool.started, pool.recycled) == (pool.lost + 1, 0)
-    assert counts.calls == counts.tasks_in == 9
-    assert counts.seconds < pool.seconds
-
-
 @pytest.mark.parametrize(
     "needs",
-    [{"cpu": 0.25}, {"cpu": 0.1, "custom": {"nvdec": 0.5}}, {"cpu": 0.0, "gpu": 0.5}],
+    [
+        # Ray reserves all kinds of resources alike; GPUs also set a variable.
+        pytest.param({"cpu": 0.25}, marks=pytest.mark.more),
+        pytest.param({"cpu": 0.1, "custom": {"nvdec": 0.5}}, marks=pytest.mark.more),
+        {"cpu": 0.0, "gpu": 0.5},
+    ],
 )
 def test_two_workers_share_what_each_reserves_half_of(needs: Any, tmp_path: Path) -> None:
     outcome = run(make_plan(told.Told(), min_workers=2, max_workers=2, **needs), tmp_path)
@@ -215,6 +202,8 @@ def test_a_stages_own_environment_reaches_its_workers(tmp_path: Path) -> None:
     assert {facts["word"] for facts in read_told(outcome)} == {"tide"}
 
 
+# Starts a cluster of two nodes. tests/engine has the placement of workers and calls.
+@pytest.mark.more
 def test_workers_go_where_they_are_told_and_calls_to_their_input() -> None:
     program = Path(__file__).with_name("two_nodes.py")
     done = subprocess.run(
