@@ -1,4 +1,4 @@
-"""A few rounds of the fuzzer, and that it notices what it is there to notice."""
+"""A few rounds of the fuzzer, and planted differences that the fuzzer must report."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from _pytest.mark import ParameterSet
 
 from drawing import KINDS, Disturbance, Round, draw_round
 from fuzz_stages import OPENED
@@ -20,6 +21,11 @@ PLAYERS = sorted(KINDS)
 TELLING = 106
 
 
+def in_full_tier(*seeds: int) -> list[ParameterSet]:
+    """Return seeds as test parameters of the third tier."""
+    return [pytest.param(seed, marks=pytest.mark.full) for seed in seeds]
+
+
 @pytest.fixture(scope="module")
 def inline() -> Iterator[InlinePlayer]:
     player = InlinePlayer(make_environment({}))
@@ -27,7 +33,7 @@ def inline() -> Iterator[InlinePlayer]:
     player.close()
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", [0, 1, *in_full_tier(2, 3, 4, 5)])
 def test_a_drawn_run_ends_as_one_that_nobody_disturbs(
     inline: InlinePlayer, seed: int, tmp_path: Path
 ) -> None:
@@ -37,7 +43,7 @@ def test_a_drawn_run_ends_as_one_that_nobody_disturbs(
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", [0, *in_full_tier(1)])
 def test_a_drawn_run_of_forked_workers_ends_as_one_that_nobody_disturbs(
     inline: InlinePlayer, seed: int, tmp_path: Path
 ) -> None:
@@ -45,12 +51,14 @@ def test_a_drawn_run_of_forked_workers_ends_as_one_that_nobody_disturbs(
     assert Fuzz(tmp_path, inline).play(seed, player) == []
 
 
+@pytest.mark.full
 def test_a_drawn_run_of_ray_ends_as_one_that_nobody_disturbs(
     inline: InlinePlayer, tmp_path: Path
 ) -> None:
     assert Fuzz(tmp_path, inline).play(48, WorkersPlayer(make_environment({}))) == []
 
 
+@pytest.mark.full
 def test_a_drawn_run_to_a_store_ends_as_one_that_nobody_disturbs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

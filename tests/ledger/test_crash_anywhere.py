@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from example_counts import scale_examples
+from example_counts import scale_examples, spread
 from ledger_builders import Clock, claim, claimant, failed, listed, opened, root_of
 from output_builders import write_output
 from strandline.ledger.entries import ListedSource
@@ -232,8 +232,11 @@ def test_the_attempt_reaches_every_step(undisturbed: tuple[dict[str, object], li
     assert {"finished": len(LATER), **left} == end["open"]
 
 
-# So many finished sources make a ledger large, and it is converted in the attempt that may crash.
+# Number of finished sources from which a ledger is large. The first two convert the ledger in the
+# attempt that may crash.
 LARGE = [3, 4, 99]
+# Passes through one step at which the attempt crashes; each takes 100 ms.
+PASSES = scale_examples(12)
 
 
 @pytest.mark.slow
@@ -248,7 +251,8 @@ def test_a_crash_at_any_step_changes_nothing_in_the_end(
 ) -> None:
     end, reached = undisturbed
     monkeypatch.setattr("strandline.ledger.store.layout.LARGE", large)
-    for number in [place for place, name in enumerate(reached, 1) if name == step]:
+    passes = [place for place, name in enumerate(reached, 1) if name == step]
+    for number in spread(passes, PASSES if large == max(LARGE) else PASSES // 2):
         path = tmp_path / str(number)
         path.mkdir()
         ((*_, last),) = run(path, monkeypatch, number)

@@ -1,4 +1,4 @@
-"""Which faults are planted, that they are, and that those which may live are still there."""
+"""The planted faults, the fate of a planted fault, and the list of faults that may survive."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ path, tests = Path(sys.argv[1]), sys.argv[2]
 mutant = next(one for one in list_mutants(path.stem, path.read_text()) if one.after == sys.argv[3])
 sys.path.insert(0, str(path.parent))
 print(run(None, path, (tests,), path.parent / "log", 60.0).fate)
-print(run(mutant, path, (tests,), path.parent / "log", 10.0).fate)
+print(run(mutant, path, (tests,), path.parent / "log", 3.0).fate)
 """
 
 

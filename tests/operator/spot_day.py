@@ -31,7 +31,7 @@ from test_droughts import FULL, STOCK_OUT, place, unplace
 
 HOUR, DAY = 3600.0, 86_400.0
 HALF_LIFE = HOUR
-RUNS, NODES = 20, 50  # a thousand nodes in all
+RUNS, NODES = 20, 50  # a thousand nodes
 SOURCE_SECONDS = 240.0  # of one worker
 SOURCES = 11_000  # about as many as a run's workers can do in the day
 DROUGHTS, LONGEST_DROUGHT = 5, 3 * HOUR
@@ -193,11 +193,11 @@ class SpotRun:
                 pod["status"] = status
 
 
-def play_day(seed: int) -> list[SpotRun]:
-    """Play all runs of a day, and what is left of them after it."""
+def play_day(seed: int, count: int = RUNS) -> list[SpotRun]:
+    """Play so many runs for a day, and then until they end."""
     drawn = random.Random(seed)
     runs = []
-    for _ in range(RUNS):
+    for _ in range(count):
         cluster = SimulatedCluster()
         weather = Weather.draw(drawn, cluster.time)
         run = SpotRun(random.Random(drawn.random()), weather, cluster)

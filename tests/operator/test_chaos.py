@@ -1,7 +1,7 @@
-"""Requests fail, watches break off and the operator dies at random; runs end as if nothing had.
+"""Requests fail, watches break off, and the operator dies at random; runs end as undisturbed runs.
 
-What is really lost may cost the cause its best evidence, never the run: no attempt is left out,
-none is made twice, and whatever followed follows still.
+Lost evidence may change the cause of an end, never the run: the operator skips no attempt, makes
+none twice, and takes the same next step.
 """
 
 from __future__ import annotations
@@ -19,7 +19,12 @@ from strandline_operator.cluster.errors import ApiError, Conflict, TooMany, Unav
 from strandline_operator.model.limits import Limits
 from strandline_operator.model.plan import Resource
 
-SEEDS = range(4)
+# Seeds, and the number of kinds of trouble that each story meets with them.
+SEEDS = [
+    pytest.param(range(2), 4, id="two"),
+    pytest.param(range(4), 5, id="four", marks=pytest.mark.full),
+]
+KINDS = {"killed", "timeout", "429", "500", "409"}
 SOONER = 0.5  # share of the trouble that comes after a write was done, whose answer is lost
 LATE = 0.5  # share of looks at which watches have not shown all
 # One for each way to an end: a driver's word, a pod's, KubeRay's, a deletion, a kill, a success.
@@ -117,10 +122,11 @@ def count_made(scenario: Scenario, resource: Resource) -> dict[str, int]:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(("seeds", "fewest"), SEEDS)
 @pytest.mark.parametrize("name", STORIES)
-def test_a_run_ends_as_it_would_have_undisturbed(name: str) -> None:
-    kinds, deaths = set(), 0
-    for seed in SEEDS:
+def test_a_run_ends_as_it_would_have_undisturbed(name: str, seeds: range, fewest: int) -> None:
+    kinds, deaths = set[str](), 0
+    for seed in seeds:
         trouble = Trouble(f"{name} {seed}", rate=0.04)
         scenario = Chaos(name, trouble)
         scenario.run()
@@ -137,7 +143,8 @@ def test_a_run_ends_as_it_would_have_undisturbed(name: str) -> None:
         assert pipeline["retries"]["through"] == 1, seed
         assert [attempt["number"] for attempt in pipeline["attempts"]] == [1], seed
     assert play_in_peace(name).get("cause") in STORIES[name]
-    assert kinds == {"killed", "timeout", "429", "500", "409"}
+    assert kinds <= KINDS
+    assert len(kinds) >= fewest
     assert deaths
 
 

@@ -1,4 +1,4 @@
-"""A run whose processes are killed ends with the output of one that nobody disturbed."""
+"""A run with a killed process ends with the output of an undisturbed run."""
 
 from __future__ import annotations
 
@@ -9,17 +9,25 @@ import pytest
 from jobs import TARGETS, Job
 from killing import ROUNDS, SMALL_SOURCES, choose_kill, kill_and_finish
 
-SEEDS = {"parent": 1}  # it has no steps of its own; the others get two, and in `make kills` twenty
-KILLS = [(target, seed) for target in TARGETS for seed in range(SEEDS.get(target, 2))]
+# Seeds of the first tier: one kill of each kind of process. `make kills` takes twenty seeds.
+FIRST = {"parent": 0, "driver": 0, "worker": 0, "ledger": 1, "raylet": 1}
+# Seeds of the third tier: the other way to choose a moment. The parent has only one.
+OTHERS = {"driver": 1, "worker": 1, "ledger": 0, "raylet": 0}
 
 
-@pytest.mark.parametrize(("target", "seed"), KILLS)
+@pytest.mark.parametrize(
+    ("target", "seed"),
+    [
+        *FIRST.items(),
+        *(pytest.param(*case, marks=pytest.mark.full) for case in OTHERS.items()),
+    ],
+)
 def test_a_kill_loses_and_doubles_nothing(
     small_job: Job, small_whole: dict[str, str], target: str, seed: int, tmp_path: Path
 ) -> None:
     kill = choose_kill(target, seed, len(small_whole))
 
-    # Without its parent a driver leaves by itself, and the very next run takes over.
+    # A driver without its parent ends by itself, and the next run takes over.
     rounds = 1 if target == "parent" else ROUNDS
     result = kill_and_finish(small_job, tmp_path, kill, small_whole, rounds)
 
@@ -28,6 +36,10 @@ def test_a_kill_loses_and_doubles_nothing(
     assert result.is_verified, kill
     assert result.reopened == ()
     assert result.is_left, kill
+
+
+def test_each_kind_of_process_is_killed() -> None:
+    assert FIRST.keys() == set(TARGETS)
 
 
 def test_the_undisturbed_run_has_something_to_lose(small_whole: dict[str, str]) -> None:

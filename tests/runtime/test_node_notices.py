@@ -1,4 +1,7 @@
-"""A node that is told to go: what fits ends there, and nothing is done again."""
+"""Notice of a node's end: work that fits in the time ends there, and no work runs again.
+
+tests/engine/test_leaving_workers.py and test_node_losses.py check the same laws in memory.
+"""
 
 from __future__ import annotations
 
@@ -13,11 +16,12 @@ import pytest
 from notice_trials import PARTS, SECONDS, SOURCES
 
 PATIENCE = 580
+pytestmark = pytest.mark.full
 
 
 @pytest.fixture(scope="module")
 def seen(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """What the program has seen; all runs are on one cluster, since that takes long to start."""
+    """Run the program, and return its record. All runs share one cluster: it is slow to start."""
     program = Path(__file__).with_name("notice_trials.py")
     path = tmp_path_factory.mktemp("notices") / "seen.json"
     done = subprocess.run(

@@ -1,4 +1,7 @@
-"""A cluster whose nodes come and go in the middle of a run."""
+"""A cluster whose nodes come and go in the middle of a run.
+
+tests/engine/test_node_losses.py checks the same laws in memory.
+"""
 
 from __future__ import annotations
 
@@ -13,11 +16,12 @@ import pytest
 from node_trials import SOURCES
 
 PATIENCE = 580
+pytestmark = pytest.mark.full
 
 
 @pytest.fixture(scope="module")
 def seen(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """What the program has seen; both runs are on one cluster, since that takes long to start."""
+    """Run the program, and return its record. Both runs share one cluster: it is slow to start."""
     program = Path(__file__).with_name("node_trials.py")
     path = tmp_path_factory.mktemp("nodes") / "seen.json"
     done = subprocess.run(

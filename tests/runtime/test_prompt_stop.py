@@ -1,4 +1,4 @@
-"""A driver that is asked to stop in the middle of long calls has its last word in time."""
+"""A driver that must stop in the middle of long calls reports its outcome in time."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 
 from control_plane import find_free_ports
@@ -60,6 +61,7 @@ def stop_in_the_middle(job: Job, volume: Path) -> tuple[int, float]:
         return process.wait(PATIENCE), time.monotonic() - asked
 
 
+@pytest.mark.more
 def test_a_head_that_is_told_of_its_nodes_end_saves_its_work_and_ends(tmp_path: Path) -> None:
     manifest = make_manifest(tmp_path / "stopped.yaml", {"gracePeriod": "20m"})
     job, volume, port = Job(manifest), tmp_path / "volume", find_free_ports(1)[0]

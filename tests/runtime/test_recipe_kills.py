@@ -1,4 +1,4 @@
-"""FineWeb's recipe, killed somewhere in its passes, keeps what it keeps undisturbed."""
+"""FineWeb's recipe, killed in each of its passes, keeps the pages of an undisturbed run."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from recipe_kills import Recipe, kill_each_pass
 PAGES = 68
 
 
-@pytest.mark.timeout(1800)  # a dozen drivers one after another, on a machine that may be busy
+@pytest.mark.full
+@pytest.mark.timeout(1800)  # a dozen drivers in a row, on a machine that may be busy
 def test_a_recipe_that_is_killed_in_every_pass_keeps_the_same_pages(tmp_path: Path) -> None:
     recipe = Recipe(tmp_path, PAGES)
     recipe.run(tmp_path / "whole")

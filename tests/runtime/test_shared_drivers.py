@@ -1,4 +1,7 @@
-"""Pipelines of one command share a driver and its Ray, and lose nothing when that is killed."""
+"""Pipelines of one command share a driver and its Ray, and a kill of either loses nothing.
+
+The first tier uses the engine `processes`; test_kills.py kills the processes of a Ray.
+"""
 
 from __future__ import annotations
 
@@ -159,12 +162,14 @@ class Passes:
                 store.close()
 
 
-@pytest.fixture(params=["ray", "processes"])
+@pytest.fixture(params=[pytest.param("ray", marks=pytest.mark.full), "processes"])
 def passes(request: pytest.FixtureRequest, tmp_path: Path) -> Passes:
     return Passes(tmp_path, request.param)
 
 
-on_ray = pytest.mark.parametrize("passes", ["ray"], indirect=True)
+on_ray = pytest.mark.parametrize(
+    "passes", [pytest.param("ray", marks=pytest.mark.full)], indirect=True
+)
 
 
 def list_below(pid: int) -> list[psutil.Process]:
@@ -234,6 +239,7 @@ def test_a_ray_that_is_killed_in_the_second_pass_is_followed_by_another(passes: 
     passes.check_complete()
 
 
+@pytest.mark.more
 def test_a_parent_that_is_killed_takes_all_with_it(passes: Passes) -> None:
     with passes.started() as process:
         passes.await_begin("copies")
@@ -245,6 +251,7 @@ def test_a_parent_that_is_killed_takes_all_with_it(passes: Passes) -> None:
     passes.check_complete()
 
 
+@pytest.mark.more
 def test_a_request_to_stop_in_the_second_pass_ends_all(passes: Passes) -> None:
     with passes.started() as process:
         passes.await_begin("copies")
@@ -259,6 +266,7 @@ def test_a_request_to_stop_in_the_second_pass_ends_all(passes: Passes) -> None:
     passes.check_complete()
 
 
+@pytest.mark.full
 def test_a_ray_that_is_kept_serves_runs_of_its_size_and_is_replaced_when_it_has_died() -> None:
     command = [sys.executable, "-c", KEEPING]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
@@ -266,6 +274,7 @@ def test_a_ray_that_is_kept_serves_runs_of_its_size_and_is_replaced_when_it_has_
     assert done.stdout.split() == ["0", "0", "2", "2", "4"]
 
 
+@pytest.mark.more
 def test_a_ray_that_is_started_ahead_is_that_of_the_first_run() -> None:
     command = [sys.executable, "-c", AHEAD]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)

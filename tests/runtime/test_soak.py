@@ -1,8 +1,10 @@
-"""A short soak: whatever happens to a supervised run, it ends as one that nobody disturbed."""
+"""A short soak: a supervised run ends as an undisturbed run after any disturbance."""
 
 from __future__ import annotations
 
 from pathlib import Path
+
+import pytest
 
 from jobs import Job
 from soaking import KINDS, Soak, Watch
@@ -11,6 +13,7 @@ DISTURBANCES = 3
 SEED = 4
 
 
+@pytest.mark.full
 def test_a_run_that_is_disturbed_again_and_again_ends_as_it_should(tmp_path: Path) -> None:
     said: list[str] = []
     soak = Soak(tmp_path / "soak", SEED, 60, said.append)

@@ -1,94 +1,69 @@
-"""A fault at any named step costs the work in flight and nothing else.
+"""A fault at any named step costs only the work in flight.
 
-Here are, for the engine in one process, a kill and one of the errors at each step, and a sample of
-the others'; `make crash` has them all.
+Here are all steps in one process, and the two kinds of processes of the engine `processes`. The
+kinds of processes on Ray are in test_kills.py, the remaining cases in test_crash_engines.py and
+`make crash`.
 """
 
 from __future__ import annotations
 
-import random
-from collections.abc import Iterator, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
-from itertools import cycle
-from pathlib import Path
+from collections.abc import Iterator
 
 import pytest
 
-from matrix import ENGINES, TIMES, TOLERATED, Case, Finding, Ground, expect_code, list_cases
+from matrix import (
+    ENGINES,
+    LEFT_OUT,
+    SEPARATE,
+    TIMES,
+    TOLERATED,
+    Case,
+    Finding,
+    Ground,
+    expect_code,
+    list_cases,
+    list_telling_cases,
+)
+from strandline.run.attempt.engines import ENGINES as PRODUCT_ENGINES
 from strandline.storage.faults import ACTIONS, STEPS
 
-AT_ONCE = {"inline": 2, "processes": 1, "ray": 1}
-SAMPLE = 8
-
-
-def choose_sample(cases: list[Case], seed: int) -> list[Case]:
-    """Some cases: one for each of as many kinds of steps, and the actions in turn."""
-    rng = random.Random(seed)
-    kinds = sorted({case.kind for case in cases})
-    actions = cycle(rng.sample(ACTIONS, len(ACTIONS)))
-    return [
-        rng.choice([case for case in cases if (case.kind, case.action) == (kind, action)])
-        for kind, action in zip(rng.sample(kinds, SAMPLE), actions, strict=False)
-    ]
-
-
-def choose_actions(cases: list[Case]) -> list[Case]:
-    """All kills, and at each step one of the errors, in turn: both are told in the same way."""
-    errors = [action for action in ACTIONS if action != "kill"]
-    turns = {step: errors[number % len(errors)] for number, step in enumerate(STEPS)}
-    return [case for case in cases if case.action in {"kill", turns[case.step]}]
-
-
-CASES = choose_actions([case for case in list_cases() if case.engine == "inline"])
-# Another sample whenever the steps change.
-for number, engine in enumerate(("ray", "processes")):
-    cases = [case for case in list_cases() if case.engine == engine]
-    CASES += choose_sample(cases, seed=len(STEPS) + number)
+INLINE = list_telling_cases("inline")
+OF_PROCESSES = [
+    Case("processes", "output.synced", "kill", 4),  # a worker
+    Case("processes", "commit.begun", "kill", 1),  # the driver
+]
 
 
 @pytest.fixture(scope="module")
-def findings(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Mapping[Case, Future[Finding]]]:
-    """What each chosen case comes to; several are carried out at once."""
-    chosen = list(_list_chosen(request.session))
+def ground(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ground]:
     ground = Ground(tmp_path_factory.mktemp("crash") / "ground")
-    pools = {engine: ThreadPoolExecutor(most) for engine, most in AT_ONCE.items()}
-    yield {case: pools[case.engine].submit(ground.carry_out, case) for case in chosen}
-    for pool in pools.values():
-        pool.shutdown(cancel_futures=True)
+    yield ground
     ground.close()
 
 
-def _list_chosen(session: pytest.Session) -> Iterator[Case]:
-    for item in session.items:
-        case = item.callspec.params.get("case") if hasattr(item, "callspec") else None
-        if isinstance(case, Case) and "findings" in getattr(item, "fixturenames", ()):
-            yield case
-
-
-@pytest.mark.parametrize("case", CASES, ids=str)
-def test_a_fault_costs_the_work_in_flight_alone(
-    case: Case, findings: Mapping[Case, Future[Finding]]
-) -> None:
-    finding = findings[case].result()
+@pytest.mark.parametrize("case", [*INLINE, *OF_PROCESSES], ids=str)
+def test_a_fault_costs_only_the_work_in_flight(case: Case, ground: Ground) -> None:
+    finding = ground.carry_out(case)
 
     assert finding.faults == [], finding.log
 
 
-def test_a_forked_run_is_killed_and_goes_on_as_one_of_a_fresh_interpreter(tmp_path: Path) -> None:
+def test_a_forked_run_ends_as_a_run_of_a_new_interpreter(ground: Ground) -> None:
     case, seen = Case("inline", "commit.synced", "kill", 1), []
-    for is_warm in (True, False):
-        ground = Ground(tmp_path / str(is_warm), is_warm=is_warm)
-        finding = ground.carry_out(case)
-        ground.close()
+    for is_forked in (True, False):
+        finding = ground.carry_out(case, is_forked=is_forked)
         assert finding.faults == [], finding.log
-        left = len(ground.whole), ground.artifacts.keys()
-        seen.append((finding.fired.split()[:2], finding.code, *left))
+        seen.append((finding.fired.split()[:2], finding.code))
     assert seen[0] == seen[1]
 
 
-def test_every_step_and_every_action_is_in_the_matrix_for_each_engine() -> None:
+def test_each_engine_is_in_the_matrix_or_left_out_for_a_reason() -> None:
+    assert SEPARATE.keys() | LEFT_OUT.keys() == set(PRODUCT_ENGINES)
+    assert SEPARATE.keys() == set(ENGINES)
+    assert all(LEFT_OUT.values())
+
+
+def test_each_engine_has_all_actions_at_every_step() -> None:
     cases = {(case.engine, case.step, case.action) for case in list_cases()}
     assert cases == {
         (engine, step, action) for engine in ENGINES for step in STEPS for action in ACTIONS
@@ -96,12 +71,14 @@ def test_every_step_and_every_action_is_in_the_matrix_for_each_engine() -> None:
     assert len(list_cases()) == len(set(list_cases()))
 
 
-def test_what_is_said_of_steps_is_said_of_steps_that_there_are() -> None:
+def test_the_expectations_name_existing_steps() -> None:
     assert TIMES.keys() | TOLERATED.keys() <= set(STEPS)
 
 
-def test_here_is_a_kill_and_an_error_at_each_step() -> None:
-    chosen = [case for case in CASES if case.engine == "inline"]
+@pytest.mark.parametrize("engine", ENGINES)
+def test_the_telling_cases_have_a_kill_and_an_error_at_each_step(engine: str) -> None:
+    chosen = list_telling_cases(engine)
+    assert {case.engine for case in chosen} == {engine}
     for step in STEPS:
         actions = {case.action for case in chosen if case.step == step}
         assert "kill" in actions
@@ -109,11 +86,9 @@ def test_here_is_a_kill_and_an_error_at_each_step() -> None:
     assert {case.action for case in chosen} == set(ACTIONS)
 
 
-def test_the_sample_has_all_actions_and_several_kinds_of_steps() -> None:
-    for engine in ("processes", "ray"):
-        sample = [case for case in CASES if case.engine == engine]
-        assert {case.action for case in sample} == set(ACTIONS)
-        assert len({case.kind for case in sample}) == SAMPLE
+def test_a_worker_and_a_driver_of_the_engine_processes_are_killed() -> None:
+    assert {expect_code(case) for case in OF_PROCESSES} == {0, 137}
+    assert set(OF_PROCESSES) <= set(list_cases())
 
 
 @pytest.mark.parametrize(
@@ -123,11 +98,11 @@ def test_the_sample_has_all_actions_and_several_kinds_of_steps() -> None:
         ("", 137, 0, (), ["the fault has not fired"]),
         ("commit.synced kill 7\n", 137, 0, (), ["the fault has not fired"]),
         ("commit.begun kill 7\n", 0, 0, (), ["exit code 0 instead of 137"]),
-        ("commit.begun kill 7\n", 137, 3, (), ["the run after it ended with exit code 3"]),
+        ("commit.begun kill 7\n", 137, 3, (), ["the next run ended with exit code 3"]),
         ("commit.begun kill 7\n", 137, 0, ("left over: x",), ["left over: x"]),
     ],
 )
-def test_a_finding_that_is_not_as_expected_says_so(
+def test_a_finding_reports_each_deviation(
     fired: str, code: int, rerun: int, problems: tuple[str, ...], faults: list[str]
 ) -> None:
     case = Case("inline", "commit.begun", "kill", 1)
@@ -148,5 +123,5 @@ def test_a_finding_that_is_not_as_expected_says_so(
         (Case("inline", "lease.ended", "eio", 1), 0),
     ],
 )
-def test_each_end_is_written_down_beforehand(case: Case, code: int) -> None:
+def test_the_exit_code_follows_from_the_engine_and_the_step(case: Case, code: int) -> None:
     assert expect_code(case) == code

@@ -1,4 +1,4 @@
-"""A fault costs a group that is in flight, and nothing else: no member is lost or doubled."""
+"""A fault costs only the groups in flight: no member of a partition is lost or doubled."""
 
 from __future__ import annotations
 
@@ -11,16 +11,20 @@ import pyarrow.parquet as pq
 import pytest
 
 from gather_stages import LARGE
-from matrix import LEDGER, WORKERS, Case, Ground
+from matrix import LEDGER, WORKERS, Case, Ground, in_full_tier
 
-# By their last digit: 01 comes to share with 11, 03 with 13; what 06 and 07 shared vanishes.
+# Partitions by the last digit: 01 is joined by 11, and 03 by 13; those of 06 and 07 vanish.
 SHARED = r"\d\.txt$"
 CASES = [
     *(Case("inline", step, "kill", 2) for step in sorted(WORKERS)),
     *(Case("inline", step, "kill", 1) for step in sorted(LEDGER)),
     *(Case("inline", "commit.written", "kill", nth) for nth in (1, 4)),
-    Case("ray", "output.synced", "kill", 2),
-    Case("ray", "commit.cleaned", "kill", 1),
+    *in_full_tier(
+        *(Case("processes", step, "kill", 2) for step in sorted(WORKERS)),
+        *(Case("processes", step, "kill", 1) for step in sorted(LEDGER)),
+        Case("ray", "output.synced", "kill", 2),
+        Case("ray", "commit.cleaned", "kill", 1),
+    ),
 ]
 
 
@@ -46,12 +50,12 @@ def ground(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ground]:
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
-def test_a_kill_costs_the_groups_in_flight_alone(case: Case, ground: Ground) -> None:
+def test_a_kill_costs_only_the_groups_in_flight(case: Case, ground: Ground) -> None:
     finding = ground.carry_out(case)
     assert finding.faults == [], finding.log
 
 
-def test_undisturbed_each_member_is_in_one_row_group_of_its_partition(
+def test_an_undisturbed_run_writes_each_member_to_one_row_group_of_its_partition(
     ground: Ground, tmp_path: Path
 ) -> None:
     ground.job.run_whole(tmp_path)

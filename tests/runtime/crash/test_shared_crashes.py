@@ -1,7 +1,7 @@
-"""A fault before or after a shared file is durable costs no row, and leaves none twice.
+"""A fault before or after a shared file is durable costs no row and doubles none.
 
-The run that is disturbed replaces sources that share files with others, so it writes new files,
-rewrites old ones and removes what nobody names any more.
+The disturbed run replaces sources that share files with others. It writes new files, rewrites old
+files, and removes the files that no source refers to any more.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from matrix import Case, Ground
+from matrix import Case, Ground, in_full_tier
 from shard_files import read_shard
 
-# In one process: the files that the sink writes, and those that are rewritten.
+# Files that one process writes or rewrites.
 FILES = 3
 CASES = [
     *(
@@ -32,13 +32,22 @@ CASES = [
     Case("inline", "commit.synced", "kill", 1),
     Case("inline", "source.settled", "kill", 3),
     Case("inline", "output.synced", "enospc", FILES),
-    Case("ray", "output.synced", "kill", 1),
-    Case("ray", "output.renamed", "kill", 1),
-    Case("ray", "commit.synced", "kill", 1),
+    Case("processes", "output.renamed", "kill", 1),
+    *in_full_tier(
+        *(
+            Case(engine, step, "kill", 1)
+            for engine in ("processes", "ray")
+            for step in ("output.synced", "commit.synced")
+        ),
+        Case("processes", "output.written", "kill", 1),
+        Case("processes", "source.settled", "kill", 3),
+        Case("processes", "output.synced", "enospc", 1),
+        Case("ray", "output.renamed", "kill", 1),
+    ),
 ]
 
 
-# Twice as many files, of which each second one lies beside another.
+# Each shard has a table beside it, so there are twice as many files.
 PAIRED = [
     *(
         Case("inline", step, "kill", nth)
@@ -48,16 +57,23 @@ PAIRED = [
     *(Case("inline", "commit.cleaned", "kill", nth) for nth in (1, 2, 3)),
     Case("inline", "commit.synced", "kill", 1),
     Case("inline", "output.synced", "enospc", 2),
-    Case("ray", "output.renamed", "kill", 1),
+    *in_full_tier(
+        *(Case("processes", "output.renamed", "kill", nth) for nth in (1, 2)),
+        Case("processes", "commit.synced", "kill", 1),
+        Case("ray", "output.renamed", "kill", 1),
+    ),
 ]
 
 
-# An index that is of another file's tokens would be read without an error.
+# An index of another shard's tokens would be read without an error.
 INDEXED = [
     *(Case("inline", "output.written", "kill", nth) for nth in (1, 2, 3)),
     *(Case("inline", "output.renamed", "kill", nth) for nth in (1, 2, 4)),
     Case("inline", "commit.cleaned", "kill", 2),
-    Case("ray", "output.renamed", "kill", 1),
+    *in_full_tier(
+        *(Case("processes", "output.renamed", "kill", nth) for nth in (1, 2)),
+        Case("ray", "output.renamed", "kill", 1),
+    ),
 ]
 
 
@@ -71,36 +87,36 @@ def describe_shared(paths: str) -> dict[str, Any]:
 
 
 class SharedGround(Ground):
-    """Which sources share a file may differ after a crash; the rows may not."""
+    """Compares rows only: after a crash other sources may share a file."""
 
     suffix = ".parquet"
 
     def _find_problems(self, volume: Path) -> Iterator[str]:
         if self.read_rows(volume) != self.expect_rows():
-            yield "the rows are not those of the sources, each once"
+            yield "the rows differ from one row for each source"
         if self.job.read_artifacts(volume) != self.artifacts:
-            yield "what was gathered is not what an undisturbed run gathers"
+            yield "the artifacts differ from those of an undisturbed run"
         yield from self.job.find_problems(volume)
 
     def read_rows(self, volume: Path) -> Counter[tuple[str, bytes]]:
-        """All rows of all files."""
+        """Return the rows of all files."""
         rows: Counter[tuple[str, bytes]] = Counter()
         for path in self.list_files(volume):
             rows.update(self.read_file(path))
         return rows
 
     def list_files(self, volume: Path) -> list[Path]:
-        """All files of the sink, without what lies beside them."""
+        """Return the files of the sink, without indexes and tables beside them."""
         return list(self.job.find_folder(volume).output.rglob(f"*{self.suffix}"))
 
     def read_file(self, path: Path) -> list[tuple[str, bytes]]:
-        """Path and content of each row."""
+        """Return path and content of each row."""
         table = pq.read_table(path)
         columns = (table[name].to_pylist() for name in ("path", "content"))
         return list(zip(*columns, strict=True))
 
     def expect_rows(self) -> Counter[tuple[str, bytes]]:
-        """One a text, as it is now."""
+        """Return one row for each input text."""
         return Counter((str(path), path.read_bytes()) for path in self._texts.iterdir())
 
 
@@ -120,7 +136,7 @@ class ShardGround(SharedGround):
 
 
 class TokenGround(SharedGround):
-    """Shards of tokens, with an index beside each; a row is known by its tokens."""
+    """Shards of tokens, with an index beside each; the tokens identify a row."""
 
     suffix = ".bin"
 
@@ -146,7 +162,7 @@ def tokens(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SharedGround]:
 
 
 @pytest.mark.parametrize("case", INDEXED, ids=str)
-def test_a_fault_parts_no_tokens_from_their_index(case: Case, tokens: SharedGround) -> None:
+def test_a_fault_separates_no_tokens_from_their_index(case: Case, tokens: SharedGround) -> None:
     finding = tokens.carry_out(case)
     assert finding.faults == [], finding.log
 
@@ -163,7 +179,7 @@ def shards(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SharedGround]:
 
 
 @pytest.mark.parametrize("case", PAIRED, ids=str)
-def test_a_fault_parts_no_file_from_what_lies_beside_it(case: Case, shards: SharedGround) -> None:
+def test_a_fault_separates_no_shard_from_its_table(case: Case, shards: SharedGround) -> None:
     finding = shards.carry_out(case)
     assert finding.faults == [], finding.log
 
@@ -181,7 +197,7 @@ def test_a_fault_costs_no_row_and_doubles_none(case: Case, ground: SharedGround)
     assert finding.faults == [], finding.log
 
 
-def test_undisturbed_sources_share_files_and_none_has_rows_besides(
+def test_in_an_undisturbed_run_sources_share_files_without_other_rows(
     ground: SharedGround, tmp_path: Path
 ) -> None:
     ground.job.run_whole(tmp_path)
@@ -193,7 +209,7 @@ def test_undisturbed_sources_share_files_and_none_has_rows_besides(
 
 
 @pytest.mark.parametrize("kind", ["shards", "tokens"])
-def test_undisturbed_sources_share_shards(
+def test_in_an_undisturbed_run_sources_share_shards(
     kind: str, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
     ground: SharedGround = request.getfixturevalue(kind)

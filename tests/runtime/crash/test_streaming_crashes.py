@@ -1,6 +1,6 @@
-"""A kill between two parts of an answer costs the work in flight alone: no line is lost or doubled.
+"""A kill between two parts of an answer costs only the work in flight: each line stays once.
 
-Outputs are written, and in the ledger's messages, before the event that announces them.
+A worker writes and reports outputs before it sends the event that announces them.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from matrix import Case, Ground
+from matrix import Case, Ground, in_full_tier
 
 CASES = [
     *(Case("inline", "output.synced", "kill", nth) for nth in (1, 3, 5)),
@@ -21,8 +21,17 @@ CASES = [
         for step in ("source.settled", "commit.begun", "shard.synced")
     ),
     Case("inline", "output.synced", "enospc", 4),
-    Case("ray", "output.synced", "kill", 3),
-    Case("ray", "commit.cleaned", "kill", 1),
+    *in_full_tier(
+        *(Case("processes", "output.synced", "kill", nth) for nth in (1, 3, 5)),
+        Case("processes", "output.renamed", "kill", 2),
+        *(
+            Case("processes", step, "kill", 1)
+            for step in ("source.settled", "commit.begun", "shard.synced")
+        ),
+        Case("processes", "output.synced", "enospc", 4),
+        Case("ray", "output.synced", "kill", 3),
+        Case("ray", "commit.cleaned", "kill", 1),
+    ),
 ]
 
 
@@ -53,12 +62,14 @@ def ground(tmp_path_factory: pytest.TempPathFactory, log: Path) -> Iterator[Grou
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
-def test_a_kill_costs_the_answers_in_flight_alone(case: Case, ground: Ground) -> None:
+def test_a_kill_costs_only_the_answers_in_flight(case: Case, ground: Ground) -> None:
     finding = ground.carry_out(case)
     assert finding.faults == [], finding.log
 
 
-def test_undisturbed_a_line_is_seen_before_the_next_is_yielded(ground: Ground, log: Path) -> None:
+def test_an_undisturbed_run_sees_a_line_before_the_next_is_yielded(
+    ground: Ground, log: Path
+) -> None:
     assert ground.whole
     lines = log.read_text().splitlines()
     for line in lines:
