@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import sys
@@ -13,9 +12,11 @@ import pytest
 from hypothesis import HealthCheck, settings
 from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
 
+from durations import read_longest
 from garbage import spare_collector
 from group_order import find_group, needs_server, order_groups
 from run_summary import pytest_terminal_summary
+from tier_selection import SelectionReport, add_option, select_tier
 
 # Tables are as wide as it says, and whoever runs these tests may have said something.
 os.environ.pop("COLUMNS", None)
@@ -51,6 +52,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--update-golden", action="store_true", help="write tests/golden anew instead of comparing"
     )
+    add_option(parser)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.pluginmanager.register(SelectionReport(), "tier-selection")
 
 
 LONGEST_ID = 16
@@ -83,13 +89,13 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> GroupSche
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Order tests by the ranks of their groups where several processes share them.
+    """Keep the tests of the selected tier, and order them by the ranks of their groups.
 
-    Within a group those with a server come last, as among groups.
+    One process keeps the order of the files. Within a group, tests that need a server come last.
     """
+    select_tier(config, items)
     if hasattr(config, "workerinput"):
-        seconds = json.loads((HERE / "durations.json").read_text(encoding="utf-8"))
-        ranks = order_groups((item.nodeid for item in items), seconds)
+        ranks = order_groups((item.nodeid for item in items), read_longest())
         items.sort(key=lambda item: (ranks[find_group(item.nodeid)], needs_server(item.nodeid)))
 
 

@@ -16,6 +16,8 @@ from operator_process import run_operator
 ROUNDS, MOVES = 4, 25
 # Of a tenant's objects, each of a megabyte and more, this much is kept at most.
 MOST_BYTES = 600 << 20
+# Random moves for minutes; test_hostile_tenants.py has the known ones in the second tier.
+pytestmark = pytest.mark.full
 
 
 @pytest.mark.parametrize("seed", range(2))

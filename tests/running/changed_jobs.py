@@ -1,113 +1,178 @@
-"""Which jobs of GitHub's a change asks for, by the paths that it touches.
+"""Which groups of the second tier a change selects, by the paths that it touches.
 
-What no rule names asks for all of them, so a new folder is never left untested.
+These rules are the only ones: `.ci/run`, `make test-more`, and the GitHub workflows all call this
+module. A path that no rule names selects every group, so a new folder is never left untested.
 
-python tests/running/changed_jobs.py [BASE]    # prints `job=true` or `job=false`, a line each
+python tests/running/changed_jobs.py [BASE]    # prints `groups=[...]` for GitHub
 """
 
 from __future__ import annotations
 
-import re
+import json
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from groups import ENGINE_FOLDERS, Group, list_groups
+from tiers import FOLDERS_OF_MORE, Tier
+
 ROOT = Path(__file__).parents[2]
-JOBS = ("pages", "pure", "lowest", "runtime", "server", "chart", "node", "wheel")
-EVERY = frozenset(JOBS)
-# The first that a path begins with counts. Lint is for every change, so it is not named.
+TESTS = ROOT / "tests"
+RUNTIME = frozenset({"commands", "engines", "stores", "bench", "wheel"})
+CLUSTER = frozenset({"server", "chart", "gitops", "node"})
+EVERY = RUNTIME | CLUSTER | {"workflow"}
+NONE: frozenset[str] = frozenset()
+# The first prefix of a path counts. The first tier runs for every change, so no rule names it.
 RULES: tuple[tuple[str, frozenset[str]], ...] = (
-    ("docs/pictures/", frozenset()),
-    ("docs/", frozenset({"pages"})),
-    ("changelog.d/", frozenset({"pages"})),
-    ("mkdocs.yml", frozenset({"pages"})),
-    ("charts/", frozenset({"pages", "chart", "node"})),
-    ("operator/", EVERY - {"runtime"}),
-    ("pipelines/", EVERY - {"chart"}),
-    ("bench/", frozenset({"runtime"})),
-    ("e2e/", frozenset({"server", "chart", "node"})),
-    ("tests/durations.json", frozenset()),
+    ("docs/", NONE),
+    ("changelog.d/", NONE),
+    ("mkdocs.yml", NONE),
+    ("charts/", frozenset({"chart", "gitops", "node"})),
+    ("operator/", CLUSTER),
+    ("pipelines/strandline/cli/", frozenset({"commands", "wheel"})),
+    ("pipelines/strandline/engine/", frozenset({"engines", "commands", "bench"})),
+    ("pipelines/strandline/storage/", frozenset({"stores", "commands", "engines"})),
+    ("pipelines/", RUNTIME),
+    ("bench/", frozenset({"bench"})),
+    ("e2e/s3/", frozenset({"stores", "node"})),
+    ("e2e/gcs/", frozenset({"stores"})),
+    ("e2e/azure/", frozenset({"stores"})),
+    ("e2e/gitops/", frozenset({"gitops"})),
+    ("e2e/actionlint/", frozenset({"workflow"})),
+    ("e2e/helm/", frozenset({"chart", "node"})),
+    ("e2e/cluster/", frozenset({"server", "chart", "node"})),
+    ("e2e/", frozenset({"node"})),
+    ("Dockerfile", frozenset({"node"})),
+    (".github/workflows/", frozenset({"workflow"})),
+    ("tests/durations.json", NONE),
+    ("tests/record.json", NONE),
     ("tests/fixtures/", EVERY),
     ("tests/golden/", EVERY),
+    ("tests/running/", EVERY),
+    ("tests/support/", EVERY),
 )
-# The tests that are a job's, by the Makefile's name of their group.
-JOBS_OF_GROUPS = {
-    "pages": {"pages"},
-    "pure": {"pure", "lowest"},
-    "runtime": {"runtime"},
-    "server": {"server"},
-    "chart": {"chart"},
-    "shape": set[str](),  # with lint
+# The groups that run the tests of a folder in the second tier.
+GROUPS_OF_FOLDERS: Mapping[str, str] = {
+    **dict.fromkeys(ENGINE_FOLDERS, "engines"),
+    **{folder: folder for folder in FOLDERS_OF_MORE},
+    "apiserver": "server",
 }
-GROUP = re.compile(r"^TESTS_([a-z]+) := \$\(addprefix tests/,([a-z_ ]+)\)$", re.MULTILINE)
+MINUTES, MINUTES_OF_ONE_SIDE = 45, 25
+# A change that touches one of these sides only has the shorter budget.
+SIDES = (("pipelines/",), ("operator/", "charts/"))
+BESIDE_CODE = ("docs/", "changelog.d/", "tests/")
+HOURS = 4  # that a change takes where nothing but the history tells its beginning
 
 
-def read_groups() -> dict[str, list[str]]:
-    """The Makefile's groups of tests: the folders of each below `tests`."""
-    text = (ROOT / "Makefile").read_text(encoding="utf-8")
-    return {name: folders.split() for name, folders in GROUP.findall(text)}
+def choose_groups(paths: Iterable[str], readers: Mapping[str, set[str]]) -> list[str]:
+    """Return the names of the groups that a change selects, the most relevant first.
 
-
-def choose_jobs(
-    paths: Iterable[str], groups: Mapping[str, list[str]], readers: Mapping[str, set[str]]
-) -> set[str]:
-    """Return the jobs that a change asks for.
+    A group that more of the paths select is more relevant.
 
     Args:
-        paths: that it touches, from the root.
-        groups: the folders of tests, by group.
-        readers: the folders of tests that name a page, by its file's name.
+        paths: touched by the change, relative to the root.
+        readers: the folders of tests that name a page, by the page's file name.
     """
-    jobs: set[str] = set()
+    votes: Counter[str] = Counter()
     for path in paths:
-        jobs |= _choose(path, groups)
+        votes.update(_match(path))
         for folder in readers.get(Path(path).name, ()):
-            jobs |= _choose(f"tests/{folder}/", groups)
-    return jobs
+            votes.update(_match(f"tests/{folder}/"))
+    return sorted(votes, key=lambda name: (-votes[name], name))
 
 
-def _choose(path: str, groups: Mapping[str, list[str]]) -> frozenset[str] | set[str]:
-    for beginning, jobs in RULES:
-        if path.startswith(beginning):
-            return jobs
+def choose_budget(paths: Iterable[str]) -> int:
+    """Return the minutes that `.ci/run` may take in all, the first tier included."""
+    code = [path for path in paths if not path.startswith(BESIDE_CODE)]
+    is_one_side = any(all(path.startswith(side) for path in code) for side in SIDES)
+    return MINUTES_OF_ONE_SIDE if is_one_side else MINUTES
+
+
+def _match(path: str) -> frozenset[str]:
+    for prefix, names in RULES:
+        if path.startswith(prefix):
+            return names
     if "/" not in path and path.endswith(".md"):
-        return {"pages"}
+        return NONE
     first, _, rest = path.partition("/")
     folder, has_more, _ = rest.partition("/")
     if first == "tests" and has_more:
-        for group, folders in groups.items():
-            if folder in folders:
-                return JOBS_OF_GROUPS[group]
+        # A test of the first tier needs no group, but its folder may hold others.
+        return frozenset({GROUPS_OF_FOLDERS.get(folder, "commands")})
     return EVERY
 
 
 def find_readers(paths: Iterable[str]) -> dict[str, set[str]]:
-    """Return which folders of tests name each page among some paths."""
+    """Return the folders of tests that name each page among some paths."""
     names = {Path(path).name for path in paths if path.endswith(".md")}
     readers: dict[str, set[str]] = {}
-    for file in (ROOT / "tests").rglob("*.py") if names else ():
+    for file in TESTS.rglob("*.py") if names else ():
         text = file.read_text(encoding="utf-8")
         for name in names:
             if name in text:
-                readers.setdefault(name, set()).add(file.relative_to(ROOT / "tests").parts[0])
+                readers.setdefault(name, set()).add(file.relative_to(TESTS).parts[0])
     return readers
 
 
+def find_base(given: str) -> str:
+    """Return the commit with which a change begins, or nothing for all of the history.
+
+    Without a given commit this is where the branch left the remote's main branch. In a clone that
+    has no other branch, it is the last commit that is hours older than the newest one.
+    """
+    if given:
+        return given
+    head = _run_git("rev-parse", "HEAD")
+    remote = _run_git("merge-base", "HEAD", "origin/main")
+    if remote and remote != head:
+        return remote
+    newest = int(_run_git("log", "-1", "--format=%ct") or 0)
+    return _run_git("rev-list", "-1", f"--before={newest - HOURS * 3600}", "HEAD")
+
+
 def list_changed(base: str) -> list[str]:
-    """Return the paths that differ from where a branch began, both names of what was moved."""
-    words = ["git", "diff", "--name-only", "--no-renames", "-z", f"{base}...HEAD"]
-    output = subprocess.run(words, cwd=ROOT, check=True, capture_output=True, text=True).stdout
-    return [path for path in output.split("\0") if path]
+    """Return the paths that differ from a commit, both names of each moved file.
+
+    Changes that are not committed yet count, and so do new files.
+    """
+    known = _run_git("diff", "--name-only", "--no-renames", "-z", base)
+    new = _run_git("ls-files", "--others", "--exclude-standard", "-z")
+    return sorted({path for path in (known + "\0" + new).split("\0") if path})
+
+
+def read_groups() -> dict[str, Group]:
+    """Return all groups by name."""
+    folders = sorted({path.parent.name for path in TESTS.glob("*/test_*.py")})
+    return {group.name: group for group in list_groups(folders)}
+
+
+def choose_for_change(given: str) -> tuple[list[str], int]:
+    """Return the groups of the change since a commit, and the minutes that CI may take."""
+    base = find_base(given)
+    if not base:
+        return sorted(EVERY), MINUTES
+    paths = list_changed(base)
+    return choose_groups(paths, find_readers(paths)), choose_budget(paths)
+
+
+def _run_git(*words: str) -> str:
+    command = ["git", *words]
+    done = subprocess.run(command, cwd=ROOT, check=False, capture_output=True, text=True)
+    return done.stdout.strip() if done.returncode == 0 else ""
 
 
 def main() -> int:
-    """Print the jobs; without a base all of them are asked for."""
-    wanted: set[str] | frozenset[str] = EVERY
-    if base := "".join(sys.argv[1:]):
-        paths = list_changed(base)
-        wanted = choose_jobs(paths, read_groups(), find_readers(paths))
-    print("\n".join(f"{job}={str(job in wanted).lower()}" for job in JOBS))
+    """Print the groups as GitHub reads outputs; without a base, print all of them."""
+    base = "".join(sys.argv[1:])
+    chosen = choose_for_change(base)[0] if base else sorted(EVERY)
+    full = [group.name for group in read_groups().values() if group.tier is Tier.FULL]
+    # Two groups have jobs of their own there: on a cluster of GitHub's, and on several Pythons.
+    print(f"groups={json.dumps([name for name in chosen if name not in {'node', 'wheel'}])}")
+    print(f"node={json.dumps('node' in chosen)}")
+    print(f"wheel={json.dumps('wheel' in chosen)}")
+    print(f"full={json.dumps(full)}")
     return 0
 
 

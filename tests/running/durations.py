@@ -1,20 +1,44 @@
-"""Writes how long the tests of each file took, off the report of a whole run: `make durations`.
+"""How long the tests of each file take, by tier: `tests/durations.json`.
 
-Usage: python tests/running/durations.py REPORT.xml DURATIONS.json
+`make test-all` writes it. Test processes begin with the longest files by it, and tests hold the
+budgets of the first tier against it.
 """
 
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
 ROOT = Path(__file__).parents[2]
-LEAST = 2.0  # seconds; the order of shorter ones is of no account
+DURATIONS = ROOT / "tests" / "durations.json"
+LEAST = 1.0  # seconds; shorter files are not listed
 
 
-def read_durations(report: Path) -> dict[str, float]:
+def read_durations(path: Path = DURATIONS) -> dict[str, dict[str, float]]:
+    """Return the seconds of each file, by group."""
+    durations: dict[str, dict[str, float]] = json.loads(path.read_text(encoding="utf-8"))
+    return durations
+
+
+def read_longest(path: Path = DURATIONS) -> dict[str, float]:
+    """Return the seconds of each file in the group where it takes longest."""
+    longest: dict[str, float] = {}
+    for seconds in read_durations(path).values():
+        for name, duration in seconds.items():
+            longest[name] = max(duration, longest.get(name, 0.0))
+    return longest
+
+
+def merge_durations(report: Path, path: Path, group: str) -> None:
+    """Replace the durations of a group by those of a report; nothing without a report."""
+    if report.is_file():
+        durations = read_durations(path) | {group: read_report(report)}
+        ordered = {name: durations[name] for name in sorted(durations)}
+        path.write_text(json.dumps(ordered, indent=2) + "\n", encoding="utf-8")
+
+
+def read_report(report: Path) -> dict[str, float]:
     """Return the seconds of each file of tests, those of fixtures included.
 
     Args:
@@ -33,7 +57,3 @@ def find_file(classname: str) -> str:
     while parts and not (ROOT / f"{'/'.join(parts)}.py").is_file():
         parts.pop()
     return f"{'/'.join(parts)}.py"
-
-
-if __name__ == "__main__":
-    Path(sys.argv[2]).write_text(json.dumps(read_durations(Path(sys.argv[1])), indent=2) + "\n")

@@ -1,24 +1,25 @@
 """In which groups tests share a process, and in which order the groups begin.
 
-How long groups took is kept in the tree, written by `make durations`. Pure.
+`tests/durations.json` has the durations of files; `make test-all` writes it. Pure.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
+from statistics import median
 
-# Most of their tests start a Ray, or several: each of the two groups has one process, or they would
-# starve each other. Those of other folders start one now and then, so that all processes have as
-# much to do.
-RAY = frozenset({"fuzz", "journeys", "runtime"})
+# The tests of these folders share one Ray, so they run in one process. Tests of other folders that
+# start a Ray of their own are spread over all processes.
+RAY = frozenset({"engines", "runtime"})
 RAY_CRASHES = "tests/runtime/crash/"
-# They wait for programs that are built while other tests run.
-SERVERS = frozenset({"apiserver", "fuzz", "journeys", "stores"})
-UNKNOWN_SECONDS = 1.0  # of a file that is new
+# Their servers may still be under construction while other tests run.
+SERVERS = frozenset({"apiserver", "stores"})
+UNKNOWN_SECONDS = 1.0  # for a file whose folder has no known duration either
 
 
 def find_group(nodeid: str) -> str:
-    """Find what a test is kept together with: its file, or others that start a Ray."""
+    """Return the group of a test: its file, or the folders that share a Ray."""
     path = nodeid.partition("::")[0]
     if path.startswith(RAY_CRASHES):
         return "ray-crashes"
@@ -28,16 +29,17 @@ def find_group(nodeid: str) -> str:
 def order_groups(nodeids: Iterable[str], seconds: Mapping[str, float]) -> dict[str, int]:
     """Return the rank of each group: the longest begins first, those with a server last.
 
-    A long one that began last would have its process work alone.
+    A long group that began last would keep one process busy after the others have ended.
 
     Args:
-        seconds: that each file took.
+        seconds: of each file. A file without a duration counts as the median of its folder.
     """
     files: dict[str, set[str]] = {}
     for nodeid in nodeids:
         files.setdefault(find_group(nodeid), set()).add(nodeid.partition("::")[0])
+    medians = _find_medians(seconds)
     lengths = {
-        group: sum(seconds.get(name, UNKNOWN_SECONDS) for name in names)
+        group: sum(seconds.get(name, medians.get(_folder(name), UNKNOWN_SECONDS)) for name in names)
         for group, names in files.items()
     }
     ranked = sorted(lengths, key=lambda group: (needs_server(group), -lengths[group], group))
@@ -45,5 +47,16 @@ def order_groups(nodeids: Iterable[str], seconds: Mapping[str, float]) -> dict[s
 
 
 def needs_server(path: str) -> bool:
-    """Return whether a test, or the group of that name, has a server that must be built."""
+    """Return whether a test, or the group of that name, needs a server that must be built."""
     return bool(SERVERS.intersection(path.split("/")[1:2]))
+
+
+def _find_medians(seconds: Mapping[str, float]) -> dict[str, float]:
+    folders: defaultdict[str, list[float]] = defaultdict(list)
+    for name, duration in seconds.items():
+        folders[_folder(name)].append(duration)
+    return {folder: median(durations) for folder, durations in folders.items()}
+
+
+def _folder(path: str) -> str:
+    return path.rpartition("/")[0]

@@ -7,13 +7,13 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from durations import read_durations
+from durations import read_report
 from group_order import find_group, order_groups
 
 FILES = [
     "tests/runtime/crash/test_crash_matrix.py",
     "tests/runtime/test_kills.py",
-    "tests/fuzz/test_fuzz.py",
+    "tests/engines/test_conformance.py",
     "tests/apiserver/test_long.py",
     "tests/plan/test_short.py",
     "tests/plan/test_long.py",
@@ -41,6 +41,14 @@ def test_the_longest_group_begins_first_and_servers_are_waited_for_last() -> Non
     ]
 
 
+def test_a_new_file_counts_as_the_median_of_its_folder() -> None:
+    seconds = {"tests/plan/a.py": 1.0, "tests/plan/b.py": 8.0, "tests/plan/c.py": 9.0}
+    known = {**seconds, "tests/stages/known.py": 7.0}
+    names = ["tests/stages/known.py", "tests/plan/new.py", "tests/laws/new.py"]
+    ranks = order_groups((f"{name}::test_a" for name in names), known)
+    assert sorted(ranks, key=ranks.__getitem__) == [names[1], names[0], names[2]]
+
+
 @given(
     st.lists(st.sampled_from(FILES), max_size=20),
     st.dictionaries(st.sampled_from(FILES), st.floats(0, 1000)),
@@ -62,4 +70,4 @@ def test_durations_are_added_up_by_file(tmp_path: Path) -> None:
         '<testcase classname="tests.running.test_untested" name="c" time="0.2"/>'
         "</testsuite></testsuites>"
     )
-    assert read_durations(report) == {"tests/running/test_group_order.py": 3.5}
+    assert read_report(report) == {"tests/running/test_group_order.py": 3.5}

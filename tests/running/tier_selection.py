@@ -1,0 +1,65 @@
+"""The pytest option `--tier`: runs the tests of one tier and reports how many others there are."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from tiers import Tier, describe_rest, find_tier
+
+LEFT_OUT = pytest.StashKey[Counter[str]]()
+KEY = "strandline_left_out"  # in the output that a worker of pytest-xdist sends to the controller
+
+
+def add_option(parser: pytest.Parser) -> None:
+    """Add `--tier`; without it pytest runs everything that it is given."""
+    parser.addoption(
+        "--tier", choices=[tier.value for tier in Tier], help="run the tests of this tier only"
+    )
+
+
+def select_tier(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Deselect the tests of other tiers, in place."""
+    wanted = config.getoption("--tier")
+    left_out: Counter[str] = Counter()
+    config.stash[LEFT_OUT] = left_out
+    if not wanted:
+        return
+    selected, deselected = [], []
+    for item in items:
+        tier = find_tier(item.nodeid, {mark.name for mark in item.iter_markers()})
+        if tier == wanted:
+            selected.append(item)
+        else:
+            left_out[tier.value] += 1  # plain text, which pytest-xdist can send
+            deselected.append(item)
+    if deselected:
+        config.hook.pytest_deselected(items=deselected)
+        items[:] = selected
+
+
+class SelectionReport:
+    """Writes the last line of a run: what the selected tier leaves out."""
+
+    def __init__(self) -> None:
+        self._left_out: Counter[str] = Counter()
+
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        """Hand the counts of a worker to the controller."""
+        counts = session.config.stash.get(LEFT_OUT, Counter())
+        output = getattr(session.config, "workeroutput", None)
+        if output is None:
+            self._left_out |= counts
+        else:
+            output[KEY] = dict(counts)
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: object, error: object) -> None:
+        """Read the counts of a worker; each worker collects the same tests."""
+        self._left_out |= Counter(getattr(node, "workeroutput", {}).get(KEY, {}))
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        """Write the line."""
+        if line := describe_rest(dict(self._left_out)):
+            terminalreporter.write_line(line, yellow=True)

@@ -1,0 +1,49 @@
+"""The three tiers of tests: which tier a test belongs to, by its marks and by its folder.
+
+`make test` runs the first tier, `make test-more` groups of the second, and `make test-all` runs
+every tier. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from enum import StrEnum
+
+
+class Tier(StrEnum):
+    """When a test runs. The values of the last two are pytest marks."""
+
+    FIRST = "first"
+    MORE = "more"
+    FULL = "full"
+
+
+# Their tests need a server or a program that is built from Go, or repeat what a benchmark measures.
+FOLDERS_OF_MORE = frozenset({"apiserver", "bench", "chart", "gitops", "stores"})
+COMMANDS = {Tier.FIRST: "make test", Tier.MORE: "make test-more", Tier.FULL: "make test-all"}
+
+
+def find_tier(nodeid: str, marks: Collection[str]) -> Tier:
+    """Return the tier of a test; a mark outranks its folder.
+
+    Args:
+        nodeid: pytest's id, such as `tests/cli/test_run.py::test_help`.
+        marks: names of the marks of the test.
+    """
+    for tier in (Tier.FULL, Tier.MORE):
+        if tier in marks:
+            return tier
+    folder = nodeid.split("/")[1:2]
+    return Tier.MORE if FOLDERS_OF_MORE.intersection(folder) else Tier.FIRST
+
+
+def describe_rest(counts: dict[str, int]) -> str:
+    """Describe in one sentence what a selection left out, with the command that runs it.
+
+    Args:
+        counts: of the tests left out, by tier.
+    """
+    parts = [
+        f"{counts[tier]} tests of `{COMMANDS[tier]}`" for tier in Tier if counts.get(tier, 0) > 0
+    ]
+    return f"not in this selection: {', '.join(parts)}" if parts else ""
