@@ -1,37 +1,35 @@
-# Python 3.11 or newer and make are all that is needed; everything else goes into .venv.
-# Say PYTHON=python3.12 where `python3` is an older one.
+# Python 3.11 or newer and make are enough; everything else is installed into .venv.
+# Set PYTHON=python3.12 if `python3` is an older one.
 
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+RUNTIME := $(VENV)/.runtime
 STAMP := $(VENV)/.installed
 LOG := $(VENV)/install.log
 EXAMPLE := pipelines/examples/python-functions.yaml
 ARGS ?=
+# `never`: a program that is not built yet is an error instead of a build.
+BUILD ?=
 
-# Tests run in as many processes as there are cores; tests/conftest.py says which stay together.
-WORKERS ?= logical
+# Half as many processes again as there are cores, since tests wait much of their time.
+WORKERS ?= $(shell cores=$$(nproc 2> /dev/null || echo 2); echo $$(((cores * 3 + 1) / 2)))
+export WORKERS
 PARALLEL := --numprocesses $(WORKERS)
 REPORTS := .cache/reports
 PRODUCTS ?= curator daft data-juicer datatrove
-# All folders of tests, in groups that GitHub runs apart; tests/running/changed_jobs.py reads them.
-# What is pure starts no Ray and no server.
-TESTS_pure := $(addprefix tests/,api engine laws ledger operator plan stages statistics)
-TESTS_shape := $(addprefix tests/,architecture running)
-TESTS_pages := $(addprefix tests/,docs)
-TESTS_runtime := $(addprefix tests/,bench card cli face fuzz images journeys mutants real_data report run runtime storage stores)
-TESTS_server := $(addprefix tests/,apiserver kuberay_standin proving_ground real_node scanning)
-TESTS_chart := $(addprefix tests/,chart gitops)
-PURE := $(TESTS_pure)
+# These packages start no Ray and no server.
+PURE := $(addprefix tests/,api engine laws ledger operator plan stages statistics)
+GROUPS := tests/running/run_groups.py
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run quick room group lowest wheel test durations programs check laws coverage browser crds reference bench rivals products trainers llama agreement real-data picture kills crash fuzz mutants soak soak-operator ray-versions clocks cluster dns s3 gcs azure policies node e2e e2e-all e2e-spot karpenter kueue helm chart readers gitops workflow scanner scan images docs release-dry changelog constraints upgrade clean
+.PHONY: help run quick room group lowest wheel test test-more test-all check laws coverage browser crds reference bench rivals products trainers llama agreement real-data picture kills crash fuzz mutants soak soak-operator ray-versions clocks cluster dns s3 gcs azure policies node e2e e2e-all e2e-spot karpenter kueue helm chart readers gitops workflow scanner scan images docs release-dry changelog constraints upgrade clean
 
 help: ## List the targets
 	@sed -nE 's/^([a-z0-9-]+):[^#]*## (.*)$$/  make \1\t\2/p' Makefile | expand -t 22
 
-run: $(STAMP) ## Run the main example: the Python sources on this machine, curated
+run: $(RUNTIME) ## Run the main example: the Python sources on this machine, curated
 	@echo "strandline run $(EXAMPLE) $(ARGS)"
 	@$(BIN)/strandline run $(EXAMPLE) $(ARGS)
 
@@ -42,15 +40,13 @@ quick: $(STAMP) ## Lint, types, the layout, and the tests of the pure rooms with
 
 room: $(STAMP) ## The same for one room, with all of its tests: R=engine
 	@test -n "$(R)" && test -d "tests/$(R)" || { \
-		echo "strandline: say which room, as R=engine; there are" $$(cd tests && ls -d [a-z]*/) >&2; exit 1; }
+		echo "strandline: name a folder of tests, as in \`make room R=engine\`:" $$(cd tests && ls -d [a-z]*/) >&2; exit 1; }
 	@$(lint)
 	@echo "pytest tests/$(R)"
 	@$(BIN)/python -m pytest --quiet $(PARALLEL) "tests/$(R)" $(ARGS)
 
-group: $(STAMP) ## All tests of a group of rooms: G=shape, pages, pure, runtime or server
-	@test -n "$(TESTS_$(G))" || { echo "strandline: say which group, as G=pure" >&2; exit 1; }
-	@echo "pytest $(TESTS_$(G))"
-	@$(BIN)/python -m pytest $(PARALLEL) --durations=25 --junitxml=$(REPORTS)/$(G).xml $(TESTS_$(G)) $(ARGS)
+group: $(STAMP) ## One or more groups of the second or third tier: G=stores, G="server chart"
+	@$(BIN)/python $(GROUPS) $(G) $(ARGS)
 
 lowest: $(STAMP) ## Tests of the pure rooms with the lowest versions that pyproject.toml allows, in .cache/lowest
 	@$(BIN)/python tests/running/run_lowest.py $(ARGS)
@@ -58,17 +54,14 @@ lowest: $(STAMP) ## Tests of the pure rooms with the lowest versions that pyproj
 wheel: $(STAMP) ## Build the wheel, install it in an empty environment, and run the first example from it twice
 	@.ci/wheel
 
-test: check programs ## Everything that must pass: check, then all tests; WORKERS=N processes
-	@echo "pytest"
-	@$(BIN)/python -m pytest $(PARALLEL) --durations=25 --junitxml=$(REPORTS)/tests.xml $(ARGS)
+test: $(STAMP) ## The first tier: lint, types, and all tests that need Python only; WORKERS=N processes
+	@$(BIN)/python tests/running/run_first_tier.py $(ARGS)
 
-durations: $(STAMP) ## Write how long each file of tests took in the last whole run, by which groups are ordered
-	@$(BIN)/python tests/running/durations.py $(REPORTS)/tests.xml tests/durations.json
+test-more: $(STAMP) ## The second tier: the groups that your change selects; BASE=COMMIT says since when
+	@$(BIN)/python $(GROUPS) --changed $(BASE) $(ARGS)
 
-# What can't be built is not tested, and the last line of the tests says so. CI's lanes build by themselves.
-programs: ## Build what tests need beside Python, where there is Go: ten minutes, once
-	@[ -n "$$CI" ] || ! command -v go > /dev/null || for name in cluster s3 gcs azure helm readers; do \
-		$(MAKE) --silent --no-print-directory $$name > /dev/null || true; done
+test-all: $(STAMP) ## Every tier, some hours; writes tests/record.json and tests/durations.json; ARGS="GROUP ..." picks some
+	@$(BIN)/python $(GROUPS) --all $(ARGS)
 
 check: $(STAMP) ## Lint, format, types, import contracts, generated files, spelling
 	@$(lint)
@@ -128,7 +121,8 @@ llama: $(STAMP) ## Ask a real model behind llama.cpp's server, and kill it; ten 
 real-data: $(STAMP) ## Print what is made of inputs as other people's programs leave them; ARGS=lines picks a family
 	@PYTHONPATH=tests/stages:pipelines/examples $(BIN)/python tests/real_data/run_real_data.py $(ARGS)
 
-agreement: $(STAMP) ## Compare reading, filters and FineWeb's recipe with datatrove's; ARGS=--write puts the tables into the documents
+agreement: $(STAMP) ## Compare reading, filters and FineWeb's recipe with datatrove's, after `make rivals`; ARGS=--write puts the tables into the documents
+	@$(call need_module,datatrove,rivals)
 	@PYTHONPATH=bench:pipelines/examples $(BIN)/python -m strandline_bench.text.readers $(filter --write,$(ARGS))
 	@PYTHONPATH=bench $(BIN)/python -m strandline_bench.text.comparison $(ARGS)
 
@@ -228,8 +222,9 @@ scanner: ## Build the scanner of images, once: Go and three minutes; prints wher
 	@$(call build_go,scanner,osv-scanner,1.26,three minutes)
 
 scan: ## Look for known vulnerabilities in the parts of images, listed in ARGS="FILE.spdx.json ..."; asks osv.dev
-	@$(need_python); \
-	program=$$($(MAKE) --silent --no-print-directory scanner) || exit 1; \
+	@test -n "$(ARGS)" || { \
+		echo "strandline: name the lists of parts; \`make images\` writes them, see docs/container-images.md" >&2; exit 1; }
+	@program=$$($(MAKE) --silent --no-print-directory scanner) || exit 1; \
 	PYTHONPATH=e2e "$(PYTHON)" -m scanning --scanner "$$program" $(ARGS)
 
 images: $(STAMP) ## Build both images once; prints names and archives. BASE=local where no registry is reached
@@ -250,7 +245,7 @@ constraints: $(STAMP) ## Write constraints.txt from what .venv holds
 	@touch $(STAMP)
 
 upgrade: ## Move .venv to the newest versions that pyproject.toml allows, and pin them
-	@$(call install,--upgrade --upgrade-strategy eager)
+	@PYTHON="$(PYTHON)" .ci/install everything --upgrade
 	@$(call freeze,/dev/null)
 	@touch $(STAMP)
 
@@ -258,16 +253,18 @@ clean: ## Remove .venv and caches; what runs have written stays
 	@rm -rf $(VENV) dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	@find bench charts crds e2e operator pipelines tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
+$(RUNTIME): pyproject.toml constraints.txt
+	@PYTHON="$(PYTHON)" .ci/install runtime
+
 $(STAMP): pyproject.toml constraints.txt
-	@$(call install,--constraint constraints.txt)
-	@touch $@
+	@PYTHON="$(PYTHON)" .ci/install everything
 
 define lint
 	echo "ruff check" && $(BIN)/ruff check --quiet && \
 	echo "ruff format --check" && { $(BIN)/ruff format --check --quiet \
 		|| { echo "these files are not formatted; run: $(BIN)/ruff format"; \
 			$(BIN)/ruff format --check; exit 1; }; } && \
-	echo "mypy" && $(BIN)/mypy --no-error-summary && \
+	echo "mypy" && $(BIN)/mypy --num-workers 2 --no-error-summary && \
 	echo "lint-imports" && { PYTHONPATH=bench:e2e $(BIN)/lint-imports --no-logo > $(VENV)/imports.log 2>&1 \
 		|| { cat $(VENV)/imports.log; exit 1; }; }
 endef
@@ -303,28 +300,10 @@ define play
 	echo "pytest e2e/scenarios" && "$$@"
 endef
 
-define need_python
-	command -v "$(PYTHON)" > /dev/null || { \
-		echo "strandline: there is no $(PYTHON); install Python 3.11 or newer, or say make PYTHON=..." >&2; \
-		exit 1; }; \
-	"$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
-		echo "strandline: $$("$(PYTHON)" --version 2>&1) is too old, 3.11 is the oldest that works;" \
-			"say make PYTHON=... if there is a newer one" >&2; exit 1; }; \
-	"$(PYTHON)" -c 'import ensurepip, venv' 2> /dev/null || { \
-		echo "strandline: $(PYTHON) comes without venv; install it (on Debian: apt install python3-venv)" >&2; \
-		exit 1; }
-endef
-
-# What pip says goes to a log; addresses of package indexes are left out of what is shown of it.
-define install
-	test -x $(BIN)/python || { $(need_python); }; \
-	echo "installing into $(VENV); this takes a minute or two the first time"; \
-	test -x $(BIN)/python || "$(PYTHON)" -m venv --clear $(VENV) || exit 1; \
-	{ $(BIN)/python -m pip install --quiet 'pip>=25.1' \
-		&& $(BIN)/python -m pip install --quiet $(1) --editable '.[runtime,operator,statistics,images,text]' --group dev --group docs --group release; \
-	} > $(LOG) 2>&1 || { \
-		tail -n 20 $(LOG) | sed -E "s#[a-z+]+://[^[:space:]']*#<address>#g; s#host='[^']*'#host=...#g" >&2; \
-		echo "strandline: the installation failed; all that pip said is in $(LOG)" >&2; exit 1; }
+# 1: a Python module, 2: the target that installs it
+define need_module
+	$(BIN)/python -c 'import importlib.util, sys; sys.exit(importlib.util.find_spec("$(1)") is None)' || { \
+		echo "strandline: $(1) is not installed; run: make $(2)" >&2; exit 1; }
 endef
 
 # What only the images hold is asked of pip, which moves it from the pins in $(1) only where it must.
@@ -352,6 +331,7 @@ define provide
 	folder="$${XDG_CACHE_HOME:-$$HOME/.cache}/strandline/$$name"; \
 	binary="$$folder/$(3)"; \
 	test -x "$$binary" || { \
+		test "$(BUILD)" != never || exit 1; \
 		command -v $(4) > /dev/null || { \
 			echo "strandline: there is no $(4); install $(5) or newer" >&2; exit 1; }; \
 		mkdir -p "$$folder" && exec 9> "$$folder/lock" && flock 9 && { test -x "$$binary" || { \

@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 import yaml
 
-from changed_jobs import JOBS, read_groups
+from changed_jobs import read_groups
 from source_tree import ROOT
 
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yaml"))
 PINNED = re.compile(r"[\w.-]+/[\w./-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+")
 USES = re.compile(r"^\s*(?:- )?uses: (.+)$", re.MULTILINE)
 PYTHON = re.compile(r"Python :: (3\.\d+)")
-GROUP = re.compile(r"make group G=([a-z]+)")
+MATRIX = "${{{{ fromJSON(needs.{}.outputs.{}) }}}}"
 MAKE = re.compile(r"^\s*(?:step )?make ([a-z][a-z0-9-]*)", re.MULTILINE)
 
 
@@ -51,52 +51,63 @@ def test_targets_are_seen(text: str, expected: list[str]) -> None:
     assert list_targets(text) == expected
 
 
-def list_groups(text: str) -> list[str]:
-    return GROUP.findall(text)
-
-
-def test_the_workflow_runs_what_ci_runs() -> None:
-    """The same targets, in jobs of their own; all tests but those with a target, in groups."""
+def test_the_workflow_runs_the_first_tier_and_the_selected_groups() -> None:
+    """`.ci/run` and GitHub take the groups from the same rules."""
     run = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
-    here = set(list_targets(run)) - {"test", "e2e"}  # of the one there are groups, of the other all
+    assert "make --silent test\n" in run
+    assert "run_groups.py --changed" in run
     jobs = read_jobs()
-    commands = "\n".join(spell_commands(job) for job in jobs.values())
-    assert here | {"check", "group", "e2e-all", "lowest", "wheel"} <= set(list_targets(commands))
-    assert sorted(list_groups(commands)) == sorted(read_groups().keys() - {"chart"})
-    assert {"chart", "gitops"} <= set(list_targets(spell_commands(jobs["chart"])))
+    assert list_targets(spell_commands(jobs["first"])) == ["test"]
+    assert "tests/running/changed_jobs.py" in spell_commands(jobs["changes"])
+    assert jobs["group"]["strategy"]["matrix"]["group"] == MATRIX.format("changes", "groups")
+    assert "make group G=${{ matrix.group }}" in spell_commands(jobs["group"])
+    assert {"images", "e2e-all"} <= set(list_targets(spell_commands(jobs["node"])))
+    assert list_targets(spell_commands(jobs["wheel"])) == ["wheel"]
 
 
-def test_a_change_is_asked_which_jobs_it_needs() -> None:
+def test_each_night_runs_the_third_tier() -> None:
+    jobs = read_jobs("nightly")
+    assert jobs["full"]["strategy"]["matrix"]["group"] == MATRIX.format("groups", "full")
+    assert "make group G=${{ matrix.group }}" in spell_commands(jobs["full"])
+
+
+def test_a_change_selects_the_jobs_that_it_needs() -> None:
     jobs = read_jobs()
-    conditional = {name for name, job in jobs.items() if job.get("needs") == "changes"}
-    assert conditional == set(JOBS)
-    for name in conditional:
-        assert jobs[name]["if"] == f"needs.changes.outputs.{name} == 'true'"
     assert jobs["changes"]["outputs"] == {
-        name: f"${{{{ steps.choose.outputs.{name} }}}}" for name in JOBS
+        name: f"${{{{ steps.choose.outputs.{name} }}}}" for name in ("groups", "node", "wheel")
     }
-    # Lint is for every change; a branch is protected by one job, which waits for all others.
-    assert "needs" not in jobs["lint"]
+    assert jobs["group"]["if"] == "needs.changes.outputs.groups != '[]'"
+    for name in ("node", "wheel"):
+        assert jobs[name]["if"] == f"needs.changes.outputs.{name} == 'true'"
+    # The first tier runs for every change; branch protection requires one job, which needs all.
+    assert "needs" not in jobs["first"]
     assert set(jobs["all"]["needs"]) == jobs.keys() - {"all"}
     assert jobs["all"]["if"] == "always()"
 
 
-def test_what_has_the_servers_is_not_skipped_where_they_are_missing() -> None:
-    """With CI=true a test that lacks what it needs fails, so each job builds what its tests ask."""
+def test_a_missing_server_is_a_failure() -> None:
+    """With CI=true a test without its server fails, and each group builds its servers."""
     assert read_workflow("ci")["env"]["CI"] == "true"
-    jobs = read_jobs()
-    assert {"browser", "s3", "gcs", "azure"} <= set(list_targets(spell_commands(jobs["runtime"])))
-    assert "cluster" in list_targets(spell_commands(jobs["server"]))
+    groups = read_groups()
+    assert groups["stores"].builds == ("s3", "gcs", "azure")
+    assert groups["server"].builds == ("cluster",)
 
 
 def test_every_python_that_is_named_is_tried() -> None:
-    """All tests on those of which the package says so, the wheel on the newest that Ray has too."""
+    """The first tier runs on each Python of the classifiers, the wheel on a newer one too."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     named = PYTHON.findall("\n".join(project["classifiers"]))
     jobs = read_jobs()
-    tried = {name: jobs[name]["strategy"]["matrix"]["python"] for name in ("pure", "wheel")}
-    assert tried["pure"] == named
+    tried = {name: jobs[name]["strategy"]["matrix"]["python"] for name in ("first", "wheel")}
+    assert tried["first"] == named
     assert tried["wheel"][: len(named)] == named
+
+
+def test_every_group_is_made_of_targets_that_exist() -> None:
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    for group in read_groups().values():
+        for target in (*group.words[:1], *group.builds):
+            assert re.search(rf"^{target}:", makefile, re.MULTILINE), target
 
 
 @pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: str(path.stem))

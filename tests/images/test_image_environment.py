@@ -11,7 +11,13 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from images.inside.environment import drop_surplus, find_packages, main, read_requirements
+from images.inside.environment import (
+    drop_surplus,
+    find_packages,
+    has_own_index,
+    main,
+    read_requirements,
+)
 
 ROOT = Path(__file__).parents[2]
 PYPROJECT = """
@@ -40,6 +46,21 @@ def test_requirements_are_those_of_the_project_and_of_the_extras() -> None:
 def test_an_extra_that_is_not_there_is_an_error() -> None:
     with pytest.raises(KeyError, match="z"):
         read_requirements(PYPROJECT, ["z"])
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("global.cert", False),
+        (":env:.timeout", False),
+        ("global.index-url", True),
+        (":env:.extra-index-url", True),
+        (":env:.no-index", True),
+        ("user.proxy", True),
+    ],
+)
+def test_packages_of_another_index_are_left_to_pip(name: str, *, expected: bool) -> None:
+    assert has_own_index(f"global.retries='3'\n{name}='anything'\n") is expected
 
 
 def test_an_unknown_step_is_told() -> None:
