@@ -473,16 +473,20 @@ def test_of_logs_the_newest_session_counts_and_what_a_process_died_of(tmp_path: 
     assert read_last_error(tmp_path) == "raylet: session_new can't go on: no port"
 
 
-def test_a_request_to_end_is_not_lost_in_a_callback_after_a_fork() -> None:
-    """What is raised there is printed and forgotten."""
+@pytest.mark.parametrize("module", ["logging", "importlib._bootstrap"])
+def test_a_request_to_end_is_not_lost_in_a_callback(module: str) -> None:
+    """Python prints an exception of a callback and continues.
+
+    `logging` has callbacks after a fork, and the import system has some for locks of modules.
+    """
     program = (
         "import os, signal, subprocess, sys, time\n"
         "from strandline.engine.ray.local_start import _set_patient_handler\n"
-        "import logging\n"
+        f"import {module} as module\n"
         "_set_patient_handler(lambda number, _: sys.exit(number))\n"
         "code = 'def call(kill, pid, number):\\n    kill(pid, number)\\n    pass\\n'\n"
-        "exec(code, logging.__dict__)\n"
-        "os.register_at_fork(after_in_parent=lambda: logging.call(os.kill, os.getpid(), 15))\n"
+        "exec(code, module.__dict__)\n"
+        "os.register_at_fork(after_in_parent=lambda: module.call(os.kill, os.getpid(), 15))\n"
         "pid = os.fork()\n"
         "pid or os._exit(0)\n"
         "time.sleep(60)\n"

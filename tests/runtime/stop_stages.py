@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import time
+from pathlib import Path
 
 from pydantic import Field
 
@@ -11,7 +13,10 @@ from strandline.plan.task import Task
 
 
 class Long(Stage):
-    """Hands on the first numbers at once, and is at work on each of the others for long."""
+    """Returns the first numbers at once, and works on each of the others for an hour.
+
+    Each of these long calls is logged as it begins.
+    """
 
     class Params(Stage.Params):
         """How many, and how long."""
@@ -24,5 +29,7 @@ class Long(Stage):
     def process(self, task: Task) -> Task:
         """The same task."""
         if task.data >= self.params.quick:
+            with Path(os.environ["OPENED_LOG"]).open("a") as log:
+                log.write(f"{task.key}\n")
             time.sleep(self.params.seconds)
         return task

@@ -312,7 +312,9 @@ def _reset_streams() -> None:
 def _reset_signals() -> None:
     signal.set_wakeup_fd(-1)
     for number in OWN_SIGNALS:
-        signal.signal(number, signal.SIG_DFL)
+        # A new interpreter inherits an ignored signal, such as SIGHUP below nohup.
+        if signal.getsignal(number) != signal.SIG_IGN:
+            signal.signal(number, signal.SIG_DFL)
     for number in IGNORED_SIGNALS:
         signal.signal(number, signal.SIG_IGN)
     signal.signal(signal.SIGINT, signal.default_int_handler)

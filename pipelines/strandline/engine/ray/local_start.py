@@ -163,8 +163,8 @@ def _start_nothing(*_: object, **__: object) -> None:
     """Stand in for a start of Ray's own."""
 
 
-# Modules that Python calls back after a fork and between any two lines, in place of their callers.
-_CALLED_BACK = frozenset({"logging", "random", "threading", "weakref"})
+# Modules with callbacks that Python runs after a fork, or between any two lines of other code.
+_CALLED_BACK = frozenset({"importlib._bootstrap", "logging", "random", "threading", "weakref"})
 _AGAIN_SECONDS = 0.05
 
 
