@@ -16,6 +16,8 @@ from cli_project import Project
 from command_server import execute_interpreter
 from strandline_api.outcome.exit_codes import ExitCode
 
+pytestmark = pytest.mark.first(reason="interrupts the start of an interpreter")
+
 # Python tells on stderr what it has loaded: so the moment is known, without a clock.
 TELLING = os.environ | {"PYTHONPROFILEIMPORTTIME": "1"}
 # Modules of the command itself, and then of the driver that it starts. Moments of the second tier

@@ -24,6 +24,8 @@ from strandline_api.outcome.exit_codes import ExitCode
 from strandline_api.spec.publishing import Publishing
 from table_trials import CHANGED, change_notes, push, use_parquet
 
+pytestmark = pytest.mark.first(reason="clients of hubs and tables load in each process")
+
 NOTES = [f"Note number {n}.\n" for n in range(3)]
 
 

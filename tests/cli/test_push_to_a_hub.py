@@ -15,6 +15,8 @@ from cli_project import Call, Project
 from command_server import execute_strandline
 from hub_server import Fault, Hub, Repo, serving
 
+pytestmark = pytest.mark.first(reason="clients of the hub load in each process")
+
 TARGET = "hf://datasets/org/notes"
 Push = Callable[..., subprocess.CompletedProcess[str]]
 

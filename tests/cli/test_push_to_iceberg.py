@@ -20,6 +20,8 @@ from table_trials import (
     use_parquet,
 )
 
+pytestmark = pytest.mark.first(reason="the Iceberg client loads in each process")
+
 TARGET = "iceberg:trial/notes.texts"
 NAME = "notes.texts"
 

@@ -29,6 +29,8 @@ from strandline_api.outcome.causes import Cause
 from strandline_api.outcome.driver_outcome import find_outcome_line
 from strandline_api.status.enums import Trigger
 
+pytestmark = pytest.mark.first(reason="attempts follow one another")
+
 # Kills its process over the second note as often as the file `deaths` says.
 DIE = """
 def process(self, task):

@@ -16,6 +16,8 @@ from packaging.requirements import Requirement
 from document_blocks import COMMENT, DOCUMENTS, ROOT, read_blocks, run_in, write_files
 from strandline_api.outcome.exit_codes import ExitCode
 
+pytestmark = pytest.mark.first(reason="runs every block of every page")
+
 
 def check_requirement(words: list[str]) -> None:
     """What a line installs is this checkout, with extras that it has; nothing is fetched."""

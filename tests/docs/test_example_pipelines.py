@@ -20,6 +20,8 @@ from command_server import execute_command, execute_strandline
 from strandline.stages.web.record_chunks import read_members
 from web_archive import SENTENCES, format_archive, write_pages
 
+pytestmark = pytest.mark.first(reason="runs every example")
+
 ROOT = Path(__file__).parents[2]
 EXAMPLES = "pipelines/examples"
 DATA = "strandline-data/default"

@@ -14,6 +14,8 @@ import psutil
 import pytest
 from jupyter_client.manager import KernelManager
 
+pytestmark = pytest.mark.first(reason="starts Jupyter kernels")
+
 GUIDE = Path(__file__).parents[2] / "docs/notebook.ipynb"
 SETUP = """
 import time

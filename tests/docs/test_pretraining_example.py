@@ -14,6 +14,8 @@ import pytest
 
 from command_server import execute_command, execute_strandline
 
+pytestmark = pytest.mark.first(reason="kills the longest example once")
+
 ROOT = Path(__file__).parents[2]
 EXAMPLES = "pipelines/examples"
 FILE = f"{EXAMPLES}/pretraining.yaml"

@@ -21,6 +21,8 @@ from strandline_api.documents.problems import SpecError
 from strandline_api.outcome.causes import Cause
 from strandline_api.outcome.exit_codes import ExitCode
 
+pytestmark = pytest.mark.first(reason="workers die three times for each culprit")
+
 FAILED = {DIES, FAILS, HANGS, RAISES}
 replacing = list_engines(completes("casualties"))
 refused = {

@@ -26,6 +26,8 @@ from strandline.plan.stage import Stage
 from strandline_api.outcome.exit_codes import ExitCode
 from worker_stages import NodeReady
 
+pytestmark = pytest.mark.first(reason="starts one Ray pool for each ending")
+
 
 class Case(NamedTuple):
     """A plan that ends its attempt.

@@ -28,6 +28,8 @@ from strandline.run.redo.kept_output import measure_kept
 from strandline.stages import ParquetSink, ReadTable, TableFiles
 from strandline_api.outcome.exit_codes import ExitCode
 
+pytestmark = pytest.mark.first(reason="each engine continues from the previous one")
+
 FILES = ([0, 1, 2, 3], [10, 11, 12], [20, 21], [30, 31, 32])
 
 

@@ -11,6 +11,8 @@ from conformance import ConformanceRuns, StoredRun, completes, every, list_engin
 from conformance_scenarios import PIECE_SOURCES, PIECES, STOPPED_SOURCES, WAITING, pieces, stopped
 from strandline_api.outcome.exit_codes import ExitCode
 
+pytestmark = pytest.mark.first(reason="runs streams and stops on each engine")
+
 stopping = list_engines(completes("stopped"))
 TORN = 1  # the source that raises in the middle
 

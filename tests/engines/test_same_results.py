@@ -25,6 +25,8 @@ from conformance_scenarios import (
 )
 from strandline.run.attempt.engines import ENGINES, ON_ONE_MACHINE
 
+pytestmark = pytest.mark.first(reason="runs each scenario once on each engine")
+
 # Their results differ between engines for a documented reason; other tests read them.
 OWN_TESTS: dict[Scenario, str] = {
     pieces: "the failed source leaves as many pieces as were under way: test_same_flow.py",

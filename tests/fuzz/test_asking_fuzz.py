@@ -9,6 +9,8 @@ import pytest
 from asking_rounds import play_asking
 
 
+# The first tier shows the same without random moments: tests/run/test_asked_runs.py.
+@pytest.mark.more
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "seed", [0, *(pytest.param(seed, marks=pytest.mark.full) for seed in (1, 2, 3))]

@@ -16,6 +16,8 @@ from stands import Stand
 from store_server import require_server, serve
 from strandline.storage.faults import STEPS
 
+pytestmark = pytest.mark.first(reason="drawn runs of two engines")
+
 PLAYERS = sorted(KINDS)
 # A round with outputs, and pieces of its sources.
 TELLING = 106

@@ -19,6 +19,8 @@ from recordings import list_recordings, read_recording
 from strandline_operator.model.limits import Limits
 from strandline_operator.model.plan import Resource
 
+pytestmark = pytest.mark.first(reason="replays every recording")
+
 DISRUPTION, RETRY, NEVER, DONE, ON = "disruption", "retry", "never", "done", "goes on"
 
 

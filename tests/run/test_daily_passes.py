@@ -17,6 +17,8 @@ from strandline.stages.dedup.corpus.list_kept import ListKept
 from strandline.stages.dedup.drop_listed import DropListed
 from strandline_api.outcome.exit_codes import ExitCode
 
+pytestmark = pytest.mark.first(reason="five passes in a row")
+
 NAMES = ["pages", "signatures", "links", "daily-duplicates", "kept", "daily-pages"]
 LAST = "daily-pages"
 ONE, TWO, THREE = ("one " * 9 + "end", "two " * 9 + "end", "three " * 9 + "end")

@@ -19,6 +19,8 @@ from pipeline_runs import Passes
 from strandline.run.attempt.outcome import AttemptResult
 from strandline_api.outcome.exit_codes import ExitCode
 
+pytestmark = pytest.mark.first(reason="passes over several days")
+
 LAST = "unique-pages"
 ONE, TWO, THREE = ("one " * 9 + "end", "two " * 9 + "end", "three " * 9 + "end")
 

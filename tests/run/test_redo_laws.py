@@ -14,6 +14,8 @@ from pipeline_runs import crashing_at
 from strandline_api.outcome.exit_codes import ExitCode
 from tuning import FILES, NAME, SHARED, Tuning, add, below
 
+pytestmark = pytest.mark.first(reason="compares each redo with a fresh run")
+
 
 @pytest.fixture
 def tuning(tmp_path: Path) -> Tuning:

@@ -27,6 +27,8 @@ from strandline.run.supervise.status_server import (
 from strandline_api.outcome.driver_outcome import DriverOutcome, find_outcome_line
 from strandline_api.outcome.reader_token import HEADER, derive_token, digest_token
 
+pytestmark = pytest.mark.first(reason="holds connections open until they time out")
+
 PAGE = Path(__file__).parents[2] / "docs" / "metrics.md"
 SHOWN: dict[str, Any] = {
     "pid": 7,

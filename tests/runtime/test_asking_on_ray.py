@@ -20,6 +20,8 @@ from strandline.stages import AskModel, Files, ParquetSink, ReadJsonl
 from strandline_api.outcome.exit_codes import ExitCode
 from test_own_servers import ENGINE
 
+pytestmark = pytest.mark.first(reason="a budget is shared by workers of Ray")
+
 
 @pytest.mark.usefixtures("local_ray")
 def test_workers_share_a_budget(tmp_path: Path) -> None:

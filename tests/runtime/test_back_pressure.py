@@ -34,7 +34,10 @@ PATIENCE = 120.0
 _CALLS = 3 * 5 * 2 + 5 * int(SINK_SECONDS / TINY_SECONDS)
 FEW = {"processes": _CALLS, "ray": _CALLS, "ray-data": TINY}
 
-pytestmark = pytest.mark.usefixtures("local_ray")
+pytestmark = [
+    pytest.mark.usefixtures("local_ray"),
+    pytest.mark.first(reason="fills the queues of Ray and of processes"),
+]
 
 
 class SlowEnd(bad.Numbers):

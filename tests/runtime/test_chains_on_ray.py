@@ -23,7 +23,10 @@ from strandline.run.attempt.outcome import AttemptResult
 from strandline.storage.layout import PipelineFolder
 from strandline_api.outcome.exit_codes import ExitCode
 
-pytestmark = pytest.mark.usefixtures("local_ray")
+pytestmark = [
+    pytest.mark.usefixtures("local_ray"),
+    pytest.mark.first(reason="workers of Ray die in chains"),
+]
 
 
 def make_plan(stages: Mapping[str, Stage], count: int, **more: Any) -> PipelinePlan:

@@ -28,6 +28,8 @@ from strandline.run.attempt.outcome import AttemptResult
 from strandline_api.documents.problems import SpecError
 from strandline_api.outcome.exit_codes import ExitCode
 
+pytestmark = pytest.mark.first(reason="starts drivers that fork")
+
 DRIVER = """
 import sys
 from pathlib import Path

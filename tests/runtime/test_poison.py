@@ -15,6 +15,8 @@ from memory_group import enter, made_group
 from strandline.ledger.store.store import Store
 from strandline.storage.layout import PipelineFolder
 
+pytestmark = pytest.mark.first(reason="a source kills its driver three times")
+
 DRIVER_NODE = Path(__file__).parent
 HEALTHY = 12
 

@@ -99,4 +99,4 @@ def test_law_what_cannot_end_in_time_is_not_waited_for(tmp_path: Path) -> None:
     assert record.outcome is not None
     assert record.cause is Cause.INTERRUPTED
     published = json.loads((job.find_folder(volume).latest / "manifest.json").read_text())
-    assert published["facts"]["sources"]["finished"] == record.outcome.sources.finished >= QUICK
+    assert published["facts"]["sources"]["finished"] == record.outcome.sources.finished > 0

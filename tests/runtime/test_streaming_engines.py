@@ -34,7 +34,7 @@ AHEAD = {
     "ray": told.PIECES_PER_PART * (PARTS_AHEAD + 4) + bound_queue(1, 1) + CALLS_PER_WORKER,
 }
 
-pytestmark = pytest.mark.usefixtures("local_ray")
+pytestmark = [pytest.mark.usefixtures("local_ray"), pytest.mark.first(reason="streams through Ray")]
 MORE = pytest.mark.more
 both = pytest.mark.parametrize("engine", ["inline", "processes", "ray"])
 

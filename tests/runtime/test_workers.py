@@ -35,7 +35,10 @@ from strandline_api.outcome.exit_codes import ExitCode
 
 TIMEOUT = 120.0
 
-pytestmark = pytest.mark.usefixtures("local_ray")
+pytestmark = [
+    pytest.mark.usefixtures("local_ray"),
+    pytest.mark.first(reason="workers of Ray are replaced"),
+]
 
 
 def make_plan(stage: Stage, count: int = 10, **more: Any) -> PipelinePlan:

@@ -15,7 +15,7 @@ from strandline.stages.web.extractor_process import ExtractorDiedError
 from web_archive import SENTENCES, write_pages
 
 # Each starts a process.
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.first(reason="pages that exhaust time or memory")]
 
 ENGINES = ["trafilatura", "resiliparse"]
 PAGES = [page for page in write_pages(36) if page.kind in {"prose", "unclosed"}]

@@ -28,6 +28,8 @@ from strandline.stages import AskModel
 from strandline.stages.models import model_files
 from strandline.stages.models.asking.serving.commands import ServeParams, render_command
 
+pytestmark = pytest.mark.first(reason="servers hang until they are replaced")
+
 ENGINE = Path(__file__).parent / "fake_engine.py"
 # A worker on its own, to be killed.
 _WORKER = """

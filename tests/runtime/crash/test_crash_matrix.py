@@ -27,6 +27,8 @@ from matrix import (
 from strandline.run.attempt.engines import ENGINES as PRODUCT_ENGINES
 from strandline.storage.faults import ACTIONS, STEPS
 
+pytestmark = pytest.mark.first(reason="every named crash point of the product")
+
 INLINE = list_telling_cases("inline")
 OF_PROCESSES = [
     Case("processes", "output.synced", "kill", 4),  # a worker

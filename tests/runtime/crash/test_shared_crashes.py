@@ -19,6 +19,8 @@ import pytest
 from matrix import Case, Ground, in_full_tier
 from shard_files import read_shard
 
+pytestmark = pytest.mark.first(reason="three kinds of shared files, each with its own ground")
+
 # Files that one process writes or rewrites.
 FILES = 3
 CASES = [
