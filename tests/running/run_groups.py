@@ -17,7 +17,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from changed_jobs import ROOT, choose_for_change, read_groups
@@ -42,6 +42,7 @@ BUILD_SECONDS = {
 }
 IMAGES_SECONDS = 360.0  # both images, which a node needs besides
 
+OF_MAKE = frozenset({"ARGS", "BASE", "G", "MAKEFLAGS", "MAKEOVERRIDES", "MFLAGS"})
 # The files that a recorded run writes do not make its tree a changed one.
 WRITTEN = (":!tests/record.json", ":!tests/durations.json")
 STATUS = ("status", "--porcelain", "--untracked-files=no", "--", ".", *WRITTEN)
@@ -98,9 +99,7 @@ class Runner:
         self._end(Tier.FIRST.value, "passed" if is_green else "failed", begun)
 
     def _execute(self, command: list[str], output: int | None = None) -> bool:
-        environment = {**os.environ, "SEED": str(self._seed)}
-        # What make tells the makes below it would hand a server's flags to all of them.
-        environment.pop("MAKEFLAGS", None)
+        environment = make_environment(os.environ, self._seed)
         done = subprocess.run(command, cwd=ROOT, check=False, env=environment, stdout=output)
         return done.returncode == 0
 
@@ -114,6 +113,16 @@ class Runner:
             commit = _read_git("rev-parse", "HEAD")
             write_entry(name, Entry(commit, round(seconds, 1), self._seed, kept))
             merge_durations(REPORTS / f"{name}.xml", DURATIONS, name)
+
+
+def make_environment(inherited: Mapping[str, str], seed: int) -> dict[str, str]:
+    """Return the environment of a group.
+
+    The variables of the command line of make are left out: make exports them, and a group would
+    read `ARGS`, the names of groups, as the arguments of its own program.
+    """
+    kept = {name: value for name, value in inherited.items() if name not in OF_MAKE}
+    return kept | {"SEED": str(seed)}
 
 
 def make_command(group: Group) -> list[str]:

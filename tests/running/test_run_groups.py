@@ -9,7 +9,15 @@ import pytest
 
 import run_groups
 from groups import Group
-from run_groups import Clock, Runner, choose_names, find_reason, make_command, summarize
+from run_groups import (
+    Clock,
+    Runner,
+    choose_names,
+    find_reason,
+    make_command,
+    make_environment,
+    summarize,
+)
 from schedule import Estimate
 from tiers import Tier
 
@@ -74,6 +82,11 @@ def test_the_summary_names_every_group(
     lines = capfd.readouterr().out.splitlines()[-2:]
     assert lines[0].startswith(f"{result}  own  ")
     assert lines[1] == "not run  node  needs root on Linux; run: make group G=node"
+
+
+def test_a_group_does_not_read_the_arguments_of_the_command_that_runs_it() -> None:
+    inherited = {"PATH": "/bin", "ARGS": "stores chart", "MAKEFLAGS": " -- ARGS=stores", "G": "x"}
+    assert make_environment(inherited, 7) == {"PATH": "/bin", "SEED": "7"}
 
 
 def test_a_failed_build_fails_its_group(capfd: pytest.CaptureFixture[str]) -> None:
