@@ -130,19 +130,19 @@ picture: $(STAMP) ## Draw the README's picture: the report of a run that is kill
 	@PYTHONPATH=tests/report $(BIN)/python docs/pictures/draw.py
 
 kills: $(STAMP) ## Kill every kind of process twenty times in the main job, and tell what was lost
-	@PYTHONPATH=pipelines/examples $(BIN)/python tests/runtime/run_kills.py $(ARGS)
+	@PYTHONPATH=tests/support:pipelines/examples $(BIN)/python tests/runtime/run_kills.py $(ARGS)
 
 crash: $(STAMP) ## Make every named step fail in every way, with both engines, and run again
-	@PYTHONPATH=tests/runtime $(BIN)/python tests/runtime/crash/run_matrix.py $(ARGS)
+	@PYTHONPATH=tests/runtime:tests/support $(BIN)/python tests/runtime/crash/run_matrix.py $(ARGS)
 
 fuzz: $(STAMP) ## Draw pipelines and kills for SECONDS_TO_RUN seconds (60), and compare; SEED=... repeats
-	@PYTHONPATH=tests/runtime:tests/stages:tests/stores:tests/apiserver $(BIN)/python tests/fuzz/run_fuzz.py
+	@PYTHONPATH=tests/runtime:tests/support:tests/stages:tests/stores:tests/apiserver $(BIN)/python tests/fuzz/run_fuzz.py
 
 mutants: $(STAMP) ## Plant faults where things are decided, SECONDS_TO_RUN seconds (600); tests must fail
 	@$(BIN)/python tests/mutants/run_mutants.py
 
 soak: $(STAMP) ## Disturb running jobs at random for SECONDS_TO_RUN seconds (600), then verify them
-	@$(BIN)/python tests/runtime/run_soak.py
+	@PYTHONPATH=tests/support $(BIN)/python tests/runtime/run_soak.py
 
 soak-operator: $(STAMP) ## Kill the operator in KILLS schedules (100) on a real API server; SEED=... repeats
 	@PYTHONPATH=tests/apiserver $(BIN)/python tests/apiserver/run_operator_soak.py $(ARGS)

@@ -20,6 +20,7 @@ import ray
 from ray import cloudpickle
 from ray.exceptions import RayError
 
+import command_server
 import engine_stages as bad
 import ray_data_stages as stages
 from jobs import PATIENCE, Job, find_ray_processes
@@ -294,7 +295,8 @@ def test_a_driver_killed_in_a_window_loses_and_doubles_nothing(tmp_path: Path) -
     )
     command = [sys.executable, "-c", program, str(tmp_path)]
     here = str(Path(__file__).parent)
-    path = os.pathsep.join([here, os.environ.get("PYTHONPATH", "")])
+    support = str(Path(command_server.__file__).parent)
+    path = os.pathsep.join([here, support, os.environ.get("PYTHONPATH", "")])
     folder = PipelineFolder.of(tmp_path, "default", "numbers")
     with subprocess.Popen(command, cwd=here, env={**os.environ, "PYTHONPATH": path}) as driver:
         while driver.poll() is None and count_kept(folder.ledger) < 3:

@@ -1,6 +1,6 @@
 """`make crash`: every fault at every named step in both engines, and keep the table.
 
-PYTHONPATH=tests/runtime python tests/runtime/crash/run_matrix.py \
+PYTHONPATH=tests/runtime:tests/support python tests/runtime/crash/run_matrix.py \
     [--only TEXT] [--chains on|off|random] [--write]
 """
 
