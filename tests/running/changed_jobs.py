@@ -78,8 +78,9 @@ def choose_groups(paths: Iterable[str], readers: Mapping[str, set[str]]) -> list
     votes: Counter[str] = Counter()
     for path in paths:
         votes.update(_match(path))
-        for folder in readers.get(Path(path).name, ()):
-            votes.update(_match(f"tests/{folder}/"))
+        # The first tier runs the other readers of a page for every change.
+        for folder in readers.get(Path(path).name, set()) & FOLDERS_OF_MORE:
+            votes[GROUPS_OF_FOLDERS[folder]] += 1
     return sorted(votes, key=lambda name: (-votes[name], name))
 
 

@@ -50,7 +50,8 @@ from tiers import FOLDERS_OF_MORE, Tier
 def test_a_change_selects_the_groups_that_could_notice_it(
     paths: list[str], expected: set[str]
 ) -> None:
-    assert set(choose_groups(paths, {"kubernetes.md": {"apiserver"}})) == expected
+    readers = {"kubernetes.md": {"apiserver"}, "spot.md": {"cli", "running"}}
+    assert set(choose_groups(paths, readers)) == expected
 
 
 def test_the_group_that_most_paths_select_comes_first() -> None:
