@@ -59,6 +59,7 @@ GROUPS_OF_FOLDERS: Mapping[str, str] = {
     **{folder: folder for folder in FOLDERS_OF_MORE},
     "apiserver": "server",
 }
+ORDER = [group.name for group in list_groups([])]
 MINUTES, MINUTES_OF_ONE_SIDE = 45, 25
 # A change that touches one of these sides only has the shorter budget.
 SIDES = (("pipelines/",), ("operator/", "charts/"))
@@ -69,7 +70,8 @@ HOURS = 4  # that a change takes where nothing but the history tells its beginni
 def choose_groups(paths: Iterable[str], readers: Mapping[str, set[str]]) -> list[str]:
     """Return the names of the groups that a change selects, the most relevant first.
 
-    A group that more of the paths select is more relevant.
+    A group that more of the paths select is more relevant; among equals, the order of
+    `list_groups` decides.
 
     Args:
         paths: touched by the change, relative to the root.
@@ -81,7 +83,7 @@ def choose_groups(paths: Iterable[str], readers: Mapping[str, set[str]]) -> list
         # The first tier runs the other readers of a page for every change.
         for folder in readers.get(Path(path).name, set()) & FOLDERS_OF_MORE:
             votes[GROUPS_OF_FOLDERS[folder]] += 1
-    return sorted(votes, key=lambda name: (-votes[name], name))
+    return sorted(votes, key=lambda name: (-votes[name], ORDER.index(name)))
 
 
 def choose_budget(paths: Iterable[str]) -> int:
@@ -153,7 +155,7 @@ def choose_for_change(given: str) -> tuple[list[str], int]:
     """Return the groups of the change since a commit, and the minutes that CI may take."""
     base = find_base(given)
     if not base:
-        return sorted(EVERY), MINUTES
+        return sorted(EVERY, key=ORDER.index), MINUTES
     paths = list_changed(base)
     return choose_groups(paths, find_readers(paths)), choose_budget(paths)
 
@@ -167,7 +169,7 @@ def _run_git(*words: str) -> str:
 def main() -> int:
     """Print the groups as GitHub reads outputs; without a base, print all of them."""
     base = "".join(sys.argv[1:])
-    chosen = choose_for_change(base)[0] if base else sorted(EVERY)
+    chosen = choose_for_change(base)[0] if base else sorted(EVERY, key=ORDER.index)
     full = [group.name for group in read_groups().values() if group.tier is Tier.FULL]
     # Two groups have jobs of their own there: on a cluster of GitHub's, and on several Pythons.
     print(f"groups={json.dumps([name for name in chosen if name not in {'node', 'wheel'}])}")

@@ -29,7 +29,7 @@ class Group:
 
 
 def list_groups(test_folders: Sequence[str]) -> list[Group]:
-    """Return all groups.
+    """Return all groups; among equally relevant ones, CI runs the first ones first.
 
     Args:
         test_folders: the folders below `tests`. A folder that no other group names is in
