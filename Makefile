@@ -132,7 +132,7 @@ picture: $(STAMP) ## Draw the README's picture: the report of a run that is kill
 kills: $(STAMP) ## Kill every kind of process twenty times in the main job, and tell what was lost
 	@PYTHONPATH=tests/support:pipelines/examples $(BIN)/python tests/runtime/run_kills.py $(ARGS)
 
-crash: $(STAMP) ## Make every named step fail in every way, with both engines, and run again
+crash: $(STAMP) ## Fail at every named step in every way, with each engine, and run again
 	@PYTHONPATH=tests/runtime:tests/support $(BIN)/python tests/runtime/crash/run_matrix.py $(ARGS)
 
 fuzz: $(STAMP) ## Draw pipelines and kills for SECONDS_TO_RUN seconds (60), and compare; SEED=... repeats
