@@ -139,6 +139,11 @@ def test_the_working_directory_and_the_environment_are_exact(
     )
 
 
+def test_a_variable_that_python_reads_later_is_applied(server: CommandServer) -> None:
+    environment = {**os.environ, "PYTHONBREAKPOINT": "builtins.print"}
+    assert run_code(server, "breakpoint('applied')", env=environment) == "applied\n"
+
+
 def test_a_variable_that_only_an_interpreter_applies_is_rejected(server: CommandServer) -> None:
     with pytest.raises(ValueError, match="PYTHONHASHSEED: use start_interpreter"):
         server.execute([sys.executable, "-c", ""], env={**os.environ, "PYTHONHASHSEED": "1"})

@@ -61,6 +61,7 @@ TITLE_BYTES = 8192
 # An interpreter reads these variables before any module, so a fork cannot apply them.
 START_VARIABLES = ("LC_", "LANG", "LD_", "PYTHON", "MALLOC_")
 APPLIED_VARIABLES = {
+    "PYTHONBREAKPOINT",  # Python reads it at each call, and Ray sets it in its driver
     "PYTHONDONTWRITEBYTECODE",
     "PYTHONFAULTHANDLER",
     "PYTHONIOENCODING",
