@@ -171,7 +171,7 @@ class Casualties(Stage):
     """
 
     class Params(Stage.Params):
-        """Where workers record what they did."""
+        """Folder in which workers record their calls."""
 
         folder: str = Field(description="A folder.")
 

@@ -1,4 +1,4 @@
-"""Which groups of the second tier a change selects, by the paths that it touches.
+"""Selection of the second tier's groups by the paths that a change touches.
 
 These rules are the only ones: `.ci/run`, `make test-more`, and the GitHub workflows all call this
 module. A path that no rule names selects every group, so a new folder is never left untested.

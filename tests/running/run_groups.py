@@ -167,7 +167,7 @@ def find_reason(group: Group, clock: Clock | None) -> str:
     """Return why a group is not run now, or nothing if it can run.
 
     Args:
-        clock: CI's; None without a time budget.
+        clock: the time budget of CI, or None outside of CI.
     """
     if group.needs_root and not (sys.platform == "linux" and os.geteuid() == 0):
         return "needs root on Linux"

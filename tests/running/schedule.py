@@ -1,4 +1,4 @@
-"""Which groups fit into a time budget. Pure."""
+"""Fit of groups into a time budget. Pure."""
 
 from __future__ import annotations
 

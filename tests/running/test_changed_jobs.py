@@ -1,4 +1,4 @@
-"""Which groups of the second tier a change selects, and how much time CI has for it."""
+"""Selection of groups by paths, and the time that CI has for them."""
 
 from __future__ import annotations
 

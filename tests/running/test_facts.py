@@ -78,5 +78,5 @@ def test_each_fact_has_its_proofs() -> None:
 
 def test_every_fact_has_a_proof_in_a_tier_that_runs_for_its_changes() -> None:
     without = {fact for fact, first, more, _ in read_rows() if not first and not more}
-    # It installs other versions of every library.
+    # Its groups install other versions of every library.
     assert without == {"the lowest and the newest libraries work"}

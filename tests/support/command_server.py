@@ -281,7 +281,7 @@ def execute_strandline(*words: str, **settings: Any) -> subprocess.CompletedProc
 def start_interpreter(
     arguments: Sequence[str | os.PathLike[str]], **settings: Any
 ) -> subprocess.Popen[Any]:
-    """Start a new interpreter, for tests whose subject is its start or what it imports."""
+    """Start a new interpreter, for tests of its start or of its imports."""
     return subprocess.Popen(arguments, **settings)
 
 

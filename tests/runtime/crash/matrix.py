@@ -38,7 +38,7 @@ SEPARATE = {
     "ray": frozenset({"worker", "ledger"}),
 }
 KILLED = 137
-# Which passes through a step are disturbed, counted in one process. All other steps: the first.
+# Disturbed passes through a step, counted in one process. At all other steps it is the first pass.
 TIMES = {
     "output.opened": (2,),
     "output.written": (3,),
