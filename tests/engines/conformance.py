@@ -119,7 +119,7 @@ class Effort(NamedTuple):
 
 @dataclass(frozen=True)
 class StoredRun:
-    """One finished attempt and the files that it left.
+    """A finished attempt and its files.
 
     Attributes:
         volume: None if the attempt ran without a ledger.

@@ -34,7 +34,7 @@ FILES = ([0, 1, 2, 3], [10, 11, 12], [20, 21], [30, 31, 32])
 
 
 class Step(NamedTuple):
-    """One attempt of a relay.
+    """An attempt of a relay.
 
     Attributes:
         limit, by: parameters of the filter and of the column.
