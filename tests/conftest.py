@@ -91,7 +91,8 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> GroupSche
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Keep the tests of the selected tier, and order them by the ranks of their groups.
 
-    A run without worker processes keeps the order of the files. Within a group, tests that need a server come last.
+    A run without worker processes keeps the order of the files. Within a group, tests that need a
+    server come last.
     """
     select_tier(config, items)
     if hasattr(config, "workerinput"):
