@@ -58,7 +58,7 @@ def test_a_mended_stage_gets_them_again_and_nothing_else(project: Project) -> No
     (project.path / "mended").touch()
     result = project.execute("retry", "--dead-letters", "--engine", "inline")
     assert (0, "1 dead letter of own\n") == (result.returncode, result.stderr)
-    assert "complete: all 1 sources are finished (attempt 2, " in result.stdout
+    assert "complete: all 3 sources are finished (attempt 2, " in result.stdout
     assert "dead letter" not in run(project, "verify")
     assert 3 == len(list(project.folder.glob("output/*/*/*.jsonl")))
     again = project.execute("retry", "--dead-letters", "--engine", "inline")

@@ -58,7 +58,9 @@ def write(project: Project, file: str, *documents: dict[str, Any]) -> None:
 
 def order(*documents: dict[str, Any], completed: tuple[str, ...] = ()) -> list[str]:
     pipelines: list[CurationPipeline] = list(map(parse_pipeline, documents))
-    ordered = order_pipelines(pipelines, lambda _namespace, name, _run: name in completed)
+    ordered = order_pipelines(
+        pipelines, lambda _namespace, name, _run: None if name in completed else ""
+    )
     return [pipeline.metadata.name for pipeline in ordered]
 
 

@@ -38,6 +38,22 @@ class MarkFives(Stage):
         return [task.replace(task.table.take(good)), *marks]
 
 
+class BreakOn(Stage):
+    """Fails with the whole task where a number is among it."""
+
+    class Params(Stage.Params):
+        """The number; below 0: none."""
+
+        number: int = -1
+
+    params: Params
+
+    def process(self, task: Task) -> Task:
+        if self.params.number in task.table.column("n").to_pylist():
+            raise ValueError("broken")
+        return task
+
+
 class Total(StatefulFilter):
     """Adds up the numbers that pass."""
 

@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 
+from strandline.cli.card.delivery import plan_delivery
 from strandline.engine.core.ports import RunProgress
 from strandline.ledger.lease import OnChange
 from strandline.ledger.store.store import Store
@@ -21,12 +22,15 @@ from strandline.ledger.verification import verify
 from strandline.run.attempt.attempt import run_attempt
 from strandline.run.attempt.config import AttemptConfig
 from strandline.run.attempt.outcome import AttemptResult
+from strandline.run.handover.pushing import PushClock
 from strandline.run.manifest.manifest import read_manifest
 from strandline.run.redo.auto_cuts import Keeping
 from strandline.storage import faults
 from strandline.storage.layout import PipelineFolder
 from strandline.storage.outputs.remote import open_outputs
 from strandline_api.status.enums import Trigger
+
+CLOCK = PushClock(lambda: 0.0, lambda _: None)
 
 
 class Passes:
@@ -73,6 +77,11 @@ class Passes:
             on_change=changes,
             trigger=trigger,
             dead_letters=dead_letters,
+            quarantine=told.quarantine,
+            publishing=told.publish,
+            deliver=plan_delivery(
+                manifest.plan, self.volume, told.publish, manifest.pipeline.metadata, CLOCK
+            ),
             keeping=Keeping(told.keep is not None, told.keep_at_most_bytes),
         )
         return run_attempt(config, report=report)
@@ -113,6 +122,23 @@ def _read_folder(folder: Path) -> Iterator[dict[str, Any]]:
 
 class CrashError(BaseException):
     """As if the process had ended here."""
+
+
+@contextmanager
+def crashing_at_step(name: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """End what runs in the block at the first step of a name, which there has to be."""
+    reached = []
+
+    def reach(step: str) -> None:
+        reached.append(step)
+        if step == name:
+            raise CrashError(step)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(faults, "reach", reach)
+        with suppress(CrashError):
+            yield
+    assert name in reached
 
 
 @contextmanager

@@ -15,6 +15,7 @@ BROKEN: set[object] = set()
 __all__ = [
     "BROKEN",
     "Add",
+    "Double",
     "KeepBelow",
     "Label",
     "Load",
@@ -214,6 +215,15 @@ class Schema(Stage):
     def process(self, task: Task) -> Task:
         schema = f"{self.params.word}{task.table.schema}"
         return task.replace(task.table.append_column("schema", [[schema] * task.num_rows]))
+
+
+class Double(Stage):
+    """Hands on each row twice."""
+
+    keeps_columns = True
+
+    def process(self, task: Task) -> Task:
+        return task.replace(pa.concat_tables([task.table, task.table]))
 
 
 class Offsets(SourceStage):

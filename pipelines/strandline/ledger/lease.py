@@ -6,14 +6,14 @@ name, a fingerprint and its parts are all that is compared.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import islice
 from typing import Any, NamedTuple
 
-from strandline.ledger.entries import LAPSE_SECONDS, Change, Mark
+from strandline.ledger.entries import LAPSE_SECONDS, LISTING, SETTLED, Change, Mark
 from strandline.ledger.errors import LedgerError, LedgerInUseError
 from strandline.ledger.output_root import (
     OutputRoot,
@@ -21,7 +21,13 @@ from strandline.ledger.output_root import (
     find_other_changes,
     knows_location,
 )
-from strandline.ledger.store.recipes import RECIPES, Recipe, join_recipe, read_recipes
+from strandline.ledger.store.recipes import (
+    RECIPES,
+    Recipe,
+    join_recipe,
+    mix_recipes,
+    read_recipes,
+)
 from strandline.ledger.store.store import Store
 from strandline.plan.fingerprint import Fingerprint, describe_difference
 from strandline.storage.volume.locks import Process
@@ -70,6 +76,8 @@ class Claim:
 
     Attributes:
         dropping: see `Recipe`.
+        rejoins: the stage whose dead letters the attempt tries again, and lists no source; None: an
+            attempt at sources.
     """
 
     pipeline: str
@@ -78,6 +86,7 @@ class Claim:
     on_change: OnChange = OnChange.FAIL
     location: OutputRoot | None = None
     dropping: tuple[str, ...] = ()
+    rejoins: str | None = None
 
     def strip(self, parts: Mapping[str, Any]) -> dict[str, Any]:
         """Return parts of a fingerprint without where outputs live."""
@@ -163,9 +172,24 @@ def open_attempt(store: Store, claim: Claim, claimant: Claimant, known: int = 0)
     recipes = list_recipes(store, claim, attempt)
     # A try to replace a source may have failed by a recipe that is no more.
     forgiven = _list_refused(store) if recipes[-1].since == attempt else []
-    meta = _identity(claim) | {RECIPES: [each._asdict() for each in recipes]}
+    meta = _identity(claim) | {RECIPES: [each.pack() for each in recipes]}
+    if claim.rejoins is None:
+        # Until its listing has come to its end, nobody knows what this attempt has to do.
+        meta[LISTING] = attempt
+    if len(recipes) > 1:
+        meta[SETTLED] = _find_settled(store, claim, recipes)
     store.write(Change(forgiven=forgiven, meta=meta))
     return attempt
+
+
+def _find_settled(store: Store, claim: Claim, recipes: Sequence[Recipe]) -> int | None:
+    """Return what `SETTLED` is as an attempt begins."""
+    if claim.on_change is OnChange.CONTINUE:
+        return recipes[-1].since
+    if claim.on_change is OnChange.REDO and claim.rejoins is None:
+        return 0  # until all that are due were worked on
+    settled: int | None = store.read_meta(SETTLED)
+    return settled
 
 
 def list_recipes(store: Store, claim: Claim, attempt: int) -> list[Recipe]:
@@ -173,6 +197,8 @@ def list_recipes(store: Store, claim: Claim, attempt: int) -> list[Recipe]:
     former = read_recipes(store) if store.count()["finished"] else []
     # An older release kept where outputs live among the parts.
     recipes = [each._replace(parts=claim.strip(each.parts)) for each in former]
+    if claim.rejoins is not None and claim.on_change is OnChange.CONTINUE:
+        recipes = mix_recipes(recipes, claim.rejoins)
     parts, growing = claim.strip(claim.fingerprint.parts), sorted(claim.fingerprint.growing)
     return join_recipe(recipes, Recipe(attempt, parts, growing, claim.dropping))
 
@@ -194,6 +220,8 @@ def refuse_changes(store: Store, claim: Claim) -> bool:
         msg = f"the ledger belongs to {owner}, not to {claim.pipeline}; use another volume"
         raise LedgerError(msg)
     changed = find_changes(store, claim)
+    if changed and claim.rejoins is not None and claim.on_change is not OnChange.CONTINUE:
+        raise LedgerError(_explain_retrial(changed))
     # A pipeline that has finished nothing has nothing that new outputs could be mixed with.
     if changed and claim.on_change is OnChange.FAIL and store.count()["finished"]:
         is_moved = _is_moved(store, claim)
@@ -272,6 +300,16 @@ def _explain(changed: list[str], name: str, *, is_moved: bool) -> str:
         "set onChange to Redo to replace what is finished, to Restart to forget it and begin "
         "again, or to Continue to keep it, "
         f"as by `strandline run FILE#{name} --set onChange=Continue`{moved if is_moved else ''}"
+    )
+
+
+def _explain_retrial(changed: list[str]) -> str:
+    lines = "\n".join(f"  {line}" for line in changed)
+    return (
+        f"the pipeline has changed since its dead letters were written:\n{lines}\n"
+        "run it with onChange: Redo, which works on their sources anew; or keep what is finished "
+        "and join rows of both recipes, by `strandline retry FILE --dead-letters "
+        "--set onChange=Continue`"
     )
 
 

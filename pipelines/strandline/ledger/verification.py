@@ -76,6 +76,27 @@ def verify(
     return verdict._replace(problems=stay)
 
 
+def count_missing(store: Store, outputs: OutputStore) -> tuple[int, str]:
+    """Count the files of finished sources that are gone or have another size, and name the first.
+
+    Others may write meanwhile; then it is looked once more. Kept cuts are not judged: without them
+    a later change is dearer, and nothing else.
+    """
+    version = store.read_version()
+    missing = _count_missing(store, outputs)
+    if missing[0] and store.read_version() != version:
+        return _count_missing(store, outputs)
+    return missing
+
+
+def _count_missing(store: Store, outputs: OutputStore) -> tuple[int, str]:
+    count, first = 0, ""
+    for fault in _find_faults(store, outputs, Counter(), reads_bytes=False):
+        if fault.cut is None and (fault.source is not None or fault.shared is not None):
+            count, first = count + 1, first or fault.problem
+    return count, first
+
+
 def _compare(
     store: Store, outputs: OutputStore, *, reads_bytes: bool, judges_list: bool
 ) -> VerificationResult:

@@ -9,10 +9,15 @@ from typing import NamedTuple
 
 import click
 
+from strandline.ledger.completeness import find_gaps
+from strandline.ledger.output_root import read_output_root
+from strandline.ledger.session import opened_to_read
+from strandline.plan.errors import StrandlineError
 from strandline.run.history.records import find_last
 from strandline.run.manifest.order import order_pipelines
 from strandline.run.manifest.yaml_file import list_pipelines, read_pipeline
 from strandline.storage.layout import PipelineFolder
+from strandline.storage.outputs.remote import open_outputs
 from strandline_api.objects.pipeline import CurationPipeline
 
 
@@ -63,15 +68,23 @@ def order_targets(targets: Sequence[Target], volume: Path | None) -> list[Target
     """
     found = {id(target.pipeline): target for target in targets}
     pipelines = [target.pipeline for target in targets]
-    ordered = order_pipelines(pipelines, partial(_has_completed, volume))
+    ordered = order_pipelines(pipelines, partial(_find_gap, volume))
     return [found[id(pipeline)] for pipeline in ordered]
 
 
-def _has_completed(volume: Path | None, namespace: str, name: str, run: str | None) -> bool:
-    """Return whether the last attempt on the volume has completed, as one of that run."""
+def _find_gap(volume: Path | None, namespace: str, name: str, run: str | None) -> str | None:
+    """Return why a pipeline on the volume has not completed, see `FindGap`."""
     if volume is None:
-        return True
-    last = find_last(PipelineFolder.of(volume, namespace, name))
-    if last is None or last.outcome is None or last.outcome.exit_code:
-        return False
-    return run in {None, last.run}
+        return None
+    folder = PipelineFolder.of(volume, namespace, name)
+    last = find_last(folder)
+    if last is None or run not in {None, last.run}:
+        return ""
+    if last.outcome is None or last.outcome.exit_code:
+        return "" if last.outcome is None else last.outcome.message
+    try:
+        with opened_to_read(folder.ledger) as store:
+            outputs = open_outputs(read_output_root(store) or str(folder.output))
+            return next(find_gaps(store, outputs).list_sentences(), None)
+    except StrandlineError as error:
+        return str(error)

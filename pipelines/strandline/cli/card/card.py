@@ -104,14 +104,15 @@ def _make_head(facts: CardFacts) -> Iterator[str]:
         f"{format_amount(data.rows, 'row')} in {format_amount(data.files, 'file')}, "
         f"{format_bytes(data.size)}, of {format_amount(counts.finished, 'source')}."
     )
-    left = counts.listed is None or counts.left > 0
-    if left:
+    gaps = facts.run.list_gaps()
+    if gaps or counts.listed is None or counts.left > 0:
         of = "" if counts.listed is None else f" of {format_count(counts.listed)}"
         yield (
             f"**It is not complete**: {format_count(counts.finished)}{of} sources are finished"
             f"{_describe_left(facts.run)}. Files of others may lie among these: load those that "
             f"`{MANIFEST}` names. A run to the end puts them in order."
         )
+    yield from (f"Not complete: {escape(gap)}." for gap in gaps)
     if not list_patterns(data):
         yield "Its files are of no kind that `load_dataset` reads by itself."
 

@@ -60,6 +60,7 @@ class RunLedger:
         failures_by_kind, quarantine_by_kind: sources by why they are there.
         dead, dead_sources, dead_by_kind: rows that failed alone, of how many sources, by why.
         failed_by, inflight_of: how many failed in, or were released to, which attempt.
+        gaps: what the data set lacks of a complete one, a sentence each.
     """
 
     size: int = 0
@@ -77,6 +78,7 @@ class RunLedger:
     failures: Cut[FailureRecord] = field(default_factory=Cut)
     quarantine: Cut[Quarantined] = field(default_factory=Cut)
     inflight: Cut[Mark] = field(default_factory=Cut)
+    gaps: tuple[str, ...] = ()
 
 
 class SourceTotals(NamedTuple):
@@ -232,6 +234,10 @@ class RunFacts:
     def last(self) -> AttemptSummary | None:
         """The newest attempt."""
         return self.attempts.items[-1] if self.attempts.items else None
+
+    def list_gaps(self) -> tuple[str, ...]:
+        """Return what the data set lacks, a sentence each; nothing before there is a ledger."""
+        return () if self.ledger is None else self.ledger.gaps
 
     def count_sources(self) -> SourceTotals:
         """Return how the sources stand, by the ledger and the last attempt."""

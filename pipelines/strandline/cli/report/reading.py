@@ -26,9 +26,11 @@ from strandline.cli.report.panels import read_artifacts
 from strandline.cli.views.attempt import read_live, view_attempt
 from strandline.cli.views.snapshot import parse_json
 from strandline.engine.core.chains import cut_chains
+from strandline.ledger.completeness import find_gaps
 from strandline.ledger.entries import FailureRecord, Mark, Quarantined
 from strandline.ledger.output_root import read_output_root
 from strandline.ledger.store.store import Store
+from strandline.plan.errors import StrandlineError
 from strandline.plan.pipeline import PipelinePlan
 from strandline.plan.receipt import StageCounts
 from strandline.run.attempt.failures import FailureGroups, view_quarantined
@@ -38,6 +40,7 @@ from strandline.run.history.sampling import count_done, read_samples
 from strandline.run.redo.dead_letters.counts import count_dead_letters
 from strandline.run.redo.dead_letters.listing import list_dead_letters
 from strandline.storage.layout import PipelineFolder
+from strandline.storage.outputs.remote import open_outputs
 from strandline.storage.volume.latest import find_pinned, resolve
 from strandline.storage.volume.published import Publication
 
@@ -46,6 +49,7 @@ FAILURES = 100
 EXAMPLES = 3  # most of each kind of dead letters
 MARKS = 20
 FILES = 20
+SOURCES_LOOKED_AT = 10_000  # the names of more files than these have are a matter for `verify`
 COUNTERS = 20
 NUMBERS = ("tasks_in", "tasks_out", "filtered", "failed", "rows_in", "rows_out", "seconds")
 Item = TypeVar("Item")
@@ -154,7 +158,16 @@ def _read_ledger(folder: PipelineFolder) -> RunLedger | None:
             failures=failures,
             quarantine=quarantine,
             inflight=marks,
+            gaps=_list_gaps(store, location),
         )
+
+
+def _list_gaps(store: Store, location: str) -> tuple[str, ...]:
+    """Return what the data set lacks; of very many sources no file is looked at."""
+    with suppress(StrandlineError):
+        if store.count()["finished"] <= SOURCES_LOOKED_AT:
+            return tuple(find_gaps(store, open_outputs(location)).list_sentences())
+    return tuple(find_gaps(store).list_sentences())
 
 
 def _read_failures(

@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 
 from strandline.ledger.entries import (
     HAS_FAILED,
+    LISTING,
     QUARANTINED,
     RELEASED,
     SKIPPED,
@@ -265,7 +266,7 @@ class Keeper:
         self._removed += clean_away(self._store, self._outputs, vanished, self.note_progress)
         self._listed = total
         progress = self._describe_progress(self._finished_count)
-        self._store.write(Change(meta={"listed": total, "progress": progress}))
+        self._store.write(Change(meta={"listed": total, "progress": progress, LISTING: 0}))
 
     def drain(self, number: int, *, anything_died: bool) -> Standing:
         """Commit all that is finished after message `number`, and say how the sources stand.

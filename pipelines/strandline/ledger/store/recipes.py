@@ -22,12 +22,21 @@ class Recipe(NamedTuple):
     Attributes:
         growing: see `Fingerprint`.
         dropping: stages that may have left out rows which raised errors, and told no record of it.
+        mixed: stages whose dead letters a later recipe may have joined to its sources.
     """
 
     since: int
     parts: Mapping[str, Any]
     growing: Sequence[str] = ()
     dropping: Sequence[str] = ()
+    mixed: Sequence[str] = ()
+
+    def pack(self) -> dict[str, Any]:
+        """Return the recipe as `meta` keeps it; an older release can read one that is not mixed."""
+        packed = self._asdict()
+        if not self.mixed:
+            del packed["mixed"]
+        return packed
 
 
 class Tail(NamedTuple):
@@ -66,6 +75,11 @@ def join_recipe(recipes: Sequence[Recipe], recipe: Recipe) -> list[Recipe]:
     return [*recipes[:-1], recipe._replace(since=last.since, dropping=dropping)]
 
 
+def mix_recipes(recipes: Sequence[Recipe], stage: str) -> list[Recipe]:
+    """Return recipes to whose sources another one is to join dead letters of a stage."""
+    return [each._replace(mixed=sorted({*each.mixed, stage})) for each in recipes]
+
+
 class Changes:
     """Where the last recipe of a ledger differs from that of each attempt.
 
@@ -75,10 +89,19 @@ class Changes:
 
     def __init__(self, recipes: Sequence[Recipe]) -> None:
         self._since = [each.since for each in recipes]
-        _, last, growing, _ = recipes[-1]
+        last, growing = recipes[-1].parts, recipes[-1].growing
         self.order: Sequence[str] = last.get("order", ())
-        self._first = [find_first_change(each.parts, last, growing) for each in recipes]
+        self._first = [self._find_first(each, last, growing) for each in recipes]
         self._tails = [_find_tail(each, last) for each in recipes]
+
+    def _find_first(
+        self, recipe: Recipe, last: Mapping[str, Any], growing: Sequence[str]
+    ) -> str | None:
+        first = find_first_change(recipe.parts, last, growing)
+        # Rows of another recipe are among those of a mixed one, even where the pipeline is again
+        # as it was.
+        mixed = [stage if stage in self.order else self.order[0] for stage in recipe.mixed]
+        return min([*mixed, *([first] if first else [])], key=self.order.index, default=None)
 
     @property
     def is_any(self) -> bool:
@@ -119,6 +142,8 @@ def count_older(store: Store) -> int:
 
 
 def _find_tail(recipe: Recipe, new: Mapping[str, Any]) -> Tail | None:
+    if recipe.mixed:
+        return None  # rows of both recipes lie in the sink's files
     old, last = recipe.parts, max(0, len(recipe.parts.get("order", ())) - 1)
     before, after = list(old.get("order", ())), list(new.get("order", ()))
     if not before or after != [*before[:-1], *after[last:-1], before[-1]]:

@@ -57,7 +57,7 @@ from strandline.run.outputs.rewriting import tidy_shared
 from strandline.run.redo.auto_cuts import AutoCuts, Keeping, run_trial
 from strandline.run.redo.cuts import plan_keeping
 from strandline.run.redo.dead_letters.counts import expect_dead_letters
-from strandline.run.redo.dead_letters.retrial import list_retried, plan_retrial
+from strandline.run.redo.dead_letters.retrial import list_retried, plan_retrial, widen_ending
 from strandline.run.redo.phases import RedoTools, join_endings, replace_older, show_whole
 from strandline.run.schema_inference import settle_schema
 from strandline.run.supervise.memory_kills import MemoryKills
@@ -243,6 +243,9 @@ def _run_tracked(
                     control.note(_repair(held, control))
                 lists = source, listing
                 ending = _run_engine(config, lists, watched, held)
+            if config.dead_letters is not None:
+                with held.session.open() as store:
+                    ending = widen_ending(ending, store)
             sampler.take(ending.standing.finished, ending.counts)
             outcome = conclude_attempt(config, source, ending, was_stopped=control.must_stop())
             with held.session.open() as store:
@@ -378,7 +381,9 @@ def _run_engine(
             plan = settled = _settle_schema(config, control, store)
         else:
             plan = plan_retrial(config.plan, config.dead_letters)
-            listing = list_retried(store, held.location, config.dead_letters)
+            mixes = config.on_change is OnChange.CONTINUE
+            note = control.note
+            listing = list_retried(store, held.location, config.dead_letters, note, mixes=mixes)
     outputs = OutputLocation(
         held.location, held.writer, folder.writers_lock, is_on_driver=plan.output is None
     )

@@ -28,13 +28,16 @@ def find_location(plan: PipelinePlan, folder: PipelineFolder) -> OutputRoot:
 
 
 def make_claim(
-    plan: PipelinePlan, folder: PipelineFolder, on_change: OnChange = OnChange.FAIL
+    plan: PipelinePlan,
+    folder: PipelineFolder,
+    on_change: OnChange = OnChange.FAIL,
+    rejoins: str | None = None,
 ) -> Claim:
-    """Return what the ledger in the pipeline's folder must fit."""
+    """Return what the ledger in the pipeline's folder must fit; `rejoins` as in `Claim`."""
     name = f"{plan.namespace}/{plan.name}"
     location = find_location(plan, folder)
     dropping = tuple(stage.name for stage in plan.stages if stage.on_error == "drop")
-    return Claim(name, plan.run_id, plan.fingerprint, on_change, location, dropping)
+    return Claim(name, plan.run_id, plan.fingerprint, on_change, location, dropping, rejoins)
 
 
 def is_own(location: OutputRoot) -> bool:

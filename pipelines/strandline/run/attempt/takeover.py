@@ -120,7 +120,8 @@ def take_over(config: AttemptConfig, heartbeat: Heartbeat) -> Iterator[TakenFold
         raise VolumeError(unsafe)
     make_durable(folder.ledger)
     claimant = make_claimant(config.parent)
-    claim, location = make_claim(plan, folder, config.on_change), locate_outputs(plan, folder)
+    claim = make_claim(plan, folder, config.on_change, config.dead_letters)
+    location = locate_outputs(plan, folder)
     with written_alone(folder, claimant) as store:
         claim, owner = _look_at_outputs(store, claim, location)
         lease = store.read_meta("lease")  # before it is ours

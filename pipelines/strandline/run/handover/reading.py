@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from hashlib import blake2b
 
+from strandline.ledger.completeness import find_gaps
 from strandline.ledger.entries import LISTED
 from strandline.ledger.errors import LedgerError
 from strandline.ledger.lease import find_changes
@@ -18,6 +19,7 @@ from strandline.stages.sources.opening import open_binary
 from strandline.storage.layout import PipelineFolder
 from strandline.storage.outputs.names import INDEX, name_output, name_shared
 from strandline.storage.outputs.outputs import DIGEST_BYTES
+from strandline.storage.outputs.remote import open_outputs
 from strandline_api.outcome.exit_codes import ExitCode
 
 
@@ -33,11 +35,15 @@ def read_shipment(
 
     Raises:
         LedgerError: another pipeline than this wrote the ledger.
-        UnfitForPushError: files are not as they are when a run has come to its end.
+        UnfitForPushError: the data set is not complete, by the ledger or by its files.
     """
     changes = find_changes(store, make_claim(plan, folder))
     if changes:
         raise LedgerError(f"the pipeline is not the one that wrote this data set: {changes[0]}")
+    location = locate_outputs(plan, folder)
+    gap = next(find_gaps(store, open_outputs(location)).list_sentences(), None)
+    if gap is not None:
+        raise UnfitForPushError(f"the data set is not complete: {gap}")
     files = tuple(sorted(_list_files(store)))
     return Shipment(
         pipeline=f"{plan.namespace}/{plan.name}",
@@ -47,7 +53,7 @@ def read_shipment(
         attempt=attempt,
         files=files,
         card=card,
-        index=_read_index(store, locate_outputs(plan, folder)),
+        index=_read_index(store, location),
     )
 
 

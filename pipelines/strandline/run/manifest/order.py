@@ -12,24 +12,25 @@ from strandline_api.documents.problems import Problem, SpecError
 from strandline_api.objects.pipeline import CurationPipeline
 from strandline_api.spec.predecessors import find_circle
 
-# Whether a pipeline of a namespace and name has completed that run, or its latest for None.
-HasCompleted = Callable[[str, str, str | None], bool]
+# Why a pipeline of a namespace and name has not completed that run, or its latest for None: a
+# sentence, or nothing where no more is known; None: it has completed.
+FindGap = Callable[[str, str, str | None], str | None]
 
 
 def order_pipelines(
-    pipelines: Sequence[CurationPipeline], has_completed: HasCompleted
+    pipelines: Sequence[CurationPipeline], find_gap: FindGap
 ) -> tuple[CurationPipeline, ...]:
     """Return the pipelines, each after those that come before it, else in the order given.
 
     Args:
         pipelines: all that are to run.
-        has_completed: tells of pipelines that are not among them.
+        find_gap: is asked about pipelines that are not among them.
 
     Raises:
         SpecError: a name is there twice, or missing, or in another namespace; or some wait for
             each other.
     """
-    problems = tuple(_find_problems(pipelines, has_completed))
+    problems = tuple(_find_problems(pipelines, find_gap))
     if problems:
         raise SpecError(problems)
     ordered: list[CurationPipeline] = []
@@ -56,21 +57,19 @@ def _list_predecessors(pipeline: CurationPipeline) -> list[Identity]:
     return [(namespace, name) for name in pipeline.spec.predecessors]
 
 
-def _find_problems(
-    pipelines: Sequence[CurationPipeline], has_completed: HasCompleted
-) -> Iterator[Problem]:
+def _find_problems(pipelines: Sequence[CurationPipeline], find_gap: FindGap) -> Iterator[Problem]:
     counted = Counter(map(_identify, pipelines))
     for namespace, name in (identity for identity, count in counted.items() if count > 1):
         yield Problem("", f"pipeline {name!r} of namespace {namespace!r} is there twice")
     for pipeline in pipelines:
-        yield from _find_absent(pipeline, pipelines, has_completed)
+        yield from _find_absent(pipeline, pipelines, find_gap)
     yield from _find_circles(pipelines)
 
 
 def _find_absent(
     pipeline: CurationPipeline,
     pipelines: Sequence[CurationPipeline],
-    has_completed: HasCompleted,
+    find_gap: FindGap,
 ) -> Iterator[Problem]:
     """Yield what a pipeline waits for in vain."""
     given = {_identify(each): each for each in pipelines}
@@ -83,13 +82,17 @@ def _find_absent(
         if elsewhere is not None:
             message = f"comes after {other!r}, which is in the namespace {elsewhere!r}"
             hint = f"both must be in the same, as {namespace!r}"
-        elif has_completed(namespace, other, run):
+            yield Problem("", f"pipeline {name!r} {message}", hint)
             continue
-        elif known is not None:
+        gap = find_gap(namespace, other, run)
+        if gap is None:
+            continue
+        if known is not None:
             message = f"comes after run {run!r} of {other!r}, whose runId is {known.spec.run_id!r}"
             hint = ""
         else:
             message = f"comes after {other!r}, which is not among the files and has not completed"
+            message += f": {gap}" if gap else ""
             hint = "name its file too"
         yield Problem("", f"pipeline {name!r} {message}", hint)
 

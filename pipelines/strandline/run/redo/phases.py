@@ -11,8 +11,9 @@ from contextlib import AbstractContextManager
 from typing import NamedTuple
 
 from strandline.engine.core.ports import Ending, Listing, RunProgress
-from strandline.ledger.entries import Standing
+from strandline.ledger.entries import SETTLED, Change, Standing
 from strandline.ledger.location import Redo
+from strandline.ledger.store.recipes import read_recipes
 from strandline.ledger.store.store import Store
 from strandline.plan.pipeline import PipelinePlan
 from strandline.plan.receipt import StageCounts
@@ -111,6 +112,8 @@ def replace_older(plan: PipelinePlan, before: Ending, tools: RedoTools) -> Endin
             tools.cuts.learn(ran)
         with tools.open_store() as store:
             look = starts.survey(store)
+    with tools.open_store() as store:
+        store.write(Change(meta={SETTLED: read_recipes(store)[-1].since}))
     return _add_leftover(ending, look.total + look.refused)
 
 

@@ -22,6 +22,7 @@ from strandline.ledger.session import opened_to_read
 from strandline.run.history.records import find_last
 from strandline.run.redo.dead_letters.counts import count_dead_letters
 from strandline.run.supervise.driver_process import DriverProcess
+from strandline_api.outcome.driver_outcome import SourceCounts
 from strandline_api.outcome.exit_codes import ExitCode
 from strandline_api.status.enums import Trigger
 
@@ -58,7 +59,8 @@ def retry(
 
     It goes on where the last attempt stopped, and none follows it. Refused while the pipeline
     runs. With `--dead-letters` it is one attempt for each stage that has some, the last stage
-    first; rows that fail again stay dead letters.
+    first; rows that fail again stay dead letters. Its exit code is about the whole data set, so
+    sources that failed before count as well.
     """
     request = DriverRequest(file, settings, volume, engine, address, workers, after, as_json)
     announcer = create_announcer(is_json=as_json)
@@ -80,12 +82,15 @@ def _retry_dead_letters(stages: Sequence[str], driver: DriverProcess, announcer:
     if not stages:
         announcer.announce("there are no dead letters of stages that the pipeline has")
         return ExitCode.COMPLETE
-    command = driver.command
+    command, code = driver.command, int(ExitCode.COMPLETE)
     for stage in stages:
         announcer.announce(f"{format_amount(rows[stage], 'dead letter')} of {stage}")
         driver.command = [*command, "--dead-letters", stage]
         ended = driver.attempt(Trigger.MANUAL)
         announcer.attempt_ended(ended)
-        if ended.outcome.exit_code:
-            return ended.outcome.exit_code
-    return ExitCode.COMPLETE
+        code = ended.outcome.exit_code
+        # Where an attempt has counted its sources, another code than 0 is about the whole data set,
+        # and keeps no dead letter of another stage from its try.
+        if ended.outcome.sources == SourceCounts() or code == ExitCode.INTERRUPTED:
+            break
+    return code

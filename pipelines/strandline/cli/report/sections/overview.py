@@ -32,7 +32,7 @@ def make_header(facts: RunFacts, heading: str = "h1") -> Markup:
         heading: the tag of the name.
     """
     counts = facts.count_sources()
-    name, kind = name_state(facts.last)
+    name, kind = name_state(facts)
     listed = "" if counts.listed is None else f"of {format_count(counts.listed)}"
     latest = facts.latest.name if facts.latest else "none"
     tiles = [
@@ -132,11 +132,15 @@ def _describe_latest(latest: LatestFacts) -> str:
     return ", ".join(parts)
 
 
-def name_state(last: AttemptSummary | None) -> tuple[str, str]:
-    """Return where the last attempt stands, and the class of its badge."""
+def name_state(facts: RunFacts) -> tuple[str, str]:
+    """Return where the data set or its last attempt stands, and the class of its badge."""
+    last = facts.last
     if last is None:
         return "not run yet", "waiting"
     cause = last.record.cause
+    # Commands set finished sources back, and files go, after an attempt has completed.
+    if last.state is AttemptState.COMPLETED and cause is None and facts.list_gaps():
+        return "incomplete", "waiting"
     return (cause.value if cause else last.state.value), classify_end(last)
 
 
@@ -150,7 +154,9 @@ def _describe_end(facts: RunFacts) -> Markup | None:
         return element("p", ", ".join(words))
     if last is None or last.record.outcome is None:
         return None
-    return element("p", last.record.outcome.message)
+    gaps = facts.list_gaps() if not last.record.outcome.exit_code else ()
+    told = "; ".join((last.record.outcome.message, *(f"not complete now: {gap}" for gap in gaps)))
+    return element("p", told)
 
 
 def _make_tile(name: str, value: str, rest: str, kind: Child | int = "") -> Markup:

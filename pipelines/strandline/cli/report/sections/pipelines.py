@@ -21,7 +21,7 @@ def name_many(runs: Sequence[RunFacts]) -> str:
 
 def is_open(facts: RunFacts) -> bool:
     """Return whether a pipeline needs a look: it is not complete, or sources failed."""
-    counts, (_, kind) = facts.count_sources(), name_state(facts.last)
+    counts, (_, kind) = facts.count_sources(), name_state(facts)
     return kind != _WELL or counts.failed + counts.quarantined > 0
 
 
@@ -42,7 +42,7 @@ def make_summary(runs: Sequence[RunFacts], anchors: Sequence[str]) -> Markup:
 
 
 def _make_row(facts: RunFacts, anchor: str) -> tuple[Cell, ...]:
-    counts, (state, kind) = facts.count_sources(), name_state(facts.last)
+    counts, (state, kind) = facts.count_sources(), name_state(facts)
     record = facts.last.record if facts.last else None
     outcome = record.outcome if record else None
     return (

@@ -14,6 +14,7 @@ from typing import Any
 from pydantic import JsonValue
 
 from strandline.engine.core.ports import RunProgress
+from strandline.ledger.completeness import find_gaps
 from strandline.ledger.store.store import Store
 from strandline.plan.receipt import StageCounts
 from strandline.run.attempt.config import AttemptConfig
@@ -23,6 +24,7 @@ from strandline.run.attempt.publishing.measures import measure_run
 from strandline.run.attempt.publishing.requirements import list_unmet
 from strandline.run.attempt.takeover import TakenFolder
 from strandline.run.history.sampling import Sampler
+from strandline.storage.outputs.remote import open_outputs
 from strandline.storage.volume.publications import publish, retain
 from strandline_api.outcome.exit_codes import ExitCode
 
@@ -93,10 +95,10 @@ class Publisher:
         assert self.config.publishing is not None
         require, held = self.config.publishing.require, self.held
         measured = measure_run(require, store, held.location, held.folder.shards, artifacts)
-        quarantined = result.standing.quarantined
-        return list_unmet(
-            require, replace(measured, listed=result.total or 0, quarantined=quarantined)
-        )
+        # Where files are verified, each that is missing is among what that finds.
+        gaps = find_gaps(store, None if require.verified else open_outputs(held.location))
+        measured = replace(measured, listed=result.total or 0, quarantined=gaps.quarantined)
+        return [*gaps.list_sentences(), *list_unmet(require, measured)]
 
     def _withhold(self) -> tuple[str, ...]:
         return () if self.config.publishing is None else (UNJUDGED,)

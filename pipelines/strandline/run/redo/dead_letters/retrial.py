@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
-from strandline.engine.core.ports import Listing
+from strandline.engine.core.ports import Ending, Listing
+from strandline.ledger.completeness import find_gaps
+from strandline.ledger.store.recipes import read_changes
 from strandline.ledger.store.store import Store
 from strandline.plan.pipeline import PipelinePlan, StagePlan
 from strandline.plan.planning import mark_streaming
@@ -24,18 +26,54 @@ def plan_retrial(plan: PipelinePlan, stage: str) -> PipelinePlan:
     return replace(plan, stages=tuple(mark_streaming(stages)))
 
 
-def list_retried(store: Store, location: str, stage: str) -> Listing:
+def list_retried(
+    store: Store, location: str, stage: str, note: Callable[[str], None], *, mixes: bool
+) -> Listing:
     """Return the sources that have dead letters of a stage, each with where these lie.
 
     Args:
         location: folder or URL of the outputs.
+        note: is told how many sources are left out.
+        mixes: also return sources of an older recipe, which then have rows of both.
     """
+    changes = None if mixes else read_changes(store)
     files: dict[str, list[tuple[str, str]]] = {}
+    older = set()
     for file in list_dead_letter_files(store):
-        if file.stage == stage:
-            letters = file.output.token.hex(), file.locate(location)
-            files.setdefault(file.key, []).append(letters)
+        if file.stage != stage:
+            continue
+        if changes is not None and changes.find_first(file.attempt) is not None:
+            older.add(file.key)
+            continue
+        letters = file.output.token.hex(), file.locate(location)
+        files.setdefault(file.key, []).append(letters)
+    if older:
+        note(
+            f"dead letters of {len(older)} sources stay, since an older recipe made these sources; "
+            "a run with onChange: Redo works on them anew"
+        )
     return Listing(_list_sources(files), is_whole=lambda: False)
+
+
+def widen_ending(ending: Ending, store: Store) -> Ending:
+    """Return the ending of an attempt at dead letters, with how all sources of the ledger stand.
+
+    The attempt itself has seen a few of them alone.
+    """
+    own, gaps = ending.standing, find_gaps(store)
+    failed, unfinished = gaps.failed + own.failed, gaps.unfinished + own.unfinished
+    finished, listed = store.count()["finished"], store.read_meta("listed")
+    standing = own._replace(
+        failed=failed,
+        unfinished=unfinished,
+        quarantined=gaps.quarantined,
+        skipped=finished - own.finished - own.failed - own.unfinished,
+    )
+    is_listed = ending.is_listed and gaps.is_listed
+    if is_listed and listed is not None:
+        rest = own.finished + failed + unfinished + gaps.quarantined
+        standing = standing._replace(skipped=max(0, listed - rest))
+    return ending._replace(standing=standing, is_listed=is_listed, listed=listed or finished)
 
 
 def _list_sources(files: dict[str, list[tuple[str, str]]]) -> Iterator[Source]:
