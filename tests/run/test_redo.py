@@ -412,3 +412,33 @@ def test_a_list_that_has_grown_since_makes_no_older_recipe(tuning: Tuning) -> No
     assert (2, FILES) == (tuning.outcome.standing.finished, tuning.outcome.standing.skipped)
     with tuning.passes.opened(NAME) as store:
         assert 0 == verify(store, open_outputs(str(tuning.passes.find_output(NAME)))).older
+
+
+HALVES: Item = {"use": "tuned_stages:Halves"}
+FIVES: Item = {"use": "tuned_stages:DropFives"}
+DIE: Item = {"use": "tuned_stages:DieOn", "with": {"numbers": [4, 28]}, "onError": "deadLetter"}
+JOIN: Item = {"use": "tuned_stages:Join", "group": 4}
+
+
+@pytest.mark.parametrize(
+    "above",
+    [
+        [HALVES | {"keep": True}],
+        [HALVES, add(1, keep=True, name="plus")],
+        [HALVES, FIVES | {"keep": True}],
+        [HALVES, DIE | {"keep": True}],
+        [HALVES, FIVES, DIE, add(1, keep=True, name="plus")],
+        [add(1, name="minus"), HALVES, add(1, keep=True, name="plus")],
+    ],
+)
+def test_groups_below_a_cut_are_of_the_slots_of_a_fresh_run(
+    tuning: Tuning, above: list[Item]
+) -> None:
+    """Slots of what was filtered or failed stay empty: they do not close up."""
+    tuning.reader = {"use": "tuned_stages:OpenNumbers"}
+    tuning.run(*above, add(5), JOIN)
+    assert ExitCode.COMPLETE is tuning.run(*above, add(1000), JOIN)
+    assert "read-kept" in tuning.outcome.counts
+    tuning.check()
+    tuning.run(*above, add(1000), JOIN, name="fresh")
+    assert tuning.read("fresh") == tuning.read()

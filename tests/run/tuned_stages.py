@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
+from pathlib import Path
 
 import pyarrow as pa
 from pydantic import Field
 
-from failing_stages import Total
+from failing_stages import MENDED, Total
 from strandline import Source, SourceStage, Stage, Task
 
 BROKEN: set[object] = set()
@@ -15,12 +17,17 @@ BROKEN: set[object] = set()
 __all__ = [
     "BROKEN",
     "Add",
+    "DieOn",
     "Double",
+    "DropFives",
+    "Halves",
+    "Join",
     "KeepBelow",
     "Label",
     "Load",
     "Oddity",
     "Offsets",
+    "OpenNumbers",
     "Part",
     "Refuse",
     "Schema",
@@ -239,3 +246,51 @@ class Load(Stage):
     def process(self, task: Task) -> Task:
         offset = (task.meta or {"offset": 0})["offset"]
         return task.replace(pa.table({"n": [number + offset for number in task.data]}))
+
+
+class Halves(Stage):
+    """Hands on a table in parts of two rows, without those that begin with a multiple of three."""
+
+    def process(self, task: Task) -> list[Task | None]:
+        parts = [task.table.slice(begin, 2) for begin in range(0, task.num_rows, 2)]
+        return [task.replace(part) if part["n"][0].as_py() % 3 else None for part in parts]
+
+
+class OpenNumbers(Stage):
+    """Reads a file of numbers as one table."""
+
+    def process(self, task: Task) -> Task:
+        lines = Path(task.table["path"][0].as_py()).read_text().splitlines()
+        return task.replace(pa.table({"n": [json.loads(line)["n"] for line in lines]}))
+
+
+class DropFives(Stage):
+    """Drops the tables with a multiple of five in front."""
+
+    def process(self, task: Task) -> Task | None:
+        return task if task.table["n"][0].as_py() % 5 else None
+
+
+class DieOn(Stage):
+    """Fails with the tables that have a number in front, until it is mended."""
+
+    class Params(Stage.Params):
+        """The numbers."""
+
+        numbers: tuple[int, ...] = ()
+
+    params: Params
+    mixes_rows = True
+
+    def process(self, task: Task) -> Task:
+        if task.table["n"][0].as_py() in self.params.numbers and "die" not in MENDED:
+            raise ValueError("broken")
+        return task
+
+
+class Join(Stage):
+    """Makes one row of a group: its numbers, as a text."""
+
+    def process(self, task: Task) -> Task:
+        numbers = " ".join(map(str, task.table["n"].to_pylist()))
+        return task.replace(pa.table({"n": [numbers]}))

@@ -37,6 +37,10 @@ class ReadKept(Stage):
     def process(self, task: Task) -> Iterator[Slot]:
         """Yield what was handed on, task by task."""
         for file in task.data:
+            if file is None:
+                # A group is of the slots of a fan-out, so what did not get so far leaves a gap.
+                yield None
+                continue
             try:
                 task = self.unpack(file)
             except OSError as error:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from itertools import islice
 from typing import Any, NamedTuple
@@ -193,6 +193,7 @@ class RedoListing(Listing):
         self._starts = starts
         self._start = start
         self._root = location.rstrip("/")
+        self._has_slots = not start.from_output and _joins_below(plan, start)
         # It tells tokens, and so names of outputs, from those of every older recipe.
         self._tag = plan.fingerprint.digest
 
@@ -245,6 +246,8 @@ class RedoListing(Listing):
         data = source.data
         if self._start.after is not None:
             data = [self._find_file(digest, output) for output in self._list_kept(record)]
+        if self._has_slots:
+            data = list(_spread(data, self._list_kept(record)))
         return source._replace(version=f"{source.version} by {self._tag}", data=data)
 
     def _find_file(self, source: bytes, output: Output) -> KeptFile:
@@ -261,6 +264,25 @@ class RedoListing(Listing):
             if output.cut and output.cut[0] == self._start.after
         ]
         return [output for _, output in sorted(cut)]
+
+
+def _joins_below(plan: PipelinePlan, start: Start) -> bool:
+    """Return whether a stage behind a cut joins groups."""
+    names = [stage.name for stage in plan.stages]
+    if start.after not in names:
+        return False
+    return any(stage.group is not None for stage in plan.stages[names.index(start.after) + 1 :])
+
+
+def _spread(files: Sequence[KeptFile], outputs: Sequence[Output]) -> Iterator[KeptFile | None]:
+    """Yield the files of a cut, each at its slot, and None for slots that did not get so far."""
+    slot = 0
+    for file, output in zip(files, outputs, strict=True):
+        assert output.cut is not None  # these are a cut's
+        for _ in range(slot, output.cut[1]):
+            yield None
+        yield file
+        slot = output.cut[1] + 1
 
 
 def _find_position(output: Output) -> tuple[bytes, int, bytes]:
