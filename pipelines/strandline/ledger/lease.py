@@ -23,6 +23,7 @@ from strandline.ledger.output_root import (
 )
 from strandline.ledger.store.recipes import (
     RECIPES,
+    Changes,
     Recipe,
     join_recipe,
     mix_recipes,
@@ -169,16 +170,19 @@ def open_attempt(store: Store, claim: Claim, claimant: Claimant, known: int = 0)
     is_over = claim.on_change is not OnChange.REDO or _is_moved(store, claim)
     if changed and claim.on_change is not OnChange.CONTINUE and is_over:
         restart(store)
-    recipes = list_recipes(store, claim, attempt)
-    # A try to replace a source may have failed by a recipe that is no more.
-    forgiven = _list_refused(store) if recipes[-1].since == attempt else []
+    former, recipes = read_recipes(store), list_recipes(store, claim, attempt)
+    # A try to replace a source may have failed by a recipe that is no more; and sources that stay
+    # as an older recipe made them, by the pipeline's word, have nothing to be blamed for.
+    is_forgiving = recipes[-1].since == attempt or claim.on_change is OnChange.CONTINUE
+    forgiven = _list_refused(store) if is_forgiving else []
     meta = _identity(claim) | {RECIPES: [each.pack() for each in recipes]}
     if claim.rejoins is None:
         # Until its listing has come to its end, nobody knows what this attempt has to do.
         meta[LISTING] = attempt
     if len(recipes) > 1:
         meta[SETTLED] = _find_settled(store, claim, recipes)
-    store.write(Change(forgiven=forgiven, meta=meta))
+    released = [] if claim.rejoins else _list_helped(store, [*former, recipes[-1]])
+    store.write(Change(forgiven=forgiven, mark=released, meta=meta))
     return attempt
 
 
@@ -201,6 +205,22 @@ def list_recipes(store: Store, claim: Claim, attempt: int) -> list[Recipe]:
         recipes = mix_recipes(recipes, claim.rejoins)
     parts, growing = claim.strip(claim.fingerprint.parts), sorted(claim.fingerprint.growing)
     return join_recipe(recipes, Recipe(attempt, parts, growing, claim.dropping))
+
+
+def _list_helped(store: Store, recipes: Sequence[Recipe]) -> list[tuple[bytes, Mark]]:
+    """Return fresh marks of unfinished sources that failed where a later recipe may help.
+
+    Args:
+        recipes: by which they may have failed, and last that of now.
+    """
+    changes = Changes(recipes)
+    failed = dict((*store.list_failures(), *store.list_quarantined()))
+    finished = store.find_finished(list(failed))
+    return [
+        (source, _mark_fresh(failure.key, failure.version))
+        for source, failure in failed.items()
+        if source not in finished and changes.may_help(failure.attempt, failure.stage)
+    ]
 
 
 def _list_refused(store: Store) -> list[bytes]:

@@ -16,6 +16,7 @@ class Redo(NamedTuple):
     Attributes:
         above: the stages that are not worked through again, in order; the last one is read from
             its cut. None of them: sources are worked on from the beginning.
+        from_output: the last one is read from the sink's files instead.
         finished, remaining: sources that the attempt had finished before, and all that it has to
             finish where that is known.
         total: sources that the attempt replaces.
@@ -24,6 +25,7 @@ class Redo(NamedTuple):
     """
 
     above: tuple[str, ...] = ()
+    from_output: bool = False
     finished: int = 0
     remaining: int | None = None
     total: int = 0

@@ -10,11 +10,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from strandline.ledger.entries import Change, Finish, FinishedEntry, SourceRecord, drop_cuts
+from strandline.ledger.entries import (
+    Change,
+    FailureRecord,
+    Finish,
+    FinishedEntry,
+    SourceRecord,
+    drop_cuts,
+)
 from strandline.ledger.gather.pieces import split
 from strandline.ledger.keeping.rejoining import RevisingKeeper
 from strandline.ledger.location import Redo
+from strandline.ledger.store.store import Store
 from strandline.plan.receipt import Effort, Failure, Left, Output
+from strandline.storage.outputs.names import name_output
 
 # The stage that reads a cut; a source that fails there is not to blame.
 READING = "read-kept"
@@ -32,6 +41,7 @@ class RedoingKeeper(RevisingKeeper):
         super().__init__(*arguments, **options)
         self._redo = redo
         self._above = frozenset(redo.above)
+        self._unreadable = 0  # of the group that is being written
 
     def _is_due(self, entry: FinishedEntry, _: SourceRecord) -> bool:
         return entry.attempt != self._attempt
@@ -43,10 +53,13 @@ class RedoingKeeper(RevisingKeeper):
 
     def _write_group(self) -> None:
         ended = [*self._waiting, *(failure.source for failure in self._failed)]
+        self._unreadable = 0
         super()._write_group()
+        self._failed_count -= self._unreadable
         # Only now: what could not be written is written once more.
         for source in ended:
             self._former.pop(source, None)
+            self._failed_before.pop(source, None)
 
     def _amend(self, change: Change) -> None:
         change.replaced = [source for source, _, _ in change.finish]
@@ -57,13 +70,23 @@ class RedoingKeeper(RevisingKeeper):
         kept = self._pieces.keep(source, pieces) if self._pieces is not None else ()
         stay = tuple(filter(self._stays, before.outputs))
         self.room.free(before)
+        if self._has_whole(source, before):
+            outputs = _keep_equal(before, outputs)
         record = SourceRecord(
             before.key,
-            (*stay, *_keep_equal(before, outputs)),
+            (*stay, *outputs),
             (*(piece for piece in before.pieces if piece.stage in self._above), *kept),
             (*self._list_efforts(before.efforts), *self._tally.efforts.get(source, {}).values()),
         )
         return Finish(source, entry.version, record)
+
+    def _has_whole(self, source: bytes, before: SourceRecord) -> bool:
+        """Return whether the former outputs are there, as far as a look at their sizes shows."""
+        failure = self._failed_before.get(source)
+        if failure is not None and failure.stage == READING:
+            return False
+        own = (output for output in before.data if output.part is None)
+        return all(self._outputs.has(name_output(source, output), output.size) for output in own)
 
     def _stays(self, output: Output) -> bool:
         stage = output.cut[0] if output.cut else output.dead_stage
@@ -75,6 +98,13 @@ class RedoingKeeper(RevisingKeeper):
     def _fail(self, failure: Failure, change: Change) -> None:
         source = failure.source
         entry, record = self._former[source]
+        if failure.stage == READING and self._redo.from_output:
+            # Not to blame either: another phase works on it from above its files, and until then
+            # this note keeps it from being read once more.
+            note = note_unreadable(record.key, entry, self._attempt, failure.message)
+            change.fail.append((source, note))
+            self._unreadable += 1
+            return
         lighter = drop_cuts(record, self._redo.above[-1:])
         if failure.stage != READING or lighter == record:
             super()._fail(failure, change)
@@ -82,6 +112,16 @@ class RedoingKeeper(RevisingKeeper):
         # Without the cut, which is missing or hurt, the source is worked on from above it.
         change.rewrite.append(Finish(source, entry.version, lighter))
         change.untidy.append(source)
+
+
+def note_unreadable(key: str, entry: FinishedEntry, attempt: int, message: str) -> FailureRecord:
+    """Return what is noted of a source with outputs that can't be read again; it has not failed."""
+    return FailureRecord(key, attempt, READING, message, 0, entry.version)
+
+
+def list_unreadable(store: Store) -> set[bytes]:
+    """Return the finished sources with outputs that can't be read again."""
+    return {source for source, failure in store.list_failures() if failure.stage == READING}
 
 
 def _keep_equal(before: SourceRecord, outputs: Sequence[Output]) -> Iterable[Output]:

@@ -13,6 +13,7 @@ from strandline.ledger.entries import (
     RELEASED,
     SKIPPED,
     Change,
+    FailureRecord,
     Finish,
     FinishedEntry,
     ListedSource,
@@ -39,6 +40,7 @@ class RevisingKeeper(Keeper):
     def __init__(self, *arguments: Any, **options: Any) -> None:  # noqa: ANN401
         super().__init__(*arguments, **options)
         self._former: dict[bytes, tuple[FinishedEntry, SourceRecord]] = {}
+        self._failed_before: dict[bytes, FailureRecord] = {}
 
     def _is_due(self, entry: FinishedEntry, record: SourceRecord) -> bool:
         """Return whether a finished source is to be worked on."""
@@ -62,6 +64,8 @@ class RevisingKeeper(Keeper):
             failure = failures.get(listed.source)
             before = failure.times if failure and failure.version == entry.version else 0
             self._former[listed.source] = entry, record
+            if failure is not None:
+                self._failed_before[listed.source] = failure
             mark = Mark(
                 listed.key,
                 entry.version,

@@ -112,6 +112,17 @@ class Changes:
         """Return the first stage that works otherwise than in an attempt; None: none does."""
         return self._first[self._find(attempt)]
 
+    def may_help(self, attempt: int, stage: str) -> bool:
+        """Return whether a source that failed in a stage in an attempt may pass that now.
+
+        Args:
+            stage: empty where a process died over the source.
+        """
+        first = self.find_first(attempt)
+        if first is None or stage not in self.order:
+            return first is not None
+        return self.order.index(first) <= self.order.index(stage)
+
     def find_tail(self, attempt: int) -> Tail | None:
         """Return the stages above the sink that differ, where nothing else does."""
         return self._tails[self._find(attempt)]

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from itertools import islice
 from typing import Any, NamedTuple
@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 from strandline.engine.core.odd_sources import identify
 from strandline.engine.core.ports import ADMIT_BATCH, Listing
 from strandline.ledger.entries import FinishedEntry, SourceRecord
+from strandline.ledger.keeping.redoing import list_unreadable
 from strandline.ledger.lease import Claim, list_recipes
 from strandline.ledger.store.recipes import Changes, read_changes
 from strandline.ledger.store.store import Store
@@ -87,22 +88,26 @@ class RedoStarts:
     Args:
         changes: where recipes differ.
         plan: of the last recipe.
+        unreadable: sources with outputs that can't be read again.
     """
 
-    def __init__(self, changes: Changes, plan: PipelinePlan) -> None:
+    def __init__(
+        self, changes: Changes, plan: PipelinePlan, unreadable: Collection[bytes] = ()
+    ) -> None:
         self.changes = changes
         self._plan = plan
+        self._unreadable = unreadable
 
     def is_due(self, entry: FinishedEntry) -> bool:
         """Return whether a finished source is of an older recipe."""
         return self.changes.find_first(entry.attempt) is not None
 
-    def find(self, entry: FinishedEntry, record: SourceRecord) -> Start:
+    def find(self, source: bytes, entry: FinishedEntry, record: SourceRecord) -> Start:
         """Return the lowest start of a source that is due."""
         unchanged = self.changes.list_unchanged(entry.attempt)
         # The sink's own files are what the last stage handed on, and lie there in any case.
         added = self._find_added(entry, record)
-        if added is not None:
+        if added is not None and source not in self._unreadable:
             return Start(unchanged[-1], from_output=True, without=added)
         cuts = {output.cut[0] for output in record.outputs if output.cut}
         return Start(next((stage for stage in reversed(unchanged) if stage in cuts), None))
@@ -129,7 +134,7 @@ class RedoStarts:
                 refused += 1
                 continue
             first[changed] += 1
-            starts[self.find(entry, record)] += 1
+            starts[self.find(source, entry, record)] += 1
         return Survey(starts, first, refused)
 
     def _find_added(self, entry: FinishedEntry, record: SourceRecord) -> tuple[str, ...] | None:
@@ -157,7 +162,7 @@ class RedoStarts:
 def read_starts(store: Store, plan: PipelinePlan) -> RedoStarts | None:
     """Return from where finished sources go on; None where all are of the last recipe."""
     changes = read_changes(store)
-    return None if changes is None else RedoStarts(changes, plan)
+    return None if changes is None else RedoStarts(changes, plan, list_unreadable(store))
 
 
 def preview(store: Store, claim: Claim, plan: PipelinePlan) -> Survey | None:
@@ -233,7 +238,7 @@ class RedoListing(Listing):
                 continue
             if digest in quarantined or not self._starts.is_due(entry):
                 continue
-            if self._starts.find(entry, record) == self._start:
+            if self._starts.find(digest, entry, record) == self._start:
                 firsts = map(_find_position, self._list_kept(record))
                 position = min(firsts, default=(b"", 0, b""))
                 chosen.append((position, self._make(source, digest, record)))

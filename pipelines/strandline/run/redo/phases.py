@@ -12,23 +12,25 @@ from typing import NamedTuple
 
 from strandline.engine.core.ports import Ending, Listing, RunProgress
 from strandline.ledger.entries import SETTLED, Change, Standing
+from strandline.ledger.keeping.redoing import note_unreadable
 from strandline.ledger.location import Redo
 from strandline.ledger.store.recipes import read_recipes
 from strandline.ledger.store.store import Store
 from strandline.plan.pipeline import PipelinePlan
-from strandline.plan.receipt import StageCounts
+from strandline.plan.receipt import Output, StageCounts
 from strandline.run.redo.auto_cuts import TRIAL_SOURCES, AutoCuts
 from strandline.run.redo.cuts import plan_from
 from strandline.run.redo.kept_output import choose_missing, prune_kept
 from strandline.run.redo.listing import (
     RedoListing,
+    RedoStarts,
     Start,
     Survey,
     describe_redo,
     describe_start,
     read_starts,
 )
-from strandline.storage.outputs.names import CUTS
+from strandline.storage.outputs.names import CUTS, name_output
 from strandline.storage.outputs.remote import find_files
 
 Run = Callable[[PipelinePlan, Listing, Redo], Ending]
@@ -74,6 +76,11 @@ def replace_older(plan: PipelinePlan, before: Ending, tools: RedoTools) -> Endin
         with tools.open_store() as store:
             prune_kept(store, choose_missing(find_files(location, CUTS)), lambda: None)
             look = starts.survey(store)
+    if any(start.from_output for start in look.starts):
+        with tools.open_store() as store:
+            _note_missing(store, starts, find_files(location, ""))
+            starts = _read_starts(store, plan)
+            look = starts.survey(store)
     remaining = progress.get("remaining")
     remaining = None if remaining is None else remaining + look.total
     total, reason = look.total, describe_redo(look)
@@ -97,6 +104,7 @@ def replace_older(plan: PipelinePlan, before: Ending, tools: RedoTools) -> Endin
         standing = ending.standing
         redo = Redo(
             starts.list_above(start),
+            start.from_output,
             standing.finished,
             remaining,
             total,
@@ -111,10 +119,35 @@ def replace_older(plan: PipelinePlan, before: Ending, tools: RedoTools) -> Endin
         if is_trial:
             tools.cuts.learn(ran)
         with tools.open_store() as store:
+            starts = _read_starts(store, plan)
             look = starts.survey(store)
     with tools.open_store() as store:
         store.write(Change(meta={SETTLED: read_recipes(store)[-1].since}))
     return _add_leftover(ending, look.total + look.refused)
+
+
+def _read_starts(store: Store, plan: PipelinePlan) -> RedoStarts:
+    starts = read_starts(store, plan)
+    assert starts is not None  # the recipes of a ledger stay as they are during an attempt
+    return starts
+
+
+def _note_missing(store: Store, starts: RedoStarts, is_there: Callable[[str, int], bool]) -> None:
+    """Note the sources that would go on from the sink's files, and of which some are gone."""
+    change = Change()
+    for source, entry, record in store.list_records():
+        if not (starts.is_due(entry) and starts.find(source, entry, record).from_output):
+            continue
+        if not all(is_there(*_locate(source, output)) for output in record.data):
+            attempt, why = entry.attempt, "a file of its output is gone, or has another size"
+            change.fail.append((source, note_unreadable(record.key, entry, attempt, why)))
+    store.write(change)
+
+
+def _locate(source: bytes, output: Output) -> tuple[str, int]:
+    """Return name and size of a file; that it shares with others has the size of all."""
+    part = output.part
+    return name_output(source, output), output.size if part is None else part.size
 
 
 def show_whole(progress: RunProgress, redo: Redo) -> RunProgress:

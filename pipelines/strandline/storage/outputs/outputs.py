@@ -148,6 +148,9 @@ class OutputStore(Protocol):
             FileNotFoundError: there is no such file.
         """
 
+    def has(self, name: str, size: int) -> bool:
+        """Return whether a file is there, with so many bytes."""
+
     def list_shared(self) -> list[str]:
         """Return the names of all shared files."""
 
@@ -247,6 +250,12 @@ class LocalOutputs:
     def digest(self, name: str) -> bytes:
         with (self.root / name).open("rb") as file:
             return digest_file(file)
+
+    def has(self, name: str, size: int) -> bool:
+        try:
+            return (self.root / name).stat().st_size == size
+        except FileNotFoundError:
+            return False
 
     def list_shared(self) -> list[str]:
         with naming_volume(self.root):

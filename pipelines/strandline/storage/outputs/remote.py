@@ -98,6 +98,14 @@ class RemoteOutputs:
         ):
             return digest_file(file)
 
+    def has(self, name: str, size: int) -> bool:
+        with naming_rejection(self._url):
+            try:
+                found = refresh(self._filesystem).info(f"{self._root}/{name}")
+            except FileNotFoundError:
+                return False
+        return int(found["size"]) == size
+
     def list_shared(self) -> list[str]:
         with self._naming():
             try:
@@ -177,17 +185,11 @@ def find_files(location: str, folder: str) -> Callable[[str, int], bool]:
 
     Args:
         location: folder or URL of the outputs.
-        folder: that the files are in; of a store it is listed, once.
+        folder: that the files are in; of a store it is listed, once. Empty: all files.
     """
     if "://" not in location:
-        return lambda name, size: _measure(Path(location, name)) == size
-    below = RemoteOutputs(f"{location.rstrip('/')}/{folder}").list_names()
-    sizes = {f"{folder}/{name}": size for name, size in below}
+        return LocalOutputs(Path(location)).has
+    root = f"{location.rstrip('/')}/{folder}".rstrip("/")
+    before = f"{folder}/" if folder else ""
+    sizes = {f"{before}{name}": size for name, size in RemoteOutputs(root).list_names()}
     return lambda name, size: sizes.get(name) == size
-
-
-def _measure(path: Path) -> int | None:
-    try:
-        return path.stat().st_size
-    except FileNotFoundError:
-        return None
