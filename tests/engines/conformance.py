@@ -15,10 +15,10 @@ import pytest
 
 from runtime_fixtures import enter_local_ray
 from strandline.engine.core.ports import RunProgress
+from strandline.ledger.checks.verification import verify
 from strandline.ledger.entries import FailureRecord
 from strandline.ledger.gather.verification import verify_pieces
 from strandline.ledger.store.store import Store
-from strandline.ledger.verification import verify
 from strandline.plan.pipeline import PipelinePlan
 from strandline.run.attempt.attempt import run_attempt
 from strandline.run.attempt.config import AttemptConfig

@@ -18,13 +18,13 @@ from hypothesis import strategies as st
 from ledger_builders import Clock, claim, claimant, failed, listed, opened, root_of
 from shard_files import KINDS, make_sink, make_table, read_texts
 from strandline.engine.call.stage.stage_call import StageCall
+from strandline.ledger.checks.verification import verify
 from strandline.ledger.entries import ListedSource
 from strandline.ledger.keeping.keeper import GROUP_SECONDS, Keeper
 from strandline.ledger.lease import open_attempt
 from strandline.ledger.output_root import clean_up, sweep_shared
 from strandline.ledger.store import layout
 from strandline.ledger.store.store import Store
-from strandline.ledger.verification import verify
 from strandline.plan.pipeline import StagePlan
 from strandline.plan.receipt import Event
 from strandline.plan.task import Lineage, Task

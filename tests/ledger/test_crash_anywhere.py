@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from example_counts import scale_examples, spread
 from ledger_builders import Clock, claim, claimant, failed, listed, opened, root_of
 from output_builders import write_output
+from strandline.ledger.checks.verification import verify
 from strandline.ledger.entries import ListedSource
 from strandline.ledger.gather.gather import gather
 from strandline.ledger.gather.pieces import LARGE_BYTES, PieceStore
@@ -24,7 +25,6 @@ from strandline.ledger.keeping.keeper import GROUP_SECONDS, Keeper
 from strandline.ledger.lease import open_attempt
 from strandline.ledger.output_root import clean_up
 from strandline.ledger.store.store import Store
-from strandline.ledger.verification import verify
 from strandline.plan.receipt import Event, Output, Piece
 from strandline.plan.token import derive_child
 from strandline.storage import faults

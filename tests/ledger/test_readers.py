@@ -14,6 +14,7 @@ import pytest
 
 from ledger_builders import failed, finish_of, listed, output_of, root_of
 from output_builders import write_output
+from strandline.ledger.checks.verification import verify
 from strandline.ledger.entries import (
     Change,
     FailureRecord,
@@ -25,7 +26,6 @@ from strandline.ledger.entries import (
 )
 from strandline.ledger.store import portions
 from strandline.ledger.store.store import Store
-from strandline.ledger.verification import verify
 from strandline.plan.receipt import Piece, PieceLocation
 from strandline.storage.outputs.names import name_source_folder
 from strandline.storage.outputs.outputs import LocalOutputs

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from example_counts import scale_examples
 from ledger_builders import finish_of, listed, opened, output_of, root_of
+from strandline.ledger.checks.verification import verify
 from strandline.ledger.entries import Change, Finish, ListedSource, Mark, SharedFile
 from strandline.ledger.errors import LeaseLostError
 from strandline.ledger.output_root import name_kept, sweep_shared
@@ -19,7 +20,6 @@ from strandline.ledger.store import layout
 from strandline.ledger.store.rows import list_rows
 from strandline.ledger.store.shared import pack_shared
 from strandline.ledger.store.store import Store
-from strandline.ledger.verification import verify
 from strandline.plan.receipt import Output, SharedPart
 from strandline.storage.outputs.names import name_shared
 from strandline.storage.outputs.outputs import LocalOutputs

@@ -16,8 +16,8 @@ import pyarrow.parquet as pq
 import yaml
 
 from strandline import Pipeline
+from strandline.ledger.checks.verification import verify
 from strandline.ledger.store.store import Store
-from strandline.ledger.verification import verify
 from strandline.storage.layout import PipelineFolder
 from strandline.storage.outputs.outputs import LocalOutputs
 

@@ -12,12 +12,12 @@ import pytest
 from place_builders import Letters, forget_place
 from strandline.engine.core import heartbeat
 from strandline.engine.ray.engine import RayEngine
+from strandline.ledger.checks.verification import VerificationResult, verify
 from strandline.ledger.entries import Change
 from strandline.ledger.errors import LedgerError
 from strandline.ledger.lease import OnChange
 from strandline.ledger.location import LedgerLocation
 from strandline.ledger.store.store import Store
-from strandline.ledger.verification import VerificationResult, verify
 from strandline.run.attempt.attempt import run_attempt
 from strandline.run.attempt.config import AttemptConfig
 from strandline.run.handover.moving import move_outputs

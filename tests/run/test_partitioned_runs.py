@@ -9,8 +9,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from partition_stages import plan_steps
+from strandline.ledger.checks.verification import VerificationResult, verify
 from strandline.ledger.store.store import Store
-from strandline.ledger.verification import VerificationResult, verify
 from strandline.python.pipeline import Pipeline
 from strandline.run.attempt.attempt import run_attempt
 from strandline.run.attempt.config import AttemptConfig

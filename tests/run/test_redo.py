@@ -19,10 +19,10 @@ from pipeline_runs import Passes
 from strandline.cli.views.snapshot import Pace, parse_json, render_snapshot, take_snapshot
 from strandline.engine.call.stage.cuts import read_task
 from strandline.engine.core.ports import RunProgress
+from strandline.ledger.checks.verification import verify
 from strandline.ledger.entries import Change
 from strandline.ledger.store.recipes import RECIPES
 from strandline.ledger.store.store import Store
-from strandline.ledger.verification import verify
 from strandline.run.redo.listing import Start, Survey, describe_redo
 from strandline.storage.layout import PipelineFolder
 from strandline.storage.outputs.remote import open_outputs

@@ -9,7 +9,7 @@ import pytest
 
 from number_runs import Item
 from pipeline_runs import crashing_at_step
-from strandline.ledger.completeness import find_gaps
+from strandline.ledger.checks.completeness import find_gaps
 from strandline_api.outcome.exit_codes import ExitCode
 from tuned_stages import BROKEN
 from tuning import FILES, NAME, SHARED, Tuning, add, below

@@ -12,9 +12,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pipeline_runs import Passes
+from strandline.ledger.checks.verification import Damage
 from strandline.ledger.errors import LedgerError
 from strandline.ledger.gather.verification import verify_pieces
-from strandline.ledger.verification import Damage
 from strandline.run.attempt.outcome import AttemptResult
 from strandline.run.attempt.takeover import repair_outputs
 from strandline.storage.layout import PipelineFolder

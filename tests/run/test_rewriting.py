@@ -14,9 +14,9 @@ from strandline.cli.card.reading import count_data
 from strandline.cli.commands.runs.outcome_details import _count_written
 from strandline.cli.views.summary import WrittenFiles
 from strandline.engine.call.stage.stage_call import StageCall
+from strandline.ledger.checks.verification import verify
 from strandline.ledger.entries import Change, ListedSource, Mark
 from strandline.ledger.store.store import Store
-from strandline.ledger.verification import verify
 from strandline.plan.pipeline import StagePlan
 from strandline.plan.receipt import Output
 from strandline.plan.stage import SinkStage

@@ -18,9 +18,9 @@ from typing import Any
 import psutil
 import yaml
 
+from strandline.ledger.checks.verification import verify
 from strandline.ledger.gather.verification import verify_pieces
 from strandline.ledger.store.store import Store
-from strandline.ledger.verification import verify
 from strandline.run.history.records import read_chain
 from strandline.storage.layout import PipelineFolder
 from strandline.storage.outputs.names import NO_OUTPUTS, OWNER, TEMPORARY

@@ -20,8 +20,8 @@ import notice_stages as noted
 import worker_stages as told
 from local_clusters import STORE, join_local_cluster
 from strandline.engine.core.ports import RunProgress
+from strandline.ledger.checks.verification import verify
 from strandline.ledger.store.store import Store
-from strandline.ledger.verification import verify
 from strandline.plan.pipeline import PipelinePlan, StagePlan
 from strandline.plan.planning import check_plan
 from strandline.run.attempt.attempt import run_attempt

@@ -34,10 +34,10 @@ from strandline.engine.ray_data import engine as ray_data
 from strandline.engine.ray_data.losses import DEATHS_PER_TASK, Deaths
 from strandline.engine.ray_data.window import StreamEnd
 from strandline.engine.ray_data.worker import StageRows, WorkerSettings, make_rows, read_notes
+from strandline.ledger.checks.verification import verify
 from strandline.ledger.entries import FailureRecord
 from strandline.ledger.errors import LedgerError
 from strandline.ledger.store.store import Store
-from strandline.ledger.verification import verify
 from strandline.plan.pipeline import PipelinePlan, StagePlan
 from strandline.plan.planning import check_plan
 from strandline.plan.receipt import Event, Receipt, StageCounts

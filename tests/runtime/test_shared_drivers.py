@@ -21,8 +21,8 @@ import pytest
 import yaml
 
 from jobs import PATIENCE, end_strays
+from strandline.ledger.checks.verification import verify
 from strandline.ledger.store.store import Store
-from strandline.ledger.verification import verify
 from strandline.run.history.records import AttemptRecord, read_chain
 from strandline.run.supervise.variables import ALL
 from strandline.storage.layout import PipelineFolder

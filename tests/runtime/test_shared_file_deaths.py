@@ -11,8 +11,8 @@ import pyarrow as pa
 import pytest
 
 import engine_stages as bad
+from strandline.ledger.checks.verification import verify
 from strandline.ledger.store.store import Store
-from strandline.ledger.verification import verify
 from strandline.plan.pipeline import PipelinePlan, StagePlan
 from strandline.plan.planning import check_plan
 from strandline.plan.stage import Stage

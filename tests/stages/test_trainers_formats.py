@@ -19,8 +19,8 @@ from PIL import Image
 from shard_files import read_mds
 from stage_runs import StageRun
 from strandline import ExitCode, Pipeline
+from strandline.ledger.checks.verification import verify
 from strandline.ledger.store.store import Store
-from strandline.ledger.verification import verify
 from strandline.plan.task import Task
 from strandline.stages import Files, MdsSink, ParseDocuments, ReadFiles
 from strandline.storage.layout import PipelineFolder

@@ -24,7 +24,7 @@ RENEWAL_SECONDS = 15.0
 LAPSE_SECONDS = 4 * RENEWAL_SECONDS
 # The name in `meta` of what is known of the list beside the outputs, for as long as that holds.
 LISTED = "listed outputs"
-# The name in `meta` of the attempt whose listing has not come to its end; 0: that of the last has.
+# The name in `meta` of the attempt with a listing that is not at its end; 0: that of the last is.
 LISTING = "listing"
 # The name in `meta` of the recipe, by its first attempt, up to which finished sources of older
 # recipes were replaced or are to stay; 0: some are due.

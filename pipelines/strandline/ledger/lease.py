@@ -13,7 +13,15 @@ from enum import StrEnum
 from itertools import islice
 from typing import Any, NamedTuple
 
-from strandline.ledger.entries import LAPSE_SECONDS, LISTING, SETTLED, Change, Mark
+from strandline.ledger.entries import (
+    LAPSE_SECONDS,
+    LISTING,
+    SETTLED,
+    Change,
+    FailureRecord,
+    Mark,
+    Quarantined,
+)
 from strandline.ledger.errors import LedgerError, LedgerInUseError
 from strandline.ledger.output_root import (
     OutputRoot,
@@ -77,7 +85,7 @@ class Claim:
 
     Attributes:
         dropping: see `Recipe`.
-        rejoins: the stage whose dead letters the attempt tries again, and lists no source; None: an
+        rejoins: stage with dead letters that the attempt tries again, and lists no source; None: an
             attempt at sources.
     """
 
@@ -171,13 +179,13 @@ def open_attempt(store: Store, claim: Claim, claimant: Claimant, known: int = 0)
     if changed and claim.on_change is not OnChange.CONTINUE and is_over:
         restart(store)
     former, recipes = read_recipes(store), list_recipes(store, claim, attempt)
-    # A try to replace a source may have failed by a recipe that is no more; and sources that stay
-    # as an older recipe made them, by the pipeline's word, have nothing to be blamed for.
+    # A try to replace a source may have failed by a recipe that is no more. Under Continue, sources
+    # of an older recipe stay as they are, so a failed try to replace them means nothing.
     is_forgiving = recipes[-1].since == attempt or claim.on_change is OnChange.CONTINUE
     forgiven = _list_refused(store) if is_forgiving else []
     meta = _identity(claim) | {RECIPES: [each.pack() for each in recipes]}
     if claim.rejoins is None:
-        # Until its listing has come to its end, nobody knows what this attempt has to do.
+        # Until its listing has come to its end, what this attempt has to do is not known.
         meta[LISTING] = attempt
     if len(recipes) > 1:
         meta[SETTLED] = _find_settled(store, claim, recipes)
@@ -214,7 +222,8 @@ def _list_helped(store: Store, recipes: Sequence[Recipe]) -> list[tuple[bytes, M
         recipes: by which they may have failed, and last that of now.
     """
     changes = Changes(recipes)
-    failed = dict((*store.list_failures(), *store.list_quarantined()))
+    failed: dict[bytes, FailureRecord | Quarantined] = dict(store.list_failures())
+    failed.update(store.list_quarantined())
     finished = store.find_finished(list(failed))
     return [
         (source, _mark_fresh(failure.key, failure.version))

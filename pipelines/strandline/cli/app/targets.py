@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import click
 
-from strandline.ledger.completeness import find_gaps
+from strandline.ledger.checks.completeness import find_gaps
 from strandline.ledger.output_root import read_output_root
 from strandline.ledger.session import opened_to_read
 from strandline.plan.errors import StrandlineError

@@ -26,7 +26,7 @@ from strandline.cli.report.panels import read_artifacts
 from strandline.cli.views.attempt import read_live, view_attempt
 from strandline.cli.views.snapshot import parse_json
 from strandline.engine.core.chains import cut_chains
-from strandline.ledger.completeness import find_gaps
+from strandline.ledger.checks.completeness import find_gaps
 from strandline.ledger.entries import FailureRecord, Mark, Quarantined
 from strandline.ledger.output_root import read_output_root
 from strandline.ledger.store.store import Store

@@ -7,7 +7,7 @@ must not know what a recipe is, nor how a cut is read.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
 from strandline.ledger.entries import (
@@ -41,7 +41,7 @@ class RedoingKeeper(RevisingKeeper):
         super().__init__(*arguments, **options)
         self._redo = redo
         self._above = frozenset(redo.above)
-        self._unreadable = 0  # of the group that is being written
+        self._unreadable = 0  # sources of the group that is being written
 
     def _is_due(self, entry: FinishedEntry, _: SourceRecord) -> bool:
         return entry.attempt != self._attempt
@@ -99,8 +99,8 @@ class RedoingKeeper(RevisingKeeper):
         source = failure.source
         entry, record = self._former[source]
         if failure.stage == READING and self._redo.from_output:
-            # Not to blame either: another phase works on it from above its files, and until then
-            # this note keeps it from being read once more.
+            # The source is not to blame: a later phase works on it from above its files. Until then
+            # the note keeps these from being read once more.
             note = note_unreadable(record.key, entry, self._attempt, failure.message)
             change.fail.append((source, note))
             self._unreadable += 1
@@ -124,7 +124,7 @@ def list_unreadable(store: Store) -> set[bytes]:
     return {source for source, failure in store.list_failures() if failure.stage == READING}
 
 
-def _keep_equal(before: SourceRecord, outputs: Sequence[Output]) -> Iterable[Output]:
+def _keep_equal(before: SourceRecord, outputs: tuple[Output, ...]) -> tuple[Output, ...]:
     """Return new outputs; of data with the bytes of before the former files, which stay.
 
     So pipelines behind this one see no change where there is none.

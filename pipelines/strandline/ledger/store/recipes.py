@@ -22,7 +22,7 @@ class Recipe(NamedTuple):
     Attributes:
         growing: see `Fingerprint`.
         dropping: stages that may have left out rows which raised errors, and told no record of it.
-        mixed: stages whose dead letters a later recipe may have joined to its sources.
+        mixed: stages with dead letters that a later recipe may have joined to its sources.
     """
 
     since: int

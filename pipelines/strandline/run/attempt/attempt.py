@@ -305,8 +305,6 @@ def _tidy_shared(
 ) -> list[str]:
     """Leave nothing in files that sources share but rows of finished sources."""
     sink = plan.stages[-1]
-    if sink.target_bytes is None and next(store.list_shared(), None) is None:
-        return []
     outputs = open_outputs(held.location, f"{held.writer}-{os.getpid()}")
     lock = hold_shared(held.folder.writers_lock)
     try:

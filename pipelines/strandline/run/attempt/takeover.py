@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from strandline.engine.core.heartbeat import Heartbeat
+from strandline.ledger.checks.verification import Damage, find_damage
 from strandline.ledger.entries import LISTED, Change
 from strandline.ledger.errors import LedgerError
 from strandline.ledger.gather.verification import find_hurt
@@ -36,7 +37,6 @@ from strandline.ledger.session import (
     require_ledger,
 )
 from strandline.ledger.store.store import Store
-from strandline.ledger.verification import Damage, find_damage
 from strandline.run.attempt.config import AttemptConfig
 from strandline.run.attempt.output_location import is_own, locate_outputs, make_claim
 from strandline.run.history.records import (
@@ -51,10 +51,13 @@ from strandline.run.history.records import (
     write_record,
 )
 from strandline.run.history.sampling import read_samples
+from strandline.run.outputs.indexing import make_index
 from strandline.storage import faults
 from strandline.storage.errors import VolumeError, naming_volume
 from strandline.storage.filesystems import explain_unsafe, read_mounts
 from strandline.storage.layout import PipelineFolder, make_durable, make_folder
+from strandline.storage.outputs.manifest import remove_beside
+from strandline.storage.outputs.names import INDEX
 from strandline.storage.outputs.ownership import (
     SHORT,
     Owner,
@@ -135,6 +138,8 @@ def take_over(config: AttemptConfig, heartbeat: Heartbeat) -> Iterator[TakenFold
                 outputs.sweep(owner.ledger[:SHORT])
                 clean_up(store, outputs, heartbeat.note_progress)
                 sweep_shared(store, outputs, heartbeat.note_progress)
+                if make_index(plan.sink, location) is None:
+                    remove_beside(location, INDEX)  # a former sink's, with files that are to go
                 sweep_records(folder)
                 _look_back(store, config, claimant, lease)
                 sweep_tables(folder)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import NamedTuple
 
+from strandline.ledger.checks.verification import VerificationResult, verify
 from strandline.ledger.entries import LISTED, Change
 from strandline.ledger.errors import LedgerError
 from strandline.ledger.lease import OnChange, refuse_changes
@@ -18,7 +19,6 @@ from strandline.ledger.output_root import (
     record_location,
 )
 from strandline.ledger.session import require_ledger
-from strandline.ledger.verification import VerificationResult, verify
 from strandline.plan.pipeline import PipelinePlan
 from strandline.run.attempt.output_location import find_location, is_own, locate_outputs, make_claim
 from strandline.run.attempt.takeover import (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from hashlib import blake2b
 
-from strandline.ledger.completeness import find_gaps
+from strandline.ledger.checks.completeness import find_gaps
 from strandline.ledger.entries import LISTED
 from strandline.ledger.errors import LedgerError
 from strandline.ledger.lease import find_changes

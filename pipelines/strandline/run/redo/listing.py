@@ -283,7 +283,7 @@ def _spread(files: Sequence[KeptFile], outputs: Sequence[Output]) -> Iterator[Ke
     """Yield the files of a cut, each at its slot, and None for slots that did not get so far."""
     slot = 0
     for file, output in zip(files, outputs, strict=True):
-        assert output.cut is not None  # these are a cut's
+        assert output.cut is not None  # all outputs here are a cut's
         for _ in range(slot, output.cut[1]):
             yield None
         yield file

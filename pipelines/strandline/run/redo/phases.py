@@ -64,23 +64,13 @@ def replace_older(plan: PipelinePlan, before: Ending, tools: RedoTools) -> Endin
     Args:
         before: how the work on all others has ended.
     """
-    location = tools.location
     with tools.open_store() as store:
         starts = read_starts(store, plan)
         look = None if starts is None else starts.survey(store)
         progress = store.read_meta("progress") or {}
     if starts is None or look is None or not (look.total or look.refused):
         return before
-    if any(start.after is not None and not start.from_output for start in look.starts):
-        # Many that are gone, as where somebody removed the folder, would look like a broken stage.
-        with tools.open_store() as store:
-            prune_kept(store, choose_missing(find_files(location, CUTS)), lambda: None)
-            look = starts.survey(store)
-    if any(start.from_output for start in look.starts):
-        with tools.open_store() as store:
-            _note_missing(store, starts, find_files(location, ""))
-            starts = _read_starts(store, plan)
-            look = starts.survey(store)
+    starts, look = _leave_out_missing(plan, starts, look, tools)
     remaining = progress.get("remaining")
     remaining = None if remaining is None else remaining + look.total
     total, reason = look.total, describe_redo(look)
@@ -91,7 +81,8 @@ def replace_older(plan: PipelinePlan, before: Ending, tools: RedoTools) -> Endin
             return ending._replace(is_listed=False)
         start = max(left, key=starts.rank)
         is_trial = tools.cuts.needs_trial
-        listing = RedoListing(plan, tools.list_sources(), tools.open_store, starts, start, location)
+        listed = tools.list_sources()
+        listing = RedoListing(plan, listed, tools.open_store, starts, start, tools.location)
         if is_trial:
             listing.limit(TRIAL_SOURCES)
         else:
@@ -118,18 +109,33 @@ def replace_older(plan: PipelinePlan, before: Ending, tools: RedoTools) -> Endin
         ending = join_endings(ending, ran)
         if is_trial:
             tools.cuts.learn(ran)
-        with tools.open_store() as store:
-            starts = _read_starts(store, plan)
-            look = starts.survey(store)
+        starts, look = _survey(plan, tools)
     with tools.open_store() as store:
         store.write(Change(meta={SETTLED: read_recipes(store)[-1].since}))
     return _add_leftover(ending, look.total + look.refused)
 
 
-def _read_starts(store: Store, plan: PipelinePlan) -> RedoStarts:
-    starts = read_starts(store, plan)
-    assert starts is not None  # the recipes of a ledger stay as they are during an attempt
-    return starts
+def _leave_out_missing(
+    plan: PipelinePlan, starts: RedoStarts, look: Survey, tools: RedoTools
+) -> tuple[RedoStarts, Survey]:
+    """Return from where sources go on when files that are gone are read by none of them.
+
+    Where a whole folder was removed, its files would make the stage that reads them look broken.
+    """
+    if any(start.after is not None and not start.from_output for start in look.starts):
+        with tools.open_store() as store:
+            prune_kept(store, choose_missing(find_files(tools.location, CUTS)), lambda: None)
+    if any(start.from_output for start in look.starts):
+        with tools.open_store() as store:
+            _note_missing(store, starts, find_files(tools.location, ""))
+    return _survey(plan, tools)
+
+
+def _survey(plan: PipelinePlan, tools: RedoTools) -> tuple[RedoStarts, Survey]:
+    with tools.open_store() as store:
+        starts = read_starts(store, plan)
+        assert starts is not None  # the recipes of a ledger stay as they are during an attempt
+        return starts, starts.survey(store)
 
 
 def _note_missing(store: Store, starts: RedoStarts, is_there: Callable[[str, int], bool]) -> None:

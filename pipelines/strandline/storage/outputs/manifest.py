@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from strandline.storage.errors import naming_volume
 from strandline.storage.outputs.names import MANIFEST
 from strandline.storage.outputs.outputs import DIGEST_BYTES, Content
-from strandline.storage.outputs.remote import put_files, resolve_location
+from strandline.storage.outputs.remote import open_outputs, put_files, resolve_location
 from strandline.storage.outputs.whole_files import write_whole
 from strandline.storage.refusals import naming_rejection
 from strandline.storage.stores import open_store, refresh
@@ -86,6 +86,15 @@ def write_beside(location: str, name: str, content: Iterable[bytes]) -> Content:
             Path(location).mkdir(parents=True, exist_ok=True)
         write_whole(Path(location, name), watch(), steps="list")
     return Content(size, state.digest())
+
+
+def remove_beside(location: str, name: str) -> None:
+    """Remove a file at the root of outputs, if it is there.
+
+    Raises:
+        VolumeError: it can't be removed.
+    """
+    open_outputs(location).remove_shared(name)
 
 
 def list_outputs(location: str | Path) -> list[str]:

@@ -12,11 +12,11 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from strandline.ledger.checks.verification import verify
 from strandline.ledger.gather.verification import verify_pieces
 from strandline.ledger.output_root import list_out
 from strandline.ledger.store.recipes import count_older
 from strandline.ledger.store.store import Store
-from strandline.ledger.verification import verify
 from strandline.run.attempt.gather import ARTIFACTS
 from strandline.run.attempt.publishing.requirements import (
     FIELDS,

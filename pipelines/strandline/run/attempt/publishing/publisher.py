@@ -14,7 +14,7 @@ from typing import Any
 from pydantic import JsonValue
 
 from strandline.engine.core.ports import RunProgress
-from strandline.ledger.completeness import find_gaps
+from strandline.ledger.checks.completeness import find_gaps
 from strandline.ledger.store.store import Store
 from strandline.plan.receipt import StageCounts
 from strandline.run.attempt.config import AttemptConfig

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from strandline.engine.core.ports import Ending, Listing
-from strandline.ledger.completeness import find_gaps
+from strandline.ledger.checks.completeness import find_gaps
 from strandline.ledger.store.recipes import read_changes
 from strandline.ledger.store.store import Store
 from strandline.plan.pipeline import PipelinePlan, StagePlan

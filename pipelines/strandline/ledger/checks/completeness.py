@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from strandline.ledger.checks.verification import count_missing
 from strandline.ledger.entries import LISTING, SETTLED
 from strandline.ledger.store.recipes import count_older, read_recipes
 from strandline.ledger.store.store import Store
-from strandline.ledger.verification import count_missing
 from strandline.storage.outputs.outputs import OutputStore
 
 
