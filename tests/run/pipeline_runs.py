@@ -51,12 +51,14 @@ class Passes:
         trigger: Trigger = Trigger.RUN,
         dead_letters: str | None = None,
         report: Callable[[RunProgress], None] = lambda _: None,
+        engine: str = "inline",
         **spec: Any,
     ) -> AttemptResult:
         """Run a pipeline in this process; the fields are those of a manifest's `spec`.
 
         Args:
             dead_letters: the stage whose dead letters are tried again, and nothing else.
+            engine: that works on it.
             report: gets what the engine shows.
         """
         document = {
@@ -73,7 +75,7 @@ class Passes:
         config = AttemptConfig(
             manifest.plan,
             self.volume,
-            engine="inline",
+            engine=engine,
             on_change=changes,
             trigger=trigger,
             dead_letters=dead_letters,

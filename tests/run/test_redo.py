@@ -415,8 +415,8 @@ def test_a_list_that_has_grown_since_makes_no_older_recipe(tuning: Tuning) -> No
 
 
 HALVES: Item = {"use": "tuned_stages:Halves"}
-FIVES: Item = {"use": "tuned_stages:DropFives"}
-DIE: Item = {"use": "tuned_stages:DieOn", "with": {"numbers": [4, 28]}, "onError": "deadLetter"}
+FIVES: Item = {"use": "tuned_stages:DropMultiples"}
+DIE: Item = {"use": "tuned_stages:DieOn", "onError": "deadLetter"}
 JOIN: Item = {"use": "tuned_stages:Join", "group": 4}
 
 

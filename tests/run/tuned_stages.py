@@ -19,7 +19,7 @@ __all__ = [
     "Add",
     "DieOn",
     "Double",
-    "DropFives",
+    "DropMultiples",
     "Halves",
     "Join",
     "KeepBelow",
@@ -30,6 +30,7 @@ __all__ = [
     "OpenNumbers",
     "Part",
     "Refuse",
+    "RefuseOn",
     "Schema",
     "Shout",
     "Square",
@@ -249,11 +250,22 @@ class Load(Stage):
 
 
 class Halves(Stage):
-    """Hands on a table in parts of two rows, without those that begin with a multiple of three."""
+    """Hands on a table in parts of two rows, without those that begin with a multiple."""
+
+    class Params(Stage.Params):
+        """Of which number."""
+
+        by: int = 3
+
+    params: Params
 
     def process(self, task: Task) -> list[Task | None]:
         parts = [task.table.slice(begin, 2) for begin in range(0, task.num_rows, 2)]
-        return [task.replace(part) if part["n"][0].as_py() % 3 else None for part in parts]
+        numbers = [part["n"][0].as_py() for part in parts]
+        return [
+            task.replace(part) if number % self.params.by else None
+            for part, number in zip(parts, numbers, strict=True)
+        ]
 
 
 class OpenNumbers(Stage):
@@ -264,26 +276,51 @@ class OpenNumbers(Stage):
         return task.replace(pa.table({"n": [json.loads(line)["n"] for line in lines]}))
 
 
-class DropFives(Stage):
-    """Drops the tables with a multiple of five in front."""
+class DropMultiples(Stage):
+    """Drops the tables with a multiple in front."""
+
+    class Params(Stage.Params):
+        """Of which number."""
+
+        of: int = 5
+
+    params: Params
 
     def process(self, task: Task) -> Task | None:
-        return task if task.table["n"][0].as_py() % 5 else None
+        front = task.table["n"].to_pylist()[:1]
+        return task if front and front[0] % self.params.of else None
 
 
 class DieOn(Stage):
-    """Fails with the tables that have a number in front, until it is mended."""
+    """Fails with the tables that have a multiple in front, until it is mended."""
 
     class Params(Stage.Params):
-        """The numbers."""
+        """Of which number."""
 
-        numbers: tuple[int, ...] = ()
+        of: int = 4
 
     params: Params
     mixes_rows = True
 
     def process(self, task: Task) -> Task:
-        if task.table["n"][0].as_py() in self.params.numbers and "die" not in MENDED:
+        front = task.table["n"].to_pylist()[:1]
+        if front and front[0] % self.params.of == 0 and "die" not in MENDED:
+            raise ValueError("broken")
+        return task
+
+
+class RefuseOn(Stage):
+    """Fails with the tables that hold a number."""
+
+    class Params(Stage.Params):
+        """The number."""
+
+        number: int = 0
+
+    params: Params
+
+    def process(self, task: Task) -> Task:
+        if self.params.number in task.table["n"].to_pylist():
             raise ValueError("broken")
         return task
 

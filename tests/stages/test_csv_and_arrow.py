@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Callable
+import itertools
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from strandline.stages.sources.opening import UnreadableFileError
 from strandline_api.documents.problems import SpecError
 
 Write = Callable[..., list[pa.Table]]
+WriteTable = Callable[[pa.Table], bytes]
 
 
 @pytest.fixture
@@ -224,3 +226,42 @@ def test_a_run_from_csv_to_arrow_and_back(tmp_path: Path) -> None:
     )
     assert back.run(checkpoint_path=str(tmp_path / "two"), **values).code is ExitCode.COMPLETE
     assert len(list((tmp_path / "csv").rglob("*.csv"))) == 3
+
+
+def write_file(table: pa.Table) -> bytes:
+    return StageRun("arrow", batchRows=2).written(table)
+
+
+@pytest.mark.parametrize("kinds", [*itertools.product([write_stream, write_file], repeat=3)])
+def test_each_part_of_a_file_is_read(read: Write, kinds: Sequence[WriteTable]) -> None:
+    """`cat` makes one file of several; each has its own end, and its own schema."""
+    tables = [
+        pa.table({"n": [1, 2, 3]}),
+        pa.table({"n": [4, 5, 6]}),
+        pa.table({"n": ["ARROW1", "b"]}).append_column("m", [[7, None]]),
+    ]
+    content = b"".join(write(table) for write, table in zip(kinds, tables, strict=True))
+    rows = list_rows(read("read-arrow", content, "a.arrow", maxRows=2))
+    assert [row["n"] for row in rows] == [1, 2, 3, 4, 5, 6, "ARROW1", "b"]
+    assert [row["key"] for row in rows] == [f"a.arrow#{at}" for at in range(8)]
+
+
+@given(kinds=st.tuples(*[st.sampled_from([write_stream, write_file])] * 2), at=st.integers(1, 4000))
+def test_law_no_part_of_a_file_is_lost_where_it_was_cut(
+    tmp_path_factory: pytest.TempPathFactory, kinds: tuple[WriteTable, ...], at: int
+) -> None:
+    parts = [write(pa.table({"n": list(range(6))})) for write in kinds]
+    content = b"".join(parts)
+    cut = content[: len(parts[0]) + at % len(parts[1])]
+    stage, folder = StageRun("read-arrow"), tmp_path_factory.mktemp("cut")
+    if len(cut) == len(parts[0]):
+        assert len(list_rows(read_content(folder, stage, cut, "a.arrow"))) == 6
+        return
+    with pytest.raises(UnreadableFileError):
+        read_content(folder, stage, cut, "a.arrow")
+
+
+def test_what_is_no_arrow_behind_a_stream_is_refused(read: Write) -> None:
+    content = write_stream(pa.table({"n": [1]})) + b"no arrow" + write_stream(pa.table({"n": [2]}))
+    with pytest.raises(UnreadableFileError, match="bytes are Arrow, and those behind"):
+        read("read-arrow", content, "a.arrow")

@@ -13,7 +13,6 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from strandline.stages.columns import list_strings
 from strandline.stages.sources.opening import (
@@ -23,6 +22,7 @@ from strandline.stages.sources.opening import (
     open_binary,
     open_decompressed,
 )
+from strandline.stages.tables.contents.row_groups import open_parquet
 from strandline.stages.text.filters.words.word_rules import fold, is_mark, split_words
 
 _JSON_LINES = (".jsonl", ".ndjson")
@@ -98,7 +98,7 @@ def read_texts(path: str, columns: Sequence[str]) -> Iterator[str]:
     try:
         if path.endswith(".parquet"):
             with open_binary(path) as file:
-                yield from _join_columns(path, pq.read_table(file), columns)
+                yield from _join_columns(path, open_parquet(file).read(), columns)
             return
         with open_decompressed(path) as file:
             content = file.read().decode("utf-8")

@@ -21,6 +21,7 @@ from strandline.stages.columns import MissingColumnError, find_column
 from strandline.stages.sources.listing import FileListParams, list_files
 from strandline.stages.sources.opening import UnreadableFileError, explain_error, open_binary
 from strandline.stages.sources.places.globs import parse_pattern
+from strandline.stages.tables.contents.row_groups import open_parquet
 from strandline.storage.stores import open_url
 
 KEY, STAYS = "key", "stays"
@@ -124,7 +125,7 @@ def _ignore(why: str, within: str = "") -> None:
 def _read_column(path: str, column: str) -> pa.ChunkedArray:
     try:
         with open_binary(path) as file:
-            parquet = pq.ParquetFile(file)
+            parquet = open_parquet(file)
             if parquet.schema_arrow.names.count(column) > 1:
                 msg = f"there are several columns {column!r}"
                 raise MissingColumnError(msg)

@@ -23,6 +23,7 @@ from strandline.stages.columns import find_column, list_strings, list_texts
 from strandline.stages.dedup.keyed_texts import WordRunParams
 from strandline.stages.dedup.minhash import SIGNATURE_BYTES, Signer
 from strandline.stages.sources.opening import explain_error, open_binary
+from strandline.stages.tables.contents.row_groups import open_parquet
 
 SIGNATURES = "signatures.parquet"
 SCHEMA = pa.schema([("key", pa.string()), ("signature", pa.binary(SIGNATURE_BYTES))])
@@ -94,7 +95,7 @@ def read_signatures(path: str) -> Iterator[tuple[str, bytes]]:
     """
     try:
         with open_binary(path) as file:
-            parquet = pq.ParquetFile(file)
+            parquet = open_parquet(file)
             for name in SCHEMA.names:
                 find_column(parquet.schema_arrow.empty_table(), name)
             for batch in parquet.iter_batches(columns=SCHEMA.names):

@@ -1,0 +1,25 @@
+"""Law: what is redone equals a fresh run, over drawn changes, damage, kills, and retries."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from redo_rounds import RedoRound
+
+IN_FIRST_TIER, ROUNDS = 12, 200
+SEEDS = [
+    *range(IN_FIRST_TIER),
+    *(pytest.param(seed, marks=pytest.mark.full) for seed in range(IN_FIRST_TIER, ROUNDS)),
+]
+
+pytestmark = pytest.mark.first(reason="compares drawn redos with fresh runs")
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_law_a_round_ends_as_a_fresh_run(
+    seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn = RedoRound(seed, tmp_path, monkeypatch)
+    assert drawn.play() == [], "\n".join(drawn.told)
