@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Iterator
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -157,3 +158,46 @@ def test_law_nothing_of_what_was_read_stays_in_memory(tmp_path: Path) -> None:
         gc.collect()
         held.append(pa.total_allocated_bytes())
     assert max(held) - held[0] < 100_000  # a table has 650,000
+
+
+read_time = datetime.fromisoformat
+FAR, NEAR = read_time("1500-03-01T12:00:00"), read_time("2026-01-02T03:04:05.678901")
+FIRST, LAST = read_time("0001-01-01"), read_time("9999-12-31")
+
+
+@pytest.mark.parametrize("kind", [pa.timestamp("us"), pa.list_(pa.timestamp("us"))])
+def test_times_of_96_bits_keep_their_years(tmp_path: Path, kind: pa.DataType) -> None:
+    """Spark writes them; nanoseconds of 64 bits have room for 1677 to 2262 alone."""
+    wrap = (lambda value: [value]) if pa.types.is_list(kind) else (lambda value: value)
+    values = [[NEAR, None], [NEAR, LAST], [FIRST, FAR]]
+    path = tmp_path / "a.parquet"
+    with pq.ParquetWriter(
+        path, pa.schema([("time", kind)]), use_deprecated_int96_timestamps=True
+    ) as writer:
+        for group in values:
+            writer.write_table(pa.table({"time": pa.array(list(map(wrap, group)), kind)}))
+    tables = list_tasks(path)
+    assert [row["time"] for each in tables for row in each.to_pylist()] == [
+        wrap(value) for group in values for value in group
+    ]
+    units = [str(each.schema.field("time").type).count("[ns]") for each in tables]
+    assert units == [1, 0, 0]  # where nanoseconds have room, none of them is lost
+
+
+def test_text_that_is_stored_as_bytes_is_text_where_the_schema_says_so(tmp_path: Path) -> None:
+    values = ["héllo", None, ""]
+    raw = [None if value is None else value.encode() for value in values]
+    columns = {str(kind): pa.array(raw, kind) for kind in (pa.binary(), pa.large_binary())}
+    columns["fixed"] = pa.array([b"abc", None, b"abc"], pa.binary(3))
+    pq.write_table(pa.table(columns), tmp_path / "a.parquet", store_schema=False)
+    schema = {"key": "text", **dict.fromkeys(columns, "text")}
+    (table,) = list_tasks(tmp_path / "a.parquet", schema=schema)
+    assert table.column("binary").to_pylist() == values
+    assert table.column("large_binary").to_pylist() == values
+    assert table.column("fixed").to_pylist() == ["abc", None, "abc"]
+
+
+def test_bytes_that_are_no_text_are_named(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"text": [b"ok", b"\xff\xfe"]}), tmp_path / "a.parquet")
+    with pytest.raises(UnreadableFileError, match=r"the column 'text' has .*which is no text"):
+        list_tasks(tmp_path / "a.parquet", schema={"key": "text", "text": "text"})

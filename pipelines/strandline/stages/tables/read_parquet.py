@@ -98,7 +98,7 @@ class ReadParquet(SchemaReader):
         try:
             folders = parse_folders(file.key) if is_hive else {}
             with open_binary(file.path, ahead=PART_AHEAD) as stream:
-                parquet = open_parquet(stream, is_far=is_url(file.path))
+                parquet = open_parquet(stream, is_far=is_url(file.path), group=group)
                 _check_listed(parquet, listed)
                 for table in self._read_group(parquet, group):
                     keyed = self._add_key(table, f"{file.key}#rg={group}", row)

@@ -13,7 +13,7 @@ import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, BinaryIO, NamedTuple
 
 import pyarrow as pa
@@ -73,11 +73,15 @@ class _Unread(io.RawIOBase):
         return self._at
 
 
-def open_parquet(stream: BinaryIO, *, is_far: bool = False) -> pq.ParquetFile:
+def open_parquet(
+    stream: BinaryIO, *, is_far: bool = False, group: int | None = None
+) -> pq.ParquetFile:
     """Open a file, by a footer that belongs to its pages; checksums of pages are looked at.
 
     Args:
         is_far: each read is a request to a store.
+        group: the row group that is to be read; its times of 96 bits are read as microseconds where
+            nanoseconds have no room for one of them, which are all of 1677 to 2262.
 
     Raises:
         ParquetDamageError: bytes are missing or too many, or it is no Parquet.
@@ -102,7 +106,8 @@ def open_parquet(stream: BinaryIO, *, is_far: bool = False) -> pq.ParquetFile:
         what = f"another Parquet file begins at byte {joint:,}"
         raise ParquetDamageError(f"{what}: two in one file; give each a file of its own")
     is_large = layout.largest > _LARGE_GROUP
-    return pq.ParquetFile(
+    open_file = partial(
+        pq.ParquetFile,
         stream,
         metadata=metadata,
         page_checksum_verification=True,
@@ -111,6 +116,28 @@ def open_parquet(stream: BinaryIO, *, is_far: bool = False) -> pq.ParquetFile:
         # Columns that lie side by side are one request; a disk is slower with one more copy.
         pre_buffer=is_far and not is_large,
     )
+    parquet = open_file()
+    if group is not None and group < metadata.num_row_groups:
+        wide = open_file(coerce_int96_timestamp_unit="us")
+        return parquet if _has_room(parquet, wide, group) else wide
+    return parquet
+
+
+def _has_room(parquet: pq.ParquetFile, wide: pq.ParquetFile, group: int) -> bool:
+    """Return whether nanoseconds hold each time of 96 bits; Arrow makes another year of others."""
+    schema = parquet.metadata.schema
+    columns = [schema.column(at) for at in range(len(schema))]
+    paths = [column.path for column in columns if column.physical_type == "INT96"]
+    if not paths:
+        return True
+    names = {path.partition(".")[0] for path in paths}
+    exact = pa.schema([field for field in parquet.schema_arrow if field.name in names])
+    try:
+        for batch in wide.iter_batches(row_groups=[group], columns=sorted(names)):
+            pa.Table.from_batches([batch]).select(exact.names).cast(exact)
+    except pa.ArrowInvalid:
+        return False
+    return True
 
 
 @lru_cache(maxsize=1)

@@ -221,7 +221,7 @@ _FITTING: Mapping[str, tuple[str, ...]] = {
     "float": ("float", "int"),
     "decimal": ("decimal",),
     "text": ("text", "time", "date"),
-    "bytes": ("bytes",),
+    "bytes": ("bytes", "text"),  # many writers of Parquet do not mark text as such
     "time": ("time",),
     "time zone": ("time zone",),
     "date": ("date",),
