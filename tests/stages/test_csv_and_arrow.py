@@ -79,7 +79,13 @@ def test_tasks_are_of_bounded_size(read: Write, count: int) -> None:
         (b"t\nsoon\n", {"types": {"t": "time"}}, "'soon' in the column 't' is no time"),
         (b"a,a\n1,2\n", {}, "two columns are called 'a'; name them by `header`"),
         (b"a\n1\n", {"types": {"b": "int"}}, "no column 'b'; there are: a"),
-        (b'a,b\n"1,2\n', {}, "unexpected end of data"),
+        (b'a,b\n1,2\n"1,2\n3,4\n', {}, "#L3: a quote in this row is open to the end of the file"),
+        (b'a,b\n"1"x,2\n', {}, "#L2: ',' expected after '\"'"),
+        (b"a;b\n1;2\n3;4\n", {}, "one column by the delimiter ',', and 2 by ';': set `delimiter`"),
+        (b"a;b\n1,5;2\n", {}, "and 2 by ';'"),
+        (b'a\tb\n"x\ny"\t2\n', {}, "and 2 by '\\t'"),
+        (b"a,b\n1,2\n", {"delimiter": ";"}, "one column by the delimiter ';', and 2 by ','"),
+        (b"1|2\n3|4\n", {"header": ["a", "b"]}, "and 2 by '|'"),
         (b"a\n\xff\n", {}, "can't decode byte 0xff"),
         (b"<!doctype html><p>no</p>\n", {}, "no CSV; its first bytes are those of HTML"),
         (b'{"a": 1}\n', {}, "those of JSON Lines: read it by read-jsonl"),
@@ -93,6 +99,26 @@ def test_what_is_bad_fails_the_source_with_its_place(
         read("read-csv", content, **values)
     assert message in str(caught.value)
     assert "a.csv" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("content", "values", "rows"),
+    [
+        (b"text\na;b\nc;d\n", {}, [["a;b"], ["c;d"]]),  # the head has no separator
+        (b"a;b\nc;d;e\n", {}, [["c;d;e"]]),  # rows differ
+        (b'"a;b"\n"c;d"\n', {}, [["c;d"]]),
+        (b"a;b\nc;d\n", {"header": ["text"]}, [["a;b"], ["c;d"]]),
+        (b"a,b\n'1,2',3\n", {"quote": "'"}, [["1,2", "3"]]),
+        (b'a,b\n"1,2\n', {"quote": ""}, [['"1', "2"]]),
+        (b'a,b\n"1\\"2",x\\,y\n', {"escape": "\\"}, [['1"2', "x,y"]]),
+        (b"a,b\n" + b'"x""y",z\n' * 3000, {}, [['x"y', "z"]] * 3000),
+    ],
+)
+def test_a_dialect_is_declared(
+    read: Write, content: bytes, values: dict[str, Any], rows: list[list[str]]
+) -> None:
+    found = list_rows(read("read-csv", content, **values))
+    assert [list(row.values())[1:] for row in found] == rows
 
 
 def test_a_column_may_be_called_as_a_format_begins(read: Write) -> None:

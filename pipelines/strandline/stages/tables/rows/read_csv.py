@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from enum import StrEnum
 from itertools import islice
-from typing import NamedTuple, Self
+from typing import ClassVar, NamedTuple, Self
 
 import pyarrow as pa
 from pydantic import Field, model_validator
@@ -37,6 +38,9 @@ from strandline.stages.tables.rows.schema_reader import SchemaReader
 _KEY = "key"
 _MOST_CHARACTERS = 1 << 30  # most of a value; Python's own limit is 128 KiB
 _SNIFFED = 4096
+_ROWS_LOOKED_AT = 20  # they show how many columns there are
+_DELIMITERS = (",", ";", "\t", "|")
+_OPEN_QUOTE = "a quote in this row is open to the end of the file"
 # A name of a column may begin as a file of another kind does: `ORCID`.
 _SURELY_ELSE = frozenset({"HTML", "a login page", "XML", "JSON Lines", "a pointer of Git LFS"})
 
@@ -83,6 +87,18 @@ class ReadCsv(SchemaReader):
         delimiter: str = Field(
             default=",", min_length=1, max_length=1, description="What is between values."
         )
+        quote: str = Field(
+            default='"',
+            max_length=1,
+            description="What is around values with a delimiter or a line's end in them, twice "
+            "where it is part of one. Empty: quotes are letters like others.",
+        )
+        escape: str = Field(
+            default="",
+            max_length=1,
+            description="What stands before a quote or delimiter that is part of a value, such as "
+            "a backslash.",
+        )
         header: tuple[str, ...] = Field(
             default=(),
             description="Names of the columns; by default those in the first row of each file.",
@@ -107,6 +123,7 @@ class ReadCsv(SchemaReader):
             return self
 
     params: Params
+    added_params: ClassVar[frozenset[str]] = SchemaReader.added_params | {"quote", "escape"}
     keeps_columns = False
 
     def list_needed_columns(self) -> tuple[str, ...]:
@@ -132,14 +149,14 @@ class ReadCsv(SchemaReader):
         for file in list_references(task):
             try:
                 yield from map(task.replace, self._read(file))
-            except (*READ_ERRORS, UnicodeDecodeError, csv.Error) as error:
+            except (*READ_ERRORS, UnicodeDecodeError) as error:
                 raise explain_misread(file, error) from error
 
     def _read(self, file: FileReference) -> Iterator[pa.Table]:
         with open_decompressed(file.path) as stream:
-            self._check_kind(file)
+            self._check_begin(file)
             text = io.TextIOWrapper(stream, "utf-8-sig", newline="")
-            records = _list_records(csv.reader(text, delimiter=self.params.delimiter, strict=True))
+            records = _list_records(file, self._parse(text, self.params.delimiter))
             names = self.params.header or self._read_header(file, records)
             self._check_types(file, names)
             total = left = 0
@@ -152,13 +169,47 @@ class ReadCsv(SchemaReader):
             msg = f"{file.key}: none of its {total:,} rows is one; {describe_contents(file.path)}"
             raise UnreadableFileError(msg)
 
-    def _check_kind(self, file: FileReference) -> None:
-        """Refuse what is surely no CSV, though each line of it could be a row of one column."""
+    def _parse(self, lines: Iterable[str], delimiter: str) -> Iterator[list[str]]:
+        """Return the reader of a dialect."""
+        quote = self.params.quote
+        return csv.reader(
+            lines,
+            delimiter=delimiter,
+            quotechar=quote or None,
+            quoting=csv.QUOTE_MINIMAL if quote else csv.QUOTE_NONE,
+            escapechar=self.params.escape or None,
+            strict=True,
+        )
+
+    def _check_begin(self, file: FileReference) -> None:
+        """Refuse what is surely no CSV, or another dialect: each line could be a row of one column.
+
+        A schema of one column is believed where `header` says so.
+        """
         with open_decompressed(file.path) as stream:
             first = stream.read(_SNIFFED)
         kind, _ = find_kind(first)
         if b"\0" in first or kind in _SURELY_ELSE:
             raise UnreadableFileError(f"{file.key}: no CSV; {describe_contents(file.path)}")
+        lines = list(io.StringIO(first.decode("utf-8-sig", "replace"), newline=""))
+        if len(first) == _SNIFFED:
+            lines.pop()  # may be cut
+        widths = self._list_widths(lines, self.params.delimiter)
+        if len(self.params.header) == 1 or widths[:1] != [1]:
+            return
+        for delimiter in _DELIMITERS:
+            found = self._list_widths(lines, delimiter)
+            if len(found) > 1 and found[0] > 1 and len(set(found)) == 1:
+                what = f"one column by the delimiter {self.params.delimiter!r}"
+                hint = f"and {found[0]} by {delimiter!r}: set `delimiter`, or name it by `header`"
+                raise UnreadableFileError(f"{file.key}: {what}, {hint}")
+
+    def _list_widths(self, lines: Sequence[str], delimiter: str) -> list[int]:
+        """Return how many values the first rows have, up to one that is of another dialect."""
+        widths: list[int] = []
+        with suppress(csv.Error):
+            widths += (len(row) for row in self._parse(lines[:_ROWS_LOOKED_AT], delimiter) if row)
+        return widths
 
     def _read_header(self, file: FileReference, records: Iterator[_Record]) -> tuple[str, ...]:
         first = next(records, None)
@@ -220,13 +271,21 @@ class ReadCsv(SchemaReader):
         self.count(f"dropped: {reason}")
 
 
-def _list_records(reader: Iterator[list[str]]) -> Iterator[_Record]:
-    """Yield the rows that are no blank lines, each with the line that it begins in."""
+def _list_records(file: FileReference, reader: Iterator[list[str]]) -> Iterator[_Record]:
+    """Yield the rows that are no blank lines, each with the line that it begins in.
+
+    Raises:
+        UnreadableFileError: a row is of no dialect, or a quote is open to the file's end.
+    """
     line = 1
-    for values in reader:
-        if values:
-            yield _Record(line, values)
-        line = reader.line_num + 1  # type: ignore[attr-defined]  # csv's reader has it
+    try:
+        for values in reader:
+            if values:
+                yield _Record(line, values)
+            line = reader.line_num + 1  # type: ignore[attr-defined]  # csv's reader has it
+    except csv.Error as error:
+        what = _OPEN_QUOTE if str(error) == "unexpected end of data" else str(error)
+        raise UnreadableFileError(f"{file.key}#L{line}: {what}") from error
 
 
 def _find_misfits(values: list[str], kind: CsvType) -> list[int]:
