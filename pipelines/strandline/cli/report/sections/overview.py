@@ -155,8 +155,8 @@ def _describe_end(facts: RunFacts) -> Markup | None:
     if last is None or last.record.outcome is None:
         return None
     gaps = facts.list_gaps() if not last.record.outcome.exit_code else ()
-    words = "; ".join((last.record.outcome.message, *(f"not complete now: {gap}" for gap in gaps)))
-    return element("p", words)
+    sentences = (last.record.outcome.message, *(f"not complete now: {gap}" for gap in gaps))
+    return element("p", "; ".join(sentences))
 
 
 def _make_tile(name: str, value: str, rest: str, kind: Child | int = "") -> Markup:
