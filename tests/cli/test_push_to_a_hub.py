@@ -111,6 +111,37 @@ def test_the_next_revision_replaces_and_removes(
     assert (count_commits(hub), len(find_repo(hub).tags)) == (2, 2)
 
 
+def test_a_revision_that_comes_back_moves_the_branch(
+    project: Project, run: Call, hub: Hub, push: Push
+) -> None:
+    """Its tag is there from before, and says nothing of the branch."""
+    note = project.path / "in/1.txt"
+    first, time = note.read_text(), note.stat().st_mtime_ns
+    for text, at in ((first, time), ("Another note.\n", time + 1), (first, time)):
+        note.write_text(text)
+        os.utime(note, ns=(at, at))
+        run()
+        assert read(push())["isNew"] is True
+        check_head(hub, project)
+    assert (count_commits(hub), len(find_repo(hub).tags)) == (3, 2)
+    assert read(push())["isNew"] is False
+
+
+@pytest.mark.parametrize("change", [lambda _: None, lambda content: content + b"more"])
+def test_a_file_that_was_changed_by_hand_is_pushed_again(
+    project: Project, run: Call, hub: Hub, push: Push, change: Callable[[bytes], bytes | None]
+) -> None:
+    run()
+    read(push())
+    files = find_repo(hub).head()
+    name = next(name for name in files if name.endswith(".jsonl"))
+    changed = change(files.pop(name))
+    if changed is not None:
+        files[name] = changed
+    assert read(push())["isNew"] is True
+    check_head(hub, project)
+
+
 def test_a_branch_is_made_where_it_is_named(
     project: Project, run: Call, hub: Hub, push: Push
 ) -> None:

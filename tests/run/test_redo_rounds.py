@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from redo_rounds import RedoRound
+from strandline.run.attempt.engines import ENGINES
 
 IN_FIRST_TIER, ROUNDS = 12, 200
 SEEDS = [
@@ -22,4 +23,14 @@ def test_law_a_round_ends_as_a_fresh_run(
     seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     drawn = RedoRound(seed, tmp_path, monkeypatch)
+    assert drawn.play() == [], "\n".join(drawn.told)
+
+
+@pytest.mark.parametrize("engine", sorted(set(ENGINES) - {"inline"}))
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.full
+def test_law_a_round_of_another_engine_ends_as_a_fresh_run(
+    seed: int, engine: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn = RedoRound(ROUNDS + seed, tmp_path, monkeypatch, engine)
     assert drawn.play() == [], "\n".join(drawn.told)

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, TypeVar
 import httpx2
 from huggingface_hub import CommitOperationAdd, CommitOperationDelete, HfApi
 from huggingface_hub.errors import EntryNotFoundError, HfHubHTTPError
+from huggingface_hub.hf_api import RepoFile
 from huggingface_hub.utils import (  # type: ignore[attr-defined]  # public, and not exported
     build_hf_headers,
     get_session,
@@ -82,7 +83,7 @@ def push_to_hub(
     sleep: Callable[[float], None],
     fence: Callable[[], None],
 ) -> PushResult:
-    """Push to the hub, unless this very revision is tagged there.
+    """Push to the hub, unless the branch has this very revision and each of its files.
 
     A repository that is not there is made, private.
 
@@ -106,16 +107,18 @@ def push_to_hub(
 
 
 def _push(hub: _Hub, shipment: Shipment, contents: Contents) -> PushResult:
-    target, tag, uploaded = hub.target, name_tag(shipment), 0
+    target, tag, uploaded, is_asked = hub.target, name_tag(shipment), 0, False
     hub.make()
-    if tag in hub.list_tags():
-        return PushResult(target.name, shipment.revision, is_new=False, files=0)
     for number in range(_TRIES_OF_COMMITS):
         head = hub.find_head()
         manifest = hub.read_manifest(head)
-        # A commit that was made and not heard of is there.
-        if find_revision(manifest) == shipment.revision:
+        # A commit that was made and not heard of is there. The tag alone says nothing: another
+        # revision may have come after it, and files may have been changed by hand.
+        if find_revision(manifest) == shipment.revision and hub.has_files(head, shipment):
+            if not is_asked and tag in hub.list_tags():
+                return PushResult(target.name, shipment.revision, is_new=False, files=0)
             break
+        is_asked = True
         try:
             uploaded = _commit(hub, shipment, contents, head, list_names(manifest))
             break
@@ -213,6 +216,19 @@ class _Hub:
         return set(
             self._ask(lambda: self._api.list_repo_files(repo, revision=head, repo_type=_DATASET))
         )
+
+    def has_files(self, head: str, shipment: Shipment) -> bool:
+        """Return whether each file of a shipment is there, with its size."""
+        repo, there = self.target.repo, dict[str, int]()
+
+        def list_tree() -> None:
+            found = self._api.list_repo_tree(
+                repo, recursive=True, revision=head, repo_type=_DATASET
+            )
+            there.update({item.path: item.size for item in found if isinstance(item, RepoFile)})
+
+        self._ask(list_tree)
+        return all(there.get(file.name) == file.size for file in shipment.files)
 
     def upload(self, additions: list[CommitOperationAdd]) -> None:
         repo, branch = self.target

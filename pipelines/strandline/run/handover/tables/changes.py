@@ -7,16 +7,17 @@ nothing. It must not know any format of tables.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 from strandline.run.handover.errors import TargetRefusedError
-from strandline.run.handover.shipment import Shipment, ShippedFile
+from strandline.run.handover.shipment import PushResult, Shipment, ShippedFile
 
 REVISION = "strandline.revision"
 PIPELINE = "strandline.pipeline"
 SUFFIX = ".parquet"
 _DIGITS = 16
+_MOST_COMMITS = 4  # of one push, where another writer commits too
 
 
 class TableChanges(NamedTuple):
@@ -46,6 +47,53 @@ def find_changes(shipment: Shipment, there: Iterable[str]) -> TableChanges:
     known = frozenset(there)
     added = {name: file for name, file in wanted.items() if name not in known}
     return TableChanges(added, known - wanted.keys())
+
+
+def push_until_whole(
+    target: str,
+    push: Callable[..., PushResult],
+    find_difference: Callable[[], str | None],
+) -> PushResult:
+    """Push, and again where another writer's commit came between our listing and our commit.
+
+    Args:
+        push: makes one commit; with `is_forced` also where the last one of ours has this revision.
+        find_difference: returns how what readers see differs from the data set; None: not at all.
+
+    Raises:
+        TargetRefusedError: it differs after several commits.
+    """
+    result = push(is_forced=False)
+    difference = find_difference() if result.is_new else None
+    for _ in range(_MOST_COMMITS - 1):
+        if difference is None:
+            break
+        again = push(is_forced=True)
+        result = result._replace(files=result.files + again.files)
+        difference = find_difference()
+    if difference is not None:
+        raise TargetRefusedError(
+            f"{target}: another writer has changed the table while it was pushed ({difference}); "
+            "push again when no other writes there"
+        )
+    return result
+
+
+def describe_difference(
+    shipment: Shipment, there: Iterable[str], rows: int | None = None
+) -> str | None:
+    """Return how files and rows of a table differ from the data set; None: not at all.
+
+    Args:
+        there: names of the files that the table has.
+        rows: that readers see; None: not known.
+    """
+    added, removed = find_changes(shipment, there)
+    if added or removed:
+        return f"{len(added)} files are missing and {len(removed)} are of another writer"
+    if rows is not None and rows != shipment.rows:
+        return f"readers see {rows:,} rows and {shipment.rows:,} were pushed"
+    return None
 
 
 def require_parquet(what: str, file: str) -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from typing import Any
+from itertools import takewhile
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Schema
@@ -20,7 +21,9 @@ from strandline.run.handover.shipment import PushResult, Shipment
 from strandline.run.handover.tables.changes import (
     REVISION,
     TableChanges,
+    describe_difference,
     find_changes,
+    push_until_whole,
     require_ours,
     require_tabular,
 )
@@ -35,6 +38,11 @@ _SETTINGS = {
     "delta.enableDeletionVectors": "it has deletion vectors, by which rows of a file are deleted",
 }
 _COMPUTED = {"delta.generationExpression", "delta.invariants", "delta.identity.start"}
+# Operations after which a table has the rows of before.
+_KEEPING = frozenset({
+    "OPTIMIZE", "VACUUM START", "VACUUM END", "FSCK", "SET TBLPROPERTIES", "UNSET TBLPROPERTIES",
+    "ADD COLUMN", "UPDATE TABLE METADATA",
+})  # fmt: skip
 COMMITS = 1000  # looked through for the last of ours
 
 
@@ -58,8 +66,16 @@ def push_to_delta(
         VolumeError, CredentialsRefusedError: its files can't be written.
     """
     require_tabular(shipment)
+
+    def push(*, is_forced: bool) -> PushResult:
+        return _push(shipment, contents, location, clock, fence, is_forced=is_forced)
+
+    def find_difference() -> str | None:
+        sizes = _list_files(DeltaTable(location))
+        return describe_difference(shipment, sizes, sum(file.rows for file in sizes.values()))
+
     try:
-        return _push(shipment, contents, location, clock, fence)
+        return push_until_whole(location, push, find_difference)
     except (DeltaError, OSError, ValueError) as error:
         what = " ".join(str(error).split())
         raise TargetRefusedError(f"{location}: the table did not take it ({what})") from error
@@ -71,20 +87,22 @@ def _push(
     location: str,
     clock: Callable[[], float],
     fence: Callable[[], None],
+    *,
+    is_forced: bool,
 ) -> PushResult:
     table = _open(location)
     state = None if table is None else _read_state(location, table)
     if state is not None:
         require_ours(location, shipment.pipeline, state.properties)
         # A commit that was made and not heard of is there.
-        if state.properties and state.properties[REVISION] == shipment.revision:
+        if not is_forced and _has(table, state, shipment.revision):
             return PushResult(location, shipment.revision, is_new=False, files=0)
     schema = read_schema(shipment, contents)
     new = pa.schema([])
     if state is not None:
         new = find_new_columns(location, _to_delta(state.schema), _to_delta(schema))
         require_fit(state, shipment.pipeline, Columns(tuple(schema.names)))
-    changes = find_changes(shipment, [] if table is None else _list_paths(table))
+    changes = find_changes(shipment, () if table is None else _list_files(table))
     target = open_target(location)
     sizes = dict(target.list_sizes(""))
     for name, file in changes.added.items():
@@ -99,6 +117,14 @@ def _push(
     _commit(shipment, location, table, schema, _make_actions(changes, table, int(clock() * 1000)))
     faults.reach("push.committed")
     return PushResult(location, shipment.revision, is_new=True, files=len(changes.added))
+
+
+def _has(table: DeltaTable | None, state: TableState, revision: str) -> bool:
+    """Return whether readers of a table see a revision: no later commit has changed its rows."""
+    if table is None or not state.properties or state.properties[REVISION] != revision:
+        return False
+    later = takewhile(lambda commit: REVISION not in commit, table.history(COMMITS))
+    return all(commit.get("operation") in _KEEPING for commit in later)
 
 
 def inspect(location: str) -> TableState | None:
@@ -158,14 +184,17 @@ def _find_last(table: DeltaTable) -> dict[str, Any] | None:
     return next((commit for commit in table.history(COMMITS) if REVISION in commit), None)
 
 
-def _list_sizes(table: DeltaTable) -> dict[str, int]:
-    actions = pa.table(table.get_add_actions())
-    columns = (actions.column(name).to_pylist() for name in ("path", "size_bytes"))
-    return dict(zip(*columns, strict=True))
+class _TableFile(NamedTuple):
+    """Bytes and rows of a file of a table."""
+
+    size: int
+    rows: int
 
 
-def _list_paths(table: DeltaTable) -> list[str]:
-    return list(_list_sizes(table))
+def _list_files(table: DeltaTable) -> dict[str, _TableFile]:
+    actions = pa.table(table.get_add_actions(flatten=True))
+    columns = [actions.column(name).to_pylist() for name in ("path", "size_bytes", "num_records")]
+    return {path: _TableFile(size, rows or 0) for path, size, rows in zip(*columns, strict=True)}
 
 
 def _make_actions(
@@ -175,9 +204,9 @@ def _make_actions(
         AddAction(name, file.size, {}, time, True, json.dumps({"numRecords": file.rows}))  # noqa: FBT003
         for name, file in changes.added.items()
     ]
-    sizes = {} if table is None else _list_sizes(table)
+    files = {} if table is None else _list_files(table)
     removed = [
-        RemoveAction(path=name, deletion_timestamp=time, data_change=True, size=sizes[name])
+        RemoveAction(path=name, deletion_timestamp=time, data_change=True, size=files[name].size)
         for name in sorted(changes.removed)
     ]
     return [*added, *removed]

@@ -5,7 +5,7 @@ Which catalogues there are, and where, is pyiceberg's own configuration: its fil
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 import pyarrow as pa
 from pyiceberg.catalog import Catalog, load_catalog
@@ -18,7 +18,7 @@ from pyiceberg.io.pyarrow import (
 from pyiceberg.manifest import DataFile
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table, TableProperties
-from pyiceberg.table.snapshots import Snapshot
+from pyiceberg.table.snapshots import Operation, Snapshot
 from pyiceberg.transforms import VoidTransform
 from pyiceberg.types import DoubleType, FloatType, IcebergType, IntegerType, LongType
 
@@ -31,7 +31,9 @@ from strandline.run.handover.tables.changes import (
     PIPELINE,
     REVISION,
     TableChanges,
+    describe_difference,
     find_changes,
+    push_until_whole,
     require_ours,
     require_tabular,
 )
@@ -58,10 +60,20 @@ def push_to_iceberg(
         UnfitForPushError: a file is missing, or has other bytes than were written.
         TargetRefusedError: the table is another's, or can't hold these columns.
     """
-    catalog, _ = _parse(name)
+    catalog, identifier = _parse(name)
     require_tabular(shipment)
+
+    def push(*, is_forced: bool) -> PushResult:
+        return _push(shipment, contents, load_catalog(catalog), name, fence, is_forced=is_forced)
+
+    def find_difference() -> str | None:
+        table = load_catalog(catalog).load_table(identifier)
+        files = list(_list_files(table))
+        rows = sum(file.record_count for file in files)
+        return describe_difference(shipment, _name_files(table, files), rows)
+
     try:
-        return _push(shipment, contents, load_catalog(catalog), name, fence)
+        return push_until_whole(name, push, find_difference)
     except StrandlineError:
         raise
     except Exception as error:  # catalogues and stores have errors of their own
@@ -96,6 +108,8 @@ def _push(
     catalog: Catalog,
     name: str,
     fence: Callable[[], None],
+    *,
+    is_forced: bool,
 ) -> PushResult:
     identifier = name.partition("/")[2]
     schema = None
@@ -107,13 +121,12 @@ def _push(
     state = _read_state(name, table)
     require_ours(name, shipment.pipeline, state.properties)
     # A commit that was made and not heard of is there.
-    if state.properties and state.properties.get(REVISION) == shipment.revision:
+    if not is_forced and _has(table, state, shipment.revision):
         return PushResult(name, shipment.revision, is_new=False, files=0)
     schema = schema or read_schema(shipment, contents)
     _refuse_other_columns(name, table, schema)
     require_fit(state, shipment.pipeline, Columns(tuple(schema.names)))
-    root = f"{table.location().rstrip('/')}/data/"
-    there = {file.file_path.removeprefix(root): file for file in _list_files(table)}
+    root, there = _find_root(table), _name_files(table, _list_files(table))
     changes = find_changes(shipment, there)
     for path, file in changes.added.items():
         _copy(table, f"{root}{path}", contents.read(file), file.size)
@@ -123,6 +136,33 @@ def _push(
     _commit(shipment, table, schema, changes, removed, root)
     faults.reach("push.committed")
     return PushResult(name, shipment.revision, is_new=True, files=len(changes.added))
+
+
+def _has(table: Table, state: TableState, revision: str) -> bool:
+    """Return whether readers of a table see a revision: no later snapshot has changed its rows."""
+    snapshot = table.current_snapshot()
+    while snapshot is not None and snapshot.summary is not None:
+        if REVISION in snapshot.summary.additional_properties:
+            return (
+                not state.hindrances
+                and state.properties is not None
+                and (state.properties.get(REVISION) == revision)
+            )
+        if snapshot.summary.operation is not Operation.REPLACE:  # as compaction is
+            return False
+        parent = snapshot.parent_snapshot_id
+        snapshot = None if parent is None else table.snapshot_by_id(parent)
+    return False
+
+
+def _find_root(table: Table) -> str:
+    return f"{table.location().rstrip('/')}/data/"
+
+
+def _name_files(table: Table, files: Iterable[DataFile]) -> dict[str, DataFile]:
+    """Return the files of a table by their names below its folder of data."""
+    root = _find_root(table)
+    return {file.file_path.removeprefix(root): file for file in files}
 
 
 def _make(catalog: Catalog, identifier: str, schema: pa.Schema, shipment: Shipment) -> Table:
@@ -170,6 +210,8 @@ def _list_hindrances(table: Table) -> Iterator[str]:
     for part in table.spec().fields:
         if not isinstance(part.transform, VoidTransform):
             yield f"it is partitioned by {part.name!r}, and files of a run are not"
+    if any(task.delete_files for task in table.scan().plan_files()):
+        yield "rows were deleted from it by delete files, which would hide rows of the next push"
     for field in table.schema().fields:
         if field.required:
             yield f"its column {field.name!r} must not be null, which no push checks"

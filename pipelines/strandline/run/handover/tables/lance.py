@@ -25,7 +25,10 @@ from strandline.run.handover.folder import TargetFiles, open_target
 from strandline.run.handover.shipment import PushResult, Shipment, ShippedFile
 from strandline.run.handover.tables.changes import (
     REVISION,
+    describe_difference,
     find_changes,
+    name_data_file,
+    push_until_whole,
     require_ours,
     require_tabular,
 )
@@ -35,6 +38,9 @@ from strandline.stages.tables.contents.conforming import conform_table
 from strandline.stages.tables.contents.schemas import simplify
 from strandline.storage import faults
 
+# Operations after which a table has the rows of before.
+# The last stands for those that Python knows nothing of, such as the reservation of numbers.
+_KEEPING = {LanceOperation.Rewrite, LanceOperation.CreateIndex, LanceOperation.BaseOperation}
 FOLDER = "_strandline"  # notes, which Lance does not look into
 COMMITS = 1000  # looked through for the last of ours
 _ROWS = 8192  # a batch
@@ -54,8 +60,19 @@ def push_to_lance(
         TargetRefusedError: the data set is another's, or can't hold these columns.
     """
     require_tabular(shipment)
+
+    def push(*, is_forced: bool) -> PushResult:
+        return _push(shipment, contents, location, fence, is_forced=is_forced)
+
+    def find_difference() -> str | None:
+        table = lance.dataset(location)
+        noted = json.loads(open_target(location).read(_name_note(shipment.revision)) or b"{}")
+        empty = {name_data_file(file) for file in shipment.files if not file.rows}
+        there = [*_list_whole(table, noted), *empty]
+        return describe_difference(shipment, there, table.count_rows())
+
     try:
-        return _push(shipment, contents, location, fence)
+        return push_until_whole(location, push, find_difference)
     except (UnfitForPushError, TargetRefusedError):
         raise
     except (OSError, ValueError) as error:
@@ -64,14 +81,19 @@ def push_to_lance(
 
 
 def _push(
-    shipment: Shipment, contents: Contents, location: str, fence: Callable[[], None]
+    shipment: Shipment,
+    contents: Contents,
+    location: str,
+    fence: Callable[[], None],
+    *,
+    is_forced: bool,
 ) -> PushResult:
     notes, table = open_target(location), _open(location)
     state = None if table is None else _read_state(location, table)
     if state is not None:
         require_ours(location, shipment.pipeline, state.properties)
         # A commit that was made and not heard of is there.
-        if state.properties and state.properties[REVISION] == shipment.revision:
+        if not is_forced and _has(table, state, shipment.revision):
             return PushResult(location, shipment.revision, is_new=False, files=0)
     schema = read_schema(shipment, contents)
     new: list[pa.Field] = []
@@ -99,6 +121,19 @@ def _push(
     _commit(location, table, _make_operation(table, schema, fragments, stay), shipment)
     faults.reach("push.committed")
     return PushResult(location, shipment.revision, is_new=True, files=len(changes.added))
+
+
+def _has(table: LanceDataset | None, state: TableState, revision: str) -> bool:
+    """Return whether readers of a table see a revision: no later commit has changed its rows."""
+    if table is None or not state.properties or state.properties[REVISION] != revision:
+        return False
+    for transaction in table.get_transactions(COMMITS):
+        properties = transaction.transaction_properties if transaction else None
+        if properties and REVISION in properties:
+            return True
+        if transaction is None or type(transaction.operation) not in _KEEPING:
+            return False
+    return False
 
 
 def _open(location: str) -> LanceDataset | None:
@@ -212,4 +247,15 @@ def _commit(
     version = 0 if table is None else table.version
     properties = dict(shipment.properties)
     transaction = Transaction(version, operation, transaction_properties=properties)
-    LanceDataset.commit(location, transaction, read_version=version)
+    if table is not None:
+        LanceDataset.commit(location, transaction, read_version=version)
+        return
+    try:
+        # Without a retry the library refuses to make a table that is there by now.
+        LanceDataset.commit(location, transaction, read_version=version, max_retries=0)
+    except OSError:
+        made = _open(location)
+        if made is None:
+            raise
+        require_ours(location, shipment.pipeline, _read_state(location, made).properties)
+        raise
