@@ -18,7 +18,7 @@ import pytest
 from failing_stages import MENDED
 from number_runs import Item
 from pipeline_runs import crashing_at
-from strandline.plan.errors import StrandlineError
+from strandline.ledger.errors import LedgerError
 from strandline.storage.outputs.names import CUTS, DEAD_LETTERS
 from strandline_api.status.enums import Trigger
 from tuning import FILES, NAME, SHARED, Tuning
@@ -133,8 +133,13 @@ class RedoRound:
         stages = self._make_stages()
         listing = {"onRemoved": "Delete"}
         options |= {"sink": self._sink, "quarantine": QUARANTINE, "engine": self._engine}
-        with suppress(StrandlineError):
+        try:
             self._tuning.run(*stages, listing=listing, on_change=on_change, **options)
+        except LedgerError as error:  # a retry of dead letters that another recipe has left
+            if "dead_letters" not in options:
+                raise
+            self.told.append(f"  {error}")
+        else:
             self.told.append(f"  {self._tuning.outcome.code.name} {self._tuning.outcome.message}")
 
     def _edit(self) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -32,5 +34,6 @@ def test_law_a_round_ends_as_a_fresh_run(
 def test_law_a_round_of_another_engine_ends_as_a_fresh_run(
     seed: int, engine: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(sys.path))  # the stages, for workers of Ray
     drawn = RedoRound(ROUNDS + seed, tmp_path, monkeypatch, engine)
     assert drawn.play() == [], "\n".join(drawn.told)
