@@ -27,6 +27,8 @@ from strandline.run.handover.tables.changes import (
     require_ours,
     require_tabular,
 )
+from strandline.run.handover.tables.column_types import DELTA as RULES
+from strandline.run.handover.tables.column_types import require_columns
 from strandline.run.handover.tables.schemas import find_new_columns, read_schema
 from strandline.run.handover.tables.table_state import TableState, require_fit
 from strandline.stages.tables.contents.schemas import simplify
@@ -98,6 +100,7 @@ def _push(
         if not is_forced and _has(table, state, shipment.revision):
             return PushResult(location, shipment.revision, is_new=False, files=0)
     schema = read_schema(shipment, contents)
+    require_columns(location, RULES, schema)
     new = pa.schema([])
     if state is not None:
         new = find_new_columns(location, _to_delta(state.schema), _to_delta(schema))

@@ -37,6 +37,8 @@ from strandline.run.handover.tables.changes import (
     require_ours,
     require_tabular,
 )
+from strandline.run.handover.tables.column_types import ICEBERG as RULES
+from strandline.run.handover.tables.column_types import require_columns
 from strandline.run.handover.tables.schemas import read_schema
 from strandline.run.handover.tables.table_state import TableState, require_fit
 from strandline.stages.tables.contents.schemas import simplify
@@ -116,14 +118,14 @@ def _push(
     try:
         table = catalog.load_table(identifier)
     except NoSuchTableError:
-        schema = read_schema(shipment, contents)
+        schema = _read_fitting(name, shipment, contents)
         table = _make(catalog, identifier, schema, shipment)
     state = _read_state(name, table)
     require_ours(name, shipment.pipeline, state.properties)
     # A commit that was made and not heard of is there.
     if not is_forced and _has(table, state, shipment.revision):
         return PushResult(name, shipment.revision, is_new=False, files=0)
-    schema = schema or read_schema(shipment, contents)
+    schema = schema or _read_fitting(name, shipment, contents)
     _refuse_other_columns(name, table, schema)
     require_fit(state, shipment.pipeline, Columns(tuple(schema.names)))
     root, there = _find_root(table), _name_files(table, _list_files(table))
@@ -136,6 +138,12 @@ def _push(
     _commit(shipment, table, schema, changes, removed, root)
     faults.reach("push.committed")
     return PushResult(name, shipment.revision, is_new=True, files=len(changes.added))
+
+
+def _read_fitting(name: str, shipment: Shipment, contents: Contents) -> pa.Schema:
+    schema = read_schema(shipment, contents)
+    require_columns(name, RULES, schema)
+    return schema
 
 
 def _has(table: Table, state: TableState, revision: str) -> bool:

@@ -1,0 +1,153 @@
+"""Columns that each kind of table takes, by type and name. Pure.
+
+A push copies Parquet files as they are, so a type that a table's readers do not take is refused
+before the first byte. It must not know any library of tables.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from strandline.run.handover.errors import TargetRefusedError
+from strandline.stages.tables.contents.schemas import format_type
+
+Holds = Callable[[pa.DataType], bool]
+_UTC = frozenset({None, "UTC", "Etc/UTC", "+00:00"})
+_TEXT: tuple[Holds, ...] = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
+_BYTES: tuple[Holds, ...] = (
+    pa.types.is_binary,
+    pa.types.is_large_binary,
+    pa.types.is_binary_view,
+    pa.types.is_fixed_size_binary,
+)
+
+
+def _is_plain_time(kind: pa.DataType) -> bool:
+    """Return whether a time has microseconds at most, and no zone but UTC."""
+    return pa.types.is_timestamp(kind) and kind.unit != "ns" and kind.tz in _UTC
+
+
+_COMMON: tuple[Holds, ...] = (
+    pa.types.is_boolean,
+    pa.types.is_signed_integer,
+    pa.types.is_float32,
+    pa.types.is_float64,
+    pa.types.is_date32,
+    pa.types.is_decimal128,
+    _is_plain_time,
+    *_TEXT,
+    *_BYTES,
+)
+
+
+def _is_day_time(kind: pa.DataType) -> bool:
+    return bool(kind == pa.time64("us"))
+
+
+class ColumnRules(NamedTuple):
+    """What a kind of table takes.
+
+    Attributes:
+        kind: of table, as a sentence has it.
+        holds: a value's type is one for which one of these is true.
+        is_case_blind: readers take names that differ by case alone for one.
+        is_dot_blind: readers take `a.b` for the field `b` of `a`.
+        reserved: names that readers have for something else.
+        letters: that no name may have.
+    """
+
+    kind: str
+    holds: tuple[Holds, ...]
+    is_case_blind: bool = False
+    is_dot_blind: bool = False
+    reserved: frozenset[str] = frozenset()
+    letters: str = ""
+
+
+DELTA = ColumnRules("Delta", (*_COMMON, pa.types.is_null), is_case_blind=True)
+ICEBERG = ColumnRules(
+    "Iceberg",
+    (*_COMMON, pa.types.is_uint8, pa.types.is_uint16, _is_day_time),
+    is_case_blind=True,
+    is_dot_blind=True,
+)
+LANCE = ColumnRules(
+    "Lance",
+    (
+        *_COMMON,
+        pa.types.is_null,
+        pa.types.is_integer,
+        pa.types.is_floating,
+        pa.types.is_temporal,
+        pa.types.is_decimal256,
+    ),
+    reserved=frozenset({
+        "_rowid", "_rowaddr", "_rowoffset", "_row_created_at_version",
+        "_row_last_updated_at_version",
+    }),
+    letters='."`',
+)  # fmt: skip
+
+
+def require_columns(target: str, rules: ColumnRules, schema: pa.Schema) -> None:
+    """Refuse columns that a kind of table does not take, by the first of them.
+
+    Raises:
+        TargetRefusedError: a type or a name.
+    """
+    why = next(_list_misfits(rules, "", list(schema)), None)
+    if why is not None:
+        raise TargetRefusedError(f"{target}: {why}; change the column in a stage, or leave it out")
+
+
+def _list_misfits(rules: ColumnRules, above: str, fields: list[pa.Field]) -> Iterator[str]:
+    known: dict[str, str] = {}
+    for field in fields:
+        path = f"{above}{field.name}"
+        if (why := _find_bad_name(rules, field.name)) is not None:
+            yield f"the column {path!r} {why}"
+        key = field.name.casefold() if rules.is_case_blind else field.name
+        if key in known:
+            yield f"the columns {known[key]!r} and {path!r} are one to readers of {rules.kind}"
+        known[key] = path
+        yield from _list_type_misfits(rules, path, field.type)
+    if rules.is_dot_blind:
+        paths = [path for field in fields for path in _list_paths("", field)]
+        twice = next((path for at, path in enumerate(paths) if path in paths[:at]), None)
+        if twice is not None:
+            yield f"two columns are {twice!r} to readers of {rules.kind}"
+
+
+def _find_bad_name(rules: ColumnRules, name: str) -> str | None:
+    if not name:
+        return "has no name"
+    if name in rules.reserved:
+        return f"has a name that {rules.kind} keeps for itself"
+    letter = next((letter for letter in name if letter in rules.letters), None)
+    return None if letter is None else f"has {letter!r} in its name, which {rules.kind} refuses"
+
+
+def _list_type_misfits(rules: ColumnRules, path: str, kind: pa.DataType) -> Iterator[str]:
+    if pa.types.is_dictionary(kind):
+        yield from _list_type_misfits(rules, path, kind.value_type)
+    elif pa.types.is_struct(kind):
+        yield from _list_misfits(rules, f"{path}.", list(kind))
+    elif pa.types.is_map(kind):
+        yield from _list_type_misfits(rules, f"{path}.key", kind.key_type)
+        yield from _list_type_misfits(rules, f"{path}.value", kind.item_type)
+    elif pa.types.is_nested(kind):
+        yield from _list_type_misfits(rules, f"{path}[]", kind.value_type)
+    elif not any(holds(kind) for holds in rules.holds):
+        yield f"the column {path!r} is {format_type(kind)} ({kind}), which {rules.kind} has not"
+
+
+def _list_paths(above: str, field: pa.Field) -> Iterator[str]:
+    """Yield a column's path and those of its fields, as names joined by dots."""
+    path = f"{above}{field.name}"
+    yield path
+    if pa.types.is_struct(field.type):
+        for inner in field.type:
+            yield from _list_paths(f"{path}.", inner)
