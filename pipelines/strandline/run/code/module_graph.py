@@ -1,0 +1,107 @@
+"""The modules that a module imports, transitively: which of them are the user's own, and digests.
+
+Pure: `find` looks for modules, and may be a dictionary's in a test.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple
+
+from strandline.run.code.source_text import SourceText, read_source
+
+
+class OwnModule(NamedTuple):
+    """A module that belongs to no installed package.
+
+    Attributes:
+        file: its path below the folder from which it is imported; empty for a namespace package.
+        package: to which its relative imports refer.
+        text: None if nothing can be read, as of a C extension.
+    """
+
+    file: str
+    package: str
+    text: str | None
+
+
+FindModule = Callable[[str], OwnModule | None]
+
+
+class OwnCode(NamedTuple):
+    """Code that decides what a stage makes.
+
+    Attributes:
+        digests: by file; of an installed package its version, by name.
+        unread: sentences without a verb's subject: `words.py calls eval`.
+    """
+
+    digests: dict[str, str]
+    unread: tuple[str, ...]
+
+
+class ModuleGraph:
+    """Modules and what they import; each is read once.
+
+    Args:
+        find: returns a module by its absolute name; None if no own module has that name.
+    """
+
+    def __init__(self, find: FindModule) -> None:
+        self._find = find
+        self._found: dict[str, tuple[OwnModule, SourceText | None] | None] = {}
+
+    def collect(self, names: Iterable[str]) -> OwnCode:
+        """Return the code of modules and of all that they import."""
+        digests: dict[str, str] = {}
+        unread: set[str] = set()
+        for module, source in self._walk(names):
+            if source is None:
+                unread.add(f"{module.file} can't be read")
+            elif module.file:
+                digests[module.file] = source.digest
+                unread.update(f"{module.file} calls {name}" for name in source.unread)
+        return OwnCode(digests, tuple(sorted(unread)))
+
+    def is_own(self, name: str) -> bool:
+        """Return whether a name is that of an own module that can be found."""
+        return self._look_up(name) is not None
+
+    def _walk(self, names: Iterable[str]) -> Iterator[tuple[OwnModule, SourceText | None]]:
+        waiting, seen = list(names), set[str]()
+        while waiting:
+            # Importing `a.b.c` runs `a` and `a.b` first.
+            for name in _list_parents(waiting.pop()):
+                found = self._look_up(name)
+                if found is None:  # a name in the module above, or of an installed package
+                    break
+                if name not in seen:
+                    seen.add(name)
+                    yield found
+                    waiting += self._list_imports(found[1])
+
+    def _look_up(self, name: str) -> tuple[OwnModule, SourceText | None] | None:
+        if name not in self._found:
+            module = self._find(name)
+            text = None if module is None else module.text
+            source = read_source(text, module.package) if module and text is not None else None
+            self._found[name] = None if module is None else (module, source)
+        return self._found[name]
+
+    def _list_imports(self, source: SourceText | None) -> Iterator[str]:
+        for name in source.imports if source else ():
+            above, _, last = name.rpartition(".")
+            if last != "*":
+                yield name
+                continue
+            yield above
+            # A star imports the submodules that the package exports.
+            found = self._look_up(above)
+            exported = found[1].exported if found and found[1] else ()
+            yield from (f"{above}.{each}" for each in exported)
+
+
+def _list_parents(name: str) -> Iterator[str]:
+    """Yield `a`, `a.b` and `a.b.c` for `a.b.c`."""
+    parts = name.split(".")
+    yield from (".".join(parts[: count + 1]) for count in range(len(parts)))

@@ -1,0 +1,151 @@
+"""What the text of a Python module means: a digest, imports, and code that is not in it.
+
+Comments and formatting do not count. The digest is the same for every version of Python that can
+parse the text. Pure: it reads no file and imports nothing.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator
+from hashlib import blake2b
+from importlib.util import resolve_name
+from typing import NamedTuple
+
+_DIGEST_BYTES = 8  # recipes keep one for each file
+_DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+# They change what is read of a name, or how a text is spelled, never its meaning.
+_IGNORED = frozenset({"ctx", "kind", "type_comment", "type_ignores"})
+_RUNS_TEXT = frozenset({"eval", "exec"})
+_IMPORTS = frozenset({"import_module", "__import__"})
+
+
+class SourceText(NamedTuple):
+    """What counts of a module's text.
+
+    Attributes:
+        digest: of the text without comments and formatting.
+        imports: absolute names, of which each may be a module or a name in one.
+        exported: the names of a literal `__all__`.
+        unread: functions that it calls with code, or with names of modules, that are not in it.
+    """
+
+    digest: str
+    imports: frozenset[str]
+    exported: tuple[str, ...]
+    unread: tuple[str, ...]
+
+
+def read_source(text: str, package: str) -> SourceText:
+    """Return what counts of a module's text.
+
+    Args:
+        package: of the module, to which its relative imports refer; empty if it is in none.
+    """
+    try:
+        tree = ast.parse(text)
+    except (SyntaxError, ValueError):  # a file that cannot be imported may be imported tomorrow
+        return SourceText(digest_text(text), frozenset(), (), ())
+    nodes = list(ast.walk(tree))
+    return SourceText(
+        digest_nodes([tree]),
+        frozenset(list_imports(nodes, package)),
+        tuple(_list_exported(tree)),
+        tuple(sorted(set(list_unread(nodes)))),
+    )
+
+
+def digest_text(text: str) -> str:
+    """Return the short digest of a text as it is."""
+    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=_DIGEST_BYTES).hexdigest()
+
+
+def digest_nodes(nodes: Iterable[ast.AST]) -> str:
+    """Return the short digest of syntax trees without comments and formatting."""
+    parts: list[str] = []
+    for node in nodes:
+        _render(node, parts)
+    return digest_text(" ".join(parts))
+
+
+def _render(node: ast.AST, parts: list[str]) -> None:
+    # Not by `ast.dump`, whose notation and whose fields differ between versions of Python.
+    parts.append(type(node).__name__)
+    if isinstance(node, ast.Constant):
+        parts.append(f"{type(node.value).__name__} {node.value!a}")
+        return
+    # Formatters indent docstrings, and strip their lines.
+    documented = ast.get_docstring(node) if isinstance(node, _DOCUMENTED) else None
+    if documented is not None:
+        parts.append(f"text {[line.rstrip() for line in documented.splitlines()]!a}")
+    for name in node._fields:
+        value = None if name in _IGNORED else getattr(node, name, None)
+        # Fields that later versions add are empty in texts of earlier ones.
+        if value is None or value == []:
+            continue
+        parts.append(name)
+        values = value if isinstance(value, list) else [value]
+        for each in values[documented is not None and name == "body" :]:
+            if isinstance(each, ast.AST):
+                _render(each, parts)
+            else:
+                parts.append(ascii(each))
+    parts.append(")")
+
+
+def list_imports(nodes: Iterable[ast.AST], package: str) -> Iterator[str]:
+    """Yield absolute names that nodes of a syntax tree import, also inside functions.
+
+    For `from a import b` both `a` and `a.b`: only a look for files tells whether `b` is a module.
+    `from a import *` gives `a.*`.
+    """
+    for node in nodes:
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = _resolve("." * node.level + (node.module or ""), package)
+            yield from [base] if base else []
+            yield from (f"{base}.{alias.name}" for alias in node.names if base)
+        elif isinstance(node, ast.Call) and _name_called(node) in _IMPORTS:
+            name = _read_text(node)
+            yield from filter(None, [name and _resolve(name, package)])
+
+
+def list_unread(nodes: Iterable[ast.AST]) -> Iterator[str]:
+    """Yield the functions that are called with code or modules that the text does not name."""
+    for node in nodes:
+        if isinstance(node, ast.Call):
+            name = _name_called(node)
+            # `model.eval()` and `table.eval(...)` are methods of something else.
+            is_plain = isinstance(node.func, ast.Name)
+            if (name in _RUNS_TEXT and is_plain) or (name in _IMPORTS and _read_text(node) is None):
+                yield name
+
+
+def _name_called(node: ast.Call) -> str:
+    function = node.func
+    if isinstance(function, ast.Attribute):
+        return function.attr
+    return function.id if isinstance(function, ast.Name) else ""
+
+
+def _read_text(node: ast.Call) -> str | None:
+    """Return the literal text that is a call's first argument."""
+    first = node.args[0] if node.args else None
+    is_text = isinstance(first, ast.Constant) and isinstance(first.value, str)
+    return str(first.value) if is_text and isinstance(first, ast.Constant) else None
+
+
+def _resolve(name: str, package: str) -> str:
+    try:
+        return resolve_name(name, package) if name.startswith(".") else name
+    except ImportError:  # relative to nothing: the import fails when it runs
+        return ""
+
+
+def _list_exported(tree: ast.Module) -> Iterator[str]:
+    for node in tree.body:
+        targets = node.targets if isinstance(node, ast.Assign) else []
+        if any(isinstance(each, ast.Name) and each.id == "__all__" for each in targets):
+            texts = (each for each in ast.walk(node) if isinstance(each, ast.Constant))
+            yield from (each.value for each in texts if isinstance(each.value, str))
