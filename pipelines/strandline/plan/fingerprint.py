@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -17,6 +17,9 @@ if TYPE_CHECKING:  # a process that opens ledgers and runs no stage stays small
     from strandline.plan.stage import Stage
 
 MISSING = "(none)"
+_CODE = ".code"  # the end of a path, after the name of a stage
+_VERSION = "version "  # what stands for the code of an installed package begins so
+_CONVERSATION = ".inputs.rollout"
 _MODULE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")  # `module:name`
 
 
@@ -25,11 +28,13 @@ class Fingerprint(NamedTuple):
 
     Attributes:
         growing: paths of lists that may grow at their end: what is made already stays as it is.
+        unread: sentences on code and files that decide the output and are in no part.
     """
 
     digest: str
     parts: dict[str, Any]
     growing: frozenset[str] = frozenset()
+    unread: tuple[str, ...] = ()
 
 
 def compute_fingerprint(
@@ -52,13 +57,30 @@ def compute_fingerprint(
         parts.update(
             (f"{name}.inputs.{at}", digest) for at, digest in stage.digest_inputs().items()
         )
-    text = json.dumps(parts, sort_keys=True, separators=(",", ":"))
     growing = frozenset(
         f"{name}.with.{to_camel(value)}"
         for name, (_, stage, _) in stages.items()
         for value in getattr(stage, "adding", ())  # of a source
     )
-    return Fingerprint(blake2b(text.encode(), digest_size=16).hexdigest(), parts, growing)
+    return Fingerprint(_digest(parts), parts, growing)
+
+
+def add_code(
+    fingerprint: Fingerprint, codes: Mapping[str, Mapping[str, str]], unread: Sequence[str]
+) -> Fingerprint:
+    """Return a fingerprint with what the code of stages comes to.
+
+    Args:
+        codes: digests by file, by the name of the stage.
+        unread: see `Fingerprint`.
+    """
+    parts = fingerprint.parts | {f"{name}{_CODE}": dict(code) for name, code in codes.items()}
+    return fingerprint._replace(digest=_digest(parts), parts=parts, unread=tuple(unread))
+
+
+def _digest(parts: Mapping[str, Any]) -> str:
+    text = json.dumps(parts, sort_keys=True, separators=(",", ":"))
+    return blake2b(text.encode(), digest_size=16).hexdigest()
 
 
 def _find_unused(stage: Stage) -> frozenset[str]:
@@ -80,20 +102,57 @@ def describe_difference(
         growing: see `Fingerprint`.
     """
     return [
-        f"{path}: {_describe_part(old, path)} -> {_describe_part(new, path)}"
-        for path in sorted(_find_differing(old, new, growing))
+        line
+        for path in sorted(find_differing(old, new, growing))
+        for line in (
+            _describe_code(path.removesuffix(_CODE), old[path], new[path])
+            if _is_code(path, new)
+            else [f"{path}: {_describe_part(old, path)} -> {_describe_part(new, path)}"]
+        )
     ]
 
 
-def _find_differing(
-    old: Mapping[str, Any], new: Mapping[str, Any], growing: Collection[str]
+def find_differing(
+    old: Mapping[str, Any], new: Mapping[str, Any], growing: Collection[str] = ()
 ) -> set[str]:
+    """Return the paths of parts that differ; see `describe_difference`."""
     return {
         path
         for path in old.keys() | new.keys()
         if old.get(path, MISSING) != new.get(path, MISSING)
         and not (path in growing and _has_grown(old.get(path), new.get(path)))
+        and not _is_unknown(path, old, new)
     }
+
+
+def _is_unknown(path: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
+    """Return whether a part can't be compared.
+
+    Releases that kept no code wrote ledgers without its part: the current code is taken for theirs,
+    or the upgrade alone would redo them.
+    """
+    if _is_code(path, old) or _is_code(path, new):
+        return path not in old or path not in new
+    # The lines of a conversation's function, with their comments: its module's code has them, too.
+    code = path.removesuffix(_CONVERSATION) + _CODE
+    return path.endswith(_CONVERSATION) and code in old and code in new
+
+
+def _is_code(path: str, parts: Mapping[str, Any]) -> bool:
+    return path.endswith(_CODE) and path.removesuffix(_CODE) in parts.get("order", ())
+
+
+def _describe_code(stage: str, old: Mapping[str, str], new: Mapping[str, str]) -> Iterator[str]:
+    for file in sorted(old.keys() | new.keys()):
+        before, after = old.get(file), new.get(file)
+        if before is None:
+            yield f"{stage}: {file} is new"
+        elif after is None:
+            yield f"{stage}: {file} is no longer used"
+        elif before != after and before.startswith(_VERSION) and after.startswith(_VERSION):
+            yield f"{stage}: {file} {before} -> {after.removeprefix(_VERSION)}"
+        elif before != after:
+            yield f"{stage}: {file} has changed"
 
 
 def find_first_change(
@@ -105,7 +164,7 @@ def find_first_change(
         old, new: parts of fingerprints.
         growing: see `Fingerprint`.
     """
-    paths = _find_differing(old, new, growing)
+    paths = find_differing(old, new, growing)
     order, before = new.get("order", ()), old.get("order", ())
     # Packages may be used by any stage, brought code by those alone that name a module.
     if "code.packages" in paths and order:

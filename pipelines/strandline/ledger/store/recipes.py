@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from strandline.ledger.store.store import Store
-from strandline.plan.fingerprint import find_first_change
+from strandline.plan.fingerprint import find_differing, find_first_change
 
 RECIPES = "recipes"  # the name in `meta`
 
@@ -160,8 +160,8 @@ def _find_tail(recipe: Recipe, new: Mapping[str, Any]) -> Tail | None:
     if not before or after != [*before[:-1], *after[last:-1], before[-1]]:
         return None
     own = tuple(f"{name}." for name in before)
-    paths = (path for path in old.keys() | new.keys() if path.startswith((*own, "code.")))
-    differing = [path for path in paths if old.get(path) != new.get(path)]
+    paths = find_differing(old, new)
+    differing = [path for path in paths if path.startswith((*own, "code."))]
     if not differing:
         return Tail(last)
     name = before[last - 1]
