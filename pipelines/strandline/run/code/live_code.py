@@ -1,0 +1,195 @@
+"""Classes and functions that no file of a module has: of a script, a notebook, or a closure.
+
+Their text is found by the lines that they were compiled from. Beside it count the values that they
+use: defaults, closures, and globals. Values of other types than those of literals do not count.
+"""
+
+from __future__ import annotations
+
+import ast
+import linecache
+import re
+from collections.abc import Callable, Iterable, Mapping
+from enum import Enum
+from functools import cache, partial
+from pathlib import PurePath
+from types import CodeType, FunctionType, MethodType, ModuleType
+from typing import Any
+
+from strandline.run.code.source_text import digest_nodes, digest_text, list_imports, list_unread
+
+_PLAIN = (bool, int, float, complex, str, bytes, type(None), type(...), range)
+_NODES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+_FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
+_WRAPPED = (staticmethod, classmethod)
+_CALLABLE = (FunctionType, MethodType, partial, type)
+
+
+class LiveCode:
+    """A walk over objects, which collects what decides how they work.
+
+    Args:
+        is_own, is_installed: of modules by name.
+
+    Attributes:
+        modules: own modules that the objects use.
+        has_values: something counts that the text of no module has.
+        unread: functions whose text is not to be had, and what the others call to run texts.
+    """
+
+    def __init__(self, is_own: Callable[[str], bool], is_installed: Callable[[str], bool]) -> None:
+        self._is_own = is_own
+        self._is_installed = is_installed
+        self._parts: list[str] = []
+        self._seen: dict[int, object] = {}  # kept, so that no id is given twice
+        self.modules: set[str] = set()
+        self.has_values = False
+        self.unread: set[str] = set()
+
+    @property
+    def digest(self) -> str:
+        """Short digest of all that was visited."""
+        return digest_text(" ".join(self._parts))
+
+    def visit_attributes(self, owner: object) -> None:
+        """Visit functions and classes that an instance was given."""
+        for name, value in sorted(vars(owner).items()):
+            if isinstance(value, _CALLABLE):
+                self.has_values = True
+                self._visit_named(name, value)
+
+    def visit(self, value: Any) -> None:  # noqa: ANN401, C901, PLR0912 - a case for each kind
+        """Visit a value and all that it is made of."""
+        if isinstance(value, Enum):
+            self._parts.append(f"{type(value).__qualname__} {value.name}")
+        elif isinstance(value, _PLAIN):
+            self._parts.append(f"{type(value).__name__} {value!a}")
+        elif isinstance(value, PurePath):
+            self._parts.append(f"path {str(value)!a}")
+        elif isinstance(value, ModuleType):
+            self._refer(value.__name__, "")
+        elif id(value) in self._seen:
+            self._parts.append("again")
+        else:
+            self._seen[id(value)] = value
+            if isinstance(value, FunctionType):
+                self._visit_function(value)
+            elif isinstance(value, type):
+                self._visit_class(value)
+            elif isinstance(value, Mapping):
+                self._visit_all("dict", (part for item in value.items() for part in item))
+            elif isinstance(value, list | tuple):
+                self._visit_all(type(value).__name__, value)
+            elif isinstance(value, set | frozenset):
+                self._visit_all("set", sorted(value, key=ascii))
+            elif isinstance(value, re.Pattern):  # whose own notation is cut off
+                self._visit_all("pattern", (value.pattern, value.flags))
+            elif isinstance(value, partial):
+                self._visit_all("partial", (value.func, value.args, value.keywords))
+            elif isinstance(value, property):
+                self._visit_all("property", (value.fget, value.fset))
+            elif isinstance(value, MethodType | staticmethod | classmethod):
+                self.visit(value.__func__)
+            else:
+                self.visit(type(value))
+
+    def _visit_all(self, kind: str, values: Iterable[object]) -> None:
+        self._parts.append(f"{kind}(")
+        for value in values:
+            self.visit(value)
+        self._parts.append(")")
+
+    def _visit_named(self, name: str, value: object) -> None:
+        self._parts.append(f"{name}:")
+        self.visit(value)
+
+    def _refer(self, module: str, name: str) -> bool:
+        """Note a name by its module; return whether that module's text says all of it."""
+        self._parts.append(f"{module}.{name}")
+        if self._is_own(module):
+            self.modules.add(module)
+        # A closure has values that no text tells.
+        is_whole = self._is_own(module) and "<locals>" not in name
+        if self._is_installed(module) or is_whole:
+            return True
+        self.has_values = True
+        return False
+
+    def _visit_class(self, kind: type) -> None:
+        if self._refer(kind.__module__, kind.__qualname__):
+            return
+        for base in kind.__bases__:
+            self.visit(base)
+        for name, value in sorted(vars(kind).items()):
+            is_code = isinstance(value, (*_CALLABLE, *_WRAPPED, property))
+            # Python and pydantic add such names, and others in each version.
+            if is_code or not name.startswith(("__", "_abc_")):
+                self._visit_named(name, value)
+
+    def _visit_function(self, function: FunctionType) -> None:
+        code, names = function.__code__, function.__globals__
+        module = str(names.get("__name__"))
+        # Not its own attributes: a decorator sets those to another function's.
+        if self._refer(module, code.co_qualname):
+            return
+        cells = zip(code.co_freevars, function.__closure__ or (), strict=True)
+        for name, cell in cells:
+            try:
+                self._visit_named(name, cell.cell_contents)
+            except ValueError:  # a cell that is still empty
+                continue
+        self._visit_all("defaults", (function.__defaults__, function.__kwdefaults__))
+        if self._is_own(module):
+            return
+        node = find_node(code, names)
+        if node is None:
+            self.unread.add(f"{code.co_qualname} can't be read")
+            return
+        nodes = list(ast.walk(node))
+        self._parts.append(digest_nodes([node]))
+        self.unread.update(f"{code.co_qualname} calls {name}" for name in list_unread(nodes))
+        self.modules.update(list_imports(nodes, str(names.get("__package__") or "")))
+        for name in sorted({each.id for each in nodes if isinstance(each, ast.Name)}):
+            if name in names:
+                self._visit_named(name, names[name])
+
+
+def find_node(code: CodeType, names: dict[str, Any]) -> _FunctionNode | None:
+    """Return the syntax tree of a function; None if its text is not to be had.
+
+    Args:
+        names: its globals, by which a module in a zip file is read.
+    """
+    text = "".join(linecache.getlines(code.co_filename, names))
+    found = [node for node in _list_functions(text) if _find_line(node) == code.co_firstlineno]
+    if code.co_name != "<lambda>":
+        named = (node for node in found if not isinstance(node, ast.Lambda))
+        return next((node for node in named if node.name == code.co_name), None)
+    lambdas = [node for node in found if isinstance(node, ast.Lambda) and _holds(node, code)]
+    return min(lambdas, key=_measure, default=None)
+
+
+@cache
+def _list_functions(text: str) -> tuple[_FunctionNode, ...]:
+    try:
+        return tuple(node for node in ast.walk(ast.parse(text)) if isinstance(node, _NODES))
+    except (SyntaxError, ValueError):
+        return ()
+
+
+def _find_line(node: _FunctionNode) -> int:
+    decorators = [] if isinstance(node, ast.Lambda) else node.decorator_list
+    return min([node.lineno, *(each.lineno for each in decorators)])
+
+
+def _holds(node: ast.Lambda, code: CodeType) -> bool:
+    """Return whether a lambda has all instructions of some code: a line may have several."""
+    body = node.body
+    begin, end = (body.lineno, body.col_offset), (body.end_lineno or 0, body.end_col_offset or 0)
+    positions = (each for each in code.co_positions() if None not in each and each[3])
+    return all(begin <= (each[0], each[2]) and (each[1], each[3]) <= end for each in positions)
+
+
+def _measure(node: ast.Lambda) -> tuple[int, int]:
+    lines = (node.end_lineno or 0) - node.lineno
+    return lines, (node.end_col_offset or 0) - node.col_offset

@@ -1,0 +1,141 @@
+"""Modules on this machine: where each is imported from, and whether an installed package owns it.
+
+It looks modules up as an import would, and imports none that is not loaded yet.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+import sysconfig
+from collections.abc import Sequence
+from functools import cache
+from importlib.machinery import ModuleSpec, PathFinder
+from importlib.metadata import Distribution, distributions
+from pathlib import Path
+
+from strandline.run.code.module_graph import OwnModule
+
+STRANDLINE = frozenset({"strandline", "strandline_api"})
+_LIBRARIES = frozenset({"site-packages", "dist-packages"})
+_STDLIB = tuple({sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib")})
+
+
+class OwnModules:
+    """The modules that no installed package owns.
+
+    Modules of an editable installation are the user's own: their files lie outside of the folders
+    of packages. So are files that were copied into such a folder by hand: nothing has a version
+    of them.
+    """
+
+    def __init__(self) -> None:
+        self._specs: dict[str, ModuleSpec | None] = {}
+
+    def find(self, name: str) -> OwnModule | None:
+        """Return a module by its name; None if there is none, or if a package owns it."""
+        spec = self._find_spec(name)
+        if spec is None or self.is_installed(name):
+            return None
+        if _is_namespace(spec):
+            return OwnModule("", name, "")
+        is_package = spec.submodule_search_locations is not None
+        package = name if is_package else name.rpartition(".")[0]
+        suffix = Path(spec.origin or "").suffix or ".py"
+        file = f"{name.replace('.', '/')}{'/__init__' if is_package else ''}{suffix}"
+        return OwnModule(file, package, _read_text(spec))
+
+    def is_installed(self, name: str) -> bool:
+        """Return whether a module is Python's, Strandline's, or an installed package's."""
+        spec = self._find_spec(name)
+        if name.partition(".")[0] in STRANDLINE:
+            return True
+        if spec is None or _is_namespace(spec):
+            return False
+        if not spec.has_location:
+            return spec.origin in {"built-in", "frozen"}
+        # Python's own folder may hold that of packages.
+        is_standard = _LIBRARIES.isdisjoint(Path(str(spec.origin)).parts) and any(
+            Path(str(spec.origin)).is_relative_to(folder) for folder in _STDLIB
+        )
+        return is_standard or self.find_owner(name) is not None
+
+    def find_owner(self, name: str) -> Distribution | None:
+        """Return the installed distribution that owns a module."""
+        root = self._find_root(name)
+        return None if root is None else _map_owners(root).get(name.partition(".")[0])
+
+    def _find_root(self, name: str) -> str | None:
+        """Return the folder from which the first part of a module's name is imported."""
+        spec = self._find_spec(name)
+        if spec is None or not spec.has_location or spec.origin is None:
+            return None
+        depth = len(name.split(".")) - (spec.submodule_search_locations is None)
+        parents = Path(spec.origin).parents
+        return str(parents[depth]) if depth < len(parents) else None
+
+    def _find_spec(self, name: str) -> ModuleSpec | None:
+        if name not in self._specs:
+            self._specs[name] = self._look_up(name)
+        return self._specs[name]
+
+    def _look_up(self, name: str) -> ModuleSpec | None:
+        if name == "__main__":  # a script, of which most is not of the stages, or a session
+            return None
+        if name in sys.modules:
+            return getattr(sys.modules[name], "__spec__", None)
+        above, _, _ = name.rpartition(".")
+        try:
+            if not above:
+                return importlib.util.find_spec(name)
+            spec = self._find_spec(above)
+            if spec is None or spec.submodule_search_locations is None:
+                return None
+            return _find_below(name, list(spec.submodule_search_locations))
+        except (ImportError, AttributeError, ValueError):  # a name that is no module's
+            return None
+
+
+def _find_below(name: str, locations: Sequence[str]) -> ModuleSpec | None:
+    try:
+        return PathFinder.find_spec(name, locations)
+    except KeyError:  # a namespace package below one that is not loaded
+        last = name.rpartition(".")[2]
+        spec = ModuleSpec(name, None, is_package=True)
+        spec.submodule_search_locations = [f"{each}/{last}" for each in locations]
+        return spec
+
+
+def _is_namespace(spec: ModuleSpec) -> bool:
+    return spec.submodule_search_locations is not None and not spec.has_location
+
+
+def _read_text(spec: ModuleSpec) -> str | None:
+    """Return the text of a module; None if it has none."""
+    origin = Path(spec.origin or "")
+    try:
+        if origin.suffix == ".py" and origin.is_file():
+            return importlib.util.decode_source(origin.read_bytes())
+        read = getattr(spec.loader, "get_source", None)
+        return None if read is None else read(spec.name)  # of a module in a zip file
+    except (OSError, ImportError, SyntaxError, UnicodeDecodeError):
+        return None
+
+
+@cache
+def _map_owners(root: str) -> dict[str, Distribution]:
+    """Return the distributions that are installed into a folder, by modules at its top."""
+    owners: dict[str, Distribution] = {}
+    for each in distributions(path=[root]):
+        text = each.read_text("RECORD")
+        # Packages of an operating system have no record. Elsewhere a folder without one is that of
+        # a project that somebody works on.
+        if text is None and Path(root).name in _LIBRARIES:
+            text = each.read_text("top_level.txt")
+        owners |= dict.fromkeys(_list_tops(text or ""), each)
+    return owners
+
+
+def _list_tops(record: str) -> set[str]:
+    firsts = {line.partition(",")[0].partition("/")[0] for line in record.splitlines()}
+    return {first.partition(".")[0] for first in firsts if not first.endswith(".dist-info")}

@@ -1,0 +1,87 @@
+"""Files that a model's file refers to: external data of ONNX, and shards of an index.
+
+Pure: bytes in, names out, relative to the model's folder. It loads no library of models.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+# Messages of onnx.proto that may lie above a tensor, with their fields by number.
+_FIELDS = {
+    "model": {7: "graph", 25: "function"},
+    "function": {7: "node"},
+    "graph": {1: "node", 5: "tensor", 15: "sparse"},
+    "node": {5: "attribute"},
+    "attribute": {5: "tensor", 6: "graph", 10: "tensor", 11: "graph", 22: "sparse", 23: "sparse"},
+    "sparse": {1: "tensor", 2: "tensor"},
+    "tensor": {13: "entry"},
+}
+_KEY, _VALUE = 1, 2  # fields of an entry of external data
+_VARINT, _EIGHT, _BYTES, _FOUR = 0, 1, 2, 5  # kinds of fields
+
+
+def list_weights(name: str, data: memoryview) -> list[str]:
+    """Return the files that a model's file refers to; none where it is no model.
+
+    Args:
+        name: of the file, whose suffix tells the format.
+    """
+    try:
+        if name.endswith(".onnx"):
+            return sorted(set(_list_locations("model", data)))
+        if name.endswith(".index.json"):
+            return sorted(set(map(str, _read_index(data).values())))
+    except (ValueError, LookupError, AttributeError, RecursionError):  # it is something else
+        pass
+    return []
+
+
+def _read_index(data: memoryview) -> dict[str, Any]:
+    """Return the files by tensor, as `transformers` writes them beside shards."""
+    weights: dict[str, Any] = json.loads(bytes(data))["weight_map"]
+    return weights
+
+
+def _list_locations(kind: str, data: memoryview) -> Iterator[str]:
+    below = _FIELDS[kind]
+    for number, value in _list_fields(data):
+        inner = below.get(number)
+        if inner == "entry":
+            entry = dict(_list_fields(value))
+            if bytes(entry.get(_KEY, b"")) == b"location":
+                yield bytes(entry[_VALUE]).decode()
+        elif inner is not None:
+            yield from _list_locations(inner, value)
+
+
+def _list_fields(data: memoryview) -> Iterator[tuple[int, memoryview]]:
+    """Yield the fields of a message that hold bytes, by number."""
+    at = 0
+    while at < len(data):
+        tag, at = _read_varint(data, at)
+        kind = tag & 7
+        if kind == _VARINT:
+            _, at = _read_varint(data, at)
+        elif kind == _BYTES:
+            length, at = _read_varint(data, at)
+            if at + length > len(data):
+                raise ValueError("a field ends behind its message")
+            yield tag >> 3, data[at : at + length]
+            at += length
+        elif kind in {_EIGHT, _FOUR}:
+            at += 8 if kind == _EIGHT else 4
+        else:
+            raise ValueError("no such kind of field")
+
+
+def _read_varint(data: memoryview, at: int) -> tuple[int, int]:
+    value = shift = 0
+    while True:
+        byte = data[at]
+        value |= (byte & 127) << shift
+        at, shift = at + 1, shift + 7
+        if byte < 128:  # noqa: PLR2004 - the bit that says that more follow
+            return value, at
