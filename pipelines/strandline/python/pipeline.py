@@ -23,6 +23,7 @@ from strandline.run.attempt.attempt import run_attempt
 from strandline.run.attempt.config import AttemptConfig
 from strandline.run.attempt.engines import ENGINES, works_in_driver
 from strandline.run.attempt.outcome import AttemptResult
+from strandline.run.code.stage_code import fingerprint_code
 from strandline.run.manifest.manifest import read_manifest
 from strandline.run.redo.auto_cuts import Keeping
 from strandline_api.documents.problems import Problem, SpecError, problems_of
@@ -149,6 +150,8 @@ class Pipeline:
         engine = _check_engine(self.engine if engine is None else engine)
         volume = None if checkpoint_path is None else Path(checkpoint_path)
         change = self.on_change if on_change is None else OnChange(on_change)
+        # Not earlier: a notebook may define a function again after the pipeline that uses it.
+        self.plan = fingerprint_code(self.plan)
         config = AttemptConfig(
             self.plan,
             volume,

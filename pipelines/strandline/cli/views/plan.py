@@ -155,6 +155,7 @@ def describe_plan(facts: PlanFacts, width: int | None = None) -> list[str]:
     columns = [column for column in zip(*rows, strict=True) if any(column[1:])]
     table = list(zip(*columns, strict=True))
     refused = [f"refused on this machine: {sentence}" for sentence in facts.unmet]
+    unread = [f"not in the fingerprint: {sentence}" for sentence in plan.fingerprint.unread]
     return [
         *align(heads, 2, width),
         *_describe_changes(facts),
@@ -164,7 +165,8 @@ def describe_plan(facts: PlanFacts, width: int | None = None) -> list[str]:
         "",
         *align(table, len(columns), width),
         *_describe_columns(stages, width),
-        *([""] if refused else []),
+        *([""] if refused or unread else []),
+        *unread,
         *refused,
     ]
 
@@ -178,6 +180,7 @@ def render_plan(facts: PlanFacts) -> dict[str, Any]:
         "namespace": plan.namespace,
         "run": plan.run_id,
         "fingerprint": plan.fingerprint.digest,
+        "notFingerprinted": list(plan.fingerprint.unread),
         "output": facts.output,
         "stages": [
             _render_stage(stage) | {"chain": chain, "columns": _render_columns(step.after)}

@@ -10,6 +10,7 @@ import strandline.stages.catalogue  # noqa: F401 - a manifest names stages, so t
 from strandline.plan.pipeline import PipelinePlan
 from strandline.plan.planning import plan_spec
 from strandline.run.code.code import bring_code
+from strandline.run.code.stage_code import fingerprint_code
 from strandline.run.manifest.references import resolve_references
 from strandline.run.manifest.yaml_file import read_pipeline
 from strandline.storage.layout import VOLUME
@@ -52,7 +53,7 @@ def read_manifest(
     """
     pipeline, unknown, is_stored = read_pipeline(path, settings, is_strict=is_strict)
     pipeline = resolve_references(pipeline, volume, others)
-    plan = plan_spec(pipeline, bring_code(pipeline.spec.code))
+    plan = fingerprint_code(plan_spec(pipeline, bring_code(pipeline.spec.code)))
     problems = tuple(_find_unmeasured(pipeline))
     if problems:
         raise SpecError(problems)

@@ -1,0 +1,129 @@
+"""The code and the files that one stage is made of: looked up, read, and digested.
+
+It must not know fingerprints.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping
+from mmap import ACCESS_READ, mmap
+from pathlib import Path
+
+from strandline.plan.pipeline import StagePlan
+from strandline.plan.stage import Shape
+from strandline.run.code.live_code import LiveCode
+from strandline.run.code.module_graph import ModuleGraph, OwnCode
+from strandline.run.code.own_modules import OwnModules
+from strandline.run.code.stage_code import MODULE, WEIGHTS, is_foreign
+from strandline.run.code.weight_files import list_weights
+from strandline.stages.sources.opening import digest_content
+from strandline.stages.sources.places.globs import expand_placeholder, is_url
+
+_MAIN = "__main__"
+_LONGEST = 1024  # characters of a path
+_ADVICE = "raise the stage's `version` when that code changes"
+
+
+class CodeReader:
+    """Reads the code of stages; each module is read once."""
+
+    def __init__(self) -> None:
+        self._modules = OwnModules()
+        self._graph = ModuleGraph(self._modules.find)
+
+    def read(self, plan: StagePlan, texts: Mapping[str, str]) -> OwnCode | None:
+        """Return what a stage is made of; None for one of Strandline's that has nothing more.
+
+        Args:
+            texts: its parameters that are texts, by path.
+        """
+        entries = {text.partition(":")[0] for text in texts.values() if MODULE.fullmatch(text)}
+        digests: dict[str, str] = {}
+        unread: set[str] = set()
+        if is_foreign(plan.stage):
+            entries.add(type(plan.stage).__module__)
+            live = LiveCode(self._graph.is_own, self._modules.is_installed)
+            live.visit(type(plan.stage))
+            live.visit_attributes(plan.stage)
+            entries |= live.modules
+            unread |= live.unread
+            if live.has_values:
+                digests[self._describe(type(plan.stage))] = live.digest
+        code = self._graph.collect(entries)
+        digests |= code.digests | dict(self._list_versions(entries))
+        blind = [f"{each}; {_ADVICE}" for each in sorted(unread.union(code.unread))]
+        digests |= dict(_list_files(plan, texts, blind))
+        is_any = digests or is_foreign(plan.stage)
+        return OwnCode(dict(sorted(digests.items())), tuple(blind)) if is_any else None
+
+    def _list_versions(self, entries: set[str]) -> Iterator[tuple[str, str]]:
+        for name in entries:
+            owner = self._modules.find_owner(name)
+            if owner is not None:
+                yield owner.name, f"version {owner.version}"
+
+    def _describe(self, kind: type) -> str:
+        """Describe where a class is from that no module's text tells all of."""
+        module = self._modules.find(kind.__module__)
+        path = getattr(sys.modules.get(kind.__module__), "__file__", None)
+        if module is not None:
+            return f"{kind.__qualname__} in {module.file}"
+        if path is not None:
+            return f"{kind.__qualname__} in {Path(path).name}"
+        return f"{kind.__qualname__} in this session"
+
+
+def _list_files(
+    plan: StagePlan, texts: Mapping[str, str], blind: list[str]
+) -> Iterator[tuple[str, str]]:
+    """Yield the files that parameters name, with their digests."""
+    for at, text in texts.items():
+        name = at.removeprefix(f"{plan.name}.")
+        path = _find_path(text)
+        if path is None:
+            continue
+        try:
+            if path.is_file() and _is_read(plan, name):
+                yield text, digest_content(str(path))
+            elif path.is_dir() and _is_read(plan, name):
+                blind.append(
+                    f"`{name}` is a folder; return the digest of its files that count "
+                    "from `digest_inputs`"
+                )
+            if path.is_file() and text.endswith(WEIGHTS):
+                yield from _list_weights(path)
+        except OSError as error:
+            blind.append(f"`{name}`: {path} can't be read: {error.strerror}")
+
+
+def _is_read(plan: StagePlan, name: str) -> bool:
+    """Return whether a stage of a user's own reads what a parameter names.
+
+    Sources give a version to each file that they list, and a sink writes to its `path`. Stages of
+    Strandline digest themselves what they read.
+    """
+    if not is_foreign(plan.stage) or plan.shape is Shape.SOURCE:
+        return False
+    return not (plan.shape is Shape.SINK and name == "with.path")
+
+
+def _find_path(text: str) -> Path | None:
+    """Return the path that a text may be; None for one that is surely something else."""
+    # Names of columns and of other things have neither.
+    is_path = ("/" in text or "." in text) and any(map(str.isalnum, text))
+    if not is_path or len(text) > _LONGEST or is_url(text) or not text.isprintable():
+        return None
+    return Path(expand_placeholder(text))
+
+
+def _list_weights(model: Path) -> Iterator[tuple[str, str]]:
+    with model.open("rb") as file:
+        if not model.stat().st_size:
+            return
+        with mmap(file.fileno(), 0, access=ACCESS_READ) as mapped, memoryview(mapped) as data:
+            names = list_weights(model.name, data)
+    for name in names:
+        path = model.parent / name
+        if path.is_file():
+            yield name, digest_content(str(path))

@@ -1,0 +1,463 @@
+"""Own code and files in the fingerprint: what counts, what does not, and what is named."""
+
+from __future__ import annotations
+
+import importlib
+import itertools
+import json
+import linecache
+import sys
+from collections.abc import Callable, Mapping
+from importlib.machinery import EXTENSION_SUFFIXES
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+
+from strandline import Pipeline, Stage
+from strandline.plan.fingerprint import Fingerprint, describe_difference, find_first_change
+from strandline.plan.registry import find_stage
+from strandline.run.code.stage_code import fingerprint_code
+from strandline.run.code.weight_files import list_weights
+
+_numbers = itertools.count()
+STAGE = """
+from pathlib import Path
+from strandline import Params, Stage, Task
+
+
+class Own(Stage):
+    class Params(Params):
+        prompt: str = "text"
+        lists: tuple[Path, ...] = ()
+        cache: str = ""
+
+    params: Params
+    not_fingerprinted = frozenset({"cache"})
+
+    def process(self, task: Task) -> Task:
+        return task
+"""
+
+
+class Code:
+    """A folder of modules that are imported from there.
+
+    Attributes:
+        top: a name that no other test uses, for a module or a package.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.top = f"own_code_{next(_numbers)}"
+
+    def write(self, name: str, text: str, root: Path | None = None) -> Path:
+        """Write a file below the folder; `top` stands for the name."""
+        path = (root or self.root) / name.replace("top", self.top)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text.replace("top", self.top))
+        return path
+
+    def fingerprint(self, module: str = "top", kind: str = "Own", **values: Any) -> Fingerprint:
+        """Return the fingerprint of a pipeline with a stage of a module."""
+        found = importlib.import_module(module.replace("top", self.top))
+        return read_fingerprint(getattr(found, kind)(**values))
+
+    def describe(self, old: Fingerprint, new: Fingerprint) -> list[str]:
+        """Describe a difference; `top` stands for the name."""
+        assert (old.digest == new.digest) == (old.parts == new.parts)
+        lines = describe_difference(old.parts, new.parts)
+        first = find_first_change(old.parts, new.parts)
+        assert bool(lines) == (first is not None)
+        return [line.replace(self.top, "top") for line in lines]
+
+
+def read_fingerprint(stage: Stage) -> Fingerprint:
+    source, sink = find_stage("files")(paths=("in/*",)), find_stage("jsonl")()
+    stages = [find_stage("read-files")(), find_stage("parse-documents")(), stage]
+    plan = Pipeline("own", source=source, stages=stages, sink=sink).plan
+    return fingerprint_code(plan).fingerprint
+
+
+@pytest.fixture
+def code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Code:
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    return Code(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("module", "files", "edited"),
+    [
+        ("top", {"top.py": STAGE}, "top.py"),
+        ("top", {"top.py": f"import top_b\n{STAGE}", "top_b.py": "A = 1"}, "top_b.py"),
+        ("top", {"top.py": STAGE + "        import top_b\n", "top_b.py": ""}, "top_b.py"),
+        ("top.a", {"top/__init__.py": "", "top/a.py": STAGE}, "top/__init__.py"),
+        (
+            "top.a",
+            {"top/__init__.py": "", "top/a.py": f"from . import b\n{STAGE}", "top/b.py": ""},
+            "top/b.py",
+        ),
+        ("top.a", {"top/a.py": f"from top.b import c\n{STAGE}", "top/b/c.py": ""}, "top/b/c.py"),
+        (
+            "top.a",
+            {
+                "top/a.py": STAGE + "        from top.x.y import z\n",
+                "top/x/y/z.py": "from . import w",
+                "top/x/y/w.py": "",
+            },
+            "top/x/y/w.py",
+        ),
+        (
+            "top",
+            {"top.py": f"from top_b import *\n{STAGE}", "top_b.py": "import top_c", "top_c.py": ""},
+            "top_c.py",
+        ),
+        ("top", {"top.py": "from top_b import Own", "top_b.py": STAGE}, "top_b.py"),
+    ],
+)
+def test_an_edited_module_is_named(
+    code: Code, module: str, files: Mapping[str, str], edited: str
+) -> None:
+    for name, text in files.items():
+        code.write(name, text)
+    before = code.fingerprint(module)
+    assert before == code.fingerprint(module)
+    assert before.unread == ()
+    code.write(edited, files[edited] + "\n# only a remark\n")
+    assert before == code.fingerprint(module)
+    code.write(edited, files[edited] + "\nMORE = 1\n")
+    assert code.describe(before, code.fingerprint(module)) == [f"own: {edited} has changed"]
+
+
+def test_modules_that_come_and_go_are_named(code: Code) -> None:
+    code.write("top.py", STAGE)
+    code.write("top_b.py", "")
+    before = code.fingerprint()
+    code.write("top.py", f"{STAGE}        import top_b\n")
+    after = code.fingerprint()
+    changed = "own: top.py has changed"
+    assert code.describe(before, after) == [changed, "own: top_b.py is new"]
+    assert code.describe(after, before) == [changed, "own: top_b.py is no longer used"]
+
+
+def test_a_ledger_without_code_takes_the_code_there_is(code: Code) -> None:
+    code.write("top.py", STAGE)
+    now = code.fingerprint()
+    old = {path: part for path, part in now.parts.items() if path != "own.code"}
+    for before, after in ((old, now.parts), (now.parts, old)):
+        assert describe_difference(before, after) == []
+        assert find_first_change(before, after) is None
+    limited = code.fingerprint(prompt="other").parts
+    (line,) = describe_difference(old, limited)
+    assert line == 'own.with.prompt: "text" -> "other"'
+
+
+def install(code: Code, folder: Path, version: str, record: str | None = "top.py,,\n") -> None:
+    """Write what `pip install` leaves beside a module, or without a record what projects have."""
+    name = f"{code.top}-{version}.dist-info" if record else f"{code.top}.egg-info"
+    code.write(
+        f"{name}/{'METADATA' if record else 'PKG-INFO'}", f"Name: top\nVersion: {version}\n", folder
+    )
+    code.write(f"{name}/{'RECORD' if record else 'top_level.txt'}", record or "top\n", folder)
+
+
+@pytest.mark.parametrize("folder", ["lib/site-packages", "target"])
+def test_an_installed_package_counts_by_its_version(
+    code: Code, folder: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = code.root / folder
+    monkeypatch.syspath_prepend(str(root))
+    code.write("top.py", STAGE, root)
+    install(code, root, "1.0")
+    before = code.fingerprint()
+    assert before.parts["own.code"] == {code.top: "version 1.0"}
+    code.write("top.py", f"{STAGE}\nMORE = 1", root)
+    assert before == code.fingerprint()
+    next(root.glob("*.dist-info")).rename(root / f"{code.top}-1.1.dist-info")
+    install(code, root, "1.1")
+    monkeypatch.setattr("strandline.run.code.own_modules._map_owners", _forget())
+    assert code.describe(before, code.fingerprint()) == ["own: top version 1.0 -> 1.1"]
+
+
+def _forget() -> Callable[[str], dict[str, Any]]:
+    from strandline.run.code.own_modules import _map_owners  # noqa: PLC0415
+
+    return _map_owners.__wrapped__
+
+
+def test_versions_of_dependencies_do_not_count(code: Code, monkeypatch: pytest.MonkeyPatch) -> None:
+    root = code.root / "lib/site-packages"
+    monkeypatch.syspath_prepend(str(root))
+    code.write("top_b.py", "", root)
+    install(code, root, "1.0", "top_b.py,,\n")
+    code.write("top.py", f"import top_b, numpy, strandline\n{STAGE}")
+    assert list(code.fingerprint().parts["own.code"]) == [f"{code.top}.py"]
+
+
+def test_a_project_that_is_worked_on_counts_by_its_files(code: Code) -> None:
+    code.write("top.py", STAGE)
+    install(code, code.root, "1.0", None)
+    assert list(code.fingerprint().parts["own.code"]) == [f"{code.top}.py"]
+
+
+def test_a_file_copied_between_packages_counts_by_its_text(
+    code: Code, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = code.root / "lib/site-packages"
+    monkeypatch.syspath_prepend(str(root))
+    code.write("top.py", f"import top_b\n{STAGE}", root)
+    code.write("top_b.py", "", root)
+    assert len(code.fingerprint().parts["own.code"]) == 2
+
+
+def test_code_that_cannot_be_read_is_named(code: Code) -> None:
+    fast = code.write(f"top_fast{EXTENSION_SUFFIXES[0]}", "")
+    code.write("top.py", f"{STAGE}        import top_fast\n        eval('1')\n")
+    before = code.fingerprint()
+    advice = "raise the stage's `version` when that code changes"
+    assert [line.replace(code.top, "top") for line in before.unread] == [
+        f"own: top.py calls eval; {advice}",
+        f"own: top_fast.so can't be read; {advice}",
+    ]
+    fast.write_text("other")
+    assert before == code.fingerprint()
+
+
+def test_files_that_parameters_name_count_by_their_bytes(code: Code) -> None:
+    code.write("top.py", STAGE)
+    for name in ("prompt.txt", "a.lst", "cache.db", "text"):
+        code.write(name, "1")
+    (code.root / "models.d").mkdir()
+    values: dict[str, Any] = {
+        "prompt": "prompt.txt",
+        "lists": ("a.lst", "models.d"),
+        "cache": "cache.db",
+    }
+    before = code.fingerprint(**values)
+    (line,) = before.unread
+    assert line.startswith("own: `with.lists[1]` is a folder; ")
+    for name in ("cache.db", "text"):
+        code.write(name, "2")
+    assert before == code.fingerprint(**values)
+    for name in ("prompt.txt", "a.lst"):
+        code.write(name, "2")
+    changed = code.describe(before, code.fingerprint(**values))
+    assert changed == ["own: a.lst has changed", "own: prompt.txt has changed"]
+
+
+def write_model(path: Path) -> None:
+    """Write a model with weights in files beside it: its own, a branch's, and a constant's."""
+    weights = [make_weights(name) for name in ("own", "branch", "constant")]
+    result = onnx.helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, [4])
+    constant = onnx.helper.make_node("Constant", [], ["y"], value=weights[2])
+    branches = {
+        "then_branch": onnx.helper.make_graph(
+            [onnx.helper.make_node("Identity", ["branch"], ["y"])], "b", [], [result], [weights[1]]
+        ),
+        "else_branch": onnx.helper.make_graph([constant], "b", [], [result]),
+    }
+    given = onnx.helper.make_tensor_value_info("x", onnx.TensorProto.BOOL, [1])
+    node = onnx.helper.make_node("If", ["x"], ["y"], **branches)
+    graph = onnx.helper.make_graph([node], "g", [given], [result], [weights[0]])
+    path.write_bytes(onnx.helper.make_model(graph).SerializeToString())
+
+
+def make_weights(name: str) -> onnx.TensorProto:
+    """Return a tensor whose numbers are in a file of its name."""
+    tensor = onnx.numpy_helper.from_array(np.zeros(4, "float32"), name)
+    onnx.external_data_helper.set_external_data(tensor, f"{name}.bin")
+    tensor.ClearField("raw_data")
+    return tensor
+
+
+@pytest.mark.parametrize("kind", ["own", "classify-text"])
+def test_weights_beside_a_model_count(code: Code, kind: str) -> None:
+    code.write("top.py", STAGE)
+    write_model(code.root / "model.onnx")
+    (code.root / "model.safetensors.index.json").write_text(
+        json.dumps({"weight_map": {"a": "own.bin", "b": "constant.bin"}})
+    )
+
+    def read() -> Fingerprint:
+        if kind == "own":
+            return code.fingerprint(lists=("model.onnx", "model.safetensors.index.json"))
+        return read_fingerprint(find_stage(kind)(model=str(code.root / "model.onnx")))
+
+    before = read()
+    for name in ("own", "branch", "constant"):
+        code.write(f"{name}.bin", "1")
+    present = read()
+    assert len(describe_difference(before.parts, present.parts)) == (3 if kind == "own" else 0)
+    name = "own" if kind == "own" else "classify-text"
+    for file in ("own.bin", "branch.bin", "constant.bin"):
+        code.write(file, "2")
+        assert code.describe(present, read()) == [f"{name}: {file} has changed"]
+        code.write(file, "1")
+
+
+@pytest.mark.parametrize(
+    "data", [b"", b"\xff" * 40, b"\x3a\x7f", b"\x3a\x02\x2a\x09", b"{}", b'{"weight_map": [1]}']
+)
+def test_a_file_that_is_no_model_has_no_weights(data: bytes) -> None:
+    for name in ("a.onnx", "a.index.json", "a.bin"):
+        assert list_weights(name, memoryview(data)) == []
+
+
+def test_a_conversation_counts_with_its_module_and_without_comments(code: Code) -> None:
+    text = "import top_b\nasync def talk(row, ask):\n    return 1{}\n"
+    code.write("top.py", text.format(""))
+    code.write("top_b.py", "")
+    values: dict[str, Any] = {"url": "http://127.0.0.1:9/v1", "model": "m"}
+    values["rollout"] = f"{code.top}:talk"
+
+    def read() -> Fingerprint:
+        importlib.reload(importlib.import_module(code.top))
+        linecache.checkcache()
+        return read_fingerprint(find_stage("ask-model")(**values))
+
+    before = read()
+    code.write("top.py", text.format("  # a remark"))
+    assert describe_difference(before.parts, read().parts) == []
+    code.write("top_b.py", "A = 1")
+    assert code.describe(before, read()) == ["ask-model: top_b.py has changed"]
+
+
+def test_strandlines_own_stages_are_not_read(tmp_path: Path) -> None:
+    source, sink = find_stage("files")(paths=("in/*",)), find_stage("jsonl")()
+    plan = Pipeline("own", source=source, stages=[find_stage("read-files")()], sink=sink).plan
+    assert fingerprint_code(plan) is plan
+
+
+SESSION = """
+import re
+from functools import partial, wraps
+from strandline import Stage, Task
+import top_b
+
+LEVEL = 3
+WORDS = re.compile("a")
+UNUSED = 1
+
+
+def log(times=2):
+    def decorate(function):
+        @wraps(function)
+        def call(*given):
+            return function(*given)
+        return call
+    return decorate
+
+
+double = lambda x: x * 2; triple = lambda x: x * 3
+
+
+def make(step, power=1):
+    class Own(Stage):
+        LIMIT = 4
+
+        @log(times=5)
+        def process(self, task: Task, *, shift=6) -> Task:
+            import top_c
+            return step(double(LEVEL), power, WORDS)
+    return Own
+
+
+Own = make(lambda x: x + 7)
+Bound = make(partial(divmod, 8))
+"""
+
+
+class Session:
+    """What a notebook is: a module that no import finds, whose text is kept by its lines."""
+
+    def __init__(self, code: Code) -> None:
+        self._code = code
+
+    def read(self, text: str, kind: str) -> Fingerprint:
+        name = f"session_{next(_numbers)}"
+        path = self._code.write(f"{name}.txt", text)
+        module = ModuleType("session")
+        source = compile(path.read_text(), str(path), "exec")
+        exec(source, vars(module))  # noqa: S102 - as a notebook does
+        return read_fingerprint(getattr(module, kind)())
+
+
+@pytest.fixture
+def session(code: Code) -> Session:
+    for name in ("top_b.py", "top_c.py"):
+        code.write(name, "")
+    return Session(code)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("LEVEL = 3", "LEVEL = 4"),
+        ('"a"', '"b"'),
+        ("x * 2", "x * 4"),
+        ("times=5", "times=6"),
+        ("function(*given)", "function(*given, )  or 1"),
+        ("power=1", "power=2"),
+        ("shift=6", "shift=7"),
+        ("LIMIT = 4", "LIMIT = 5"),
+        ("x + 7", "x + 8"),
+        ("step(double", "step(triple"),
+    ],
+)
+def test_in_a_session_all_counts_that_a_stage_uses(session: Session, old: str, new: str) -> None:
+    assert old in SESSION
+    before, after = session.read(SESSION, "Own"), session.read(SESSION.replace(old, new), "Own")
+    assert before.unread == ()
+    assert describe_difference(before.parts, after.parts) == [
+        "own: make.<locals>.Own in this session has changed"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("UNUSED = 1", "UNUSED = 2"),
+        ("x * 3", "x * 4"),
+        ("import re\n", "\n\nimport re  # first\n"),
+        ("partial, wraps", "wraps, partial"),
+        ("divmod, 8", "divmod, 9"),
+        (
+            "return step(double(LEVEL), power, WORDS)",
+            "return step(  # a\n  double(LEVEL), power,WORDS)",
+        ),
+    ],
+)
+def test_in_a_session_nothing_else_counts(session: Session, old: str, new: str) -> None:
+    assert old in SESSION
+    before, after = session.read(SESSION, "Own"), session.read(SESSION.replace(old, new), "Own")
+    assert before.digest == after.digest
+
+
+def test_values_that_a_stage_is_bound_to_count(session: Session, code: Code) -> None:
+    before = session.read(SESSION, "Bound")
+    after = session.read(SESSION.replace("divmod, 8", "divmod, 9"), "Bound")
+    assert before.digest != after.digest
+    code.write("top_c.py", "A = 1")
+    assert describe_difference(before.parts, session.read(SESSION, "Bound").parts) == [
+        f"own: {code.top}_c.py has changed"
+    ]
+
+
+def test_a_closure_of_a_module_counts_with_its_values(code: Code) -> None:
+    code.write("top.py", SESSION)
+    code.write("top_b.py", "")
+    module = importlib.import_module(code.top)
+    two, three = (read_fingerprint(module.make(str, power)()) for power in (2, 3))
+    assert code.describe(two, three) == ["own: make.<locals>.Own in top.py has changed"]
+
+
+def test_code_without_text_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = ModuleType("nowhere")
+    monkeypatch.setitem(sys.modules, "nowhere", module)
+    exec(STAGE, vars(module))  # noqa: S102 - its text is not kept
+    (line,) = read_fingerprint(module.Own()).unread
+    assert line.startswith("own: Own.process can't be read; raise the stage's `version`")
