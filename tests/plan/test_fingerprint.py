@@ -10,6 +10,8 @@ from pydantic import Field
 
 from strandline.plan.fingerprint import (
     Fingerprint,
+    add_code,
+    adopt_code,
     compute_fingerprint,
     describe_difference,
     find_first_change,
@@ -192,3 +194,63 @@ def test_the_first_stage_that_differs_is_found(
 def test_code_that_no_stage_names_may_change_all() -> None:
     old = OLD | {"own.use": "own"}
     assert "files" == find_first_change(old, old | {"code.files": "0b"})
+
+
+def with_code(*stages: tuple[str, dict[str, str]], **parts: Any) -> dict[str, Any]:
+    base = Fingerprint("", {"order": ["a", "b", "code"]} | parts)
+    return add_code(base, dict(stages), ()).parts
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "lines", "first"),
+    [
+        ({"x.py": "1"}, {"x.py": "1"}, [], None),
+        ({"x.py": "1"}, {"x.py": "2"}, ["b: x.py has changed"], "b"),
+        ({}, {"x.py": "2"}, ["b: x.py is new"], "b"),
+        ({"x.py": "2"}, {}, ["b: x.py is no longer used"], "b"),
+        ({"x": "version 1"}, {"x": "version 2"}, ["b: x version 1 -> 2"], "b"),
+        ({"x": "version 1"}, {"x": "2"}, ["b: x has changed"], "b"),
+        (None, {"x.py": "2"}, [], None),
+        ({"x.py": "2"}, None, [], None),
+    ],
+)
+def test_the_code_of_a_stage_is_compared_by_file(
+    old: dict[str, str] | None, new: dict[str, str] | None, lines: list[str], first: str | None
+) -> None:
+    before, after = (with_code(*([] if code is None else [("b", code)])) for code in (old, new))
+    assert describe_difference(before, after) == lines
+    assert find_first_change(before, after) == first
+
+
+def test_a_stage_and_a_parameter_may_be_called_code() -> None:
+    old = with_code(("code", {"x.py": "1"}), **{"a.with.code": "1", "code.files": "0a"})
+    new = with_code(("code", {"x.py": "2"}), **{"a.with.code": "2", "code.files": "0a"})
+    expected = ['a.with.code: "1" -> "2"', "code: x.py has changed"]
+    assert describe_difference(old, new) == expected
+
+
+def test_code_is_part_of_the_digest_and_what_cannot_be_read_is_not() -> None:
+    one, other = (add_code(BASE, {"words": {"x.py": digest}}, ()) for digest in "12")
+    assert len({BASE.digest, one.digest, other.digest}) == 3
+    assert add_code(BASE, {}, ["words: x"]).digest == BASE.digest
+
+
+def test_a_recipe_without_code_takes_that_of_the_attempt() -> None:
+    new = with_code(("a", {"x.py": "1"}), ("b", {"y.py": "1"}))
+    old = {"order": ["b"]}
+    assert adopt_code(old, new) == {"order": ["b"], "b.code": {"y.py": "1"}}
+    known = with_code(("b", {"y.py": "0"}))
+    assert adopt_code(known, new)["b.code"] == {"y.py": "0"}
+
+
+def test_a_conversation_of_a_ledger_without_code_counts_by_its_lines() -> None:
+    old = {"order": ["b"], "b.inputs.rollout": "1"}
+    same, other = (
+        with_code(("b", {"y.py": "1"}), order=["b"], **{"b.inputs.rollout": lines})
+        for lines in "12"
+    )
+    assert adopt_code(old, same)["b.code"]
+    for before in (old, adopt_code(old, other)):
+        assert find_first_change(before, other) == "b"
+    # Where its module's code is known, remarks between its lines do not count.
+    assert find_first_change(same, other) is None

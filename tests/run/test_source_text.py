@@ -68,6 +68,12 @@ def test_text_that_cannot_be_parsed_counts_as_it_is() -> None:
     assert one != other
 
 
+def test_long_sums_are_read() -> None:
+    one, other = (read_source(f"import os\na = 0{' + 1' * 900} + {last}", "") for last in (2, 3))
+    assert one.digest != other.digest
+    assert one.imports == {"os"}
+
+
 MODULES = {
     "one": "import two.deep.leaf\ndef f():\n    from three import part, CONSTANT\n",
     "two/": "",

@@ -38,7 +38,7 @@ from strandline.ledger.store.recipes import (
     read_recipes,
 )
 from strandline.ledger.store.store import Store
-from strandline.plan.fingerprint import Fingerprint, describe_difference
+from strandline.plan.fingerprint import Fingerprint, adopt_code, describe_difference
 from strandline.storage.volume.locks import Process
 
 ORPHAN_SECONDS = 30.0
@@ -207,11 +207,12 @@ def _find_settled(store: Store, claim: Claim, recipes: Sequence[Recipe]) -> int 
 def list_recipes(store: Store, claim: Claim, attempt: int) -> list[Recipe]:
     """Return the recipes by which sources are finished, and last that of an attempt by a claim."""
     former = read_recipes(store) if store.count()["finished"] else []
-    # An older release kept where outputs live among the parts.
-    recipes = [each._replace(parts=claim.strip(each.parts)) for each in former]
+    parts = claim.strip(claim.fingerprint.parts)
+    # An older release kept where outputs live among the parts, and no code.
+    recipes = [each._replace(parts=adopt_code(claim.strip(each.parts), parts)) for each in former]
     if claim.rejoins is not None and claim.on_change is OnChange.CONTINUE:
         recipes = mix_recipes(recipes, claim.rejoins)
-    parts, growing = claim.strip(claim.fingerprint.parts), sorted(claim.fingerprint.growing)
+    growing = sorted(claim.fingerprint.growing)
     return join_recipe(recipes, Recipe(attempt, parts, growing, claim.dropping))
 
 

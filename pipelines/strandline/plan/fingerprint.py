@@ -78,6 +78,24 @@ def add_code(
     return fingerprint._replace(digest=_digest(parts), parts=parts, unread=tuple(unread))
 
 
+def adopt_code(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
+    """Return parts with the code of other ones, where a release kept none: it is taken for theirs.
+
+    Args:
+        old, new: parts of fingerprints.
+    """
+    codes = {
+        path: part
+        for path, part in new.items()
+        if _is_code(path, old) and not _has_other_conversation(path.removesuffix(_CODE), old, new)
+    }
+    return codes | dict(old)
+
+
+def _has_other_conversation(stage: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
+    return bool(old.get(stage + _CONVERSATION) != new.get(stage + _CONVERSATION))
+
+
 def _digest(parts: Mapping[str, Any]) -> str:
     text = json.dumps(parts, sort_keys=True, separators=(",", ":"))
     return blake2b(text.encode(), digest_size=16).hexdigest()

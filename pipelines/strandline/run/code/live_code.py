@@ -16,7 +16,7 @@ from pathlib import PurePath
 from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
 
-from strandline.run.code.source_text import digest_nodes, digest_text, list_imports, list_unread
+from strandline.run.code.source_text import digest_text, digest_tree, list_imports, list_unread
 
 _PLAIN = (bool, int, float, complex, str, bytes, type(None), type(...), range)
 _NODES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
@@ -145,8 +145,8 @@ class LiveCode:
         if node is None:
             self.unread.add(f"{code.co_qualname} can't be read")
             return
-        nodes = list(ast.walk(node))
-        self._parts.append(digest_nodes([node]))
+        digest, nodes = digest_tree(node)
+        self._parts.append(digest)
         self.unread.update(f"{code.co_qualname} calls {name}" for name in list_unread(nodes))
         self.modules.update(list_imports(nodes, str(names.get("__package__") or "")))
         for name in sorted({each.id for each in nodes if isinstance(each, ast.Name)}):

@@ -44,11 +44,11 @@ def read_source(text: str, package: str) -> SourceText:
     """
     try:
         tree = ast.parse(text)
-    except (SyntaxError, ValueError):  # a file that cannot be imported may be imported tomorrow
+    except (SyntaxError, ValueError, RecursionError, MemoryError):  # nor can an import read it
         return SourceText(digest_text(text), frozenset(), (), ())
-    nodes = list(ast.walk(tree))
+    digest, nodes = digest_tree(tree)
     return SourceText(
-        digest_nodes([tree]),
+        digest,
         frozenset(list_imports(nodes, package)),
         tuple(_list_exported(tree)),
         tuple(sorted(set(list_unread(nodes)))),
@@ -60,37 +60,41 @@ def digest_text(text: str) -> str:
     return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=_DIGEST_BYTES).hexdigest()
 
 
-def digest_nodes(nodes: Iterable[ast.AST]) -> str:
-    """Return the short digest of syntax trees without comments and formatting."""
+def digest_tree(tree: ast.AST) -> tuple[str, list[ast.AST]]:
+    """Return the short digest of a syntax tree, and all nodes of it that count."""
     parts: list[str] = []
-    for node in nodes:
-        _render(node, parts)
-    return digest_text(" ".join(parts))
+    nodes: list[ast.AST] = []
+    waiting: list[ast.AST | str] = [tree]  # a long sum is deeper than calls can be
+    while waiting:
+        item = waiting.pop()
+        if isinstance(item, str):
+            parts.append(item)
+        else:
+            nodes.append(item)
+            waiting += reversed(list(_render(item)))
+    return digest_text(" ".join(parts)), nodes
 
 
-def _render(node: ast.AST, parts: list[str]) -> None:
+def _render(node: ast.AST) -> Iterator[ast.AST | str]:
     # Not by `ast.dump`, whose notation and whose fields differ between versions of Python.
-    parts.append(type(node).__name__)
+    yield type(node).__name__
     if isinstance(node, ast.Constant):
-        parts.append(f"{type(node.value).__name__} {node.value!a}")
+        yield f"{type(node.value).__name__} {node.value!a}"
         return
     # Formatters indent docstrings, and strip their lines.
     documented = ast.get_docstring(node) if isinstance(node, _DOCUMENTED) else None
     if documented is not None:
-        parts.append(f"text {[line.rstrip() for line in documented.splitlines()]!a}")
+        yield f"text {[line.rstrip() for line in documented.splitlines()]!a}"
     for name in node._fields:
         value = None if name in _IGNORED else getattr(node, name, None)
         # Fields that later versions add are empty in texts of earlier ones.
         if value is None or value == []:
             continue
-        parts.append(name)
+        yield name
         values = value if isinstance(value, list) else [value]
         for each in values[documented is not None and name == "body" :]:
-            if isinstance(each, ast.AST):
-                _render(each, parts)
-            else:
-                parts.append(ascii(each))
-    parts.append(")")
+            yield each if isinstance(each, ast.AST) else ascii(each)
+    yield ")"
 
 
 def list_imports(nodes: Iterable[ast.AST], package: str) -> Iterator[str]:
