@@ -334,9 +334,26 @@ def test_strandlines_own_stages_are_not_read(tmp_path: Path) -> None:
 
 SESSION = """
 import re
+from dataclasses import dataclass
 from functools import partial, wraps
+from types import SimpleNamespace
+from typing import NamedTuple
 from strandline import Stage, Task
 import top_b
+
+
+@dataclass
+class Config:
+    level: int = 10
+
+
+class Pair(NamedTuple):
+    first: int = 12
+
+
+CONFIG = Config(level=11)
+PAIR = Pair(first=13)
+SPACE = SimpleNamespace(level=14)
 
 LEVEL = 3
 WORDS = re.compile("a")
@@ -362,7 +379,11 @@ def make(step, power=1):
         @log(times=5)
         def process(self, task: Task, *, shift=6) -> Task:
             import top_c
+            self.note(CONFIG, PAIR, SPACE)
             return step(double(LEVEL), power, WORDS)
+
+        def note(self, *values):
+            return values
     return Own
 
 
@@ -374,23 +395,24 @@ Bound = make(partial(divmod, 8))
 class Session:
     """What a notebook is: a module that no import finds, whose text is kept by its lines."""
 
-    def __init__(self, code: Code) -> None:
-        self._code = code
+    def __init__(self, code: Code, patch: pytest.MonkeyPatch) -> None:
+        self._code, self._patch = code, patch
 
     def read(self, text: str, kind: str) -> Fingerprint:
         name = f"session_{next(_numbers)}"
         path = self._code.write(f"{name}.txt", text)
         module = ModuleType("session")
+        self._patch.setitem(sys.modules, "session", module)
         source = compile(path.read_text(), str(path), "exec")
         exec(source, vars(module))  # noqa: S102 - as a notebook does
         return read_fingerprint(getattr(module, kind)())
 
 
 @pytest.fixture
-def session(code: Code) -> Session:
+def session(code: Code, monkeypatch: pytest.MonkeyPatch) -> Session:
     for name in ("top_b.py", "top_c.py"):
         code.write(name, "")
-    return Session(code)
+    return Session(code, monkeypatch)
 
 
 @pytest.mark.parametrize(
@@ -406,6 +428,10 @@ def session(code: Code) -> Session:
         ("LIMIT = 4", "LIMIT = 5"),
         ("x + 7", "x + 8"),
         ("step(double", "step(triple"),
+        ("level=11", "level=12"),
+        ("first=13", "first=14"),
+        ("level=14", "level=15"),
+        ("first: int = 12", "first: int = 13"),
     ],
 )
 def test_in_a_session_all_counts_that_a_stage_uses(session: Session, old: str, new: str) -> None:

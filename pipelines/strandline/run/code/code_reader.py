@@ -41,8 +41,10 @@ class CodeReader:
         entries = {text.partition(":")[0] for text in texts.values() if MODULE.fullmatch(text)}
         digests: dict[str, str] = {}
         unread: set[str] = set()
-        if is_foreign(plan.stage):
-            entries.add(type(plan.stage).__module__)
+        if is_foreign(plan):
+            # Of a step of another library the class is Strandline's, and the work that library's.
+            is_step = self._modules.is_ours(type(plan.stage).__module__)
+            entries |= set(plan.stage.packages) if is_step else {type(plan.stage).__module__}
             live = LiveCode(self._graph.is_own, self._modules.is_installed)
             live.visit(type(plan.stage))
             live.visit_attributes(plan.stage)
@@ -54,7 +56,7 @@ class CodeReader:
         digests |= code.digests | dict(self._list_versions(entries))
         blind = [f"{each}; {_ADVICE}" for each in sorted(unread.union(code.unread))]
         digests |= dict(_list_files(plan, texts, blind))
-        is_any = digests or is_foreign(plan.stage)
+        is_any = digests or is_foreign(plan)
         return OwnCode(dict(sorted(digests.items())), tuple(blind)) if is_any else None
 
     def _list_versions(self, entries: set[str]) -> Iterator[tuple[str, str]]:
@@ -103,7 +105,7 @@ def _is_read(plan: StagePlan, name: str) -> bool:
     Sources give a version to each file that they list, and a sink writes to its `path`. Stages of
     Strandline digest themselves what they read.
     """
-    if not is_foreign(plan.stage) or plan.shape is Shape.SOURCE:
+    if not is_foreign(plan) or plan.shape is Shape.SOURCE:
         return False
     return not (plan.shape is Shape.SINK and name == "with.path")
 

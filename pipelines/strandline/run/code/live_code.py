@@ -1,7 +1,8 @@
 """Classes and functions that no file of a module has: of a script, a notebook, or a closure.
 
 Their text is found by the lines that they were compiled from. Beside it count the values that they
-use: defaults, closures, and globals. Values of other types than those of literals do not count.
+use: defaults, closures, and globals. Objects of other libraries count by their class alone: their
+contents may differ each time that they are made.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
 from functools import cache, partial
 from pathlib import PurePath
-from types import CodeType, FunctionType, MethodType, ModuleType
+from types import CodeType, FunctionType, MethodType, ModuleType, SimpleNamespace
 from typing import Any
 
 from strandline.run.code.source_text import digest_text, digest_tree, list_imports, list_unread
@@ -21,6 +22,8 @@ from strandline.run.code.source_text import digest_text, digest_tree, list_impor
 _PLAIN = (bool, int, float, complex, str, bytes, type(None), type(...), range)
 _NODES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 _FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
+# Methods of dataclasses and of named tuples: they follow from the class.
+_GENERATED = ("__create_fn__.", "namedtuple_")
 _WRAPPED = (staticmethod, classmethod)
 _CALLABLE = (FunctionType, MethodType, partial, type)
 
@@ -80,6 +83,7 @@ class LiveCode:
                 self._visit_all("dict", (part for item in value.items() for part in item))
             elif isinstance(value, list | tuple):
                 self._visit_all(type(value).__name__, value)
+                self.visit(type(value))  # a named tuple has methods
             elif isinstance(value, set | frozenset):
                 self._visit_all("set", sorted(value, key=ascii))
             elif isinstance(value, re.Pattern):  # whose own notation is cut off
@@ -91,7 +95,17 @@ class LiveCode:
             elif isinstance(value, MethodType | staticmethod | classmethod):
                 self.visit(value.__func__)
             else:
-                self.visit(type(value))
+                self._visit_object(value)
+
+    def _visit_object(self, value: object) -> None:
+        """Visit an object's class, and what an object of the user's own is made of."""
+        kind = type(value)
+        self.visit(kind)
+        is_own = kind is SimpleNamespace or not self._is_installed(kind.__module__)
+        if is_own and hasattr(value, "__dict__"):
+            self._visit_all(
+                "object", (part for item in sorted(vars(value).items()) for part in item)
+            )
 
     def _visit_all(self, kind: str, values: Iterable[object]) -> None:
         self._parts.append(f"{kind}(")
@@ -143,6 +157,8 @@ class LiveCode:
             return
         node = find_node(code, names)
         if node is None:
+            if module.startswith(_GENERATED) or code.co_qualname.startswith(_GENERATED):
+                return
             self.unread.add(f"{code.co_qualname} can't be read")
             return
         digest, nodes = digest_tree(node)

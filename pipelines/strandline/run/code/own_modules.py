@@ -48,7 +48,7 @@ class OwnModules:
     def is_installed(self, name: str) -> bool:
         """Return whether a module is Python's, Strandline's, or an installed package's."""
         spec = self._find_spec(name)
-        if name.partition(".")[0] in STRANDLINE:
+        if self.is_ours(name):
             return True
         if spec is None or _is_namespace(spec):
             return False
@@ -59,6 +59,11 @@ class OwnModules:
             Path(str(spec.origin)).is_relative_to(folder) for folder in _STDLIB
         )
         return is_standard or self.find_owner(name) is not None
+
+    @staticmethod
+    def is_ours(name: str) -> bool:
+        """Return whether a module is Strandline's, which may be a project that is worked on."""
+        return name.partition(".")[0] in STRANDLINE
 
     def find_owner(self, name: str) -> Distribution | None:
         """Return the installed distribution that owns a module."""

@@ -13,8 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 from strandline.plan.fingerprint import add_code
-from strandline.plan.pipeline import PipelinePlan
-from strandline.plan.stage import Stage
+from strandline.plan.pipeline import PipelinePlan, StagePlan
 
 WEIGHTS = (".onnx", ".index.json")  # suffixes of models that may refer to other files
 MODULE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")  # `module:name`
@@ -30,25 +29,22 @@ def fingerprint_code(plan: PipelinePlan) -> PipelinePlan:
     stages = (plan.source, *plan.stages)
     parts = plan.fingerprint.parts
     texts = {stage.name: dict(list_texts(parts, f"{stage.name}.with")) for stage in stages}
-    if not any(is_foreign(stage.stage) or _names_code(texts[stage.name]) for stage in stages):
+    read = [stage for stage in stages if is_foreign(stage) or _names_code(texts[stage.name])]
+    if not read:
         return plan
     # Most pipelines end above: they do not load what reads code.
     from strandline.run.code.code_reader import CodeReader  # noqa: PLC0415
 
     reader = CodeReader()
-    found = {
-        stage.name: reader.read(stage, texts[stage.name])
-        for stage in stages
-        if is_foreign(stage.stage) or _names_code(texts[stage.name])
-    }
+    found = {stage.name: reader.read(stage, texts[stage.name]) for stage in read}
     codes = {name: code.digests for name, code in found.items() if code is not None}
     unread = [f"{name}: {each}" for name, code in found.items() if code for each in code.unread]
     return replace(plan, fingerprint=add_code(plan.fingerprint, codes, unread))
 
 
-def is_foreign(stage: Stage) -> bool:
-    """Return whether a stage's class is not Strandline's."""
-    return type(stage).__module__.partition(".")[0] not in _OURS
+def is_foreign(plan: StagePlan) -> bool:
+    """Return whether a stage's work is not Strandline's: it has a class of its own, or a step's."""
+    return ":" in plan.use or type(plan.stage).__module__.partition(".")[0] not in _OURS
 
 
 def list_texts(parts: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, str]]:
