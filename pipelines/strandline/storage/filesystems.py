@@ -174,6 +174,11 @@ def explain_unsafe(path: Path, mounts: str) -> str | None:
     )
 
 
+def is_local(path: Path, mounts: str) -> bool:
+    """Return whether files at `path` lie on this host, so that they are read at no other's cost."""
+    return judge(find_filesystem(os.path.realpath(path), mounts)).is_safe
+
+
 def is_synced_whole(path: Path, mounts: str, kernel: str) -> bool:
     """Return whether `syncfs` makes all that was written there durable, and tells of errors.
 

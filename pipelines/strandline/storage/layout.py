@@ -33,6 +33,11 @@ class PipelineFolder:
         return self.path / "ledger"
 
     @property
+    def listed(self) -> Path:
+        """What is known of the files that were listed last, beside size and time of change."""
+        return self.path / "listed-files"
+
+    @property
     def output(self) -> Path:
         """Return where sinks write that name no place of their own."""
         return self.path / "output"

@@ -220,7 +220,7 @@ def _run_tracked(
     config: AttemptConfig, control: Control, kills: MemoryKills, begin: Begin
 ) -> AttemptResult:
     begun, killed = time.monotonic(), kills.count()
-    source, listing = open_source(config.plan, config.volume)
+    source, listing = open_source(config.plan, config.volume, is_run=True)
     with (
         take_over(config, control.heartbeat) as held,
         control.heartbeat.showing(held.inflight.show_work),
@@ -354,7 +354,7 @@ def _settle_schema(config: AttemptConfig, control: Control, store: Store | None)
     """Return the plan with the schema that its reader is to infer; work of its own is done."""
 
     def list_sources() -> Listing:
-        return open_source(config.plan, config.volume)[1]
+        return open_source(config.plan, config.volume, is_run=True)[1]
 
     def must_stop() -> bool:
         control.heartbeat.note_progress()
@@ -399,7 +399,7 @@ def _run_engine(
             return engine.run(plan, listing, bounded, _show_redone(control, redo))
 
     def list_sources() -> Listing:
-        return open_source(config.plan, config.volume)[1]
+        return open_source(config.plan, config.volume, is_run=True)[1]
 
     plain, ledger = ledger, replace(ledger, is_trial=True)
     tried = run_trial(cuts, list_sources, control.must_stop, run_phase)

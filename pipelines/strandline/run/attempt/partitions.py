@@ -38,6 +38,8 @@ from strandline.run.attempt.spooled_sources import SpooledSources
 from strandline.run.outputs.published_outputs import LedgerOutputs, find_published
 from strandline.stages.sources.buckets import digest_members
 from strandline.stages.sources.listing import FileSource
+from strandline.stages.sources.places.identities import FileIdentities
+from strandline.storage.layout import PipelineFolder
 from strandline.storage.outputs.temporary import spooling
 from strandline.storage.refusals import StoreRefusesError
 from strandline_api.documents.problems import Problem, SpecError
@@ -268,11 +270,14 @@ def open_listing(plan: PipelinePlan, volume: Path | None = None) -> Listing:
     return open_source(plan, volume)[1]
 
 
-def open_source(plan: PipelinePlan, volume: Path | None = None) -> tuple[SourceStage, Listing]:
+def open_source(
+    plan: PipelinePlan, volume: Path | None = None, *, is_run: bool = False
+) -> tuple[SourceStage, Listing]:
     """Return the source stage, set up, and what it lists.
 
     Args:
         volume: where ledgers of other pipelines lie; outputs of those may be listed.
+        is_run: what is found of files is kept for the next listing.
 
     Raises:
         StageSetupError: it can't be set up.
@@ -281,6 +286,8 @@ def open_source(plan: PipelinePlan, volume: Path | None = None) -> tuple[SourceS
     assert isinstance(stage, SourceStage)  # checked when the plan was built
     if volume is not None and isinstance(stage, FileSource):
         stage.published = find_published(stage, volume, f"{plan.namespace}/{plan.name}")
+        folder = PipelineFolder.of(volume, plan.namespace, plan.name)
+        stage.identities = FileIdentities(folder.listed, is_kept=is_run)
     sources = _list_sources(plan, stage)
     if plan.partitioned_by:
         sources = group_sources(plan, sources, stage.join)
@@ -404,6 +411,8 @@ def _list_sources(plan: PipelinePlan, stage: SourceStage) -> Iterator[Source]:
         failed = kind(msg)
         failed.is_lasting = isinstance(error, StoreRefusesError) or not may_pass(error)
         raise failed from error
+    if isinstance(stage, FileSource):
+        stage.identities.save()
     if stage.gap is not None and plan.deletes_removed:
         stage.count(f"removed sources keep their output: {stage.gap}")
     if is_empty and isinstance(stage, FileSource) and stage.may_list_nothing:

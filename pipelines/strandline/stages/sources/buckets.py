@@ -65,7 +65,7 @@ def _fill(spool: sqlite3.Connection, entries: Iterable[ListedFile], buckets: int
     spool.execute("BEGIN")
     spool.executemany(
         "INSERT INTO files VALUES (?, ?, ?, ?, ?, ?)",
-        ((find_bucket(entry.key, buckets), *entry) for entry in entries),
+        ((find_bucket(entry.key, buckets), *entry[:5]) for entry in entries),
     )
     spool.execute("COMMIT")
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from enum import StrEnum
 from hashlib import blake2b
+from pathlib import Path
 from typing import Any
 
 from pydantic import Field, ValidationInfo, field_validator
@@ -25,8 +26,10 @@ from strandline.stages.sources.places.globs import (
     is_url,
     parse_pattern,
 )
+from strandline.stages.sources.places.identities import FileIdentities
 from strandline.stages.sources.places.listed import ListedFile, NoteGap, WalkReport
 from strandline.stages.sources.places.urls import walk_url
+from strandline.storage.filesystems import is_local, read_mounts
 from strandline.storage.outputs.published_files import PublishedFolder, listing_names
 from strandline_api.texts import is_unicode
 
@@ -103,10 +106,12 @@ class FileSource(SourceStage):
 
     Attributes:
         published: folders of other pipelines: only what they have out is listed there.
+        identities: what is known of the files after the last listing.
     """
 
     params: SourceStage.Params
     published: Sequence[PublishedFolder] = ()
+    identities: FileIdentities = FileIdentities()
 
     @property
     def packed_under(self) -> str:
@@ -126,7 +131,10 @@ class FileSource(SourceStage):
         Raises:
             OSError: a folder is missing or can't be read.
         """
-        return list_files(params, self.count, self._note_file_gap, self.published)
+        files = list_files(params, self.count, self._note_file_gap, self.published)
+        return (
+            files if params.version is VersionFrom.CONTENT else map(self.identities.revise, files)
+        )
 
     def _note_file_gap(self, why: str, within: str = "") -> None:
         # The path of a file that was not looked at names its source only where each file is one.
@@ -169,12 +177,16 @@ def _list_all(
 ) -> Iterator[ListedFile]:
     exclusion = Exclusion(params.exclude)
     patterns = [parse_pattern(pattern) for pattern in params.paths]
+    mounts = ""
     for index, pattern in enumerate(patterns):
         if is_url(pattern.base):
             walk = walk_url(pattern, exclusion, count)
         else:
             report = WalkReport(count, note_gap)
             walk = walk_folder(pattern, exclusion, report, follow=params.follow_symlinks)
+            # To look into each new file would take a server a while.
+            if not is_local(Path(pattern.base), mounts := mounts or read_mounts()):
+                walk = (entry._replace(inode=0) for entry in walk)
         folder = _find_folder(pattern, published)
         is_ruled = folder is not None and folder.has_ledger
         if folder is not None and is_ruled:

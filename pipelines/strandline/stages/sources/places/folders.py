@@ -10,6 +10,7 @@ import stat as stat_module
 from collections.abc import Iterator
 
 from strandline.stages.sources.places.globs import Exclusion, PathPattern
+from strandline.stages.sources.places.identities import mix_inode
 from strandline.stages.sources.places.listed import LEFT_FILE, ListedFile, WalkReport, name_left
 
 
@@ -55,7 +56,7 @@ def _check_plain(pattern: PathPattern, path: str) -> ListedFile:
 
 def _entry_of(key: str, path: str, stat: os.stat_result) -> ListedFile:
     version = f"{stat.st_size}+{stat.st_mtime_ns}"
-    return ListedFile(key, path, stat.st_size, stat.st_mtime_ns, version)
+    return ListedFile(key, path, stat.st_size, stat.st_mtime_ns, version, mix_inode(stat))
 
 
 class _FolderWalk:

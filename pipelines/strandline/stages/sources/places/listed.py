@@ -27,6 +27,7 @@ class ListedFile(NamedTuple):
         size: bytes.
         mtime_ns: nanoseconds since 1970; 0 where the store tells none.
         version: changes when the content does.
+        inode: changes when the file is replaced or touched; 0 where nothing is known of that.
     """
 
     key: str
@@ -34,6 +35,7 @@ class ListedFile(NamedTuple):
     size: int
     mtime_ns: int
     version: str
+    inode: int = 0
 
 
 class WalkReport(NamedTuple):
