@@ -63,7 +63,8 @@ class FileListParams(SourceStage.Params):
     )
     version: VersionFrom = Field(
         default=VersionFrom.STAT,
-        description="`stat`: size and time of change. `content`: a digest, which reads every file.",
+        description="`stat`: size and time of change, on local disks also both ends of a file "
+        "whose inode changed. `content`: a digest, which reads every file.",
     )
     limit: int | None = Field(
         default=None, ge=1, description="List only so many files: a sample by digest of the key."
