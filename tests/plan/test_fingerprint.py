@@ -209,6 +209,12 @@ def with_code(*stages: tuple[str, dict[str, str]], **parts: Any) -> dict[str, An
         ({}, {"x.py": "2"}, ["b: x.py is new"], "b"),
         ({"x.py": "2"}, {}, ["b: x.py is no longer used"], "b"),
         ({"x": "version 1"}, {"x": "version 2"}, ["b: x version 1 -> 2"], "b"),
+        (
+            {"x.py": "1"},
+            {"x": "version 2"},
+            ["b: x version 2 is new", "b: x.py is no longer used"],
+            "b",
+        ),
         ({"x": "version 1"}, {"x": "2"}, ["b: x has changed"], "b"),
         (None, {"x.py": "2"}, [], None),
         ({"x.py": "2"}, None, [], None),

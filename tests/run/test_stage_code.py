@@ -20,6 +20,7 @@ import pytest
 from strandline import Pipeline, Stage
 from strandline.plan.fingerprint import Fingerprint, describe_difference, find_first_change
 from strandline.plan.registry import find_stage
+from strandline.run.code.code_reader import digest_file
 from strandline.run.code.stage_code import fingerprint_code
 from strandline.run.code.weight_files import list_weights
 
@@ -247,6 +248,26 @@ def test_files_that_parameters_name_count_by_their_bytes(code: Code) -> None:
         code.write(name, "2")
     changed = code.describe(before, code.fingerprint(**values))
     assert changed == ["own: a.lst has changed", "own: prompt.txt has changed"]
+
+
+def test_a_large_file_counts_by_blocks_all_over_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, size = tmp_path / "weights", 16 << 20
+    path.write_bytes(bytes(size))
+    whole = digest_file(path)
+    monkeypatch.setattr("strandline.run.code.code_reader.LARGE", size - 1)
+    digests = {whole, digest_file(path)}
+    for at in (0, 1 << 16, (size - (1 << 16)) * 31 // 63, size - 1):
+        with path.open("r+b") as file:
+            file.seek(at)
+            file.write(b"1")
+        digests.add(digest_file(path))
+    with path.open("ab") as file:
+        file.write(b"1")
+    digests.add(digest_file(path))
+    # Between two blocks nothing is seen.
+    assert len(digests) == 6
 
 
 def write_model(path: Path) -> None:

@@ -164,9 +164,9 @@ def _describe_code(stage: str, old: Mapping[str, str], new: Mapping[str, str]) -
     for file in sorted(old.keys() | new.keys()):
         before, after = old.get(file), new.get(file)
         if before is None:
-            yield f"{stage}: {file} is new"
+            yield f"{stage}: {_name_code(file, after)} is new"
         elif after is None:
-            yield f"{stage}: {file} is no longer used"
+            yield f"{stage}: {_name_code(file, before)} is no longer used"
         elif before != after and before.startswith(_VERSION) and after.startswith(_VERSION):
             yield f"{stage}: {file} {before} -> {after.removeprefix(_VERSION)}"
         elif before != after:
@@ -201,6 +201,10 @@ def find_first_change(
 def _names_module(own: str, parts: Mapping[str, Any]) -> bool:
     values = (value for path, value in parts.items() if path.startswith(own))
     return any(isinstance(value, str) and _MODULE.fullmatch(value) for value in values)
+
+
+def _name_code(file: str, value: str | None) -> str:
+    return f"{file} {value}" if value and value.startswith(_VERSION) else file
 
 
 def _has_grown(old: object, new: object) -> bool:
