@@ -18,9 +18,9 @@ if TYPE_CHECKING:  # a process that opens ledgers and runs no stage stays small
 
 MISSING = "(none)"
 _CODE = ".code"  # the end of a path, after the name of a stage
-_VERSION = "version "  # what stands for the code of an installed package begins so
+_VERSION = "version "  # how the value for an installed package begins
 _CONVERSATION = ".inputs.rollout"
-_MODULE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")  # `module:name`
+MODULE_NAME = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")  # `module:name`
 
 
 class Fingerprint(NamedTuple):
@@ -28,7 +28,7 @@ class Fingerprint(NamedTuple):
 
     Attributes:
         growing: paths of lists that may grow at their end: what is made already stays as it is.
-        unread: sentences on code and files that decide the output and are in no part.
+        unread: sentences on code and folders that may determine the output and have no part.
     """
 
     digest: str
@@ -68,7 +68,7 @@ def compute_fingerprint(
 def add_code(
     fingerprint: Fingerprint, codes: Mapping[str, Mapping[str, str]], unread: Sequence[str]
 ) -> Fingerprint:
-    """Return a fingerprint with what the code of stages comes to.
+    """Return a fingerprint with the code of stages.
 
     Args:
         codes: digests by file, by the name of the stage.
@@ -79,7 +79,7 @@ def add_code(
 
 
 def adopt_code(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
-    """Return parts with the code of other ones, where a release kept none: it is taken for theirs.
+    """Return old parts with the code of new ones, for stages without recorded code.
 
     Args:
         old, new: parts of fingerprints.
@@ -146,12 +146,12 @@ def find_differing(
 def _is_unknown(path: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
     """Return whether a part can't be compared.
 
-    Releases that kept no code wrote ledgers without its part: the current code is taken for theirs,
-    or the upgrade alone would redo them.
+    Earlier releases recorded no code. Their ledgers count as made by the current code, or the
+    upgrade alone would redo them.
     """
     if _is_code(path, old) or _is_code(path, new):
         return path not in old or path not in new
-    # The lines of a conversation's function, with their comments: its module's code has them, too.
+    # The lines of a conversation's function, with comments. The code of its module covers them.
     code = path.removesuffix(_CONVERSATION) + _CODE
     return path.endswith(_CONVERSATION) and code in old and code in new
 
@@ -200,7 +200,7 @@ def find_first_change(
 
 def _names_module(own: str, parts: Mapping[str, Any]) -> bool:
     values = (value for path, value in parts.items() if path.startswith(own))
-    return any(isinstance(value, str) and _MODULE.fullmatch(value) for value in values)
+    return any(isinstance(value, str) and MODULE_NAME.fullmatch(value) for value in values)
 
 
 def _name_code(file: str, value: str | None) -> str:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:  # a worker need not load what a manifest may say
     from strandline_api.spec.work import OnError
 
 
+_OURS = frozenset({"strandline", "strandline_api"})
 TRIES = 4  # that a task may take as long as one of it, where its rows may fail alone
 
 
@@ -92,6 +93,11 @@ class StagePlan:
     is_kept: bool = False
     is_lenient: bool = False
     keeps: str = ""
+
+    @property
+    def is_foreign(self) -> bool:
+        """Return whether a class of the user's own or another library does the work."""
+        return ":" in self.use or type(self.stage).__module__.partition(".")[0] not in _OURS
 
     @property
     def writes(self) -> bool:

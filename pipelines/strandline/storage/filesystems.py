@@ -175,7 +175,7 @@ def explain_unsafe(path: Path, mounts: str) -> str | None:
 
 
 def is_local(path: Path, mounts: str) -> bool:
-    """Return whether files at `path` lie on this host, so that they are read at no other's cost."""
+    """Return whether files at `path` lie on this host, not on a server."""
     return judge(find_filesystem(os.path.realpath(path), mounts)).is_safe
 
 

@@ -34,7 +34,7 @@ class PipelineFolder:
 
     @property
     def listed(self) -> Path:
-        """What is known of the files that were listed last, beside size and time of change."""
+        """Return the file with inodes and digests of the last listing."""
         return self.path / "listed-files"
 
     @property

@@ -277,7 +277,7 @@ def open_source(
 
     Args:
         volume: where ledgers of other pipelines lie; outputs of those may be listed.
-        is_run: what is found of files is kept for the next listing.
+        is_run: record inodes and digests of files for the next listing.
 
     Raises:
         StageSetupError: it can't be set up.

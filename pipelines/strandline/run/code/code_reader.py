@@ -1,6 +1,6 @@
-"""The code and the files that one stage is made of: looked up, read, and digested.
+"""Read and digest the code and the files that a stage depends on.
 
-It must not know fingerprints.
+It must not know how a fingerprint is compared.
 """
 
 from __future__ import annotations
@@ -11,17 +11,16 @@ from hashlib import blake2b
 from mmap import ACCESS_READ, mmap
 from pathlib import Path
 
+from strandline.plan.fingerprint import MODULE_NAME
 from strandline.plan.pipeline import StagePlan
 from strandline.plan.stage import Shape
 from strandline.run.code.live_code import LiveCode
 from strandline.run.code.module_graph import ModuleGraph, OwnCode
 from strandline.run.code.own_modules import OwnModules
-from strandline.run.code.stage_code import MODULE, WEIGHTS, is_foreign
-from strandline.run.code.weight_files import list_weights
+from strandline.run.code.weight_files import WEIGHTS, list_weights
 from strandline.stages.sources.opening import digest_content
 from strandline.stages.sources.places.globs import expand_placeholder, is_url
 
-_MAIN = "__main__"
 _LONGEST = 1024  # characters of a path
 LARGE = 256 << 20  # bytes, above which a file counts by blocks of it
 _BLOCKS, _BLOCK_BYTES = 64, 64 << 10
@@ -29,23 +28,23 @@ _ADVICE = "raise the stage's `version` when that code changes"
 
 
 class CodeReader:
-    """Reads the code of stages; each module is read once."""
+    """Read the code of stages. Each module is read once."""
 
     def __init__(self) -> None:
         self._modules = OwnModules()
         self._graph = ModuleGraph(self._modules.find)
 
     def read(self, plan: StagePlan, texts: Mapping[str, str]) -> OwnCode | None:
-        """Return what a stage is made of; None for one of Strandline's that has nothing more.
+        """Return what a stage depends on; None if a stage of Strandline's has only parameters.
 
         Args:
-            texts: its parameters that are texts, by path.
+            texts: the stage's parameters that are texts, by path.
         """
-        entries = {text.partition(":")[0] for text in texts.values() if MODULE.fullmatch(text)}
+        entries = {text.partition(":")[0] for text in texts.values() if MODULE_NAME.fullmatch(text)}
         digests: dict[str, str] = {}
         unread: set[str] = set()
-        if is_foreign(plan):
-            # Of a step of another library the class is Strandline's, and the work that library's.
+        if plan.is_foreign:
+            # The class of another library's step is Strandline's, but the library does the work.
             is_step = self._modules.is_ours(type(plan.stage).__module__)
             entries |= set(plan.stage.packages) if is_step else {type(plan.stage).__module__}
             live = LiveCode(self._graph.is_own, self._modules.is_installed)
@@ -59,7 +58,7 @@ class CodeReader:
         digests |= code.digests | dict(self._list_versions(entries))
         blind = [f"{each}; {_ADVICE}" for each in sorted(unread.union(code.unread))]
         digests |= dict(_list_files(plan, texts, blind))
-        is_any = digests or is_foreign(plan)
+        is_any = digests or plan.is_foreign
         return OwnCode(dict(sorted(digests.items())), tuple(blind)) if is_any else None
 
     def _list_versions(self, entries: set[str]) -> Iterator[tuple[str, str]]:
@@ -69,7 +68,7 @@ class CodeReader:
                 yield owner.name, f"version {owner.version}"
 
     def _describe(self, kind: type) -> str:
-        """Describe where a class is from that no module's text tells all of."""
+        """Describe a class that the text of its module does not determine."""
         module = self._modules.find(kind.__module__)
         path = getattr(sys.modules.get(kind.__module__), "__file__", None)
         if module is not None:
@@ -103,19 +102,19 @@ def _list_files(
 
 
 def _is_read(plan: StagePlan, name: str) -> bool:
-    """Return whether a stage of a user's own reads what a parameter names.
+    """Return whether a parameter names something that a stage of the user's own reads.
 
     Sources give a version to each file that they list, and a sink writes to its `path`. Stages of
-    Strandline digest themselves what they read.
+    Strandline digest the files that they read themselves.
     """
-    if not is_foreign(plan) or plan.shape is Shape.SOURCE:
+    if not plan.is_foreign or plan.shape is Shape.SOURCE:
         return False
     return not (plan.shape is Shape.SINK and name == "with.path")
 
 
 def _find_path(text: str) -> Path | None:
-    """Return the path that a text may be; None for one that is surely something else."""
-    # Names of columns and of other things have neither.
+    """Return the path that a text may be; None if it is certainly something else."""
+    # Names of columns and of languages have neither a slash nor a dot.
     is_path = ("/" in text or "." in text) and any(map(str.isalnum, text))
     if not is_path or len(text) > _LONGEST or is_url(text) or not text.isprintable():
         return None
@@ -135,10 +134,10 @@ def _list_weights(model: Path) -> Iterator[tuple[str, str]]:
 
 
 def digest_file(path: Path) -> str:
-    """Return a digest of a file; of a large one of its size and of blocks all over it.
+    """Return a digest of a file's bytes, or of a large file's size and of blocks all over it.
 
-    Every command that reads the pipeline computes it, and weights that were trained again differ in
-    each block.
+    Every command that reads the pipeline computes this digest, so it must not take minutes. Weights
+    that were trained again differ in each block.
 
     Raises:
         OSError: it can't be read.

@@ -1,8 +1,8 @@
-"""Classes and functions that no file of a module has: of a script, a notebook, or a closure.
+"""Code of scripts, notebooks, and closures, which the text of a module does not determine.
 
-Their text is found by the lines that they were compiled from. Beside it count the values that they
-use: defaults, closures, and globals. Objects of other libraries count by their class alone: their
-contents may differ each time that they are made.
+Functions are read by the lines that they were compiled from, with the values that they use:
+defaults, closures, and globals. Objects of other libraries count by their class alone, because
+their contents may differ in every process.
 """
 
 from __future__ import annotations
@@ -22,22 +22,23 @@ from strandline.run.code.source_text import digest_text, digest_tree, list_impor
 _PLAIN = (bool, int, float, complex, str, bytes, type(None), type(...), range)
 _NODES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 _FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
-# Methods of dataclasses and of named tuples: they follow from the class.
+# Methods that dataclasses and named tuples generate. The class determines them.
 _GENERATED = ("__create_fn__.", "namedtuple_")
+_CONTAINERS = (Mapping, list, tuple, set, frozenset)
 _WRAPPED = (staticmethod, classmethod)
 _CALLABLE = (FunctionType, MethodType, partial, type)
 
 
 class LiveCode:
-    """A walk over objects, which collects what decides how they work.
+    """Walk over objects, and collect all that determines their behaviour.
 
     Args:
         is_own, is_installed: of modules by name.
 
     Attributes:
         modules: own modules that the objects use.
-        has_values: something counts that the text of no module has.
-        unread: functions whose text is not to be had, and what the others call to run texts.
+        has_values: True if the text of modules does not determine the behaviour.
+        unread: functions without a text, and functions that run other texts.
     """
 
     def __init__(self, is_own: Callable[[str], bool], is_installed: Callable[[str], bool]) -> None:
@@ -51,17 +52,17 @@ class LiveCode:
 
     @property
     def digest(self) -> str:
-        """Short digest of all that was visited."""
+        """Short digest of all visited objects."""
         return digest_text(" ".join(self._parts))
 
     def visit_attributes(self, owner: object) -> None:
-        """Visit functions and classes that an instance was given."""
+        """Visit the functions and classes among an instance's attributes."""
         for name, value in sorted(vars(owner).items()):
             if isinstance(value, _CALLABLE):
                 self.has_values = True
                 self._visit_named(name, value)
 
-    def visit(self, value: Any) -> None:  # noqa: ANN401, C901, PLR0912 - a case for each kind
+    def visit(self, value: Any) -> None:  # noqa: ANN401 - a case for each kind
         """Visit a value and all that it is made of."""
         if isinstance(value, Enum):
             self._parts.append(f"{type(value).__qualname__} {value.name}")
@@ -71,34 +72,43 @@ class LiveCode:
             self._parts.append(f"path {str(value)!a}")
         elif isinstance(value, ModuleType):
             self._refer(value.__name__, "")
+        elif isinstance(value, re.Pattern):  # its own notation is cut off
+            self._visit_all("pattern", (value.pattern, value.flags))
+        elif isinstance(value, partial):
+            self._visit_all("partial", (value.func, value.args, value.keywords))
+        elif isinstance(value, property):
+            self._visit_all("property", (value.fget, value.fset))
+        elif isinstance(value, MethodType | staticmethod | classmethod):
+            self.visit(value.__func__)
         elif id(value) in self._seen:
             self._parts.append("again")
         else:
             self._seen[id(value)] = value
-            if isinstance(value, FunctionType):
-                self._visit_function(value)
-            elif isinstance(value, type):
-                self._visit_class(value)
-            elif isinstance(value, Mapping):
-                self._visit_all("dict", (part for item in value.items() for part in item))
-            elif isinstance(value, list | tuple):
-                self._visit_all(type(value).__name__, value)
-                self.visit(type(value))  # a named tuple has methods
-            elif isinstance(value, set | frozenset):
-                self._visit_all("set", sorted(value, key=ascii))
-            elif isinstance(value, re.Pattern):  # whose own notation is cut off
-                self._visit_all("pattern", (value.pattern, value.flags))
-            elif isinstance(value, partial):
-                self._visit_all("partial", (value.func, value.args, value.keywords))
-            elif isinstance(value, property):
-                self._visit_all("property", (value.fget, value.fset))
-            elif isinstance(value, MethodType | staticmethod | classmethod):
-                self.visit(value.__func__)
-            else:
-                self._visit_object(value)
+            self._visit_new(value)
+
+    def _visit_new(self, value: Any) -> None:  # noqa: ANN401 - of any class
+        if isinstance(value, FunctionType):
+            self._visit_function(value)
+        elif isinstance(value, type):
+            self._visit_class(value)
+        elif isinstance(value, _CONTAINERS):
+            self._visit_container(value)
+            # Equal constants may be one object or several: only a circle must be cut.
+            del self._seen[id(value)]
+        else:
+            self._visit_object(value)
+
+    def _visit_container(self, value: Any) -> None:  # noqa: ANN401 - a case for each kind
+        self.visit(type(value))  # a named tuple has methods
+        if isinstance(value, Mapping):
+            self._visit_all("dict", (part for item in value.items() for part in item))
+        elif isinstance(value, list | tuple):
+            self._visit_all(type(value).__name__, value)
+        else:
+            self._visit_all("set", sorted(value, key=ascii))
 
     def _visit_object(self, value: object) -> None:
-        """Visit an object's class, and what an object of the user's own is made of."""
+        """Visit an object's class, and the attributes of an object of the user's own."""
         kind = type(value)
         self.visit(kind)
         is_own = kind is SimpleNamespace or not self._is_installed(kind.__module__)
@@ -118,11 +128,11 @@ class LiveCode:
         self.visit(value)
 
     def _refer(self, module: str, name: str) -> bool:
-        """Note a name by its module; return whether that module's text says all of it."""
+        """Add a name in a module; return whether the module's text determines its behaviour."""
         self._parts.append(f"{module}.{name}")
         if self._is_own(module):
             self.modules.add(module)
-        # A closure has values that no text tells.
+        # The values of a closure are in no text.
         is_whole = self._is_own(module) and "<locals>" not in name
         if self._is_installed(module) or is_whole:
             return True
@@ -136,21 +146,21 @@ class LiveCode:
             self.visit(base)
         for name, value in sorted(vars(kind).items()):
             is_code = isinstance(value, (*_CALLABLE, *_WRAPPED, property))
-            # Python and pydantic add such names, and others in each version.
+            # Python and pydantic add such names, and each version adds others.
             if is_code or not name.startswith(("__", "_abc_")):
                 self._visit_named(name, value)
 
     def _visit_function(self, function: FunctionType) -> None:
         code, names = function.__code__, function.__globals__
         module = str(names.get("__name__"))
-        # Not its own attributes: a decorator sets those to another function's.
+        # Read the code's name: decorators copy the attributes of another function.
         if self._refer(module, code.co_qualname):
             return
         cells = zip(code.co_freevars, function.__closure__ or (), strict=True)
         for name, cell in cells:
             try:
                 self._visit_named(name, cell.cell_contents)
-            except ValueError:  # a cell that is still empty
+            except ValueError:  # the cell is still empty
                 continue
         self._visit_all("defaults", (function.__defaults__, function.__kwdefaults__))
         if self._is_own(module):
@@ -171,10 +181,10 @@ class LiveCode:
 
 
 def find_node(code: CodeType, names: dict[str, Any]) -> _FunctionNode | None:
-    """Return the syntax tree of a function; None if its text is not to be had.
+    """Return the syntax tree of a function; None if its text is missing.
 
     Args:
-        names: its globals, by which a module in a zip file is read.
+        names: its globals, which locate the text of a module in a zip file.
     """
     text = "".join(linecache.getlines(code.co_filename, names))
     found = [node for node in _list_functions(text) if _find_line(node) == code.co_firstlineno]

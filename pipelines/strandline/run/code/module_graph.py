@@ -1,6 +1,6 @@
-"""The modules that a module imports, transitively: which of them are the user's own, and digests.
+"""Follow the imports of the user's own modules, and digest each of them.
 
-Pure: `find` looks for modules, and may be a dictionary's in a test.
+Pure: the caller passes the function that finds modules.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ class OwnModule(NamedTuple):
 
     Attributes:
         file: its path below the folder from which it is imported; empty for a namespace package.
-        package: to which its relative imports refer.
-        text: None if nothing can be read, as of a C extension.
+        package: the package to which its relative imports refer.
+        text: None if it has no readable text, such as a C extension.
     """
 
     file: str
@@ -29,11 +29,11 @@ FindModule = Callable[[str], OwnModule | None]
 
 
 class OwnCode(NamedTuple):
-    """Code that decides what a stage makes.
+    """Code and files that determine what a stage makes.
 
     Attributes:
-        digests: by file; of an installed package its version, by name.
-        unread: sentences without a verb's subject: `words.py calls eval`.
+        digests: digests by file, and versions by the name of an installed package.
+        unread: sentences on code without a digest, such as `words.py calls eval`.
     """
 
     digests: dict[str, str]
@@ -41,7 +41,7 @@ class OwnCode(NamedTuple):
 
 
 class ModuleGraph:
-    """Modules and what they import; each is read once.
+    """Modules and their imports. Each module is read once.
 
     Args:
         find: returns a module by its absolute name; None if no own module has that name.
@@ -52,7 +52,7 @@ class ModuleGraph:
         self._found: dict[str, tuple[OwnModule, SourceText | None] | None] = {}
 
     def collect(self, names: Iterable[str]) -> OwnCode:
-        """Return the code of modules and of all that they import."""
+        """Return the code of modules and of all modules that they import."""
         digests: dict[str, str] = {}
         unread: set[str] = set()
         for module, source in self._walk(names):
@@ -64,16 +64,16 @@ class ModuleGraph:
         return OwnCode(digests, tuple(sorted(unread)))
 
     def is_own(self, name: str) -> bool:
-        """Return whether a name is that of an own module that can be found."""
+        """Return whether a module of the user's own has this name."""
         return self._look_up(name) is not None
 
     def _walk(self, names: Iterable[str]) -> Iterator[tuple[OwnModule, SourceText | None]]:
         waiting, seen = list(names), set[str]()
         while waiting:
-            # Importing `a.b.c` runs `a` and `a.b` first.
+            # An import of `a.b.c` runs `a` and `a.b` first.
             for name in _list_parents(waiting.pop()):
                 found = self._look_up(name)
-                if found is None:  # a name in the module above, or of an installed package
+                if found is None:  # an attribute of a module, or an installed package
                     break
                 if name not in seen:
                     seen.add(name)

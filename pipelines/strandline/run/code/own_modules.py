@@ -1,6 +1,6 @@
-"""Modules on this machine: where each is imported from, and whether an installed package owns it.
+"""Modules on this machine: the file of each, and the installed package that owns it, if any.
 
-It looks modules up as an import would, and imports none that is not loaded yet.
+Modules are looked up as an import would, but none is imported.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ _STDLIB = tuple({sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib")}
 
 
 class OwnModules:
-    """The modules that no installed package owns.
+    """Find the modules that no installed package owns.
 
-    Modules of an editable installation are the user's own: their files lie outside of the folders
-    of packages. So are files that were copied into such a folder by hand: nothing has a version
-    of them.
+    Modules of an editable installation are the user's own: their files lie outside the folders of
+    packages. A file that was copied into such a folder by hand is the user's own, too, because no
+    package gives it a version.
     """
 
     def __init__(self) -> None:
@@ -54,7 +54,7 @@ class OwnModules:
             return False
         if not spec.has_location:
             return spec.origin in {"built-in", "frozen"}
-        # Python's own folder may hold that of packages.
+        # The folder of packages may lie in Python's own.
         is_standard = _LIBRARIES.isdisjoint(Path(str(spec.origin)).parts) and any(
             Path(str(spec.origin)).is_relative_to(folder) for folder in _STDLIB
         )
@@ -62,7 +62,7 @@ class OwnModules:
 
     @staticmethod
     def is_ours(name: str) -> bool:
-        """Return whether a module is Strandline's, which may be a project that is worked on."""
+        """Return whether a module is Strandline's, even if it is installed as editable."""
         return name.partition(".")[0] in STRANDLINE
 
     def find_owner(self, name: str) -> Distribution | None:
@@ -85,7 +85,7 @@ class OwnModules:
         return self._specs[name]
 
     def _look_up(self, name: str) -> ModuleSpec | None:
-        if name == "__main__":  # a script, of which most is not of the stages, or a session
+        if name == "__main__":  # most of a script is not about stages: `LiveCode` reads it
             return None
         if name in sys.modules:
             return getattr(sys.modules[name], "__spec__", None)
@@ -97,7 +97,7 @@ class OwnModules:
             if spec is None or spec.submodule_search_locations is None:
                 return None
             return _find_below(name, list(spec.submodule_search_locations))
-        except (ImportError, AttributeError, ValueError):  # a name that is no module's
+        except (ImportError, AttributeError, ValueError):  # no module has this name
             return None
 
 
@@ -133,8 +133,8 @@ def _map_owners(root: str) -> dict[str, Distribution]:
     owners: dict[str, Distribution] = {}
     for each in distributions(path=[root]):
         text = each.read_text("RECORD")
-        # Packages of an operating system have no record. Elsewhere a folder without one is that of
-        # a project that somebody works on.
+        # Packages of an operating system have no record. In other folders, metadata without a
+        # record belongs to the sources of a project.
         if text is None and Path(root).name in _LIBRARIES:
             text = each.read_text("top_level.txt")
         owners |= dict.fromkeys(_list_tops(text or ""), each)

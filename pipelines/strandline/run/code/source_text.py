@@ -1,7 +1,7 @@
-"""What the text of a Python module means: a digest, imports, and code that is not in it.
+"""Digest the text of a Python module, and list its imports and the code that is not in the text.
 
-Comments and formatting do not count. The digest is the same for every version of Python that can
-parse the text. Pure: it reads no file and imports nothing.
+Comments and formatting do not count. Each version of Python that can parse the text returns the
+same digest. Pure: no file is read, and no module is imported.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 _DIGEST_BYTES = 8  # recipes keep one for each file
 _DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
-# They change what is read of a name, or how a text is spelled, never its meaning.
+# Fields that repeat what the position of a node implies, or that follow the notation.
 _IGNORED = frozenset({"ctx", "kind", "type_comment", "type_ignores"})
 _RUNS_TEXT = frozenset({"eval", "exec"})
 _IMPORTS = frozenset({"import_module", "__import__"})
@@ -25,9 +25,9 @@ class SourceText(NamedTuple):
 
     Attributes:
         digest: of the text without comments and formatting.
-        imports: absolute names, of which each may be a module or a name in one.
+        imports: absolute names, each of a module or of an attribute in a module.
         exported: the names of a literal `__all__`.
-        unread: functions that it calls with code, or with names of modules, that are not in it.
+        unread: functions that the text calls with code or with module names from elsewhere.
     """
 
     digest: str
@@ -40,7 +40,7 @@ def read_source(text: str, package: str) -> SourceText:
     """Return what counts of a module's text.
 
     Args:
-        package: of the module, to which its relative imports refer; empty if it is in none.
+        package: the package to which relative imports refer; empty if there is none.
     """
     try:
         tree = ast.parse(text)
@@ -76,7 +76,7 @@ def digest_tree(tree: ast.AST) -> tuple[str, list[ast.AST]]:
 
 
 def _render(node: ast.AST) -> Iterator[ast.AST | str]:
-    # Not by `ast.dump`, whose notation and whose fields differ between versions of Python.
+    # The notation and the fields of `ast.dump` differ between versions of Python.
     yield type(node).__name__
     if isinstance(node, ast.Constant):
         yield f"{type(node.value).__name__} {node.value!a}"
@@ -100,8 +100,8 @@ def _render(node: ast.AST) -> Iterator[ast.AST | str]:
 def list_imports(nodes: Iterable[ast.AST], package: str) -> Iterator[str]:
     """Yield absolute names that nodes of a syntax tree import, also inside functions.
 
-    For `from a import b` both `a` and `a.b`: only a look for files tells whether `b` is a module.
-    `from a import *` gives `a.*`.
+    `from a import b` yields both `a` and `a.b`, because only files show whether `b` is a module.
+    `from a import *` yields `a.*`.
     """
     for node in nodes:
         if isinstance(node, ast.Import):
@@ -116,7 +116,7 @@ def list_imports(nodes: Iterable[ast.AST], package: str) -> Iterator[str]:
 
 
 def list_unread(nodes: Iterable[ast.AST]) -> Iterator[str]:
-    """Yield the functions that are called with code or modules that the text does not name."""
+    """Yield the functions that are called with code or with module names from elsewhere."""
     for node in nodes:
         if isinstance(node, ast.Call):
             name = _name_called(node)
@@ -143,7 +143,7 @@ def _read_text(node: ast.Call) -> str | None:
 def _resolve(name: str, package: str) -> str:
     try:
         return resolve_name(name, package) if name.startswith(".") else name
-    except ImportError:  # relative to nothing: the import fails when it runs
+    except ImportError:  # no package: the import fails when it runs
         return ""
 
 

@@ -1,6 +1,6 @@
-"""Files that a model's file refers to: external data of ONNX, and shards of an index.
+"""List the files that a model's file refers to: external data of ONNX, and shards of an index.
 
-Pure: bytes in, names out, relative to the model's folder. It loads no library of models.
+Pure: bytes in, names relative to the model's folder out. No library of models is loaded.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+WEIGHTS = (".onnx", ".index.json")  # suffixes of models that may refer to other files
 # Messages of onnx.proto that may lie above a tensor, with their fields by number.
 _FIELDS = {
     "model": {7: "graph", 25: "function"},
@@ -24,17 +25,17 @@ _VARINT, _EIGHT, _BYTES, _FOUR = 0, 1, 2, 5  # kinds of fields
 
 
 def list_weights(name: str, data: memoryview) -> list[str]:
-    """Return the files that a model's file refers to; none where it is no model.
+    """Return the files that a model's file refers to. The list is empty if it is no model.
 
     Args:
-        name: of the file, whose suffix tells the format.
+        name: the name of the file; its suffix selects the format.
     """
     try:
         if name.endswith(".onnx"):
             return sorted(set(_list_locations("model", data)))
         if name.endswith(".index.json"):
             return sorted(set(map(str, _read_index(data).values())))
-    except (ValueError, LookupError, AttributeError, RecursionError):  # it is something else
+    except (ValueError, LookupError, AttributeError, RecursionError):  # no model
         pass
     return []
 
@@ -83,5 +84,5 @@ def _read_varint(data: memoryview, at: int) -> tuple[int, int]:
         byte = data[at]
         value |= (byte & 127) << shift
         at, shift = at + 1, shift + 7
-        if byte < 128:  # noqa: PLR2004 - the bit that says that more follow
+        if byte < 128:  # noqa: PLR2004 - without the bit that announces another byte
             return value, at

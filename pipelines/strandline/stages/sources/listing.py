@@ -64,7 +64,7 @@ class FileListParams(SourceStage.Params):
     version: VersionFrom = Field(
         default=VersionFrom.STAT,
         description="`stat`: size and time of change, on local disks also both ends of a file "
-        "whose inode changed. `content`: a digest, which reads every file.",
+        "with another inode. `content`: a digest, which reads every file.",
     )
     limit: int | None = Field(
         default=None, ge=1, description="List only so many files: a sample by digest of the key."
@@ -107,7 +107,7 @@ class FileSource(SourceStage):
 
     Attributes:
         published: folders of other pipelines: only what they have out is listed there.
-        identities: what is known of the files after the last listing.
+        identities: inodes and digests of the files of the last listing.
     """
 
     params: SourceStage.Params
@@ -185,7 +185,7 @@ def _list_all(
         else:
             report = WalkReport(count, note_gap)
             walk = walk_folder(pattern, exclusion, report, follow=params.follow_symlinks)
-            # To look into each new file would take a server a while.
+            # Reading each new file from a server would slow the listing down.
             if not is_local(Path(pattern.base), mounts := mounts or read_mounts()):
                 walk = (entry._replace(inode=0) for entry in walk)
         folder = _find_folder(pattern, published)

@@ -1,8 +1,9 @@
-"""Files that became others under the same size and time of change: unpacked again, or edited.
+"""Notice files with other bytes under the same size and modification time.
 
-Inode and time of the inode's change only raise a suspicion: copies, restored volumes, `chmod`, and
-pods that change groups alter them, too. The bytes decide, of which a digest was kept: all of a
-small file, both ends of a large one. It must not know how a place is walked.
+Archives that are unpacked again and edits in place leave such files. The inode and its change time
+only raise a suspicion: copies, restored volumes, `chmod`, and pods that change groups alter both.
+A recorded digest of the bytes decides: all of a small file, both ends of a large one. This module
+must not know how a folder is walked.
 """
 
 from __future__ import annotations
@@ -26,11 +27,11 @@ _BYTES = 8
 
 
 class FileIdentities:
-    """What was known of listed files after the last listing, and what this one finds.
+    """Inodes and digests of listed files: those of the last listing, and those of this one.
 
     Args:
-        path: where it is kept; None: nothing is known, and nothing is kept.
-        is_kept: what is found is kept there.
+        path: the file of the last listing; None if there is none to compare with.
+        is_kept: `save` replaces that file.
         read_sample: returns a digest of a file's bytes; see `digest_sample`.
     """
 
@@ -48,13 +49,14 @@ class FileIdentities:
         self._found = [array("Q") for _ in range(_COLUMNS)]
         self._is_new = False
         if path is not None:
-            with suppress(OSError):  # none yet
+            with suppress(OSError):  # before the first listing
                 self._load(path.read_bytes())
 
     def revise(self, file: ListedFile) -> ListedFile:
-        """Return a file with another version if its bytes are others than size and time tell.
+        """Return a file, with another version if its bytes changed and size and time did not.
 
-        A file that was not listed before keeps its version, so ledgers of earlier releases hold.
+        A file that was not listed before keeps its version, so that ledgers of earlier releases
+        remain valid.
         """
         if self._path is None or not file.inode:
             return file
@@ -66,16 +68,16 @@ class FileIdentities:
             self._is_new = True
             try:
                 sample = self._read_sample(file.path, file.size)
-            except OSError:  # the stage that reads it says why
+            except OSError:  # the stage that reads the file reports the error
                 return file
-            # The mark stays, or the next listing would take the file for the first one again.
+            # Keep a mark, or the next listing would return the first version again.
             mark = 0 if known is None else known[2] if known[1] == sample else sample
         for column, value in zip(self._found, (key, file.inode, sample, mark), strict=True):
             column.append(value)
         return file._replace(version=f"{file.version}+{mark:016x}") if mark else file
 
     def save(self) -> None:
-        """Keep what this listing has found. Without room for it the former one stays."""
+        """Write what this listing has found. If that fails, the former file stays."""
         is_shorter = len(self._found[0]) < len(self._known[0])
         if self._path is None or not self._is_kept or not (self._is_new or is_shorter):
             return
@@ -92,7 +94,7 @@ class FileIdentities:
     def _load(self, content: bytes) -> None:
         body = content.removeprefix(_HEADER)
         rest = len(body) % (_COLUMNS * _BYTES)
-        if len(body) == len(content) or rest:  # of another release
+        if len(body) == len(content) or rest:  # written by another release
             return
         length = len(body) // _COLUMNS
         for index, column in enumerate(self._known):
@@ -108,12 +110,12 @@ class FileIdentities:
 
 
 def mix_inode(stat: os.stat_result) -> int:
-    """Return a number that changes when a file is replaced, or its inode altered; never 0."""
+    """Return a number, never 0, that changes when a file is replaced or its inode altered."""
     return _mix(f"{stat.st_ino} {stat.st_ctime_ns}".encode()) or 1
 
 
 def digest_sample(path: str, size: int) -> int:
-    """Return a digest of both ends of a file, which are all of a small one.
+    """Return a digest of both ends of a file, which cover a small file completely.
 
     Raises:
         OSError: it can't be read.

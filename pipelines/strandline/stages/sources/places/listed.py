@@ -27,7 +27,7 @@ class ListedFile(NamedTuple):
         size: bytes.
         mtime_ns: nanoseconds since 1970; 0 where the store tells none.
         version: changes when the content does.
-        inode: changes when the file is replaced or touched; 0 where nothing is known of that.
+        inode: changes when the file is replaced or touched; 0 if unknown.
     """
 
     key: str

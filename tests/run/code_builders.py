@@ -1,0 +1,71 @@
+"""Modules of the user's own for tests, and the fingerprint of a pipeline that uses them."""
+
+from __future__ import annotations
+
+import importlib
+import itertools
+from pathlib import Path
+from typing import Any
+
+from strandline import Pipeline, Stage
+from strandline.plan.fingerprint import Fingerprint, describe_difference, find_first_change
+from strandline.plan.registry import find_stage
+from strandline.run.code.stage_code import fingerprint_code
+
+numbers = itertools.count()
+STAGE = """
+from pathlib import Path
+from strandline import Params, Stage, Task
+
+
+class Own(Stage):
+    class Params(Params):
+        prompt: str = "text"
+        lists: tuple[Path, ...] = ()
+        cache: str = ""
+
+    params: Params
+    not_fingerprinted = frozenset({"cache"})
+
+    def process(self, task: Task) -> Task:
+        return task
+"""
+
+
+class Code:
+    """A folder of modules that are imported from there.
+
+    Attributes:
+        top: a name that no other test uses, for a module or a package.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.top = f"own_code_{next(numbers)}"
+
+    def write(self, name: str, text: str, root: Path | None = None) -> Path:
+        """Write a file below the folder; `top` stands for the name."""
+        path = (root or self.root) / name.replace("top", self.top)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text.replace("top", self.top))
+        return path
+
+    def fingerprint(self, module: str = "top", kind: str = "Own", **values: Any) -> Fingerprint:
+        """Return the fingerprint of a pipeline with a stage of a module."""
+        found = importlib.import_module(module.replace("top", self.top))
+        return read_fingerprint(getattr(found, kind)(**values))
+
+    def describe(self, old: Fingerprint, new: Fingerprint) -> list[str]:
+        """Describe a difference; `top` stands for the name."""
+        assert (old.digest == new.digest) == (old.parts == new.parts)
+        lines = describe_difference(old.parts, new.parts)
+        first = find_first_change(old.parts, new.parts)
+        assert bool(lines) == (first is not None)
+        return [line.replace(self.top, "top") for line in lines]
+
+
+def read_fingerprint(stage: Stage) -> Fingerprint:
+    source, sink = find_stage("files")(paths=("in/*",)), find_stage("jsonl")()
+    stages = [find_stage("read-files")(), find_stage("parse-documents")(), stage]
+    plan = Pipeline("own", source=source, stages=stages, sink=sink).plan
+    return fingerprint_code(plan).fingerprint
