@@ -24,7 +24,7 @@ def test_an_edit_under_the_same_time_is_worked_on(project: Project) -> None:
     assert done.returncode == ExitCode.COMPLETE, done.stderr
     texts = b"".join(project.list_outputs().values())
     assert (texts.count(b"NOTE"), texts.count(b"Note")) == (1, 2)
-    for file in (project.path / "in").iterdir():
-        file.chmod(0o600)
+    for source in (project.path / "in").iterdir():
+        source.chmod(0o600)
     done = project.execute(*RUN)
     assert "nothing left to do" in done.stdout + done.stderr
