@@ -260,3 +260,12 @@ def test_a_conversation_of_a_ledger_without_code_counts_by_its_lines() -> None:
         assert find_first_change(before, other) == "b"
     # Where its module's code is known, remarks between its lines do not count.
     assert find_first_change(same, other) is None
+
+
+def test_a_file_of_several_stages_has_one_line() -> None:
+    old, new = (
+        with_code(("a", {"x.py": at, "y.py": "1"}), ("b", {"x.py": at}), **{"a.with.n": at})
+        for at in "12"
+    )
+    lines = ['a.with.n: "1" -> "2"', "a, b: x.py has changed"]
+    assert describe_difference(old, new) == lines

@@ -116,18 +116,22 @@ def describe_difference(
 ) -> list[str]:
     """Describe one line for each part that differs: `quality.with.minWords: 5 -> 8`.
 
+    An edited file has one line, with the stages that use it: `shout, mark: words.py has changed`.
+
     Args:
         growing: see `Fingerprint`.
     """
+    paths = sorted(find_differing(old, new, growing))
+    users: dict[str, list[str]] = {}
+    for path in paths:
+        if _is_code(path, new):
+            for sentence in _describe_code(old[path], new[path]):
+                users.setdefault(sentence, []).append(path.removesuffix(_CODE))
     return [
-        line
-        for path in sorted(find_differing(old, new, growing))
-        for line in (
-            _describe_code(path.removesuffix(_CODE), old[path], new[path])
-            if _is_code(path, new)
-            else [f"{path}: {_describe_part(old, path)} -> {_describe_part(new, path)}"]
-        )
-    ]
+        f"{path}: {_describe_part(old, path)} -> {_describe_part(new, path)}"
+        for path in paths
+        if not _is_code(path, new)
+    ] + [f"{', '.join(stages)}: {sentence}" for sentence, stages in users.items()]
 
 
 def find_differing(
@@ -160,17 +164,17 @@ def _is_code(path: str, parts: Mapping[str, Any]) -> bool:
     return path.endswith(_CODE) and path.removesuffix(_CODE) in parts.get("order", ())
 
 
-def _describe_code(stage: str, old: Mapping[str, str], new: Mapping[str, str]) -> Iterator[str]:
+def _describe_code(old: Mapping[str, str], new: Mapping[str, str]) -> Iterator[str]:
     for file in sorted(old.keys() | new.keys()):
         before, after = old.get(file), new.get(file)
         if before is None:
-            yield f"{stage}: {_name_code(file, after)} is new"
+            yield f"{_name_code(file, after)} is new"
         elif after is None:
-            yield f"{stage}: {_name_code(file, before)} is no longer used"
+            yield f"{_name_code(file, before)} is no longer used"
         elif before != after and before.startswith(_VERSION) and after.startswith(_VERSION):
-            yield f"{stage}: {file} {before} -> {after.removeprefix(_VERSION)}"
+            yield f"{file} {before} -> {after.removeprefix(_VERSION)}"
         elif before != after:
-            yield f"{stage}: {file} has changed"
+            yield f"{file} has changed"
 
 
 def find_first_change(
