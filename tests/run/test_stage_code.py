@@ -181,6 +181,9 @@ def test_files_that_parameters_name_count_by_their_bytes(code: Code) -> None:
     before = code.fingerprint(**values)
     (line,) = before.unread
     assert line.startswith("own: `with.lists[1]` is a folder; ")
+    method = "    def digest_inputs(self):\n        return {'lists[1]': 'f00'}\n"
+    code.write("top_b.py", STAGE + method)
+    assert code.fingerprint("top_b", **values).unread == ()
     for name in ("cache.db", "text"):
         code.write(name, "2")
     assert before == code.fingerprint(**values)

@@ -90,7 +90,7 @@ def _list_files(
         try:
             if path.is_file() and _is_read(plan, name):
                 yield text, digest_file(path)
-            elif path.is_dir() and _is_read(plan, name):
+            elif path.is_dir() and _is_read(plan, name) and not plan.overrides("digest_inputs"):
                 blind.append(
                     f"`{name}` is a folder; return the digest of its files that count "
                     "from `digest_inputs`"
