@@ -16,6 +16,7 @@ from last_release import ROOT, LastRelease, reading
 from pipeline_documents import SMALLEST, pipelines
 from status_documents import ATTEMPT_STATUS, PIPELINE_STATUS, like
 from stored_documents import plant_unknown, prune, schema_of, store
+from strandline.plan.fingerprint import add_code
 from strandline.plan.registry import find_stage
 from strandline.run.manifest.manifest import read_manifest
 from strandline_api.documents.documents import parse_pipeline
@@ -157,8 +158,11 @@ def test_its_driver_goes_on_with_the_same_ledger(
         with pytest.raises(AssertionError, match=r"no stage is called|unknown field .onError."):
             last.ask("fingerprint", handed)
     else:
-        today = read_manifest(path).plan.fingerprint.digest
-        assert today == last.ask("fingerprint", handed)
+        today = read_manifest(path).plan.fingerprint
+        # The last release recorded no code, and a ledger without it takes the current code.
+        plain = {name: part for name, part in today.parts.items() if not name.endswith(".code")}
+        without_code = add_code(today._replace(parts=plain), {}, ()).digest
+        assert without_code == last.ask("fingerprint", handed)
 
 
 @given(document=pipelines)
