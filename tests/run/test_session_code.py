@@ -15,7 +15,8 @@ from strandline.plan.fingerprint import Fingerprint, describe_difference
 SESSION = """
 import re
 from dataclasses import dataclass
-from functools import partial, wraps
+from contextlib import contextmanager
+from functools import cached_property, lru_cache, partial, singledispatch, wraps
 from types import SimpleNamespace
 from typing import NamedTuple
 from strandline import Stage, Task
@@ -52,6 +53,26 @@ def log(times=2):
 double = lambda x: x * 2; triple = lambda x: x * 3
 
 
+@lru_cache(maxsize=2)
+def cached(one):
+    return 21
+
+
+@singledispatch
+def dispatched(one):
+    return 22
+
+
+@dispatched.register
+def _(one: int):
+    return 23
+
+
+@contextmanager
+def opened():
+    yield 24
+
+
 def make(step, power=1):
     class Own(Stage):
         LIMIT = 4
@@ -63,7 +84,12 @@ def make(step, power=1):
             return step(double(LEVEL), power, WORDS)
 
         def note(self, *values):
-            return values
+            with opened() as one:
+                return cached(one), dispatched(one), self.lazy
+
+        @cached_property
+        def lazy(self):
+            return 20
     return Own
 
 
@@ -116,6 +142,11 @@ def session(code: Code, monkeypatch: pytest.MonkeyPatch) -> Session:
         ("x + 7", "x + 8"),
         ("step(double", "step(triple"),
         ("level=11", "level=12"),
+        ("return 20", "return 30"),
+        ("return 21", "return 31"),
+        ("return 22", "return 32"),
+        ("return 23", "return 33"),
+        ("yield 24", "yield 34"),
         ("first=13", "first=14"),
         ("level=14", "level=15"),
         ("first: int = 12", "first: int = 13"),
@@ -136,7 +167,7 @@ def test_in_a_session_all_counts_that_a_stage_uses(session: Session, old: str, n
         ("UNUSED = 1", "UNUSED = 2"),
         ("x * 3", "x * 4"),
         ("import re\n", "\n\nimport re  # first\n"),
-        ("partial, wraps", "wraps, partial"),
+        ("singledispatch, wraps", "wraps, singledispatch"),
         ("divmod, 8", "divmod, 9"),
         (
             "return step(double(LEVEL), power, WORDS)",

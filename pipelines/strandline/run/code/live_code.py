@@ -10,9 +10,11 @@ from __future__ import annotations
 import ast
 import linecache
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from enum import Enum
 from functools import cache, partial
+from inspect import getattr_static
 from pathlib import PurePath
 from types import CodeType, FunctionType, MethodType, ModuleType, SimpleNamespace
 from typing import Any
@@ -111,11 +113,21 @@ class LiveCode:
         """Visit an object's class, and the attributes of an object of the user's own."""
         kind = type(value)
         self.visit(kind)
+        self._visit_wrapped(value, {"func": getattr_static(value, "func", None)})
         is_own = kind is SimpleNamespace or not self._is_installed(kind.__module__)
         if is_own and hasattr(value, "__dict__"):
             self._visit_all(
                 "object", (part for item in sorted(vars(value).items()) for part in item)
             )
+
+    def _visit_wrapped(self, wrapper: object, more: Mapping[str, object]) -> None:
+        """Visit the functions that a decorator of a library holds."""
+        held = [getattr_static(wrapper, "__wrapped__", None), *more.values()]
+        for value in held:
+            # A dictionary alone: caches differ from call to call.
+            for each in value.values() if type(value) is dict else [value]:
+                if isinstance(each, _CALLABLE):
+                    self.visit(each)
 
     def _visit_all(self, kind: str, values: Iterable[object]) -> None:
         self._parts.append(f"{kind}(")
@@ -154,14 +166,12 @@ class LiveCode:
         code, names = function.__code__, function.__globals__
         module = str(names.get("__name__"))
         # Read the code's name: decorators copy the attributes of another function.
+        cells = dict(_list_cells(function))
         if self._refer(module, code.co_qualname):
+            self._visit_wrapped(function, cells)
             return
-        cells = zip(code.co_freevars, function.__closure__ or (), strict=True)
-        for name, cell in cells:
-            try:
-                self._visit_named(name, cell.cell_contents)
-            except ValueError:  # the cell is still empty
-                continue
+        for name, value in cells.items():
+            self._visit_named(name, value)
         self._visit_all("defaults", (function.__defaults__, function.__kwdefaults__))
         if self._is_own(module):
             return
@@ -178,6 +188,14 @@ class LiveCode:
         for name in sorted({each.id for each in nodes if isinstance(each, ast.Name)}):
             if name in names:
                 self._visit_named(name, names[name])
+
+
+def _list_cells(function: FunctionType) -> Iterator[tuple[str, object]]:
+    """Yield the values of a closure by name, but for cells that are still empty."""
+    cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
+    for name, cell in cells:
+        with suppress(ValueError):
+            yield name, cell.cell_contents
 
 
 def find_node(code: CodeType, names: dict[str, Any]) -> _FunctionNode | None:
