@@ -65,7 +65,12 @@ class Code:
 
 
 def read_fingerprint(stage: Stage) -> Fingerprint:
+    """Return the fingerprint of a pipeline with a stage."""
+    return fingerprint_code(make_pipeline(stage).plan).fingerprint
+
+
+def make_pipeline(stage: Stage) -> Pipeline:
+    """Return a pipeline over the folder `in` with a stage before its sink."""
     source, sink = find_stage("files")(paths=("in/*",)), find_stage("jsonl")()
     stages = [find_stage("read-files")(), find_stage("parse-documents")(), stage]
-    plan = Pipeline("own", source=source, stages=stages, sink=sink).plan
-    return fingerprint_code(plan).fingerprint
+    return Pipeline("own", source=source, stages=stages, sink=sink)

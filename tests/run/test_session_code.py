@@ -9,7 +9,9 @@ from types import ModuleType
 
 import pytest
 
-from code_builders import STAGE, Code, numbers, read_fingerprint
+from code_builders import STAGE, Code, make_pipeline, numbers, read_fingerprint
+from strandline import ExitCode
+from strandline.errors import LedgerError
 from strandline.plan.fingerprint import Fingerprint, describe_difference
 
 SESSION = """
@@ -205,3 +207,19 @@ def test_code_without_text_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     exec(STAGE, vars(module))  # noqa: S102 - its text is not kept
     (line,) = read_fingerprint(module.Own()).unread
     assert line.startswith("own: Own.process can't be read; raise the stage's `version`")
+
+
+def test_a_run_reads_the_code_when_it_begins(code: Code, monkeypatch: pytest.MonkeyPatch) -> None:
+    code.write("in/a.txt", "text")
+    module = ModuleType("session")
+    monkeypatch.setitem(sys.modules, "session", module)
+    text = f"LIMIT = 1\n{STAGE.replace('return task', 'return LIMIT and task')}"
+    exec(compile(text, str(code.write("cell.txt", text)), "exec"), vars(module))  # noqa: S102
+    pipeline = make_pipeline(module.Own())
+    assert pipeline.run(code.root / "volume", engine="inline").code is ExitCode.COMPLETE
+    vars(module)["LIMIT"] = 2
+    with pytest.raises(LedgerError, match="  own: Own in this session has changed\n"):
+        pipeline.run(code.root / "volume", engine="inline")
+    vars(module)["LIMIT"] = 1
+    outcome = pipeline.run(code.root / "volume", engine="inline")
+    assert "nothing left to do" in outcome.message
