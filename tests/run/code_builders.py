@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import itertools
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -53,7 +54,8 @@ class Code:
     def fingerprint(self, module: str = "top", kind: str = "Own", **values: Any) -> Fingerprint:
         """Return the fingerprint of a pipeline with a stage of a module."""
         found = importlib.import_module(module.replace("top", self.top))
-        return read_fingerprint(getattr(found, kind)(**values))
+        stage = getattr(found, kind)(**values)
+        return read_fingerprint(stage, f"{found.__name__}:{kind}")
 
     def describe(self, old: Fingerprint, new: Fingerprint) -> list[str]:
         """Describe a difference; `top` stands for the name."""
@@ -64,9 +66,16 @@ class Code:
         return [line.replace(self.top, "top") for line in lines]
 
 
-def read_fingerprint(stage: Stage) -> Fingerprint:
-    """Return the fingerprint of a pipeline with a stage."""
-    return fingerprint_code(make_pipeline(stage).plan).fingerprint
+def read_fingerprint(stage: Stage, use: str | None = None) -> Fingerprint:
+    """Return the fingerprint of a pipeline with a stage.
+
+    Args:
+        use: how a manifest names the stage's class.
+    """
+    plan = make_pipeline(stage).plan
+    *above, own, sink = plan.stages
+    named = own if use is None else replace(own, use=use)
+    return fingerprint_code(replace(plan, stages=(*above, named, sink))).fingerprint
 
 
 def make_pipeline(stage: Stage) -> Pipeline:

@@ -58,6 +58,7 @@ def code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Code:
             "top_c.py",
         ),
         ("top", {"top.py": "from top_b import Own", "top_b.py": STAGE}, "top_b.py"),
+        ("top", {"top.py": "from top_b import Own", "top_b.py": STAGE}, "top.py"),
     ],
 )
 def test_an_edited_module_is_named(

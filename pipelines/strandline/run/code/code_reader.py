@@ -40,7 +40,9 @@ class CodeReader:
         Args:
             texts: the stage's parameters that are texts, by path.
         """
-        entries = {text.partition(":")[0] for text in texts.values() if MODULE_NAME.fullmatch(text)}
+        # The module that a manifest names may change a class that it imports.
+        names = [plan.use, *texts.values()]
+        entries = {name.partition(":")[0] for name in names if MODULE_NAME.fullmatch(name)}
         digests: dict[str, str] = {}
         unread: set[str] = set()
         if plan.is_foreign:
