@@ -194,6 +194,36 @@ def test_files_that_parameters_name_count_by_their_bytes(code: Code) -> None:
     assert changed == ["own: a.lst has changed", "own: prompt.txt has changed"]
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Rate it. " * 60,
+        "a.b/" * 255,
+        "./..",
+        "1.5",
+        "http://127.0.0.1:9/x.txt",
+        "a\0b.txt",
+        "a.txt\n",
+    ],
+)
+def test_a_text_that_is_no_path_is_not_looked_for(code: Code, text: str) -> None:
+    code.write("top.py", STAGE)
+    found = code.fingerprint(prompt=text)
+    assert (found.unread, list(found.parts["own.code"])) == ((), [f"{code.top}.py"])
+
+
+def test_a_file_that_may_not_be_read_is_named(code: Code, monkeypatch: pytest.MonkeyPatch) -> None:
+    code.write("top.py", STAGE)
+    code.write("prompt.txt", "1")
+
+    def refuse(path: Path) -> str:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr("strandline.run.code.code_reader.digest_file", refuse)
+    (line,) = code.fingerprint(prompt="prompt.txt").unread
+    assert line == "own: `with.prompt`: prompt.txt can't be read: Permission denied"
+
+
 def test_a_large_file_counts_by_blocks_all_over_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

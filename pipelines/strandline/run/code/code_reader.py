@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from hashlib import blake2b
 from mmap import ACCESS_READ, mmap
 from pathlib import Path
+from stat import S_ISDIR, S_ISREG
 
 from strandline.plan.fingerprint import MODULE_NAME
 from strandline.plan.pipeline import StagePlan
@@ -89,15 +90,16 @@ def _list_files(
         path = _find_path(text)
         if path is None:
             continue
+        mode = _read_mode(path)
         try:
-            if path.is_file() and _is_read(plan, name):
+            if S_ISREG(mode) and _is_read(plan, name):
                 yield text, digest_file(path)
-            elif path.is_dir() and _is_read(plan, name) and not plan.overrides("digest_inputs"):
+            elif S_ISDIR(mode) and _is_read(plan, name) and not plan.overrides("digest_inputs"):
                 blind.append(
                     f"`{name}` is a folder; return the digest of its files that count "
                     "from `digest_inputs`"
                 )
-            if path.is_file() and text.endswith(WEIGHTS):
+            if S_ISREG(mode) and text.endswith(WEIGHTS):
                 yield from _list_weights(path)
         except OSError as error:
             blind.append(f"`{name}`: {path} can't be read: {error.strerror}")
@@ -121,6 +123,14 @@ def _find_path(text: str) -> Path | None:
     if not is_path or len(text) > _LONGEST or is_url(text) or not text.isprintable():
         return None
     return Path(expand_placeholder(text))
+
+
+def _read_mode(path: Path) -> int:
+    """Return the mode of a file or a folder; 0 if there is none, or if a text is no path."""
+    try:
+        return path.stat().st_mode
+    except OSError:
+        return 0
 
 
 def _list_weights(model: Path) -> Iterator[tuple[str, str]]:
