@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ast
+
 import pytest
 
 from strandline.run.code.module_graph import ModuleGraph, OwnModule
-from strandline.run.code.source_text import read_source
+from strandline.run.code.source_text import digest_tree, read_source
 
 BASE = '''
 """What it does."""
@@ -66,6 +68,14 @@ def test_each_other_edit_counts(old: str, new: str) -> None:
 def test_text_that_cannot_be_parsed_counts_as_it_is() -> None:
     one, other = (read_source(f"def {name}(:", "").digest for name in "ab")
     assert one != other
+
+
+def test_empty_parts_of_texts_that_python_adds_do_not_count() -> None:
+    plain, padded = (ast.parse("f'{rate:.{digits}f}'") for _ in range(2))
+    for node in ast.walk(padded):
+        if isinstance(node, ast.JoinedStr):
+            node.values.append(ast.Constant(""))
+    assert digest_tree(plain)[0] == digest_tree(padded)[0]
 
 
 def test_long_sums_are_read() -> None:

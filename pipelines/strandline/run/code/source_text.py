@@ -93,8 +93,14 @@ def _render(node: ast.AST) -> Iterator[ast.AST | str]:
         yield name
         values = value if isinstance(value, list) else [value]
         for each in values[documented is not None and name == "body" :]:
-            yield each if isinstance(each, ast.AST) else ascii(each)
+            if not (isinstance(node, ast.JoinedStr) and _is_empty(each)):
+                yield each if isinstance(each, ast.AST) else ascii(each)
     yield ")"
+
+
+def _is_empty(node: object) -> bool:
+    """Return whether a part of an f-string is empty. Python 3.12 adds such parts."""
+    return isinstance(node, ast.Constant) and node.value == ""
 
 
 def list_imports(nodes: Iterable[ast.AST], package: str) -> Iterator[str]:
