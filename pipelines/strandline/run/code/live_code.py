@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from enum import Enum
 from functools import cache, partial
-from inspect import getattr_static
+from inspect import getattr_static, unwrap
 from pathlib import PurePath
 from types import CodeType, FunctionType, MethodType, ModuleType, SimpleNamespace
 from typing import Any
@@ -24,8 +24,9 @@ from strandline.run.code.source_text import digest_text, digest_tree, list_impor
 _PLAIN = (bool, int, float, complex, str, bytes, type(None), type(...), range)
 _NODES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 _FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
-# Methods that dataclasses and named tuples generate. The class determines them.
-_GENERATED = ("__create_fn__.", "namedtuple_")
+# Modules of methods that dataclasses and named tuples generate. The class determines them, and each
+# version of Python generates others.
+_GENERATORS = ("collections", "dataclasses", "namedtuple_", "typing")
 _CONTAINERS = (Mapping, list, tuple, set, frozenset)
 _WRAPPED = (staticmethod, classmethod)
 _CALLABLE = (FunctionType, MethodType, partial, type)
@@ -159,7 +160,7 @@ class LiveCode:
         for name, value in sorted(vars(kind).items()):
             is_code = isinstance(value, (*_CALLABLE, *_WRAPPED, property))
             # Python and pydantic add such names, and each version adds others.
-            if is_code or not name.startswith(("__", "_abc_")):
+            if (is_code or not name.startswith(("__", "_abc_"))) and not _is_generated(value):
                 self._visit_named(name, value)
 
     def _visit_function(self, function: FunctionType) -> None:
@@ -177,8 +178,6 @@ class LiveCode:
             return
         node = find_node(code, names)
         if node is None:
-            if module.startswith(_GENERATED) or code.co_qualname.startswith(_GENERATED):
-                return
             self.unread.add(f"{code.co_qualname} can't be read")
             return
         digest, nodes = digest_tree(node)
@@ -188,6 +187,16 @@ class LiveCode:
         for name in sorted({each.id for each in nodes if isinstance(each, ast.Name)}):
             if name in names:
                 self._visit_named(name, names[name])
+
+
+def _is_generated(value: object) -> bool:
+    function = value.__func__ if isinstance(value, _WRAPPED) else value
+    function = unwrap(function) if isinstance(function, FunctionType) else function
+    if not isinstance(function, FunctionType):
+        return False
+    module = str(function.__globals__.get("__name__"))
+    is_made = function.__code__.co_qualname.startswith("__create_fn__.")
+    return is_made or module.startswith(_GENERATORS)
 
 
 def _list_cells(function: FunctionType) -> Iterator[tuple[str, object]]:
