@@ -178,7 +178,7 @@ def open_attempt(store: Store, claim: Claim, claimant: Claimant, known: int = 0)
     is_over = claim.on_change is not OnChange.REDO or _is_moved(store, claim)
     if changed and claim.on_change is not OnChange.CONTINUE and is_over:
         restart(store)
-    former, recipes = read_recipes(store), list_recipes(store, claim, attempt)
+    former, recipes = _read_former(store, claim), list_recipes(store, claim, attempt)
     # A try to replace a source may have failed by a recipe that is no more. Under Continue, sources
     # of an older recipe stay as they are, so a failed try to replace them means nothing.
     is_forgiving = recipes[-1].since == attempt or claim.on_change is OnChange.CONTINUE
@@ -206,14 +206,21 @@ def _find_settled(store: Store, claim: Claim, recipes: Sequence[Recipe]) -> int 
 
 def list_recipes(store: Store, claim: Claim, attempt: int) -> list[Recipe]:
     """Return the recipes by which sources are finished, and last that of an attempt by a claim."""
-    former = read_recipes(store) if store.count()["finished"] else []
-    parts = claim.strip(claim.fingerprint.parts)
-    # An older release kept where outputs live among the parts, and no code.
-    recipes = [each._replace(parts=adopt_code(claim.strip(each.parts), parts)) for each in former]
+    recipes = _read_former(store, claim) if store.count()["finished"] else []
     if claim.rejoins is not None and claim.on_change is OnChange.CONTINUE:
         recipes = mix_recipes(recipes, claim.rejoins)
-    growing = sorted(claim.fingerprint.growing)
+    parts, growing = claim.strip(claim.fingerprint.parts), sorted(claim.fingerprint.growing)
     return join_recipe(recipes, Recipe(attempt, parts, growing, claim.dropping))
+
+
+def _read_former(store: Store, claim: Claim) -> list[Recipe]:
+    """Return the recipes of before; what an older release did not keep of them is as it is now."""
+    parts = claim.strip(claim.fingerprint.parts)
+    # An older release kept where outputs live among the parts, and no code.
+    return [
+        each._replace(parts=adopt_code(claim.strip(each.parts), parts))
+        for each in read_recipes(store)
+    ]
 
 
 def _list_helped(store: Store, recipes: Sequence[Recipe]) -> list[tuple[bytes, Mark]]:

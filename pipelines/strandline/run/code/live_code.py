@@ -75,7 +75,7 @@ class LiveCode:
             self._parts.append(f"path {str(value)!a}")
         elif isinstance(value, ModuleType):
             self._refer(value.__name__, "")
-        elif isinstance(value, re.Pattern):  # its own notation is cut off
+        elif isinstance(value, re.Pattern):  # a long pattern is cut off in its notation
             self._visit_all("pattern", (value.pattern, value.flags))
         elif isinstance(value, partial):
             self._visit_all("partial", (value.func, value.args, value.keywords))

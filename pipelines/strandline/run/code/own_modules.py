@@ -122,7 +122,7 @@ def _read_text(spec: ModuleSpec) -> str | None:
         if origin.suffix == ".py" and origin.is_file():
             return importlib.util.decode_source(origin.read_bytes())
         read = getattr(spec.loader, "get_source", None)
-        return None if read is None else read(spec.name)  # of a module in a zip file
+        return None if read is None else read(spec.name)  # a module in a zip file has it
     except (OSError, ImportError, SyntaxError, UnicodeDecodeError):
         return None
 

@@ -17,7 +17,7 @@ REVISION = "strandline.revision"
 PIPELINE = "strandline.pipeline"
 SUFFIX = ".parquet"
 _DIGITS = 16
-_MOST_COMMITS = 4  # of one push, where another writer commits too
+_MOST_COMMITS = 4  # in a push, where another writer commits too
 
 
 class TableChanges(NamedTuple):

@@ -38,7 +38,7 @@ from strandline.stages.tables.rows.schema_reader import SchemaReader
 _KEY = "key"
 _MOST_CHARACTERS = 1 << 30  # most of a value; Python's own limit is 128 KiB
 _SNIFFED = 4096
-_ROWS_LOOKED_AT = 20  # they show how many columns there are
+_ROWS_LOOKED_AT = 20  # enough to count columns
 _DELIMITERS = (",", ";", "\t", "|")
 _OPEN_QUOTE = "a quote in this row is open to the end of the file"
 # A name of a column may begin as a file of another kind does: `ORCID`.
