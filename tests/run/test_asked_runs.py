@@ -17,11 +17,13 @@ import pytest
 from click.testing import CliRunner
 
 from fake_model import LASTING, MODEL, FakeModel, draw_faults, serve
+from mounts import fill, mounted_small
 from pipeline_runs import Passes
 from strandline.cli.app.commands import program
 from strandline.plan.errors import StageStoppedError
 from strandline.run.redo.dead_letters.counts import count_dead_letters
 from strandline.stages.models.asking.request_log import FileLog
+from strandline.storage.errors import VolumeError
 from strandline_api.outcome.exit_codes import ExitCode
 
 NAME, FILES, ROWS = "asked", 3, 200
@@ -130,8 +132,8 @@ def test_no_answer_that_was_logged_is_asked_for_again_whatever_is_killed(
     assert logged_at_once[-1] > 0
     assert Counter(runs.prompts) == runs.read()
     assert all(row["answer"] == f"echo: {row['text']}" for row in runs.rows())
-    # Of each kill only what was in flight, or waited for its group, is asked for once more.
-    assert model.asked.total() <= len(runs.prompts) + len(kills) * (64 + 16)
+    # A kill costs only the requests that were in flight.
+    assert model.asked.total() <= len(runs.prompts) + len(kills) * 16
 
 
 def _refuse_all(prompts: list[str]) -> Any:
@@ -175,11 +177,11 @@ def test_logs_are_listed_and_pruned_by_commands(tmp_path: Path) -> None:
         return found.output
 
     manifest = str(tmp_path / f"{NAME}.yaml")
-    assert "ask-model: 15 requests of 3 sources, " in call("list", manifest)
+    assert "ask-model: 15 requests, " in call("list", manifest)
     assert json.loads(call("list", manifest, "--json"))[0]["requests"] == 15
     assert call("prune", manifest, "--older-than", "1h") == "ask-model: 0 requests pruned\n"
     assert call("prune", manifest, "--older-than", "0s") == "ask-model: 15 requests pruned\n"
-    assert "ask-model: 0 requests of 0 sources" in call("list", manifest)
+    assert "ask-model: 0 requests, " in call("list", manifest)
 
 
 def test_a_folder_for_the_log_can_be_named(tmp_path: Path) -> None:
@@ -187,4 +189,45 @@ def test_a_folder_for_the_log_can_be_named(tmp_path: Path) -> None:
     with serve(model) as url:
         runs.run(url, requests=str(tmp_path / "elsewhere"))
     assert not runs.list_logged()
-    assert len(list((tmp_path / "elsewhere").rglob("*.requests"))) == FILES
+    assert len(list((tmp_path / "elsewhere").rglob("*.requests"))) == 1
+
+
+@pytest.mark.parametrize("engine", ["inline", "processes"])
+def test_rows_of_renamed_split_and_compacted_inputs_cost_no_request(
+    tmp_path: Path, engine: str
+) -> None:
+    runs, model = AskingRuns(tmp_path, 20), FakeModel()
+    with serve(model) as url:
+        for change in (None, "rename", "add", "compact"):
+            if change == "rename":
+                for path in list(runs.texts.iterdir()):
+                    path.rename(path.with_name(f"renamed-{path.name}"))
+            elif change == "add":
+                with sorted(runs.texts.iterdir())[0].open("a") as file:
+                    file.write('{"text": "new"}\n')
+            elif change == "compact":
+                lines = [path.read_text() for path in sorted(runs.texts.iterdir())]
+                for path in runs.texts.iterdir():
+                    path.unlink()
+                (runs.texts / "compacted.jsonl").write_text("".join(lines))
+            spec = runs.describe(url)
+            assert runs.passes.run(NAME, engine=engine, **spec).code is ExitCode.COMPLETE
+    assert model.asked == Counter({**dict.fromkeys(runs.prompts, 1), "new": 1})
+
+
+@pytest.mark.parametrize("engine", ["inline", "processes"])
+def test_a_full_volume_under_the_log_ends_the_run_with_its_code_and_fails_no_row(
+    tmp_path: Path, engine: str
+) -> None:
+    runs, model = AskingRuns(tmp_path, 20), FakeModel()
+    with mounted_small(tmp_path / "small", 1 << 20) as small, serve(model) as url:
+        fill(small)
+        spec = runs.describe(url, requests=str(small / "log"), concurrency=2)
+        with pytest.raises(VolumeError, match="no space is left on the volume") as caught:
+            runs.passes.run(NAME, engine=engine, **spec)
+        assert caught.value.exit_code is ExitCode.VOLUME_UNUSABLE
+        (small / "filling").unlink()
+        outcome = runs.passes.run(NAME, engine=engine, **spec)
+    assert outcome.code is ExitCode.COMPLETE
+    assert Counter(runs.prompts) == runs.read()
+    assert not any("dead_stage" in row for row in runs.rows())

@@ -24,7 +24,6 @@ from strandline.stages import AskModel
 from strandline.stages.models.asking.request_log import FileLog
 
 URL = "http://127.0.0.1:9/v1"
-LINEAGE = Lineage(b"s" * 16, b"t" * 16, "a.jsonl")
 SCORE = {
     "type": "object",
     "properties": {
@@ -47,8 +46,11 @@ class Asked:
         if given["url"] == URL:
             self.stage.open_asker(Direct(model), FakeTime().clock)
 
-    def run(self, rows: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], list[FailedRow]]:
-        answer = self.stage.process(Task(pa.Table.from_pylist(rows), lineage=LINEAGE))
+    def run(
+        self, rows: list[dict[str, Any]], source: str = "a.jsonl"
+    ) -> tuple[list[dict[str, Any]], list[FailedRow]]:
+        lineage = Lineage(source.encode().ljust(16, b"."), b"t" * 16, source)
+        answer = self.stage.process(Task(pa.Table.from_pylist(rows), lineage=lineage))
         slots = answer if isinstance(answer, list) else [answer]
         tables = [slot.table for slot in slots if isinstance(slot, Task)]
         declared = self.stage.change_columns(Columns(tuple(rows[0])))

@@ -1,28 +1,27 @@
-"""The log of requests: what was kept is there, whatever is torn or hurt beside it."""
+"""The log of requests: kept answers are found, whatever is torn or damaged beside them."""
 
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from strandline.stages.models.asking.answer_book import AnswerBook, Keeping
+from strandline.stages.models.asking.answer_index import AnswerIndex
 from strandline.stages.models.asking.answers import ModelAnswer
-from strandline.stages.models.asking.request_log import (
-    SUFFIX,
-    AnswerBook,
-    FileLog,
+from strandline.stages.models.asking.log_blocks import (
     LogEntry,
-    RequestLog,
-    StoreLog,
-    find_log,
+    Window,
+    build_block,
     pack,
-    prune_file,
-    split_blocks,
-    unpack,
+    read_all,
 )
+from strandline.stages.models.asking.request_log import Appended, FileLog, FolderLog, prune_file
+from strandline.stages.models.asking.store_log import StoreLog
 
 entries = st.builds(
     LogEntry,
@@ -46,64 +45,78 @@ def make(number: int, time: float = 0.0) -> LogEntry:
     return LogEntry(number.to_bytes(16, "big"), time, answer)
 
 
+def build(*given: LogEntry) -> bytes:
+    return build_block([pack(entry) for entry in given])
+
+
+def make_reader(data: bytes) -> Window:
+    return Window(lambda start, size: data[start : start + size], 100)
+
+
 def read(data: bytes) -> list[LogEntry]:
-    return [entry for block in split_blocks(data)[0] for entry in unpack(block)]
+    blocks = read_all(make_reader(data), 0, len(data))
+    return [entry for _, found in blocks for entry in found]
 
 
 @given(groups)
 def test_what_was_appended_is_read(blocks: list[list[LogEntry]]) -> None:
-    data = b"".join(map(pack, blocks))
+    data = b"".join(build(*block) for block in blocks)
     assert [entry for block in blocks for entry in block] == read(data)
-    assert len(data) == split_blocks(data)[1]
+    ends = [block.end for block, _ in read_all(make_reader(data), 0, len(data))]
+    assert len(data) == max(ends, default=0)
 
 
 @given(groups, st.data())
 def test_of_a_log_that_is_cut_all_whole_blocks_are_read(
     blocks: list[list[LogEntry]], data: st.DataObject
 ) -> None:
-    packed = list(map(pack, blocks))
+    packed = [build(*block) for block in blocks]
     whole = b"".join(packed)
     cut = data.draw(st.integers(0, len(whole)))
     ends = [sum(map(len, packed[: at + 1])) for at in range(len(packed))]
     left = [entry for end, block in zip(ends, blocks, strict=True) if end <= cut for entry in block]
     assert left == read(whole[:cut])
-    assert max((end for end in ends if end <= cut), default=0) == split_blocks(whole[:cut])[1]
 
 
 @given(groups.filter(bool), st.data())
-def test_a_block_that_is_hurt_takes_no_other_along(
+def test_a_damaged_block_takes_no_other_along(
     blocks: list[list[LogEntry]], data: st.DataObject
 ) -> None:
-    packed = list(map(pack, blocks))
+    packed = [build(*block) for block in blocks]
     hurt = data.draw(st.integers(0, len(packed) - 1))
     at = data.draw(st.integers(0, len(packed[hurt]) - 1))
     bit = 1 << data.draw(st.integers(0, 7))
     damaged = bytearray(packed[hurt])
     damaged[at] ^= bit
-    whole = b"".join([*packed[:hurt], bytes(damaged), *packed[hurt + 1 :]])
-    others = [entry for at, block in enumerate(blocks) if at != hurt for entry in block]
-    assert others == read(whole)
+    found = read(b"".join([*packed[:hurt], bytes(damaged), *packed[hurt + 1 :]]))
+    before = [entry for block in blocks[:hurt] for entry in block]
+    after = [entry for block in blocks[hurt + 1 :] for entry in block]
+    assert before == found[: len(before)]
+    assert after == found[len(found) - len(after) :]
+    left = found[len(before) : len(found) - len(after)]
+    assert len(left) < len(blocks[hurt])  # the damaged answer, or all of a damaged directory
+    assert all(entry in blocks[hurt] for entry in left)
 
 
 def test_a_torn_tail_is_cut_before_more_is_appended(tmp_path: Path) -> None:
     path = tmp_path / "a" / "log"
-    FileLog(path).append([make(1)])
+    FileLog(path).append(build(make(1)))
     whole = path.read_bytes()
-    torn = pack([make(number) for number in range(100, 200)])[:-3]  # longer than what follows
+    torn = build(*map(make, range(100, 200)))[:-3]  # longer than the block behind it
     path.write_bytes(whole + torn)
-    FileLog(path).append([make(3)])
-    assert whole + pack([make(3)]) == path.read_bytes()
+    FileLog(path).append(build(make(3)))
+    assert whole + build(make(3)) == path.read_bytes()
     assert [make(1), make(3)] == list(FileLog(path).read())
 
 
 def test_a_log_is_read_on_where_it_was_left(tmp_path: Path) -> None:
     mine, theirs = FileLog(tmp_path / "log"), FileLog(tmp_path / "log")
     assert not list(mine.read())
-    mine.append([make(1)])
-    theirs.append([make(2)])
-    mine.append([make(3)])
+    mine.append(build(make(1)))
+    theirs.append(build(make(2)))
+    mine.append(build(make(3)))
     assert [make(1), make(2), make(3)] == list(mine.read())
-    theirs.append([make(4)])
+    theirs.append(build(make(4)))
     assert [make(4)] == list(mine.read())
     assert not list(mine.read())
 
@@ -113,7 +126,7 @@ def test_writers_at_once_lose_nothing(tmp_path: Path, writers: int) -> None:
     def write(first: int) -> None:
         log = FileLog(tmp_path / "log")
         for number in range(first, first + 20):
-            log.append([make(number)])
+            log.append(build(make(number)))
 
     threads = [threading.Thread(target=write, args=(at * 100,)) for at in range(writers)]
     for thread in threads:
@@ -127,62 +140,104 @@ def test_writers_at_once_lose_nothing(tmp_path: Path, writers: int) -> None:
 def test_pruning_takes_what_is_old_and_no_more(tmp_path: Path) -> None:
     path = tmp_path / "log"
     log = FileLog(path)
-    log.append([make(1, 10.0), make(2, 20.0)])
-    log.append([make(3, 30.0)])
+    log.append(build(make(1, 10.0), make(2, 20.0)))
+    log.append(build(make(3, 30.0)))
     reader = FileLog(path)
     assert len(list(reader.read())) == 3
     assert prune_file(path, 20.0) == 1
     assert [make(2, 20.0), make(3, 30.0)] == list(FileLog(path).read())
-    log.append([make(4, 40.0)])  # by who had it open
+    log.append(build(make(4, 40.0)))  # by a process that had it open
     assert make(4, 40.0) in list(FileLog(path).read())
     assert prune_file(path, 99.0) == 3
     assert not path.exists()
-    log.append([make(5)])
+    log.append(build(make(5)))
     assert [make(5)] == list(FileLog(path).read())
     assert [make(5)] == list(reader.read())
 
 
-def test_a_log_in_a_store_has_an_object_for_each_group() -> None:
-    url = "memory://requests/of/a/source"
-    first, second = StoreLog(url, "w1"), StoreLog(url, "w2")
-    assert not list(first.read())
-    first.append([make(1)])
-    first.append([make(2)])
-    second.append([make(3)])
-    assert [make(1), make(2), make(3)] == list(second.read())
-    assert not list(second.read())
-    assert {make(number) for number in (1, 2, 3)} == set(StoreLog(url, "w3").read())
+class Counted:
+    """A log that counts blocks and syncs."""
+
+    def __init__(self, log: FolderLog) -> None:
+        self.log, self.threads = log, log.threads
+        self.blocks = self.syncs = 0
+        self.list_parts, self.open_part = log.list_parts, log.open_part
+
+    def append(self, block: bytes) -> Appended:
+        self.blocks += 1
+        return self.log.append(block)
+
+    def sync(self) -> None:
+        self.syncs += 1
+        self.log.sync()
 
 
-class Watched:
-    """A log that says what it was handed."""
-
-    def __init__(self, log: RequestLog) -> None:
-        self.log, self.groups = log, list[int]()
-        self.read = log.read
-
-    def append(self, entries: list[LogEntry]) -> None:
-        self.groups.append(len(entries))
-        self.log.append(entries)
+def open_book(
+    log: object, group: int = 3, *, is_eager: bool = True, now: Callable[[], float] = lambda: 0.0
+) -> AnswerBook:
+    keeping = Keeping(group, 1.0, is_eager=is_eager)
+    return AnswerBook(log, keeping, now, lambda: 5.0)  # type: ignore[arg-type]
 
 
-def test_answers_become_durable_in_groups(tmp_path: Path) -> None:
+def find(book: AnswerBook, *numbers: int) -> set[int]:
+    found = book.find([make(number).digest for number in numbers])
+    assert all(
+        answer == make(int.from_bytes(digest, "big")).answer for digest, answer in found.items()
+    )
+    return {int.from_bytes(digest, "big") for digest in found}
+
+
+def test_answers_survive_the_process_at_once_and_the_node_in_groups(tmp_path: Path) -> None:
     now = [0.0]
-    log = Watched(FileLog(tmp_path / "log"))
-    book = AnswerBook(log, 3, 1.0, lambda: now[0], lambda: 5.0)  # type: ignore[arg-type]
+    log = Counted(FolderLog(tmp_path, "w1"))
+    book = open_book(log, now=lambda: now[0])
     for number in range(7):
         book.put(*make(number)[::2])
         book.remind()
-    assert log.groups == [3, 3]
+        # A process that starts now has it, though nobody has closed anything.
+        assert find(open_book(FolderLog(tmp_path, "w2")), *range(9)) == set(range(number + 1))
+    assert log.syncs == 2
     now[0] = 1.0
     book.remind()
-    assert log.groups == [3, 3, 1]
+    assert (log.blocks, log.syncs) == (7, 3)
     book.sync()
-    assert log.groups == [3, 3, 1]
-    again = AnswerBook(FileLog(tmp_path / "log"), 3, 1.0, lambda: 0.0, lambda: 5.0)
-    assert {make(number).digest for number in range(7)} == again.refresh().keys()
+    assert (log.blocks, log.syncs) == (7, 3)
 
 
-def test_sources_have_logs_of_their_own() -> None:
-    assert "s3://b/requests/ab/ab" + "00" * 15 == find_log("s3://b/requests/", b"\xab" + bytes(15))
-    assert SUFFIX.startswith(".")
+def test_answers_in_a_store_are_kept_in_groups() -> None:
+    book = open_book(StoreLog("memory://kept/in/groups", "w1"), is_eager=False)
+    for number in range(7):
+        book.put(*make(number)[::2])
+        book.remind()
+        assert find(book, number) == {number}
+    other = open_book(StoreLog("memory://kept/in/groups", "w2"))
+    assert find(other, *range(9)) == set(range(6))
+    book.sync()
+    assert find(open_book(StoreLog("memory://kept/in/groups", "w3")), *range(9)) == set(range(7))
+
+
+def test_a_book_finds_what_is_left_while_its_files_are_pruned(tmp_path: Path) -> None:
+    books = [open_book(FolderLog(tmp_path, name)) for name in ("w1", "w2")]
+    for number in range(6):
+        books[number % 2].put(*make(number)[::2])
+        books[number % 2].sync()
+    assert find(books[0], *range(6)) == set(range(6))
+    first, second = (tmp_path / "answers" / f"{name}.requests" for name in ("w1", "w2"))
+    assert prune_file(first, 4.0) == 0
+    assert find(books[0], *range(6)) == set(range(6))
+    assert prune_file(second, 6.0) == 3
+    assert find(books[0], *range(6)) == {0, 2, 4}
+    assert prune_file(first, 6.0) == 3
+    assert find(books[0], *range(6)) == set()
+    books[0].put(*make(7)[::2])
+    books[0].sync()
+    assert find(books[1], 0, 7) == {7}
+
+
+@given(st.lists(st.tuples(st.integers(0, 50), st.integers(0, 2**64 - 1)), max_size=60))
+def test_an_index_finds_every_place(added: list[tuple[int, int]]) -> None:
+    index, digests = AnswerIndex(sealed=4), [bytes([n]) * 16 for n in range(51)]
+    for number, place in added:
+        index.add(digests[number], place)
+    for number, digest in enumerate(digests):
+        assert sorted(index.find(digest)) == sorted(each for n, each in added if n == number)

@@ -16,8 +16,10 @@ import pyarrow as pa
 
 from strandline import Task
 from strandline.stages import AskModel
+from strandline.stages.models.asking.answer_book import AnswerBook, Keeping
 from strandline.stages.models.asking.answers import ModelAnswer
-from strandline.stages.models.asking.request_log import SUFFIX, AnswerBook, FileLog, LogEntry, pack
+from strandline.stages.models.asking.log_blocks import LogEntry, build_block, pack
+from strandline.stages.models.asking.request_log import ANSWERS, SUFFIX, FolderLog
 from strandline_bench.asking.bare import time_aiohttp, time_httpx
 from strandline_bench.asking.products import describe_rate, measure_products
 from strandline_bench.asking.programs import MODEL, PROMPT, Asking
@@ -26,8 +28,8 @@ from strandline_bench.ground.scale import Scale
 from strandline_bench.ground.table import Row, bound, format_number, reach
 
 LEAST_SHARE = 95.0  # per cent of the rate of the client that it has, alone
-MOST_BYTES, MOST_SECONDS = 500.0, 10.0  # MB of a million requests, and seconds to read them
-SOURCES, GROUP, WORDS = 100, 64, 40
+MOST_BYTES, MOST_SECONDS = 500.0, 60.0  # MB of a million requests, and seconds to find them
+WRITERS, GROUP, WORDS, TASK = 100, 64, 40, 1_000
 HTTPX, AIOHTTP, OURS = "httpx alone", "aiohttp alone", "`ask-model` with its log"
 _BARE = {HTTPX: time_httpx, AIOHTTP: time_aiohttp}
 FIRST = 1_000  # requests of the first turn, at most
@@ -77,18 +79,16 @@ def _compare(scale: Scale, seconds: float, count: int, at_once: int, turns: int)
 
 
 def _measure_log(scale: Scale, count: int) -> list[Row]:
-    """Write logs of so many answers of forty words, and read them as a resumed run does."""
+    """Write a log of so many answers of forty words, and find all of them as a new run does."""
     folder = scale.folder / "logs"
-    folder.mkdir()
-    paths = [folder / f"{number}{SUFFIX}" for number in range(SOURCES)]
+    (folder / ANSWERS).mkdir(parents=True)
+    paths = [folder / ANSWERS / f"{number}{SUFFIX}" for number in range(WRITERS)]
     chance = random.Random(5)  # noqa: S311 - samples, not secrets
-    for path in paths:
-        _write_log(path, count // SOURCES, chance)
+    digests = [digest for path in paths for digest in _write_log(path, count // WRITERS, chance)]
     begun = time.perf_counter()
-    found = 0
-    for path in paths:
-        book = AnswerBook(FileLog(path), GROUP, 1.0, time.monotonic, time.time)
-        found += len(book.refresh())
+    keeping = Keeping(GROUP, 1.0, is_eager=True)
+    book = AnswerBook(FolderLog(folder, "own"), keeping, time.monotonic, time.time)
+    found = sum(len(book.find(digests[at : at + TASK])) for at in range(0, count, TASK))
     took = time.perf_counter() - begun
     if found != count:
         msg = f"{found} of {count} answers were read"
@@ -97,18 +97,20 @@ def _measure_log(scale: Scale, count: int) -> list[Row]:
     what = f"log of {count:,} requests, answers of {WORDS} words"
     rows = [
         bound(f"{what}: size", size, MOST_BYTES, "MB"),
-        bound(f"{what}: time to read it", took, MOST_SECONDS, "s"),
+        bound(f"{what}: time to find all of them", took, MOST_SECONDS, "s"),
     ]
     return rows if count >= 1_000_000 else [Row(row.what, row.measured) for row in rows]
 
 
-def _write_log(path: Path, count: int, chance: random.Random) -> None:
+def _write_log(path: Path, count: int, chance: random.Random) -> list[bytes]:
+    """Write answers one by one, as a worker does, and return the digests of their requests."""
     words = [f"word{number:x}" for number in range(2000)]
+    digests = []
     with path.open("wb") as file:
-        for first in range(0, count, GROUP):
-            entries = []
-            for _ in range(min(GROUP, count - first)):
-                text = json.dumps({"score": 3, "reason": " ".join(chance.choices(words, k=WORDS))})
-                answer = ModelAnswer(text, None, "stop", 300, 60, "quick")
-                entries.append(LogEntry(chance.randbytes(16), 1.8e9 + chance.random(), answer))
-            file.write(pack(entries))
+        for _ in range(count):
+            text = json.dumps({"score": 3, "reason": " ".join(chance.choices(words, k=WORDS))})
+            answer = ModelAnswer(text, None, "stop", 300, 60, "quick")
+            entry = LogEntry(chance.randbytes(16), 1.8e9 + chance.random(), answer)
+            file.write(build_block([pack(entry)]))
+            digests.append(entry.digest)
+    return digests

@@ -46,8 +46,8 @@ def list_requests(file: Path, settings: tuple[str, ...], volume: Path, as_json: 
         write_line(json.dumps(rows))
         return
     for log, size in shown:
-        what = f"{format_count(size.requests)} requests of {format_count(size.sources)} sources"
-        write_line(f"{log.stage}: {what}, {format_bytes(size.bytes)} in {log.path}")
+        what = f"{format_count(size.requests)} requests, {format_bytes(size.bytes)}"
+        write_line(f"{log.stage}: {what} in {log.path}")
         spent = read_spent(log.path)
         if spent is not None:
             parts = [f"{format_count(spent.requests)} requests"]

@@ -23,6 +23,7 @@ from strandline.plan.registry import register
 from strandline.plan.stage import Stage
 from strandline.plan.task import FailedRow, Slot, Task
 from strandline.stages.columns import find_column, find_field, set_column
+from strandline.stages.models.asking.answer_book import AnswerBook, ConversationStore, Keeping
 from strandline.stages.models.asking.answers import Endpoint, ModelAnswer, RowFault
 from strandline.stages.models.asking.asker import (
     Asker,
@@ -46,7 +47,6 @@ from strandline.stages.models.asking.questions.conversations import (
 )
 from strandline.stages.models.asking.questions.lengths import LengthLimit, TooLong
 from strandline.stages.models.asking.questions.prompts import (
-    DIGEST_BYTES,
     PromptError,
     Template,
     build_body,
@@ -55,26 +55,20 @@ from strandline.stages.models.asking.questions.prompts import (
     list_pictures,
 )
 from strandline.stages.models.asking.questions.schemas import OWN_COLUMNS
-from strandline.stages.models.asking.request_log import (
-    SUFFIX,
-    AnswerBook,
-    ConversationStore,
-    FileLog,
-    StoreLog,
-    find_log,
-)
+from strandline.stages.models.asking.request_log import FolderLog
 from strandline.stages.models.asking.serving.commands import render_command
 from strandline.stages.models.asking.serving.engine import EngineTerms, OwnServer
 from strandline.stages.models.asking.serving.weights import fetch_weights
 from strandline.stages.models.asking.spending.tally import FROM_LOG, RequestTally
+from strandline.stages.models.asking.store_log import StoreLog
 from strandline.stages.models.asking.wire import LoopThread, Wire, WireLimits
 from strandline.stages.sources.places.globs import is_url
 
-GROUP, GROUP_SECONDS = 64, 1.0
-GROUP_OF_STORES, SECONDS_OF_STORES = 1024, 10.0
+_KEEPING = Keeping(64, 1.0, is_eager=True)
+_KEEPING_IN_STORES = Keeping(1024, 10.0, is_eager=False)
+_NONCE_BYTES = 8
 _HIDDEN = "***"
 _VECTOR = pa.list_(pa.float32())
-_NOBODY = bytes(DIGEST_BYTES)
 
 
 class _RowsRequest(NamedTuple):
@@ -143,7 +137,6 @@ class AskModel(Stage):
         self._loop = LoopThread(server)
         if isinstance(server, OwnServer):
             self._loop.run(server.start())
-        self._nonce = os.urandom(8).hex()
 
     def open_asker(self, poster: Poster, clock: Clock) -> None:
         """Make ready all but the connection: templates, schema, tokenizer, pace and account."""
@@ -169,7 +162,7 @@ class AskModel(Stage):
             self._working = account.working
         spending = Spending(self._tally, account)
         self._asker = Asker(poster, params.endpoint, pace, terms, clock, self._notify, spending)
-        self._book: tuple[bytes, AnswerBook | None] | None = None
+        self._book = self._open_book()
 
     @classmethod
     def fans_out(cls) -> bool:
@@ -186,18 +179,16 @@ class AskModel(Stage):
             MissingColumnError: a column of the prompt is not there.
             StageStoppedError: nothing can be asked there, or the server was down for too long.
         """
-        table, book = task.table, self._open_book(task)
         if self._rollout is not None:
-            return self._converse(task, self._rollout, book)
-        requests, faults, dropped = self._prepare(table)
-        known = {} if book is None else book.refresh()
-        found: dict[bytes, ModelAnswer | RowFault] = {
-            digest: known[digest] for digest in requests if digest in known
-        }
+            return self._converse(task, self._rollout)
+        requests, faults, dropped = self._prepare(task.table)
+        found: dict[bytes, ModelAnswer | RowFault] = {}
+        if self._book is not None:
+            found.update(self._book.find(requests))
         if found:
             self.count(FROM_LOG, len(found))
         wanted = [digest for digest in requests if digest not in found]
-        self._ask(requests, wanted, found, book)
+        self._ask(requests, wanted, found)
         answers: dict[int, ModelAnswer] = {}
         for digest, request in requests.items():
             outcome = found[digest]
@@ -213,10 +204,10 @@ class AskModel(Stage):
         requests: Mapping[bytes, _RowsRequest],
         wanted: list[bytes],
         found: dict[bytes, ModelAnswer | RowFault],
-        book: AnswerBook | None,
     ) -> None:
         if not wanted:
             return
+        book = self._book
 
         def keep(position: int, outcome: ModelAnswer | RowFault) -> None:
             found[wanted[position]] = outcome
@@ -224,15 +215,15 @@ class AskModel(Stage):
                 book.put(wanted[position], outcome)
 
         questions = [requests[digest].question for digest in wanted]
-        self._work([partial(self._asker.ask, question) for question in questions], keep, book)
+        self._work([partial(self._asker.ask, question) for question in questions], keep)
 
     def _work(
         self,
         works: Sequence[Callable[[], Coroutine[Any, Any, Outcome]]],
         keep: Callable[[int, Outcome], None],
-        book: AnswerBook | None,
     ) -> None:
         """Do works that ask the server, and make what was answered durable, whatever happens."""
+        book = self._book
         remind: Callable[[], None] = (lambda: None) if book is None else book.remind
         try:
             with self._working():
@@ -250,9 +241,7 @@ class AskModel(Stage):
         for name, number in self._tally.take().items():
             self.count(name, number)
 
-    def _converse(
-        self, task: Task, rollout: Rollout, book: AnswerBook | None
-    ) -> Task | list[Slot] | None:
+    def _converse(self, task: Task, rollout: Rollout) -> Task | list[Slot] | None:
         """Hold a conversation about each row."""
         answers: dict[int, ModelAnswer] = {}
         faults: dict[int, RowFault] = {}
@@ -266,13 +255,13 @@ class AskModel(Stage):
             else:
                 answers[row] = outcome
 
-        store = ConversationStore(book)
+        store = ConversationStore(self._book)
         digest = partial(digest_request, Endpoint.CHAT, rules=self._find_rules(None))
         ask = partial(Conversation, self._ask_body, self._build_body, digest, store, {})
         check = None if self._schema is None else self._schema.find_fault
         rows = task.table.to_pylist()
         works = [partial(hold_conversation, rollout, row, ask(), check) for row in rows]
-        self._work(works, keep, book)
+        self._work(works, keep)
         if store.hits:
             self.count(FROM_LOG, store.hits)
         return self._build(task, answers, faults, dropped)
@@ -405,23 +394,15 @@ class AskModel(Stage):
         properties = () if schema is None else schema.columns
         return (into, *(f"{into}_{name}" for name in OWN_COLUMNS), *properties)
 
-    def _open_book(self, task: Task) -> AnswerBook | None:
-        """Return the book of a task's source; tasks of one source share it."""
-        source = _NOBODY if task.lineage is None else task.lineage.source
-        if self._book is None or self._book[0] != source:
-            self._book = source, self._read_book(source)
-        return self._book[1]
-
-    def _read_book(self, source: bytes) -> AnswerBook | None:
-        folder = self._find_folder()
+    def _open_book(self) -> AnswerBook | None:
+        """Return the book of the stage's log, or None if it keeps none."""
+        folder, writer = self._find_folder(), os.urandom(_NONCE_BYTES).hex()
         if folder is None:
             return None
-        path = find_log(folder, source)
         if is_url(folder):
-            log = StoreLog(path, self._nonce)
-            return AnswerBook(log, GROUP_OF_STORES, SECONDS_OF_STORES, self._now, time.time)
-        file = FileLog(Path(path + SUFFIX))
-        return AnswerBook(file, GROUP, GROUP_SECONDS, self._now, time.time)
+            log = StoreLog(folder, writer)
+            return AnswerBook(log, _KEEPING_IN_STORES, self._now, time.time)
+        return AnswerBook(FolderLog(Path(folder), writer), _KEEPING, self._now, time.time)
 
     def _find_folder(self) -> str | None:
         return self._locate(self.params.requests)

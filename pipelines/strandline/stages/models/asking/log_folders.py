@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 from strandline.plan.stage import Stage
+from strandline.stages.models.asking.log_blocks import LogEntry, find_blocks
 from strandline.stages.models.asking.parameters import AskParams
 from strandline.stages.models.asking.request_log import (
-    SUFFIX,
     FileLog,
-    LogEntry,
+    list_files,
+    open_reader,
     prune_file,
 )
 from strandline.stages.models.asking.spending.account import FILE_NAME, Account
@@ -27,10 +28,10 @@ from strandline.stages.sources.places.globs import is_url
 
 
 class LogSize(NamedTuple):
-    """What is in the logs of a stage: answers, sources that have any, and bytes on the disk."""
+    """Answers in the log of a stage, its files, and bytes on the disk."""
 
     requests: int
-    sources: int
+    files: int
     bytes: int
 
 
@@ -42,20 +43,23 @@ class LogFolder(NamedTuple):
     prices: TokenPrices | None = None
 
     def measure(self) -> LogSize:
-        """Return what is in the logs; one that is hurt counts as far as it can be read.
+        """Return the size of the log; of a damaged file the readable blocks count.
 
         Raises:
-            OSError: a log can't be read.
+            VolumeError: a file can't be read.
         """
-        files = list(self._list_files())
-        requests = sum(1 for file in files for _ in FileLog(file).read())
-        return LogSize(requests, len(files), sum(file.stat().st_size for file in files))
+        size = LogSize(0, 0, 0)
+        for file in list_files(self.path):
+            with open_reader(file) as (read, length):
+                requests = sum(len(block.digests) for block in find_blocks(read, 0, length))
+            size = LogSize(size.requests + requests, size.files + 1, size.bytes + length)
+        return size
 
     def count_spent(self) -> SpentTotals:
         """Return what the answers in the logs have cost, as far as they can be read.
 
         Raises:
-            OSError: a log can't be read.
+            VolumeError: a log can't be read.
         """
         answers = [entry.answer for entry in self.read()]
         prompt = sum(each.prompt_tokens for each in answers)
@@ -66,21 +70,18 @@ class LogFolder(NamedTuple):
         """Yield what was answered, source by source, as far as it can be read.
 
         Raises:
-            OSError: a log can't be read.
+            VolumeError: a log can't be read.
         """
-        for file in self._list_files():
+        for file in list_files(self.path):
             yield from FileLog(file).read()
 
     def prune(self, before: float) -> int:
         """Take out what was kept before a time, and return how many requests that were.
 
         Raises:
-            OSError, VolumeError: a log can't be read or written.
+            VolumeError: a log can't be read or written.
         """
-        return sum(prune_file(file, before) for file in self._list_files())
-
-    def _list_files(self) -> Iterator[Path]:
-        yield from sorted(self.path.glob(f"*/*{SUFFIX}"))
+        return sum(prune_file(file, before) for file in list_files(self.path))
 
 
 def locate_log(requests: str | None, volume_folder: Path | None, stage: str) -> str | None:

@@ -12,7 +12,15 @@ from enum import StrEnum
 from typing import Any, Self
 from urllib.parse import urlsplit
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue, PrivateAttr, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    JsonValue,
+    PrivateAttr,
+    field_validator,
+    model_validator,
+)
 from pydantic.alias_generators import to_camel
 
 from strandline.plan.packages import list_missing
@@ -29,6 +37,7 @@ from strandline.stages.models.asking.serving.commands import ServeParams
 from strandline.stages.models.asking.spending.terms import SpendingTerms, TokenPrices
 from strandline.stages.sources.opening import digest_input
 from strandline.stages.sources.places.globs import is_url
+from strandline.storage.outputs.remote import resolve_location
 
 # The first that is missing names the extra with all of them; aiohttp is another's too.
 PACKAGES = ("jinja2", "jsonschema", "aiohttp")
@@ -231,6 +240,12 @@ class AskParams(Stage.Params):
     )
     _digests: dict[str, str] = PrivateAttr(default_factory=dict)
     _columns: tuple[str, ...] = PrivateAttr(default=())
+
+    @field_validator("requests")
+    @classmethod
+    def _resolve_requests(cls, value: str | None) -> str | None:
+        """Resolve a path here: a worker has a working directory of its own."""
+        return value if value is None or is_url(value) else resolve_location(value)
 
     @model_validator(mode="after")
     def _check(self) -> Self:

@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from hashlib import blake2b
 from typing import Any, Protocol
 
-from strandline.plan.errors import StageStoppedError
+from strandline.plan.errors import StrandlineError
 from strandline.stages.models.asking.answers import Endpoint, ModelAnswer, RowFault
 from strandline.stages.models.asking.questions.prompts import build_body
 
@@ -67,7 +67,7 @@ class Conversation:
         self._ask, self._build, self._digest = ask, build, digest
         self._store, self._locks = store, locks
         self.answers: list[ModelAnswer] = []
-        self.stopped: StageStoppedError | None = None
+        self.stopped: StrandlineError | None = None
 
     async def __call__(self, messages: Messages, **parameters: Any) -> ModelAnswer:  # noqa: ANN401 - the server's
         """Ask, and return the answer; the same request has the same answer.
@@ -84,20 +84,18 @@ class Conversation:
         body = self._build(messages, parameters)
         digest = self._digest(body)
         async with self._locks.setdefault(digest, asyncio.Lock()):
-            outcome: ModelAnswer | RowFault | None = self._store.find(digest)
-            if outcome is None:
-                outcome = await self._ask_server(digest, body)
+            try:
+                outcome = self._store.find(digest) or await self._ask_server(digest, body)
+            except StrandlineError as error:
+                self.stopped = error
+                raise
         if isinstance(outcome, RowFault):
             raise RowFailedError(outcome)
         self.answers.append(outcome)
         return outcome
 
     async def _ask_server(self, digest: bytes, body: Mapping[str, Any]) -> ModelAnswer | RowFault:
-        try:
-            outcome = await self._ask(body)
-        except StageStoppedError as error:
-            self.stopped = error
-            raise
+        outcome = await self._ask(body)
         if isinstance(outcome, ModelAnswer):
             self._store.put(digest, outcome)
         return outcome
@@ -106,7 +104,7 @@ class Conversation:
         """Return an outcome, unless the work has ended and the function has gone on.
 
         Raises:
-            StageStoppedError: it has.
+            StrandlineError: it has.
         """
         if self.stopped is not None:
             raise self.stopped
@@ -128,11 +126,11 @@ async def hold_conversation(
         find_fault: returns what is wrong with its text; None: nothing can be.
 
     Raises:
-        StageStoppedError: nothing can be asked any more, whatever the function made of that.
+        StrandlineError: the work has ended, whatever the function made of that.
     """
     try:
         result = await rollout(row, conversation)
-    except StageStoppedError:
+    except StrandlineError:
         raise
     except RowFailedError as error:
         return conversation.stopped_or(error.fault)

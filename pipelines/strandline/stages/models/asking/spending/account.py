@@ -18,6 +18,7 @@ from strandline.plan.errors import BudgetSpentError
 from strandline.stages.models.asking.answers import Usage
 from strandline.stages.models.asking.request_log import open_locked
 from strandline.stages.models.asking.spending.terms import NextTimes, SpendingTerms, SpentTotals
+from strandline.storage.errors import naming_volume
 from strandline.storage.layout import make_folder
 
 FILE_NAME = "spent.account"
@@ -60,7 +61,6 @@ class Account:
         self._path, self._terms, self._name = path, terms, name
         self._time, self._count_before = time, count_before
         self._workers = path.with_suffix(".workers")
-        make_folder(path.parent)
 
     def take(self, size: int) -> Grant:
         """Take a request from what is left, and count it.
@@ -70,10 +70,10 @@ class Account:
 
         Raises:
             BudgetSpentError: nothing is left.
-            OSError: the file can't be read or written.
+            VolumeError: the file can't be read or written.
         """
         now = self._time()
-        with open_locked(self._path) as file:
+        with naming_volume(self._path), open_locked(self._path) as file:
             spent, times = self._read(file)
             end = self._terms.find_end(spent)
             if end is not None:
@@ -91,10 +91,10 @@ class Account:
         """Count what a request has used in the end.
 
         Raises:
-            OSError: the file can't be read or written.
+            VolumeError: the file can't be read or written.
         """
         prompt, completion = usage
-        with open_locked(self._path) as file:
+        with naming_volume(self._path), open_locked(self._path) as file:
             spent, times = self._read(file)
             counted = SpentTotals(
                 spent.requests,
@@ -111,9 +111,12 @@ class Account:
         Where this process dies, they see that too.
 
         Raises:
-            OSError: the file can't be opened.
+            VolumeError: the file can't be opened.
         """
-        with self._workers.open("ab") as file:
+        make_folder(self._path.parent)
+        with naming_volume(self._workers):
+            file = self._workers.open("ab")
+        with file:
             fcntl.flock(file.fileno(), fcntl.LOCK_SH)
             yield
 
@@ -121,9 +124,9 @@ class Account:
         """Return whether no worker has anything under way.
 
         Raises:
-            OSError: the file can't be opened.
+            VolumeError: the file can't be opened.
         """
-        with self._workers.open("ab") as file:
+        with naming_volume(self._workers), self._workers.open("ab") as file:
             try:
                 fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
