@@ -203,7 +203,7 @@ def test_rows_of_renamed_split_and_compacted_inputs_cost_no_request(
                 for path in list(runs.texts.iterdir()):
                     path.rename(path.with_name(f"renamed-{path.name}"))
             elif change == "add":
-                with sorted(runs.texts.iterdir())[0].open("a") as file:
+                with min(runs.texts.iterdir()).open("a") as file:
                     file.write('{"text": "new"}\n')
             elif change == "compact":
                 lines = [path.read_text() for path in sorted(runs.texts.iterdir())]

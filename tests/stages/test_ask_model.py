@@ -294,6 +294,38 @@ def test_columns_of_a_prompt_are_known_before_a_run() -> None:
     assert ("title", "words", "image") == AskModel(params).list_needed_columns()
 
 
+OWN_NAMES = ("range", "dict", "cycler", "joiner", "namespace", "lipsum", "self")
+
+
+@pytest.mark.parametrize("name", OWN_NAMES)
+@pytest.mark.parametrize(
+    ("prompt", "expected"),
+    [
+        ("{{ NAME }}", "7"),
+        ("{{ NAME }} of {{ range(3)|list }}{{ dict(a=1).a }}", "7 of [0, 1, 2]1"),
+        ("{% for n in range(2) %}{{ NAME + n }}{% endfor %}", "78"),
+        ("{% if NAME is defined %}{{ NAME|string|length }}{% endif %}", "1"),
+        ("{% set NAME = 3 %}{{ NAME }}", "3"),
+        ("{% for NAME in [1, 2] %}{{ NAME }}{% endfor %}", "12"),
+        ("{% macro show(NAME) %}{{ NAME }}{% endmacro %}{{ show(5) }}", "5"),
+    ],
+)
+def test_columns_may_be_called_as_what_jinja_has_of_its_own(
+    name: str, prompt: str, expected: str
+) -> None:
+    model = FakeModel()
+    asked = Asked(model, prompt=prompt.replace("NAME", name))
+    rows, marks = asked.run([{"text": "a", name: 7}])
+    assert not marks
+    assert [f"echo: {expected}"] == [row["answer"] for row in rows]
+
+
+def test_blocks_of_a_template_stay_its_own() -> None:
+    prompt = "{% block head %}{{ text }}{% endblock %} {{ self.head() }}"
+    rows, _ = Asked(FakeModel(), prompt=prompt).run(texts("a"))
+    assert [row["answer"] for row in rows] == ["echo: a a"]
+
+
 @pytest.mark.parametrize(
     "prompt",
     ["{{ text.__class__.__mro__ }}", "{{ text.missing }}", "{{ 1 / (text|length - 1) }}"],

@@ -24,6 +24,8 @@ _SIGNATURES = (
 )
 _WEBP = (b"RIFF", b"WEBP")
 DIGEST_BYTES = 16
+_COLUMN = "__column_"  # in front of a column's name that Jinja2 has a meaning for
+_SELF = "self"  # in Jinja2, the blocks of a template
 
 
 class PromptError(ValueError):
@@ -47,8 +49,10 @@ class Template:
         self._errors = errors.TemplateError
         try:
             parsed = environment.parse(text)
-            self.columns: tuple[str, ...] = tuple(sorted(_find_names(parsed)))
-            self._template = environment.from_string(text)
+            renamed = _free_columns(parsed)
+            self._given = {name: renamed.get(name, name) for name in _find_names(parsed)}
+            self.columns: tuple[str, ...] = tuple(sorted(self._given.values()))
+            self._template = environment.from_string(parsed)
         except errors.TemplateSyntaxError as error:
             msg = f"no template that can be read: {error.message} (line {error.lineno})"
             raise ValueError(msg) from None
@@ -60,7 +64,8 @@ class Template:
             PromptError: a field is not there, or the sandbox lets something not be done.
         """
         try:
-            return str(self._template.render(row))
+            given = {name: row[column] for name, column in self._given.items()}
+            return str(self._template.render(given))
         except (self._errors, ArithmeticError, TypeError, ValueError, OverflowError) as error:
             msg = f"no prompt can be made of it: {type(error).__name__}: {error}"
             raise PromptError(msg) from None
@@ -131,6 +136,28 @@ def _embed(picture: bytes) -> str:
     if kind is None:
         raise PromptError("a picture is neither PNG, JPEG, GIF, BMP nor WebP")
     return f"data:{kind};base64,{base64.b64encode(picture).decode()}"
+
+
+def _free_columns(parsed: Any) -> dict[str, str]:  # noqa: ANN401 - Jinja2 is loaded here
+    """Rename the columns in a template that are called as one of Jinja2's own globals.
+
+    `{{ range(3) }}` calls the global, and `{{ range }}` is a column. A name that the template
+    sets itself stays as it is.
+
+    Returns:
+        The columns by their new names.
+    """
+    nodes = import_module("jinja2.nodes")
+    reserved = {*_list_globals(), *(() if parsed.find(nodes.Block) else (_SELF,))}
+    names = [name for name in parsed.find_all(nodes.Name) if name.name in reserved]
+    reserved -= {name.name for name in names if name.ctx != "load"}
+    called = {id(call.node) for call in parsed.find_all(nodes.Call)}
+    given = {}
+    for name in names:
+        if name.name in reserved and id(name) not in called:
+            column, name.name = name.name, f"{_COLUMN}{name.name}"
+            given[name.name] = column
+    return given
 
 
 def _find_names(parsed: Any) -> set[str]:  # noqa: ANN401 - Jinja2 is loaded here
