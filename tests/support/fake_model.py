@@ -16,11 +16,11 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 from strandline.stages.models.asking.answers import Reply, Unanswered
+from vendor_replies import USAGE, choose, give, refuse
 
 MODEL = "fake-1"
 KEY = "sk-secret-of-the-tests"
 PROBE = "."
-USAGE = {"prompt_tokens": 7, "completion_tokens": 3, "total_tokens": 10}
 
 # Nothing of the row: it is asked again.
 PASSING = (
@@ -36,7 +36,8 @@ PASSING = (
 )
 # Of the row: no good answer.
 LASTING = ("cut short", "refused", "filtered", "too long")
-Fault = str | None
+# By name, or as it is.
+Fault = str | Reply | Unanswered | None
 
 
 @dataclass
@@ -47,7 +48,8 @@ class FakeModel:
         choose: returns the fault for a prompt that is asked for the nth time, from 1.
         answer: of a prompt.
         key: without which nobody is answered; None: anybody is.
-        asked: how often each prompt was, the probes too.
+        usage: that its answers report.
+        asked: its log of requests: how often each prompt was, the probes too.
         answered: prompts that got a good answer, in order.
     """
 
@@ -57,6 +59,7 @@ class FakeModel:
     model: str = MODEL
     asked: Counter[str] = field(default_factory=Counter)
     answered: list[str] = field(default_factory=list)
+    usage: object = field(default_factory=lambda: USAGE)
     bodies: list[dict[str, Any]] = field(default_factory=list)
     lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -69,25 +72,25 @@ class FakeModel:
             self.bodies.append(request)
             fault = self.choose(prompt, self.asked[prompt])
         if self.key is not None and key != f"Bearer {self.key}":
-            return _refuse(401, f"Incorrect API key provided: {(key or '')[7:]}", "invalid_api_key")
+            return refuse(401, f"Incorrect API key provided: {(key or '')[7:]}", "invalid_api_key")
         if request["model"] != self.model:
-            return _refuse(404, f"The model {request['model']} does not exist", "model_not_found")
+            return refuse(404, f"The model {request['model']} does not exist", "model_not_found")
         if fault is not None:
-            return make_fault(fault)
+            return make_fault(fault) if isinstance(fault, str) else fault
         with self.lock:
             self.answered.append(prompt)
-        return _give(self._build(path, request, prompt))
+        return give(self._build(path, request, prompt))
 
     def _build(self, path: str, request: Mapping[str, Any], prompt: str) -> dict[str, Any]:
         if path.endswith("embeddings"):
             vector = [float(len(prompt)), 0.5]
-            return {"data": [{"embedding": vector}], "model": self.model, "usage": USAGE}
+            return {"data": [{"embedding": vector}], "model": self.model, "usage": self.usage}
         text = self.answer(prompt)
         if path.endswith("chat/completions"):
             choice = {"message": {"role": "assistant", "content": text}, "finish_reason": "stop"}
         else:
             choice = {"text": text, "finish_reason": "stop"}
-        return {"choices": [choice], "model": self.model, "usage": USAGE}
+        return {"choices": [choice], "model": self.model, "usage": self.usage}
 
 
 class Direct:
@@ -110,33 +113,40 @@ def read_prompt(request: Mapping[str, Any]) -> str:
 
 def make_fault(fault: str) -> Reply | Unanswered:
     """What comes back instead of an answer."""
-    choices = {
-        "cut short": {"message": {"content": "and then"}, "finish_reason": "length"},
-        "refused": {"message": {"content": None, "refusal": "No."}, "finish_reason": "stop"},
-        "filtered": {"message": {"content": "a"}, "finish_reason": "content_filter"},
-    }
-    if fault in choices:
-        return _give({"choices": [choices[fault]], "usage": USAGE})
     replies: dict[str, Reply | Unanswered] = {
-        "busy": _refuse(429, "slow down", "rate_limit_exceeded"),
-        "busy for a while": _refuse(429, "slow down", "rate_limit_exceeded", {"retry-after": "7"}),
-        "busy for a moment": _refuse(429, "slow down", "rate_limit_exceeded", {"retry-after": "1"}),
-        "busy for a day": _refuse(
-            429, "come back", "rate_limit_exceeded", {"retry-after": "86400"}
-        ),
-        "500": _refuse(500, "CUDA error", "server_error"),
+        "cut short": choose("and then", "length"),
+        "refused": choose(None, refusal="No."),
+        "filtered": choose("a", "content_filter"),
+        "busy": refuse(429, "slow down", "rate_limit_exceeded"),
+        "busy for a while": refuse(429, "slow down", "rate_limit_exceeded", {"retry-after": "7"}),
+        "busy for a moment": refuse(429, "slow down", "rate_limit_exceeded", {"retry-after": "1"}),
+        "busy for a day": refuse(429, "come back", "rate_limit_exceeded", {"retry-after": "86400"}),
+        "500": refuse(500, "CUDA error", "server_error"),
         "503": Reply(503, {}, b"<html>no upstream</html>"),
         "late": Unanswered("no answer in 600 s", is_late=True),
         "reset": Unanswered("the connection was reset"),
         "half": Unanswered("the peer closed the connection before the end"),
         "no JSON": Reply(200, {}, b'{"choices": [{"mess'),
-        "no choices": _give({"choices": []}),
-        "too long": _refuse(400, "maximum context length is 8", "context_length_exceeded"),
-        "no quota": _refuse(429, "You exceeded your quota", "insufficient_quota"),
-        "unknown parameter": _refuse(400, "Unrecognized argument: seeed", "invalid_request"),
-        "gone": _refuse(404, "The model fake-1 does not exist", "model_not_found"),
+        "no choices": give({"choices": []}),
+        "too long": refuse(400, "maximum context length is 8", "context_length_exceeded"),
+        "no quota": refuse(429, "You exceeded your quota", "insufficient_quota"),
+        "unknown parameter": refuse(400, "Unrecognized argument: seeed", "invalid_request"),
+        "gone": refuse(404, "The model fake-1 does not exist", "model_not_found"),
         "moved": Reply(307, {"location": "https://elsewhere"}, b""),
         "no route": Reply(404, {}, b"default backend - 404"),
+        "forbidden": refuse(403, "No access to this input", "permission_denied"),
+        "moderated": refuse(403, "This input is flagged", "moderation"),
+        "too dear": refuse(402, "This request needs more credits", "payment"),
+        "busy for no time": refuse(429, "slow down", "rate_limit_exceeded", {"retry-after": "0"}),
+        "busy since long": refuse(
+            429,
+            "slow down",
+            "rate_limit_exceeded",
+            {
+                "retry-after": "Thu, 26 Nov 2026 10:00:00 GMT",
+                "date": "Thu, 26 Nov 2026 10:00:30 GMT",
+            },
+        ),
     }
     return replies[fault]
 
@@ -157,17 +167,6 @@ def draw_faults(
         return drawn[time - 1] if time <= len(drawn) else None
 
     return choose
-
-
-def _refuse(
-    status: int, message: str, code: str, headers: Mapping[str, str] | None = None
-) -> Reply:
-    error = {"error": {"message": message, "type": "error", "code": code}}
-    return Reply(status, headers or {}, json.dumps(error).encode())
-
-
-def _give(body: Mapping[str, Any]) -> Reply:
-    return Reply(200, {}, json.dumps(body).encode())
 
 
 class AnsweringHandler(BaseHTTPRequestHandler):
