@@ -1,0 +1,148 @@
+"""Errors as servers describe them: codes, messages, and the status that they mean. Pure."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from http import HTTPStatus
+from typing import Any, NamedTuple
+
+_SHOWN = 300  # characters of a server's message
+_CODES = ("code", "type", "status", "status_code", "error_code")
+_MESSAGES = ("message", "msg", "detail", "error_msg", "status_msg", "error_description", "title")
+_NESTED = ("error", "innererror", "metadata", "base_resp")
+_FIRST_STATUS, _LAST_STATUS = 400, 599
+# The statuses of codes that are words, by a part of the word.
+_STATUS_WORDS = (
+    ("quota", 402),
+    ("billing", 402),
+    ("balance", 402),
+    ("credit", 402),
+    ("rate_limit", 429),
+    ("ratelimit", 429),
+    ("too_many_requests", 429),
+    ("resource_exhausted", 429),
+    ("throttl", 429),
+    ("overloaded", 503),
+    ("unavailable", 503),
+    ("capacity", 503),
+    ("timeout", 504),
+    ("deadline", 504),
+    ("api_key", 401),
+    ("authentication", 401),
+    ("unauthenticated", 401),
+    ("unauthorized", 401),
+    ("permission", 403),
+    ("forbidden", 403),
+    ("not_found", 404),
+    ("context_length", 400),
+    ("invalid", 400),
+    ("bad_request", 400),
+)
+
+
+class ServerError(NamedTuple):
+    """An error as a server describes it.
+
+    Attributes:
+        codes: words, in lower case.
+        status: of HTTP that its codes mean, or None if they mean none.
+        message: in the server's words; empty if there is none.
+    """
+
+    codes: frozenset[str]
+    status: int | None
+    message: str
+
+    @property
+    def has_words(self) -> bool:
+        """Return whether the server describes an error at all."""
+        return bool(self.codes or self.status or self.message)
+
+
+def read_error(body: bytes) -> ServerError:
+    """Return the error that a body describes, in the protocol's form or one like it."""
+    try:
+        return describe_error(read_json(body))
+    except ValueError:
+        return ServerError(frozenset(), None, "")
+
+
+def read_json(body: bytes) -> object:
+    """Return the JSON value of a body.
+
+    Raises:
+        ValueError: it is none.
+    """
+    try:
+        found: object = json.loads(body)
+    except RecursionError:
+        msg = "it is nested too deeply"
+        raise ValueError(msg) from None
+    return found
+
+
+def describe_error(found: object) -> ServerError:
+    """Return the error that a JSON value describes."""
+    parts = list(_list_parts(found))
+    codes = [part.get(name) for part in parts for name in _CODES]
+    words = frozenset(code.lower() for code in codes if code and isinstance(code, str))
+    statuses = [status for code in codes if (status := _read_status(code)) is not None]
+    messages = [part[name] for part in parts for name in _MESSAGES if part.get(name)]
+    message = messages[0] if messages else found if isinstance(found, str) else ""
+    if not messages:  # `{"error": "the model is overloaded"}`
+        texts = [part["error"] for part in parts if isinstance(part.get("error"), str)]
+        message = texts[0] if texts else message
+    return ServerError(words, statuses[0] if statuses else None, cut(message))
+
+
+def read_text(body: bytes) -> str:
+    """Return the beginning of a body that is plain text; empty for a page of HTML."""
+    text = body[: 4 * _SHOWN].decode("utf-8", "replace").strip()
+    return "" if text.startswith("<") else cut(text)
+
+
+def cut(text: object) -> str:
+    """Return the beginning of a server's words in one line of valid Unicode."""
+    shown = text if isinstance(text, str) else json.dumps(text, ensure_ascii=False)
+    return clean(" ".join(shown.split())[:_SHOWN])
+
+
+def clean(text: str) -> str:
+    """Return a text with question marks for characters that no file can hold."""
+    return text.encode("utf-8", "replace").decode()
+
+
+def _list_parts(found: object) -> Iterator[Mapping[str, Any]]:
+    """Yield the objects that may describe an error, the innermost first."""
+    if isinstance(found, list):
+        found = found[0] if found else None
+    if not isinstance(found, Mapping):
+        return
+    errors = found.get("errors")
+    if isinstance(errors, list):
+        yield from _list_parts(errors)
+    for name in _NESTED:
+        yield from _list_parts(found.get(name))
+    yield found
+
+
+def _read_status(code: object) -> int | None:
+    """Return the status that a code means, or None if it means none."""
+    if isinstance(code, bool) or not isinstance(code, int | str):
+        return None
+    text = str(code)
+    if re.fullmatch(r"\d{3}", text):
+        number = int(text)
+        return number if _FIRST_STATUS <= number <= _LAST_STATUS else None
+    word = text.lower()
+    return next((status for part, status in _STATUS_WORDS if part in word), None)
+
+
+def name_status(status: int) -> str:
+    """Return HTTP's own words for a status."""
+    try:
+        return HTTPStatus(status).phrase
+    except ValueError:
+        return "without words"
