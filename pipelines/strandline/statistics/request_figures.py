@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 SENT, FROM_LOG = "requests", "requests answered by the log"
 PROMPT_TOKENS, COMPLETION_TOKENS = "spent: prompt tokens", "spent: completion tokens"
+ESTIMATED = "requests with estimated tokens"
 COST = "spent: cost, in thousandths"
 COST_PARTS = 1000  # parts of the currency, in which costs are counted
 # About twice as long each time: a percentile is known to that.
@@ -42,6 +43,7 @@ class RequestFigures(NamedTuple):
         cost: of these; None: no prices are known.
         times: seconds within which the shares of answers in `SHARES` came, the bound of their bin;
             infinite beyond the last; empty where there was none.
+        estimated: requests whose tokens the server has not reported.
     """
 
     sent: int = 0
@@ -50,6 +52,7 @@ class RequestFigures(NamedTuple):
     completion_tokens: int = 0
     cost: float | None = None
     times: tuple[float, ...] = ()
+    estimated: int = 0
 
     @property
     def has_any(self) -> bool:
@@ -70,6 +73,7 @@ def read_figures(counters: Mapping[str, int]) -> RequestFigures:
         counters.get(COMPLETION_TOKENS, 0),
         None if cost is None else cost / COST_PARTS,
         _find_times(counters),
+        counters.get(ESTIMATED, 0),
     )
 
 

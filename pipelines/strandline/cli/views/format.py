@@ -36,6 +36,8 @@ def describe_requests(figures: RequestFigures) -> str:
         parts.append(f"{figures.from_log:,} answered by the log")
     if any(tokens):
         parts.append(f"{tokens[0]:,} tokens in, {tokens[1]:,} out")
+    if figures.estimated:
+        parts.append(f"tokens of {format_amount(figures.estimated, 'request')} estimated")
     if figures.cost is not None:
         parts.append(f"cost {figures.cost:,.3f}")
     times = [

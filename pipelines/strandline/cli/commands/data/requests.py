@@ -52,6 +52,8 @@ def list_requests(file: Path, settings: tuple[str, ...], volume: Path, as_json: 
         if spent is not None:
             parts = [f"{format_count(spent.requests)} requests"]
             parts.append(f"{format_count(spent.tokens)} tokens")
+            if spent.estimated:
+                parts.append(f"estimated for {format_count(spent.estimated)}")
             if log.prices is not None:
                 parts.append(f"cost {spent.price(log.prices):,.2f}")
             write_line(f"{log.stage}: spent by all attempts: {', '.join(parts)}")
@@ -66,6 +68,8 @@ def _render_spent(log: LogFolder) -> dict[str, Any]:
         "promptTokens": spent.prompt_tokens,
         "completionTokens": spent.completion_tokens,
     }
+    if spent.estimated:
+        shown["estimatedRequests"] = spent.estimated
     if log.prices is not None:
         shown["cost"] = round(spent.price(log.prices), 6)
     return {"spent": shown}

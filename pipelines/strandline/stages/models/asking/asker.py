@@ -24,10 +24,11 @@ from strandline.stages.models.asking.answers import (
     Setback,
     Unanswered,
     Unfit,
+    Usage,
     Verdict,
-    find_usage,
-    judge,
 )
+from strandline.stages.models.asking.blame import RowTries, ServerTraffic
+from strandline.stages.models.asking.judging import find_usage, judge
 from strandline.stages.models.asking.pace import RequestPace, choose_wait
 from strandline.stages.models.asking.spending.account import Account, Grant
 from strandline.stages.models.asking.spending.tally import RequestTally
@@ -37,6 +38,7 @@ _REPORTED_SETBACKS = 3  # in a row, before anybody is told
 Outcome = TypeVar("Outcome")
 _LOOK_SECONDS = 0.1  # from one look at other workers to the next
 _PROBE_TEXT = "."
+_FAILED = "failed"  # kind of fault of a row that the server does not answer
 _LENGTHS = ("max_completion_tokens", "max_tokens")
 
 
@@ -119,7 +121,10 @@ class Asker:
         self._poster, self._endpoint, self._pace = poster, endpoint, pace
         self._terms, self._clock = terms, clock
         self._tally, self._account = spending
-        self._health = _Health(terms, clock, report)
+        self._traffic = ServerTraffic()
+        self._health = _Health(terms, clock, report, self._traffic)
+        self._probed = float("-inf"), False  # when it was last tried out, and whether it answered
+        self._report, self._has_told_estimate = report, False
         self._in_flight = 0
         self._freed = asyncio.Event()
         self._probing = asyncio.Lock()
@@ -191,36 +196,55 @@ class Asker:
 
     async def _insist(self, body: Mapping[str, Any]) -> ModelAnswer | RowFault:
         """Ask until the server says something of the question itself."""
-        content = json.dumps(body).encode()
-        first_failed, failures, setbacks = self._clock.now(), 0, 0
-        while True:
-            verdict = await self._try(content)
-            if isinstance(verdict, ModelAnswer | RowFault):
-                return verdict
-            if isinstance(verdict, Unfit):
-                if await self._takes_others(body):
-                    return RowFault(
-                        "unfit", f"the server does not take the request ({verdict.what})"
-                    )
-                verdict = Setback(verdict.what)
-            if isinstance(verdict, Barred):  # by what stands before the server, which may pass
-                verdict = Setback(verdict.what)
-            setbacks += 1
-            if not setbacks - 1:
-                first_failed = self._clock.now()
-            failures += not verdict.is_busy
-            if failures >= self._terms.tries and await self._answers_others(body, first_failed):
-                times = f"{failures} times" if failures > 1 else "once"
-                return RowFault("failed", f"the server failed on it {times} ({verdict.what})")
-            await self._clock.sleep(choose_wait(setbacks, verdict.hold, self._clock.draw()))
+        terms, begun = self._terms, self._clock.now()
+        tries = RowTries(self._traffic, terms.tries, terms.outage_limit, begun)
+        found: ModelAnswer | RowFault | None = None
+        try:
+            while found is None:
+                found = await self._try_on(body, tries)
+        finally:
+            is_failed = isinstance(found, RowFault) and found.kind == _FAILED
+            tries.close(self._clock.now(), is_answered=found is not None and not is_failed)
+        return found
 
-    async def _try(self, content: bytes) -> Verdict:
-        """Ask once, when there is room for it.
+    async def _try_on(
+        self, body: Mapping[str, Any], tries: RowTries
+    ) -> ModelAnswer | RowFault | None:
+        """Ask once more, and wait if nothing came of it; None if it is to be asked again."""
+        content = json.dumps(body).encode()
+        verdict, sent = await self._try(content, is_alone=tries.is_alone)
+        if isinstance(verdict, ModelAnswer | RowFault):
+            return verdict
+        if isinstance(verdict, Unfit) and await self._takes_others(body):
+            return RowFault("unfit", f"the server does not take the request ({verdict.what})")
+        setback = verdict if isinstance(verdict, Setback) else Setback(verdict.what)
+        tries.note(setback, self._clock.now())
+        is_barred = isinstance(verdict, Barred)
+        # As long an answer as the row's: a server may refuse to do more than it has credit for.
+        probe = shrink(body, is_short=not is_barred)
+        is_up = (is_barred or tries.needs_evidence) and await self._answers_others(probe, sent)
+        if is_barred and not is_up:
+            self._health.note_setback(verdict.what)
+        if is_up and tries.is_to_blame(self._clock.now()):
+            times = f"{tries.setbacks} times" if tries.setbacks > 1 else "once"
+            return RowFault(_FAILED, f"the server failed on it {times} ({verdict.what})")
+        await self._clock.sleep(choose_wait(tries.setbacks, setback.hold, self._clock.draw()))
+        return None
+
+    async def _try(
+        self, content: bytes, *, is_alone: bool = False, is_probe: bool = False
+    ) -> tuple[Verdict, float]:
+        """Ask once, when there is room for it, and return when that was, too.
+
+        Args:
+            is_probe: others wait for it, so it does not wait for them.
+            is_alone: the server answers others and pushes this row back, which says nothing of
+                how much it can bear.
 
         Raises:
             StageStoppedError, BudgetSpentError: see `work_all`.
         """
-        await self._enter()
+        await self._enter(is_probe=is_probe)
         try:
             grant = await self._take(len(content))
             begun = self._clock.now()
@@ -228,24 +252,22 @@ class Asker:
             reply = await self._poster.post(PATHS[self._endpoint], content)
             verdict = judge(reply, self._endpoint)
             now = self._clock.now()
-            self._settle(grant, reply, verdict)
+            self._settle(grant, find_usage(reply, content, grant.tokens))
             if isinstance(verdict, Setback):
                 # A server may ask for a day; it is not waited for longer than one that is down.
                 hold = verdict.hold and min(verdict.hold, self._terms.outage_limit)
                 verdict = verdict._replace(hold=hold)
-                if verdict.is_busy or verdict.is_late:
+                if (verdict.is_busy or verdict.is_late) and not is_alone:
                     self._pace.note_push_back(begun, now, verdict.hold)
                 self._health.note_setback(verdict.what)
-            elif isinstance(verdict, Barred):
-                self._bar(verdict)
-            else:
+            elif not isinstance(verdict, Barred):
                 self._tally.note_answer(now - begun)
                 self._pace.note_answer(now - begun, self._in_flight)
                 self._health.note_answer(is_good=not isinstance(verdict, Unfit))
         finally:
             self._in_flight -= 1
             self._freed.set()
-        return verdict
+        return verdict, begun
 
     async def _take(self, size: int) -> Grant:
         """Wait until the account allows a request.
@@ -272,33 +294,29 @@ class Asker:
                 return
             await self._clock.sleep(_LOOK_SECONDS)
 
-    def _settle(self, grant: Grant, reply: Reply | Unanswered, verdict: Verdict) -> None:
-        usage = find_usage(reply, verdict)
+    def _settle(self, grant: Grant, usage: Usage) -> None:
         self._tally.note_usage(usage)
-        if self._account is not None:
-            self._account.settle(grant, usage)
+        if self._account is None:
+            return
+        self._account.settle(grant, usage)
+        if not usage.is_known and not self._has_told_estimate:
+            self._has_told_estimate = True
+            self._report(
+                f"{self._terms.name}: it has not reported the tokens of a request; a token is "
+                "counted for every 4 bytes"
+            )
 
-    async def _enter(self) -> None:
+    async def _enter(self, *, is_probe: bool) -> None:
         while True:
             held = self._pace.held_until - self._clock.now()
             if held > 0:
                 await self._clock.sleep(held)
-            elif self._in_flight < int(self._pace.limit):
+            elif is_probe or self._in_flight < int(self._pace.limit):
                 self._in_flight += 1
                 return
             else:
                 self._freed.clear()
                 await self._freed.wait()
-
-    def _bar(self, barred: Barred) -> None:
-        """End the work where the server says so; else count it as a setback.
-
-        Raises:
-            StageStoppedError: it does.
-        """
-        if barred.is_sure or not self._health.has_answered:
-            raise StageStoppedError(f"{self._terms.name}: {barred.what}", is_lasting=True)
-        self._health.note_setback(barred.what)
 
     async def _takes_others(self, body: Mapping[str, Any]) -> bool:
         """Return whether a request of the same parameters is taken; False: it is not known.
@@ -311,32 +329,54 @@ class Asker:
                 raise self._bar_to_all
             if self._health.has_answered:
                 return True
-            verdict = await self._try(json.dumps(shrink(body)).encode())
+            verdict, _ = await self._try(json.dumps(shrink(body)).encode(), is_probe=True)
             if isinstance(verdict, Unfit):
                 msg = f"{self._terms.name}: it takes no such request ({verdict.what})"
                 self._bar_to_all = StageStoppedError(msg, is_lasting=True)
                 raise self._bar_to_all
         return isinstance(verdict, ModelAnswer | RowFault)
 
-    async def _answers_others(self, body: Mapping[str, Any], since: float) -> bool:
-        """Return whether the server has answered another question since then, or does now."""
+    async def _answers_others(self, probe: Mapping[str, Any], since: float) -> bool:
+        """Return whether the server has answered another question since then, or a probe now.
+
+        Raises:
+            StageStoppedError: it refuses them all.
+        """
         async with self._probing:
-            if self._health.answered_at > since:
+            if self._bar_to_all is not None:  # others have asked
+                raise self._bar_to_all
+            if self._traffic.answered_at > since:
                 return True
-            verdict = await self._try(json.dumps(shrink(body)).encode())
-        return isinstance(verdict, ModelAnswer | RowFault | Unfit)
+            probed_at, is_up = self._probed
+            if probed_at >= since:  # by another row
+                return is_up
+            verdict, probed_at = await self._try(json.dumps(probe).encode(), is_probe=True)
+            if isinstance(verdict, Barred) and (verdict.is_sure or not self._health.has_answered):
+                msg = f"{self._terms.name}: {verdict.what}"
+                self._bar_to_all = StageStoppedError(msg, is_lasting=True)
+                raise self._bar_to_all
+            is_up = isinstance(verdict, ModelAnswer | RowFault | Unfit)
+            self._traffic.probed += is_up
+            self._probed = probed_at, is_up
+        return is_up
 
 
 class _Health:
     """Whether a server answers at all, and who has been told."""
 
-    def __init__(self, terms: Terms, clock: Clock, report: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        terms: Terms,
+        clock: Clock,
+        report: Callable[[str], None],
+        traffic: ServerTraffic,
+    ) -> None:
         self._terms, self._clock, self._report = terms, clock, report
+        self._traffic = traffic
         self._since: float | None = None
         self._in_a_row = 0
         self._is_reported = False
         self.has_answered = False
-        self.answered_at = float("-inf")
 
     def note_answer(self, *, is_good: bool) -> None:
         now = self._clock.now()
@@ -348,7 +388,8 @@ class _Health:
             )
         self._since, self._in_a_row, self._is_reported = None, 0, False
         if is_good:
-            self.has_answered, self.answered_at = True, now
+            self.has_answered = True
+            self._traffic.answered_at = now
 
     def note_setback(self, what: str) -> None:
         """Count it.
@@ -385,14 +426,18 @@ def complain(body: Mapping[str, Any], text: str, complaint: str) -> dict[str, An
     return {**body, "messages": [*body["messages"], former, {"role": "user", "content": wanted}]}
 
 
-def shrink(body: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the body of a request of the same parameters, and of as little work as there is."""
+def shrink(body: Mapping[str, Any], *, is_short: bool = True) -> dict[str, Any]:
+    """Return the body of a request of the same parameters, and of as little work as there is.
+
+    Args:
+        is_short: its answer may have a single token.
+    """
     small = dict(body)
     if "messages" in small:
         small["messages"] = [{"role": "user", "content": _PROBE_TEXT}]
     for name in {"prompt", "input"} & small.keys():
         small[name] = _PROBE_TEXT
-    if "input" not in small:
+    if is_short and "input" not in small:
         given = [name for name in _LENGTHS if name in small]
         small[given[0] if given else _LENGTHS[-1]] = 1
     return small

@@ -37,11 +37,13 @@ class RequestPace:
         self.held_until = -math.inf
         self._halved_at = -math.inf
         self._is_growing_fast = True
+        self._in_a_row = 0  # times that the server pushed back, since its last answer
         self._usual: float | None = None  # seconds of an answer
         self._recent = 0.0
 
     def note_answer(self, seconds: float, in_flight: int) -> None:
         """Note an answer: how long it took, and how many requests were in flight with it."""
+        self._in_a_row = 0
         if self._usual is None:
             self._usual = self._recent = seconds
         self._usual += _USUAL_WEIGHT * (seconds - self._usual)
@@ -65,6 +67,12 @@ class RequestPace:
             self.limit = max(1.0, self.limit / 2)
             self._halved_at = now
             self._is_growing_fast = False
+            self._in_a_row += 1
+            if (
+                self._in_a_row > 1
+            ):  # it answers nobody: all requests wait, not only those it refused
+                own = find_backoff(self._in_a_row - 1)
+                self.held_until = max(self.held_until, now + own)
 
 
 def choose_wait(tries: int, hold: float | None, drawn: float) -> float:
@@ -72,13 +80,17 @@ def choose_wait(tries: int, hold: float | None, drawn: float) -> float:
 
     Args:
         tries: that have failed, at least one.
-        hold: what the server asks for; None: nothing.
+        hold: seconds that the server asks for, or None; a request to wait for a shorter time than
+            usual is ignored, because the server may ask for none at all.
         drawn: from 0 to 1, so that many who wait do not come back together.
     """
-    if hold is not None:
-        return hold * (1 + _JITTER * drawn)
-    wait = min(_MOST_SECONDS, _BASE_SECONDS * 2.0 ** min(tries - 1, 10))
-    return wait / 2 + wait / 2 * drawn
+    wait = find_backoff(tries)
+    return max(wait / 2 + wait / 2 * drawn, (hold or 0.0) * (1 + _JITTER * drawn))
+
+
+def find_backoff(tries: int) -> float:
+    """Return the usual seconds after so many tries in a row, at least one: twice as many each."""
+    return min(_MOST_SECONDS, _BASE_SECONDS * 2.0 ** min(tries - 1, 10))
 
 
 def read_hold(headers: Mapping[str, str]) -> float | None:

@@ -69,14 +69,16 @@ class Wire:
                 headers = {name.lower(): value for name, value in found.headers.items()}
                 return Reply(found.status, headers, content)
         except aiohttp.ConnectionTimeoutError:
-            return Unanswered(f"no connection in {limits.connect:g} s")
+            return Unanswered(f"no connection in {limits.connect:g} s", was_sent=False)
         except aiohttp.SocketTimeoutError:
             return Unanswered(f"nothing was heard for {limits.read:g} s", is_late=True)
         except TimeoutError:
             return Unanswered(f"no answer in {limit:g} s", is_late=True)
         except (aiohttp.ClientError, OSError) as error:
             # The error has the request with it, and that the key.
-            return Unanswered(" ".join(str(error).split()) or type(error).__name__)
+            what = " ".join(str(error).split()) or type(error).__name__
+            was_sent = not isinstance(error, aiohttp.ClientConnectorError)
+            return Unanswered(what, was_sent=was_sent)
 
     async def close(self) -> None:
         """Close the connections."""

@@ -116,7 +116,7 @@ class OwnServer:
         async with self._starting:
             running = await self._find_running()
         if running is None:
-            return Unanswered("its server does not start")
+            return Unanswered("its server does not start", was_sent=False)
         reply = await running[1].post(path, body)
         if isinstance(reply, Unanswered):
             await self._examine(running)

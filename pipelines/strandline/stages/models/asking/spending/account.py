@@ -16,15 +16,16 @@ from typing import BinaryIO, NamedTuple
 
 from strandline.plan.errors import BudgetSpentError
 from strandline.stages.models.asking.answers import Usage
+from strandline.stages.models.asking.judging import BYTES_OF_TOKEN
 from strandline.stages.models.asking.request_log import open_locked
 from strandline.stages.models.asking.spending.terms import NextTimes, SpendingTerms, SpentTotals
 from strandline.storage.errors import naming_volume
 from strandline.storage.layout import make_folder
 
 FILE_NAME = "spent.account"
-_CONTENT = Struct(">QQQdd")
+_CONTENT = Struct(">QQQQddd")
+_OLD_CONTENT = Struct(">QQQdd")  # without estimates, and the time of the clock
 _CHECK_BYTES = 8
-_BYTES_OF_TOKEN = 4  # guess, before any answer has told
 
 
 class Grant(NamedTuple):
@@ -74,15 +75,18 @@ class Account:
         """
         now = self._time()
         with naming_volume(self._path), open_locked(self._path) as file:
-            spent, times = self._read(file)
+            spent, found = self._read(file)
             end = self._terms.find_end(spent)
             if end is not None:
                 msg = f"{self._name}: its budget is spent ({end}); raise `budget` to go on"
                 raise BudgetSpentError(msg)
+            times = found.follow_clock(now)
             wait = times.find_wait(self._terms, now)
             if wait > 0:
+                if times != found:
+                    _write(file, spent, times)
                 return Grant(wait)
-            tokens = spent.tokens // spent.requests if spent.tokens else size // _BYTES_OF_TOKEN
+            tokens = spent.tokens // spent.requests if spent.tokens else size // BYTES_OF_TOKEN
             counted = spent._replace(requests=spent.requests + 1)
             _write(file, counted, times.take(self._terms, tokens, now))
         return Grant(0.0, tokens)
@@ -93,16 +97,10 @@ class Account:
         Raises:
             VolumeError: the file can't be read or written.
         """
-        prompt, completion = usage
+        more = usage.prompt + usage.completion - grant.tokens
         with naming_volume(self._path), open_locked(self._path) as file:
             spent, times = self._read(file)
-            counted = SpentTotals(
-                spent.requests,
-                spent.prompt_tokens + prompt,
-                spent.completion_tokens + completion,
-            )
-            more = prompt + completion - grant.tokens
-            _write(file, counted, times.correct(self._terms, more))
+            _write(file, spent.add(usage), times.correct(self._terms, more))
 
     @contextmanager
     def working(self) -> Iterator[None]:
@@ -155,12 +153,15 @@ def read_spent(folder: Path) -> SpentTotals | None:
 
 
 def unpack_account(data: bytes) -> tuple[SpentTotals, NextTimes] | None:
-    """Return what the file of an account says; None: it was never written, or is hurt."""
-    content, check = data[: _CONTENT.size], data[_CONTENT.size :]
-    if len(content) < _CONTENT.size or check != _check(content):
-        return None
-    *spent, requests, tokens = _CONTENT.unpack(content)
-    return SpentTotals(*spent), NextTimes(requests, tokens)
+    """Return the content of an account, or None if it was never written, or is damaged."""
+    for layout in (_CONTENT, _OLD_CONTENT):
+        content, check = data[: layout.size], data[layout.size :]
+        if len(content) == layout.size and check == _check(content):
+            fields = layout.unpack(content)
+            if layout is _OLD_CONTENT:  # its rates begin anew
+                return SpentTotals(*fields[:3]), NextTimes()
+            return SpentTotals(*fields[:4]), NextTimes(*fields[4:])
+    return None
 
 
 def _write(file: BinaryIO, spent: SpentTotals, times: NextTimes) -> None:

@@ -13,6 +13,7 @@ from strandline.statistics.request_figures import (
     COMPLETION_TOKENS,
     COST,
     COST_PARTS,
+    ESTIMATED,
     FROM_LOG,
     PROMPT_TOKENS,
     SENT,
@@ -53,6 +54,8 @@ class RequestTally:
         )
         self._counts[PROMPT_TOKENS] += usage.prompt
         self._counts[COMPLETION_TOKENS] += usage.completion
+        if not usage.is_known:
+            self._counts[ESTIMATED] += 1
 
     def note_answer(self, seconds: float) -> None:
         """Count an answer by the time that it took."""

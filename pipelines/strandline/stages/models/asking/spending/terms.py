@@ -9,10 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from strandline.stages.models.asking.answers import Usage
+
 _MINUTE = 60.0
 _PER_PRICE = 1_000_000  # tokens that a price is for
-# A moment further ahead is of a clock that was set back, or of another node's.
-_LONGEST = 3600.0
+_LONGEST = 3600.0  # seconds of one wait
+# A clock further behind than this was set back; clocks of nodes differ by less.
+_SKEW = 60.0
 
 
 class TokenPrices(NamedTuple):
@@ -28,16 +31,26 @@ class SpentTotals(NamedTuple):
     Attributes:
         requests: that were sent, answered or not.
         prompt_tokens, completion_tokens: of all that came back, as the server counts.
+        estimated: requests whose tokens the server has not reported.
     """
 
     requests: int = 0
     prompt_tokens: int = 0
     completion_tokens: int = 0
+    estimated: int = 0
 
     @property
     def tokens(self) -> int:
         """All of them."""
         return self.prompt_tokens + self.completion_tokens
+
+    def add(self, usage: Usage) -> SpentTotals:
+        """Return them with the tokens of a request."""
+        return self._replace(
+            prompt_tokens=self.prompt_tokens + usage.prompt,
+            completion_tokens=self.completion_tokens + usage.completion,
+            estimated=self.estimated + (not usage.is_known),
+        )
 
     def price(self, prices: TokenPrices) -> float:
         """Return what it cost."""
@@ -73,18 +86,31 @@ class SpendingTerms(NamedTuple):
     def _list_ends(self, spent: SpentTotals) -> Iterator[str]:
         if self.requests is not None and spent.requests >= self.requests:
             yield f"{spent.requests:,} of {self.requests:,} requests"
+        guessed = f"; estimated for {spent.estimated:,} requests" if spent.estimated else ""
         if self.tokens is not None and spent.tokens >= self.tokens:
-            yield f"{spent.tokens:,} of {self.tokens:,} tokens"
+            yield f"{spent.tokens:,} of {self.tokens:,} tokens{guessed}"
         cost = spent.price(self.prices)
         if self.cost is not None and cost >= self.cost:
-            yield f"{cost:,.2f} of {self.cost:,.2f}, which is {spent.tokens:,} tokens"
+            yield f"{cost:,.2f} of {self.cost:,.2f}, which is {spent.tokens:,} tokens{guessed}"
 
 
 class NextTimes(NamedTuple):
-    """Before which nothing more is asked, in seconds since the epoch, for either rate."""
+    """Before which nothing more is asked, in seconds since the epoch, for either rate.
+
+    Attributes:
+        seen: the time by the clock at the last request.
+    """
 
     requests: float = 0.0
     tokens: float = 0.0
+    seen: float = 0.0
+
+    def follow_clock(self, now: float) -> NextTimes:
+        """Return them by a clock that was set back: the waits stay as long as they were."""
+        behind = self.seen - now
+        if behind <= _SKEW:
+            return self
+        return NextTimes(self.requests - behind, self.tokens - behind, now)
 
     def find_wait(self, terms: SpendingTerms, now: float) -> float:
         """Return the seconds until there is room for a request."""
@@ -97,6 +123,7 @@ class NextTimes(NamedTuple):
         return NextTimes(
             _move(self.requests, terms.requests_per_minute, 1, now),
             _move(self.tokens, terms.tokens_per_minute, tokens, now),
+            max(self.seen, now),
         )
 
     def correct(self, terms: SpendingTerms, tokens: int) -> NextTimes:
@@ -109,5 +136,4 @@ class NextTimes(NamedTuple):
 def _move(time: float, rate: float | None, number: int, now: float) -> float:
     if rate is None:
         return time
-    begun = now if time - now > _LONGEST else max(time, now)
-    return begun + number * _MINUTE / rate
+    return max(time, now) + number * _MINUTE / rate
