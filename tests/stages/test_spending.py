@@ -7,7 +7,10 @@ import json
 from collections import Counter
 from collections.abc import Sequence
 from functools import partial
+from hashlib import blake2b
+from itertools import pairwise
 from pathlib import Path
+from struct import Struct
 from typing import Any
 
 import pytest
@@ -22,9 +25,11 @@ from strandline.stages.models.asking.answers import (
     ModelAnswer,
     Reply,
     RowFault,
+    Unanswered,
     Usage,
 )
 from strandline.stages.models.asking.asker import Asker, ModelQuestion, Spending, Terms
+from strandline.stages.models.asking.judging import find_usage
 from strandline.stages.models.asking.pace import RequestPace
 from strandline.stages.models.asking.spending.account import Account, read_spent
 from strandline.stages.models.asking.spending.tally import RequestTally
@@ -33,6 +38,7 @@ from strandline.stages.models.asking.spending.terms import (
     SpentTotals,
     TokenPrices,
 )
+from vendor_replies import NO_USAGE
 
 TOKENS = USAGE["total_tokens"]
 MOST = 4  # questions of a worker at a time
@@ -50,15 +56,16 @@ class Workers:
         self.used = (0, 0)
         self.found: dict[str, ModelAnswer | RowFault] = {}
         self.ends: list[BudgetSpentError] = []
+        self.lines: list[str] = []
 
     async def post(self, path: str, body: bytes) -> Any:
         self.sent.append(self.time.now)
         await self.time.sleep(0.01 * (1 + len(self.sent) % 3))  # others are under way meanwhile
         reply = await Direct(self.model).post(path, body)
         await self.time.sleep(0.01)
-        if isinstance(reply, Reply) and b'"usage"' in reply.body:
-            usage = json.loads(reply.body)["usage"]
-            self.used = self.used[0] + usage["prompt_tokens"], self.used[1] + 3
+        usage = json.dumps(USAGE).encode()
+        if isinstance(reply, Reply) and usage in reply.body:
+            self.used = self.used[0] + 7, self.used[1] + 3
         return reply
 
     def ask(self, prompts: Sequence[str], **terms: Any) -> None:
@@ -81,7 +88,7 @@ class Workers:
             RequestPace(MOST),
             Terms("ask: the server", 3, 1e6, 0),
             self.time.clock,
-            lambda line: None,
+            self.lines.append,
             Spending(RequestTally(), account),
         )
 
@@ -117,9 +124,11 @@ def test_no_more_requests_are_sent_than_the_budget_has(
     workers.ask(prompts, requests=budget + 10_000)
     assert len(workers.found) == len(prompts)
     assert max(Counter(p for p in model.answered if p != ".").values(), default=1) == 1
-    asked = model.asked.total()
-    spent = SpentTotals(asked, *workers.used)
-    assert (read_spent(workers.folder) or SpentTotals()) == spent
+    spent = read_spent(workers.folder) or SpentTotals()
+    assert spent.requests == model.asked.total()
+    # A lost connection may have cost an answer.
+    assert (spent[1:3] == workers.used) == (not spent.estimated)
+    assert all(number >= used for number, used in zip(spent[1:3], workers.used, strict=True))
 
 
 @SAME_FIXTURE
@@ -200,14 +209,81 @@ def test_an_account_that_was_lost_begins_with_what_the_logs_have(tmp_path: Path)
         open_account().take(100)
 
 
-def test_a_clock_that_was_set_back_holds_nobody_for_long(tmp_path: Path) -> None:
-    now = [1e9]
-    terms = SpendingTerms(requests_per_minute=1)
+@pytest.mark.parametrize("back", [1.0, 59.0, 61.0, 600.0, 4000.0, 1e6])
+@pytest.mark.parametrize("rate", [{"requests_per_minute": 2}, {"tokens_per_minute": 200}])
+def test_a_rate_survives_a_clock_that_was_set_back(
+    tmp_path: Path, back: float, rate: dict[str, float]
+) -> None:
+    clock, terms = [1e9], SpendingTerms(**rate)  # type: ignore[arg-type]
+    passed, sent = 0.0, list[float]()
+    account = Account(tmp_path / "spent.account", terms, "ask", lambda: clock[0], SpentTotals)
+    while len(sent) < 12:
+        grant = account.take(400)
+        if grant.wait:
+            passed, clock[0] = passed + grant.wait, clock[0] + grant.wait
+            continue
+        sent.append(passed)
+        account.settle(grant, Usage(60, 40))
+        if len(sent) in (4, 5, 9):
+            clock[0] -= back
+    gaps = [after - before for before, after in pairwise(sent)]
+    assert min(gaps[1:]) >= 29.9
+    assert max(gaps) <= 30.1 + 60  # of clocks of nodes that differ a little
+
+
+def test_a_long_request_is_waited_for_as_long_as_its_tokens_need(tmp_path: Path) -> None:
+    now, terms = [1e9], SpendingTerms(tokens_per_minute=10)
     account = Account(tmp_path / "spent.account", terms, "ask", lambda: now[0], SpentTotals)
-    assert account.take(1).wait == 0
-    assert account.take(1).wait == 60
-    now[0] -= 1e6
-    assert account.take(1).wait <= 3600
+    account.settle(account.take(4), Usage(1000, 1000))
+    passed = 0.0
+    while wait := account.take(4).wait:
+        now[0], passed = now[0] + wait, passed + wait
+    assert passed == pytest.approx(12_000)
+
+
+def test_an_account_of_the_previous_layout_goes_on(tmp_path: Path) -> None:
+    content = Struct(">QQQdd").pack(11, 70, 30, 0.0, 0.0)
+    (tmp_path / "spent.account").write_bytes(content + blake2b(content, digest_size=8).digest())
+    terms = SpendingTerms(requests=12)
+    account = Account(tmp_path / "spent.account", terms, "ask", lambda: 1e9, SpentTotals)
+    assert read_spent(tmp_path) == SpentTotals(11, 70, 30)
+    account.settle(account.take(100), Usage(7, 3))
+    assert read_spent(tmp_path) == SpentTotals(12, 77, 33)
+    with pytest.raises(BudgetSpentError, match="12 of 12 requests"):
+        account.take(100)
+
+
+@pytest.mark.parametrize("usage", NO_USAGE.values(), ids=NO_USAGE)
+@pytest.mark.parametrize("by_cost", [False, True])
+def test_tokens_that_a_server_does_not_report_are_estimated_and_said_so(
+    tmp_path: Path, usage: object, by_cost: bool
+) -> None:
+    model = FakeModel(usage=usage, answer=lambda _: "word " * 200)
+    workers = Workers(tmp_path, model, 1)
+    bounds = {"cost": 0.005} if by_cost else {"tokens": 5000}
+    workers.ask(list_prompts(99), prices=TokenPrices(1.0, 1.0), **bounds)
+    (end,) = workers.ends
+    assert "estimated for " in str(end)
+    assert 10 <= model.asked.total() <= 25  # about 300 tokens each
+    assert len(workers.lines) == 1
+    assert "has not reported the tokens" in workers.lines[0]
+
+
+def test_lost_connections_count_in_a_budget(tmp_path: Path) -> None:
+    model = FakeModel(choose=lambda _, time: "half" if time < 3 else None)
+    workers = Workers(tmp_path, model, 1)
+    workers.ask(list_prompts(20), tokens=10_000)
+    spent = read_spent(tmp_path)
+    assert spent is not None
+    assert spent.estimated == 40
+    assert spent.tokens >= 20 * TOKENS + 40 * TOKENS
+
+
+def test_a_picture_has_fewer_tokens_than_bytes() -> None:
+    url = "data:image/png;base64," + "A" * 100_000
+    content = json.dumps({"messages": [{"content": [{"image_url": {"url": url}}]}]}).encode()
+    assert find_usage(Unanswered("it was lost"), content, 0).prompt < 100
+    assert find_usage(Unanswered("no connection", was_sent=False), content, 50) == Usage()
 
 
 def test_costs_and_times_are_counted_as_sums() -> None:
