@@ -13,6 +13,7 @@ from typing import NamedTuple, TypeVar
 
 from strandline.stages.models.asking.answer_index import AnswerIndex
 from strandline.stages.models.asking.answers import ModelAnswer
+from strandline.stages.models.asking.judging import find_answer_fault
 from strandline.stages.models.asking.log_blocks import (
     LogBlock,
     LogEntry,
@@ -99,8 +100,8 @@ class AnswerBook:
         }
         while places:  # mostly once: a further place is of a damaged answer, or of another digest
             firsts = sorted((each.pop(0), digest) for digest, each in places.items())
-            for entry in self._fetch(firsts):
-                found[entry.digest] = entry.answer
+            good = (each for each in self._fetch(firsts) if find_answer_fault(each.answer) is None)
+            found.update((entry.digest, entry.answer) for entry in good)
             places = {each: left for each, left in places.items() if left and each not in found}
         return found
 

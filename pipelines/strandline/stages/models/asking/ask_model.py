@@ -53,8 +53,10 @@ from strandline.stages.models.asking.questions.prompts import (
     build_messages,
     digest_request,
     list_pictures,
+    list_rows,
 )
 from strandline.stages.models.asking.questions.schemas import OWN_COLUMNS
+from strandline.stages.models.asking.refusal_words import clean
 from strandline.stages.models.asking.request_log import FolderLog
 from strandline.stages.models.asking.serving.commands import render_command
 from strandline.stages.models.asking.serving.engine import EngineTerms, OwnServer
@@ -259,9 +261,10 @@ class AskModel(Stage):
         digest = partial(digest_request, Endpoint.CHAT, rules=self._find_rules(None))
         ask = partial(Conversation, self._ask_body, self._build_body, digest, store, {})
         check = None if self._schema is None else self._schema.find_fault
-        rows = task.table.to_pylist()
-        works = [partial(hold_conversation, rollout, row, ask(), check) for row in rows]
-        self._work(works, keep)
+        columns = {name: task.table[name] for name in task.table.column_names}
+        rows = list_rows(columns, task.num_rows)
+        hold = partial(hold_conversation, rollout)
+        self._work([partial(hold, row, ask(), check) for row in rows], keep)
         if store.hits:
             self.count(FROM_LOG, store.hits)
         return self._build(task, answers, faults, dropped)
@@ -312,15 +315,13 @@ class AskModel(Stage):
     ) -> list[tuple[int, str, list[bytes]]]:
         """Return each row's number, prompt and pictures; what can't be rendered is a fault."""
         assert self._template is not None  # a conversation makes its own prompts
-        columns = [find_column(table, name).to_pylist() for name in self._template.columns]
+        columns = {name: find_column(table, name) for name in self._template.columns}
         pictures = [find_field(table, name).to_pylist() for name in self.params.images]
         rendered = []
-        for row in range(table.num_rows):
-            values = {
-                name: column[row]
-                for name, column in zip(self._template.columns, columns, strict=True)
-            }
+        for row, values in enumerate(list_rows(columns, table.num_rows)):
             try:
+                if isinstance(values, PromptError):
+                    raise values
                 shown = [picture for each in pictures for picture in list_pictures(each[row])]
                 rendered.append((row, self._template.render(values), shown))
             except PromptError as error:
@@ -422,7 +423,7 @@ class AskModel(Stage):
             self.report(hidden)
 
     def _hide(self, text: str) -> str:
-        return text if self._key is None else text.replace(self._key, _HIDDEN)
+        return clean(text if self._key is None else text.replace(self._key, _HIDDEN))
 
 
 def _report_to(notify: weakref.WeakMethod[Callable[[str], None]], line: str) -> None:

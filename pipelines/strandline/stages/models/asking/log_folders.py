@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from strandline.plan.stage import Stage
+from strandline.stages.models.asking.answers import Usage
+from strandline.stages.models.asking.judging import BYTES_OF_TOKEN
 from strandline.stages.models.asking.log_blocks import LogEntry, find_blocks
 from strandline.stages.models.asking.parameters import AskParams
 from strandline.stages.models.asking.request_log import (
@@ -61,10 +63,13 @@ class LogFolder(NamedTuple):
         Raises:
             VolumeError: a log can't be read.
         """
-        answers = [entry.answer for entry in self.read()]
-        prompt = sum(each.prompt_tokens for each in answers)
-        completion = sum(each.completion_tokens for each in answers)
-        return SpentTotals(len(answers), prompt, completion)
+        spent = SpentTotals()
+        for answer in (entry.answer for entry in self.read()):
+            usage = Usage(answer.prompt_tokens, answer.completion_tokens)
+            if usage == Usage() and answer.vector is None:
+                usage = Usage(0, len(answer.text) // BYTES_OF_TOKEN, is_known=False)
+            spent = spent.add(usage)._replace(requests=spent.requests + 1)
+        return spent
 
     def read(self) -> Iterator[LogEntry]:
         """Yield what was answered, source by source, as far as it can be read.

@@ -16,7 +16,8 @@ from typing import Any, Protocol
 
 from strandline.plan.errors import StrandlineError
 from strandline.stages.models.asking.answers import Endpoint, ModelAnswer, RowFault
-from strandline.stages.models.asking.questions.prompts import build_body
+from strandline.stages.models.asking.contents import find_unclean
+from strandline.stages.models.asking.questions.prompts import PromptError, build_body
 
 Outcome = ModelAnswer | RowFault | None
 Messages = str | Sequence[Mapping[str, Any]]
@@ -116,7 +117,7 @@ Rollout = Callable[[dict[str, Any], Conversation], Coroutine[Any, Any, object]]
 
 async def hold_conversation(
     rollout: Rollout,
-    row: dict[str, Any],
+    row: dict[str, Any] | PromptError,
     conversation: Conversation,
     find_fault: Callable[[str], str | None] | None,
 ) -> Outcome:
@@ -128,6 +129,8 @@ async def hold_conversation(
     Raises:
         StrandlineError: the work has ended, whatever the function made of that.
     """
+    if isinstance(row, PromptError):
+        return RowFault("unfit", str(row))
     try:
         result = await rollout(row, conversation)
     except StrandlineError:
@@ -151,7 +154,9 @@ def _sum_up(
         text = result if isinstance(result, str) else json.dumps(result, ensure_ascii=False)
     except (TypeError, ValueError) as error:
         return RowFault("malformed", f"what the conversation returned is no JSON: {error}")
-    complaint = None if find_fault is None else find_fault(text)
+    complaint = find_unclean(text)
+    if complaint is None and find_fault is not None:
+        complaint = find_fault(text)
     if complaint is not None:
         return RowFault("malformed", f"what the conversation returned is not right: {complaint}")
     prompt = sum(each.prompt_tokens for each in answers)

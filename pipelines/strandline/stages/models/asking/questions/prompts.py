@@ -8,7 +8,7 @@ from __future__ import annotations
 import base64
 import functools
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from hashlib import blake2b
 from importlib import import_module
 from typing import Any
@@ -104,6 +104,29 @@ def digest_request(endpoint: Endpoint, body: Mapping[str, Any], rules: object = 
     """
     packed = json.dumps([endpoint.value, body, rules], sort_keys=True, ensure_ascii=False)
     return blake2b(packed.encode("utf-8", "surrogatepass"), digest_size=DIGEST_BYTES).digest()
+
+
+def list_rows(columns: Mapping[str, Any], rows: int) -> Iterator[dict[str, Any] | PromptError]:
+    """Yield rows of columns of Arrow; an error for a row with a text that is none."""
+    lists = {name: _list_values(column, name) for name, column in columns.items()}
+    for at in range(rows):
+        row = {name: values[at] for name, values in lists.items()}
+        errors = (value for value in row.values() if isinstance(value, PromptError))
+        yield next(errors, row)
+
+
+def _list_values(column: Any, name: str) -> list[Any]:  # noqa: ANN401 - a column of Arrow
+    try:
+        return list(column.to_pylist())
+    except UnicodeDecodeError:
+        return [_read_value(value, name) for value in column]
+
+
+def _read_value(value: Any, name: str) -> object:  # noqa: ANN401 - a scalar of Arrow
+    try:
+        return value.as_py()
+    except UnicodeDecodeError:
+        return PromptError(f"column {name!r} has invalid Unicode; repair or drop it before")
 
 
 def list_pictures(value: object) -> list[bytes]:

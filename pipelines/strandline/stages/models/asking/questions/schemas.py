@@ -12,6 +12,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from strandline.stages.models.asking.contents import find_unclean
+
 _KINDS = {
     "string": pa.string(),
     "integer": pa.int64(),
@@ -67,6 +69,9 @@ class AnswerSchema:
             value = json.loads(text, parse_constant=_refuse)
         except ValueError as error:
             return f"it is no JSON ({error})"
+        unclean = find_unclean(json.dumps(value, ensure_ascii=False))
+        if unclean is not None:
+            return unclean
         errors = sorted(self._validator.iter_errors(value), key=lambda each: str(each.json_path))
         if errors:
             return f"{errors[0].json_path}: {errors[0].message}"[:_SHOWN]
