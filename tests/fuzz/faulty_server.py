@@ -24,14 +24,15 @@ from fake_model import (
     MODEL,
     PASSING,
     PROBE,
-    USAGE,
     AnsweringHandler,
     AnsweringServer,
     FakeModel,
+    Fault,
     draw_faults,
 )
 from strandline.stages.models.asking.answers import Reply, Unanswered
 from strandline.stages.models.asking.request_log import SUFFIX, FileLog
+from vendor_replies import USAGE
 
 ASKED, GIVEN, TWICE, PIDS, VANISHED = "asked", "given", "twice", "pids", "vanished"
 LATE_SECONDS, READ_SECONDS = 3.0, 2.0
@@ -41,7 +42,7 @@ WRONG = "of another schema"
 TOKENS = USAGE["total_tokens"]
 
 
-def choose_fault(seed: int, prompt: str, time: int) -> str | None:
+def choose_fault(seed: int, prompt: str, time: int) -> Fault:
     """The fault of a prompt that is asked for the nth time."""
     fault = draw_faults(seed, 0.3, most=2, passing=ALL_PASSING)(prompt, time)
     drawn = random.Random(f"{seed} {prompt} answer").random()
@@ -119,7 +120,7 @@ class FaultyModel:
             write_line(self._folder / GIVEN, prompt)
         return reply
 
-    def _choose(self, prompt: str, _: int) -> str | None:
+    def _choose(self, prompt: str, _: int) -> Fault:
         fault = self._find_fault(prompt)
         return None if fault == WRONG else fault
 
@@ -127,7 +128,7 @@ class FaultyModel:
         is_wrong = self._find_fault(prompt) == WRONG
         return json.dumps({"another": 1} if is_wrong else {"echo": prompt})
 
-    def _find_fault(self, prompt: str) -> str | None:
+    def _find_fault(self, prompt: str) -> Fault:
         return choose_fault(self._seed, prompt, self._times[prompt])
 
 

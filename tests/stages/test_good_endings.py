@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from fake_model import FakeModel, Fault
-from strandline.plan.task import Task
+from strandline.plan.task import FailedRow, Task
 from strandline.stages.models.asking.answers import Endpoint, ModelAnswer, Reply, RowFault
 from strandline.stages.models.asking.judging import judge
 from strandline.stages.models.asking.log_blocks import LogEntry, build_block, pack
@@ -143,12 +143,12 @@ def test_a_text_of_a_row_that_is_none_fails_that_row(way: dict[str, Any]) -> Non
     ends = pa.py_buffer(b"".join(n.to_bytes(4, "little") for n in (0, 1, 3, 5)))
     column = pa.StringArray.from_buffers(3, ends, data)
     asked = Asked(FakeModel(), **way)
-    kept, mark = asked.stage.process(Task(pa.table({"text": column})))
+    answer = asked.stage.process(Task(pa.table({"text": column})))
+    assert isinstance(answer, list)
+    (kept,) = (slot for slot in answer if isinstance(slot, Task))
     assert kept.table["answer"].to_pylist() == ["echo: a", "echo: cd"]
-    assert (mark.row, mark.msg) == (
-        1,
-        "column 'text' has invalid Unicode; repair or drop it before",
-    )
+    marks = [(slot.row, slot.msg) for slot in answer if isinstance(slot, FailedRow)]
+    assert marks == [(1, "column 'text' has invalid Unicode; repair or drop it before")]
 
 
 def test_bad_answers_that_an_earlier_version_kept_are_asked_again(tmp_path: Path) -> None:

@@ -97,7 +97,8 @@ class LimitedServer:
 
     def __init__(self, rate: float, burst: float, window: float | None, probe: float) -> None:
         self.rate, self.burst, self.window, self.probe = rate, burst, window, probe
-        self.left, self.seen, self.now = burst, 0.0, lambda: 0.0
+        self.left, self.seen = burst, 0.0
+        self.now: Callable[[], float] = lambda: 0.0
         self.fault = "busy"
 
     def choose(self, prompt: str, _: int) -> str | None:

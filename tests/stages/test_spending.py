@@ -17,7 +17,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from fake_model import MODEL, USAGE, Direct, FakeModel, draw_faults, list_prompts
+from fake_model import MODEL, Direct, FakeModel, draw_faults, list_prompts
 from fake_time import FakeTime
 from strandline.plan.errors import BudgetSpentError
 from strandline.stages.models.asking.answers import (
@@ -38,7 +38,7 @@ from strandline.stages.models.asking.spending.terms import (
     SpentTotals,
     TokenPrices,
 )
-from vendor_replies import NO_USAGE
+from vendor_replies import NO_USAGE, USAGE
 
 TOKENS = USAGE["total_tokens"]
 MOST = 4  # questions of a worker at a time

@@ -187,7 +187,8 @@ class AskParams(Stage.Params):
     requests: str | None = Field(
         default=None,
         min_length=1,
-        description="Folder or URL for the log of requests; by default `requests` in the "
+        description="Folder or URL for the log of requests, a path as seen from where the run "
+        "starts; by default `requests` in the "
         "pipeline's folder on the volume, where the worker reaches it, else none.",
     )
     concurrency: int = Field(
