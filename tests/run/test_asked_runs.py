@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 
-from fake_model import LASTING, MODEL, FakeModel, draw_faults, serve
+from fake_model import LASTING, MODEL, FakeModel, Fault, draw_faults, serve
 from mounts import fill, mounted_small
 from pipeline_runs import Passes
 from strandline.cli.app.commands import program
@@ -25,6 +25,7 @@ from strandline.run.redo.dead_letters.counts import count_dead_letters
 from strandline.stages.models.asking.request_log import FileLog
 from strandline.storage.errors import VolumeError
 from strandline_api.outcome.exit_codes import ExitCode
+from vendor_replies import HIDDEN_ERRORS, NO_ANSWERS, choose
 
 NAME, FILES, ROWS = "asked", 3, 200
 # A run on its own, to be killed: where, and what.
@@ -151,6 +152,29 @@ def test_a_new_run_over_the_same_rows_costs_no_request(tmp_path: Path) -> None:
     assert outcome.code is ExitCode.COMPLETE
     assert {"text", "answer"} == runs.rows()[0].keys()
     assert model.asked.total() == len(runs.prompts)
+
+
+def test_refused_rows_and_bad_endings_are_dead_letters_and_nothing_else_is_asked_twice(
+    tmp_path: Path,
+) -> None:
+    hidden, _, words = HIDDEN_ERRORS["openrouter: of the choice"]
+    faults: dict[str, Fault] = {
+        "0-3": "forbidden",
+        "0-9": hidden,
+        "1-5": "busy for no time",
+        "2-7": choose("and then", "MAX_TOKENS"),
+        "2-8": NO_ANSWERS["half a character"],
+    }
+    runs, model = AskingRuns(tmp_path, 40), FakeModel(choose=lambda prompt, _: faults.get(prompt))
+    with serve(model) as url:
+        assert runs.run(url, tries=2) is ExitCode.COMPLETE
+    dead = {row["text"]: row["dead_message"] for row in runs.rows() if "dead_stage" in row}
+    assert dead.keys() == faults.keys()
+    assert "403: No access to this input" in dead["0-3"]
+    assert words in dead["0-9"]
+    assert Counter(runs.prompts) == runs.read()
+    assert {model.asked[prompt] for prompt in runs.prompts if prompt not in faults} == {1}
+    assert set(runs.list_logged()) == set(runs.prompts) - faults.keys()
 
 
 def test_a_key_that_is_refused_ends_the_attempt_and_fails_no_source(tmp_path: Path) -> None:

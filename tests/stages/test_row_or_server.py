@@ -162,6 +162,7 @@ def test_errors_with_the_status_of_an_answer_count_by_their_code(name: str) -> N
         verdict = judge(reply, endpoint)
         expected = {"fault": RowFault, "barred": Barred, "unfit": Unfit}.get(kind, Setback)
         assert isinstance(verdict, expected)
+        assert not isinstance(verdict, ModelAnswer)
         assert words in (verdict.message if isinstance(verdict, RowFault) else verdict.what)
         assert (kind == "busy") == (isinstance(verdict, Setback) and verdict.is_busy)
 
