@@ -25,6 +25,7 @@ from strandline.stages.models.asking.answers import (
     ModelAnswer,
     Reply,
     RowFault,
+    Setback,
     Unanswered,
     Usage,
 )
@@ -282,8 +283,9 @@ def test_lost_connections_count_in_a_budget(tmp_path: Path) -> None:
 def test_a_picture_has_fewer_tokens_than_bytes() -> None:
     url = "data:image/png;base64," + "A" * 100_000
     content = json.dumps({"messages": [{"content": [{"image_url": {"url": url}}]}]}).encode()
-    assert find_usage(Unanswered("it was lost"), content, 0).prompt < 100
-    assert find_usage(Unanswered("no connection", was_sent=False), content, 50) == Usage()
+    lost, unsent = Unanswered("it was lost"), Unanswered("no connection", was_sent=False)
+    assert find_usage(lost, Setback(lost.what), content, 0).prompt < 100
+    assert find_usage(unsent, Setback(unsent.what), content, 50) == Usage()
 
 
 def test_costs_and_times_are_counted_as_sums() -> None:

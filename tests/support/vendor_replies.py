@@ -142,7 +142,7 @@ HIDDEN_ERRORS: dict[str, tuple[Reply, str, str]] = {
                 "choices": [
                     {
                         "error": {"code": 502, "message": "Provider returned error"},
-                        "message": {"content": "an ans"},
+                        "message": {"content": "an answ"},
                         "finish_reason": "error",
                     }
                 ]

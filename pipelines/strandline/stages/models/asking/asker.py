@@ -252,7 +252,7 @@ class Asker:
             reply = await self._poster.post(PATHS[self._endpoint], content)
             verdict = judge(reply, self._endpoint)
             now = self._clock.now()
-            self._settle(grant, find_usage(reply, content, grant.tokens))
+            self._settle(grant, find_usage(reply, verdict, content, grant.tokens))
             if isinstance(verdict, Setback):
                 # A server may ask for a day; it is not waited for longer than one that is down.
                 hold = verdict.hold and min(verdict.hold, self._terms.outage_limit)

@@ -57,7 +57,7 @@ def judge(reply: Reply | Unanswered, endpoint: Endpoint) -> Verdict:
     return _judge_error(reply, reply.status, read_error(reply.body))
 
 
-def find_usage(reply: Reply | Unanswered, content: bytes, expected: int) -> Usage:
+def find_usage(reply: Reply | Unanswered, verdict: Verdict, content: bytes, expected: int) -> Usage:
     """Return the tokens that a request has cost; estimated if the server does not report them.
 
     An error costs nothing. A connection that was lost may have cost an answer.
@@ -66,6 +66,8 @@ def find_usage(reply: Reply | Unanswered, content: bytes, expected: int) -> Usag
         content: of the request.
         expected: tokens of a request like others.
     """
+    if isinstance(verdict, ModelAnswer) and verdict.prompt_tokens + verdict.completion_tokens:
+        return Usage(verdict.prompt_tokens, verdict.completion_tokens)
     prompt = len(_PICTURE.sub(b"", content)) // BYTES_OF_TOKEN
     if isinstance(reply, Unanswered):
         lost = Usage(prompt, max(0, expected - prompt), is_known=False)

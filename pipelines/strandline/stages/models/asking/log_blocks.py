@@ -24,6 +24,7 @@ _HEAD = Struct(">4sII8s")  # magic, answers, bytes of all answers, checksum of t
 _ROW = Struct(">16sI8s")  # digest of the request, bytes of its answer, and their checksum
 _OLD_HEAD = Struct(">4sI8s")  # magic, bytes of the content, and their checksum
 _STRIDE = 1 << 16
+_LEVEL = 1  # of compression: answers are short, and each is compressed by itself
 PACKED_TOGETHER = 64  # answers of a block that is written anew
 
 
@@ -85,7 +86,7 @@ class Window:
 def pack(entry: LogEntry) -> PackedEntry:
     """Return an entry with its answer as bytes."""
     row = json.dumps([entry.time, *entry.answer], ensure_ascii=True, separators=(",", ":"))
-    return PackedEntry(entry.digest, zlib.compress(row.encode()))
+    return PackedEntry(entry.digest, zlib.compress(row.encode(), _LEVEL))
 
 
 def unpack(packed: PackedEntry) -> LogEntry:

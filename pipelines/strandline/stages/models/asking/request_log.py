@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import weakref
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
@@ -82,6 +83,7 @@ class FileLog:
         self._read = 0  # bytes that were handed out
         self._end = 0  # of the last whole block that is known
         self._identity = 0
+        self._handle: int | None = None
 
     def read(self) -> Iterator[LogEntry]:
         """Yield the entries that were appended since the last call; damaged ones are skipped.
@@ -102,37 +104,57 @@ class FileLog:
         Raises:
             VolumeError: it can't be written.
         """
-        if not self._identity:
-            make_folder(self._path.parent)
-        with naming_volume(self._path), open_locked(self._path) as file:
-            handle, found = file.fileno(), os.fstat(file.fileno())
-            if (self._identity, self._end) != (found.st_ino, found.st_size):
-                read = Window(lambda start, size: os.pread(handle, size, start), _AHEAD)
-                ends = [block.end for block in find_blocks(read, 0, found.st_size)]
-                self._identity, self._end = found.st_ino, max(ends, default=0)
-                os.ftruncate(handle, self._end)  # a torn block would hide those behind it
-            start = self._end
+        with naming_volume(self._path):
+            handle = self._lock()
             try:
+                start = self._find_end(handle)
                 _write_all(handle, block, start)
+                self._end = start + len(block)
             except OSError:
-                os.ftruncate(handle, start)
+                os.ftruncate(handle, self._end)
                 raise
-            self._end = start + len(block)
+            finally:
+                fcntl.flock(handle, fcntl.LOCK_UN)
         return Appended(LogPart(str(self._path), self._identity, self._end), start)
 
+    def _lock(self) -> int:
+        """Lock the file that is at the path by now, and return its handle."""
+        while True:
+            if self._handle is None:
+                make_folder(self._path.parent)
+                self._handle = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o644)
+                self._close = weakref.finalize(self, os.close, self._handle)
+            fcntl.flock(self._handle, fcntl.LOCK_EX)
+            if _is_at(self._path, self._handle):
+                return self._handle
+            self._forget()  # pruning has replaced it
+
+    def _find_end(self, handle: int) -> int:
+        """Return where the next block goes; a torn one would hide those behind it, and is cut."""
+        found = os.fstat(handle)
+        if (self._identity, self._end) != (found.st_ino, found.st_size):
+            read = Window(lambda start, size: os.pread(handle, size, start), _AHEAD)
+            ends = [block.end for block in find_blocks(read, 0, found.st_size)]
+            self._identity, self._end = found.st_ino, max(ends, default=0)
+            os.ftruncate(handle, self._end)
+        return self._end
+
     def sync(self) -> None:
-        """Make appended blocks durable, the file's name among them.
+        """Make appended blocks durable, the file's name among them, and close the file.
 
         Raises:
             VolumeError: the disk fails.
         """
+        if self._handle is None:
+            return
         with naming_volume(self._path):
-            try:
-                with self._path.open("rb") as file:
-                    os.fsync(file.fileno())
-            except FileNotFoundError:  # pruning has removed it
-                return
+            os.fsync(self._handle)
             sync_folder(self._path.parent)
+        self._forget()
+
+    def _forget(self) -> None:
+        self._close()
+        self._handle = None
 
 
 class FolderLog:
@@ -210,11 +232,7 @@ def open_locked(path: Path) -> Iterator[BinaryIO]:
     while True:
         with os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT, 0o644), "r+b") as file:
             fcntl.flock(file.fileno(), fcntl.LOCK_EX)
-            try:
-                is_there = os.path.samestat(os.fstat(file.fileno()), path.stat())
-            except FileNotFoundError:
-                is_there = False
-            if is_there:
+            if _is_at(path, file.fileno()):
                 yield file
                 return
 
@@ -234,6 +252,13 @@ def prune_file(path: Path, before: float) -> int:
         elif len(left) < len(entries):
             write_whole(path, build_blocks(left))
     return len(entries) - len(left)
+
+
+def _is_at(path: Path, handle: int) -> bool:
+    try:
+        return os.path.samestat(os.fstat(handle), path.stat())
+    except FileNotFoundError:
+        return False
 
 
 def _measure(path: Path) -> Iterator[LogPart]:
