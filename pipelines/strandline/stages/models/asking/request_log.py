@@ -112,9 +112,9 @@ class FileLog:
                 self._end = start + len(block)
             except OSError:
                 os.ftruncate(handle, self._end)
+                self._forget()
                 raise
-            finally:
-                fcntl.flock(handle, fcntl.LOCK_UN)
+            fcntl.flock(handle, fcntl.LOCK_UN)
         return Appended(LogPart(str(self._path), self._identity, self._end), start)
 
     def _lock(self) -> int:
