@@ -94,7 +94,8 @@ def test_an_embedding_that_is_none_is_not_in_the_log(name: str, tmp_path: Path) 
 def test_a_vector_of_whole_numbers_is_an_embedding() -> None:
     verdict = judge(embed([0, 1, -2.5]), Endpoint.EMBEDDINGS)
     assert isinstance(verdict, ModelAnswer)
-    assert verdict.vector == [0.0, 1.0, -2.5]
+    assert verdict.vector is not None
+    assert verdict.vector.tolist() == [0.0, 1.0, -2.5]
 
 
 def test_half_a_character_in_a_field_of_an_answer_is_a_fault(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from array import array
 from collections.abc import Callable
 from pathlib import Path
 
@@ -23,6 +24,7 @@ from strandline.stages.models.asking.log_blocks import (
 from strandline.stages.models.asking.request_log import Appended, FileLog, FolderLog, prune_file
 from strandline.stages.models.asking.store_log import StoreLog
 
+numbers = st.floats(allow_nan=False, allow_infinity=False)
 entries = st.builds(
     LogEntry,
     st.binary(min_size=16, max_size=16),
@@ -30,7 +32,7 @@ entries = st.builds(
     st.builds(
         ModelAnswer,
         st.text(max_size=50),
-        st.none() | st.lists(st.floats(allow_nan=False, allow_infinity=False), max_size=3),
+        st.none() | st.lists(numbers, max_size=3).map(lambda each: array("d", each)),
         st.sampled_from(["stop", "eos"]),
         st.integers(0, 9),
         st.integers(0, 9),

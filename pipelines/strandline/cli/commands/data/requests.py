@@ -94,7 +94,7 @@ def export_requests(file: Path, settings: tuple[str, ...], volume: Path) -> None
                 "request": entry.digest.hex(),
                 "time": entry.time,
                 "text": answer.text,
-                "vector": answer.vector,
+                "vector": None if answer.vector is None else answer.vector.tolist(),
                 "finish": answer.finish,
                 "promptTokens": answer.prompt_tokens,
                 "completionTokens": answer.completion_tokens,

@@ -5,6 +5,7 @@ Pure data. It must not know how a request travels, nor what follows from a verdi
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Mapping
 from enum import StrEnum
 from typing import NamedTuple
@@ -52,14 +53,14 @@ class ModelAnswer(NamedTuple):
 
     Attributes:
         text: of the model; empty for an embedding.
-        vector: the embedding; None for text.
+        vector: the embedding, 8 bytes a number; None for text.
         finish: why the model stopped.
         prompt_tokens, completion_tokens: as the server counts.
         model: as the server calls it.
     """
 
     text: str
-    vector: list[float] | None
+    vector: array[float] | None
     finish: str
     prompt_tokens: int
     completion_tokens: int

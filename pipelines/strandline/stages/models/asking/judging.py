@@ -6,6 +6,7 @@ Pure: bytes in, verdicts out. It must not know how a request travels, nor what f
 from __future__ import annotations
 
 import re
+from array import array
 from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any
@@ -92,7 +93,7 @@ def find_answer_fault(answer: ModelAnswer) -> RowFault | None:
     """Return why an answer of a log is not good, or None if it is: an earlier version kept it."""
     if answer.vector is None:
         return find_ending_fault(answer.finish) or find_text_fault(answer.text)
-    judged = _judge_vector(answer.vector, Usage(), "")
+    judged = _judge_vector(answer.vector.tolist(), Usage(), "")
     return judged if isinstance(judged, RowFault) else None
 
 
@@ -216,7 +217,7 @@ def _judge_vector(vector: object, usage: Usage, model: str) -> Verdict:
         at = numbers.index(None)
         msg = f"the embedding has {cut(vector[at])} at position {at}, which is no number to keep"
         return RowFault("malformed", msg)
-    return ModelAnswer("", kept, "stop", usage.prompt, usage.completion, model)
+    return ModelAnswer("", array("d", kept), "stop", usage.prompt, usage.completion, model)
 
 
 def _read_number(number: object) -> float | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import zlib
+from array import array
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from hashlib import blake2b
 from struct import Struct
@@ -85,14 +86,15 @@ class Window:
 
 def pack(entry: LogEntry) -> PackedEntry:
     """Return an entry with its answer as bytes."""
-    row = json.dumps([entry.time, *entry.answer], ensure_ascii=True, separators=(",", ":"))
+    fields = (each.tolist() if isinstance(each, array) else each for each in entry.answer)
+    row = json.dumps([entry.time, *fields], separators=(",", ":"))
     return PackedEntry(entry.digest, zlib.compress(row.encode(), _LEVEL))
 
 
 def unpack(packed: PackedEntry) -> LogEntry:
     """Return the entry of packed bytes."""
     time, *answer = json.loads(zlib.decompress(packed.content).decode())
-    return LogEntry(packed.digest, time, ModelAnswer(*answer))
+    return LogEntry(packed.digest, time, _build_answer(answer))
 
 
 def build_block(entries: Sequence[PackedEntry]) -> bytes:
@@ -203,7 +205,12 @@ def _read_old_entries(read: Read, start: int, size: int) -> Iterable[LogEntry]:
 def _unpack_old(content: bytes) -> Iterator[LogEntry]:
     rows: list[list[Any]] = json.loads(zlib.decompress(content))
     for digest, time, *answer in rows:
-        yield LogEntry(bytes.fromhex(digest), time, ModelAnswer(*answer))
+        yield LogEntry(bytes.fromhex(digest), time, _build_answer(answer))
+
+
+def _build_answer(fields: Sequence[Any]) -> ModelAnswer:
+    text, vector, *rest = fields
+    return ModelAnswer(text, None if vector is None else array("d", vector), *rest)
 
 
 def _find_magic(read: Read, start: int, size: int) -> int | None:
