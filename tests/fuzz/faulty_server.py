@@ -31,7 +31,7 @@ from fake_model import (
     draw_faults,
 )
 from strandline.stages.models.asking.answers import Reply, Unanswered
-from strandline.stages.models.asking.request_log import SUFFIX, FileLog
+from strandline.stages.models.asking.keeping.request_log import SUFFIX, FileLog
 from vendor_replies import USAGE
 
 ASKED, GIVEN, TWICE, PIDS, VANISHED = "asked", "given", "twice", "pids", "vanished"

@@ -22,7 +22,7 @@ from pipeline_runs import Passes
 from strandline.cli.app.commands import program
 from strandline.plan.errors import StageStoppedError
 from strandline.run.redo.dead_letters.counts import count_dead_letters
-from strandline.stages.models.asking.request_log import FileLog
+from strandline.stages.models.asking.keeping.request_log import FileLog
 from strandline.storage.errors import VolumeError
 from strandline_api.outcome.exit_codes import ExitCode
 from vendor_replies import HIDDEN_ERRORS, NO_ANSWERS, choose

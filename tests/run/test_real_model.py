@@ -23,7 +23,7 @@ import yaml
 
 from jobs import Job, end_strays
 from pipeline_runs import Passes
-from strandline.stages.models.asking.request_log import FileLog
+from strandline.stages.models.asking.keeping.request_log import FileLog
 from strandline_api.outcome.exit_codes import ExitCode
 from waiting import wait_until
 

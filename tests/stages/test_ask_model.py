@@ -21,7 +21,7 @@ from strandline.plan.columns import Columns
 from strandline.plan.errors import StageStoppedError
 from strandline.plan.task import FailedRow, Lineage, Task
 from strandline.stages import AskModel
-from strandline.stages.models.asking.request_log import FileLog
+from strandline.stages.models.asking.keeping.request_log import FileLog
 
 URL = "http://127.0.0.1:9/v1"
 SCORE = {

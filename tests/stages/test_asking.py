@@ -30,9 +30,9 @@ from strandline.stages.models.asking.asker import (
     Asker,
     ModelQuestion,
     Spending,
-    Terms,
     shrink,
 )
+from strandline.stages.models.asking.health import Terms
 from strandline.stages.models.asking.pace import FIRST_LIMIT, RequestPace, choose_wait, read_hold
 from strandline.stages.models.asking.spending.tally import RequestTally
 
@@ -122,7 +122,7 @@ def test_answers_that_are_not_good_are_told_apart(fault: str, kind: str) -> None
         ("no quota", "there is no quota left (429: You exceeded your quota)"),
         ("gone", "it has no such model or address (404: The model fake-1 does not exist)"),
         ("no route", "it has no such model or address (404: default backend - 404)"),
-        ("moved", "it leads to https://elsewhere (307); name that in `url`"),
+        ("moved", "it leads to https://elsewhere.example.com (307); name that in `url`"),
         ("unknown parameter", "it takes no such request (400: Unrecognized argument: seeed)"),
     ],
 )

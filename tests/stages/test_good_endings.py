@@ -13,9 +13,9 @@ import pytest
 from fake_model import FakeModel, Fault
 from strandline.plan.task import FailedRow, Task
 from strandline.stages.models.asking.answers import Endpoint, ModelAnswer, Reply, RowFault
-from strandline.stages.models.asking.judging import judge
-from strandline.stages.models.asking.log_blocks import LogEntry, build_block, pack
-from strandline.stages.models.asking.request_log import FileLog
+from strandline.stages.models.asking.keeping.log_blocks import LogEntry, build_block, pack
+from strandline.stages.models.asking.keeping.request_log import FileLog
+from strandline.stages.models.asking.verdicts.judging import judge
 from test_ask_model import SCORE, Asked, texts
 from vendor_replies import (
     ANSWERS,

@@ -14,7 +14,7 @@ from mounts import fill, mounted_small
 from strandline.plan.errors import StageStoppedError
 from strandline.stages import AskModel
 from strandline.stages.models.asking.answers import ModelAnswer
-from strandline.stages.models.asking.request_log import FileLog
+from strandline.stages.models.asking.keeping.request_log import FileLog
 from strandline.storage.errors import VolumeError
 from strandline.storage.stores import open_store
 from test_ask_model import URL, Asked, texts

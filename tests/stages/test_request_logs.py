@@ -11,18 +11,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strandline.stages.models.asking.answer_book import AnswerBook, Keeping
-from strandline.stages.models.asking.answer_index import AnswerIndex
 from strandline.stages.models.asking.answers import ModelAnswer
-from strandline.stages.models.asking.log_blocks import (
+from strandline.stages.models.asking.keeping.answer_book import AnswerBook, KeepingTerms
+from strandline.stages.models.asking.keeping.answer_index import AnswerIndex
+from strandline.stages.models.asking.keeping.log_blocks import (
     LogEntry,
-    Window,
+    ReadWindow,
     build_block,
     pack,
     read_all,
 )
-from strandline.stages.models.asking.request_log import Appended, FileLog, FolderLog, prune_file
-from strandline.stages.models.asking.store_log import StoreLog
+from strandline.stages.models.asking.keeping.request_log import (
+    Appended,
+    FileLog,
+    FolderLog,
+    prune_file,
+)
+from strandline.stages.models.asking.keeping.store_log import StoreLog
 
 numbers = st.floats(allow_nan=False, allow_infinity=False)
 entries = st.builds(
@@ -51,8 +56,8 @@ def build(*given: LogEntry) -> bytes:
     return build_block([pack(entry) for entry in given])
 
 
-def make_reader(data: bytes) -> Window:
-    return Window(lambda start, size: data[start : start + size], 100)
+def make_reader(data: bytes) -> ReadWindow:
+    return ReadWindow(lambda start, size: data[start : start + size], 100)
 
 
 def read(data: bytes) -> list[LogEntry]:
@@ -177,7 +182,7 @@ class Counted:
 def open_book(
     log: object, group: int = 3, *, is_eager: bool = True, now: Callable[[], float] = lambda: 0.0
 ) -> AnswerBook:
-    keeping = Keeping(group, 1.0, is_eager=is_eager)
+    keeping = KeepingTerms(group, 1.0, is_eager=is_eager)
     return AnswerBook(log, keeping, now, lambda: 5.0)  # type: ignore[arg-type]
 
 

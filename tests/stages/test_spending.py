@@ -29,8 +29,8 @@ from strandline.stages.models.asking.answers import (
     Unanswered,
     Usage,
 )
-from strandline.stages.models.asking.asker import Asker, ModelQuestion, Spending, Terms
-from strandline.stages.models.asking.judging import find_usage
+from strandline.stages.models.asking.asker import Asker, ModelQuestion, Spending
+from strandline.stages.models.asking.health import Terms
 from strandline.stages.models.asking.pace import RequestPace
 from strandline.stages.models.asking.spending.account import Account, read_spent
 from strandline.stages.models.asking.spending.tally import RequestTally
@@ -39,6 +39,7 @@ from strandline.stages.models.asking.spending.terms import (
     SpentTotals,
     TokenPrices,
 )
+from strandline.stages.models.asking.verdicts.judging import find_usage
 from vendor_replies import NO_USAGE, USAGE
 
 TOKENS = USAGE["total_tokens"]

@@ -132,7 +132,7 @@ def make_fault(fault: str) -> Reply | Unanswered:
         "no quota": refuse(429, "You exceeded your quota", "insufficient_quota"),
         "unknown parameter": refuse(400, "Unrecognized argument: seeed", "invalid_request"),
         "gone": refuse(404, "The model fake-1 does not exist", "model_not_found"),
-        "moved": Reply(307, {"location": "https://elsewhere"}, b""),
+        "moved": Reply(307, {"location": "https://elsewhere.example.com"}, b""),
         "no route": Reply(404, {}, b"default backend - 404"),
         "forbidden": refuse(403, "No access to this input", "permission_denied"),
         "moderated": refuse(403, "This input is flagged", "moderation"),

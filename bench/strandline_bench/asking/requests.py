@@ -16,10 +16,10 @@ import pyarrow as pa
 
 from strandline import Task
 from strandline.stages import AskModel
-from strandline.stages.models.asking.answer_book import AnswerBook, Keeping
 from strandline.stages.models.asking.answers import ModelAnswer
-from strandline.stages.models.asking.log_blocks import LogEntry, build_block, pack
-from strandline.stages.models.asking.request_log import ANSWERS, SUFFIX, FolderLog
+from strandline.stages.models.asking.keeping.answer_book import AnswerBook, KeepingTerms
+from strandline.stages.models.asking.keeping.log_blocks import LogEntry, build_block, pack
+from strandline.stages.models.asking.keeping.request_log import ANSWERS, SUFFIX, FolderLog
 from strandline_bench.asking.bare import time_aiohttp, time_httpx
 from strandline_bench.asking.products import describe_rate, measure_products
 from strandline_bench.asking.programs import MODEL, PROMPT, Asking
@@ -86,7 +86,7 @@ def _measure_log(scale: Scale, count: int) -> list[Row]:
     chance = random.Random(5)  # noqa: S311 - samples, not secrets
     digests = [digest for path in paths for digest in _write_log(path, count // WRITERS, chance)]
     begun = time.perf_counter()
-    keeping = Keeping(GROUP, 1.0, is_eager=True)
+    keeping = KeepingTerms(GROUP, 1.0, is_eager=True)
     book = AnswerBook(FolderLog(folder, "own"), keeping, time.monotonic, time.time)
     found = sum(len(book.find(digests[at : at + TASK])) for at in range(0, count, TASK))
     took = time.perf_counter() - begun

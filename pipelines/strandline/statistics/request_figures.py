@@ -43,7 +43,7 @@ class RequestFigures(NamedTuple):
         cost: of these; None: no prices are known.
         times: seconds within which the shares of answers in `SHARES` came, the bound of their bin;
             infinite beyond the last; empty where there was none.
-        estimated: requests whose tokens the server has not reported.
+        estimated: requests without tokens reported by the server.
     """
 
     sent: int = 0

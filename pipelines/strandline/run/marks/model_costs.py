@@ -21,7 +21,7 @@ from strandline.run.attempt.attempt import run_attempt
 from strandline.run.attempt.config import AttemptConfig
 from strandline.run.marks.measured_rows import SampledSource
 from strandline.stages.models.asking.ask_model import AskModel
-from strandline.stages.models.asking.log_folders import locate_log
+from strandline.stages.models.asking.keeping.log_folders import locate_log
 from strandline.stages.models.asking.spending.terms import SpentTotals
 from strandline.statistics.request_figures import FROM_LOG, SENT
 

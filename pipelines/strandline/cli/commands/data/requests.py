@@ -16,7 +16,7 @@ from strandline.cli.app.options import show_examples, take_json, take_manifest, 
 from strandline.cli.views.format import format_bytes, format_count
 from strandline.plan.pipeline import PipelinePlan
 from strandline.run.manifest.manifest import read_manifest
-from strandline.stages.models.asking.log_folders import LogFolder, find_folder
+from strandline.stages.models.asking.keeping.log_folders import LogFolder, find_folder
 from strandline.stages.models.asking.spending.account import read_spent
 from strandline_api.quantities import parse_duration
 

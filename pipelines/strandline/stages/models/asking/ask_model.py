@@ -23,18 +23,23 @@ from strandline.plan.registry import register
 from strandline.plan.stage import Stage
 from strandline.plan.task import FailedRow, Slot, Task
 from strandline.stages.columns import find_column, find_field, set_column
-from strandline.stages.models.asking.answer_book import AnswerBook, ConversationStore, Keeping
 from strandline.stages.models.asking.answers import Endpoint, ModelAnswer, RowFault
 from strandline.stages.models.asking.asker import (
     Asker,
-    Clock,
     ModelQuestion,
     Outcome,
     Poster,
     Spending,
-    Terms,
 )
-from strandline.stages.models.asking.log_folders import locate_log, open_account
+from strandline.stages.models.asking.health import Clock, Terms
+from strandline.stages.models.asking.keeping.answer_book import (
+    AnswerBook,
+    ConversationStore,
+    KeepingTerms,
+)
+from strandline.stages.models.asking.keeping.log_folders import locate_log, open_account
+from strandline.stages.models.asking.keeping.request_log import FolderLog
+from strandline.stages.models.asking.keeping.store_log import StoreLog
 from strandline.stages.models.asking.pace import RequestPace
 from strandline.stages.models.asking.parameters import PACKAGES, AskParams
 from strandline.stages.models.asking.questions.conversations import (
@@ -56,18 +61,16 @@ from strandline.stages.models.asking.questions.prompts import (
     list_rows,
 )
 from strandline.stages.models.asking.questions.schemas import OWN_COLUMNS
-from strandline.stages.models.asking.refusal_words import clean
-from strandline.stages.models.asking.request_log import FolderLog
 from strandline.stages.models.asking.serving.commands import render_command
 from strandline.stages.models.asking.serving.engine import EngineTerms, OwnServer
 from strandline.stages.models.asking.serving.weights import fetch_weights
 from strandline.stages.models.asking.spending.tally import FROM_LOG, RequestTally
-from strandline.stages.models.asking.store_log import StoreLog
+from strandline.stages.models.asking.verdicts.refusal_words import clean
 from strandline.stages.models.asking.wire import LoopThread, Wire, WireLimits
 from strandline.stages.sources.places.globs import is_url
 
-_KEEPING = Keeping(64, 1.0, is_eager=True)
-_KEEPING_IN_STORES = Keeping(1024, 10.0, is_eager=False)
+_KEEPING = KeepingTerms(64, 1.0, is_eager=True)
+_KEEPING_IN_STORES = KeepingTerms(1024, 10.0, is_eager=False)
 _NONCE_BYTES = 8
 _HIDDEN = "***"
 _VECTOR = pa.list_(pa.float32())

@@ -10,7 +10,6 @@ import asyncio
 import json
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping, Sequence
 from contextlib import suppress
-from datetime import UTC, datetime
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 from strandline.plan.errors import BudgetSpentError, StageStoppedError
@@ -27,14 +26,14 @@ from strandline.stages.models.asking.answers import (
     Usage,
     Verdict,
 )
-from strandline.stages.models.asking.blame import RowTries, ServerTraffic
-from strandline.stages.models.asking.judging import find_usage, judge
+from strandline.stages.models.asking.health import Clock, ServerHealth, Terms
 from strandline.stages.models.asking.pace import RequestPace, choose_wait
 from strandline.stages.models.asking.spending.account import Account, Grant
 from strandline.stages.models.asking.spending.tally import RequestTally
+from strandline.stages.models.asking.verdicts.blame import RowTries, ServerTraffic
+from strandline.stages.models.asking.verdicts.judging import find_usage, judge
 
-TICK_SECONDS = 1.0  # after so long whoever keeps answers is reminded of it
-_REPORTED_SETBACKS = 3  # in a row, before anybody is told
+TICK_SECONDS = 1.0  # seconds between two reminders to keep answers
 Outcome = TypeVar("Outcome")
 _LOOK_SECONDS = 0.1  # from one look at other workers to the next
 _PROBE_TEXT = "."
@@ -47,38 +46,6 @@ class Poster(Protocol):
 
     def post(self, path: str, body: bytes) -> Awaitable[Reply | Unanswered]:
         """Return what came back, whatever that was."""
-
-
-class Clock(NamedTuple):
-    """Time and chance.
-
-    Attributes:
-        now: seconds from any fixed point.
-        sleep: waits for seconds.
-        draw: a number from 0 to 1.
-        wall: seconds since the epoch, which all workers share.
-    """
-
-    now: Callable[[], float]
-    sleep: Callable[[float], Awaitable[None]]
-    draw: Callable[[], float]
-    wall: Callable[[], float]
-
-
-class Terms(NamedTuple):
-    """How long one bears with a server.
-
-    Attributes:
-        name: of the server, in messages.
-        tries: of one question, while the server answers others.
-        outage_limit: seconds without any answer after which the attempt ends.
-        repairs: times that it is asked to correct an answer.
-    """
-
-    name: str
-    tries: int
-    outage_limit: float
-    repairs: int
 
 
 class Spending(NamedTuple):
@@ -122,9 +89,9 @@ class Asker:
         self._terms, self._clock = terms, clock
         self._tally, self._account = spending
         self._traffic = ServerTraffic()
-        self._health = _Health(terms, clock, report, self._traffic)
+        self._health = ServerHealth(terms, clock, report, self._traffic)
         self._probed = float("-inf"), False  # when it was last tried out, and whether it answered
-        self._report, self._has_told_estimate = report, False
+        self._report, self._has_reported_estimate = report, False
         self._in_flight = 0
         self._freed = asyncio.Event()
         self._probing = asyncio.Lock()
@@ -299,8 +266,8 @@ class Asker:
         if self._account is None:
             return
         self._account.settle(grant, usage)
-        if not usage.is_known and not self._has_told_estimate:
-            self._has_told_estimate = True
+        if not usage.is_known and not self._has_reported_estimate:
+            self._has_reported_estimate = True
             self._report(
                 f"{self._terms.name}: it has not reported the tokens of a request; a token is "
                 "counted for every 4 bytes"
@@ -325,7 +292,7 @@ class Asker:
             StageStoppedError: none is.
         """
         async with self._probing:
-            if self._bar_to_all is not None:  # others have asked
+            if self._bar_to_all is not None:  # the answer to another row
                 raise self._bar_to_all
             if self._health.has_answered:
                 return True
@@ -343,7 +310,7 @@ class Asker:
             StageStoppedError: it refuses them all.
         """
         async with self._probing:
-            if self._bar_to_all is not None:  # others have asked
+            if self._bar_to_all is not None:  # the answer to another row
                 raise self._bar_to_all
             if self._traffic.answered_at > since:
                 return True
@@ -359,64 +326,6 @@ class Asker:
             self._traffic.probed += is_up
             self._probed = probed_at, is_up
         return is_up
-
-
-class _Health:
-    """Whether a server answers at all, and who has been told."""
-
-    def __init__(
-        self,
-        terms: Terms,
-        clock: Clock,
-        report: Callable[[str], None],
-        traffic: ServerTraffic,
-    ) -> None:
-        self._terms, self._clock, self._report = terms, clock, report
-        self._traffic = traffic
-        self._since: float | None = None
-        self._in_a_row = 0
-        self._is_reported = False
-        self.has_answered = False
-
-    def note_answer(self, *, is_good: bool) -> None:
-        now = self._clock.now()
-        if self._is_reported and self._since is not None:
-            since = self._format(self._since)
-            self._report(
-                f"{self._terms.name}: it answers again at {self._format(now)}, and had not since "
-                f"{since}"
-            )
-        self._since, self._in_a_row, self._is_reported = None, 0, False
-        if is_good:
-            self.has_answered = True
-            self._traffic.answered_at = now
-
-    def note_setback(self, what: str) -> None:
-        """Count it.
-
-        Raises:
-            StageStoppedError: there was no answer for too long.
-        """
-        now = self._clock.now()
-        if self._since is None:
-            self._since = now
-        self._in_a_row += 1
-        silent, name = now - self._since, self._terms.name
-        if silent > self._terms.outage_limit:
-            msg = f"{name}: it has answered nothing for {silent:.0f} s; last: {what}"
-            raise StageStoppedError(msg)
-        if self._in_a_row >= _REPORTED_SETBACKS and not self._is_reported:
-            self._is_reported = True
-            since, until = self._since, self._since + self._terms.outage_limit
-            self._report(
-                f"{name}: it has not answered since {self._format(since)} ({what}); it is asked "
-                f"again until {self._format(until)}"
-            )
-
-    def _format(self, moment: float) -> str:
-        """Return the time of a moment to the minute, which workers that see one thing agree on."""
-        seconds = self._clock.wall() + moment - self._clock.now()
-        return datetime.fromtimestamp(seconds, UTC).strftime("%H:%M UTC")
 
 
 def complain(body: Mapping[str, Any], text: str, complaint: str) -> dict[str, Any]:

@@ -68,9 +68,7 @@ class RequestPace:
             self._halved_at = now
             self._is_growing_fast = False
             self._in_a_row += 1
-            if (
-                self._in_a_row > 1
-            ):  # it answers nobody: all requests wait, not only those it refused
+            if self._in_a_row > 1:  # no answer in between: all requests wait
                 own = find_backoff(self._in_a_row - 1)
                 self.held_until = max(self.held_until, now + own)
 

@@ -16,8 +16,8 @@ from typing import Any, Protocol
 
 from strandline.plan.errors import StrandlineError
 from strandline.stages.models.asking.answers import Endpoint, ModelAnswer, RowFault
-from strandline.stages.models.asking.contents import find_unclean
 from strandline.stages.models.asking.questions.prompts import PromptError, build_body
+from strandline.stages.models.asking.verdicts.contents import find_unclean
 
 Outcome = ModelAnswer | RowFault | None
 Messages = str | Sequence[Mapping[str, Any]]

@@ -12,7 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from strandline.stages.models.asking.contents import find_unclean
+from strandline.stages.models.asking.verdicts.contents import find_unclean
 
 _KINDS = {
     "string": pa.string(),

@@ -18,7 +18,7 @@ from typing import IO, NamedTuple, Protocol
 
 from strandline.plan.errors import StageStoppedError
 from strandline.stages.models.asking.answers import Reply, Unanswered
-from strandline.stages.models.asking.asker import Clock
+from strandline.stages.models.asking.health import Clock
 
 _GUARD = """
 import ctypes, os, signal, subprocess, sys, threading

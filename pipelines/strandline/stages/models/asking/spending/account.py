@@ -16,9 +16,9 @@ from typing import BinaryIO, NamedTuple
 
 from strandline.plan.errors import BudgetSpentError
 from strandline.stages.models.asking.answers import Usage
-from strandline.stages.models.asking.judging import BYTES_OF_TOKEN
-from strandline.stages.models.asking.request_log import open_locked
+from strandline.stages.models.asking.keeping.request_log import open_locked
 from strandline.stages.models.asking.spending.terms import NextTimes, SpendingTerms, SpentTotals
+from strandline.stages.models.asking.verdicts.judging import BYTES_OF_TOKEN
 from strandline.storage.errors import naming_volume
 from strandline.storage.layout import make_folder
 
@@ -158,7 +158,7 @@ def unpack_account(data: bytes) -> tuple[SpentTotals, NextTimes] | None:
         content, check = data[: layout.size], data[layout.size :]
         if len(content) == layout.size and check == _check(content):
             fields = layout.unpack(content)
-            if layout is _OLD_CONTENT:  # its rates begin anew
+            if layout is _OLD_CONTENT:  # rates begin anew
                 return SpentTotals(*fields[:3]), NextTimes()
             return SpentTotals(*fields[:4]), NextTimes(*fields[4:])
     return None

@@ -31,7 +31,7 @@ class SpentTotals(NamedTuple):
     Attributes:
         requests: that were sent, answered or not.
         prompt_tokens, completion_tokens: of all that came back, as the server counts.
-        estimated: requests whose tokens the server has not reported.
+        estimated: requests without tokens reported by the server.
     """
 
     requests: int = 0

@@ -23,10 +23,10 @@ from strandline.stages.models.asking.answers import (
     Usage,
     Verdict,
 )
-from strandline.stages.models.asking.contents import find_text_fault, read_text_content
-from strandline.stages.models.asking.endings import find_ending_fault
 from strandline.stages.models.asking.pace import read_hold
-from strandline.stages.models.asking.refusal_words import (
+from strandline.stages.models.asking.verdicts.contents import find_text_fault, read_text_content
+from strandline.stages.models.asking.verdicts.endings import find_ending_fault
+from strandline.stages.models.asking.verdicts.refusal_words import (
     ServerError,
     clean,
     cut,
@@ -150,11 +150,11 @@ def _judge_success(reply: Reply, endpoint: Endpoint) -> Verdict:
     try:
         found = read_json(reply.body)
     except ValueError:
-        return _tell_foreign(read_text(reply.body))
+        return _describe_foreign(read_text(reply.body))
     if isinstance(found, list) and len(found) == 1:  # as Google's servers send errors
         found = found[0]
     if not isinstance(found, Mapping):
-        return _tell_foreign(cut(found))
+        return _describe_foreign(cut(found))
     items = found.get(name)
     item = items[0] if isinstance(items, list) and items else None
     error = _find_error(found, items) or _find_error(item, item)
@@ -162,7 +162,7 @@ def _judge_success(reply: Reply, endpoint: Endpoint) -> Verdict:
         status = error.status or HTTPStatus.INTERNAL_SERVER_ERROR
         return _judge_error(reply, status, error)
     if not isinstance(item, Mapping):
-        return _tell_foreign("")
+        return _describe_foreign("")
     usage, model = _read_usage(found), clean(str(found.get("model") or ""))
     if endpoint is Endpoint.EMBEDDINGS:
         return _judge_vector(item.get("embedding"), usage, model)
@@ -183,7 +183,7 @@ def _find_error(found: object, items: object) -> ServerError | None:
     return error if error is not None and error.has_words else None
 
 
-def _tell_foreign(words: str) -> Setback:
+def _describe_foreign(words: str) -> Setback:
     more = f": {words}" if words else ""
     return Setback(f"an answer that is not of OpenAI's protocol{more}")
 
@@ -196,7 +196,7 @@ def _judge_choice(
     )
     finish = choice.get("finish_reason")
     if not isinstance(message, Mapping):
-        return _tell_foreign("")
+        return _describe_foreign("")
     content = read_text_content(message)
     if content.refusal:
         return RowFault("refused", f"the model refuses to answer: {cut(content.refusal)}")
@@ -208,7 +208,7 @@ def _judge_choice(
 
 def _judge_vector(vector: object, usage: Usage, model: str) -> Verdict:
     if not isinstance(vector, list):
-        return _tell_foreign("")
+        return _describe_foreign("")
     if not vector:
         return RowFault("malformed", "the embedding is empty")
     numbers = [_read_number(number) for number in vector]

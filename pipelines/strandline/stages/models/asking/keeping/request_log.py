@@ -1,6 +1,6 @@
 """The log of answered requests on a disk: files of blocks, in a folder that workers share.
 
-Each process appends to a file of its own, and all of them read every file, whoever wrote it. The
+Each process appends to a file of its own, and all of them read every file. The
 previous layout, a file for each source, is read in the same way. It must not know rows or servers.
 """
 
@@ -14,10 +14,10 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 from typing import BinaryIO, NamedTuple, Protocol
 
-from strandline.stages.models.asking.log_blocks import (
+from strandline.stages.models.asking.keeping.log_blocks import (
     LogEntry,
-    Read,
-    Window,
+    Reader,
+    ReadWindow,
     build_blocks,
     find_blocks,
     pack,
@@ -61,7 +61,7 @@ class RequestLog(Protocol):
     def list_parts(self) -> Sequence[LogPart]:
         """Return the parts of all processes."""
 
-    def open_part(self, part: LogPart) -> AbstractContextManager[Read]:
+    def open_part(self, part: LogPart) -> AbstractContextManager[Reader]:
         """Open a part for reading; a part that is gone has no bytes."""
 
     def append(self, block: bytes) -> Appended:
@@ -91,10 +91,10 @@ class FileLog:
         Raises:
             VolumeError: the file can't be read.
         """
-        with open_reader(self._path) as (read, size):
-            if self._read > size:  # it was pruned
+        with open_reader(self._path) as (reader, size):
+            if self._read > size:  # pruning has replaced the file
                 self._read = 0
-            for block, entries in read_all(read, self._read, size):
+            for block, entries in read_all(reader, self._read, size):
                 yield from entries
                 self._read = block.end
 
@@ -133,8 +133,8 @@ class FileLog:
         """Return where the next block goes; a torn one would hide those behind it, and is cut."""
         found = os.fstat(handle)
         if (self._identity, self._end) != (found.st_ino, found.st_size):
-            read = Window(lambda start, size: os.pread(handle, size, start), _AHEAD)
-            ends = [block.end for block in find_blocks(read, 0, found.st_size)]
+            reader = ReadWindow(lambda start, size: os.pread(handle, size, start), _AHEAD)
+            ends = [block.end for block in find_blocks(reader, 0, found.st_size)]
             self._identity, self._end = found.st_ino, max(ends, default=0)
             os.ftruncate(handle, self._end)
         return self._end
@@ -181,14 +181,14 @@ class FolderLog:
             return [part for path in list_files(self._folder) for part in _measure(path)]
 
     @contextmanager
-    def open_part(self, part: LogPart) -> Iterator[Read]:
+    def open_part(self, part: LogPart) -> Iterator[Reader]:
         """See `RequestLog`.
 
         Raises:
             VolumeError: the file can't be read.
         """
-        with open_reader(Path(part.name)) as (read, _):
-            yield read
+        with open_reader(Path(part.name)) as (reader, _):
+            yield reader
 
     def append(self, block: bytes) -> Appended:
         """See `FileLog.append`."""
@@ -205,7 +205,7 @@ def list_files(folder: Path) -> list[Path]:
 
 
 @contextmanager
-def open_reader(path: Path) -> Iterator[tuple[Read, int]]:
+def open_reader(path: Path) -> Iterator[tuple[Reader, int]]:
     """Open a file for reading, and yield the reader and the file's size: 0 if it is gone.
 
     Raises:
@@ -218,8 +218,8 @@ def open_reader(path: Path) -> Iterator[tuple[Read, int]]:
             yield (lambda _start, _size: b""), 0
             return
         handle = file.fileno()
-        read = Window(lambda start, size: os.pread(handle, size, start), _AHEAD)
-        yield read, os.fstat(handle).st_size
+        reader = ReadWindow(lambda start, size: os.pread(handle, size, start), _AHEAD)
+        yield reader, os.fstat(handle).st_size
 
 
 @contextmanager
@@ -244,8 +244,8 @@ def prune_file(path: Path, before: float) -> int:
         VolumeError: it can't be read or written.
     """
     with naming_volume(path), open_locked(path):
-        with open_reader(path) as (read, size):
-            entries = [entry for _, found in read_all(read, 0, size) for entry in found]
+        with open_reader(path) as (reader, size):
+            entries = [entry for _, found in read_all(reader, 0, size) for entry in found]
         left = [pack(entry) for entry in entries if entry.time >= before]
         if not left:
             path.unlink()

@@ -9,8 +9,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from strandline.plan.errors import StrandlineError
-from strandline.stages.models.asking.log_blocks import Read, Window
-from strandline.stages.models.asking.request_log import (
+from strandline.stages.models.asking.keeping.log_blocks import Reader, ReadWindow
+from strandline.stages.models.asking.keeping.request_log import (
     ANSWERS,
     SUFFIX,
     Appended,
@@ -53,7 +53,7 @@ class StoreLog:
         return [LogPart(name, 0, int(found[name]["size"])) for name in names]
 
     @contextmanager
-    def open_part(self, part: LogPart) -> Iterator[Read]:
+    def open_part(self, part: LogPart) -> Iterator[Reader]:
         """See `RequestLog`.
 
         Raises:
@@ -71,7 +71,7 @@ class StoreLog:
                 except FileNotFoundError:  # a rule of the store has removed it
                     return b""
 
-        yield Window(read, _AHEAD)
+        yield ReadWindow(read, _AHEAD)
 
     def append(self, block: bytes) -> Appended:
         """See `RequestLog`; an object is durable by itself.

@@ -11,21 +11,21 @@ from typing import NamedTuple
 
 from strandline.plan.stage import Stage
 from strandline.stages.models.asking.answers import Usage
-from strandline.stages.models.asking.judging import BYTES_OF_TOKEN
-from strandline.stages.models.asking.log_blocks import LogEntry, find_blocks
-from strandline.stages.models.asking.parameters import AskParams
-from strandline.stages.models.asking.request_log import (
+from strandline.stages.models.asking.keeping.log_blocks import LogEntry, find_blocks
+from strandline.stages.models.asking.keeping.request_log import (
     FileLog,
     list_files,
     open_reader,
     prune_file,
 )
+from strandline.stages.models.asking.parameters import AskParams
 from strandline.stages.models.asking.spending.account import FILE_NAME, Account
 from strandline.stages.models.asking.spending.terms import (
     SpendingTerms,
     SpentTotals,
     TokenPrices,
 )
+from strandline.stages.models.asking.verdicts.judging import BYTES_OF_TOKEN
 from strandline.stages.sources.places.globs import is_url
 
 
@@ -52,8 +52,8 @@ class LogFolder(NamedTuple):
         """
         size = LogSize(0, 0, 0)
         for file in list_files(self.path):
-            with open_reader(file) as (read, length):
-                requests = sum(len(block.digests) for block in find_blocks(read, 0, length))
+            with open_reader(file) as (reader, length):
+                requests = sum(len(block.digests) for block in find_blocks(reader, 0, length))
             size = LogSize(size.requests + requests, size.files + 1, size.bytes + length)
         return size
 

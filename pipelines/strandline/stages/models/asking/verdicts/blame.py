@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from strandline.stages.models.asking.answers import Setback
 
-_CHANCE = 1e-4  # that the server has pushed a row back so often which it would answer
+_CHANCE = 1e-4  # chance of a good row to be pushed back so often
 # A probe is smaller than any row, so its answer proves less: only so many of them count, and only
 # so many tries between which nothing but probes was answered, while more than a few rows wait.
 _MOST_PROBES = 3

@@ -8,58 +8,59 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 _KEY_BYTES = 8
-_PLACE_BITS = 64
-_PLACES = (1 << _PLACE_BITS) - 1
+_POSITION_BITS = 64
+_POSITIONS = (1 << _POSITION_BITS) - 1
 
 
-class _Run(NamedTuple):
-    """Sorted keys, and the place of each."""
+class _SortedRun(NamedTuple):
+    """Sorted keys, and the position of each."""
 
     keys: array[int]
-    places: array[int]
+    positions: array[int]
 
 
 class AnswerIndex:
     """Places by digests.
 
-    A key is only the first half of a digest, and a digest may have several places: the caller
+    A key is only the first half of a digest, and a digest may have several positions: the caller
     compares what it reads there.
 
     Args:
-        sealed: keys after which their places are sorted and packed.
+        sealed: keys after which their positions are sorted and packed.
     """
 
     def __init__(self, sealed: int = 1 << 16) -> None:
         self._sealed = sealed
         self._recent: dict[int, list[int]] = {}
-        self._runs: list[_Run] = []  # each one much shorter than the one before
+        self._runs: list[_SortedRun] = []  # runs, shorter and shorter
 
-    def add(self, digest: bytes, place: int) -> None:
-        """Note a place, a number below 2**64."""
-        self._recent.setdefault(_make_key(digest), []).append(place)
+    def add(self, digest: bytes, position: int) -> None:
+        """Note a position, a number below 2**64."""
+        self._recent.setdefault(_make_key(digest), []).append(position)
         if len(self._recent) >= self._sealed:
             self._seal()
 
     def find(self, digest: bytes) -> Iterator[int]:
-        """Yield the places that a digest may have, recent ones first."""
+        """Yield the positions that a digest may have, recent ones first."""
         key = _make_key(digest)
         yield from reversed(self._recent.get(key, ()))
-        for keys, places in reversed(self._runs):
+        for keys, positions in reversed(self._runs):
             at = bisect_left(keys, key)
             while at < len(keys) and keys[at] == key:
-                yield places[at]
+                yield positions[at]
                 at += 1
 
     def _seal(self) -> None:
         recent = self._recent.items()
-        records = [key << _PLACE_BITS | place for key, places in recent for place in places]
+        pairs = ((key, position) for key, positions in recent for position in positions)
+        records = [key << _POSITION_BITS | position for key, position in pairs]
         self._recent = {}
         while self._runs and len(self._runs[-1].keys) <= 2 * len(records):
             run = zip(*self._runs.pop(), strict=True)
-            records += [key << _PLACE_BITS | place for key, place in run]
+            records += [key << _POSITION_BITS | position for key, position in run]
         records.sort()
-        keys = array("Q", (record >> _PLACE_BITS for record in records))
-        self._runs.append(_Run(keys, array("Q", (record & _PLACES for record in records))))
+        keys = array("Q", (record >> _POSITION_BITS for record in records))
+        self._runs.append(_SortedRun(keys, array("Q", (record & _POSITIONS for record in records))))
 
 
 def _make_key(digest: bytes) -> int:

@@ -76,21 +76,21 @@ def read_json(body: bytes) -> object:
         ValueError: it is none.
     """
     try:
-        found: object = json.loads(body)
+        value: object = json.loads(body)
     except RecursionError:
         msg = "it is nested too deeply"
         raise ValueError(msg) from None
-    return found
+    return value
 
 
-def describe_error(found: object) -> ServerError:
+def describe_error(value: object) -> ServerError:
     """Return the error that a JSON value describes."""
-    parts = list(_list_parts(found))
+    parts = list(_list_parts(value))
     codes = [part.get(name) for part in parts for name in _CODES]
     words = frozenset(code.lower() for code in codes if code and isinstance(code, str))
     statuses = [status for code in codes if (status := _read_status(code)) is not None]
     messages = [part[name] for part in parts for name in _MESSAGES if part.get(name)]
-    message = messages[0] if messages else found if isinstance(found, str) else ""
+    message = messages[0] if messages else value if isinstance(value, str) else ""
     if not messages:  # `{"error": "the model is overloaded"}`
         texts = [part["error"] for part in parts if isinstance(part.get("error"), str)]
         message = texts[0] if texts else message
@@ -114,18 +114,18 @@ def clean(text: str) -> str:
     return text.encode("utf-8", "replace").decode()
 
 
-def _list_parts(found: object) -> Iterator[Mapping[str, Any]]:
+def _list_parts(value: object) -> Iterator[Mapping[str, Any]]:
     """Yield the objects that may describe an error, the innermost first."""
-    if isinstance(found, list):
-        found = found[0] if found else None
-    if not isinstance(found, Mapping):
+    if isinstance(value, list):
+        value = value[0] if value else None
+    if not isinstance(value, Mapping):
         return
-    errors = found.get("errors")
+    errors = value.get("errors")
     if isinstance(errors, list):
         yield from _list_parts(errors)
     for name in _NESTED:
-        yield from _list_parts(found.get(name))
-    yield found
+        yield from _list_parts(value.get(name))
+    yield value
 
 
 def _read_status(code: object) -> int | None:

@@ -39,16 +39,16 @@ def read_text_content(message: Mapping[str, Any]) -> TextContent:
         return TextContent("", str(refusal))
     content, has_reasoning = message.get("content"), any(message.get(each) for each in _REASONING)
     if isinstance(content, list):
-        found = _join_parts(content)
+        result = _join_parts(content)
         has_reasoning |= any(_read_kind(part) in _REASONING_PARTS for part in content)
     elif isinstance(content, str):
-        found = TextContent(content)
+        result = TextContent(content)
     else:
-        found = TextContent("", fault=_NO_TEXT)
-    has_reasoning |= _THOUGHT.match(found.text) is not None
-    if has_reasoning and not found.refusal and not _THOUGHT.sub("", found.text, count=1).strip():
+        result = TextContent("", fault=_NO_TEXT)
+    has_reasoning |= _THOUGHT.match(result.text) is not None
+    if has_reasoning and not result.refusal and not _THOUGHT.sub("", result.text, count=1).strip():
         return TextContent("", fault=_ONLY_REASONING)
-    return found
+    return result
 
 
 def find_text_fault(text: str) -> RowFault | None:
@@ -59,10 +59,10 @@ def find_text_fault(text: str) -> RowFault | None:
 
 def find_unclean(text: str) -> str | None:
     """Return what is wrong with the characters of a text, or None: no file holds half of one."""
-    found = _UNCLEAN.search(text)
-    if found is None:
+    match = _UNCLEAN.search(text)
+    if match is None:
         return None
-    return f"invalid Unicode, half a character at position {found.start()}"
+    return f"invalid Unicode, half a character at position {match.start()}"
 
 
 def _join_parts(parts: list[Any]) -> TextContent:

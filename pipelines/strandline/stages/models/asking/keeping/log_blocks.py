@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from strandline.stages.models.asking.answers import ModelAnswer
 
-Read = Callable[[int, int], bytes]
+Reader = Callable[[int, int], bytes]
 _MAGIC, _OLD_MAGIC, _MAGIC_BYTES = b"SRQ2", b"SRQ1", 4
 _MAGICS = (_MAGIC, _OLD_MAGIC)
 _CHECK_BYTES = 8
@@ -25,7 +25,7 @@ _HEAD = Struct(">4sII8s")  # magic, answers, bytes of all answers, checksum of t
 _ROW = Struct(">16sI8s")  # digest of the request, bytes of its answer, and their checksum
 _OLD_HEAD = Struct(">4sI8s")  # magic, bytes of the content, and their checksum
 _STRIDE = 1 << 16
-_LEVEL = 1  # of compression: answers are short, and each is compressed by itself
+_LEVEL = 1  # level of compression: answers are short, and compressed one by one
 PACKED_TOGETHER = 64  # answers of a block that is written anew
 
 
@@ -63,16 +63,16 @@ class LogBlock(NamedTuple):
     digests: Sequence[bytes]
 
 
-class Window:
+class ReadWindow:
     """Reads ahead, because neighbouring blocks are mostly read one after the other.
 
     Args:
-        read: returns at most so many bytes from a position on.
+        reader: returns at most so many bytes from a position on.
         ahead: bytes to read at least.
     """
 
-    def __init__(self, read: Read, ahead: int) -> None:
-        self._read, self._ahead = read, ahead
+    def __init__(self, reader: Reader, ahead: int) -> None:
+        self._read, self._ahead = reader, ahead
         self._start, self._bytes = 0, b""
 
     def __call__(self, start: int, size: int) -> bytes:
@@ -112,7 +112,7 @@ def build_blocks(entries: Sequence[PackedEntry]) -> Iterator[bytes]:
         yield build_block(entries[first : first + PACKED_TOGETHER])
 
 
-def find_blocks(read: Read, start: int, size: int) -> Iterator[LogBlock]:
+def find_blocks(reader: Reader, start: int, size: int) -> Iterator[LogBlock]:
     """Yield the whole blocks of a log; damaged bytes between them are skipped.
 
     Args:
@@ -121,16 +121,16 @@ def find_blocks(read: Read, start: int, size: int) -> Iterator[LogBlock]:
     """
     at: int | None = start
     while at is not None and at < size:
-        block = _open_block(read, at, size)
+        block = _open_block(reader, at, size)
         if block is None:
-            at = _find_magic(read, at + 1, size)
+            at = _find_magic(reader, at + 1, size)
         else:
             yield block
             at = block.end
 
 
 def read_entries(
-    read: Read, start: int, size: int, wanted: Collection[bytes] | None = None
+    reader: Reader, start: int, size: int, wanted: Collection[bytes] | None = None
 ) -> Iterator[LogEntry]:
     """Yield the entries of a block; damaged ones are skipped.
 
@@ -139,66 +139,68 @@ def read_entries(
         size: bytes of the log.
         wanted: digests of the entries to read; None for all.
     """
-    directory = _read_directory(read, start, size)
+    directory = _read_directory(reader, start, size)
     if directory is None:
-        found = _read_old_entries(read, start, size)
+        found = _read_old_entries(reader, start, size)
         yield from (entry for entry in found if wanted is None or entry.digest in wanted)
         return
     at = start + _HEAD.size + len(directory)
     for digest, length, check in _ROW.iter_unpack(directory):
         if wanted is None or digest in wanted:
-            content = read(at, length)
+            content = reader(at, length)
             if len(content) == length and _check(content) == check:
                 yield unpack(PackedEntry(digest, content))
         at += length
 
 
-def read_all(read: Read, start: int, size: int) -> Iterator[tuple[LogBlock, Iterable[LogEntry]]]:
+def read_all(
+    reader: Reader, start: int, size: int
+) -> Iterator[tuple[LogBlock, Iterable[LogEntry]]]:
     """Yield the whole blocks of a log, each with its entries."""
-    for block in find_blocks(read, start, size):
-        yield block, read_entries(read, block.start, size)
+    for block in find_blocks(reader, start, size):
+        yield block, read_entries(reader, block.start, size)
 
 
-def _open_block(read: Read, start: int, size: int) -> LogBlock | None:
+def _open_block(reader: Reader, start: int, size: int) -> LogBlock | None:
     """Return the block at a position, or None if there is no whole one."""
-    directory = _read_directory(read, start, size)
+    directory = _read_directory(reader, start, size)
     if directory is not None:
         rows = list(_ROW.iter_unpack(directory))
         end = start + _HEAD.size + len(directory) + sum([length for _, length, _ in rows])
         return LogBlock(start, end, [digest for digest, _, _ in rows])
-    content = _read_old_content(read, start, size)
+    content = _read_old_content(reader, start, size)
     if content is None:
         return None
     digests = [entry.digest for entry in _unpack_old(content)]
     return LogBlock(start, start + _OLD_HEAD.size + len(content), digests)
 
 
-def _read_directory(read: Read, start: int, size: int) -> bytes | None:
+def _read_directory(reader: Reader, start: int, size: int) -> bytes | None:
     """Return the directory of a block, or None if there is no whole block of this layout."""
-    head = read(start, _HEAD.size)
+    head = reader(start, _HEAD.size)
     if len(head) < _HEAD.size or not head.startswith(_MAGIC):
         return None
     _, count, length, check = _HEAD.unpack(head)
     if start + _HEAD.size + count * _ROW.size + length > size:
         return None
-    directory = read(start + _HEAD.size, count * _ROW.size)
+    directory = reader(start + _HEAD.size, count * _ROW.size)
     is_whole = _check_directory(count, length, directory) == check
     return directory if is_whole else None
 
 
-def _read_old_content(read: Read, start: int, size: int) -> bytes | None:
-    head = read(start, _OLD_HEAD.size)
+def _read_old_content(reader: Reader, start: int, size: int) -> bytes | None:
+    head = reader(start, _OLD_HEAD.size)
     if len(head) < _OLD_HEAD.size or not head.startswith(_OLD_MAGIC):
         return None
     _, length, check = _OLD_HEAD.unpack(head)
     if start + _OLD_HEAD.size + length > size:
         return None
-    content = read(start + _OLD_HEAD.size, length)
+    content = reader(start + _OLD_HEAD.size, length)
     return content if _check(content) == check else None
 
 
-def _read_old_entries(read: Read, start: int, size: int) -> Iterable[LogEntry]:
-    content = _read_old_content(read, start, size)
+def _read_old_entries(reader: Reader, start: int, size: int) -> Iterable[LogEntry]:
+    content = _read_old_content(reader, start, size)
     return () if content is None else _unpack_old(content)
 
 
@@ -213,10 +215,10 @@ def _build_answer(fields: Sequence[Any]) -> ModelAnswer:
     return ModelAnswer(text, None if vector is None else array("d", vector), *rest)
 
 
-def _find_magic(read: Read, start: int, size: int) -> int | None:
+def _find_magic(reader: Reader, start: int, size: int) -> int | None:
     """Return where the next block may begin, or None if none can."""
     for at in range(start, size, _STRIDE):
-        data = read(at, _STRIDE + _MAGIC_BYTES - 1)
+        data = reader(at, _STRIDE + _MAGIC_BYTES - 1)
         found = [where for magic in _MAGICS if (where := data.find(magic)) >= 0]
         if found:
             return at + min(found)

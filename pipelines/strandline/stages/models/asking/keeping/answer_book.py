@@ -1,7 +1,7 @@
 """The answers of a log by the digests of their requests, and answers that are to be kept in it.
 
-In memory are the places of answers and no answers: an embedding takes as much memory as hundreds
-of places. It must not know whether the log is on a disk or in a store.
+In memory are the positions of answers and no answers: an embedding takes as much memory as hundreds
+of positions. It must not know whether the log is on a disk or in a store.
 """
 
 from __future__ import annotations
@@ -11,10 +11,9 @@ from concurrent.futures import ThreadPoolExecutor
 from itertools import groupby
 from typing import NamedTuple, TypeVar
 
-from strandline.stages.models.asking.answer_index import AnswerIndex
 from strandline.stages.models.asking.answers import ModelAnswer
-from strandline.stages.models.asking.judging import find_answer_fault
-from strandline.stages.models.asking.log_blocks import (
+from strandline.stages.models.asking.keeping.answer_index import AnswerIndex
+from strandline.stages.models.asking.keeping.log_blocks import (
     LogBlock,
     LogEntry,
     PackedEntry,
@@ -24,16 +23,17 @@ from strandline.stages.models.asking.log_blocks import (
     read_entries,
     unpack,
 )
-from strandline.stages.models.asking.request_log import LogPart, RequestLog
+from strandline.stages.models.asking.keeping.request_log import LogPart, RequestLog
+from strandline.stages.models.asking.verdicts.judging import find_answer_fault
 
-_START_BITS = 40  # of a place; the number of the part is above them
-_LOOK_SHARE = 20  # times that a look took, before the next one
+_START_BITS = 40  # bits of a position for the start; the part's number is above them
+_LOOK_SHARE = 20  # pause before the next look, in durations of the last one
 _MOST_BYTES = 8 << 20  # answers that wait to be written together
 _Item = TypeVar("_Item")
 _Found = TypeVar("_Found")
 
 
-class Keeping(NamedTuple):
+class KeepingTerms(NamedTuple):
     """When answers are written and made durable.
 
     Attributes:
@@ -68,7 +68,7 @@ class AnswerBook:
     def __init__(
         self,
         log: RequestLog,
-        keeping: Keeping,
+        keeping: KeepingTerms,
         now: Callable[[], float],
         time: Callable[[], float],
     ) -> None:
@@ -84,7 +84,7 @@ class AnswerBook:
         self._began = 0.0
 
     def find(self, digests: Collection[bytes]) -> dict[bytes, ModelAnswer]:
-        """Return the answers to requests, as far as there are any, whoever has kept them.
+        """Return the answers to requests, as far as the log of any worker has them.
 
         Raises:
             VolumeError: the log can't be read.
@@ -92,17 +92,13 @@ class AnswerBook:
         self._look()
         waiting = [self._waiting[each] for each in digests if each in self._waiting]
         found = {packed.digest: unpack(packed).answer for packed in waiting}
-        places = {
-            each: places
-            for each in digests
-            if each not in found
-            if (places := list(self._index.find(each)))
-        }
-        while places:  # mostly once: a further place is of a damaged answer, or of another digest
-            firsts = sorted((each.pop(0), digest) for digest, each in places.items())
+        missing = {each: list(self._index.find(each)) for each in digests if each not in found}
+        # Mostly one round: further positions are of damaged answers, or of other digests.
+        while missing := {each: rest for each, rest in missing.items() if rest}:
+            firsts = sorted((rest.pop(0), digest) for digest, rest in missing.items())
             good = (each for each in self._fetch(firsts) if find_answer_fault(each.answer) is None)
             found.update((entry.digest, entry.answer) for entry in good)
-            places = {each: left for each, left in places.items() if left and each not in found}
+            missing = {each: rest for each, rest in missing.items() if each not in found}
         return found
 
     def put(self, digest: bytes, answer: ModelAnswer) -> None:
@@ -146,10 +142,10 @@ class AnswerBook:
         (name, identity, end), start = self._log.append(build_block(entries))
         number = self._number(LogPart(name, identity, end))
         scan = self._scans.get(name)
-        if start == (0 if scan is None else scan.end):  # else the next look reads it again
+        if start == (0 if scan is None else scan.end):  # a gap is for the next look
             self._scans[name] = _Scan(number, identity, end)
         for entry in entries:
-            self._index.add(entry.digest, _join_place(number, start))
+            self._index.add(entry.digest, _join_position(number, start))
         self._undurable += len(entries)
         self._waiting, self._bytes = {}, 0
 
@@ -164,7 +160,7 @@ class AnswerBook:
             for block in blocks:
                 self._scans[part.name] = _Scan(number, part.identity, block.end)
                 for digest in block.digests:
-                    self._index.add(digest, _join_place(number, block.start))
+                    self._index.add(digest, _join_position(number, block.start))
         self._look_at = self._now() + _LOOK_SHARE * (self._now() - begun)
 
     def _is_new(self, part: LogPart) -> bool:
@@ -175,8 +171,8 @@ class AnswerBook:
         scan = self._scans.get(part.name)
         is_same = scan is not None and scan.identity == part.identity and scan.end <= part.size
         start = scan.end if scan is not None and is_same else 0
-        with self._log.open_part(part) as read:
-            return part, list(find_blocks(read, start, part.size))
+        with self._log.open_part(part) as reader:
+            return part, list(find_blocks(reader, start, part.size))
 
     def _number(self, part: LogPart) -> int:
         """Return the number of a part, which it keeps when it grows or is replaced."""
@@ -189,19 +185,19 @@ class AnswerBook:
         self._parts[scan.number] = part
         return scan.number
 
-    def _fetch(self, places: Sequence[tuple[int, bytes]]) -> Iterable[LogEntry]:
-        """Return the entries at sorted places that are there and have these digests."""
-        parts = groupby(places, lambda each: _split_place(each[0])[0])
+    def _fetch(self, positions: Sequence[tuple[int, bytes]]) -> Iterable[LogEntry]:
+        """Return the entries at sorted positions that are there and have these digests."""
+        parts = groupby(positions, lambda each: _split_position(each[0])[0])
         works = [(self._parts[number], list(each)) for number, each in parts]
         return (entry for entries in self._map(self._fetch_part, works) for entry in entries)
 
     def _fetch_part(self, work: tuple[LogPart, list[tuple[int, bytes]]]) -> list[LogEntry]:
-        part, places = work
+        part, positions = work
         found: list[LogEntry] = []
-        with self._log.open_part(part) as read:
-            for start, same in groupby(places, lambda each: _split_place(each[0])[1]):
+        with self._log.open_part(part) as reader:
+            for start, same in groupby(positions, lambda each: _split_position(each[0])[1]):
                 wanted = {digest for _, digest in same}
-                found += read_entries(read, start, part.size, wanted)
+                found += read_entries(reader, start, part.size, wanted)
         return found
 
     def _map(self, work: Callable[[_Item], _Found], items: Sequence[_Item]) -> Iterable[_Found]:
@@ -244,9 +240,9 @@ class ConversationStore:
             self._book.put(digest, answer)
 
 
-def _join_place(number: int, start: int) -> int:
+def _join_position(number: int, start: int) -> int:
     return number << _START_BITS | start
 
 
-def _split_place(place: int) -> tuple[int, int]:
-    return place >> _START_BITS, place & ((1 << _START_BITS) - 1)
+def _split_position(position: int) -> tuple[int, int]:
+    return position >> _START_BITS, position & ((1 << _START_BITS) - 1)

@@ -1,0 +1,1 @@
+"""Keeps answers, and finds them by their requests: on a disk, or in a store."""

@@ -1,0 +1,1 @@
+"""Judges replies of servers, and whether a row or the server is to blame."""
