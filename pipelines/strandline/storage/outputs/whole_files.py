@@ -11,6 +11,7 @@ import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import BinaryIO
 
 from strandline.storage import faults
 from strandline.storage.errors import naming_volume
@@ -82,7 +83,7 @@ def sweep_whole(path: Path) -> None:
             return
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if _is_at(temporary, handle):
+            if is_at(temporary, handle):
                 temporary.unlink()
         except BlockingIOError:
             return
@@ -102,13 +103,28 @@ def show_whole(path: Path, content: bytes) -> None:
 
 
 @contextmanager
+def open_locked(path: Path) -> Iterator[BinaryIO]:
+    """Hold a file alone, at its beginning; if it is replaced meanwhile, hold its successor.
+
+    Raises:
+        OSError: it can't be opened.
+    """
+    while True:
+        with os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT, 0o644), "r+b") as file:
+            fcntl.flock(file.fileno(), fcntl.LOCK_EX)
+            if is_at(path, file.fileno()):
+                yield file
+                return
+
+
+@contextmanager
 def _hold_alone(temporary: Path) -> Iterator[int]:
     """Open the temporary file and lock it; it may have content."""
     for _ in range(TURNS):
         handle = os.open(temporary, _FLAGS, 0o644)
         try:
             fcntl.flock(handle, fcntl.LOCK_EX)
-            if _is_at(temporary, handle):
+            if is_at(temporary, handle):
                 yield handle
                 return
         finally:
@@ -120,10 +136,10 @@ def _name_temporary(path: Path) -> Path:
     return path.with_name(f".{path.name}.tmp")
 
 
-def _is_at(path: Path, handle: int) -> bool:
-    """Return False where the lock's last holder has renamed or removed the file."""
+def is_at(path: Path, handle: int) -> bool:
+    """Return False if the lock's last holder has renamed, replaced, or removed the file."""
     try:
-        return os.path.samestat(os.lstat(path), os.fstat(handle))
+        return os.path.samestat(path.stat(), os.fstat(handle))
     except FileNotFoundError:
         return False
 

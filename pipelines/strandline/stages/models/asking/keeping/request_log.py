@@ -12,7 +12,7 @@ import weakref
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
-from typing import BinaryIO, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 from strandline.stages.models.asking.keeping.log_blocks import (
     LogEntry,
@@ -25,7 +25,7 @@ from strandline.stages.models.asking.keeping.log_blocks import (
 )
 from strandline.storage.errors import naming_volume
 from strandline.storage.layout import make_folder, sync_folder
-from strandline.storage.outputs.whole_files import write_whole
+from strandline.storage.outputs.whole_files import is_at, open_locked, write_whole
 
 SUFFIX = ".requests"
 ANSWERS = "answers"  # folder of the files that processes append to
@@ -125,7 +125,7 @@ class FileLog:
                 self._handle = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o644)
                 self._close = weakref.finalize(self, os.close, self._handle)
             fcntl.flock(self._handle, fcntl.LOCK_EX)
-            if _is_at(self._path, self._handle):
+            if is_at(self._path, self._handle):
                 return self._handle
             self._forget()  # pruning has replaced it
 
@@ -222,21 +222,6 @@ def open_reader(path: Path) -> Iterator[tuple[Reader, int]]:
         yield reader, os.fstat(handle).st_size
 
 
-@contextmanager
-def open_locked(path: Path) -> Iterator[BinaryIO]:
-    """Hold a file alone, at its beginning; if it is replaced meanwhile, hold its successor.
-
-    Raises:
-        OSError: it can't be opened.
-    """
-    while True:
-        with os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT, 0o644), "r+b") as file:
-            fcntl.flock(file.fileno(), fcntl.LOCK_EX)
-            if _is_at(path, file.fileno()):
-                yield file
-                return
-
-
 def prune_file(path: Path, before: float) -> int:
     """Remove the entries that were kept before a time from a file, and return their number.
 
@@ -252,13 +237,6 @@ def prune_file(path: Path, before: float) -> int:
         elif len(left) < len(entries):
             write_whole(path, build_blocks(left))
     return len(entries) - len(left)
-
-
-def _is_at(path: Path, handle: int) -> bool:
-    try:
-        return os.path.samestat(os.fstat(handle), path.stat())
-    except FileNotFoundError:
-        return False
 
 
 def _measure(path: Path) -> Iterator[LogPart]:

@@ -16,11 +16,11 @@ from typing import BinaryIO, NamedTuple
 
 from strandline.plan.errors import BudgetSpentError
 from strandline.stages.models.asking.answers import Usage
-from strandline.stages.models.asking.keeping.request_log import open_locked
 from strandline.stages.models.asking.spending.terms import NextTimes, SpendingTerms, SpentTotals
 from strandline.stages.models.asking.verdicts.judging import BYTES_OF_TOKEN
 from strandline.storage.errors import naming_volume
 from strandline.storage.layout import make_folder
+from strandline.storage.outputs.whole_files import open_locked
 
 FILE_NAME = "spent.account"
 _CONTENT = Struct(">QQQQddd")
