@@ -109,15 +109,17 @@ class Setback(NamedTuple):
 
 
 class Barred(NamedTuple):
-    """Nothing can be asked here, whatever the row.
+    """Nothing can be asked here, whatever the row, unless the server answers other rows.
 
     Attributes:
-        what: the server says.
-        is_sure: it says so in the protocol's own form, and not something that stands before it.
+        what: the reason to stop.
+        is_sure: the server gives it in the protocol's form, and not a proxy before it.
+        words: of the server, for a row that is refused alone.
     """
 
     what: str
     is_sure: bool
+    words: str
 
 
 class Unfit(NamedTuple):

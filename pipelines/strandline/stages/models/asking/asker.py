@@ -194,7 +194,8 @@ class Asker:
             self._health.note_setback(verdict.what)
         if is_up and tries.is_to_blame(self._clock.now()):
             times = f"{tries.setbacks} times" if tries.setbacks > 1 else "once"
-            return RowFault(_FAILED, f"the server failed on it {times} ({verdict.what})")
+            words = verdict.words if isinstance(verdict, Barred) else verdict.what
+            return RowFault(_FAILED, f"the server failed on it {times} ({words})")
         await self._clock.sleep(choose_wait(tries.setbacks, setback.hold, self._clock.draw()))
         return None
 

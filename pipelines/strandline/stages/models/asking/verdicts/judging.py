@@ -133,14 +133,16 @@ def _judge_error(reply: Reply, status: int, error: ServerError) -> Verdict:
 def _find_bar(reply: Reply, status: int, error: ServerError, what: str) -> Barred | None:
     """Return why nothing can be asked here, or None if something can."""
     if status == HTTPStatus.PAYMENT_REQUIRED or _QUOTA.intersection(error.codes):
-        return Barred(f"there is no quota left ({what})", is_sure=True)
+        return Barred(f"there is no quota left ({what})", is_sure=True, words=what)
     if status in {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}:
-        return Barred(f"it refuses the key ({what})", is_sure=True)
+        return Barred(f"it refuses the key ({what})", is_sure=True, words=what)
     if status in {HTTPStatus.NOT_FOUND, HTTPStatus.METHOD_NOT_ALLOWED}:
-        return Barred(f"it has no such model or address ({what})", is_sure=error.has_words)
+        msg = f"it has no such model or address ({what})"
+        return Barred(msg, is_sure=error.has_words, words=what)
     if status < HTTPStatus.BAD_REQUEST:
         to = cut(reply.headers.get("location", "elsewhere"))
-        return Barred(f"it leads to {to} ({status}); name that in `url`", is_sure=True)
+        msg = f"it leads to {to} ({status}); name that in `url`"
+        return Barred(msg, is_sure=True, words=what)
     return None
 
 
