@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -23,7 +24,9 @@ from strandline.storage.volume.locks import (
     hold_exclusive,
     hold_shared,
     read_boot_id,
+    release,
 )
+from waiting import wait_until
 
 WRITER = """
 import sys
@@ -40,6 +43,19 @@ from strandline.storage.volume.locks import hold_alone
 with hold_alone(Path(sys.argv[1])):
     print("held", flush=True)
     sys.stdin.read()
+"""
+# Ends, and leaves a child that has copies of its descriptors unless these are kept from it.
+ORPHANING = """
+import ctypes, os, sys
+from pathlib import Path
+from strandline.storage.volume.locks import hold_shared
+hold_shared(Path(sys.argv[1]))
+fork = ctypes.CDLL(None).fork if sys.argv[2] == "native" else os.fork
+child = fork()
+if not child:
+    os.read(0, 1)
+    os._exit(0)
+print("held", child, flush=True)
 """
 Start = Callable[..., "subprocess.Popen[str]"]
 
@@ -164,6 +180,48 @@ def test_a_pid_that_was_used_again_is_not_ended(
     with pytest.raises(VolumeError, match=told), hold_exclusive(lock, 0.1, do_nothing):
         pass
     assert writer.poll() is None
+
+
+@pytest.fixture
+def orphan(lock: Path, request: pytest.FixtureRequest) -> Iterator[int]:
+    """A process whose dead parent has held the lock."""
+    command = [sys.executable, "-c", ORPHANING, str(lock), request.param]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as parent:
+        assert parent.stdout is not None
+        orphan = int(parent.stdout.readline().split()[1])
+        parent.wait()
+        yield orphan
+        with suppress(ProcessLookupError):
+            os.kill(orphan, signal.SIGKILL)
+
+
+@pytest.mark.parametrize("orphan", ["python"], indirect=True)
+def test_law_a_forked_child_does_not_hold_the_lock_of_its_parent(lock: Path, orphan: int) -> None:
+    with hold_exclusive(lock, 0.1, do_nothing) as ended:
+        assert ended == []
+    assert find_process(orphan) is not None
+
+
+@pytest.mark.parametrize("orphan", ["native"], indirect=True)
+def test_law_a_holder_is_found_that_did_not_take_the_lock_itself(lock: Path, orphan: int) -> None:
+    with hold_exclusive(lock, 0.1) as ended:
+        assert [process.pid for process in ended] == [orphan]
+
+
+def test_a_process_that_waits_for_a_lock_does_not_hold_it(lock: Path, start: Start) -> None:
+    mine = hold_shared(lock)
+    waits = "print('held', flush=True); import fcntl, sys; fcntl.flock(open(sys.argv[1]), 2)"
+    waiting = start(lock, waits)
+    wait_until(lambda: "->" in Path("/proc/locks").read_text(), 60)
+    assert find_holders(mine) == []
+    release(mine)
+    assert waiting.wait(60) == 0
+
+
+def test_a_live_process_that_has_signed_holds_nothing_once_it_has_let_go(lock: Path) -> None:
+    own = own_process()
+    lock.write_text(f"{own.pid} {own.started} {read_boot_id()}")
+    assert find_holder(lock) is None
 
 
 def test_holders_are_those_of_this_very_file(tmp_path: Path, lock: Path, start: Start) -> None:

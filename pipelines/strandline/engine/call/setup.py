@@ -27,6 +27,7 @@ from strandline.storage.outputs.remote import open_outputs
 from strandline.storage.outputs.temporary import hold_folder, sweep_folder
 from strandline.storage.stores import use_access
 from strandline.storage.volume.locks import hold_shared
+from strandline.storage.volume.own_handles import locking
 from strandline_api.outcome.exit_codes import ExitCode
 
 
@@ -181,11 +182,11 @@ def set_up_once(folder: Path, name: str, set_up: Callable[[], None]) -> None:
         msg = f"stage {name!r} can't be set up on a node, {folder} can't be used: {error.strerror}"
         raise StageSetupError(msg) from None
     try:
-        fcntl.flock(handle, fcntl.LOCK_EX)
-        done = folder / f"{name}.done"
-        if not done.exists():
-            set_up()
-            done.touch()
+        with locking(handle, fcntl.LOCK_EX):
+            done = folder / f"{name}.done"
+            if not done.exists():
+                set_up()
+                done.touch()
     finally:
         os.close(handle)
 

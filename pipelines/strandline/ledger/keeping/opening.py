@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from functools import partial
@@ -15,7 +14,7 @@ from strandline.ledger.keeping.rejoining import RejoiningKeeper
 from strandline.ledger.location import LedgerLocation
 from strandline.ledger.session import LedgerSession
 from strandline.storage.outputs.remote import open_outputs
-from strandline.storage.volume.locks import hold_shared
+from strandline.storage.volume.locks import hold_shared, release
 
 
 @contextmanager
@@ -36,7 +35,7 @@ def opened_keeper(
     with ExitStack() as stack:
         if outputs.writers_lock is not None:
             # A keeper removes outputs too, so a take-over must wait for it as for sinks that write.
-            stack.callback(os.close, hold_shared(outputs.writers_lock))
+            stack.callback(release, hold_shared(outputs.writers_lock))
         pieces = None
         if location.shards is not None:
             pieces = stack.enter_context(closing(PieceStore(location.shards, location.attempt)))

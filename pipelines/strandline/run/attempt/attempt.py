@@ -66,7 +66,7 @@ from strandline.storage.errors import VolumeError
 from strandline.storage.outputs.outputs import OutputLocation
 from strandline.storage.outputs.ownership import read_owner, refuse_other
 from strandline.storage.outputs.remote import open_outputs, resolve_location
-from strandline.storage.volume.locks import hold_shared
+from strandline.storage.volume.locks import hold_shared, release
 from strandline_api.documents.problems import Problem, SpecError
 from strandline_api.outcome.exit_codes import ExitCode
 from strandline_api.spec.policy import Checkpoint, Quarantine
@@ -312,7 +312,7 @@ def _tidy_shared(
             work = control.heartbeat.note_progress
             return tidy_shared(store, outputs, sink, work, control.must_stop)
     finally:
-        os.close(lock)
+        release(lock)
 
 
 def _leave_call(held: TakenFolder | None, message: str) -> None:

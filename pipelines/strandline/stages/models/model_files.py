@@ -19,6 +19,7 @@ from pydantic import Field, PrivateAttr, model_validator
 from strandline.plan.stage import Stage
 from strandline.stages.sources.opening import digest_input, open_binary
 from strandline.stages.sources.places.globs import expand_placeholder, is_url
+from strandline.storage.volume.own_handles import locking
 
 _CHUNK = 1 << 20
 
@@ -128,8 +129,7 @@ def _copy_once(path: str, copy: Path, state: _Digest, digest: str) -> Path | Non
     """
     if copy.is_file():
         return copy
-    with copy.with_suffix(".lock").open("ab") as lock:
-        fcntl.flock(lock.fileno(), fcntl.LOCK_EX)
+    with copy.with_suffix(".lock").open("ab") as lock, locking(lock.fileno(), fcntl.LOCK_EX):
         if copy.is_file():  # by whoever had the lock
             return copy
         with tempfile.NamedTemporaryFile(dir=copy.parent, suffix=".part", delete=False) as part:

@@ -16,6 +16,8 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
+from strandline.storage.volume.own_handles import keep_own, locking
+
 
 @contextmanager
 def owned_folder(kind: str) -> Iterator[Path]:
@@ -52,8 +54,8 @@ def sweep_folder(path: Path) -> None:
     """
     handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        shutil.rmtree(path, ignore_errors=True)
+        with locking(handle, fcntl.LOCK_EX | fcntl.LOCK_NB):
+            shutil.rmtree(path, ignore_errors=True)
     except BlockingIOError:
         return
     finally:
@@ -66,7 +68,7 @@ def hold_folder(path: Path) -> int | None:
     Several may hold it at a time.
     """
     try:
-        handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+        handle = keep_own(os.open(path, os.O_RDONLY | os.O_DIRECTORY))
     except FileNotFoundError:
         return None
     try:

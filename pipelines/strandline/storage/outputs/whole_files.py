@@ -16,6 +16,7 @@ from typing import BinaryIO
 from strandline.storage import faults
 from strandline.storage.errors import naming_volume
 from strandline.storage.layout import sync_folder
+from strandline.storage.volume.own_handles import locking
 
 TURNS = 1000  # turns of other processes that are waited for
 _FLAGS = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW
@@ -82,9 +83,9 @@ def sweep_whole(path: Path) -> None:
         except FileNotFoundError:
             return
         try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if is_at(temporary, handle):
-                temporary.unlink()
+            with locking(handle, fcntl.LOCK_EX | fcntl.LOCK_NB):
+                if is_at(temporary, handle):
+                    temporary.unlink()
         except BlockingIOError:
             return
         finally:
@@ -110,10 +111,13 @@ def open_locked(path: Path) -> Iterator[BinaryIO]:
         OSError: it can't be opened.
     """
     while True:
-        with os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT, 0o644), "r+b") as file:
-            fcntl.flock(file.fileno(), fcntl.LOCK_EX)
-            if is_at(path, file.fileno()):
-                yield file
+        handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+        with os.fdopen(handle, "r+b") as file, locking(handle, fcntl.LOCK_EX):
+            if is_at(path, handle):
+                try:
+                    yield file
+                finally:
+                    file.flush()  # while the file is locked
                 return
 
 
@@ -123,10 +127,10 @@ def _hold_alone(temporary: Path) -> Iterator[int]:
     for _ in range(TURNS):
         handle = os.open(temporary, _FLAGS, 0o644)
         try:
-            fcntl.flock(handle, fcntl.LOCK_EX)
-            if is_at(temporary, handle):
-                yield handle
-                return
+            with locking(handle, fcntl.LOCK_EX):
+                if is_at(temporary, handle):
+                    yield handle
+                    return
         finally:
             os.close(handle)
     raise OSError(errno.EBUSY, "others keep writing it, or its file system can't tell files apart")

@@ -16,6 +16,7 @@ from strandline.plan.errors import StrandlineError
 from strandline.storage import faults
 from strandline.storage.errors import VolumeError, naming_volume
 from strandline.storage.layout import PipelineFolder, sync_folder
+from strandline.storage.volume.own_handles import locking
 from strandline.storage.volume.published import (
     Publication,
     PublicationId,
@@ -155,10 +156,10 @@ def hold_links(folder: PipelineFolder) -> Iterator[None]:
     """
     handle = os.open(folder.path, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        fcntl.flock(handle, fcntl.LOCK_EX)
-        for link in (folder.latest, folder.pinned):
-            _name_temporary(link).unlink(missing_ok=True)
-        yield
+        with locking(handle, fcntl.LOCK_EX):
+            for link in (folder.latest, folder.pinned):
+                _name_temporary(link).unlink(missing_ok=True)
+            yield
     finally:
         os.close(handle)
 

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from strandline.storage.errors import HeldError, VolumeError, naming_volume
+from strandline.storage.volume.own_handles import keep_own
 
 _PAUSE = 0.1
 _TRIES = 10
@@ -53,13 +54,13 @@ def find_process(pid: int) -> Process | None:
 
 
 def hold_shared(path: Path) -> int:
-    """Hold the lock file shared until this process ends; the handle is for a test's sake.
+    """Hold the lock file shared until this process ends, or `release` is called with the handle.
 
     Raises:
         VolumeError: a new attempt holds it, so this writer belongs to a dead one.
     """
     with naming_volume(path):
-        handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+        handle = keep_own(os.open(path, os.O_RDWR | os.O_CREAT, 0o644))
     try:
         fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError as error:
@@ -67,6 +68,12 @@ def hold_shared(path: Path) -> int:
         msg = f"{path}: another attempt has taken over; this writer stops"
         raise VolumeError(msg) from error
     return handle
+
+
+def release(handle: int) -> None:
+    """End a lock that is held; a copy of its descriptor in a child does not hold it either."""
+    fcntl.flock(handle, fcntl.LOCK_UN)
+    os.close(handle)
 
 
 @contextmanager
@@ -78,7 +85,7 @@ def hold_alone(path: Path, sleep: Callable[[float], None] = time.sleep) -> Itera
         VolumeError: the file can't be made, written or locked.
     """
     with naming_volume(path):
-        handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+        handle = keep_own(os.open(path, os.O_RDWR | os.O_CREAT, 0o644))
     try:
         _take_alone(path, handle, sleep)
         with naming_volume(path):
@@ -102,8 +109,10 @@ def find_holder(path: Path) -> Holder | None:
         process = _read_signature(handle)
         # The lock itself is tried only where that tells more: a try takes it for a moment, in the
         # way of its next holder.
-        if process is not None or not _is_free(handle):
+        if process is not None and _holds(process.pid, os.fstat(handle)):
             return Holder(process)
+        if not _is_free(handle):
+            return Holder(next(iter(find_holders(handle)), None))
     finally:
         os.close(handle)
     return None
@@ -122,11 +131,11 @@ def hold_exclusive(
         VolumeError: the lock can't be had even so (a writer on another host or container).
     """
     with naming_volume(path):
-        handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+        handle = keep_own(os.open(path, os.O_RDWR | os.O_CREAT, 0o644))
     try:
         yield _wait_alone(path, handle, wait, sleep)
     finally:
-        os.close(handle)
+        release(handle)
 
 
 def _take_alone(path: Path, handle: int, sleep: Callable[[float], None]) -> None:
@@ -135,7 +144,7 @@ def _take_alone(path: Path, handle: int, sleep: Callable[[float], None]) -> None
             if _try_alone(handle):
                 return
         sleep(_PAUSE)
-    process = _read_signature(handle)
+    process = _read_signature(handle) or next(iter(find_holders(handle)), None)
     who = f"process {process.pid}" if process else "a process that can't be seen from here"
     msg = f"{who} runs this pipeline already; `strandline drain` stops it"
     raise HeldError(msg)
@@ -198,27 +207,32 @@ def _try_alone(handle: int) -> bool:
 
 
 def find_holders(handle: int) -> list[Process]:
-    """Return the other live processes that lock the open file, from the kernel's table."""
+    """Return the other live processes that hold a lock on the open file.
+
+    The kernel's table of locks names the process that took a lock, which may be dead while a child
+    of that process holds the lock by a copy of the descriptor. So look at each process's own files.
+    """
     file = os.fstat(handle)
-    found = set()
-    for line in Path("/proc/locks").read_text(encoding="ascii").splitlines():
-        fields = line.replace("->", "").split()
-        pid, held_file = int(fields[4]), fields[5]
-        if held_file.endswith(f":{file.st_ino}") and pid not in {0, -1, os.getpid()}:
-            found.add(pid)
-    holders = (find_process(pid) for pid in sorted(found) if _has_open(pid, file))
+    pids = (int(path.name) for path in Path("/proc").iterdir() if path.name.isdigit())
+    others = (pid for pid in sorted(pids) if pid != os.getpid() and _holds(pid, file))
+    holders = (find_process(pid) for pid in others)
     return [holder for holder in holders if holder]
 
 
-def _has_open(pid: int, file: os.stat_result) -> bool:
-    # Inode numbers repeat across file systems, and the table's device number is not what `stat`
-    # says on each of them: ask the process itself, or a stranger might be ended.
+def _holds(pid: int, file: os.stat_result) -> bool:
+    """Return whether a process has the file open by a descriptor with a lock."""
     try:
         handles = list(Path(f"/proc/{pid}/fd").iterdir())
-    except OSError:
+    except OSError:  # the process of another user, or a dead one
         return False
     for handle in handles:
         with suppress(OSError):
-            if os.path.samestat(handle.stat(), file):
+            if os.path.samestat(handle.stat(), file) and _is_locked(pid, handle.name):
                 return True
     return False
+
+
+def _is_locked(pid: int, handle: str) -> bool:
+    text = Path(f"/proc/{pid}/fdinfo/{handle}").read_text(encoding="ascii")
+    # A process that waits for the lock has a line with an arrow.
+    return any(line.startswith("lock:") and "->" not in line for line in text.splitlines())

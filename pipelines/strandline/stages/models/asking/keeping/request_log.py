@@ -26,6 +26,7 @@ from strandline.stages.models.asking.keeping.log_blocks import (
 from strandline.storage.errors import naming_volume
 from strandline.storage.layout import make_folder, sync_folder
 from strandline.storage.outputs.whole_files import is_at, open_locked, write_whole
+from strandline.storage.volume.own_handles import keep_own
 
 SUFFIX = ".requests"
 ANSWERS = "answers"  # folder of the files that processes append to
@@ -122,7 +123,7 @@ class FileLog:
         while True:
             if self._handle is None:
                 make_folder(self._path.parent)
-                self._handle = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o644)
+                self._handle = keep_own(os.open(self._path, os.O_RDWR | os.O_CREAT, 0o644))
                 self._close = weakref.finalize(self, os.close, self._handle)
             fcntl.flock(self._handle, fcntl.LOCK_EX)
             if is_at(self._path, self._handle):

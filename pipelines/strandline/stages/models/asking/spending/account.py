@@ -21,6 +21,7 @@ from strandline.stages.models.asking.verdicts.judging import BYTES_OF_TOKEN
 from strandline.storage.errors import naming_volume
 from strandline.storage.layout import make_folder
 from strandline.storage.outputs.whole_files import open_locked
+from strandline.storage.volume.own_handles import locking
 
 FILE_NAME = "spent.account"
 _CONTENT = Struct(">QQQQddd")
@@ -114,8 +115,7 @@ class Account:
         make_folder(self._path.parent)
         with naming_volume(self._workers):
             file = self._workers.open("ab")
-        with file:
-            fcntl.flock(file.fileno(), fcntl.LOCK_SH)
+        with file, locking(file.fileno(), fcntl.LOCK_SH):
             yield
 
     def is_at_rest(self) -> bool:
@@ -126,10 +126,10 @@ class Account:
         """
         with naming_volume(self._workers), self._workers.open("ab") as file:
             try:
-                fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
+                with locking(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB):
+                    return True
             except BlockingIOError:
                 return False
-        return True
 
     def _read(self, file: BinaryIO) -> tuple[SpentTotals, NextTimes]:
         found = unpack_account(file.read())
