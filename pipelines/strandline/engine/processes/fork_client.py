@@ -13,15 +13,15 @@ import sys
 import threading
 from collections import deque
 from contextlib import suppress
-from multiprocessing.connection import Connection
 from queue import SimpleQueue
 from typing import Any
 
 from strandline.engine.processes.fork_program import take_program
 from strandline.engine.processes.fork_server import BEGUN, WORD
-from strandline.engine.processes.frames import send
+from strandline.engine.processes.frames import Message, MessageReader, send
 from strandline.engine.processes.worker import WorkerTerms
 from strandline.plan.errors import StrandlineError
+from strandline.storage.volume.own_handles import keep_own
 
 _END_SECONDS = 10.0
 
@@ -34,15 +34,19 @@ class Fork:
     """A worker's process.
 
     What it is sent goes by a thread: a worker whose stage keeps the interpreter reads nothing, and
-    the driver must not wait for it.
+    the driver must not wait for it. Nor does the driver wait for a worker that was stopped while it
+    wrote.
 
     Attributes:
+        line: leads to it.
         pid: None until it is known.
         exit_code: how it ended, a signal below zero; None: it has not, as far as is known.
     """
 
-    def __init__(self, connection: Connection) -> None:
-        self.connection = connection
+    def __init__(self, line: socket.socket) -> None:
+        keep_own(line.fileno())
+        self.line = line
+        self._reader = MessageReader(line)
         self.pid: int | None = None
         self.exit_code: int | None = None
         self._waiting: SimpleQueue[Any] = SimpleQueue()
@@ -52,20 +56,31 @@ class Fork:
         """Send a message, when the ones before it are sent."""
         self._waiting.put(content)
 
+    def read(self) -> Message | None:
+        """Return its next message; None: the whole message has not arrived.
+
+        Raises:
+            EOFError, OSError: no message comes any more.
+        """
+        message = self._reader.read(socket.MSG_DONTWAIT)
+        if message is None and self.exit_code is not None:
+            raise EOFError  # a child of it may keep the other side open
+        return message
+
     def kill(self) -> None:
         """End it at once; where its number is not known yet, by the end of its connection."""
-        with suppress(OSError), socket.socket(fileno=os.dup(self.connection.fileno())) as end:
-            end.shutdown(socket.SHUT_RDWR)
+        with suppress(OSError):
+            self.line.shutdown(socket.SHUT_RDWR)
         if self.pid is not None and self.exit_code is None:
             with suppress(ProcessLookupError):
                 os.kill(self.pid, signal.SIGKILL)
         self._waiting.put(None)
 
     def _send_all(self) -> None:
-        with self.connection:
+        with self.line:
             while (content := self._waiting.get()) is not None:
                 with suppress(OSError):  # a worker that has died is heard of elsewhere
-                    send(self.connection, content)
+                    send(self.line, content)
 
 
 class ForkServer:
@@ -81,12 +96,11 @@ class ForkServer:
         self._begun: deque[Fork] = deque()
         self._forks: dict[int, Fork] = {}
         self._words = bytearray()
-        with Connection(os.dup(self._control.fileno())) as connection:
-            try:
-                send(connection, sys.path)  # where stages are, which a driver may learn late
-                send(connection, terms)
-            except OSError:
-                raise _explain_loss() from None
+        try:
+            send(self._control, sys.path)  # where stages are, which a driver may learn late
+            send(self._control, terms)
+        except OSError:
+            raise _explain_loss() from None
 
     def fileno(self) -> int:
         """Return the descriptor that can be read when there is news."""
@@ -104,7 +118,7 @@ class ForkServer:
                 socket.send_fds(self._control, [bytes([chain])], [theirs.fileno()])
             except OSError:
                 raise _explain_loss() from None
-        fork = Fork(Connection(ours.detach()))
+        fork = Fork(ours)
         self._begun.append(fork)
         return fork
 

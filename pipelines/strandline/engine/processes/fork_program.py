@@ -12,13 +12,16 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
+
+from strandline.storage.volume.own_handles import keep_own
 
 # Modules are looked for where this process looks for them, whatever has changed that.
 _PROGRAM = (
     "import json, sys; sys.path[:] = json.loads(sys.argv[2]);"
-    " from strandline.engine.processes.fork_server import main; main(int(sys.argv[1]))"
+    " from strandline.engine.processes.fork_server import main;"
+    " main(int(sys.argv[1]), int(sys.argv[3]))"
 )
 _END_SECONDS = 10.0
 
@@ -34,9 +37,11 @@ class ForkProgram:
     def __init__(self) -> None:
         self._environment = dict(os.environ)
         self.control, theirs = socket.socketpair()
+        keep_own(self.control.fileno())
         with theirs:
+            words = [str(theirs.fileno()), json.dumps(sys.path), str(os.getpid())]
             self.process = subprocess.Popen(  # noqa: S603 - our own program
-                [sys.executable, "-c", _PROGRAM, str(theirs.fileno()), json.dumps(sys.path)],
+                [sys.executable, "-c", _PROGRAM, *words],
                 stdin=subprocess.DEVNULL,
                 pass_fds=[theirs.fileno()],
                 start_new_session=True,  # a terminal's interrupt is the driver's
@@ -49,6 +54,8 @@ class ForkProgram:
 
     def end(self) -> None:
         """End it, and all workers with it."""
+        with suppress(OSError):  # it has died
+            self.control.shutdown(socket.SHUT_RDWR)  # a child of this one may keep it open
         self.control.close()
         try:
             self.process.wait(_END_SECONDS)

@@ -1,7 +1,8 @@
 """A program that has loaded what stages need, and forks workers that need not load it again.
 
 No thread runs in it and nothing of the driver's is open, so that a fork is safe. It ends with its
-driver, and all workers with it. It must not know what a worker is asked.
+driver, and with it all workers and what their stages have started. It must not know what a worker
+is asked.
 """
 
 from __future__ import annotations
@@ -16,45 +17,78 @@ import sys
 import traceback
 from contextlib import suppress
 from functools import partial
-from multiprocessing.connection import Connection
 from typing import Any
 
 import pyarrow as pa
 
+from strandline.engine.call.descendants import (
+    adopt_orphans,
+    end_children,
+    end_with_parent,
+    list_children,
+)
 from strandline.engine.processes.frames import receive
+from strandline.engine.processes.termination import Termination
 from strandline.engine.processes.worker import WorkerTerms, load_chain, work
 from strandline.plan.errors import StrandlineError
+from strandline.storage.volume.own_handles import keep_own
 
 # A process, and how it ended: its exit code, or the number of a signal below zero.
 WORD = struct.Struct("!ii")
 BEGUN = 1 << 16  # in the place of an exit code: it was forked
+LOOK_SECONDS = 5.0
 
 
-def main(control: int) -> None:
+def main(control: int, parent: int) -> None:
     """Serve a driver to its end.
 
     Args:
         control: the descriptor of a socket, on which come where modules are and the terms, then one
             byte for each worker, the number of its chain, with the descriptor of its own socket.
+        parent: the driver's process.
     """
+    termination = Termination()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal's interrupt is the driver's
+    signal.signal(signal.SIGTERM, termination.note)
+    adopt_orphans()
     with suppress(OSError):  # the driver may have none
         os.dup2(2, 1)  # stages print, and standard output is for what the command has to say
     pa.array([])  # Arrow looks for pandas with its first array, which takes as long as all else
-    with socket.socket(fileno=control) as driver, suppress(OSError, EOFError):
-        connection = Connection(os.dup(control))
-        sys.path[:] = receive(connection).content
-        terms: WorkerTerms = receive(connection).content
-        connection.close()
-        _Forker(driver, terms).serve()
+    with socket.socket(fileno=keep_own(control)) as driver, suppress(OSError, EOFError):
+        sys.path[:] = receive(driver).content
+        terms: WorkerTerms = receive(driver).content
+        _Forker(driver, terms, termination, _watch_end(parent)).serve()
+
+
+def _watch_end(parent: int) -> list[int]:
+    """Return a descriptor that can be read once the driver is dead.
+
+    The driver's socket does not show that while a child of the driver has a copy of it. The list is
+    empty on a kernel without such descriptors.
+
+    Raises:
+        EOFError: the driver is dead.
+    """
+    end = []
+    with suppress(OSError):
+        end = [os.pidfd_open(parent)]
+    if os.getppid() != parent:
+        raise EOFError
+    return end
 
 
 class _Forker:
-    def __init__(self, driver: socket.socket, terms: WorkerTerms) -> None:
+    def __init__(
+        self, driver: socket.socket, terms: WorkerTerms, termination: Termination, end: list[int]
+    ) -> None:
         self._driver = driver
         self._terms = terms
+        self._termination = termination
+        self._end = end
         self._loaded = [_load(chain) for chain in terms.chains]
         self._children: set[int] = set()
+        self._daemons: set[int] = set()  # that workers have left, which may still use them
+        self._pid = os.getpid()
         # Written to by the interpreter as a child ends, so that one wait is for both.
         self._endings, self._bell = socket.socketpair()
         self._bell.settimeout(0)
@@ -65,19 +99,22 @@ class _Forker:
         gc.freeze()
 
     def serve(self) -> None:
+        watched = [self._driver, self._endings, *self._end]
         try:
             while True:
-                ready, _, _ = select.select([self._driver, self._endings], [], [])
+                ready, _, _ = select.select(watched, [], [], LOOK_SECONDS)
+                if not ready:
+                    self._daemons = self._find_daemons()
                 if self._endings in ready:
                     self._endings.recv(4096)
                     self._report_endings()
+                if any(end in ready for end in self._end):
+                    return
                 if self._driver in ready and not self._take():
                     return
         finally:
             signal.set_wakeup_fd(-1)  # a child may end when its other side is closed already
-            for child in self._children:
-                os.kill(child, signal.SIGKILL)  # not waited for yet, so the number is a child's
-                os.waitpid(child, 0)
+            end_children(list_children)
 
     def _take(self) -> bool:
         """Fork the worker that is asked for; False where the driver has gone."""
@@ -93,21 +130,56 @@ class _Forker:
         return True
 
     def _report_endings(self) -> None:
-        for child in list(self._children):
-            ended, status = os.waitpid(child, os.WNOHANG)
-            if ended:
-                self._children.discard(child)
-                self._driver.sendall(WORD.pack(child, os.waitstatus_to_exitcode(status)))
+        with suppress(ChildProcessError):
+            while True:
+                child, status = os.waitpid(-1, os.WNOHANG)
+                if not child:
+                    return
+                if child in self._children:
+                    self._children.discard(child)
+                    end_children(partial(self._find_left, child))
+                    self._driver.sendall(WORD.pack(child, os.waitstatus_to_exitcode(status)))
+
+    def _find_left(self, worker: int) -> set[int]:
+        """Return what a dead worker has left: all of its session, and its children in others."""
+        orphans = self._find_orphans()
+        return {
+            child
+            for child, session in orphans.items()
+            if session == worker or child not in self._daemons
+        }
+
+    def _find_daemons(self) -> set[int]:
+        """Return processes that have left their session and their parent while that lives.
+
+        They may be for all workers of this machine, so they end with the run.
+        """
+        return set(self._find_orphans())
+
+    def _find_orphans(self) -> dict[int, int]:
+        """Return the sessions of children that are no workers, nor in the session of one."""
+        return {
+            child: session
+            for child, session in list_children().items()
+            if child not in self._children and session not in self._children
+        }
 
     def _become_worker(self, chain: int, descriptor: int) -> None:
         """Work to the end of this process; never returns, or it would serve the driver too."""
         code = 1
         try:
+            end_with_parent(self._pid)
+            os.setsid()  # what its stages start can be found by that
             signal.set_wakeup_fd(-1)
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            self._termination.handle_in_worker()
             for each in (self._driver, self._endings, self._bell):
                 each.close()
-            work(Connection(descriptor), self._terms, chain, partial(_get, self._loaded[chain]))
+            for end in self._end:
+                os.close(end)
+            _renew_randomness()
+            line = socket.socket(fileno=keep_own(descriptor))
+            work(line, self._terms, chain, partial(_get, self._loaded[chain]))
             code = 0
         except OSError:  # the driver has gone
             code = 0
@@ -118,6 +190,12 @@ class _Forker:
                 sys.stdout.flush()
                 sys.stderr.flush()
             os._exit(code)
+
+
+def _renew_randomness() -> None:
+    """Draw a new state of NumPy's global generator, which a fork shares; Python does so itself."""
+    if "numpy.random" in sys.modules:
+        sys.modules["numpy.random"].seed()
 
 
 def _load(chain: Any) -> Any:  # noqa: ANN401 - see below

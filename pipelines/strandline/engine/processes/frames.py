@@ -1,17 +1,21 @@
 """Messages between a driver and its forked workers: pickled, with what is large beside it.
 
-Large parts are sent as they lie in memory, and arrive read-only, as from any other
-process. It must not know what a message says.
+Large parts are sent as they lie in memory, and arrive read-only, as from any other process. A
+reader takes what has arrived, so that a driver need not wait for the rest of a message from a
+worker that was stopped or killed. It must not know what a message says.
 """
 
 from __future__ import annotations
 
 import pickle
+import socket
 import struct
-from multiprocessing.connection import Connection
+from collections.abc import Generator, Iterator
 from typing import Any, NamedTuple
 
-_PARTS = struct.Struct("!I")
+_COUNT = struct.Struct("!I")
+_SIZE = struct.Struct("!Q")
+_CHUNK = 1 << 20
 
 
 class Message(NamedTuple):
@@ -21,7 +25,7 @@ class Message(NamedTuple):
     size: int
 
 
-def send(connection: Connection, content: Any) -> None:  # noqa: ANN401 - plain lists and bytes
+def send(line: socket.socket, content: Any) -> None:  # noqa: ANN401 - plain lists and bytes
     """Send a message.
 
     Raises:
@@ -29,19 +33,70 @@ def send(connection: Connection, content: Any) -> None:  # noqa: ANN401 - plain 
     """
     buffers: list[pickle.PickleBuffer] = []
     head = pickle.dumps(content, protocol=5, buffer_callback=buffers.append)
-    connection.send_bytes(_PARTS.pack(len(buffers)) + head)
-    for buffer in buffers:
-        connection.send_bytes(buffer.raw())
+    parts = [memoryview(head), *(buffer.raw() for buffer in buffers)]
+    sizes = b"".join(_SIZE.pack(part.nbytes) for part in parts)
+    line.sendall(_COUNT.pack(len(parts)) + sizes)
+    for part in parts:
+        line.sendall(part)
 
 
-def receive(connection: Connection) -> Message:
-    """Wait for the next message.
+def receive(line: socket.socket) -> Message:
+    """Wait for the next message on a socket that has no `MessageReader`.
 
     Raises:
         EOFError, OSError: the other side has gone.
     """
-    head = connection.recv_bytes()
-    (count,) = _PARTS.unpack_from(head)
-    parts = [connection.recv_bytes() for _ in range(count)]
-    content = pickle.loads(memoryview(head)[_PARTS.size :], buffers=parts)  # noqa: S301 - our own
-    return Message(content, len(head) + sum(map(len, parts)))
+    message = MessageReader(line).read()
+    assert message is not None  # it was waited for
+    return message
+
+
+class MessageReader:
+    """Reads messages from a socket, as far as they have arrived."""
+
+    def __init__(self, line: socket.socket) -> None:
+        self._line = line
+        self._flags = 0
+        self._messages = self._read_all()
+
+    def read(self, flags: int = 0) -> Message | None:
+        """Return the next message.
+
+        Args:
+            flags: of `socket.recv`. With `MSG_DONTWAIT` the result is None until the whole message
+                has arrived.
+
+        Raises:
+            EOFError, OSError: the other side has gone.
+        """
+        self._flags = flags
+        try:
+            return next(self._messages)
+        except StopIteration:
+            raise EOFError from None
+
+    def _read_all(self) -> Iterator[Message | None]:
+        while True:
+            (count,) = _COUNT.unpack((yield from self._take(_COUNT.size)))
+            sizes = yield from self._take(count * _SIZE.size)
+            parts = []
+            for (size,) in _SIZE.iter_unpack(sizes):
+                parts.append((yield from self._take(size)))
+            head, *buffers = parts
+            content = pickle.loads(head, buffers=buffers)  # noqa: S301 - our own
+            yield Message(content, sum(map(len, parts)))
+
+    def _take(self, size: int) -> Generator[None, None, bytes]:
+        """Return the next bytes, and yield whenever they have not arrived."""
+        chunks = []
+        while size:
+            try:
+                chunk = self._line.recv(min(size, _CHUNK), self._flags)
+            except BlockingIOError:
+                yield
+                continue
+            if not chunk:
+                raise EOFError
+            chunks.append(chunk)
+            size -= len(chunk)
+        return chunks[0] if len(chunks) == 1 else b"".join(chunks)

@@ -15,7 +15,6 @@ from strandline.engine.core.chains import Chain
 from strandline.engine.core.worker_pool import Call, Worker, WorkerAddress
 from strandline.engine.pooled_calls import PooledCalls
 from strandline.engine.processes.fork_client import Fork, ForkServer
-from strandline.engine.processes.frames import receive
 from strandline.engine.processes.worker import CallRequest, Proceed, WorkerTerms
 from strandline.storage.outputs.outputs import OutputLocation
 from strandline.storage.volume.inflight import InFlightTable
@@ -100,13 +99,28 @@ class ForkedPools(PooledCalls):
         Raises:
             ForkServerLostError: there can be no more workers.
         """
-        workers = {worker.actor.connection: worker for worker in self.list_workers()}
-        sockets: list[Any] = [*workers, self._server]
-        for each in wait(sockets, limit):
-            if isinstance(each, ForkServer):
-                each.read_words()
-            elif each in workers and self.has(workers[each]):
-                yield _read_word(workers[each])
+        until, is_heard = self._now() + limit, False
+        while not is_heard:
+            left = until - self._now()
+            for word in self._read_ready(max(0.0, left)):
+                is_heard = True
+                yield word
+            if left <= 0:
+                return
+
+    def _read_ready(self, limit: float) -> Iterator[Word]:
+        """Yield words that are whole; of a large one a part may be there."""
+        workers = {worker.actor.line: worker for worker in self.list_workers()}
+        lines: list[Any] = [*workers, self._server]
+        ready = set(wait(lines, limit))
+        if self._server in ready:
+            self._server.read_words()
+        for line, worker in workers.items():
+            is_over = worker.actor.exit_code is not None
+            if (is_over or line in ready) and self.has(worker):
+                word = _read_word(worker)
+                if word is not None:
+                    yield word
 
     def await_end(self, worker: Worker) -> int | None:
         """Return how a worker has ended that has died; see `ForkServer.await_end`."""
@@ -128,11 +142,13 @@ class ForkedPools(PooledCalls):
         fork.kill()
 
 
-def _read_word(worker: Worker) -> Word:
+def _read_word(worker: Worker) -> Word | None:
     try:
-        message = receive(worker.actor.connection)
+        message = worker.actor.read()
     except (EOFError, OSError):
         return Word(worker, None)
+    if message is None:
+        return None
     kind, content = message.content
     return Word(worker, kind, content, message.size)
 

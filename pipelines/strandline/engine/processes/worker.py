@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import os
 import pickle
+import socket
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from multiprocessing.connection import Connection
 from queue import SimpleQueue
 from typing import Any, NamedTuple, NoReturn
 
@@ -88,7 +88,7 @@ def load_chain(stages: Sequence[PackedStage]) -> list[StagePlan]:
     return [plans[0], *(replace(plan, streams=False) for plan in plans[1:])]
 
 
-def work(connection: Connection, terms: WorkerTerms, chain: int, load: Callable[[], Any]) -> None:
+def work(line: socket.socket, terms: WorkerTerms, chain: int, load: Callable[[], Any]) -> None:
     """Answer calls until the driver has gone, or a stage can't go on.
 
     Args:
@@ -97,37 +97,37 @@ def work(connection: Connection, terms: WorkerTerms, chain: int, load: Callable[
     try:
         worker = _Worker(terms, load(), joins_below=terms.joins_below[chain])
     except StrandlineError as error:
-        send(connection, (ERROR, error))
+        send(line, (ERROR, error))
         return
-    requests = _Requests(connection)
-    send(connection, (READY, None))
+    requests = _Requests(line)
+    send(line, (READY, None))
     while True:
-        _answer(connection, worker, requests)
+        _answer(line, worker, requests)
 
 
-def _answer(connection: Connection, worker: _Worker, requests: _Requests) -> None:
+def _answer(line: socket.socket, worker: _Worker, requests: _Requests) -> None:
     request = requests.calls.get()
     try:
         for answer, is_open in worker.run(request):
-            send(connection, (ANSWER, answer))
+            send(line, (ANSWER, answer))
             if is_open:
                 worker.leave(requests.proceeds.get().left)
     except StrandlineError as error:
-        send(connection, (ERROR, error))
+        send(line, (ERROR, error))
 
 
 class _Requests:
     """What the driver has sent, read ahead; the process ends with its driver."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, line: socket.socket) -> None:
         self.calls: SimpleQueue[CallRequest] = SimpleQueue()
         self.proceeds: SimpleQueue[Proceed] = SimpleQueue()
-        threading.Thread(target=self._read, args=(connection,), name="calls", daemon=True).start()
+        threading.Thread(target=self._read, args=(line,), name="calls", daemon=True).start()
 
-    def _read(self, connection: Connection) -> NoReturn:
+    def _read(self, line: socket.socket) -> NoReturn:
         while True:
             try:
-                content = receive(connection).content
+                content = receive(line).content
             except (EOFError, OSError):
                 os._exit(0)  # no driver is there that would take what a stage still makes
             if isinstance(content, Proceed):

@@ -1,0 +1,82 @@
+"""Processes that stages start, and the processes that end them.
+
+A process whose parent has died becomes a child of the nearest process above it that adopts orphans.
+So a process that adopts orphans finds everything that its stages have left, by whatever way it was
+started. This room must not know workers or engines.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import time
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+_SET_DEATH_SIGNAL, _SET_SUBREAPER, _GET_SUBREAPER = 1, 36, 37  # of `prctl`
+_PAUSE, _ROUNDS = 0.005, 400  # a killed process may need a moment to end
+
+Find = Callable[[], Collection[int]]
+
+
+def adopt_orphans() -> None:
+    """Have processes below this one become its children when their parents die."""
+    ctypes.CDLL(None).prctl(_SET_SUBREAPER, 1, 0, 0, 0)
+
+
+def end_with_parent(parent: int) -> None:
+    """Have the kernel kill this process when its parent's thread ends.
+
+    Args:
+        parent: a process that may have died before this call.
+    """
+    ctypes.CDLL(None).prctl(_SET_DEATH_SIGNAL, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() != parent:
+        os._exit(1)
+
+
+def list_children() -> dict[int, int]:
+    """Return the children of this process with their sessions, including dead ones."""
+    children = {}
+    for path in Path("/proc").iterdir():
+        if path.name.isdigit():
+            with suppress(OSError):
+                text = Path(path, "stat").read_text(encoding="utf-8", errors="replace")
+                _, parent, _, session, *_ = text.rpartition(")")[2].split()
+                if int(parent) == os.getpid():
+                    children[int(path.name)] = int(session)
+    return children
+
+
+def end_children(find: Find, sleep: Callable[[float], None] = time.sleep) -> None:
+    """Kill children until none is found: what they leave is found in the next round."""
+    for _ in range(_ROUNDS):
+        found = find()
+        if not found:
+            return
+        for child in found:
+            with suppress(ProcessLookupError):
+                os.kill(child, signal.SIGKILL)
+        for child in found:
+            with suppress(ChildProcessError):
+                os.waitpid(child, os.WNOHANG)
+        sleep(_PAUSE)
+
+
+@contextmanager
+def ending_orphans() -> Iterator[Callable[[], None]]:
+    """Adopt orphans as long as the block runs.
+
+    Yields:
+        A function that kills all children that this process did not have before the block.
+    """
+    known, before = set(list_children()), ctypes.c_int()
+    libc = ctypes.CDLL(None)
+    libc.prctl(_GET_SUBREAPER, ctypes.byref(before), 0, 0, 0)
+    adopt_orphans()
+    try:
+        yield lambda: end_children(lambda: list_children().keys() - known)
+    finally:
+        libc.prctl(_SET_SUBREAPER, before.value, 0, 0, 0)
