@@ -44,6 +44,7 @@ from strandline.engine.core.worker_pool import LONG_SECONDS, Call, Located, Work
 from strandline.plan.pipeline import StagePlan
 from strandline.plan.task import Task
 from strandline.storage.outputs.outputs import OutputLocation
+from strandline.storage.volume.own_handles import keep_own_sockets
 
 Picks = list[list[int]]
 _Made = tuple[CallPart, str]
@@ -161,6 +162,7 @@ class StageWorker:
         self._loop.skip(number)
 
     def _set_up(self, node: str) -> None:
+        keep_own_sockets()  # Ray sees the end of this process by that of its sockets
         plans = [load_stage(stage, cloudpickle.loads) for stage in self._stages]
         # Only what the first one yields travels on by itself: a replay begins with its tasks.
         plans[1:] = [replace(plan, streams=False) for plan in plans[1:]]

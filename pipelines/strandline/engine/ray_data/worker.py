@@ -34,6 +34,7 @@ from strandline.engine.ray_data.losses import DEATHS_PER_POOL, DEATHS_PER_TASK, 
 from strandline.plan.receipt import Failure, Receipt, StageCounts
 from strandline.plan.stage import Shape
 from strandline.storage.outputs.outputs import OutputLocation
+from strandline.storage.volume.own_handles import keep_own_sockets
 from strandline_api.outcome.causes import Cause
 
 _PACK = partial(pack_tasks, dumps=cloudpickle.dumps)
@@ -104,6 +105,7 @@ class StageRows:
             self._end()
 
     def _set_up_call(self) -> StageCall:
+        keep_own_sockets()  # Ray sees the end of this process by that of its sockets
         position, node = self._settings, str(ray.get_runtime_context().get_node_id())
         plan = load_stage(PackedStage(position.name, position.plan), cloudpickle.loads)
         self._shape = plan.shape

@@ -16,6 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from strandline.engine.call.descendants import ending_orphans
 from strandline.run.history.records import (
     TABLE,
     AttemptRecord,
@@ -108,12 +109,15 @@ class DriverProcess:
         killed = kills.count()
         self._asked = None
         try:
-            driver = self._find_driver(trigger, log)
-            try:
-                with driver.printing(log):
-                    code = self._watch(driver, _least(self.limits.attempt, most_seconds))
-            finally:
-                reported = self._leave(driver)
+            with ending_orphans() as end_orphans:
+                driver = self._find_driver(trigger, log)
+                try:
+                    with driver.printing(log):
+                        code = self._watch(driver, _least(self.limits.attempt, most_seconds))
+                        if not driver.is_waiting:
+                            end_orphans()  # which may print as long as they live
+                finally:
+                    reported = self._leave(driver)
             fallen = kills.count() - killed
             words = kills.read_log()
         finally:

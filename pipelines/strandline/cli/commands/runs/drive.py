@@ -24,6 +24,7 @@ from strandline.cli.app.signals import Interruption, StoppedAtOnceError
 from strandline.cli.commands.runs.outcome_details import read_details
 from strandline.cli.views.reporter import create_reporter
 from strandline.cli.views.snapshot import Pace, render_snapshot, take_snapshot
+from strandline.engine.call.descendants import ending_orphans
 from strandline.engine.core.ports import RunProgress
 from strandline.ledger.lease import OnChange
 from strandline.ledger.session import LedgerSession
@@ -31,6 +32,7 @@ from strandline.run.attempt.attempt import run_attempt
 from strandline.run.attempt.config import AttemptConfig
 from strandline.run.attempt.engines import (
     FORKED,
+    ON_ONE_MACHINE,
     SHARED,
     choose_engine,
     keeping_started,
@@ -113,13 +115,16 @@ def drive(**options: Any) -> int:  # noqa: ANN401 - the options
     forks = os.environ.pop(FORKS, None) is not None
     # To share a Ray takes its library, which is slow to load.
     is_on_ray = ahead is not None or (orders is not None and not forks)
-    with keeping_started(SHARED if is_on_ray else FORKED):
-        made = make_attempt(DriverRequest(**options))
-        while orders and made.may_go_on:
-            arguments = _ask(orders, made.engine)
-            if arguments is None:
-                break
-            made = make_attempt(_parse(arguments))
+    with ending_orphans() as end_orphans:
+        with keeping_started(SHARED if is_on_ray else FORKED):
+            made = make_attempt(DriverRequest(**options))
+            while orders and made.may_go_on:
+                arguments = _ask(orders, made.engine)
+                if arguments is None:
+                    break
+                made = make_attempt(_parse(arguments))
+        if made.engine in ON_ONE_MACHINE:
+            end_orphans()  # Python would wait for some of them
     _prepare_end(made.engine)
     return made.code
 

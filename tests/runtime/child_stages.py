@@ -1,0 +1,111 @@
+"""Stages that start processes of their own, and tasks that end the stage's process."""
+
+from __future__ import annotations
+
+import ctypes
+import multiprocessing
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from strandline.plan.stage import Stage
+from strandline.plan.task import Task
+
+HOUR = 3600.0
+
+
+def _start_fork() -> int:
+    child = os.fork()
+    if not child:
+        time.sleep(HOUR)
+        os._exit(0)
+    return child
+
+
+def _start_multiprocessing() -> int:
+    process = multiprocessing.get_context("fork").Process(target=time.sleep, args=(HOUR,))
+    process.start()
+    assert process.pid is not None  # it was started
+    return process.pid
+
+
+def _start_program() -> int:
+    return subprocess.Popen(["/bin/sleep", str(HOUR)]).pid
+
+
+def _start_session() -> int:
+    return subprocess.Popen(["/bin/sleep", str(HOUR)], start_new_session=True).pid
+
+
+def _start_shell_job() -> int:
+    words = ["/bin/sh", "-c", f"sleep {HOUR} > /dev/null & echo $!"]
+    return int(subprocess.run(words, check=True, stdout=subprocess.PIPE).stdout)
+
+
+def _start_daemon() -> int:
+    """Start a process that has left its session and its parent."""
+    reader, writer = os.pipe()
+    first = os.fork()
+    if not first:
+        os.setsid()
+        child = os.fork()
+        if child:
+            os.write(writer, str(child).encode())
+            os._exit(0)
+        time.sleep(HOUR)
+        os._exit(0)
+    os.waitpid(first, 0)
+    return int(os.read(reader, 32))
+
+
+def _start_native_fork() -> int:
+    """Fork behind Python's back, as a library in C does: all descriptors stay open."""
+    libc = ctypes.CDLL(None)
+    child: int = libc.fork()
+    if not child:
+        libc.sleep(int(HOUR))
+        libc._exit(0)
+    return child
+
+
+STARTS: dict[str, Callable[[], int]] = {
+    "fork": _start_fork,
+    "multiprocessing": _start_multiprocessing,
+    "program": _start_program,
+    "session": _start_session,
+    "shell": _start_shell_job,
+    "daemon": _start_daemon,
+    "native": _start_native_fork,
+}
+
+
+class Parent(Stage):
+    """Starts a child at each of the first numbers, once, and is killed then if it is to be."""
+
+    class Params(Stage.Params):
+        """How the children are started, and where their numbers are left."""
+
+        kinds: tuple[str, ...]
+        folder: str
+        is_killed: bool = False
+        is_hanging: bool = False
+
+    params: Params
+
+    def process(self, task: Task) -> Task:
+        """The same task."""
+        mark = Path(self.params.folder, f"begun-{task.data}")
+        if task.data < len(self.params.kinds) and not mark.exists():
+            mark.touch()
+            child = STARTS[self.params.kinds[task.data]]()
+            part = Path(self.params.folder, "part")
+            part.write_text(str(child))
+            part.rename(Path(self.params.folder, f"child-{task.data}"))
+            if self.params.is_killed:
+                os.kill(os.getpid(), signal.SIGKILL)
+            while self.params.is_hanging:
+                time.sleep(0.1)
+        return task
