@@ -36,6 +36,9 @@ class Pools(PooledCalls):
     def _ask_on(self, call: Call, left: bytes | None) -> object:
         return object()
 
+    def _ask_back(self, call: Call) -> None:
+        pass
+
     def _kill(self, worker: Worker) -> None:
         pass
 

@@ -109,3 +109,21 @@ class Parent(Stage):
             while self.params.is_hanging:
                 time.sleep(0.1)
         return task
+
+
+class Program(Stage):
+    """Has a program do the work, which is logged as it begins."""
+
+    class Params(Stage.Params):
+        """How long the program takes."""
+
+        seconds: float = 1.0
+
+    params: Params
+
+    def process(self, task: Task) -> Task:
+        """The same task, if the program ends well."""
+        with Path(os.environ["OPENED_LOG"]).open("a") as log:
+            log.write(f"{task.key}\n")
+        subprocess.run(["/bin/sleep", str(self.params.seconds)], check=True)
+        return task

@@ -3,9 +3,17 @@
 from __future__ import annotations
 
 import os
+import random
 import signal
+import sys
+import threading
 import time
+import traceback
+from collections.abc import Iterator
 from pathlib import Path
+
+import numpy as np
+import numpy.random  # loaded before the fork
 
 from strandline.plan.stage import Stage
 from strandline.plan.task import Task
@@ -61,4 +69,98 @@ class Printing(Stage):
         """The same task."""
         print(f"number {task.data}")
         os.write(1, b"raw\n")
+        return task
+
+
+class Random(Stage):
+    """Hands on numbers that global generators draw, once both workers have drawn theirs."""
+
+    class Params(Stage.Params):
+        """Where the workers wait for each other."""
+
+        folder: str
+
+    params: Params
+
+    def setup(self) -> None:
+        """Draw."""
+        folder = Path(self.params.folder)
+        self._drawn = [random.random(), float(np.random.random())]  # noqa: NPY002 - the global one
+        (folder / str(os.getpid())).touch()
+        while len(list(folder.iterdir())) < 2:
+            time.sleep(0.01)
+
+    def process(self, task: Task) -> Task:
+        """The process and its numbers."""
+        return task.replace([os.getpid(), *self._drawn])
+
+
+class StoppedWhileSending(Stage):
+    """Hands on a large table, and has its process stopped as that is sent, the first time."""
+
+    class Params(Stage.Params):
+        """A file that is made the first time, and the size of the table."""
+
+        mark: str
+        size: int = 200_000_000
+
+    params: Params
+
+    def process(self, task: Task) -> Task:
+        """A large payload, for the number 3."""
+        mark = Path(self.params.mark)
+        if task.data != 3 or mark.exists():
+            return task
+        mark.touch()
+        threading.Thread(target=self._stop, daemon=True).start()
+        return task.replace(np.zeros(self.params.size, "u1"))
+
+    def _stop(self) -> None:
+        main = threading.main_thread().ident
+        assert main is not None
+        while True:
+            names = [frame.name for frame in traceback.extract_stack(sys._current_frames()[main])]
+            if "_send_bytes" in names or names[-1] == "send":
+                os.kill(os.getpid(), signal.SIGSTOP)
+                return
+
+
+class Endless(Stage):
+    """Yields the number without an end, and logs each hundred times."""
+
+    class Params(Stage.Params):
+        """Where it logs."""
+
+        log: str
+
+    params: Params
+
+    def process(self, task: Task) -> Iterator[Task]:
+        """The number again and again."""
+        while True:
+            with Path(self.params.log).open("a") as log:
+                log.write("a hundred\n")
+            for _ in range(100):
+                yield task.replace(task.data)
+
+
+class HangingOnce(Stage):
+    """Hangs at a number, until the others are done."""
+
+    class Params(Stage.Params):
+        """Where each number is noted, and how many there are."""
+
+        folder: str
+        count: int
+
+    params: Params
+
+    def process(self, task: Task) -> Task:
+        """The same task."""
+        folder = Path(self.params.folder)
+        # A worker is given a second call once its tasks have been quick.
+        if task.data == self.params.count // 2:
+            while len(list(folder.iterdir())) < self.params.count - 1:
+                time.sleep(0.05)
+        (folder / str(task.data)).touch()
         return task

@@ -98,6 +98,55 @@ def test_law_nothing_is_left_of_a_run_whose_processes_are_killed(
         assert b"the process that starts workers was killed; run again to go on" in errors
 
 
+def test_law_forked_workers_draw_different_numbers(tmp_path: Path) -> None:
+    (tmp_path / "pids").mkdir()
+    plan = make_plan(forked.Random(folder=str(tmp_path / "pids")), count=40)
+    told = [ast.literal_eval(path.read_text()) for path in find_texts(run(plan, tmp_path))]
+    by_worker = {pid: numbers for pid, *numbers in told}
+    assert len(by_worker) == 2
+    for numbers in zip(*by_worker.values(), strict=True):
+        assert len(set(numbers)) == 2
+
+
+def test_law_a_worker_that_is_stopped_while_it_answers_is_overdue_in_time(tmp_path: Path) -> None:
+    plan = make_plan(forked.StoppedWhileSending(mark=str(tmp_path / "mark")))
+    stage = replace(plan.stages[0], timeout=2.0, isolate=True)
+    outcome = run(replace(plan, stages=(stage, *plan.stages[1:])), tmp_path)
+    assert (outcome.code, outcome.standing.finished) == (ExitCode.COMPLETE, 10)
+    assert len(outcome.incidents) == 1
+
+
+def test_law_a_stop_does_not_wait_for_a_stage_that_yields_on(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    plan = make_plan(forked.Endless(log=str(log)), count=1)
+    stage = replace(plan.stages[0], isolate=True)  # a sink in its worker would set the pace
+    plan = replace(plan, stages=(stage, *plan.stages[1:]))
+
+    def count() -> int:
+        return len(log.read_text().splitlines()) if log.exists() else 0
+
+    config = AttemptConfig(plan, tmp_path / "volume", engine="processes", workers=2)
+    seen: list[int] = []
+
+    def must_stop() -> bool:
+        seen.append(count())
+        return seen[-1] > 20
+
+    assert run_attempt(config, must_stop).code is ExitCode.INTERRUPTED
+    asked = next(number for number in seen if number > 20)
+    assert count() - asked < 20  # of hundreds in the time that it has to end
+
+
+def test_law_what_waits_behind_a_call_that_hangs_is_given_to_another_worker(tmp_path: Path) -> None:
+    (tmp_path / "done").mkdir()
+    plan = make_plan(forked.HangingOnce(folder=str(tmp_path / "done"), count=400), count=400)
+    # With a limit a call is a single task, and quick ones wait with their worker.
+    stage = replace(plan.stages[0], timeout=60.0)
+    outcome = run(replace(plan, stages=(stage, *plan.stages[1:])), tmp_path)
+    assert (outcome.code, outcome.standing.finished) == (ExitCode.COMPLETE, 400)
+    assert outcome.incidents == ()  # else the limit has ended it
+
+
 def await_workers(folder: Path, driver: subprocess.Popen[bytes]) -> list[int]:
     until = time.monotonic() + PATIENCE
     while time.monotonic() < until and driver.poll() is None:

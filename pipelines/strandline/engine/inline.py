@@ -15,6 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
+from strandline.engine.call.doubt import FailureDoubt
 from strandline.engine.call.handover import Pack, pack_answers, read_input
 from strandline.engine.call.limits import CallWatch, explain_overdue
 from strandline.engine.call.payloads import Dumps, measure
@@ -131,6 +132,7 @@ class _Run:
         self._folder = folder
         self._stages = plan.stages
         self._watch = CallWatch(control.now, control.overrun)
+        self._doubt = FailureDoubt(control.must_stop, control.now)
         self._outputs = outputs
         self._calls: list[StageCall] = []
         self._listing = listing
@@ -245,6 +247,9 @@ class _Run:
             inflight.begin(sources)
         with closing(self._call(stage, batch)) as parts:
             for part in parts:
+                if self._doubt.concerns(part.receipt):
+                    self._is_cut = True
+                    break
                 batch = self._take(stage, batch, part)
                 if batch and not self._run_below(stage):
                     self._is_cut = True

@@ -142,6 +142,14 @@ class PooledCalls(SizedPools, ABC):
         _rename(call.worker.calls, key, new)
         return True
 
+    def relieve(self, queues: Sequence[StageQueue]) -> None:
+        """Ask for what waits behind a long call, where another worker has nothing to do."""
+        for pool, queue in zip(self._pools, queues, strict=True):
+            if not len(queue):  # tasks in the queue are for the idle worker
+                for call in pool.list_stuck(self._now()):
+                    call.is_asked_back = True
+                    self._ask_back(call)
+
     def has_room(self, stage: int, most: int) -> bool:
         """Return whether a worker has fewer calls than `most`, and can take one."""
         return self._find_free(stage).has(most)
@@ -266,6 +274,10 @@ class PooledCalls(SizedPools, ABC):
         Args:
             left: the token of the task that it goes on with, where no more of it is wanted.
         """
+
+    @abstractmethod
+    def _ask_back(self, call: Call) -> None:
+        """Ask the worker of a call to give it back, unless it is begun."""
 
     @abstractmethod
     def _kill(self, worker: Worker) -> None:

@@ -250,3 +250,9 @@ class Receipt(NamedTuple):
     efforts: tuple[tuple[bytes, Effort], ...] = ()
     links: tuple[tuple[int, StageCounts], ...] = ()
     gone: tuple[tuple[Origin, bytes], ...] = ()
+
+    @property
+    def has_failures(self) -> bool:
+        """Return whether a task or a row of the call has failed."""
+        counts = [self.counts, *(each for _, each in self.links)]
+        return bool(self.failures) or any(each.dead + each.dropped for each in counts)

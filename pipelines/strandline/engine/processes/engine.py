@@ -20,7 +20,7 @@ from strandline.engine.core.call_size import CALL_SECONDS, FileFilling
 from strandline.engine.core.chains import Chain, cut_chains
 from strandline.engine.core.flow import Flow
 from strandline.engine.core.listing_thread import ListingThread
-from strandline.engine.core.pools import find_heaviest
+from strandline.engine.core.pools import DEATHS_PER_TASK, find_heaviest
 from strandline.engine.core.ports import (
     Control,
     Ending,
@@ -30,6 +30,7 @@ from strandline.engine.core.ports import (
     WorkCost,
     conclude,
 )
+from strandline.engine.core.worker_pool import Worker
 from strandline.engine.own_ledger import (
     Ledger,
     OwnAdmission,
@@ -38,10 +39,10 @@ from strandline.engine.own_ledger import (
 )
 from strandline.engine.preemption.fitting import is_hopeless
 from strandline.engine.processes.bounds import find_beyond
-from strandline.engine.processes.fork_client import ForkServer, explain_end
+from strandline.engine.processes.fork_client import ForkServer, ForkServerLostError, explain_end
 from strandline.engine.processes.losses import ForkLosses
 from strandline.engine.processes.pool import ForkedPools, Word, write_terms
-from strandline.engine.processes.worker import ERROR, READY
+from strandline.engine.processes.worker import ERROR, READY, RETURNED
 from strandline.ledger.location import LedgerLocation
 from strandline.ledger.session import LedgerSession
 from strandline.plan.pipeline import PipelinePlan
@@ -138,15 +139,23 @@ class _ProcessRun:
         """See `Engine.run`."""
         try:
             with draining_after_faults(self._ledger):
-                while not self._is_done():
-                    self._begin_turn()
-                    if self._flow.is_stopped and self._must_leave():
-                        break
-                    self._turn()
+                try:
+                    self._work()
+                except ForkServerLostError:  # a signal to all may have come before it could react
+                    if not self._control.must_stop():
+                        raise
+                    self._flow.stop()
                 return self._end()
         finally:
             self._listing.close()
             self._pools.stop()
+
+    def _work(self) -> None:
+        while not self._is_done():
+            self._begin_turn()
+            if self._flow.is_stopped and self._must_leave():
+                return
+            self._turn()
 
     def _turn(self) -> None:
         if self._listing.is_ended and self._flow.suspects and self._flow.is_idle():
@@ -158,6 +167,7 @@ class _ProcessRun:
         for word in self._pools.listen(LISTING_SECONDS if is_waiting else POLL_SECONDS):
             self._take(word)
         self._end_overdue()
+        self._pools.relieve(self._flow.queues)
 
     def _is_done(self) -> bool:
         if self._pools.calls:
@@ -218,7 +228,8 @@ class _ProcessRun:
         queues, failed = self._flow.queues, self._flow.failed
         for stage in reversed(range(len(self._pools))):
             has_room = partial(self._pools.has_room_below, stage, queues)
-            while has_room() and self._pools.proceed(stage, failed):
+            may_proceed = not self._flow.is_stopped
+            while may_proceed and has_room() and self._pools.proceed(stage, failed):
                 pass  # begun calls go on before more begin
             if len(queues[stage]):
                 self._pools.start_wanted(stage, len(queues[stage]))
@@ -268,9 +279,17 @@ class _ProcessRun:
             self._losses.fail_setup(worker, content)
         elif kind == READY:
             self._pools.settle(worker)
+        elif kind == RETURNED:
+            self._take_back(worker, content)
         else:
             number, packed, answer = content
             self._complete((worker, number), packed, answer, size)
+
+    def _take_back(self, worker: Worker, number: int) -> None:
+        """Queue a call's work again that its worker has returned; nothing of it is to blame."""
+        call = self._pools.calls[worker, number]
+        self._pools.drop_call((worker, number))
+        self._flow.requeue(call.stage, call.batch, 0, holds=False, most_deaths=DEATHS_PER_TASK)
 
     def _complete(self, key: object, packed: Plain, answer: Plain, size: int) -> None:
         call, receipt = self._pools.take_part(key, answer, size)

@@ -84,11 +84,7 @@ class Fork:
 
 
 class ForkServer:
-    """The process, from its start to its end.
-
-    Raises:
-        ForkServerLostError: it has died as it began.
-    """
+    """The process, from its start to its end."""
 
     def __init__(self, terms: WorkerTerms) -> None:
         self._program = take_program()
@@ -96,11 +92,9 @@ class ForkServer:
         self._begun: deque[Fork] = deque()
         self._forks: dict[int, Fork] = {}
         self._words = bytearray()
-        try:
+        with suppress(OSError):  # it has died as it began, which is noticed with the first word
             send(self._control, sys.path)  # where stages are, which a driver may learn late
             send(self._control, terms)
-        except OSError:
-            raise _explain_loss() from None
 
     def fileno(self) -> int:
         """Return the descriptor that can be read when there is news."""

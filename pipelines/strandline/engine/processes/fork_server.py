@@ -99,7 +99,7 @@ class _Forker:
         gc.freeze()
 
     def serve(self) -> None:
-        watched = [self._driver, self._endings, *self._end]
+        watched: list[Any] = [self._driver, self._endings, *self._end]
         try:
             while True:
                 ready, _, _ = select.select(watched, [], [], LOOK_SECONDS)
@@ -179,7 +179,8 @@ class _Forker:
                 os.close(end)
             _renew_randomness()
             line = socket.socket(fileno=keep_own(descriptor))
-            work(line, self._terms, chain, partial(_get, self._loaded[chain]))
+            load = partial(_get, self._loaded[chain])
+            work(line, self._terms, chain, load, self._termination.is_received)
             code = 0
         except OSError:  # the driver has gone
             code = 0

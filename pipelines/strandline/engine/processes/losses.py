@@ -60,6 +60,9 @@ class ForkLosses:
         Raises:
             StrandlineError: it was the second of the chain, or no other would fare better.
         """
+        if self._control.must_stop():  # a program that it started may have been ended as well
+            self._pools.remove(worker)
+            return
         # A missing package is so for each worker; anything else may be a server's.
         is_same = not isinstance(error, StageSetupError) or isinstance(error, PackageMissingError)
         if is_same or worker.stage in self._unprepared:
@@ -124,7 +127,7 @@ class ForkLosses:
 
     def _check_streak(self, stage: int, why: str, cause: Cause) -> None:
         pool = self._pools[stage]
-        if pool.streak.causes < DEATHS_PER_POOL:
+        if pool.streak.causes < DEATHS_PER_POOL or self._control.must_stop():
             return
         deaths, culprit = pool.streak.causes, pool.streak.culprit
         name = pool.plan.name if culprit is None else self._name(stage, culprit)

@@ -15,7 +15,7 @@ from strandline.engine.core.chains import Chain
 from strandline.engine.core.worker_pool import Call, Worker, WorkerAddress
 from strandline.engine.pooled_calls import PooledCalls
 from strandline.engine.processes.fork_client import Fork, ForkServer
-from strandline.engine.processes.worker import CallRequest, Proceed, WorkerTerms
+from strandline.engine.processes.worker import CallRequest, GiveBack, Proceed, WorkerTerms
 from strandline.storage.outputs.outputs import OutputLocation
 from strandline.storage.volume.inflight import InFlightTable
 
@@ -112,7 +112,7 @@ class ForkedPools(PooledCalls):
         """Yield words that are whole; of a large one a part may be there."""
         workers = {worker.actor.line: worker for worker in self.list_workers()}
         lines: list[Any] = [*workers, self._server]
-        ready = set(wait(lines, limit))
+        ready: set[Any] = set(wait(lines, limit))
         if self._server in ready:
             self._server.read_words()
         for line, worker in workers.items():
@@ -136,6 +136,9 @@ class ForkedPools(PooledCalls):
     def _ask_on(self, call: Call, left: bytes | None) -> tuple[Worker, int]:
         call.worker.actor.send(Proceed(left))
         return call.worker, call.number
+
+    def _ask_back(self, call: Call) -> None:
+        call.worker.actor.send(GiveBack(call.number))
 
     def _kill(self, worker: Worker) -> None:
         fork: Fork = worker.actor

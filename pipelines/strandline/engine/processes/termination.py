@@ -21,7 +21,11 @@ class Termination:
 
     def __init__(self) -> None:
         self._shared = mmap.mmap(-1, 1)
-        self._is_alone = False
+        self._is_alone = self._is_here = False
+
+    def is_received(self) -> bool:
+        """Return whether this worker has received it, or the process that has forked the worker."""
+        return self._is_here or bool(self._shared[0])
 
     def note(self, _number: int, _frame: FrameType | None) -> None:
         """Note that the process that forks workers has received it."""
@@ -33,6 +37,7 @@ class Termination:
         os.register_at_fork(after_in_child=self._restore)
 
     def _receive(self, number: int, _frame: FrameType | None) -> None:
+        self._is_here = True
         if self._is_alone:
             signal.signal(number, signal.SIG_DFL)
             os.kill(os.getpid(), number)

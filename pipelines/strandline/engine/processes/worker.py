@@ -19,6 +19,7 @@ from queue import SimpleQueue
 from typing import Any, NamedTuple, NoReturn
 
 from strandline.engine.call.chain_call import ChainCall
+from strandline.engine.call.doubt import FailureDoubt
 from strandline.engine.call.handover import Pack, pack_answers, read_input
 from strandline.engine.call.limits import MemoryWatch, choose_limits, read_own_memory
 from strandline.engine.call.payloads import Dumps
@@ -30,10 +31,12 @@ from strandline.engine.core.chains import Entry
 from strandline.engine.processes.frames import receive, send
 from strandline.plan.errors import StrandlineError
 from strandline.plan.pipeline import StagePlan
+from strandline.plan.receipt import Receipt
 from strandline.storage.outputs.outputs import OutputLocation
 
-# Kinds of words of a worker: it takes calls, a part of an answer, why it can't go on.
-READY, ANSWER, ERROR = 0, 1, 2
+# Kinds of words of a worker: it takes calls, a part of an answer, why it can't go on, a call that
+# it has not ended and will not.
+READY, ANSWER, ERROR, RETURNED = 0, 1, 2, 3
 
 
 class WorkerTerms(NamedTuple):
@@ -77,6 +80,25 @@ class Proceed(NamedTuple):
     left: bytes | None
 
 
+class GiveBack(NamedTuple):
+    """A request to return the call of a number, unless it is begun."""
+
+    number: int
+
+
+class _Answer(NamedTuple):
+    """A part of an answer to a call.
+
+    Attributes:
+        receipt: of it.
+        is_open: the answer goes on.
+    """
+
+    content: Plain
+    receipt: Receipt
+    is_open: bool
+
+
 def load_chain(stages: Sequence[PackedStage]) -> list[StagePlan]:
     """Return the stages of a chain, whose modules are loaded with them.
 
@@ -88,52 +110,94 @@ def load_chain(stages: Sequence[PackedStage]) -> list[StagePlan]:
     return [plans[0], *(replace(plan, streams=False) for plan in plans[1:])]
 
 
-def work(line: socket.socket, terms: WorkerTerms, chain: int, load: Callable[[], Any]) -> None:
+def work(
+    line: socket.socket,
+    terms: WorkerTerms,
+    chain: int,
+    load: Callable[[], Any],
+    is_stopping: Callable[[], bool],
+) -> None:
     """Answer calls until the driver has gone, or a stage can't go on.
 
     Args:
         load: returns the stages of the chain.
+        is_stopping: see `FailureDoubt`.
     """
     try:
         worker = _Worker(terms, load(), joins_below=terms.joins_below[chain])
     except StrandlineError as error:
         send(line, (ERROR, error))
         return
-    requests = _Requests(line)
-    send(line, (READY, None))
+    requests, doubt = _Requests(line), FailureDoubt(is_stopping, time.monotonic)
+    requests.send(READY, None)
     while True:
-        _answer(line, worker, requests)
+        _answer(worker, requests, doubt)
 
 
-def _answer(line: socket.socket, worker: _Worker, requests: _Requests) -> None:
-    request = requests.calls.get()
+def _answer(worker: _Worker, requests: _Requests, doubt: FailureDoubt) -> None:
+    request = requests.take()
     try:
-        for answer, is_open in worker.run(request):
-            send(line, (ANSWER, answer))
-            if is_open:
+        for answer in worker.run(request):
+            if doubt.concerns(answer.receipt):
+                requests.send(RETURNED, request.number)
+                return
+            requests.send(ANSWER, answer.content)
+            if answer.is_open:
                 worker.leave(requests.proceeds.get().left)
     except StrandlineError as error:
-        send(line, (ERROR, error))
+        if doubt.is_on():
+            requests.send(RETURNED, request.number)
+        else:
+            requests.send(ERROR, error)
 
 
 class _Requests:
     """What the driver has sent, read ahead; the process ends with its driver."""
 
     def __init__(self, line: socket.socket) -> None:
-        self.calls: SimpleQueue[CallRequest] = SimpleQueue()
+        self._line = line
+        self._calls: deque[CallRequest] = deque()
+        self._change = threading.Condition()
+        self._turn = threading.Lock()
         self.proceeds: SimpleQueue[Proceed] = SimpleQueue()
-        threading.Thread(target=self._read, args=(line,), name="calls", daemon=True).start()
+        threading.Thread(target=self._read, name="calls", daemon=True).start()
 
-    def _read(self, line: socket.socket) -> NoReturn:
+    def take(self) -> CallRequest:
+        """Return the next call, waiting for it."""
+        with self._change:
+            self._change.wait_for(lambda: self._calls)
+            return self._calls.popleft()
+
+    def send(self, kind: int, content: Any) -> None:  # noqa: ANN401 - plain lists and bytes
+        """Send a word to the driver, from whatever thread."""
+        with self._turn:
+            send(self._line, (kind, content))
+
+    def _read(self) -> NoReturn:
         while True:
             try:
-                content = receive(line).content
+                self._enter(receive(self._line).content)
             except (EOFError, OSError):
                 os._exit(0)  # no driver is there that would take what a stage still makes
-            if isinstance(content, Proceed):
-                self.proceeds.put(content)
-            else:
-                self.calls.put(content)
+
+    def _enter(self, content: Any) -> None:  # noqa: ANN401 - any request
+        if isinstance(content, Proceed):
+            self.proceeds.put(content)
+        elif isinstance(content, GiveBack):
+            self._give_back(content.number)
+        else:
+            with self._change:
+                self._calls.append(content)
+                self._change.notify()
+
+    def _give_back(self, number: int) -> None:
+        """Return a call that waits; this thread does it, since a stage may keep the other one."""
+        with self._change:
+            call = next((call for call in self._calls if call.number == number), None)
+            if call is not None:
+                self._calls.remove(call)
+        if call is not None:
+            self.send(RETURNED, number)
 
 
 class _Worker:
@@ -153,8 +217,8 @@ class _Worker:
         limits = choose_limits(first.max_age, first.max_memory, first.memory)
         self._watch = MemoryWatch(limits, time.monotonic, read_own_memory)
 
-    def run(self, request: CallRequest) -> Iterator[tuple[Plain, bool]]:
-        """Yield the answer to a call, and whether it goes on: receipt, tasks, and what is new.
+    def run(self, request: CallRequest) -> Iterator[_Answer]:
+        """Yield the answer to a call, part by part: receipt, tasks, and what is new.
 
         The receipt ends with the task that the next part begins with, why this worker should be
         replaced, and what its stages have reported, as that of a worker on Ray does.
@@ -162,7 +226,8 @@ class _Worker:
         tasks, unreadable = read_input(request.tasks)
         (link, is_alone), handed = request.entry, request.handed
         for part in self._call.stream(tasks, unreadable, handed, link, is_alone=is_alone):
-            yield self._pack_part(request.number, part), part.opened is not None
+            content = self._pack_part(request.number, part)
+            yield _Answer(content, part.receipt, part.opened is not None)
 
     def leave(self, token: bytes | None) -> None:
         """Have an answer go on no more; None: it goes on."""

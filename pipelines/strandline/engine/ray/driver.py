@@ -28,14 +28,25 @@ from strandline.engine.core.ports import (
 )
 from strandline.engine.ray import ledger_actor, worker
 from strandline.engine.ray.admission import Admission
-from strandline.engine.ray.connection import Connection, connected
-from strandline.engine.ray.ledger_actor import RayLedger
+from strandline.engine.ray.connection import ClusterLostError, Connection, connected
+from strandline.engine.ray.ledger_actor import LedgerLostError, RayLedger
 from strandline.ledger.location import LedgerLocation
+from strandline.plan.errors import StrandlineError
 from strandline.plan.pipeline import PipelinePlan
 from strandline.storage.outputs.outputs import OutputLocation
+from strandline_api.outcome.exit_codes import ExitCode
 
 POLL_SECONDS = 0.5
 _OWN = __name__.partition(".")[0]
+
+
+class StoppedWithRayError(StrandlineError):
+    """Ray has ended by the same request as the run, which went to all processes."""
+
+    exit_code: ClassVar[ExitCode] = ExitCode.INTERRUPTED
+
+    def __init__(self) -> None:
+        super().__init__("Ray was asked to stop together with the run; run again to go on")
 
 
 class DriverInputs(NamedTuple):
@@ -68,7 +79,8 @@ class Driver(ABC):
         self._incidents = Incidents()
         self.chains = self._cut(inputs)
         self._flow = Flow(inputs.plan, self.chains)
-        self._ledger = RayLedger(inputs.ledger, control.heartbeat.note_progress, control.now)
+        note, check = control.heartbeat.note_progress, self._connection.check_alive
+        self._ledger = RayLedger(inputs.ledger, note, control.now, check)
         self._admission = Admission(self._listing, self._ledger, self._flow)
         self._finished = 0
         self._look_due = 0.0
@@ -83,6 +95,10 @@ class Driver(ABC):
                 self._run()
                 self._report()  # the last turn would else never be told
                 return self._end()
+        except (ClusterLostError, LedgerLostError):
+            if not self._control.must_stop():
+                raise
+            raise StoppedWithRayError from None
         finally:
             if self._connection.is_alive():  # a dead Ray would be asked for what died with it
                 self.stop()

@@ -241,7 +241,7 @@ class _RayDriver(Driver):
         for worker, words in self._pools.list_overdue():
             self._lose(worker, OverdueError(words))
         self._link_watch.look(self._pools.list_workers())
-        self._relieve()
+        self._pools.relieve(self._flow.queues)
 
     def _take_notices(self) -> None:
         notices, now = self._control.read_notices(), self._control.now()
@@ -298,18 +298,11 @@ class _RayDriver(Driver):
         batch = self._losses.keep_current(call)
         self._flow.requeue(call.stage, batch, 0, holds=False, most_deaths=DEATHS_PER_TASK)
 
-    def _relieve(self) -> None:
-        """Ask for what waits behind a long call, where another worker has nothing to do."""
-        now = self._control.now()
-        for stage, queue in enumerate(self._flow.queues):
-            if not len(queue):  # tasks in the queue are for the idle worker
-                for call in self._pools[stage].list_stuck(now):
-                    call.is_asked_back = True
-                    call.worker.actor.give_back.remote(call.number)
-
     def _learn_nodes(self) -> None:
         """Learn which nodes have died: no source is to blame for workers that went along."""
         now = self._control.now()
+        if self._is_ray_stopping():
+            return  # it would not answer
         if now >= self._learn_due:  # a node may take the data of thousands of tasks along
             self._learn_due = now + LEAVE_SECONDS
             self._losses.forgive(self._marks.learn(list_nodes()[1]))
@@ -341,6 +334,9 @@ class _RayDriver(Driver):
             self._requeue(call)
             return
         call, receipt = self._pools.take_answer(reference, packed)
+        if receipt.has_failures and self._is_ray_stopping():
+            self._losses.anything_died = True  # the next attempt does it again
+            return
         self._pools[call.stage].streak.end(call.entry)
         batch, receipt = self._losses.take_current(call, receipt)
         self._losses.work.note(batch, len(call.batch) - len(batch), receipt, call.opened)
@@ -349,6 +345,10 @@ class _RayDriver(Driver):
             self._filling.note(receipt)
         self._ledger.forward(receipt.events, receipt.failures)
         self._flow.complete(call.stage, batch, receipt, call.data, call.opened)
+
+    def _is_ray_stopping(self) -> bool:
+        """Return whether a Ray of this process's own may have been asked to stop as well."""
+        return self._connection.raylet is not None and self._control.must_stop()
 
     def _take_receipt(self, reference: Any) -> None:  # noqa: ANN401 - an object reference
         call = self._pools.calls[reference]

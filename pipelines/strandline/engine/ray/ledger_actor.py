@@ -140,6 +140,7 @@ class RayLedger:
         location: of the ledger; None: nothing is tracked.
         note_progress: is told that the ledger works, while its answer is waited for.
         now: seconds from any fixed point.
+        check_alive: raises an error where Ray is known to have died.
     """
 
     def __init__(
@@ -147,8 +148,10 @@ class RayLedger:
         location: LedgerLocation | None,
         note_progress: Callable[[], None] = lambda: None,
         now: Callable[[], float] = time.monotonic,
+        check_alive: Callable[[], None] = lambda: None,
     ) -> None:
         self._note_progress = note_progress
+        self._check_alive = check_alive
         self._now = now
         self._steps = 0
         self._events: deque[bytes] = deque()  # the events of a call each
@@ -301,6 +304,7 @@ class RayLedger:
     def wait(self, reference: Any) -> None:  # noqa: ANN401 - an object reference
         """Wait for an answer; what the ledger does meanwhile is the driver's work."""
         while not ray.wait([reference], timeout=LOOK_SECONDS)[0]:
+            self._check_alive()  # an actor of a dead Ray never answers
             self._look_at_steps()
 
     def stop(self) -> None:
@@ -328,7 +332,10 @@ class RayLedger:
             raise _lost(error) from error
 
     def _look_at_steps(self) -> None:
-        steps: int = ray.get(self._aside(self._actor.count_steps))
+        asked = self._aside(self._actor.count_steps)
+        if not ray.wait([asked], timeout=LOOK_SECONDS)[0]:
+            return
+        steps: int = ray.get(asked)
         if steps != self._steps:
             self._steps = steps
             self._note_progress()

@@ -133,6 +133,9 @@ class RayPools(PooledCalls):
         call.data, receipt = call.worker.actor.proceed.remote(call.number, left)
         return receipt
 
+    def _ask_back(self, call: Call) -> None:
+        call.worker.actor.give_back.remote(call.number)
+
     def _kill(self, worker: Worker) -> None:
         ray.kill(worker.actor)
         self.unplaced = {word: kept for word, kept in self.unplaced.items() if kept is not worker}

@@ -24,6 +24,7 @@ from ray.exceptions import RayError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from strandline.engine.call.chain_call import ChainCall
+from strandline.engine.call.doubt import FailureDoubt
 from strandline.engine.call.handover import Unreadable, pack_answers, read_input
 from strandline.engine.call.limits import MemoryWatch, choose_limits, read_own_memory
 from strandline.engine.call.reports import MOST_SENTENCES
@@ -82,6 +83,7 @@ class StageWorker:
         self._loop = WorkerLoop()
         self._call: ChainCall | None = None
         self._watch: MemoryWatch | None = None
+        self._doubt = FailureDoubt(lambda: False, time.monotonic)
         self._open: dict[int, Answers[_Made]] = {}
         self._sentences: deque[str] = deque(maxlen=MOST_SENTENCES)
 
@@ -188,6 +190,8 @@ class StageWorker:
         assert self._watch is not None
         link, is_alone = entry
         for part in self._call.stream(tasks, unreadable, handed, link, is_alone=is_alone):
+            # A signal to all ends this process, and its work is then queued again.
+            self._doubt.concerns(part.receipt)
             yield part, self._watch.look()
 
     def _take(self, number: int, answers: Answers[_Made]) -> tuple[list[Any], Plain]:
