@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -17,7 +16,7 @@ from strandline.ledger.errors import LedgerError
 from strandline.ledger.store.inspection import check_image
 
 PAGE = 4096
-CASES = 60
+CASES = 120
 # Reads all that a ledger has; each damage in a process of its own, since LMDB reads what it maps.
 READ = """
 import os, sys
@@ -73,7 +72,7 @@ def damage(content: bytes, random: Random) -> bytes:
 
 
 def test_law_what_is_damaged_is_read_or_is_a_sentence(whole: bytes, tmp_path: Path) -> None:
-    """A page number beyond the file is LMDB's own fault, which the kernel ends; nothing else is."""
+    """A page number beyond the file would have the kernel end the process, which is a sentence too."""
     random = Random(7)
     for case in range(CASES):
         folder = tmp_path / "damaged" / f"{case:03}"
@@ -91,7 +90,7 @@ def test_law_what_is_damaged_is_read_or_is_a_sentence(whole: bytes, tmp_path: Pa
     assert told == []
     assert len(ends) == CASES
     assert ends.count(65) > CASES // 4
-    assert set(ends) <= {0, 65, -signal.SIGBUS, -signal.SIGSEGV}
+    assert set(ends) <= {0, 65}
     assert ends.count(0) + ends.count(65) > CASES * 0.9
 
 

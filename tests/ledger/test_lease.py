@@ -12,6 +12,7 @@ from ledger_builders import claim, claimant, finish_of, listed, output_of
 from strandline.ledger.entries import Change, FailureRecord, Mark
 from strandline.ledger.errors import LeaseLostError, LedgerError
 from strandline.ledger.lease import (
+    MOST_RECIPES,
     Claim,
     OnChange,
     end_attempt,
@@ -20,6 +21,7 @@ from strandline.ledger.lease import (
     open_attempt,
     restart,
 )
+from strandline.ledger.store.recipes import read_changes, read_recipes
 from strandline.ledger.store.store import Store
 
 DONE = [listed(f"source {number}") for number in range(5)]
@@ -81,6 +83,25 @@ def test_a_pipeline_that_did_not_change_goes_on(store: Store) -> None:
     for on_change in OnChange:
         open_attempt(store, claim(on_change=on_change, minWords=5), claimant("b"))
         assert len(DONE) == store.count()["finished"]
+
+
+def test_law_recipes_that_made_nothing_of_what_is_kept_are_dropped(store: Store) -> None:
+    kept = DONE[0]
+    for number in range(1, 51):
+        parts: dict[str, Any] = {"order": ["files", "text"], "text.with.minWords": number}
+        edited = claim(on_change=OnChange.REDO, **parts)
+        attempt = open_attempt(store, edited, claimant(str(number)))
+        redone = [kept, *DONE[1:]] if number == 3 else DONE[1:]
+        store.write(Change(finish=[finish_of(source, output_of(source)) for source in redone]))
+        assert attempt == number
+    recipes = read_recipes(store)
+    assert len(recipes) <= MOST_RECIPES
+    assert [recipes[0].since, recipes[-1].since] == [3, 50]
+    changes = read_changes(store)
+    assert changes is not None
+    entries = store.find_finished([source[0] for source in DONE])
+    older = {source for source, entry in entries.items() if changes.find_first(entry.attempt)}
+    assert older == {kept[0]}
 
 
 def test_a_changed_pipeline_is_refused_untouched_and_told_what_changed(store: Store) -> None:

@@ -33,6 +33,7 @@ from strandline.ledger.store.recipes import (
     RECIPES,
     Changes,
     Recipe,
+    drop_unused,
     join_recipe,
     mix_recipes,
     read_recipes,
@@ -41,6 +42,7 @@ from strandline.ledger.store.store import Store
 from strandline.plan.fingerprint import Fingerprint, adopt_code, describe_difference
 from strandline.storage.volume.locks import Process
 
+MOST_RECIPES = 8  # before recipes that made nothing of what is kept are dropped
 ORPHAN_SECONDS = 30.0
 
 
@@ -210,7 +212,10 @@ def list_recipes(store: Store, claim: Claim, attempt: int) -> list[Recipe]:
     if claim.rejoins is not None and claim.on_change is OnChange.CONTINUE:
         recipes = mix_recipes(recipes, claim.rejoins)
     parts, growing = claim.strip(claim.fingerprint.parts), sorted(claim.fingerprint.growing)
-    return join_recipe(recipes, Recipe(attempt, parts, growing, claim.dropping))
+    joined = join_recipe(recipes, Recipe(attempt, parts, growing, claim.dropping))
+    # All sources are looked through, so not at each change.
+    is_due = len(joined) > max(MOST_RECIPES, len(recipes))
+    return drop_unused(joined, store.list_attempts()) if is_due else joined
 
 
 def _read_former(store: Store, claim: Claim) -> list[Recipe]:

@@ -3,13 +3,20 @@
 A file that lacks pages in use would kill the process that maps it, so this is asked first. A file
 may well be shorter than it says: pages at its end that were taken and given back within one
 transaction are counted, and never written. Such pages stand in LMDB's list of free ones.
+
+A damaged page can still lead LMDB out of the file, or have it abort. The signal for that can't be
+survived, so its handler names the ledger and ends the process as any other damage does.
 """
 
 from __future__ import annotations
 
+import ctypes
 import os
+import signal
 import struct
+import threading
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -36,6 +43,9 @@ _PAGE_SIZES = frozenset(2**power for power in range(9, 17))  # that LMDB can hav
 # Exceptions of decoders for bytes that are not what was written.
 UNREADABLE = (ValueError, TypeError, LookupError, OverflowError, struct.error, UnpackException)
 _ADVICE = "restore the file from a copy, or move it away to start over"
+_STDERR = 2
+_READERS: dict[int, Path | None] = {}  # ledgers in use, by thread
+_HANDLERS: dict[int, int | None] = {}  # of before, by signal
 META_BYTES = _PAGE_HEADER + _META.size + 2 * _DB.size + _TAIL.size
 
 Read = Callable[[int, int], bytes]  # offset, size
@@ -178,3 +188,41 @@ def _read_whole(read: Read, offset: int, size: int) -> bytes:
     if len(content) < size:
         raise _LackingError
     return content
+
+
+@contextmanager
+def watching_pages(path: Path) -> Iterator[None]:
+    """End the process with a sentence if damage of a ledger would end it by a signal in the block.
+
+    Args:
+        path: of the ledger, for the sentence.
+    """
+    if not _HANDLERS:
+        # LMDB aborts where it finds damage itself.
+        for number in (signal.SIGBUS, signal.SIGSEGV, signal.SIGABRT):
+            _HANDLERS[number] = _set_handler(number, ctypes.cast(_take_fault, ctypes.c_void_p))
+    thread = threading.get_ident()
+    before, _READERS[thread] = _READERS.get(thread), path
+    try:
+        yield
+    finally:
+        _READERS[thread] = before
+
+
+@ctypes.CFUNCTYPE(None, ctypes.c_int)
+def _take_fault(number: int) -> None:
+    path = _READERS.get(threading.get_ident())
+    if path is None:  # the access is tried again after this, and the handler of before is called
+        _set_handler(number, _HANDLERS[number])
+        return
+    try:
+        what = f"it is damaged ({signal.Signals(number).name} in LMDB); {_ADVICE}"
+        line = f"strandline: error: {path}: the ledger can't be read: {what}\n"
+        os.write(_STDERR, line.encode(errors="backslashreplace"))
+    finally:
+        os._exit(int(LedgerError.exit_code))
+
+
+# Python's own handlers run after the access was tried again, which it is without an end.
+_set_handler = ctypes.CDLL(None).signal
+_set_handler.argtypes, _set_handler.restype = [ctypes.c_int, ctypes.c_void_p], ctypes.c_void_p

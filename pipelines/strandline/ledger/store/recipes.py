@@ -7,7 +7,7 @@ source. What is done with those of an older recipe is not known here.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from strandline.ledger.store.store import Store
@@ -78,6 +78,20 @@ def join_recipe(recipes: Sequence[Recipe], recipe: Recipe) -> list[Recipe]:
 def mix_recipes(recipes: Sequence[Recipe], stage: str) -> list[Recipe]:
     """Return recipes to whose sources another one is to join dead letters of a stage."""
     return [each._replace(mixed=sorted({*each.mixed, stage})) for each in recipes]
+
+
+def drop_unused(recipes: Sequence[Recipe], attempts: Collection[int]) -> list[Recipe]:
+    """Return the recipes of these attempts, and the last one.
+
+    Attempts of a recipe that is dropped must have nothing left in the ledger.
+    """
+    ends = [each.since for each in recipes[1:]]
+    used = [
+        each
+        for each, end in zip(recipes, ends, strict=False)
+        if any(each.since <= attempt < end for attempt in attempts)
+    ]
+    return [*used, *recipes[-1:]]
 
 
 class Changes:

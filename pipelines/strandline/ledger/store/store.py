@@ -7,7 +7,6 @@ which order things become durable the keeper's. Only this room imports lmdb.
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -31,6 +30,7 @@ from strandline.ledger.entries import (
 )
 from strandline.ledger.errors import LeaseLostError, LedgerError, LedgerInUseError
 from strandline.ledger.store.changes import apply, find_packed, get, get_all, read_packed
+from strandline.ledger.store.environment import Environment, explain_write
 from strandline.ledger.store.index import key_row
 from strandline.ledger.store.inspection import UNREADABLE, check_image, describe_damage
 from strandline.ledger.store.layout import (
@@ -43,12 +43,10 @@ from strandline.ledger.store.layout import (
     is_due,
 )
 from strandline.ledger.store.portions import read_portion, take_pieces
-from strandline.ledger.store.refusals import explain_write, translate
 from strandline.ledger.store.shared import unpack_shared
 from strandline.plan.errors import StrandlineError
 from strandline.plan.receipt import Piece
 from strandline.storage import faults
-from strandline.storage.errors import VolumeError
 from strandline.storage.layout import is_mounted_readonly
 
 INITIAL_MAP = 1 << 26
@@ -76,21 +74,19 @@ class Store:
         if readonly and not (data.exists() and data.stat().st_size):
             raise LedgerError(_explain_absence(path))
         check_image(data)
-        with self._translating():
-            self._env = lmdb.open(
-                str(path),
-                map_size=max(map_size, data.stat().st_size if data.exists() else 0),
-                max_dbs=len(Databases._fields),
-                readonly=readonly,
-                create=not readonly,
-                max_readers=512,
-            )
+        self._environment = Environment(
+            path,
+            map_size=max(map_size, data.stat().st_size if data.exists() else 0),
+            max_dbs=len(Databases._fields),
+            readonly=readonly,
+            create=not readonly,
+            max_readers=512,
+        )
+        self._env, self._translating = self._environment.lmdb, self._environment.translating
         # On a mount that is read only LMDB opens without a lock, so a writer elsewhere uses pages
         # again under a reader.
         self._is_unlocked = readonly and is_mounted_readonly(path)
         self._lease: tuple[int, str] | None = None
-        # One at a time: writers, and threads that give the map another size.
-        self._turn = threading.Lock()
         try:
             with self._translating():
                 self._dbs = Databases(*(self._open(name, readonly) for name in Databases._fields))
@@ -156,7 +152,7 @@ class Store:
             lease = json.loads(get(txn, self._dbs.meta, b"lease") or b"{}")
             return Change(meta={"lease": lease | {"time": time}})
 
-        with suppress(lmdb.MapFullError, lmdb.MapResizedError), self._turn:
+        with suppress(lmdb.MapFullError, lmdb.MapResizedError), self._environment.turn:
             self._forget_dead_readers()
             self._write(renew, is_heartbeat=True)
 
@@ -220,6 +216,17 @@ class Store:
     def list_records(self) -> Iterator[tuple[bytes, FinishedEntry, SourceRecord]]:
         """Return every finished source with its record, in no useful order."""
         return self._list(self._dbs.finished, self._take_records)
+
+    def list_attempts(self) -> set[int]:
+        """Return the attempts that have finished a source, or that a source was left by."""
+
+        def take(txn: lmdb.Transaction, dbs: Databases, layout: Layout, rows: Rows) -> set[int]:
+            attempt_of = layout.read_attempts(txn, dbs.starts)
+            return {attempt_of(found.stamp) for _, found in layout.rows.list_entries(rows)}
+
+        left = (self.list_marks(), self.list_failures(), self.list_quarantined())
+        others = {each.attempt for entries in left for _, each in entries}
+        return others.union(self._list(self._dbs.finished, take))
 
     def find_records(self, digests: Iterable[bytes]) -> dict[bytes, SourceRecord]:
         """Return the records of those of `digests` that are finished."""
@@ -301,20 +308,20 @@ class Store:
     def _transact(self, decide: Callable[[lmdb.Transaction], Change]) -> None:
         while True:
             try:
-                with self._turn:
+                with self._environment.turn:
                     self._write(decide)
             except lmdb.MapFullError:
-                self._set_map_size(self._env.info()["map_size"] * 2)
+                self._environment.double_map()
             # Another attempt has grown the map, and may have the lease.
             except lmdb.MapResizedError:
-                self._set_map_size(0)
+                self._environment.follow_map()
             else:
                 return
 
     def _write(
         self, decide: Callable[[lmdb.Transaction], Change], *, is_heartbeat: bool = False
     ) -> None:
-        with self._translating(), self._env.begin(write=True) as txn:
+        with self._translating(), self._environment.writing() as txn:
             self._check_lease(txn)
             change, attempt = decide(txn), self._lease[0] if self._lease else 0
             # The holder of the lease alone converts: an older version that still writes would not
@@ -329,11 +336,6 @@ class Store:
         """Let pages be used again that only readers need that were killed."""
         with self._translating():
             self._env.reader_check()
-
-    def _set_map_size(self, size: int) -> None:
-        """Change the map while no other thread is in a transaction; 0: as large as the file is."""
-        with self._turn:
-            self._env.set_mapsize(size)
 
     def _check_lease(self, txn: lmdb.Transaction) -> None:
         if self._lease is None:
@@ -414,36 +416,18 @@ class Store:
 
     @contextmanager
     def _reading(self, db: Any = None) -> Iterator[lmdb.Transaction]:  # noqa: ANN401 - lmdb's
-        with self._translating():
+        with self._translating(), self._environment.reading(db) as txn:
             try:
-                txn = self._env.begin(db=db)
-            except lmdb.MapResizedError:  # a writer has grown the map since
-                self._set_map_size(0)
-                txn = self._env.begin(db=db)
-            with txn:
-                try:
-                    yield txn
-                except StrandlineError:  # the sentence says already what is wrong
-                    raise
-                # The decoders read all that this module writes, so the bytes are damaged.
-                except UNREADABLE as error:
-                    msg = f"{self._path}: the ledger can't be read: {describe_damage(error)}"
-                    raise LedgerError(msg) from error
-                finally:
-                    if self._is_unlocked and self.read_version() > txn.id():
-                        raise explain_write(self._path)
-
-    @contextmanager
-    def _translating(self) -> Iterator[None]:
-        try:
-            yield
-        except (lmdb.MapFullError, lmdb.MapResizedError):
-            raise
-        except lmdb.Error as error:
-            raise translate(self._path, error) from error
-        except OSError as error:
-            msg = f"{self._path}: {error.strerror or error}"
-            raise VolumeError(msg) from error
+                yield txn
+            except StrandlineError:  # the sentence says already what is wrong
+                raise
+            # The decoders read all that this module writes, so the bytes are damaged.
+            except UNREADABLE as error:
+                msg = f"{self._path}: the ledger can't be read: {describe_damage(error)}"
+                raise LedgerError(msg) from error
+            finally:
+                if self._is_unlocked and self.read_version() > txn.id():
+                    raise explain_write(self._path)
 
 
 def _explain_absence(path: Path) -> str:

@@ -1,0 +1,155 @@
+"""A ledger's LMDB environment: its transactions, the size of its map, and its errors as sentences.
+
+LMDB moves the map when its size changes, under whatever is in a transaction of this process. So a
+thread that changes the size waits until no transaction is open, and others wait for that thread.
+This room must not know what is read or written.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import lmdb
+
+from strandline.ledger.errors import LedgerError, LedgerInUseError
+from strandline.ledger.store.inspection import watching_pages
+from strandline.storage.errors import VolumeError
+
+_VOLUME_ERRORS = (errno.ENOSPC, errno.EIO, errno.EACCES, errno.EROFS, errno.EPERM)
+_OPEN_HERE = "already open in this process"  # LMDB's words
+
+
+class Environment:
+    """An open environment.
+
+    Args:
+        path: of its folder.
+        options: of `lmdb.open`.
+
+    Attributes:
+        turn: held by whatever writes or changes the size of the map, one at a time.
+    """
+
+    def __init__(self, path: Path, **options: Any) -> None:  # noqa: ANN401 - lmdb's
+        self._path = path
+        self.turn = threading.Lock()
+        self._change = threading.Condition()
+        self._is_moving = False
+        self._transactions = 0
+        with self.translating():
+            self.lmdb = lmdb.open(str(path), **options)
+
+    @contextmanager
+    def reading(self, db: Any = None) -> Iterator[lmdb.Transaction]:  # noqa: ANN401 - lmdb's
+        """Read in a transaction; one thread has one at a time."""
+        txn = self._begin(db)
+        try:
+            with txn:
+                yield txn
+        finally:
+            self._leave()
+
+    @contextmanager
+    def writing(self) -> Iterator[lmdb.Transaction]:
+        """Write in a transaction; `turn` is held.
+
+        Raises:
+            lmdb.MapFullError, lmdb.MapResizedError: the map has to get another size.
+        """
+        self._enter()
+        try:
+            with self.lmdb.begin(write=True) as txn:
+                yield txn
+        finally:
+            self._leave()
+
+    def double_map(self) -> None:
+        """Double the map, once no transaction is open."""
+        self._move(self.lmdb.info()["map_size"] * 2)
+
+    def follow_map(self) -> None:
+        """Make the map as large as another process has made it, once no transaction is open."""
+        self._move(0)
+
+    @contextmanager
+    def translating(self) -> Iterator[None]:
+        """Raise sentences of ours for LMDB's errors in the block; see also `watching_pages`."""
+        try:
+            with watching_pages(self._path):
+                yield
+        except (lmdb.MapFullError, lmdb.MapResizedError):
+            raise
+        except lmdb.Error as error:
+            raise translate(self._path, error) from error
+        except OSError as error:
+            msg = f"{self._path}: {error.strerror or error}"
+            raise VolumeError(msg) from error
+
+    def _begin(self, db: Any) -> lmdb.Transaction:  # noqa: ANN401 - lmdb's
+        while True:
+            self._enter()
+            try:
+                return self.lmdb.begin(db=db)
+            except lmdb.MapResizedError:  # a writer has grown the map since
+                self._leave()
+            except BaseException:
+                self._leave()
+                raise
+            self.follow_map()
+
+    def _enter(self) -> None:
+        with self._change:
+            self._change.wait_for(lambda: not self._is_moving)
+            self._transactions += 1
+
+    def _leave(self) -> None:
+        with self._change:
+            self._transactions -= 1
+            self._change.notify_all()
+
+    def _move(self, size: int) -> None:
+        with self.turn:
+            with self._change:
+                self._is_moving = True
+                self._change.wait_for(lambda: not self._transactions)
+            try:
+                self.lmdb.set_mapsize(size)
+            finally:
+                with self._change:
+                    self._is_moving = False
+                    self._change.notify_all()
+
+
+def translate(path: Path, error: lmdb.Error) -> Exception:
+    """Return an error of ours for one of LMDB's."""
+    text = str(error)
+    if os.strerror(errno.EAGAIN) in text:
+        # LMDB has each process that looks hold the lock of its own pid.
+        msg = (
+            f"{path}: a process of another container that has the ledger open has the pid of this "
+            f"one, {os.getpid()}, and LMDB tells its readers apart by that; look from the "
+            "container of that process, or when it has ended"
+        )
+        return LedgerInUseError(msg)
+    if _OPEN_HERE in text:
+        msg = f"{path}: another thread of this process has the ledger open; wait for its end"
+        return LedgerInUseError(msg)
+    is_volume = isinstance(error, (lmdb.DiskError, lmdb.LockError, lmdb.ReadonlyError))
+    if is_volume or any(os.strerror(number) in text for number in _VOLUME_ERRORS):
+        return VolumeError(f"{path}: the ledger can't be written: {text}")
+    return LedgerError(f"{path}: the ledger can't be read: {text}")
+
+
+def explain_write(path: Path) -> LedgerInUseError:
+    """Return the error of a reader without a lock, after a write during its read."""
+    msg = (
+        f"{path}: the ledger was written while it was read from a volume that is mounted "
+        "read-only, where LMDB has no lock; look again, or where it is written"
+    )
+    return LedgerInUseError(msg)
