@@ -72,7 +72,7 @@ def damage(content: bytes, random: Random) -> bytes:
 
 
 def test_law_what_is_damaged_is_read_or_is_a_sentence(whole: bytes, tmp_path: Path) -> None:
-    """A page number beyond the file would have the kernel end the process, which is a sentence too."""
+    """A page number beyond the file has the kernel send a signal, which is a sentence as well."""
     random = Random(7)
     for case in range(CASES):
         folder = tmp_path / "damaged" / f"{case:03}"

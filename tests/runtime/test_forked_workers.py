@@ -65,6 +65,7 @@ def test_a_signal_that_ends_a_worker_is_named(
 def test_each_end_has_words() -> None:
     assert explain_end(None) == "its process can't be reached"
     assert explain_end(3) == "its process exited: 3"
+    assert explain_end(-signal.SIGRTMIN - 3) == f"its process died of signal {signal.SIGRTMIN + 3}"
 
 
 def test_no_more_workers_than_asked_for_and_all_of_one_parent(tmp_path: Path) -> None:

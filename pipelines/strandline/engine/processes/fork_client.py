@@ -21,7 +21,7 @@ from strandline.engine.processes.fork_server import BEGUN, WORD
 from strandline.engine.processes.frames import Message, MessageReader, send
 from strandline.engine.processes.worker import WorkerTerms
 from strandline.plan.errors import StrandlineError
-from strandline.storage.volume.own_handles import keep_own
+from strandline.storage.outputs.own_handles import keep_own
 
 _END_SECONDS = 10.0
 
@@ -170,4 +170,7 @@ def explain_end(code: int | None) -> str:
         return "its process was killed (SIGKILL)"
     if code == -signal.SIGTERM:
         return "its process was ended by SIGTERM"
-    return f"its process died of {signal.Signals(-code).name}"
+    try:
+        return f"its process died of {signal.Signals(-code).name}"
+    except ValueError:  # a real-time signal has no name
+        return f"its process died of signal {-code}"

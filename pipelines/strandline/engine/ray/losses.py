@@ -7,9 +7,7 @@ the kernel may take the neighbour of the one that grew, so its work is tried aga
 
 from __future__ import annotations
 
-import os
 from collections.abc import Collection
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from ray.exceptions import (
@@ -40,6 +38,7 @@ from strandline.engine.preemption.replays import REPLAYS_PER_SOURCE, Replays
 from strandline.engine.ray.connection import first_line
 from strandline.engine.ray.ledger_actor import RayLedger
 from strandline.engine.ray.pool import RayPools
+from strandline.engine.ray.worker import read_end
 from strandline.plan.receipt import Failure, Receipt
 from strandline_api.outcome.causes import Cause
 
@@ -50,7 +49,6 @@ LOSSES = (
     OutOfMemoryError,
     WorkerCrashedError,
 )
-LOG_BYTES = 16_384  # of a dead worker's
 _PROCESS_DIED = "worker process has died"  # and not its node, nor by our own hand
 _DATA_LOST = "data was lost with a node; the sources that it was of begin anew"
 
@@ -359,17 +357,7 @@ def _explain(worker: Worker, error: Exception) -> str:
     """Return what a worker was lost to, in words."""
     if not isinstance(error, ActorDiedError) or _PROCESS_DIED not in str(error):
         return first_line(error)
-    return explain_death(str(error), _read_end(worker.log) if worker.is_here else None)
-
-
-def _read_end(log: str) -> str:
-    """Return the end of a log; nothing where there is none."""
-    try:
-        with Path(log).open("rb") as file:
-            file.seek(max(0, os.fstat(file.fileno()).st_size - LOG_BYTES))
-            return file.read(LOG_BYTES).decode(errors="replace")
-    except (OSError, ValueError):  # no regular file, or it is gone
-        return ""
+    return explain_death(str(error), read_end(worker.log) if worker.is_here else None)
 
 
 def _is_node_death(error: Any) -> bool:  # noqa: ANN401 - one of Ray's

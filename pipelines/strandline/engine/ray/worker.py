@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import faulthandler
 import gc
+import os
 import sys
 import time
 from collections import deque
@@ -45,7 +46,7 @@ from strandline.engine.core.worker_pool import LONG_SECONDS, Call, Located, Work
 from strandline.plan.pipeline import StagePlan
 from strandline.plan.task import Task
 from strandline.storage.outputs.outputs import OutputLocation
-from strandline.storage.volume.own_handles import keep_own_sockets
+from strandline.storage.outputs.own_handles import keep_own_sockets
 
 Picks = list[list[int]]
 _Made = tuple[CallPart, str]
@@ -53,6 +54,7 @@ _Made = tuple[CallPart, str]
 CONTROL = "control"
 # A call that is done needs the interpreter a few times to be answered; the stage may be at work on
 # the next one, and by default keeps it for 5 ms each time.
+LOG_BYTES = 16_384  # of a dead worker's log
 _SWITCH_SECONDS = 0.0002
 _PACK = partial(pack_tasks, dumps=cloudpickle.dumps)
 
@@ -90,7 +92,7 @@ class StageWorker:
     @ray.method(concurrency_group=CONTROL)  # type: ignore[untyped-decorator]
     def find_address(self) -> WorkerAddress:
         """Return where it runs, before it is set up."""
-        return _find_address()
+        return find_address()
 
     def prepare(self) -> WorkerAddress:
         """Set the stage up; returns where it runs.
@@ -99,7 +101,7 @@ class StageWorker:
             StageSetupError: the stage can't be imported here, or its own `setup` raised.
             VolumeError: a newer attempt has taken the output over.
         """
-        address = _find_address()
+        address = find_address()
         self._loop.run(0, lambda: self._set_up(address.node))
         return address
 
@@ -210,12 +212,23 @@ class StageWorker:
         return [self._sentences.popleft() for _ in range(len(self._sentences))]
 
 
-def _find_address() -> WorkerAddress:
+def find_address() -> WorkerAddress:
+    """Return where this process runs, and its log."""
     node = str(ray.get_runtime_context().get_node_id())
     try:
         return WorkerAddress(node, str(Path("/proc/self/fd/2").readlink()))
     except OSError:  # another system has no such file, or a stage has closed it
         return WorkerAddress(node)
+
+
+def read_end(log: str) -> str:
+    """Return the end of a log; nothing where there is none."""
+    try:
+        with Path(log).open("rb") as file:
+            file.seek(max(0, os.fstat(file.fileno()).st_size - LOG_BYTES))
+            return file.read(LOG_BYTES).decode(errors="replace")
+    except (OSError, ValueError):  # no regular file, or it is gone
+        return ""
 
 
 class LinkWatch:

@@ -47,6 +47,7 @@ class _Begun(NamedTuple):
     stage: int
     call: bytes
     node: str
+    log: str = ""
 
     @property
     def key(self) -> tuple[int, bytes]:
@@ -64,13 +65,22 @@ class Deaths:
         self._is_gone = is_gone
         self._begun: dict[str, _Begun] = {}
         self._counts: Counter[tuple[int, bytes]] = Counter()
+        self._logs: dict[tuple[int, bytes], tuple[str, str]] = {}
         self._culprits: dict[int, set[bytes]] = {}
         self._started: Counter[int] = Counter()
         self._lost: Counter[int] = Counter()
         self._is_left = False
 
     def begin(
-        self, worker: str, process: int, stage: int, call: bytes, *, is_one: bool, node: str = ""
+        self,
+        worker: str,
+        process: int,
+        stage: int,
+        call: bytes,
+        *,
+        is_one: bool,
+        node: str = "",
+        log: str = "",
     ) -> WorkPermission:
         """Note that a worker is about to begin; return whether it may.
 
@@ -80,6 +90,7 @@ class Deaths:
             call: a name that the same tasks have again; empty while the stage is set up.
             is_one: the work can't be taken apart.
             node: that it is on.
+            log: file there with the worker's standard error.
         """
         before = self._begun.pop(worker, None)
         if before is not None and (before.process, before.node) != (process, node):
@@ -89,9 +100,13 @@ class Deaths:
             self._counts.pop(before.key, None)  # the worker came through being set up
         verdict = self._judge(stage, call, is_one=is_one)
         if verdict is WorkPermission.BEGIN:
-            self._begun[worker] = _Begun(process, stage, call, node)
+            self._begun[worker] = _Begun(process, stage, call, node, log)
             self._started[stage] += not call
         return verdict
+
+    def find_log(self, stage: int, call: bytes) -> tuple[str, str]:
+        """Return the node and the log of the last worker that died over a call."""
+        return self._logs.get((stage, call), ("", ""))
 
     def end(self, worker: str) -> None:
         """Note that a worker has ended what it had begun."""
@@ -132,6 +147,7 @@ class Deaths:
             # worker.
             return
         self._counts[begun.key] += 1
+        self._logs[begun.key] = begun.node, begun.log
         self._culprits.setdefault(begun.stage, set()).add(begun.call)
 
 

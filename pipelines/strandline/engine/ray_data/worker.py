@@ -29,12 +29,14 @@ from strandline.engine.call.setup import PackedStage, WorkerSite, load_stage, se
 from strandline.engine.call.stage.stage_call import StageCall
 from strandline.engine.call.wire import Plain, pack_receipt, pack_tasks, read_lineage
 from strandline.engine.core.pools import PoolBrokenError
+from strandline.engine.preemption.last_words import explain_death
 from strandline.engine.ray.connection import ClusterLostError, first_line
+from strandline.engine.ray.worker import find_address, read_end
 from strandline.engine.ray_data.losses import DEATHS_PER_POOL, DEATHS_PER_TASK, WorkPermission
 from strandline.plan.receipt import Failure, Receipt, StageCounts
 from strandline.plan.stage import Shape
 from strandline.storage.outputs.outputs import OutputLocation
-from strandline.storage.volume.own_handles import keep_own_sockets
+from strandline.storage.outputs.own_handles import keep_own_sockets
 from strandline_api.outcome.causes import Cause
 
 _PACK = partial(pack_tasks, dumps=cloudpickle.dumps)
@@ -150,8 +152,10 @@ class StageRows:
     def _begin(self, work: bytes, *, is_one: bool) -> WorkPermission:
         index, begin = self._settings.index, self._settings.deaths.begin
         try:
-            node = str(ray.get_runtime_context().get_node_id())
-            asked = begin.remote(self._worker, os.getpid(), index, work, is_one=is_one, node=node)
+            node, log = find_address()
+            asked = begin.remote(
+                self._worker, os.getpid(), index, work, is_one=is_one, node=node, log=log
+            )
             return WorkPermission(ray.get(asked))
         except RayError as error:
             msg = f"stage {self._settings.name!r} lost touch with the driver: {first_line(error)}"
@@ -166,12 +170,18 @@ class StageRows:
         return note
 
     def _give_up(self, tasks: Sequence[Plain]) -> Receipt:
-        name, message = self._settings.name, f"lost {DEATHS_PER_TASK} workers"
+        name = self._settings.name
+        message = f"lost {DEATHS_PER_TASK} workers; the last: {self._explain_last(tasks)}"
         failures = [
             Failure(source, key, token, name, message, Cause.KILLED.value)
             for source, token, key, _ in map(read_lineage, tasks)
         ]
         return Receipt((), tuple(failures), (), StageCounts())
+
+    def _explain_last(self, tasks: Sequence[Plain]) -> str:
+        asked = self._settings.deaths.find_log.remote(self._settings.index, _describe_call(tasks))
+        node, log = ray.get(asked)
+        return explain_death("", read_end(log) if node == find_address().node else None)
 
     def _explain_losses(self) -> PoolBrokenError:
         name = self._settings.name

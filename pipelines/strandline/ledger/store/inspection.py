@@ -200,7 +200,7 @@ def watching_pages(path: Path) -> Iterator[None]:
     if not _HANDLERS:
         # LMDB aborts where it finds damage itself.
         for number in (signal.SIGBUS, signal.SIGSEGV, signal.SIGABRT):
-            _HANDLERS[number] = _set_handler(number, ctypes.cast(_take_fault, ctypes.c_void_p))
+            _HANDLERS[number] = _set_handler(number, ctypes.cast(_ON_FAULT, ctypes.c_void_p))
     thread = threading.get_ident()
     before, _READERS[thread] = _READERS.get(thread), path
     try:
@@ -209,11 +209,11 @@ def watching_pages(path: Path) -> Iterator[None]:
         _READERS[thread] = before
 
 
-@ctypes.CFUNCTYPE(None, ctypes.c_int)
 def _take_fault(number: int) -> None:
     path = _READERS.get(threading.get_ident())
-    if path is None:  # the access is tried again after this, and the handler of before is called
+    if path is None:  # the handler of before is called when this one has returned
         _set_handler(number, _HANDLERS[number])
+        signal.raise_signal(number)
         return
     try:
         what = f"it is damaged ({signal.Signals(number).name} in LMDB); {_ADVICE}"
@@ -223,6 +223,7 @@ def _take_fault(number: int) -> None:
         os._exit(int(LedgerError.exit_code))
 
 
+_ON_FAULT = ctypes.CFUNCTYPE(None, ctypes.c_int)(_take_fault)
 # Python's own handlers run after the access was tried again, which it is without an end.
 _set_handler = ctypes.CDLL(None).signal
 _set_handler.argtypes, _set_handler.restype = [ctypes.c_int, ctypes.c_void_p], ctypes.c_void_p

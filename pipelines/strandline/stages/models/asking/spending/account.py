@@ -20,8 +20,8 @@ from strandline.stages.models.asking.spending.terms import NextTimes, SpendingTe
 from strandline.stages.models.asking.verdicts.judging import BYTES_OF_TOKEN
 from strandline.storage.errors import naming_volume
 from strandline.storage.layout import make_folder
+from strandline.storage.outputs.own_handles import locking
 from strandline.storage.outputs.whole_files import open_locked
-from strandline.storage.volume.own_handles import locking
 
 FILE_NAME = "spent.account"
 _CONTENT = Struct(">QQQQddd")
