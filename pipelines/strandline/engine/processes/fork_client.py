@@ -92,7 +92,7 @@ class ForkServer:
         self._begun: deque[Fork] = deque()
         self._forks: dict[int, Fork] = {}
         self._words = bytearray()
-        with suppress(OSError):  # it has died as it began, which is noticed with the first word
+        with suppress(OSError):  # the program has died, which the next read shows
             send(self._control, sys.path)  # where stages are, which a driver may learn late
             send(self._control, terms)
 

@@ -54,7 +54,7 @@ class ForkProgram:
 
     def end(self) -> None:
         """End it, and all workers with it."""
-        with suppress(OSError):  # it has died
+        with suppress(OSError):  # the program has died
             self.control.shutdown(socket.SHUT_RDWR)  # a child of this one may keep it open
         self.control.close()
         try:

@@ -28,7 +28,7 @@ from strandline.engine.call.descendants import (
     list_children,
 )
 from strandline.engine.processes.frames import receive
-from strandline.engine.processes.termination import Termination
+from strandline.engine.processes.termination import WorkerTermination
 from strandline.engine.processes.worker import WorkerTerms, load_chain, work
 from strandline.plan.errors import StrandlineError
 from strandline.storage.outputs.own_handles import keep_own
@@ -47,7 +47,7 @@ def main(control: int, parent: int) -> None:
             byte for each worker, the number of its chain, with the descriptor of its own socket.
         parent: the driver's process.
     """
-    termination = Termination()
+    termination = WorkerTermination()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal's interrupt is the driver's
     signal.signal(signal.SIGTERM, termination.note)
     adopt_orphans()
@@ -79,7 +79,11 @@ def _watch_end(parent: int) -> list[int]:
 
 class _Forker:
     def __init__(
-        self, driver: socket.socket, terms: WorkerTerms, termination: Termination, end: list[int]
+        self,
+        driver: socket.socket,
+        terms: WorkerTerms,
+        termination: WorkerTermination,
+        end: list[int],
     ) -> None:
         self._driver = driver
         self._terms = terms
@@ -87,7 +91,7 @@ class _Forker:
         self._end = end
         self._loaded = [_load(chain) for chain in terms.chains]
         self._children: set[int] = set()
-        self._daemons: set[int] = set()  # that workers have left, which may still use them
+        self._daemons: set[int] = set()  # left by workers that may still use them
         self._pid = os.getpid()
         # Written to by the interpreter as a child ends, so that one wait is for both.
         self._endings, self._bell = socket.socketpair()
@@ -169,7 +173,7 @@ class _Forker:
         code = 1
         try:
             end_with_parent(self._pid)
-            os.setsid()  # what its stages start can be found by that
+            os.setsid()  # the session shows what its stages have started
             signal.set_wakeup_fd(-1)
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             self._termination.handle_in_worker()

@@ -47,7 +47,7 @@ def receive(line: socket.socket) -> Message:
         EOFError, OSError: the other side has gone.
     """
     message = MessageReader(line).read()
-    assert message is not None  # it was waited for
+    assert message is not None  # a blocking read waits for a whole message
     return message
 
 

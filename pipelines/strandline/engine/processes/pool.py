@@ -99,11 +99,11 @@ class ForkedPools(PooledCalls):
         Raises:
             ForkServerLostError: there can be no more workers.
         """
-        until, is_heard = self._now() + limit, False
-        while not is_heard:
+        until, has_words = self._now() + limit, False
+        while not has_words:
             left = until - self._now()
             for word in self._read_ready(max(0.0, left)):
-                is_heard = True
+                has_words = True
                 yield word
             if left <= 0:
                 return

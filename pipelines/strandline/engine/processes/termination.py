@@ -16,7 +16,7 @@ from types import FrameType
 _WAIT_SECONDS = 0.5  # the others have received it by then
 
 
-class Termination:
+class WorkerTermination:
     """Is shared by the process that forks workers and by its workers."""
 
     def __init__(self) -> None:
@@ -49,7 +49,7 @@ class Termination:
         if not self._shared[0]:
             self._is_alone = True
             main = threading.main_thread().ident  # only that thread may change what a signal does
-            assert main is not None  # it was started
+            assert main is not None  # a main thread runs
             signal.pthread_kill(main, number)
 
     def _restore(self) -> None:

@@ -34,8 +34,8 @@ from strandline.plan.pipeline import StagePlan
 from strandline.plan.receipt import Receipt
 from strandline.storage.outputs.outputs import OutputLocation
 
-# Kinds of words of a worker: it takes calls, a part of an answer, why it can't go on, a call that
-# it has not ended and will not.
+# Kinds of words of a worker: ready for calls, a part of an answer, an error that ends it, a call
+# that was returned.
 READY, ANSWER, ERROR, RETURNED = 0, 1, 2, 3
 
 

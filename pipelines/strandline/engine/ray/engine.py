@@ -302,7 +302,7 @@ class _RayDriver(Driver):
         """Learn which nodes have died: no source is to blame for workers that went along."""
         now = self._control.now()
         if self._is_ray_stopping():
-            return  # it would not answer
+            return  # Ray would not answer
         if now >= self._learn_due:  # a node may take the data of thousands of tasks along
             self._learn_due = now + LEAVE_SECONDS
             self._losses.forgive(self._marks.learn(list_nodes()[1]))

@@ -25,7 +25,7 @@ _VOLUME_ERRORS = (errno.ENOSPC, errno.EIO, errno.EACCES, errno.EROFS, errno.EPER
 _OPEN_HERE = "already open in this process"  # LMDB's words
 
 
-class Environment:
+class LedgerEnvironment:
     """An open environment.
 
     Args:

@@ -30,7 +30,7 @@ from strandline.ledger.entries import (
 )
 from strandline.ledger.errors import LeaseLostError, LedgerError, LedgerInUseError
 from strandline.ledger.store.changes import apply, find_packed, get, get_all, read_packed
-from strandline.ledger.store.environment import Environment, explain_write
+from strandline.ledger.store.environment import LedgerEnvironment, explain_write
 from strandline.ledger.store.index import key_row
 from strandline.ledger.store.inspection import UNREADABLE, check_image, describe_damage
 from strandline.ledger.store.layout import (
@@ -74,7 +74,7 @@ class Store:
         if readonly and not (data.exists() and data.stat().st_size):
             raise LedgerError(_explain_absence(path))
         check_image(data)
-        self._environment = Environment(
+        self._environment = LedgerEnvironment(
             path,
             map_size=max(map_size, data.stat().st_size if data.exists() else 0),
             max_dbs=len(Databases._fields),

@@ -115,7 +115,7 @@ class DriverProcess:
                     with driver.printing(log):
                         code = self._watch(driver, _least(self.limits.attempt, most_seconds))
                         if not driver.is_waiting:
-                            end_orphans()  # which may print as long as they live
+                            end_orphans()  # orphans may print as long as they live
                 finally:
                     reported = self._leave(driver)
             fallen = kills.count() - killed

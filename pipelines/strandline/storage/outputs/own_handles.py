@@ -26,7 +26,7 @@ def keep_own(handle: int) -> int:
 def keep_own_sockets() -> None:
     """Keep all sockets that are open now, whatever has opened them; see `keep_own`."""
     for path in Path("/proc/self/fd").iterdir():
-        with suppress(OSError):  # that of the listing itself is closed
+        with suppress(OSError):  # the descriptor of the listing itself is closed
             if path.is_socket():
                 keep_own(int(path.name))
 
