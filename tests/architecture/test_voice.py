@@ -52,7 +52,7 @@ class Voice(NamedTuple):
 
 
 # What is measured now, rounded up.
-BUDGET = Voice(people=6, pronouns=35, participles=34)
+BUDGET = Voice(people=6, pronouns=31, participles=34)
 
 
 def list_comments(module: Module) -> Iterator[str]:
