@@ -101,7 +101,7 @@ class Parent(Stage):
         if task.data < len(self.params.kinds) and not mark.exists():
             mark.touch()
             child = STARTS[self.params.kinds[task.data]]()
-            part = Path(self.params.folder, "part")
+            part = Path(self.params.folder, f"part-{task.data}")  # workers write at once
             part.write_text(str(child))
             part.rename(Path(self.params.folder, f"child-{task.data}"))
             if self.params.is_killed:
