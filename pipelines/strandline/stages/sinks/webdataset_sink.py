@@ -8,16 +8,17 @@ import tarfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from hashlib import blake2b, sha256
+from itertools import groupby
 from typing import Any, BinaryIO, ClassVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pydantic import Field
+from pydantic import Field, ValidationInfo, field_validator
 
 from strandline.plan.registry import register
 from strandline.plan.stage import SharingSink
 from strandline.plan.task import Task
-from strandline.stages.columns import check_names, find_column, list_texts
+from strandline.stages.columns import check_names, find_column, holds_text, list_texts
 from strandline.stages.sinks.content_kinds import find_extension
 from strandline.stages.sinks.json_values import format_json, list_rows
 from strandline.stages.sinks.jsonl_sink import SharingParams
@@ -25,8 +26,10 @@ from strandline.stages.sinks.jsonl_sink import SharingParams
 _NO_KEY = re.compile(r"[^A-Za-z0-9_-]+")  # a dot would begin the extension
 # What it adds to what is known of a sample.
 _OWN = {"sample": pa.string(), "bytes": pa.int64(), "sha256": pa.string()}
-_FILES = 2  # files of a sample
 _LONGEST = 60  # letters of a name, so that the whole fits into a tar's oldest form
+_LONGEST_KIND = 24  # letters of an extension, for the same reason
+_JSON = "json"
+_KIND = re.compile(r"[a-z0-9_-]+(\.[a-z0-9_-]+)*")  # loaders read extensions in small letters
 
 
 @register("webdataset")
@@ -38,33 +41,48 @@ class WebdatasetSink(SharingSink):
 
         key: str = Field(default="clip", description="Column with a sample's own name.")
         content: str = Field(default="content", description="Column with its bytes.")
+        files: tuple[str, ...] = Field(
+            default=(),
+            description="Columns of bytes or text that become further files of a sample, named "
+            "by their column: `txt` is `NAME.txt`. A null has no file. Columns of bytes that are "
+            "not named here are left out and counted.",
+        )
+
+        @field_validator("files")
+        @classmethod
+        def _check_files(cls, files: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
+            for name in files:
+                if fault := _find_fault(name, files, info.data.get("content", "")):
+                    raise ValueError(f"{name!r} {fault}")
+            return files
 
     params: Params
     suffix: str = ".tar"
-    added_params: ClassVar[frozenset[str]] = frozenset({"target_bytes"})
+    added_params: ClassVar[frozenset[str]] = frozenset({"target_bytes", "files"})
 
     def list_needed_columns(self) -> tuple[str, ...]:
-        return (self.params.key, self.params.content)
+        return (self.params.key, self.params.content, *self.params.files)
 
     def list_companions(self) -> Mapping[str, Callable[[Task, BinaryIO], None]]:
         """Return what writes the Parquet file."""
         return {".parquet": self._write_facts}
 
     def write(self, task: Task, file: BinaryIO) -> None:
-        """Write two files a row, `NAME.mp4` and `NAME.json`, in order and without times or owners.
+        """Write `NAME.mp4`, the named files, and `NAME.json` of each row, without times or owners.
 
         Raises:
-            TypeError: the task carries no table.
-            MissingColumnError: there is no column of names or of contents.
-            ValueError: two rows have one name, or two columns.
+            TypeError: the task carries no table, or a named column has neither bytes nor text.
+            MissingColumnError: a named column is missing.
+            ValueError: two rows have one name, two columns, or two files of a sample.
         """
         with _open_shard(file) as shard:
-            for row, data in self._list_samples(task.table):
-                text = format_json(row, sort_keys=True)
-                for name, part in ((find_extension(data), data), ("json", text.encode())):
-                    member = tarfile.TarInfo(f"{row['sample']}.{name}")
-                    member.size = len(part)
-                    shard.addfile(member, io.BytesIO(part))
+            for row, files in self._list_samples(task.table):
+                text = format_json(row, sort_keys=True).encode()
+                for kind, data in (files | {_JSON: text}).items():
+                    member = tarfile.TarInfo(f"{row['sample']}.{kind}")
+                    member.size = len(data)
+                    shard.addfile(member, io.BytesIO(data))
+        self._count_left_out(task.table)
 
     def _write_facts(self, task: Task, file: BinaryIO) -> None:
         rows = [row for row, _ in self._list_samples(task.table)]
@@ -98,30 +116,92 @@ class WebdatasetSink(SharingSink):
             return
         chosen = {number for rows in ranges for number in rows}
         with tarfile.open(fileobj=shared[suffix], mode="r:") as old, _open_shard(file) as new:
-            for number, member in enumerate(old):
-                if number // _FILES in chosen:
+            # Names of samples have no dots, and no two of a shard are equal.
+            samples = groupby(old, lambda member: member.name.partition(".")[0])
+            for number, (_, members) in enumerate(samples):
+                for member in members if number in chosen else ():
                     new.addfile(member, old.extractfile(member))
 
     def _select(self, table: pa.Table) -> pa.Table:
-        """Return the columns that say something of a sample and are none of its pixels."""
+        """Return the columns of the JSON: facts of a sample, and none of its files."""
         check_names(table.schema)
-        fields = [field for field in table.schema if field.name not in _OWN]
-        return table.select([field.name for field in fields if not _has_bytes(field.type)])
+        return table.select([field.name for field in table.schema if self._is_fact(field)])
 
-    def _list_samples(self, table: pa.Table) -> Iterator[tuple[dict[str, Any], bytes]]:
-        """Yield what is known of each row, with its name and digest, and its content."""
+    def _is_fact(self, field: pa.Field) -> bool:
+        return field.name not in {*_OWN, *self.params.files} and not _has_bytes(field.type)
+
+    def _count_left_out(self, table: pa.Table) -> None:
+        """Count the values of columns that are neither in a file of a sample nor in its JSON."""
+        for field, column in zip(table.schema, table.columns, strict=True):
+            is_file = field.name in {self.params.content, *self.params.files}
+            left_out = len(column) - column.null_count
+            if left_out and not is_file and not self._is_fact(field):
+                self.count(f"left out: column {field.name!r}", left_out)
+
+    def _list_samples(self, table: pa.Table) -> Iterator[tuple[dict[str, Any], dict[str, bytes]]]:
+        """Yield the facts of each row, with its name and digest, and its files by extension."""
         contents = find_column(table, self.params.content)
+        files = [_list_contents(table, name) for name in self.params.files]
         names = list_texts(table, self.params.key)
         if twice := next((name for name, number in Counter(names).items() if number > 1), None):
             msg = (
                 f"{self.params.key!r} has {twice!r} twice, which readers would take for one sample"
             )
             raise ValueError(msg)
-        rows = list_rows(self._select(table))
-        for row, name, content in zip(rows, names, contents, strict=True):
+        rows = zip(list_rows(self._select(table)), names, contents, *files, strict=True)
+        for row, name, content, *others in rows:
             data = content.as_py() or b""
             facts = {"bytes": len(data), "sha256": sha256(data).hexdigest()}
-            yield {**row, "sample": _format_name(name), **facts}, data
+            parts = self._join_files(name, data, others)
+            yield {**row, "sample": _format_name(name), **facts}, parts
+
+    def _join_files(
+        self, name: str, data: bytes, others: Sequence[bytes | None]
+    ) -> dict[str, bytes]:
+        parts = {find_extension(data): data}
+        for kind, other in zip(self.params.files, others, strict=True):
+            if other is not None and kind in parts:
+                msg = f"{name!r} has two files {kind!r}: its content, and the column in `files`"
+                raise ValueError(f"{msg}; give the column another name")
+            if other is not None:
+                parts[kind] = other
+        return parts
+
+
+def _find_fault(name: str, files: Sequence[str], content: str) -> str | None:
+    """Return why a column can't be a file of a sample, or None if it can."""
+    if name == _JSON:
+        return (
+            "is the sink's own file of a sample; give the column another name with "
+            "`select-columns`, such as 'meta.json'"
+        )
+    if name == content:
+        return "is the sample's content, which is a file already"
+    if files.count(name) > 1:
+        return "is named twice"
+    if not _KIND.fullmatch(name) or len(name) > _LONGEST_KIND:
+        return (
+            "is no extension: small letters, digits, '_', '-', and dots between them, up to "
+            f"{_LONGEST_KIND}; give the column another name with `select-columns`"
+        )
+    return None
+
+
+def _list_contents(table: pa.Table, name: str) -> Iterator[bytes | None]:
+    """Return the values of a column as contents of files.
+
+    Raises:
+        MissingColumnError: the column is missing.
+        TypeError: the column has neither bytes nor text.
+    """
+    column = find_column(table, name)
+    kind, types = column.type, pa.types
+    is_binary = types.is_fixed_size_binary(kind) or types.is_binary_view(kind) or _is_binary(kind)
+    if not (is_binary or holds_text(kind) or types.is_null(kind)):
+        msg = f"the column {name!r} holds {kind}, neither bytes nor text"
+        raise TypeError(msg)
+    values = (value.as_py() for value in column)
+    return (value.encode() if isinstance(value, str) else value for value in values)
 
 
 def _open_shard(file: BinaryIO) -> tarfile.TarFile:
@@ -142,4 +222,8 @@ def _format_name(key: str) -> str:
 def _has_bytes(kind: pa.DataType) -> bool:
     if pa.types.is_nested(kind):
         return any(_has_bytes(kind.field(at).type) for at in range(kind.num_fields))
+    return _is_binary(kind)
+
+
+def _is_binary(kind: pa.DataType) -> bool:
     return bool(pa.types.is_binary(kind) or pa.types.is_large_binary(kind))
