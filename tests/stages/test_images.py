@@ -86,7 +86,7 @@ def test_images_lie_in_fields_of_columns_as_the_hub_has_them(
     ]
     stage = run("decode-images", column=column)
     assert ["0"] == [table["key"][0].as_py() for table in stage.tables(rows)]
-    assert {"dropped: not an image": 2} == stage.counters
+    assert 2 == stage.counters["dropped: not an image"]
 
 
 @pytest.mark.parametrize(

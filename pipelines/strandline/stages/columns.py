@@ -111,6 +111,13 @@ def holds_text(kind: pa.DataType) -> bool:
     )
 
 
+def holds_bytes(kind: pa.DataType) -> bool:
+    """Return True for types of files and pictures, also inside lists and structs."""
+    if pa.types.is_nested(kind):
+        return any(holds_bytes(kind.field(at).type) for at in range(kind.num_fields))
+    return bool(pa.types.is_binary(kind) or pa.types.is_large_binary(kind))
+
+
 def set_column(
     table: pa.Table, name: str, values: Sequence[object] | pa.Array, kind: pa.DataType
 ) -> pa.Table:

@@ -18,7 +18,7 @@ from pydantic import Field
 from strandline.plan.registry import register
 from strandline.plan.stage import Stage
 from strandline.plan.task import Task
-from strandline.stages.columns import find_field, list_strings
+from strandline.stages.columns import find_field, holds_bytes, list_strings
 from strandline.stages.images.pictures import PICTURE, load_pillow, to_picture
 from strandline.stages.images.repairs import repair_file
 from strandline.stages.sources.opening import BadInput, UnreadableFileError
@@ -32,6 +32,8 @@ IMAGE_SCHEMA = pa.schema(
         pa.field("picture", PICTURE),
     ]
 )
+# Formats whose first frame is made of the others.
+_LAYERED = {"PSD"}
 
 
 @register("decode-images")
@@ -70,7 +72,7 @@ class DecodeImages(Stage):
         self._images = load_pillow("Image")
 
     def process(self, task: Task) -> list[Task] | None:
-        """Return a task an image; of a moving one the first picture.
+        """Return a task for each image, with the first frame of files that have several.
 
         Raises:
             UnreadableFileError: an image can't be decoded and `badImages` is `fail`.
@@ -85,7 +87,16 @@ class DecodeImages(Stage):
                 row = self._decode(key, content.as_py())
                 if row is not None:  # a table at once, so that no picture is in memory twice
                     tasks.append(task.replace(pa.Table.from_pylist([row], IMAGE_SCHEMA)))
+        self._count_left_out(task.table)
         return tasks or None
+
+    def _count_left_out(self, table: pa.Table) -> None:
+        """Count other files of a sample, such as captions and masks, which have no column here."""
+        for name in set(table.column_names) - set(self.list_needed_columns()):
+            column = table.column(name)
+            left_out = len(column) - column.null_count
+            if left_out and holds_bytes(column.type):
+                self.count(f"left out: column {name!r}", left_out)
 
     @contextmanager
     def _bound(self) -> Iterator[None]:
@@ -132,4 +143,20 @@ class DecodeImages(Stage):
 
     def _open(self, content: bytes) -> tuple[str, dict[str, Any]]:
         image = self._images.open(io.BytesIO(content))
-        return image.format.lower(), to_picture(image)
+        picture = to_picture(image)
+        self._count_frames(image)
+        return image.format.lower(), picture
+
+    def _count_frames(self, image: Any) -> None:  # noqa: ANN401 - Pillow's image
+        """Count the frames behind the first one."""
+        if image.format in _LAYERED:
+            return
+        try:
+            further = getattr(image, "n_frames", 1) - 1
+        except MemoryError:
+            raise
+        except Exception:  # noqa: BLE001 - a later frame may be damaged, and the first is decoded
+            self.count("left out: frames that can't be counted")
+            return
+        if further > 0:
+            self.count("left out: frames after the first", further)

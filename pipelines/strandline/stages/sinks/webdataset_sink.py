@@ -18,7 +18,7 @@ from pydantic import Field, ValidationInfo, field_validator
 from strandline.plan.registry import register
 from strandline.plan.stage import SharingSink
 from strandline.plan.task import Task
-from strandline.stages.columns import check_names, find_column, holds_text, list_texts
+from strandline.stages.columns import check_names, find_column, holds_bytes, holds_text, list_texts
 from strandline.stages.sinks.content_kinds import find_extension
 from strandline.stages.sinks.json_values import format_json, list_rows
 from strandline.stages.sinks.jsonl_sink import SharingParams
@@ -128,7 +128,7 @@ class WebdatasetSink(SharingSink):
         return table.select([field.name for field in table.schema if self._is_fact(field)])
 
     def _is_fact(self, field: pa.Field) -> bool:
-        return field.name not in {*_OWN, *self.params.files} and not _has_bytes(field.type)
+        return field.name not in {*_OWN, *self.params.files} and not holds_bytes(field.type)
 
     def _count_left_out(self, table: pa.Table) -> None:
         """Count the values of columns that are neither in a file of a sample nor in its JSON."""
@@ -196,8 +196,9 @@ def _list_contents(table: pa.Table, name: str) -> Iterator[bytes | None]:
     """
     column = find_column(table, name)
     kind, types = column.type, pa.types
-    is_binary = types.is_fixed_size_binary(kind) or types.is_binary_view(kind) or _is_binary(kind)
-    if not (is_binary or holds_text(kind) or types.is_null(kind)):
+    is_binary = types.is_fixed_size_binary(kind) or types.is_binary_view(kind)
+    is_file = not types.is_nested(kind) and (is_binary or holds_bytes(kind) or holds_text(kind))
+    if not (is_file or types.is_null(kind)):
         msg = f"the column {name!r} holds {kind}, neither bytes nor text"
         raise TypeError(msg)
     values = (value.as_py() for value in column)
@@ -217,13 +218,3 @@ def _format_name(key: str) -> str:
     digest = blake2b(key.encode(), digest_size=6).hexdigest()
     name = _NO_KEY.sub("_", key.rpartition("/")[2])[-_LONGEST:]
     return f"{name}-{digest}"
-
-
-def _has_bytes(kind: pa.DataType) -> bool:
-    if pa.types.is_nested(kind):
-        return any(_has_bytes(kind.field(at).type) for at in range(kind.num_fields))
-    return _is_binary(kind)
-
-
-def _is_binary(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_binary(kind) or pa.types.is_large_binary(kind))
