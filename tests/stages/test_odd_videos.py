@@ -270,3 +270,29 @@ def test_frames_that_are_lost_to_those_who_sample_them_are_counted(
     stage = StageRun("decode-frames", badVideos="drop")
     stage.tables(rows)
     assert stage.counters
+
+
+def test_streams_that_no_clip_has_are_counted(tmp_path: Path) -> None:
+    write_odd_video(tmp_path / "a.mp4", cover=True)
+    path = write_odd_video(tmp_path / "one.mkv", sound="aac")
+    two = tmp_path / "two.mkv"
+    with av.open(str(path)) as source, av.open(str(two), "w") as file:
+        (sound,) = source.streams.audio
+        (pictures,) = source.streams.video
+        copies = [file.add_stream_from_template(pictures)]
+        copies += [file.add_stream_from_template(sound) for _ in range(2)]
+        for packet in source.demux(pictures, sound):
+            for copy in copies[:1] if packet.stream is not sound else copies[1:]:
+                if packet.dts is not None:
+                    packet.stream = copy
+                    file.mux(packet)
+    for name, counts in (
+        ("a.mp4", {"left out: a stream of video": 1}),
+        ("two.mkv", {"left out: a stream of audio": 1}),
+    ):
+        run = StageRun("split-video")
+        assert run.tables([{"key": name, "path": str(tmp_path / name)}])
+        assert counts == run.counters
+    run = StageRun("split-video", keepAudio=False)
+    run.tables([{"key": "two.mkv", "path": str(two)}])
+    assert {} == run.counters

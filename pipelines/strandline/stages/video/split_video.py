@@ -136,6 +136,7 @@ class SplitVideo(Stage):
         with open_video(file.path) as container:
             pictures = find_pictures(container, file.path)
             stream = find_sound(container) if self.params.keep_audio else None
+            self._count_streams(container, (pictures, stream))
             sound = None if stream is None else SoundTrack(stream, file.path)
             window = PacketWindow(
                 (PictureTrack(pictures, file.path), sound),
@@ -157,6 +158,13 @@ class SplitVideo(Stage):
                     continue
                 yield row
             reading.check_end()
+
+    def _count_streams(self, container: Any, kept: tuple[Any, Any]) -> None:
+        """Count the streams that no clip has, but for sound that is not to be kept."""
+        for stream in container.streams:
+            is_unwanted = stream.type == "audio" and not self.params.keep_audio
+            if stream not in kept and not is_unwanted:
+                self.count(f"left out: a stream of {stream.type}")
 
     def _cut(self, reading: VideoReading) -> Iterator[tuple[Fraction, Fraction]]:
         """Yield the bounds of clips, each when the window has all of it."""

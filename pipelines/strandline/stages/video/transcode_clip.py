@@ -27,6 +27,7 @@ from strandline.stages.video.files.clips import (
     ClipFrame,
     decode_clip,
     decode_packet,
+    read_clip_shape,
 )
 from strandline.stages.video.files.containers import (
     EXACT,
@@ -35,6 +36,7 @@ from strandline.stages.video.files.containers import (
     load_av,
     open_content,
 )
+from strandline.stages.video.files.looks import convert_frame, copy_tags, list_losses
 from strandline.stages.video.files.sounds import find_layout
 
 _MILLISECOND = Fraction(1, 1000)  # times of a clip's content are whole ones
@@ -75,7 +77,7 @@ _KINDS = {
 
 @register("transcode-clip")
 class TranscodeClip(Stage):
-    """Encodes each clip's `content` as an MP4 file of exactly its frames."""
+    """Encodes each clip's `content` as an MP4 file of exactly its frames and their look."""
 
     class Params(Stage.Params):
         """What the files are like."""
@@ -99,7 +101,7 @@ class TranscodeClip(Stage):
         keep_audio: bool = Field(default=True, description="Keep the sound, as AAC.")
 
     params: Params
-    version = "2"
+    version = "3"
     packages: ClassVar[tuple[str, ...]] = ("av", "numpy")
     keeps_columns = True
     adds_columns = tuple(name for name in _KINDS if name not in NEEDED)
@@ -134,6 +136,8 @@ class TranscodeClip(Stage):
         if first is None:
             msg = f"{row['clip']}: none of its frames can be decoded"
             raise UnreadableFileError(msg)
+        for loss in list_losses(first[1]):
+            self.count(loss)
         target = io.BytesIO()
         with (
             open_content(row["content"], row["clip"]) as container,
@@ -202,6 +206,8 @@ class TranscodeClip(Stage):
         )
         stream.pix_fmt = "yuv420p"
         context = stream.codec_context
+        copy_tags(convert_frame(frame, stream.width, stream.height), context)
+        context.sample_aspect_ratio = read_clip_shape(row)
         context.time_base = stream.time_base = 1 / rate if rate else _MILLISECOND
         context.gop_size = max(1, round(shown * _KEY_SECONDS))
         context.thread_count = 1
@@ -213,7 +219,7 @@ class TranscodeClip(Stage):
 
 def _fit(frame: Any, stream: Any, time: int) -> Any:
     """Return a frame in the size that a stream has, to be shown at a time of the stream's units."""
-    picture = frame.reformat(stream.width, stream.height, format="yuv420p", threads=1)
+    picture = convert_frame(frame, stream.width, stream.height)
     if picture is frame:  # the same frame may be shown again at another time
         picture = load_av().VideoFrame.from_ndarray(frame.to_ndarray(), format="yuv420p")
     picture.pts, picture.time_base = time, stream.codec_context.time_base

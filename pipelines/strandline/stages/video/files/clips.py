@@ -7,11 +7,13 @@ picture needs: `lead` seconds before the clip does. What decodes a clip leaves t
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from fractions import Fraction
 from typing import Any, NamedTuple
 
 import pyarrow as pa
 
 from strandline.stages.video.files.containers import find_pictures, load_av, open_content
+from strandline.stages.video.files.looks import read_shape, turn_shape
 from strandline.stages.video.files.orientation import FrameTurner
 
 CLIP_SCHEMA = pa.schema(
@@ -65,6 +67,22 @@ def decode_clip(row: Mapping[str, Any]) -> Iterator[ClipFrame]:
                 if time > shown and count < last:
                     shown, count = time, count + 1
                     yield ClipFrame(time, turner.turn(frame))
+
+
+def read_clip_shape(row: Mapping[str, Any]) -> Fraction:
+    """Return the width of a pixel by its height, in frames of `decode_clip`.
+
+    Raises:
+        UnreadableFileError: the content is no video.
+    """
+    with open_content(row["content"], row["clip"]) as container:
+        stream = find_pictures(container, row["clip"])
+        shape = read_shape(stream)
+        if shape == 1:  # square ones stay square, so no frame needs to be decoded
+            return shape
+        frames = (frame for packet in container.demux(stream) for frame in decode_packet(packet))
+        first = next(frames, None)
+        return shape if first is None else turn_shape(shape, first)
 
 
 def decode_packet(packet: Any, decoder: Any = None) -> list[Any]:

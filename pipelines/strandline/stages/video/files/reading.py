@@ -22,6 +22,7 @@ from strandline.stages.video.files.display_order import (
     needs_count,
     needs_order,
 )
+from strandline.stages.video.files.looks import copy_shape
 from strandline.stages.video.files.orientation import Orientation, read_orientation
 from strandline.stages.video.files.sounds import SoundTrack
 from strandline.stages.video.files.windows import PacketWindow
@@ -51,11 +52,13 @@ class PictureTrack:
             UnreadableFileError: the container takes no such pictures.
         """
         try:
-            return container.add_stream_from_template(self._stream)
+            stream = container.add_stream_from_template(self._stream)
         except ValueError as error:
             codec = self._stream.codec_context.codec.canonical_name
             msg = f"{self._path}: its pictures are {codec}, which {CLIP_FORMAT} can't hold"
             raise UnreadableFileError(msg) from error
+        copy_shape(self._stream, stream)
+        return stream
 
 
 class VideoReading:
