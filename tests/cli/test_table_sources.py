@@ -15,7 +15,7 @@ from click.testing import Result
 from deltalake import DeltaTable, write_deltalake
 from pyiceberg.manifest import DataFileContent
 from pyiceberg.table import Table
-from pyiceberg.types import StringType
+from pyiceberg.types import IntegerType, LongType, StringType
 
 from cli_project import Call, Project, read_errors
 from iceberg_deletes import add_deletes
@@ -37,7 +37,7 @@ class ReadTables:
     def __init__(self, kind: str, folder: Path, iceberg: OwnIceberg) -> None:
         self.kind = kind
         self.target = iceberg.target if kind == "iceberg" else f"{kind}:table"
-        self._path, self._iceberg = folder / "table", iceberg
+        self.path, self._iceberg = folder / "table", iceberg
 
     def open_iceberg(self) -> Table:
         catalog = self._iceberg.open_catalog()
@@ -49,19 +49,19 @@ class ReadTables:
         if self.kind == "iceberg":
             self.open_iceberg().append(rows)
         elif self.kind == "delta":
-            write_deltalake(self._path, rows, mode="append")
+            write_deltalake(self.path, rows, mode="append")
         else:
-            mode = "append" if self._path.exists() else "create"
-            lance.write_dataset(rows, self._path, mode=mode)
+            mode = "append" if self.path.exists() else "create"
+            lance.write_dataset(rows, self.path, mode=mode)
 
     def delete(self, text: str) -> None:
         condition = f"text = '{text}'"
         if self.kind == "iceberg":
             self.open_iceberg().delete(condition)
         elif self.kind == "delta":
-            DeltaTable(self._path).delete(condition)
+            DeltaTable(self.path).delete(condition)
         else:
-            lance.dataset(self._path).delete(condition)
+            lance.dataset(self.path).delete(condition)
 
     def find_first(self) -> int:
         """The number of the first version."""
@@ -285,3 +285,86 @@ def test_a_positional_delete_of_iceberg_has_its_file_read_anew(
     add_deletes(iceberg, tmp_path / "deletes.parquet", DataFileContent.POSITION_DELETES)
     assert count_sources(run("--json"), "skipped", "finished") == (1, 1)
     assert len(read_texts(project)) == 3
+
+
+def change_columns(table: ReadTables) -> None:
+    """Rename the column `text` to `words`, and add rows by its new name."""
+    if table.kind == "iceberg":
+        with table.open_iceberg().update_schema() as columns:
+            columns.rename_column("text", "words")
+        table.open_iceberg().append(pa.table({"words": ["foam"]}))
+    elif table.kind == "delta":  # without column mapping a table is written again
+        rows = pa.table({"words": ["foam", "moon", "reef", "sand", "tide"]})
+        write_deltalake(table.path, rows, mode="overwrite", schema_mode="overwrite")
+    else:
+        data = lance.dataset(table.path)
+        data.alter_columns({"path": "text", "name": "words"})
+        data.insert(pa.table({"words": ["foam"]}))
+
+
+COLUMN_CHANGE = (
+    "its columns are others than at the last run: 'text' (text) was dropped or renamed, 'words' "
+    "(text) is new; sources that are not read again keep the former ones"
+)
+
+
+def test_columns_that_a_table_dropped_or_renamed_are_told(
+    table: ReadTables, project: Project, run: Call
+) -> None:
+    project.spec["stages"] = [{"use": "read-table"}]
+    project.save()
+    assert [] == list_incidents(run("--json"))
+    change_columns(table)
+    (incident,) = list_incidents(run("--json"))
+    assert re.sub(r"\(\w+\)", "(text)", incident) == f"{table.target}: {COLUMN_CHANGE}"
+    assert [] == list_incidents(run("--json"))
+
+
+def list_incidents(result: Result) -> list[str]:
+    assert result.exit_code == 0, result.output
+    incidents: list[str] = json.loads(result.stdout.splitlines()[-1])["incidents"]
+    return incidents
+
+
+def test_a_column_of_another_type_is_told_though_it_is_not_read(
+    iceberg: Table, project: Project, run: Call
+) -> None:
+    with iceberg.update_schema() as columns:
+        columns.add_column("lines", IntegerType())
+    iceberg.append(pa.table({"text": ["foam"], "lines": pa.array([1], pa.int32())}))
+    assert run().exit_code == 0
+    with iceberg.update_schema() as columns:
+        columns.update_column("lines", LongType())
+    iceberg.append(pa.table({"text": ["kelp"], "lines": [1]}))
+    (incident,) = list_incidents(run("--json"))
+    assert "'lines' was int32 and is int64" in incident
+
+
+def test_columns_of_a_table_that_is_read_anew_are_no_change(
+    iceberg: Table, project: Project, run: Call
+) -> None:
+    assert run().exit_code == 0
+    with iceberg.update_schema() as columns:
+        columns.rename_column("text", "words")
+    iceberg.append(pa.table({"words": ["foam"]}))
+    project.spec["stages"] = [{"use": "read-table", "with": {"columns": ["words"]}}]
+    project.spec["onChange"] = "Restart"
+    project.save()
+    assert [] == list_incidents(run("--json"))
+
+
+def test_columns_are_told_by_the_attempt_that_ends(
+    iceberg: Table, project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project.spec["stages"] = [{"use": "read-table"}]
+    project.spec["retry"] = {"maxRetries": 0}
+    project.save()
+    assert project.execute("run", "--engine", "inline").returncode == 0
+    with iceberg.update_schema() as columns:
+        columns.rename_column("text", "words")
+    iceberg.append(pa.table({"words": ["foam"]}))
+    with monkeypatch.context() as armed:
+        armed.setenv("STRANDLINE_FAULT", "commit.written:kill")
+        assert project.execute("run", "--engine", "inline").returncode != 0
+    done = project.execute("run", "--engine", "inline")
+    assert "'text' (large_string) was dropped or renamed" in done.stdout

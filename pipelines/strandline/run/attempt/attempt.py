@@ -51,6 +51,7 @@ from strandline.run.attempt.takeover import TakenFolder, set_back_damage, take_o
 from strandline.run.code.requirements import check_requirements
 from strandline.run.history.records import Witness, find_progress
 from strandline.run.history.sampling import Sampler
+from strandline.run.history.table_columns import compare_columns
 from strandline.run.lineage.reporting import Begin, reporting
 from strandline.run.outputs.indexing import make_index
 from strandline.run.outputs.rewriting import tidy_shared
@@ -251,7 +252,7 @@ def _run_tracked(
             with held.session.open() as store:
                 # What is told to stop has little time; the next attempt puts all in order.
                 is_stopped = control.must_stop()
-                notes = [] if is_stopped else _tidy_shared(config.plan, store, held, control)
+                notes = [] if is_stopped else _tidy(config.plan, store, held, control)
                 gatherer.gather(is_whole=not is_stopped, is_brief=is_stopped)
                 if not is_stopped or store.count()["finished"] <= LISTED_IN_HASTE:
                     with control.heartbeat.trusting():
@@ -300,17 +301,20 @@ def _repair(held: TakenFolder, control: Control) -> str:
     return f"repair: {len(damage.again)} finished sources are done again"
 
 
-def _tidy_shared(
-    plan: PipelinePlan, store: Store, held: TakenFolder, control: Control
-) -> list[str]:
-    """Leave nothing in files that sources share but rows of finished sources."""
+def _tidy(plan: PipelinePlan, store: Store, held: TakenFolder, control: Control) -> list[str]:
+    """Leave nothing in files that sources share but rows of finished sources.
+
+    Returns:
+        Incidents: what could not be tidied, and columns of a table that changed.
+    """
     sink = plan.stages[-1]
     outputs = open_outputs(held.location, f"{held.writer}-{os.getpid()}")
     lock = hold_shared(held.folder.writers_lock)
     try:
         with control.heartbeat.trusting():  # how far a sink is with a file it can't say
             work = control.heartbeat.note_progress
-            return tidy_shared(store, outputs, sink, work, control.must_stop)
+            shared = tidy_shared(store, outputs, sink, work, control.must_stop)
+            return [*shared, *compare_columns(plan.source.stage, store)]
     finally:
         release(lock)
 

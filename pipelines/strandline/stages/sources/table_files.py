@@ -61,3 +61,12 @@ class TableFiles(SourceStage):
         for file in snapshot.list_files():
             row = {"key": file.name, "table": table, "snapshot": snapshot.number, "file": file.name}
             yield Source(file.name, file.version, pa.Table.from_pylist([row]))
+
+    def list_columns(self) -> dict[str, str]:
+        """Return the types of the table's columns by name, at the version that is listed.
+
+        Raises:
+            TableError: as `list_sources`.
+        """
+        snapshot = open_snapshot(resolve_table(self.params.table), self.params.snapshot)
+        return {field.name: str(field.type) for field in snapshot.schema}
