@@ -27,6 +27,28 @@ def pack(files: dict[str, bytes]) -> bytes:
     return packed.getvalue()
 
 
+def pack_links() -> bytes:
+    """A file, a second name of it, and a link to it."""
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w") as archive:
+        entry = tarfile.TarInfo("./a")
+        entry.size = 1
+        archive.addfile(entry, io.BytesIO(b"a"))
+        for name, kind, target in (("b", tarfile.LNKTYPE, "./a"), ("c", tarfile.SYMTYPE, "a")):
+            entry = tarfile.TarInfo(f"./{name}")
+            entry.type, entry.linkname = kind, target
+            archive.addfile(entry)
+    return packed.getvalue()
+
+
+def test_links_are_copied_and_counted(kubectl: FakeKubectl, ask: Call, tmp_path: Path) -> None:
+    kubectl.answer("get pods|job-name", {"items": [RUNNING]})
+    kubectl.answer("exec", pack_links())
+    result = ask("cp", "corpus:output", "clean")
+    assert (result.exit_code, result.stderr) == (0, "clean: 3 files copied\n")
+    assert [(tmp_path / "clean" / name).read_bytes() for name in "abc"] == [b"a"] * 3
+
+
 def test_files_are_copied_as_they_are(kubectl: FakeKubectl, ask: Call, tmp_path: Path) -> None:
     kubectl.answer("get pods|job-name", {"items": [RUNNING]})
     kubectl.answer("exec", pack({"./a.jsonl": b"\0\r\n", "./below/b": b"b"}))

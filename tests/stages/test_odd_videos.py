@@ -279,7 +279,7 @@ def test_streams_that_no_clip_has_are_counted(tmp_path: Path) -> None:
     with av.open(str(path)) as source, av.open(str(two), "w") as file:
         (sound,) = source.streams.audio
         (pictures,) = source.streams.video
-        copies = [file.add_stream_from_template(pictures)]
+        copies: list[Any] = [file.add_stream_from_template(pictures)]
         copies += [file.add_stream_from_template(sound) for _ in range(2)]
         for packet in source.demux(pictures, sound):
             for copy in copies[:1] if packet.stream is not sound else copies[1:]:

@@ -21,7 +21,7 @@ def save(kind: str, colours: list[str], **values: Any) -> bytes:
     return file.getvalue()
 
 
-def decode(*contents: bytes, **columns: list[bytes | None]) -> tuple[list[Any], dict[str, int]]:
+def decode(*contents: bytes, **columns: list[Any]) -> tuple[list[Any], dict[str, int]]:
     run = StageRun("decode-images")
     rows = [
         {"key": str(at), "content": content}
@@ -59,6 +59,7 @@ def test_layers_of_a_picture_and_sizes_of_an_icon_are_no_frames() -> None:
     assert {} == decode(file.getvalue())[1]
 
 
-def test_other_files_of_a_sample_are_counted() -> None:
-    _, counts = decode(save("png", ["red"]), save("png", ["blue"]), txt=[b"a cat", None])
-    assert {"left out: column 'txt'": 1} == counts
+def test_other_columns_of_a_sample_are_counted_but_for_facts_of_files() -> None:
+    red, blue = save("png", ["red"]), save("png", ["blue"])
+    _, counts = decode(red, blue, txt=[b"a cat", None], caption=["a", "b"], path=["a", "b"])
+    assert {"left out: column 'txt'": 1, "left out: column 'caption'": 2} == counts

@@ -80,7 +80,7 @@ def transcode(path: Path, **values: Any) -> tuple[pa.Table, pa.Table, dict[str, 
 
 def read_look(content: bytes) -> tuple[tuple[int, ...], Fraction, Any]:
     """Tags as players read them, the shape of a pixel, and a pixel in colours."""
-    with av.open(io.BytesIO(content)) as container:
+    with av.open(io.BytesIO(content), "r") as container:
         stream = container.streams.video[0]
         tags = tuple(getattr(stream.codec_context, name) for name in TAGS)
         frame = next(container.decode(stream))

@@ -18,9 +18,10 @@ from pydantic import Field
 from strandline.plan.registry import register
 from strandline.plan.stage import Stage
 from strandline.plan.task import Task
-from strandline.stages.columns import find_field, holds_bytes, list_strings
+from strandline.stages.columns import find_field, list_strings
 from strandline.stages.images.pictures import PICTURE, load_pillow, to_picture
 from strandline.stages.images.repairs import repair_file
+from strandline.stages.sources.buckets import FILE_SCHEMA
 from strandline.stages.sources.opening import BadInput, UnreadableFileError
 
 IMAGE_SCHEMA = pa.schema(
@@ -91,11 +92,12 @@ class DecodeImages(Stage):
         return tasks or None
 
     def _count_left_out(self, table: pa.Table) -> None:
-        """Count other files of a sample, such as captions and masks, which have no column here."""
-        for name in set(table.column_names) - set(self.list_needed_columns()):
+        """Count values of other columns, such as captions and masks, but for facts of files."""
+        known = {*self.list_needed_columns(), self.params.column, *FILE_SCHEMA.names}
+        for name in table.column_names:
             column = table.column(name)
             left_out = len(column) - column.null_count
-            if left_out and holds_bytes(column.type):
+            if left_out and name not in known:
                 self.count(f"left out: column {name!r}", left_out)
 
     @contextmanager

@@ -88,7 +88,7 @@ def _unpack(output: IO[bytes], folder: Path) -> tuple[int, bool]:
         with tarfile.open(fileobj=output, mode="r|") as archive:
             for member in archive:
                 archive.extract(member, folder, filter="data")
-                count += member.isfile()
+                count += not member.isdir()  # links are copied too
     except tarfile.ReadError:
         return count, True
     except tarfile.FilterError as error:
