@@ -43,6 +43,8 @@ def write_video(
     kind: str = "yuv420p",
     shape: Fraction | None = None,
     flags: int = 0,
+    options: dict[str, str] | None = None,
+    begin: int = 0,
 ) -> Path:
     """Write a video of one brown colour, with tags of how it is shown."""
     with av.open(str(path), "w", options={"fflags": "+bitexact"}) as file:
@@ -50,6 +52,7 @@ def write_video(
         pictures.width, pictures.height, pictures.pix_fmt = *SIZE, kind
         context = pictures.codec_context
         context.flags |= flags
+        pictures.options = options or {}
         for name, value in zip(TAGS, look, strict=True):
             setattr(context, name, value)
         if shape is not None:
@@ -61,7 +64,7 @@ def write_video(
                 wide = frame.format.components[0].bits > 8
                 data = np.full(plane.buffer_size // 2, level * 4, np.uint16).tobytes()
                 plane.update(data if wide else bytes([level]) * plane.buffer_size)
-            frame.pts, frame.time_base = number, Fraction(1, RATE)
+            frame.pts, frame.time_base = begin + number, Fraction(1, RATE)
             for name, value in zip(TAGS, look, strict=True):
                 setattr(frame, name, value)
             file.mux(pictures.encode(frame))
@@ -158,9 +161,32 @@ def test_pictures_that_are_turned_keep_their_look(tmp_path: Path) -> None:
 def test_what_the_files_can_not_hold_is_counted(tmp_path: Path) -> None:
     deep = write_video(tmp_path / "deep.mp4", (1, BT2020, BT2020, PQ), kind="yuv420p10le")
     assert {"reduced: more than 8 bits a colour": 1} == transcode(deep)[2]
+    display = "G(13250,34500)B(7500,3000)R(34000,16000)WP(15635,16450)L(10000000,1)"
+    bright = write_video(
+        tmp_path / "bright.mp4",
+        (1, BT2020, BT2020, PQ),
+        codec="libx265",
+        options={"x265-params": f"log-level=none:master-display={display}:max-cll=1000,400"},
+    )
+    assert {"left out: brightness of HDR pictures": 1} == transcode(bright)[2]
     clear = write_video(tmp_path / "clear.mkv", codec="ffv1", kind="yuva420p")
     assert {"left out: transparency": 1} == transcode(clear)[2]
     woven = write_video(tmp_path / "woven.mp4", flags=1 << 18 | 1 << 29)
     (clip,) = StageRun("split-video").tables([{"key": "a", "path": str(woven)}])
     assert next(decode_clip(clip.to_pylist()[0])).frame.interlaced_frame
     assert {"left out: order of interlaced fields": 1} == transcode(woven)[2]
+
+
+def test_frames_whose_colours_change_within_a_clip_are_counted(tmp_path: Path) -> None:
+    parts = [
+        write_video(
+            tmp_path / f"{at}.ts", look, begin=at * RATE, options={"tune": "zerolatency"}
+        ).read_bytes()
+        for at, look in enumerate([(LIMITED, BT709, BT709, BT709), (FULL, BT709, BT709, BT709)])
+    ]
+    path = tmp_path / "a.ts"
+    path.write_bytes(b"".join(parts))
+    (clip,) = StageRun("split-video", threshold=1).tables([{"key": "a", "path": str(path)}])
+    run = StageRun("transcode-clip")
+    run.table(clip)
+    assert {"frames of other colours than their clip's first": RATE} == run.counters

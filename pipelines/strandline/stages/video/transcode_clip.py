@@ -36,12 +36,13 @@ from strandline.stages.video.files.containers import (
     load_av,
     open_content,
 )
-from strandline.stages.video.files.looks import convert_frame, copy_tags, list_losses
+from strandline.stages.video.files.looks import convert_frame, copy_tags, list_losses, read_tags
 from strandline.stages.video.files.sounds import find_layout
 
 _MILLISECOND = Fraction(1, 1000)  # times of a clip's content are whole ones
 _SOUND_RATE = 48_000
 _KEY_SECONDS = 2  # from key frame to key frame, so that players and loaders can seek
+_OTHER_COLOURS = "frames of other colours than their clip's first"
 _ANY_RATE = 30  # of a video that tells none
 
 
@@ -172,11 +173,14 @@ class TranscodeClip(Stage):
         }
 
     def _decode(self, row: Mapping[str, Any]) -> Iterator[ClipFrame]:
-        """Yield the frames of a clip, and count those that are not there."""
-        decoded = 0
-        for frame in decode_clip(row):
+        """Yield the frames of a clip, and count missing ones and those of other colours."""
+        decoded, tags = 0, None
+        for each in decode_clip(row):
             decoded += 1
-            yield frame
+            tags = tags or read_tags(each.frame)
+            if tags != read_tags(each.frame):  # a file has one set of tags
+                self.count(_OTHER_COLOURS)
+            yield each
         if lacking := row["frame_count"] - decoded:
             self.count(LACKING, lacking)
 

@@ -38,10 +38,15 @@ def convert_frame(frame: Any, width: int, height: int) -> Any:
     return frame.reformat(width, height, format=_PICTURES, threads=1, **target)
 
 
+def read_tags(frame: Any) -> tuple[int, ...]:
+    """Return the tags of a frame's colours: range, matrix, primaries, and transfer."""
+    return tuple(getattr(frame, name) for name in _COLOUR_TAGS)
+
+
 def copy_tags(frame: Any, encoder: Any) -> None:
-    """Have an encoder write the tags of a converted frame: range, matrix, primaries, transfer."""
-    for name in _COLOUR_TAGS:
-        setattr(encoder, name, getattr(frame, name))
+    """Have an encoder write the tags of a converted frame."""
+    for name, tag in zip(_COLOUR_TAGS, read_tags(frame), strict=True):
+        setattr(encoder, name, tag)
 
 
 def list_losses(frame: Any) -> Iterator[str]:
