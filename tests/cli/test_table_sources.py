@@ -303,8 +303,8 @@ def change_columns(table: ReadTables) -> None:
 
 
 COLUMN_CHANGE = (
-    "its columns are others than at the last run: 'text' (text) was dropped or renamed, 'words' "
-    "(text) is new; sources that are not read again keep the former ones"
+    "columns changed since the last run: 'text' (text) was dropped or renamed, 'words' (text) is "
+    "new; sources that are not read again keep the old columns"
 )
 
 

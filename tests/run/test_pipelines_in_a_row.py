@@ -307,7 +307,7 @@ def test_a_shared_file_that_waits_to_be_written_anew_is_not_read(
     run_first(passes, sink)
     run_second(passes, "shared jsonl")
     with monkeypatch.context() as patch:  # as a kill would
-        patch.setattr("strandline.run.attempt.attempt._tidy_shared", lambda *_: [])
+        patch.setattr("strandline.run.attempt.attempt._tidy", lambda *_: [])
         write(passes, one="")
         run_first(passes, sink)
     with pytest.raises(ListingError, match="holds rows that pipeline default/first has no more"):

@@ -35,8 +35,8 @@ def compare_columns(source: Stage, store: Store) -> list[str]:
     if kept is None or kept["since"] < recipes[0].since or kept["columns"] == present:
         return []
     changes = ", ".join(_list_changes(kept["columns"], present))
-    msg = f"{source.params.table}: its columns are others than at the last run: {changes}"
-    return [f"{msg}; sources that are not read again keep the former ones"]
+    msg = f"{source.params.table}: columns changed since the last run: {changes}"
+    return [f"{msg}; sources that are not read again keep the old columns"]
 
 
 def _list_changes(kept: Mapping[str, str], present: Mapping[str, str]) -> Iterator[str]:
