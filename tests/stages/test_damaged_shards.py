@@ -163,12 +163,16 @@ def test_what_is_of_no_sample_is_counted_under_its_reason(tmp_path: Path) -> Non
     } == counters
 
 
-def test_links_are_counted_and_folders_are_nothing(tmp_path: Path) -> None:
+@pytest.mark.parametrize("packed", FORMATS)
+@pytest.mark.parametrize("link", [tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.FIFOTYPE])
+def test_links_are_counted_and_folders_are_nothing(
+    tmp_path: Path, link: bytes, packed: int
+) -> None:
     file = io.BytesIO()
-    with tarfile.open(fileobj=file, mode="w") as shard:
-        for name, kind in (("d", tarfile.DIRTYPE), ("b.jpg", tarfile.SYMTYPE), ("a.jpg", b"0")):
+    with tarfile.open(fileobj=file, mode="w", format=packed) as shard:
+        for name, kind in (("d", tarfile.DIRTYPE), ("b.jpg", link), ("a.jpg", b"0")):
             info = tarfile.TarInfo(name)
-            info.type = kind
+            info.type, info.linkname = kind, "a.jpg"
             shard.addfile(info)
     rows, counters = read(tmp_path / "a.tar", file.getvalue())
     assert [{"key": "a.tar#a", "jpg": b""}] == rows

@@ -73,7 +73,7 @@ from strandline_api.outcome.exit_codes import ExitCode
 from strandline_api.spec.policy import Checkpoint, Quarantine
 from strandline_api.status.enums import Trigger
 
-# Of the grace period so much is left for flushing, publishing and the end of processes.
+# Share of the grace period reserved for flushing, publishing, and process shutdown.
 MARGIN_SHARE = 1 / 3
 MARGIN_MOST = 10.0
 # A node that goes gives its pods 15 s and less, and says nothing of it: where the pipeline asks for
@@ -250,7 +250,7 @@ def _run_tracked(
             sampler.take(ending.standing.finished, ending.counts)
             outcome = conclude_attempt(config, source, ending, was_stopped=control.must_stop())
             with held.session.open() as store:
-                # What is told to stop has little time; the next attempt puts all in order.
+                # An attempt that has to stop has little time; the next one tidies up.
                 is_stopped = control.must_stop()
                 notes = [] if is_stopped else _tidy(config.plan, store, held, control)
                 gatherer.gather(is_whole=not is_stopped, is_brief=is_stopped)

@@ -24,7 +24,7 @@ from strandline.stages.sinks.json_values import format_json, list_rows
 from strandline.stages.sinks.jsonl_sink import SharingParams
 
 _NO_KEY = re.compile(r"[^A-Za-z0-9_-]+")  # a dot would begin the extension
-# What it adds to what is known of a sample.
+# Columns that the sink adds to the facts of a sample.
 _OWN = {"sample": pa.string(), "bytes": pa.int64(), "sha256": pa.string()}
 _LONGEST = 60  # letters of a name, so that the whole fits into a tar's oldest form
 _LONGEST_KIND = 24  # letters of an extension, for the same reason
