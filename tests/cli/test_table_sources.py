@@ -297,7 +297,7 @@ def change_columns(table: ReadTables) -> None:
         rows = pa.table({"words": ["foam", "moon", "reef", "sand", "tide"]})
         write_deltalake(table.path, rows, mode="overwrite", schema_mode="overwrite")
     else:
-        data = lance.dataset(table.path)
+        data: Any = lance.dataset(table.path)
         data.alter_columns({"path": "text", "name": "words"})
         data.insert(pa.table({"words": ["foam"]}))
 
