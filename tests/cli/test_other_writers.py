@@ -54,14 +54,14 @@ class Other:
             lance.dataset(self._path).delete(condition)
         else:
             opened = self._table.open_catalog().load_table("notes.texts")
-            opened.delete(EqualTo("text", NOTES[1]))
+            opened.delete(EqualTo(term="text", value=NOTES[1]))
 
     def restore(self) -> None:
         """Go back to the first version of rows."""
         if isinstance(self._table, OwnDelta):
             DeltaTable(self._path).restore(0)
         else:
-            lance.dataset(self._path, version=1).restore()
+            lance.dataset(self._path, version=1).restore()  # type: ignore[no-untyped-call]
 
 
 def _fit(names: list[str]) -> pa.Table:

@@ -122,6 +122,9 @@ class RecordingOutputs:
     def digest(self, name: str) -> bytes:
         raise NotImplementedError
 
+    def has(self, name: str, size: int) -> bool:
+        raise NotImplementedError
+
     def list_shared(self) -> list[str]:
         raise NotImplementedError
 

@@ -164,9 +164,9 @@ class RedoRound:
         files = [*output.glob("???/*/*.parquet"), *output.glob("shared/*/*.parquet")]
         files += output.glob(f"{CUTS}/*/*/*.arrow")
         for path in self._draw.sample(sorted(files), min(len(files), self._draw.randint(1, 3))):
-            how: Callable[[Path], object] = self._draw.choice([Path.unlink, _cut, _change])
+            how = self._draw.choice(_HURTS)
             how(path)
-            self.told.append(f"{how} {path.name}")
+            self.told.append(f"{how.__name__} {path.name}")
 
     def _kill(self) -> None:
         """Edit the pipeline, and end its run at a drawn step."""
@@ -238,6 +238,10 @@ class RedoRound:
         return rows
 
 
+def _remove(path: Path) -> None:
+    path.unlink()
+
+
 def _cut(path: Path) -> None:
     path.write_bytes(path.read_bytes()[:-1])
 
@@ -246,3 +250,6 @@ def _change(path: Path) -> None:
     written = bytearray(path.read_bytes())
     written[len(written) // 2] ^= 1
     path.write_bytes(written)
+
+
+_HURTS: tuple[Callable[[Path], None], ...] = (_remove, _cut, _change)

@@ -126,7 +126,7 @@ class Gates(NumberRuns):
             card = render_card(read_card(self._read_plan(), self.folder, 0.0, NAME, None))
         except StrandlineError:
             return False
-        return "ot complete" not in card
+        return "not complete" not in card.lower()
 
     def _is_report_of_all(self) -> bool:
         return (

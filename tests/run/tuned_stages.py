@@ -11,6 +11,7 @@ from pydantic import Field
 
 from failing_stages import MENDED, Total
 from strandline import Source, SourceStage, Stage, Task
+from strandline.plan.task import Slot
 
 BROKEN: set[object] = set()
 
@@ -259,7 +260,7 @@ class Halves(Stage):
 
     params: Params
 
-    def process(self, task: Task) -> list[Task | None]:
+    def process(self, task: Task) -> list[Slot]:
         parts = [task.table.slice(begin, 2) for begin in range(0, task.num_rows, 2)]
         numbers = [part["n"][0].as_py() for part in parts]
         return [

@@ -168,17 +168,18 @@ FIRST, LAST = read_time("0001-01-01"), read_time("9999-12-31")
 @pytest.mark.parametrize("kind", [pa.timestamp("us"), pa.list_(pa.timestamp("us"))])
 def test_times_of_96_bits_keep_their_years(tmp_path: Path, kind: pa.DataType) -> None:
     """Spark writes them; nanoseconds of 64 bits have room for 1677 to 2262 alone."""
-    wrap = (lambda value: [value]) if pa.types.is_list(kind) else (lambda value: value)
-    values = [[NEAR, None], [NEAR, LAST], [FIRST, FAR]]
+    values: list[list[Any]] = [[NEAR, None], [NEAR, LAST], [FIRST, FAR]]
+    if pa.types.is_list(kind):
+        values = [[[value] for value in group] for group in values]
     path = tmp_path / "a.parquet"
     with pq.ParquetWriter(
         path, pa.schema([("time", kind)]), use_deprecated_int96_timestamps=True
     ) as writer:
         for group in values:
-            writer.write_table(pa.table({"time": pa.array(list(map(wrap, group)), kind)}))
+            writer.write_table(pa.table({"time": pa.array(group, kind)}))
     tables = list_tasks(path)
     assert [row["time"] for each in tables for row in each.to_pylist()] == [
-        wrap(value) for group in values for value in group
+        value for group in values for value in group
     ]
     units = [str(each.schema.field("time").type).count("[ns]") for each in tables]
     assert units == [1, 0, 0]  # where nanoseconds have room, none of them is lost
