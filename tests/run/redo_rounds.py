@@ -70,7 +70,7 @@ class RedoRound:
         self._monkeypatch = monkeypatch
         self._engine = engine
         self._tuning = Tuning(folder)
-        # What mends a stage is known to its own process alone.
+        # Only the process of a test knows that a stage is repaired.
         self._mends = self._draw.random() < 0.3 and engine == "inline"
         self._sink = self._draw.choice(SINKS)
         self._chain: list[Link] = []

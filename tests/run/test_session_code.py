@@ -101,7 +101,7 @@ Bound = make(partial(divmod, 8))
 
 
 class Session:
-    """What a notebook is: a module that no import finds, whose text is kept by its lines."""
+    """A notebook: a module that no import finds, with a text that is kept line by line."""
 
     def __init__(self, code: Code, patch: pytest.MonkeyPatch) -> None:
         self._code, self._patch = code, patch

@@ -1,4 +1,4 @@
-"""What counts of a module's text, and which modules it takes with it."""
+"""The text of a module: the parts that count, and the modules that it imports."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ class Kinds:
 
 @dataclass(frozen=True, slots=True)
 class RunLedger:
-    """What the ledger says.
+    """Facts from the ledger.
 
     Attributes:
         size: bytes on disk.

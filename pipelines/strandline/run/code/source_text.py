@@ -21,7 +21,7 @@ _IMPORTS = frozenset({"import_module", "__import__"})
 
 
 class SourceText(NamedTuple):
-    """What counts of a module's text.
+    """The parts of a module's text that determine its behaviour.
 
     Attributes:
         digest: of the text without comments and formatting.

@@ -48,7 +48,7 @@ def _is_day_time(kind: pa.DataType) -> bool:
 
 
 class ColumnRules(NamedTuple):
-    """What a kind of table takes.
+    """Types and names that a kind of table takes.
 
     Attributes:
         kind: of table, as a sentence has it.

@@ -177,7 +177,7 @@ class Asker:
     async def _try_on(
         self, body: Mapping[str, Any], tries: RowTries
     ) -> ModelAnswer | RowFault | None:
-        """Ask once more, and wait if nothing came of it; None if it is to be asked again."""
+        """Ask once more, and wait if no answer came; return None if another try is due."""
         content = json.dumps(body).encode()
         verdict, sent = await self._try(content, is_alone=tries.is_alone)
         if isinstance(verdict, ModelAnswer | RowFault):

@@ -26,7 +26,7 @@ class TokenPrices(NamedTuple):
 
 
 class SpentTotals(NamedTuple):
-    """What was spent so far, by all attempts.
+    """Totals of all attempts so far.
 
     Attributes:
         requests: that were sent, answered or not.

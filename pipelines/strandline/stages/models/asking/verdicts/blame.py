@@ -16,7 +16,7 @@ _FEW = 2
 
 
 class ServerTraffic:
-    """What a server has done with all rows.
+    """Outcomes of all rows at a server.
 
     Attributes:
         answered: rows that got an answer.

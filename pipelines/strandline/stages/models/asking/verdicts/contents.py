@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from strandline.stages.models.asking.answers import RowFault
 
-# Where servers put what a model has thought before its answer.
+# Fields in which servers return a model's reasoning.
 _REASONING = ("reasoning_content", "reasoning", "thinking", "reasoning_details")
 _TEXT_PARTS = frozenset({"text", "output_text"})
 _REASONING_PARTS = frozenset({"thinking", "reasoning", "redacted_thinking", "reasoning_text"})
