@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from strandline.engine.core.pools import PoolBrokenError
     from strandline.engine.processes.fork_client import ForkServerLostError
     from strandline.engine.ray.connection import ClusterLostError, ClusterRefusedError
+    from strandline.engine.ray.driver import StoppedWithRayError
     from strandline.engine.ray.ledger_actor import LedgerLostError
     from strandline.engine.ray.local_start import RayStartError
     from strandline.engine.ray_data.engine import WindowLostError
@@ -75,6 +76,7 @@ __all__ = [
     "StageBrokenError",
     "StageSetupError",
     "StageStoppedError",
+    "StoppedWithRayError",
     "StrandlineError",
     "UnreachableError",
     "UnreadablePlaceError",
@@ -117,6 +119,7 @@ _ROOMS = {
     "StageBrokenError": "strandline.engine.core.flow",
     "StageSetupError": "strandline.engine.call.setup",
     "StageStoppedError": "strandline.plan.errors",
+    "StoppedWithRayError": "strandline.engine.ray.driver",
     "StrandlineError": "strandline.plan.errors",
     "UnreachableError": "strandline.storage.downloads",
     "UnreadablePlaceError": "strandline.storage.outputs.ownership",

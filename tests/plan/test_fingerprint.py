@@ -15,6 +15,7 @@ from strandline.plan.fingerprint import (
     compute_fingerprint,
     describe_difference,
     find_first_change,
+    keep_code,
 )
 from strandline.plan.stage import OnRemoved, Source, SourceStage, Stage
 
@@ -269,3 +270,16 @@ def test_a_file_of_several_stages_has_one_line() -> None:
     )
     lines = ['a.with.n: "1" -> "2"', "a, b: x.py has changed"]
     assert describe_difference(old, new) == lines
+
+
+def test_a_file_of_a_parameter_may_appear() -> None:
+    """A stage writes a log, or a cache, to a path that it is given."""
+    params = {"b.with.log": "run.log", "b.with.lists": ["words.txt"]}
+    old = with_code(("b", {"x.py": "1"}), **params)
+    later = with_code(("b", {"x.py": "1", "run.log": "2", "words.txt": "3"}), **params)
+    assert describe_difference(old, later) == []
+    kept = keep_code(old, Fingerprint("d", later))
+    assert kept.parts == old
+    edited = with_code(("b", {"x.py": "2", "run.log": "2"}), **params)
+    assert find_first_change(old, edited) == "b"
+    assert keep_code(old, Fingerprint("d", edited)).parts == edited

@@ -63,8 +63,8 @@ _ADVICE = {
         "`strandline run FILE --engine inline --debug` shows the traceback."
     ),
     ExitCode.SOURCES_FAILED: (
-        "`strandline failures FILE` groups them by reason. Mend the stage or the sources; "
-        "the same `run` tries what has failed."
+        "`strandline failures FILE` groups them by reason. Mend the sources, and the same `run` "
+        "tries what has failed; after an edit of a stage, add `--set onChange=Continue`."
     ),
     ExitCode.QUARANTINE_EXCEEDED: (
         "`strandline ledger quarantine list FILE` says which and why. Mend them, then "

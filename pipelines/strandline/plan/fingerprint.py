@@ -92,6 +92,43 @@ def adopt_code(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]
     return codes | dict(old)
 
 
+def keep_code(old: Mapping[str, Any], fingerprint: Fingerprint) -> Fingerprint:
+    """Return a fingerprint without files that were not there when old parts were recorded.
+
+    A stage may write to a path that a parameter names, such as a log or a cache. So a file that
+    appears is no edit, and stays out of what later runs compare.
+
+    Args:
+        old: parts of a fingerprint.
+    """
+    kept = {
+        path: old[path]
+        for path in fingerprint.parts
+        if _is_code(path, fingerprint.parts)
+        and path in old
+        and not _is_edited(path, old, fingerprint.parts)
+    }
+    return fingerprint._replace(parts=fingerprint.parts | kept)
+
+
+def _is_edited(path: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
+    """Return whether the code of a stage differs; files of parameters may appear."""
+    before, after = old[path], new[path]
+    named = set(_list_texts(new, f"{path.removesuffix(_CODE)}.with."))
+    files = before.keys() | {file for file in after if file not in named}
+    return any(before.get(file) != after.get(file) for file in files)
+
+
+def _list_texts(parts: Mapping[str, Any], prefix: str) -> Iterator[str]:
+    for path, value in parts.items():
+        if path.startswith(prefix):
+            yield from (
+                each
+                for each in [value, *(value if isinstance(value, list) else [])]
+                if isinstance(each, str)
+            )
+
+
 def _has_other_conversation(stage: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
     return bool(old.get(stage + _CONVERSATION) != new.get(stage + _CONVERSATION))
 
@@ -154,7 +191,7 @@ def _is_unknown(path: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> bo
     upgrade alone would redo them.
     """
     if _is_code(path, old) or _is_code(path, new):
-        return path not in old or path not in new
+        return path not in old or path not in new or not _is_edited(path, old, new)
     # The lines of a conversation's function, with comments. The code of its module covers them.
     code = path.removesuffix(_CONVERSATION) + _CODE
     return path.endswith(_CONVERSATION) and code in old and code in new

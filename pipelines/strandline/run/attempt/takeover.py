@@ -37,6 +37,7 @@ from strandline.ledger.session import (
     require_ledger,
 )
 from strandline.ledger.store.store import Store
+from strandline.plan.fingerprint import keep_code
 from strandline.run.attempt.config import AttemptConfig
 from strandline.run.attempt.output_location import is_own, locate_outputs, make_claim
 from strandline.run.history.records import (
@@ -299,7 +300,9 @@ def _look_at_outputs(store: Store, claim: Claim, location: str) -> tuple[Claim, 
     assert claim.location is not None  # a run's claim says where outputs go
     found = read_owner(location)
     recorded = claim.location._replace(is_marked=found is not None)
-    claim = replace(claim, location=recorded)
+    known = store.read_meta("fingerprint") or {"parts": {}}
+    code = keep_code(known["parts"], claim.fingerprint)
+    claim = replace(claim, location=recorded, fingerprint=code)
     refuse_changes(store, claim)
     owner = Owner(read_ledger_id(store), claim.pipeline)
     refuse_other(location, found, owner, inherits=is_own(recorded))
