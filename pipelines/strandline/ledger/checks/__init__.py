@@ -1,1 +1,1 @@
-"""What a ledger proves of a data set: that files and records agree, and that nothing is missing."""
+"""Proofs by a ledger: files and records agree, and nothing of a data set is missing."""

@@ -18,7 +18,7 @@ from strandline.storage.outputs.outputs import OutputStore
 
 
 class Gaps(NamedTuple):
-    """What a ledger lacks of a complete data set; numbers are of sources, but for `missing`.
+    """Gaps between a ledger and a complete data set; numbers are of sources, but for `missing`.
 
     Attributes:
         is_listed: the last listing has come to its end.

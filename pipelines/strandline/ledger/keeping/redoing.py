@@ -70,8 +70,10 @@ class RedoingKeeper(RevisingKeeper):
         kept = self._pieces.keep(source, pieces) if self._pieces is not None else ()
         stay = tuple(filter(self._stays, before.outputs))
         self.room.free(before)
-        if self._has_whole(source, before):
-            outputs = _keep_equal(before, outputs)
+        kept_outputs = _keep_equal(before, outputs)
+        # A look at a store is a request, so only where the bytes are those of before.
+        if kept_outputs is not outputs and self._has_whole(source, before):
+            outputs = kept_outputs
         record = SourceRecord(
             before.key,
             (*stay, *outputs),
