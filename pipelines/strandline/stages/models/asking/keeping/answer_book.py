@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from itertools import groupby
 from typing import NamedTuple, TypeVar
 
 from strandline.stages.models.asking.answers import ModelAnswer
@@ -27,6 +26,7 @@ from strandline.stages.models.asking.keeping.request_log import LogPart, Request
 from strandline.stages.models.asking.verdicts.judging import find_answer_fault
 
 _START_BITS = 40  # bits of a position for the start; the part's number is above them
+_STARTS = (1 << _START_BITS) - 1
 _LOOK_SHARE = 20  # pause before the next look, in durations of the last one
 _MOST_BYTES = 8 << 20  # answers that wait to be written together
 _Item = TypeVar("_Item")
@@ -92,7 +92,7 @@ class AnswerBook:
         self._look()
         waiting = [self._waiting[each] for each in digests if each in self._waiting]
         found = {packed.digest: unpack(packed).answer for packed in waiting}
-        missing = {each: list(self._index.find(each)) for each in digests if each not in found}
+        missing = {each: self._index.find(each) for each in digests if each not in found}
         # Mostly one round: further positions are of damaged answers, or of other digests.
         while missing := {each: rest for each, rest in missing.items() if rest}:
             firsts = sorted((rest.pop(0), digest) for digest, rest in missing.items())
@@ -187,18 +187,21 @@ class AnswerBook:
 
     def _fetch(self, positions: Sequence[tuple[int, bytes]]) -> Iterable[LogEntry]:
         """Return the entries at sorted positions that are there and have these digests."""
-        parts = groupby(positions, lambda each: _split_position(each[0])[0])
-        works = [(self._parts[number], list(each)) for number, each in parts]
+        parts: dict[int, dict[int, set[bytes]]] = {}  # digests by starts, by parts
+        for position, digest in positions:
+            starts = parts.setdefault(position >> _START_BITS, {})
+            starts.setdefault(position & _STARTS, set()).add(digest)
+        works = [(self._parts[number], starts) for number, starts in parts.items()]
         return (entry for entries in self._map(self._fetch_part, works) for entry in entries)
 
-    def _fetch_part(self, work: tuple[LogPart, list[tuple[int, bytes]]]) -> list[LogEntry]:
-        part, positions = work
-        found: list[LogEntry] = []
+    def _fetch_part(self, work: tuple[LogPart, dict[int, set[bytes]]]) -> list[LogEntry]:
+        part, wanted = work
         with self._log.open_part(part) as reader:
-            for start, same in groupby(positions, lambda each: _split_position(each[0])[1]):
-                wanted = {digest for _, digest in same}
-                found += read_entries(reader, start, part.size, wanted)
-        return found
+            return [
+                entry
+                for start, digests in wanted.items()
+                for entry in read_entries(reader, start, part.size, digests)
+            ]
 
     def _map(self, work: Callable[[_Item], _Found], items: Sequence[_Item]) -> Iterable[_Found]:
         if self._log.threads == 1 or len(items) < 2:  # noqa: PLR2004 - a thread helps no single item
@@ -242,7 +245,3 @@ class ConversationStore:
 
 def _join_position(number: int, start: int) -> int:
     return number << _START_BITS | start
-
-
-def _split_position(position: int) -> tuple[int, int]:
-    return position >> _START_BITS, position & ((1 << _START_BITS) - 1)

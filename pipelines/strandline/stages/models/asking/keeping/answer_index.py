@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left
-from collections.abc import Iterator
 from typing import NamedTuple
 
 _KEY_BYTES = 8
@@ -40,15 +39,16 @@ class AnswerIndex:
         if len(self._recent) >= self._sealed:
             self._seal()
 
-    def find(self, digest: bytes) -> Iterator[int]:
-        """Yield the positions that a digest may have, recent ones first."""
+    def find(self, digest: bytes) -> list[int]:
+        """Return the positions that a digest may have, recent ones first."""
         key = _make_key(digest)
-        yield from reversed(self._recent.get(key, ()))
+        found = self._recent.get(key, [])[::-1]
         for keys, positions in reversed(self._runs):
             at = bisect_left(keys, key)
             while at < len(keys) and keys[at] == key:
-                yield positions[at]
+                found.append(positions[at])
                 at += 1
+        return found
 
     def _seal(self) -> None:
         recent = self._recent.items()
@@ -64,4 +64,4 @@ class AnswerIndex:
 
 
 def _make_key(digest: bytes) -> int:
-    return int.from_bytes(digest[:_KEY_BYTES], "big")
+    return int.from_bytes(digest[:_KEY_BYTES])

@@ -15,14 +15,19 @@ from hashlib import blake2b
 from struct import Struct
 from typing import Any, NamedTuple
 
+import orjson
+
 from strandline.stages.models.asking.answers import ModelAnswer
 
 Reader = Callable[[int, int], bytes]
 _MAGIC, _OLD_MAGIC, _MAGIC_BYTES = b"SRQ2", b"SRQ1", 4
 _MAGICS = (_MAGIC, _OLD_MAGIC)
 _CHECK_BYTES = 8
+_NO_CHECK = bytes(_CHECK_BYTES)
 _HEAD = Struct(">4sII8s")  # magic, answers, bytes of all answers, checksum of the directory
 _ROW = Struct(">16sI8s")  # digest of the request, bytes of its answer, and their checksum
+_CHECKED_BYTES = _HEAD.size - _CHECK_BYTES  # of the head
+_FRONT_BYTES = _HEAD.size + _ROW.size  # head and directory of a block with one answer
 _OLD_HEAD = Struct(">4sI8s")  # magic, bytes of the content, and their checksum
 _STRIDE = 1 << 16
 _LEVEL = 1  # level of compression: answers are short, and compressed one by one
@@ -63,6 +68,13 @@ class LogBlock(NamedTuple):
     digests: Sequence[bytes]
 
 
+class _Directory(NamedTuple):
+    """The rows of a block's directory, and where the block ends."""
+
+    rows: bytes
+    end: int
+
+
 class ReadWindow:
     """Reads ahead, because neighbouring blocks are mostly read one after the other.
 
@@ -93,7 +105,7 @@ def pack(entry: LogEntry) -> PackedEntry:
 
 def unpack(packed: PackedEntry) -> LogEntry:
     """Return the entry of packed bytes."""
-    time, *answer = json.loads(zlib.decompress(packed.content).decode())
+    time, *answer = _read_json(zlib.decompress(packed.content))
     return LogEntry(packed.digest, time, _build_answer(answer))
 
 
@@ -102,8 +114,9 @@ def build_block(entries: Sequence[PackedEntry]) -> bytes:
     rows = [_ROW.pack(digest, len(content), _check(content)) for digest, content in entries]
     contents = b"".join(entry.content for entry in entries)
     directory = b"".join(rows)
-    check = _check_directory(len(rows), len(contents), directory)
-    return _HEAD.pack(_MAGIC, len(rows), len(contents), check) + directory + contents
+    head = _HEAD.pack(_MAGIC, len(rows), len(contents), _NO_CHECK)
+    check = _check(head + directory)
+    return head[:-_CHECK_BYTES] + check + directory + contents
 
 
 def build_blocks(entries: Sequence[PackedEntry]) -> Iterator[bytes]:
@@ -144,8 +157,8 @@ def read_entries(
         found = _read_old_entries(reader, start, size)
         yield from (entry for entry in found if wanted is None or entry.digest in wanted)
         return
-    at = start + _HEAD.size + len(directory)
-    for digest, length, check in _ROW.iter_unpack(directory):
+    at = start + _HEAD.size + len(directory.rows)
+    for digest, length, check in _ROW.iter_unpack(directory.rows):
         if wanted is None or digest in wanted:
             content = reader(at, length)
             if len(content) == length and _check(content) == check:
@@ -165,9 +178,8 @@ def _open_block(reader: Reader, start: int, size: int) -> LogBlock | None:
     """Return the block at a position, or None if there is no whole one."""
     directory = _read_directory(reader, start, size)
     if directory is not None:
-        rows = list(_ROW.iter_unpack(directory))
-        end = start + _HEAD.size + len(directory) + sum([length for _, length, _ in rows])
-        return LogBlock(start, end, [digest for digest, _, _ in rows])
+        rows = list(_ROW.iter_unpack(directory.rows))
+        return LogBlock(start, directory.end, [digest for digest, _, _ in rows])
     content = _read_old_content(reader, start, size)
     if content is None:
         return None
@@ -175,17 +187,23 @@ def _open_block(reader: Reader, start: int, size: int) -> LogBlock | None:
     return LogBlock(start, start + _OLD_HEAD.size + len(content), digests)
 
 
-def _read_directory(reader: Reader, start: int, size: int) -> bytes | None:
+def _read_directory(reader: Reader, start: int, size: int) -> _Directory | None:
     """Return the directory of a block, or None if there is no whole block of this layout."""
-    head = reader(start, _HEAD.size)
-    if len(head) < _HEAD.size or not head.startswith(_MAGIC):
+    data = reader(start, _FRONT_BYTES)  # all of it, if the block has one answer
+    if len(data) < _HEAD.size or not data.startswith(_MAGIC):
         return None
-    _, count, length, check = _HEAD.unpack(head)
-    if start + _HEAD.size + count * _ROW.size + length > size:
+    _, count, length, check = _HEAD.unpack_from(data)
+    front = _HEAD.size + count * _ROW.size
+    end = start + front + length
+    if end > size:
         return None
-    directory = reader(start + _HEAD.size, count * _ROW.size)
-    is_whole = _check_directory(count, length, directory) == check
-    return directory if is_whole else None
+    rows = (
+        data[_HEAD.size :]
+        if front == _FRONT_BYTES
+        else reader(start + _HEAD.size, front - _HEAD.size)
+    )
+    is_whole = _check(data[:_CHECKED_BYTES] + _NO_CHECK + rows) == check
+    return _Directory(rows, end) if is_whole else None
 
 
 def _read_old_content(reader: Reader, start: int, size: int) -> bytes | None:
@@ -215,6 +233,13 @@ def _build_answer(fields: Sequence[Any]) -> ModelAnswer:
     return ModelAnswer(text, None if vector is None else array("d", vector), *rest)
 
 
+def _read_json(content: bytes) -> Any:  # noqa: ANN401 - whatever the bytes hold
+    try:
+        return orjson.loads(content)
+    except orjson.JSONDecodeError:  # half a character, or a number that is none
+        return json.loads(content)
+
+
 def _find_magic(reader: Reader, start: int, size: int) -> int | None:
     """Return where the next block may begin, or None if none can."""
     for at in range(start, size, _STRIDE):
@@ -227,7 +252,3 @@ def _find_magic(reader: Reader, start: int, size: int) -> int | None:
 
 def _check(content: bytes) -> bytes:
     return blake2b(content, digest_size=_CHECK_BYTES).digest()
-
-
-def _check_directory(count: int, length: int, directory: bytes) -> bytes:
-    return _check(_HEAD.pack(_MAGIC, count, length, bytes(_CHECK_BYTES)) + directory)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from strandline.stages.models.asking.answers import RowFault
 
 _GOOD = frozenset(
@@ -30,6 +32,7 @@ _CALLS = frozenset({"tool_calls", "tool_call", "tool_use", "function_call"})
 _PREFIXES = ("finish_reason_", "finishreason.")
 
 
+@lru_cache(maxsize=256)
 def find_ending_fault(finish: str) -> RowFault | None:
     """Return why an answer with a reason to finish is not good, or None if it is."""
     name = finish.strip().lower().replace("-", "_").replace(" ", "_")
