@@ -60,3 +60,7 @@ def test_layers_are_merged_field_by_field() -> None:
 def test_what_a_layer_leaves_open_within_disruptions_is_taken_from_the_next() -> None:
     merged = merge_policies(policy_of(disruptions={}), policy_of(disruptions={"maxRetries": 7}))
     assert merged.disruptions.max_retries == 7
+
+
+def test_only_what_a_layer_gives_is_given() -> None:
+    assert merge_policies(policy_of(delay="5s"), policy_of()).model_fields_set == {"delay"}

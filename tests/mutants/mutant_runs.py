@@ -120,11 +120,15 @@ def run(mutant: Mutant | None, path: Path, tests: Sequence[str], log: Path, most
         resource.setrlimit(resource.RLIMIT_CPU, (ceil(most), ceil(most) + 1))
         _run_here(mutant, path, tests, log)
     _, status, usage = os.wait4(pid, 0)
-    code = os.waitstatus_to_exitcode(status)
-    if code in NOT_RUN:
+    if os.waitstatus_to_exitcode(status) in NOT_RUN:
         raise RuntimeError(log.read_text()[-2000:])
-    fate = Fate.SLOW if code in TOO_LONG else Fate.KILLED if code else Fate.ALIVE
-    return Run(fate, usage.ru_utime + usage.ru_stime)
+    return Run(tell_fate(status), usage.ru_utime + usage.ru_stime)
+
+
+def tell_fate(status: int) -> Fate:
+    """What became of a fault, by the status with which its process ended."""
+    code = os.waitstatus_to_exitcode(status)
+    return Fate.SLOW if code in TOO_LONG else Fate.KILLED if code else Fate.ALIVE
 
 
 def _run_here(mutant: Mutant | None, path: Path, tests: Sequence[str], log: Path) -> None:

@@ -1,7 +1,8 @@
 """`make mutants`: plant faults into the modules that decide; tests of the first tier must fail.
 
-Draws mutants for SECONDS_TO_RUN seconds (600 by default). SEED=... repeats the draw, and ONLY=...
-takes every mutant whose line contains the text. `alive.toml` names the mutants that may survive.
+Draws mutants for SECONDS_TO_RUN seconds (600 by default; inf tries all). SEED=... repeats the draw,
+and ONLY=... takes every mutant whose line contains the text. `alive.toml` names the mutants that
+may survive.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from mutant_runs import Fate, load, run
+from mutant_trials import LEAST, SHARE, Trial, try_all
 from mutations import Mutant, list_mutants
 
 ROOT = Path(__file__).parents[2]
@@ -67,26 +69,39 @@ def main() -> int:
     print(f"{len(drawn)} mutants, drawn for {seconds:g} s with SEED={seed}", flush=True)
     load()
     end = time.monotonic() + seconds
-    fates: Counter[str] = Counter()
-    lengths: dict[tuple[str, ...], float] = {}
+    fates = Counter({"alive, and may": sum(str(mutant) in named for _, mutant in drawn)})
+    groups: dict[tuple[str, ...], list[Trial]] = {}
+    for path, mutant in drawn:
+        if str(mutant) not in named:
+            groups.setdefault((*find_tests(path), *OPTIONS), []).append(Trial(ROOT / path, mutant))
     with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
-        for path, mutant in drawn:
-            if str(mutant) in named:
-                fates["alive, and may"] += 1
-                continue
-            if time.monotonic() > end:
-                break
-            tests, log = (*find_tests(path), *OPTIONS), Path(folder, "log")
-            if tests not in lengths:
-                lengths[tests] = measure(tests, log)
-            fate, _ = run(mutant, ROOT / path, tests, log, 10 + 3 * lengths[tests])
-            fates[fate] += 1
-            if fate is Fate.ALIVE:
-                print(f"{fate}: {path}:{mutant.line} {mutant}", flush=True)
+        left = sum(map(len, groups.values()))
+        for tests, trials in groups.items():
+            share = (end - time.monotonic()) * len(trials) / left
+            fates.update(try_for(share, tests, trials, Path(folder, "log")))
+            left -= len(trials)
     tried = sum(fates[fate] for fate in Fate)
     share = 1 - fates[Fate.ALIVE] / tried if tried else 1.0
     print(f"{tried} tried, {share:.1%} killed; {dict(fates)}")
     return 0 if share >= ENOUGH else 1
+
+
+def try_for(
+    seconds: float, tests: tuple[str, ...], trials: list[Trial], log: Path
+) -> Iterator[Fate]:
+    """Try the faults of modules that have the same tests, and print those that live."""
+    end, length = time.monotonic() + seconds, 0.0
+    whole = log.with_suffix(".whole")
+    for (path, mutant), first in zip(trials, try_all(trials, tests, log), strict=True):
+        fate = first
+        if first is Fate.ALIVE:  # outside of functions, or only another process sees it
+            length = length or measure(tests, whole)
+            fate, _ = run(mutant, path, tests, whole, LEAST + SHARE * length)
+        if fate is Fate.ALIVE:
+            print(f"{fate}: {path.relative_to(ROOT)}:{mutant.line} {mutant}", flush=True)
+        yield fate
+        if time.monotonic() > end:
+            return
 
 
 def list_all() -> Iterator[tuple[str, Mutant]]:

@@ -49,6 +49,7 @@ def spell(source: str) -> list[str]:
         ("while a:\n    pass", ["while not a:\n    pass"]),
         ("f(a)", ["pass"]),
         ("x = f(a)", []),
+        ("assert_never(a)", []),
         ("def f():\n    return True", ["def f():\n    return False"]),
         ("def f():\n    yield a", ["def f():\n    pass"]),
         ("for a in b:\n    continue", ["for a in b:\n    break"]),
@@ -108,3 +109,49 @@ def test_a_fault_is_killed_by_a_test_that_looks(tmp_path: Path, tested: str, fat
         timeout=300,
     )
     assert done.stdout.split() == ["alive", *fate.split()], done.stderr
+
+
+TRIALS = """
+import sys
+from pathlib import Path
+import mutant_trials
+from mutant_trials import Trial, try_all
+from mutations import list_mutants
+mutant_trials.LEAST = 1.0
+path = Path(sys.argv[1])
+sys.path.insert(0, str(path.parent))
+mutants = list_mutants(path.stem, path.read_text())
+trials = [Trial(path, each) for each in mutants]
+for each, fate in zip(mutants, try_all(trials, [str(path.parent)], path.parent / "log")):
+    print(each.line, fate)
+"""
+
+
+def test_faults_of_functions_are_tried_without_a_new_import(tmp_path: Path) -> None:
+    (tmp_path / "room.py").write_text(
+        "def is_more(a, b):\n    return a > b\n\n\ndef add(a):\n    return a + 1\n\n\n"
+        "def count(a):\n    while a > 0:\n        a -= 1\n\n\nX = 3 - 1\n"
+    )
+    (tmp_path / "test_room.py").write_text(
+        "from room import add, count, is_more\n\n\ndef test_more():\n    assert is_more(2, 1)\n"
+        "    assert not is_more(1, 1)\n\n\ndef test_add():\n    add(1)\n\n\n"
+        "def test_count():\n    count(1)\n"
+    )
+    (tmp_path / "pytest.ini").write_text("[pytest]\n")
+    done = subprocess.run(
+        [sys.executable, "-c", TRIALS, str(tmp_path / "room.py")],
+        cwd=Path(__file__).parent,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+    fates = [line.split(maxsplit=1) for line in done.stdout.splitlines()]
+    assert fates == [
+        ["2", "killed"],  # its test looks
+        ["6", "alive"],  # its test does not
+        ["10", "alive"],
+        ["10", "alive"],
+        ["11", "too slow"],
+        ["14", "alive"],  # outside of functions, which is for a new import
+    ], done.stderr
