@@ -68,6 +68,30 @@ sys.argv = ["strandline", "drive", "pipeline.yaml", "--engine", "ray", "--worker
 main()
 """
 
+# SIGTERM reaches Ray's handler while Python calls a hook of a fork, and drops what is raised there.
+FORKING = """
+import os, sys, time
+import ray
+from strandline.__main__ import main
+
+ends = iter([1])
+
+def end_once():
+    if next(ends, None):
+        sys.exit(1)
+
+def init(**_):
+    os.register_at_fork(before=end_once)
+    if not os.fork():
+        os._exit(0)
+    time.sleep(60)
+    os._exit(3)
+
+ray.init = init
+sys.argv = ["strandline", "drive", "pipeline.yaml", "--engine", "ray", "--workers", "1"]
+main()
+"""
+
 
 def _add_stage_module(project: Project, head: str) -> None:
     """Have what the pipeline names be loaded from a module that begins with these lines."""
@@ -144,6 +168,14 @@ def test_half_of_a_ray_has_no_say_in_how_a_driver_ends(project: Project) -> None
 
     assert done.returncode == ExitCode.INTERRUPTED, done.stderr
     assert done.stderr.endswith("the run was ended while it started; run it again to go on\n")
+
+
+def test_a_request_to_end_is_not_lost_in_a_hook_of_a_fork(project: Project) -> None:
+    command = [sys.executable, "-c", FORKING]
+    done = execute_interpreter(command, cwd=project.path, capture_output=True, text=True)
+
+    assert done.returncode == ExitCode.INTERRUPTED, done.stderr
+    assert "Traceback" not in done.stderr
 
 
 @pytest.mark.parametrize("moment", ["click.core", "strandline.run.manifest.yaml_file"])

@@ -24,6 +24,7 @@ from typing import Any
 import psutil
 import ray
 
+from strandline.engine.ray.dropped_exits import repeating_exits
 from strandline.plan.errors import StrandlineError
 from strandline_api.outcome.causes import Cause
 
@@ -73,7 +74,7 @@ def start_local(cpus: int, folder: Path, **options: Any) -> Any:  # noqa: ANN401
             # A local Ray must not take over what this process was given as a job of another. It
             # would look for files that only the other has, and install once more, for minutes,
             # what is installed where this process runs.
-            with setting(_JOB, None):
+            with setting(_JOB, None), repeating_exits():
                 if seconds is None:
                     return _init(cpus, folder, _USUAL | options)
                 with waiting_for_node(seconds):
