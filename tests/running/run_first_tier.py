@@ -12,6 +12,7 @@ import time
 from collections.abc import Sequence
 
 from changed_jobs import ROOT
+from memory_folder import temporary_root
 from run_groups import REPORTS, count_workers
 from tiers import Tier
 
@@ -21,7 +22,8 @@ def run_tests(words: Sequence[str]) -> tuple[int, float]:
     begun = time.monotonic()
     command = [sys.executable, "-m", "pytest", "--quiet", "--numprocesses", count_workers()]
     command += [f"--tier={Tier.FIRST}", "--durations=10", f"--junitxml={REPORTS / Tier.FIRST}.xml"]
-    code = subprocess.run([*command, *words], cwd=ROOT, check=False).returncode
+    with temporary_root() as environ:
+        code = subprocess.run([*command, *words], cwd=ROOT, env=environ, check=False).returncode
     return code, time.monotonic() - begun
 
 

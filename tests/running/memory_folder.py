@@ -1,0 +1,46 @@
+"""A folder in memory for what tests write: syncing files to a busy disk takes half of their time.
+
+Power losses, full disks, and kinds of file systems are simulated, so no test needs a disk.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - the kernel's own, and a folder of our own in it
+# The files of a whole first tier take less than a third of either.
+LEAST_ROOM = 8 << 30
+LEAST_MEMORY = 12 << 30
+_MEMORY = Path("/proc/meminfo")
+TEMP_ROOT = "PYTEST_DEBUG_TEMPROOT"  # pytest's own variable
+
+
+def has_room(folder: Path = SHARED_MEMORY, memory: Path = _MEMORY) -> bool:
+    """Return whether a first tier fits into memory, beside the processes that it starts."""
+    try:
+        found = os.statvfs(folder)
+        rows = dict(line.split(":", 1) for line in memory.read_text().splitlines())
+    except OSError:
+        return False
+    available = int(rows.get("MemAvailable", "0").split()[0]) << 10
+    room = found.f_bavail * found.f_frsize
+    return os.access(folder, os.W_OK) and room >= LEAST_ROOM and available >= LEAST_MEMORY
+
+
+@contextmanager
+def temporary_root(environ: Mapping[str, str] = os.environ) -> Iterator[dict[str, str]]:
+    """Yield the environment in which pytest writes to memory, if there is room.
+
+    A folder that somebody chose stays. The files go in the end, also those of failed tests.
+    """
+    if TEMP_ROOT in environ or not has_room():
+        yield dict(environ)
+        return
+    with tempfile.TemporaryDirectory(
+        prefix="t", dir=SHARED_MEMORY, ignore_cleanup_errors=True
+    ) as root:
+        yield {**environ, TEMP_ROOT: root}
