@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from strandline.engine.ray.connection import ClusterLostError, ClusterRefusedError
     from strandline.engine.ray.driver import StoppedWithRayError
     from strandline.engine.ray.ledger_actor import LedgerLostError
-    from strandline.engine.ray.local_start import RayStartError
+    from strandline.engine.ray.local.start import RayStartError
     from strandline.engine.ray_data.engine import WindowLostError
     from strandline.ledger.errors import (
         DuplicateKeyError,
@@ -111,7 +111,7 @@ _ROOMS = {
     "PartitionError": "strandline.run.attempt.partitions",
     "PlaceTakenError": "strandline.storage.outputs.ownership",
     "PoolBrokenError": "strandline.engine.core.pools",
-    "RayStartError": "strandline.engine.ray.local_start",
+    "RayStartError": "strandline.engine.ray.local.start",
     "SchemaInferenceError": "strandline.run.schema_inference",
     "ShapeError": "strandline.engine.call.stage.receipts",
     "SourcePathError": "strandline.run.attempt.partitions",

@@ -29,7 +29,6 @@ from ray._raylet import (  # type: ignore[attr-defined]
     wait_for_persisted_port,
 )
 
-from strandline.engine.ray import local_start
 from strandline.engine.ray.connection import (
     ClusterRefusedError,
     connected,
@@ -37,7 +36,8 @@ from strandline.engine.ray.connection import (
     start_ahead,
 )
 from strandline.engine.ray.driver import list_modules
-from strandline.engine.ray.local_start import (
+from strandline.engine.ray.local import start as local_start
+from strandline.engine.ray.local.start import (
     START_SECONDS,
     RayStartError,
     choose_start_limit,
@@ -441,7 +441,7 @@ def test_what_ended_a_process_of_rays_is_told_by_its_log() -> None:
     program = """
 import sys
 from pathlib import Path
-from strandline.engine.ray.local_start import RayStartError, start_local
+from strandline.engine.ray.local.start import RayStartError, start_local
 try:
     start_local(1, Path(sys.argv[1]), _system_config={"not_there": 1})  # which it can't read
 except RayStartError as error:
@@ -481,7 +481,7 @@ def test_a_request_to_end_is_not_lost_in_a_callback(module: str) -> None:
     """
     program = (
         "import os, signal, subprocess, sys, time\n"
-        "from strandline.engine.ray.local_start import _set_patient_handler\n"
+        "from strandline.engine.ray.local.start import _set_patient_handler\n"
         f"import {module} as module\n"
         "_set_patient_handler(lambda number, _: sys.exit(number))\n"
         "code = 'def call(kill, pid, number):\\n    kill(pid, number)\\n    pass\\n'\n"

@@ -14,8 +14,8 @@ from ray._private import node, services
 
 from replaced_functions import FUNCTIONS, list_differences
 from run_ray_versions import list_bounds, read_requirement
-from strandline.engine.ray import local_start
-from strandline.engine.ray.local_start import RayStartError, replaces_functions, start_local
+from strandline.engine.ray.local import start as local_start
+from strandline.engine.ray.local.start import RayStartError, replaces_functions, start_local
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ import psutil
 import ray
 from ray.cluster_utils import Cluster
 
-from strandline.engine.ray.local_start import kill_trees, waiting_for_node
+from strandline.engine.ray.local.start import kill_trees, waiting_for_node
 
 STORE = 150_000_000
 _TRIES = 3

@@ -18,7 +18,7 @@ import ray
 
 from replaced_functions import list_differences
 from strandline import Pipeline
-from strandline.engine.ray import local_start
+from strandline.engine.ray.local import start as local_start
 from strandline.stages import Files, JsonlSink, ReadJsonl
 
 LOOK_SECONDS = 0.02

@@ -79,7 +79,7 @@ def try_version(requirement: str, folder: Path) -> tuple[str, bool]:
     if problems:
         return f"{version}: " + "; ".join(problems), False
     if not found["isKnown"]:
-        where = "pipelines/strandline/engine/ray/local_start.py"
+        where = "pipelines/strandline/engine/ray/local/start.py"
         return f"{version}: works both ways; starts plainly until {where} knows it", False
     return f"{version}: works both ways, and leaves nothing", True
 

@@ -15,7 +15,7 @@ import yaml
 from jobs import Job
 from killing import SMALL_SOURCES
 from strandline.engine.autoscaler.inputs import CPU
-from strandline.engine.ray.local_start import start_local, stop_local
+from strandline.engine.ray.local.start import start_local, stop_local
 from waiting import wait_until
 
 HERE = Path(__file__).parent

@@ -35,7 +35,7 @@ SOURCES = 12
 KEEPING = """
 import time
 from strandline.engine.ray.connection import connected, keeping_local
-from strandline.engine.ray.local_start import is_running
+from strandline.engine.ray.local.start import is_running
 
 with keeping_local():
     seen = []
@@ -58,7 +58,7 @@ print(*(seen.index(pid) for pid in seen))
 AHEAD = """
 import threading
 from strandline.engine.ray.connection import connected, find_capacity, keeping_local, start_ahead
-from strandline.engine.ray.local_start import find_child, is_running
+from strandline.engine.ray.local.start import find_child, is_running
 
 def load():
     assert threading.current_thread() is not threading.main_thread()

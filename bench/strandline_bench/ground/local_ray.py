@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from strandline.engine.ray.local_start import start_local, stop_local
+from strandline.engine.ray.local.start import start_local, stop_local
 from strandline_bench.ground.folders import join_python_path
 
 _STORE_BYTES = 400_000_000

@@ -25,7 +25,7 @@ import ray
 from pydantic import Field
 from ray.cluster_utils import Cluster
 
-from strandline.engine.ray.local_start import START_SECONDS, waiting_for_node
+from strandline.engine.ray.local.start import START_SECONDS, waiting_for_node
 from strandline.plan.pipeline import PipelinePlan, StagePlan
 from strandline.plan.planning import check_plan
 from strandline.plan.stage import Stage

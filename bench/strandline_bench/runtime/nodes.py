@@ -10,7 +10,7 @@ from pathlib import Path
 import ray
 from ray.cluster_utils import Cluster
 
-from strandline.engine.ray.local_start import START_SECONDS, waiting_for_node
+from strandline.engine.ray.local.start import START_SECONDS, waiting_for_node
 from strandline.run.attempt.attempt import run_attempt
 from strandline.run.attempt.config import AttemptConfig
 from strandline_api.outcome.exit_codes import ExitCode

@@ -24,7 +24,7 @@ import psutil
 import ray
 from ray.exceptions import RayTaskError
 
-from strandline.engine.ray.local_start import (
+from strandline.engine.ray.local.start import (
     RAYLET,
     find_child,
     is_about_token,

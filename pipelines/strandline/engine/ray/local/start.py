@@ -24,7 +24,7 @@ from typing import Any
 import psutil
 import ray
 
-from strandline.engine.ray.dropped_exits import repeating_exits
+from strandline.engine.ray.local.dropped_exits import repeating_exits
 from strandline.plan.errors import StrandlineError
 from strandline_api.outcome.causes import Cause
 

@@ -1,0 +1,1 @@
+"""A Ray of this machine alone: its start, and the signals that come meanwhile."""
