@@ -10,6 +10,7 @@ import gc
 import logging
 import os
 import random
+import secrets
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -29,6 +30,7 @@ from strandline_operator.cluster.connection import (
 from strandline_operator.cluster.errors import ApiError
 from strandline_operator.cluster.garbage import GarbageWatch
 from strandline_operator.cluster.server_clock import ServerClock
+from strandline_operator.cluster.token_key import TokenKeyError, read_key
 from strandline_operator.decide.pipeline import decide
 from strandline_operator.handlers.framework import configure
 from strandline_operator.handlers.registry import build_registry
@@ -79,7 +81,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     start_log(sys.stderr, level=settings.log_level, form=settings.log_format)
     try:
         asyncio.run(_run(settings))
-    except (NoClusterError, SettingsError) as error:
+    except (NoClusterError, SettingsError, TokenKeyError) as error:
         sys.exit(_complain(str(error)))
     except KeyboardInterrupt:
         return
@@ -126,7 +128,9 @@ async def _run(settings: Settings) -> None:
     api = KubernetesApi(configuration, agent=agent, note=note, clock=clock)
     world = World(api, clock=clock, draw=random.random)
     lineage = start_reporting(os.environ, numbers.note_lineage, clock)
-    service = Service(settings, world, decide, numbers, lineage.report if lineage else None)
+    report_end = lineage.report if lineage else None
+    key = await read_key(api, settings.account, secrets.token_bytes, asyncio.sleep)
+    service = Service(settings, world, decide, numbers, report_end, key)
     services.append(service)
 
     async def login() -> Credentials:

@@ -39,9 +39,14 @@ def test_the_operator_that_is_installed_reaches_drivers_and_no_test_pod_does(
     assert is_allowed(policies, find_operator(manifests), head, DRIVER)
     (test,) = of_kind(manifests, "Pod")
     tester = Endpoint(test["metadata"]["namespace"], test["metadata"]["labels"])
-    is_on = read_case(case).get("attemptNetworkPolicy", {}).get("enabled", False)
-    assert is_allowed(policies, tester, head, DRIVER) != is_on
-    assert bool(policies) == is_on
+    assert not is_allowed(policies, tester, head, DRIVER)
+    is_closed = read_case(case).get("attemptNetworkPolicy", {}).get("enabled", False)
+    assert is_allowed(policies, tester, head, DASHBOARD) != is_closed
+
+
+def test_doors_may_all_be_left_open(helm: Helm) -> None:
+    cluster = make_attempt(helm.render("--set", "attemptNetworkPolicy.driverPort=false"))
+    assert list_policies(cluster) == []
 
 
 def test_kuberay_is_known_by_its_label_wherever_it_runs(helm: Helm) -> None:
@@ -74,7 +79,8 @@ def test_the_right_to_make_policies_is_given_only_where_they_are_made(helm: Helm
         return [rule["verbs"] for rule in rules if "networkpolicies" in rule["resources"]]
 
     assert find_verbs(helm.render(*ENABLED)) == [["get", "create"]]
-    assert find_verbs(helm.render()) == []
+    assert find_verbs(helm.render()) == [["get", "create"]]
+    assert find_verbs(helm.render("--set", "attemptNetworkPolicy.driverPort=false")) == []
 
 
 RESTRICTED = (*ENABLED, "--set", "attemptNetworkPolicy.restrictEgress=true")

@@ -75,10 +75,14 @@ def test_users_may_be_left_to_the_platform(helm: Helm) -> None:
 
 def test_the_default_values_leave_the_operator_as_it_comes(helm: Helm) -> None:
     settings, own = parse(flags_of(helm.render())), Settings()
-    changed = {
+    changed: dict[str, object] = {
         "runtime_image": f"strandline/runtime:{app_version()}",
         "account": f"{RELEASE}/{RELEASE}",
     }
+    # Who is the operator is known to the chart alone.
+    assert settings.attempt_network is not None
+    assert settings.attempt_network.closes == "driver"
+    changed["attempt_network"] = settings.attempt_network
     assert settings == own.model_copy(update=changed)
 
 

@@ -55,7 +55,7 @@ class FakeApi:
         unserved: kinds that the server does not know.
         logs: what a pod has printed, by namespace and name.
         drivers: what answers at a URL, as JSON; None: it has nothing to say.
-        tokens: with which a URL was asked last.
+        tokens, releases: with which a URL was asked last.
         answers: status with which a driver answers what is sent to a URL.
         pushed: what drivers were sent: URL, body and token.
         is_stalled: streams are open, and nothing comes.
@@ -68,6 +68,7 @@ class FakeApi:
     logs: dict[tuple[str, str], str] = field(default_factory=dict)
     drivers: dict[str, Any] = field(default_factory=dict)
     tokens: dict[str, str] = field(default_factory=dict)
+    releases: dict[str, str] = field(default_factory=dict)
     answers: dict[str, int] = field(default_factory=dict)
     pushed: list[tuple[str, Body, str]] = field(default_factory=list)
     nodes: dict[str, Body | None] = field(default_factory=dict)
@@ -140,9 +141,9 @@ class FakeApi:
             self.pushed.append((url, clone(body), token))
             return self.answers[url]
 
-    async def pull(self, url: str, token: str = "") -> object | None:
+    async def pull(self, url: str, token: str = "", release: str = "") -> object | None:
         async with self._call("pull", None, url):
-            self.tokens[url] = token
+            self.tokens[url], self.releases[url] = token, release
             if url not in self.drivers:
                 raise Unavailable(0, "", "no answer")
             answer: object = clone(self.drivers[url])

@@ -79,6 +79,17 @@ def test_nobody_else_reaches_any_port(stranger: str, target: str) -> None:
     assert list_open(STRANGERS[stranger], OWN[target]) == []
 
 
+@pytest.mark.parametrize("target", ["head", "worker"])
+def test_the_drivers_port_alone_may_be_closed(target: str) -> None:
+    cluster = render_attempt(NETWORK.model_copy(update={"closes": "driver"}))
+    policies, own = list_policies(cluster), list_pods(cluster)
+    others = [port for port in PORTS if port != DRIVER]
+    for stranger in (*STRANGERS.values(), KUBERAY, own["submitter"]):
+        assert list_open(stranger, own[target], policies) == others
+    assert list_open(own["worker"], own[target], policies) == list(PORTS)
+    assert list_open(OPERATOR, own[target], policies) == list(PORTS)
+
+
 def test_without_a_policy_every_pod_of_the_cluster_reaches_them() -> None:
     cluster = render_attempt(None)
     assert list_policies(cluster) == []

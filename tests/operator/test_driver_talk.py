@@ -12,7 +12,7 @@ from fake_api import Call, FakeApi
 from operator_bodies import NAMESPACE, Body, make_attempt, make_pipeline, make_pod, make_rayjob
 from strandline_api.objects.attempt import AttemptOutcome
 from strandline_api.outcome.driver_outcome import DriverOutcome, format_outcome_line
-from strandline_api.outcome.reader_token import derive_token
+from strandline_api.outcome.reader_token import derive_release_token, derive_token
 from strandline_api.status.enums import AttemptPhase
 from strandline_operator.cluster.driver import pick_drivers_lines
 from strandline_operator.cluster.errors import ApiError, Invalid, NotFound, Unavailable
@@ -242,6 +242,15 @@ def test_each_question_has_the_attempts_token() -> None:
     scene.listen(100.0)
     token = derive_token(scene.attempt.meta.uid)
     assert scene.api.tokens == {f"{URL}/progress": token, f"{URL}/outcome": token}
+
+
+def test_only_the_operators_key_lets_a_driver_go() -> None:
+    scene = Scene()
+    scene.talk.limits = replace(scene.talk.limits, token_key=b"key")
+    scene.listen(100.0)
+    release = derive_release_token(b"key", scene.attempt.meta.uid)
+    assert scene.api.releases[f"{URL}/outcome"] == release
+    assert release != derive_release_token(b"other", scene.attempt.meta.uid)
 
 
 def test_a_submitter_that_ended_is_read_though_the_rayjob_goes_on() -> None:

@@ -26,7 +26,8 @@ def test_without_anything_the_limits_are_those_of_the_product() -> None:
 
 
 def test_every_limit_can_be_set() -> None:
-    by_other_variables = {"reports_lineage"}  # those of OpenLineage's client
+    # Those of OpenLineage's client; and what the operator draws.
+    by_other_variables = {"reports_lineage", "token_key"}
     limits = {field.name for field in fields(Limits)}
     assert limits - set(Settings.model_fields) == by_other_variables
 

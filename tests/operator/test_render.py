@@ -18,6 +18,8 @@ from strandline_api.documents.stored import is_stored
 from strandline_api.outcome.reader_token import (
     NOTICE_TOKEN_VARIABLE,
     NOTICE_VARIABLE,
+    derive_notice_token,
+    derive_release_token,
     derive_token,
     digest_token,
 )
@@ -40,6 +42,14 @@ def render(**spec: Any) -> dict[str, Any]:
     return rayjob
 
 
+def render_with_key() -> tuple[dict[str, Any], dict[str, Any]]:
+    """The RayJob and the Secret of an attempt whose operator has a key."""
+    cluster = SimulatedCluster(limits=Limits(token_key=b"key"))
+    cluster.settle()
+    (rayjob,), (secret,) = map(cluster.list_of, (Resource.RAYJOB, Resource.SECRET))
+    return rayjob, secret
+
+
 def pods_of(rayjob: dict[str, Any]) -> dict[str, dict[str, Any]]:
     cluster = rayjob["spec"]["rayClusterSpec"]
     pods = {"head": cluster["headGroupSpec"]["template"]}
@@ -49,7 +59,7 @@ def pods_of(rayjob: dict[str, Any]) -> dict[str, dict[str, Any]]:
 
 
 def test_the_whole_of_an_attempt(golden: Callable[[str, str], None]) -> None:
-    cluster = SimulatedCluster()
+    cluster = SimulatedCluster(limits=Limits(token_key=b"key"))
     cluster.edit(
         ray={
             "image": "registry.example/runtime:1",
@@ -112,15 +122,17 @@ def test_every_pod_carries_the_labels_and_no_credentials() -> None:
 
 
 def test_no_pod_has_what_reads_the_driver_and_lets_it_go() -> None:
-    rayjob = render()
+    rayjob, _ = render_with_key()
     uid = rayjob["metadata"]["ownerReferences"][0]["uid"]
-    token = derive_token(uid)
+    tokens = {"STRANDLINE_READER": derive_token(uid)}
+    tokens["STRANDLINE_HEARER"] = derive_release_token(b"key", uid)
     for name, pod in pods_of(rayjob).items():
         (container,) = pod["spec"]["containers"]
-        given = {one["name"]: one["value"] for one in container.get("env", [])}
-        digest = digest_token(token) if name == "head" else None
-        assert given.get("STRANDLINE_HEARER") == given.get("STRANDLINE_READER") == digest
-    assert token not in json.dumps(rayjob)
+        given = {one["name"]: one.get("value") for one in container.get("env", [])}
+        for variable, token in tokens.items():
+            digest = digest_token(token) if name == "head" else None
+            assert given.get(variable) == digest
+            assert token not in json.dumps(rayjob)
     # Nor what the token is derived from.
     assert f'"{uid}"' not in json.dumps(rayjob["spec"])
 
@@ -254,7 +266,7 @@ def test_a_user_without_an_entry_in_the_image_has_a_name() -> None:
     pods = pods_of(render())
     for name in ("head", "cpu"):
         variables = {
-            one["name"]: one["value"] for one in pods[name]["spec"]["containers"][0]["env"]
+            one["name"]: one.get("value") for one in pods[name]["spec"]["containers"][0]["env"]
         }
         assert variables["USER"] == variables["LOGNAME"] == "strandline"
 
@@ -301,18 +313,33 @@ def test_a_workers_own_hook_is_left_alone() -> None:
 
 
 def test_the_driver_knows_who_may_tell_it_that_a_node_goes() -> None:
-    pods = pods_of(render(ray={"workerGroups": [{"name": "cpu"}]}))
+    rayjob, secret = render_with_key()
+    uid = rayjob["metadata"]["ownerReferences"][0]["uid"]
+    pods = pods_of(rayjob)
     variables = {
-        name: {
-            variable["name"]: variable.get("value")
-            for variable in pod["spec"]["containers"][0]["env"]
-        }
+        name: {each["name"]: each for each in pod["spec"]["containers"][0]["env"]}
         for name, pod in pods.items()
         if name != "submitter"
     }
-    token = variables["cpu"][NOTICE_TOKEN_VARIABLE]
-    assert variables["head"][NOTICE_VARIABLE] == digest_token(token)
+    ((key, token),) = secret["stringData"].items()
+    assert token == derive_notice_token(b"key", uid)
+    assert variables["cpu"][NOTICE_TOKEN_VARIABLE]["valueFrom"] == {
+        "secretKeyRef": {"name": secret["metadata"]["name"], "key": key, "optional": True}
+    }
+    assert variables["head"][NOTICE_VARIABLE]["value"] == digest_token(token)
     assert NOTICE_TOKEN_VARIABLE not in variables["head"]
+    assert token not in json.dumps(rayjob)
+    assert secret["metadata"]["ownerReferences"] == rayjob["metadata"]["ownerReferences"]
+
+
+def test_without_a_key_nobody_can_tell_the_driver_anything() -> None:
+    """Everybody could derive such tokens, and what is only printed has no key."""
+    cluster = SimulatedCluster()
+    cluster.settle()
+    assert cluster.list_of(Resource.SECRET) == []
+    (container,) = pods_of(render())["head"]["spec"]["containers"]
+    names = {each["name"] for each in container["env"]}
+    assert names.isdisjoint({NOTICE_VARIABLE, "STRANDLINE_HEARER"})
 
 
 def test_readiness_asks_for_no_program_in_the_image() -> None:

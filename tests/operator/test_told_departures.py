@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 from dataclasses import replace
 from typing import Any
 
@@ -24,7 +23,11 @@ from node_bodies import (
 from operator_bodies import KEY, make_attempt, make_pipeline, make_pod
 from played_operator import Operator
 from simulated_cluster import SimulatedCluster
-from strandline_api.outcome.reader_token import HEADER, derive_notice_token, derive_token
+from strandline_api.outcome.reader_token import (
+    HEADER,
+    derive_former_notice_token,
+    derive_notice_token,
+)
 from strandline_api.times import format_time
 from strandline_operator.cluster.client import KubernetesApi
 from strandline_operator.cluster.driver import DriverAddress, send_notice
@@ -166,10 +169,11 @@ def make_departure(pod: str = "w", mark: str = "spot-itn", seconds: float = 120.
 
 
 URL = "http://10.0.0.1:8780/notice"
+LIMITS = Limits(driver_port=8780, token_key=b"key")
 
 
 def report(reports: DepartureReports, api: FakeApi, *departures: Departure) -> bool:
-    return asyncio.run(reports.report(api, "p", departures, 8780))
+    return asyncio.run(reports.report(api, "p", departures, LIMITS))
 
 
 def test_a_driver_is_told_once_of_each_pod_and_mark() -> None:
@@ -177,7 +181,7 @@ def test_a_driver_is_told_once_of_each_pod_and_mark() -> None:
     for _ in range(3):
         assert not report(reports, api, make_departure())
     body = {"node": "ip-w", "seconds": 120.0, "why": "w goes"}
-    assert api.pushed == [(URL, body, derive_notice_token("uid-1"))]
+    assert api.pushed == [(URL, body, derive_notice_token(b"key", "uid-1"))]
     report(reports, api, make_departure(mark="deletionTimestamp"), make_departure("v"))
     assert len(api.pushed) == 3
     reports.forget("p")
@@ -248,7 +252,7 @@ def test_a_notice_is_a_post_with_the_token_of_notices() -> None:
         async with serve() as stub:
             api = KubernetesApi(Configuration(host=stub.url), agent="tests/1")
             port = int(stub.url.rpartition(":")[2])
-            token = derive_notice_token("uid-1")
+            token = derive_notice_token(b"key", "uid-1")
             address = DriverAddress("127.0.0.1", port, token)
             stub.answer({"pending": 2})
             assert await send_notice(api, address, {"node": "10.0.0.2"}) == 200
@@ -268,6 +272,14 @@ def test_a_notice_is_a_post_with_the_token_of_notices() -> None:
     asyncio.run(story())
 
 
-def test_the_token_of_notices_is_not_that_of_readers() -> None:
-    digest = hashlib.sha256(b"strandline notice of uid-1").hexdigest()
-    assert derive_notice_token("uid-1") == digest != derive_token("uid-1")
+def test_an_attempt_of_the_last_release_is_told_by_its_own_token() -> None:
+    api, reports = FakeApi(answers={URL: 401}), DepartureReports()
+    assert report(reports, api, make_departure())
+    tokens = [token for *_, token in api.pushed]
+    assert tokens == [derive_notice_token(b"key", "uid-1"), derive_former_notice_token("uid-1")]
+
+
+def test_the_token_of_notices_can_not_be_told_from_an_attempt() -> None:
+    tokens = {derive_notice_token(key, "uid-1") for key in (b"key", b"other")}
+    assert len(tokens) == 2
+    assert derive_former_notice_token("uid-1") not in tokens

@@ -26,12 +26,13 @@ from strandline.run.supervise.status_server import AttemptServer
 from strandline_api.outcome.driver_outcome import DriverOutcome
 from strandline_api.outcome.reader_token import (
     HEADER,
+    derive_former_notice_token,
     derive_notice_token,
     derive_token,
     digest_token,
 )
 
-TOKEN = derive_notice_token("8a1f")
+TOKEN = derive_notice_token(b"key", "8a1f")
 PID = 7
 NOTICE: dict[str, Any] = {"node": "10.0.0.7", "seconds": 30, "why": "spot node n is taken back"}
 
@@ -96,7 +97,8 @@ def test_a_driver_that_has_not_taken_it_in_may_have_something_there(
 
 
 def test_law_nobody_tells_without_the_token(stand: Stand) -> None:
-    for token in ("", "guessed", digest_token(TOKEN), derive_token("8a1f"), "t\xf6kn"):
+    by_uid = (derive_token("8a1f"), derive_former_notice_token("8a1f"))
+    for token in ("", "guessed", digest_token(TOKEN), *by_uid, "t\xf6kn"):
         assert stand.post(NOTICE, token)[0] == 401
     assert stand.file.read() == ()
 

@@ -66,7 +66,7 @@ def stop_in_the_middle(job: Job, volume: Path) -> tuple[int, float]:
 def test_a_head_that_is_told_of_its_nodes_end_saves_its_work_and_ends(tmp_path: Path) -> None:
     manifest = make_manifest(tmp_path / "stopped.yaml", {"gracePeriod": "20m"})
     job, volume, port = Job(manifest), tmp_path / "volume", find_free_ports(1)[0]
-    token = derive_notice_token("a-uid")
+    token = derive_notice_token(b"key", "a-uid")
     options = ["--workers", str(WORKERS), "--serve", str(port)]
     with job.started(volume, {NOTICE_VARIABLE: digest_token(token)}, options=options) as process:
         wait_until(lambda: len(job.read_opened(volume)) >= WORKERS, PATIENCE)

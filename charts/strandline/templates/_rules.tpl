@@ -28,6 +28,10 @@
 - apiGroups: [""]
   resources: [persistentvolumeclaims, configmaps]
   verbs: [get, create]
+# What an attempt's workers may say to its driver: made, and never read.
+- apiGroups: [""]
+  resources: [secrets]
+  verbs: [create]
 # A ledger's claim grows with the spec.
 - apiGroups: [""]
   resources: [persistentvolumeclaims]
@@ -51,7 +55,7 @@
   resources: [poddisruptionbudgets]
   verbs: [get, create]
 {{- end }}
-{{- if .Values.attemptNetworkPolicy.enabled }}
+{{- if or .Values.attemptNetworkPolicy.enabled .Values.attemptNetworkPolicy.driverPort }}
 # A policy stands as long as its attempt, so none is ever changed, and garbage collection removes it.
 - apiGroups: [networking.k8s.io]
   resources: [networkpolicies]
@@ -65,6 +69,17 @@
 - apiGroups: [""]
   resources: [nodes]
   verbs: [get, list, watch]
+{{- end }}
+
+{{/* The key of attempts' tokens, which is read by its name alone. */}}
+{{- define "strandline.keyRules" -}}
+- apiGroups: [""]
+  resources: [secrets]
+  verbs: [get]
+  resourceNames: [{{ include "strandline.serviceAccountName" . }}-attempt-tokens]
+- apiGroups: [""]
+  resources: [secrets]
+  verbs: [create]
 {{- end }}
 
 {{- define "strandline.subjects" -}}

@@ -23,12 +23,12 @@
 {{/* Who may reach the pods of attempts: the operator knows neither its own labels nor KubeRay's. */}}
 {{- define "strandline.attemptNetwork" -}}
 {{- with .Values.attemptNetworkPolicy }}
-{{- if .enabled }}
+{{- if or .enabled .driverPort }}
 {{- $home := dict "matchLabels" (dict "kubernetes.io/metadata.name" $.Release.Namespace) }}
 {{- $labels := fromYaml (include "strandline.operatorLabels" $) }}
 {{- $operator := dict "namespaceSelector" $home "podSelector" (dict "matchLabels" $labels) }}
-{{- $network := dict "operator" (list $operator) "kuberay" .kuberayFrom "ingress" .ingress }}
-{{- if .restrictEgress }}
+{{- $network := dict "operator" (list $operator) "kuberay" .kuberayFrom "ingress" .ingress "closes" (ternary "all" "driver" .enabled) }}
+{{- if and .enabled .restrictEgress }}
 {{- $network = set $network "egress" .egress }}
 {{- /* A release from before has no such value. */}}
 {{- if not (kindIs "invalid" .dns) }}

@@ -1,8 +1,8 @@
-"""How a driver knows a caller: as one that may see how far it is, or lets it go at the end.
+"""How a driver knows a caller: by a token of the attempt, of which the head's pod has the digest.
 
-A pod is given the digest of the attempt's token alone, so the code in the pod can't tell the token
-before a caller shows it, and the operator has nothing to store: it derives the token from what the
-API server keeps, and so can all that may read attempts.
+The token that reads progress comes from the attempt's uid, since statuses show the same to all that
+may read attempts. The tokens that change something, by letting an ended driver go or by saying that
+a node goes, are secret: they come from a key that the operator alone has.
 """
 
 import hashlib
@@ -30,19 +30,33 @@ DRIVERS_OWN = frozenset(
     }
 )
 HEADER = "Strandline-Token"
+# The header with the token of the caller that lets an ended driver go.
+RELEASE_HEADER = "Strandline-Release"
+KEY_BYTES = 32
 
 
 def derive_token(attempt_uid: str) -> str:
-    """Derive the token of an attempt from its object's uid, which is random and in no pod."""
+    """Derive the token that reads an attempt's progress from its object's uid."""
     return hashlib.sha256(f"strandline outcome of {attempt_uid}".encode()).hexdigest()
 
 
-def derive_notice_token(attempt_uid: str) -> str:
-    """Derive the token for telling an attempt's driver that a node goes.
+def derive_release_token(key: bytes, attempt_uid: str) -> str:
+    """Derive the token that lets an attempt's ended driver go from the operator's key."""
+    return _sign(key, f"release of {attempt_uid}")
 
-    Another than the reader's: a reader can't make a driver give nodes up.
-    """
+
+def derive_notice_token(key: bytes, attempt_uid: str) -> str:
+    """Derive the token for telling an attempt's driver that a node goes from the operator's key."""
+    return _sign(key, f"notice of {attempt_uid}")
+
+
+def derive_former_notice_token(attempt_uid: str) -> str:
+    """Derive the token for the same that attempts of the last release have."""
     return hashlib.sha256(f"strandline notice of {attempt_uid}".encode()).hexdigest()
+
+
+def _sign(key: bytes, text: str) -> str:
+    return hmac.new(key, f"strandline {text}".encode(), hashlib.sha256).hexdigest()
 
 
 def digest_token(token: str) -> str:

@@ -111,11 +111,12 @@ class Api(Protocol):
             ApiError: it can't be reached.
         """
 
-    async def pull(self, url: str, token: str = "") -> object | None:
+    async def pull(self, url: str, token: str = "", release: str = "") -> object | None:
         """Return what a driver answers, as JSON; None where it has nothing to say.
 
         Args:
             token: by which it knows the caller; empty: it need not.
+            release: by which it knows that it may go once it has answered; empty: it may not.
 
         Raises:
             ApiError: it can't be reached, or what it says is no JSON.

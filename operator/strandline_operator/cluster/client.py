@@ -18,7 +18,7 @@ from kubernetes.aio.client.configuration import Configuration
 from kubernetes.aio.client.exceptions import ApiException
 
 from strandline_api.names import API_VERSION
-from strandline_api.outcome.reader_token import HEADER
+from strandline_api.outcome.reader_token import HEADER, RELEASE_HEADER
 from strandline_operator.cluster.api import Body, Page, Scope
 from strandline_operator.cluster.connection import (
     NoClusterError,
@@ -209,10 +209,11 @@ class KubernetesApi:
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
             raise _unreachable(error) from error
 
-    async def pull(self, url: str, token: str = "") -> object | None:
+    async def pull(self, url: str, token: str = "", release: str = "") -> object | None:
         session = self._drivers = self._drivers or _open_drivers()
         try:
-            headers = {HEADER: token} if token else None
+            tokens = {HEADER: token, RELEASE_HEADER: release}
+            headers = {name: value for name, value in tokens.items() if value}
             async with session.get(url, headers=headers, allow_redirects=False) as response:
                 if response.status != HTTPStatus.OK:
                     return None

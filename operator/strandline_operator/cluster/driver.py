@@ -51,11 +51,17 @@ class DriverReport(NamedTuple):
 
 
 class DriverAddress(NamedTuple):
-    """Where a driver is asked, and the token by which it knows the caller."""
+    """Where a driver is asked, and by which tokens it knows the caller.
+
+    Attributes:
+        token: for what is asked or told.
+        release: lets an ended driver go; empty: it does not.
+    """
 
     ip: str
     port: int
     token: str
+    release: str = ""
 
 
 class Answer(NamedTuple):
@@ -142,6 +148,7 @@ def _format_root(address: DriverAddress) -> str:
 async def _pull(api: Api, address: DriverAddress, page: str) -> tuple[bool, object | None]:
     """Return whether the address answered, and what."""
     try:
-        return True, await api.pull(f"{_format_root(address)}/{page}", address.token)
+        url = f"{_format_root(address)}/{page}"
+        return True, await api.pull(url, address.token, address.release)
     except ApiError:
         return False, None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from strandline_api.spec.ray_cluster import PodSecurity
 from strandline_operator.model.network import AttemptNetwork
@@ -38,6 +38,8 @@ class Limits:
         preflight_longest: longest time that such a check may take, from the making of its Job.
         account: namespace and name of the operator's own service account; empty: not known.
         attempt_network: which peers may reach an attempt's pods; None: all that the cluster lets.
+        token_key: secret from which tokens of attempts are derived; empty where none is made, as
+            for manifests that are only printed.
     """
 
     settle: float = 3.0
@@ -60,3 +62,4 @@ class Limits:
     preflight_longest: float = 120.0
     account: str = ""
     attempt_network: AttemptNetwork | None = None
+    token_key: bytes = field(default=b"", repr=False)

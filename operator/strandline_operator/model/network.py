@@ -6,7 +6,7 @@ checks them. This room must not know which pods or ports an attempt has.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -39,6 +39,9 @@ class AttemptNetwork(BaseModel):
     )
     kuberay: tuple[Peer, ...] = Field(
         default=(), description="Peers that may ask Ray's dashboard: KubeRay's pod."
+    )
+    closes: Literal["all", "driver"] = Field(
+        default="all", description="Ports that are closed: all, or the driver's alone."
     )
     ingress: tuple[Rule, ...] = Field(
         default=(), description="More rules of what may reach an attempt's pods."

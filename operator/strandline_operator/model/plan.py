@@ -28,6 +28,7 @@ class Resource(StrEnum):
     NODE = "nodes"
     CLAIM = "persistentvolumeclaims"
     CONFIG_MAP = "configmaps"
+    SECRET = "secrets"  # noqa: S105 - a kind
     JOB = "jobs.batch"
     NETWORK_POLICY = "networkpolicies.networking.k8s.io"
     DEPLOYMENT = "deployments.apps"
@@ -44,12 +45,14 @@ class Create:
     Attributes:
         is_strict: a field that the server does not know is refused, instead of left out.
         is_exact: one that exists and has other data is not this one.
+        is_unread: one that exists counts as ours, since the operator may not read it.
     """
 
     resource: Resource
     manifest: Manifest
     is_strict: bool = False
     is_exact: bool = False
+    is_unread: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,16 +11,20 @@ import asyncio
 import logging
 from dataclasses import dataclass, field
 
-from strandline_api.outcome.reader_token import derive_notice_token
+from strandline_api.outcome.reader_token import (
+    derive_former_notice_token,
+    derive_notice_token,
+)
 from strandline_operator.cluster.api import Api
 from strandline_operator.cluster.driver import DriverAddress, send_notice
 from strandline_operator.cluster.errors import ApiError
+from strandline_operator.model.limits import Limits
 from strandline_operator.model.plan import Departure
 
 _LOGGER = logging.getLogger(__name__)
 # Answers of drivers of an earlier version, which know no such page.
 _UNKNOWN = frozenset({404, 405, 501})
-_TAKEN = 200
+_TAKEN, _REFUSED = 200, 401
 MOST_TRIES = 5
 # The most of one pass; nodes with the least time go first, and the next pass has the rest.
 MOST_AT_ONCE = 32
@@ -50,19 +54,19 @@ class DepartureReports:
     _reports: dict[str, _Report] = field(default_factory=dict)
 
     async def report(
-        self, api: Api, pipeline: str, departures: tuple[Departure, ...], port: int
+        self, api: Api, pipeline: str, departures: tuple[Departure, ...], limits: Limits
     ) -> bool:
         """Tell a driver what it has not been told; return whether something is left to tell soon.
 
         Args:
-            port: where drivers answer if their pods name no port.
+            limits: have the key of tokens, and where drivers answer if their pods name no port.
         """
         if not departures:
             return False
         report = self._find(pipeline, departures[0].attempt)
         due = [each for each in departures if _is_due(report, each)]
         due.sort(key=lambda each: each.seconds)
-        await asyncio.gather(*(_report(api, report, each, port) for each in due[:MOST_AT_ONCE]))
+        await asyncio.gather(*(_report(api, report, each, limits) for each in due[:MOST_AT_ONCE]))
         return any(_is_due(report, each) for each in departures)
 
     def forget(self, pipeline: str) -> None:
@@ -89,15 +93,17 @@ def _is_due(report: _Report, departure: Departure) -> bool:
     )
 
 
-async def _report(api: Api, report: _Report, departure: Departure, port: int) -> None:
+async def _report(api: Api, report: _Report, departure: Departure, limits: Limits) -> None:
     mark = _identify(departure)
     report.tries[mark] = report.tries.get(mark, 0) + 1
-    address = DriverAddress(
-        departure.head, departure.port or port, derive_notice_token(departure.attempt)
-    )
+    token = derive_notice_token(limits.token_key, departure.attempt)
+    address = DriverAddress(departure.head, departure.port or limits.driver_port, token)
     body = {"node": departure.node, "seconds": departure.seconds, "why": departure.why}
     try:
         status = await send_notice(api, address, body)
+        if status == _REFUSED:  # an attempt that an operator of the last release made
+            former = derive_former_notice_token(departure.attempt)
+            status = await send_notice(api, address._replace(token=former), body)
     except ApiError as error:
         _LOGGER.info("a driver could not be told that %s: %s", departure.why, error)
         return

@@ -236,7 +236,8 @@ class _Hand:
                 resource, self._meta.namespace, action.manifest, is_strict=action.is_strict
             )
         except Conflict:
-            await self._recognise(action, name)
+            if not action.is_unread:
+                await self._recognise(action, name)
         except _PASSING:
             raise
         except ApiError as error:

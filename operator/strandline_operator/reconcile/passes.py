@@ -187,9 +187,7 @@ class Passes:
         outcome = await enact(self.api, observation.view, plan, now)
         uid = observation.view.pipeline.meta.uid
         changes = [self.inputs.put(key.namespace, uid, *answer, now) for answer in outcome.answers]
-        is_left = await self.inputs.departures.report(
-            self.api, uid, plan.departures, self.limits.driver_port
-        )
+        is_left = await self.inputs.departures.report(self.api, uid, plan.departures, self.limits)
         self._report_ends(plan, outcome)
         self._count(observation.view, plan, outcome, now)
         if outcome.error is not None:

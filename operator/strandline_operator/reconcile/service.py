@@ -82,6 +82,7 @@ class Service:
         decide: Decide,
         numbers: Numbers,
         report_end: Callable[[AttemptEnd], None] | None = None,
+        token_key: bytes = b"",
     ) -> None:
         self._settings = settings
         self._world = world
@@ -91,7 +92,9 @@ class Service:
         self._cache = ClusterCache.of(settings.watched_namespaces)
         self._seen_pipelines = SeenPipelines()
         self._dependents = Dependents()
-        limits = replace(settings.limits, reports_lineage=report_end is not None)
+        limits = replace(
+            settings.limits, reports_lineage=report_end is not None, token_key=token_key
+        )
         drivers = DriverTalk(limits)
         inputs = PassInputs(
             pods=self._pods,

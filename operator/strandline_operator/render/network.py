@@ -34,6 +34,7 @@ from strandline_operator.render.order import Order, Role, label_pipeline
 # KubeRay names these of itself only where the head names no port at all.
 RAY_PORTS = {"gcs-server": 6379, "dashboard": 8265, "client": 10001}
 _MESHES = ((ISTIO_KEYS, OUT_OF_ISTIO), (LINKERD_KEYS, OUT_OF_LINKERD))
+_LAST_PORT = 65535
 _LONGEST_CHOICE = 63  # characters of a label; an annotation could have any number
 
 
@@ -137,12 +138,26 @@ def _render_ingress(order: Order, network: AttemptNetwork) -> list[Rule]:
     # Ray chooses most of its ports when it starts, so between its nodes all of them are open.
     nodes = {"podSelector": {"matchLabels": own, "matchExpressions": [roles]}}
     submitter = {"podSelector": {"matchLabels": own | {ROLE_LABEL: Role.SUBMITTER.value}}}
-    rules = [
-        {"from": [nodes]},
-        _open([submitter, *network.kuberay], dashboard),
-        *([_open([*network.operator], order.limits.driver_port)] if network.operator else []),
+    driver = order.limits.driver_port
+    # A rule without peers lets in everybody.
+    others = (
+        {"ports": _list_ports_but(driver)}
+        if network.closes == "driver"
+        else _open([submitter, *network.kuberay], dashboard)
+    )
+    operator = [_open([*network.operator], driver)] if network.operator else []
+    return [{"from": [nodes]}, others, *operator, *network.ingress]
+
+
+def _list_ports_but(port: int) -> list[dict[str, Any]]:
+    """Return every port of every protocol but one of TCP."""
+    ranges = [("TCP", 1, port - 1), ("TCP", port + 1, _LAST_PORT)]
+    ranges += [(protocol, 1, _LAST_PORT) for protocol in ("UDP", "SCTP")]
+    return [
+        {"protocol": protocol, "port": first, "endPort": last}
+        for protocol, first, last in ranges
+        if first <= last
     ]
-    return [*rules, *network.ingress]
 
 
 def _open(peers: list[Peer], port: int) -> Rule:

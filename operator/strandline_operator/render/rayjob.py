@@ -38,6 +38,7 @@ from strandline_operator.render.pods.templates import (
     render_submitter,
     render_worker,
 )
+from strandline_operator.render.pods.token_secret import render_secret
 
 KEEP_SECONDS = 60
 # Letters of which most take a byte; an API server refuses a ConfigMap of more than 1 MiB.
@@ -97,6 +98,11 @@ def render_code_map(order: Order) -> Manifest | None:
     None where none is brought so.
     """
     return render_code(order, _metadata(order, name_code(order.pipeline, order.number)))
+
+
+def render_token_secret(order: Order) -> Manifest | None:
+    """Render the Secret with what its workers may say; None where there is none to keep."""
+    return render_secret(order, _metadata(order, order.name))
 
 
 def render_network_policy(order: Order) -> Manifest | None:

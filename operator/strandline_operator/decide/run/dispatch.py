@@ -49,6 +49,7 @@ from strandline_operator.render.rayjob import (
     render_disruption_budget,
     render_network_policy,
     render_rayjob,
+    render_token_secret,
 )
 
 _Rendered = tuple[Resource, Manifest]
@@ -267,6 +268,8 @@ def _list_objects(manifests: Iterable[_Rendered]) -> tuple[Action, ...]:
             manifest,
             is_strict=kind is Resource.RAYJOB and has_options(manifest),
             is_exact=kind is Resource.CONFIG_MAP and MANIFEST in manifest["data"],
+            # Only its name could be another's: the head takes no other token from it.
+            is_unread=kind is Resource.SECRET,
         )
         for kind, manifest in manifests
     )
@@ -278,6 +281,7 @@ def list_manifests(facts: Pass, attempt: AttemptObject) -> list[_Rendered]:
     documents = (
         (Resource.CONFIG_MAP, render_config(order)),
         (Resource.CONFIG_MAP, render_code_map(order)),
+        (Resource.SECRET, render_token_secret(order)),
         (Resource.NETWORK_POLICY, render_network_beside(order)),
         (Resource.NETWORK_POLICY, render_network_policy(order)),
         (Resource.DISRUPTION_BUDGET, render_disruption_budget(order)),

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from strandline_api.api_model import evolve
 from strandline_api.names import ATTEMPT_LABEL
-from strandline_api.outcome.reader_token import derive_token
+from strandline_api.outcome.reader_token import derive_release_token, derive_token
 from strandline_api.status.enums import AttemptPhase
 from strandline_operator.cluster.api import Api
 from strandline_operator.cluster.driver import Answer, DriverAddress, ask, read_tail
@@ -232,9 +232,10 @@ class DriverTalk:
 
     def _find_address(self, attempt: AttemptObject, head: Pod | None) -> DriverAddress:
         token = derive_token(attempt.meta.uid)
+        release = derive_release_token(self.limits.token_key, attempt.meta.uid)
         # The setting may have been changed since the driver was started.
         port = (head.driver_port if head else 0) or self.limits.driver_port
-        return DriverAddress(head.ip if head else "", port, token)
+        return DriverAddress(head.ip if head else "", port, token, release)
 
     def _measure_pause(self, before: LastAnswer, now: float) -> tuple[float, float]:
         """Return the seconds since the last question, and how many of them may count at most."""

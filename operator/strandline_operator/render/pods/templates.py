@@ -15,6 +15,7 @@ from strandline_api.outcome.reader_token import (
     READER_VARIABLE,
     VARIABLE,
     derive_notice_token,
+    derive_release_token,
     derive_token,
     digest_token,
 )
@@ -45,6 +46,7 @@ from strandline_operator.render.pods.overlay import (
     lay_over,
     render_volumes,
 )
+from strandline_operator.render.pods.token_secret import NOTICE_KEY
 from strandline_operator.render.spot import apply_choice, choose_nodes
 
 # The head outlives its driver by so much that KubeRay, which looks every 3 s, sees how it ended.
@@ -72,10 +74,10 @@ def render_head(order: Order) -> Template:
     """Render the head pod: it holds the ledger and runs the driver."""
     node = order.spec.ray.head
     container = _container(HEAD_CONTAINER, order, node, Role.HEAD)
-    digest = digest_token(derive_token(order.uid))
-    container["env"] += [{"name": name, "value": digest} for name in (VARIABLE, READER_VARIABLE)]
-    notice = digest_token(derive_notice_token(order.uid))
-    container["env"].append({"name": NOTICE_VARIABLE, "value": notice})
+    # Whoever may read pods reads these: no token can be told from its digest.
+    container["env"] += [
+        {"name": name, "value": digest_token(token)} for name, token in _list_tokens(order)
+    ]
     if order.limits.reports_lineage:
         container["env"].append({"name": LINEAGE_VARIABLE, "value": order.pipeline_uid})
     ports = RAY_PORTS | {DRIVER_PORT: order.limits.driver_port}
@@ -102,11 +104,22 @@ def render_head(order: Order) -> Template:
     return bring_code(order, head)
 
 
+def _list_tokens(order: Order) -> list[tuple[str, str]]:
+    """Return the tokens of an attempt, by the variables of their digests."""
+    found, key = [(READER_VARIABLE, derive_token(order.uid))], order.limits.token_key
+    if key:  # without one, everybody could derive them
+        found.append((VARIABLE, derive_release_token(key, order.uid)))
+        found.append((NOTICE_VARIABLE, derive_notice_token(key, order.uid)))
+    return found
+
+
 def render_worker(order: Order, group: WorkerGroup) -> Template:
     """Render a worker pod of a group."""
     container = _container(WORKER_CONTAINER, order, group, group.name)
-    token = derive_notice_token(order.uid)
-    container["env"].append({"name": NOTICE_TOKEN_VARIABLE, "value": token})
+    # Without the Secret, a worker that goes is lost as one without a hook is.
+    secret = {"name": order.name, "key": NOTICE_KEY, "optional": True}
+    value = {"valueFrom": {"secretKeyRef": secret}}
+    container["env"].append({"name": NOTICE_TOKEN_VARIABLE, **value})
     volumes = [
         *_scratch(container),
         *render_output_volume(order),

@@ -12,7 +12,7 @@ import json
 import math
 import socket
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -28,7 +28,7 @@ from strandline.run.supervise.notices import (
     read_pending,
 )
 from strandline_api.outcome.driver_outcome import DriverOutcome, format_outcome_line
-from strandline_api.outcome.reader_token import HEADER, is_reader
+from strandline_api.outcome.reader_token import HEADER, RELEASE_HEADER, is_reader
 from strandline_api.outcome.work_lost import WorkLost
 
 LARGEST = 1e18
@@ -230,9 +230,14 @@ class AttemptServer:
                 return 0
         return 1  # a node that was never reported may have a task
 
-    def note_sent(self, path: str, token: str) -> None:
-        """Note that an answer has left, with a token or without."""
-        if path == "/outcome" and self._outcome is not None and is_reader(token, self._waited_for):
+    def note_sent(self, path: str, tokens: Iterable[str]) -> None:
+        """Note that an answer has left, with these tokens.
+
+        An operator of the last release shows one token for all.
+        """
+        if path != "/outcome" or self._outcome is None:
+            return
+        if any(is_reader(token, self._waited_for) for token in tokens):
             self._is_read.set()
 
 
@@ -386,7 +391,7 @@ def _make_handler(server: AttemptServer) -> type[BaseHTTPRequestHandler]:
             status, kind, body = server.answer(path, token)
             self._send(status, kind, body)
             if status is not HTTPStatus.UNAUTHORIZED:
-                server.note_sent(path, token)
+                server.note_sent(path, (token, self.headers.get(RELEASE_HEADER, "")))
 
         def do_POST(self) -> None:
             """Answer it."""

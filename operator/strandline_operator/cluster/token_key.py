@@ -1,0 +1,114 @@
+"""The key from which tokens of attempts are derived: in a Secret beside the operator.
+
+The first operator of an installation makes it, so that no chart and no Git repository holds it, and
+the next one reads it: an attempt outlives operators.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+
+from strandline_api.names import MANAGED_BY_LABEL, MANAGER
+from strandline_api.outcome.reader_token import KEY_BYTES
+from strandline_operator.cluster.api import Api, Body
+from strandline_operator.cluster.errors import ApiError, Conflict, Gone, TooMany, Unavailable
+from strandline_operator.model.plan import Resource
+
+_LOGGER = logging.getLogger(__name__)
+_FIELD = "key"
+_PAUSE = 2.0  # seconds between two tries while the server is away
+_TRIES_OF_A_RACE = 3
+
+
+class TokenKeyError(ValueError):
+    """A Secret of that name holds something else; the message is one sentence."""
+
+
+def name_key(account: str) -> str:
+    """Return the name of the Secret, from that of the operator's service account."""
+    return f"{account}-attempt-tokens"
+
+
+async def read_key(
+    api: Api,
+    account: str,
+    draw: Callable[[int], bytes],
+    sleep: Callable[[float], Awaitable[None]],
+) -> bytes:
+    """Return the key, and make it where there is none; waits for a server that is away.
+
+    Without a place for it, the key is only this process' own: after a restart, drivers of running
+    attempts can't be told that a node goes, and wait at their end until they have waited enough.
+
+    Args:
+        account: namespace and name of the operator's service account; empty: it runs elsewhere.
+        draw: returns so many random bytes.
+
+    Raises:
+        TokenKeyError: the Secret holds no key.
+    """
+    namespace, _, name = account.partition("/")
+    if not name:
+        return draw(KEY_BYTES)
+    while True:
+        try:
+            return await _read_or_make(api, namespace, name_key(name), draw)
+        except (TooMany, Unavailable, Gone) as error:
+            _LOGGER.warning("the key of tokens can't be read now: %s", error)
+            await sleep(_PAUSE)
+        except ApiError as error:
+            _LOGGER.error(  # noqa: TRY400 - the server's sentence says all
+                "the Secret %s/%s can't be read or made, so drivers that run now will not know the "
+                "next operator: %s; give the operator its Role of the chart",
+                namespace,
+                name_key(name),
+                error,
+            )
+            return draw(KEY_BYTES)
+
+
+async def _read_or_make(api: Api, namespace: str, name: str, draw: Callable[[int], bytes]) -> bytes:
+    for _ in range(_TRIES_OF_A_RACE):
+        found = await api.get(Resource.SECRET, namespace, name)
+        if found is not None:
+            return _parse(found, f"{namespace}/{name}")
+        key = draw(KEY_BYTES)
+        try:
+            await api.create(Resource.SECRET, namespace, _render(namespace, name, key))
+        except Conflict:  # another operator was faster
+            continue
+        return key
+    raise Unavailable(0, "", f"the Secret {namespace}/{name} comes and goes")
+
+
+def _parse(secret: Body, name: str) -> bytes:
+    data = secret.get("data")
+    text = data.get(_FIELD) if isinstance(data, Mapping) else None
+    try:
+        key = base64.b64decode(text, validate=True) if isinstance(text, str) else b""
+    except (binascii.Error, ValueError):
+        key = b""
+    if len(key) != KEY_BYTES:
+        raise TokenKeyError(
+            f"the Secret {name} must have {KEY_BYTES} bytes as {_FIELD!r}; delete it, and the "
+            "operator makes another"
+        )
+    return key
+
+
+def _render(namespace: str, name: str, key: bytes) -> Body:
+    return {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {
+            "name": name,
+            "namespace": namespace,
+            "labels": {MANAGED_BY_LABEL: MANAGER},
+        },
+        "type": "Opaque",
+        "data": {_FIELD: base64.b64encode(key).decode()},
+        "immutable": True,
+    }

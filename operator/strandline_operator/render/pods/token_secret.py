@@ -1,0 +1,29 @@
+"""The Secret of an attempt: what its workers' pods may say to its driver.
+
+A variable in a pod's spec is read by all that may read pods or RayJobs; few may read Secrets.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from strandline_api.outcome.reader_token import derive_notice_token
+from strandline_operator.model.plan import Manifest
+from strandline_operator.render.order import Order
+
+NOTICE_KEY = "notice"
+
+
+def render_secret(order: Order, metadata: dict[str, Any]) -> Manifest | None:
+    """Render the Secret; None where the operator has no key, so that there is no secret."""
+    key = order.limits.token_key
+    if not key:
+        return None
+    return {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": metadata,
+        "type": "Opaque",
+        "stringData": {NOTICE_KEY: derive_notice_token(key, order.uid)},
+        "immutable": True,
+    }
