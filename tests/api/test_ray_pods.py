@@ -168,6 +168,56 @@ def test_what_would_make_no_valid_pod_is_refused(fields: dict[str, Any], said: s
     assert said in refuse(**fields)
 
 
+@pytest.mark.parametrize(
+    ("toleration", "said"),
+    [
+        ({}, "a toleration without 'key' is of all taints and needs 'operator: Exists'"),
+        ({"value": "a"}, "a toleration without 'key'"),
+        ({"key": "a", "operator": "Exists", "value": "b"}, "'value' must be empty"),
+        ({"key": "a", "tolerationSeconds": 5}, "'tolerationSeconds' needs 'effect: NoExecute'"),
+        (
+            {"key": "a", "effect": "NoSchedule", "tolerationSeconds": 5},
+            "'tolerationSeconds' needs 'effect: NoExecute'",
+        ),
+        ({"key": "a b"}, "key: must be letters, digits"),
+        ({"key": "Example.com/a"}, "key: must be letters, digits"),
+        ({"key": "a/b/c"}, "key: must be letters, digits"),
+        ({"key": f"{'a' * 64}"}, "key: must be letters, digits"),
+        ({"key": "a", "value": "b c"}, "value: must be letters, digits"),
+        ({"key": "a", "value": "-b"}, "value: must be letters, digits"),
+    ],
+)
+def test_a_toleration_that_no_pod_may_have_is_refused_when_it_is_read(
+    toleration: dict[str, Any], said: str
+) -> None:
+    for place in ("tolerations", "fallback"):
+        facts: dict[str, Any] = {"tolerations": [toleration]}
+        if place == "fallback":
+            facts = {"fallback": {"afterDisruptions": 1, **facts}}
+        assert said in refuse(head={"spot": {"preset": "gke", **facts}})
+
+
+@pytest.mark.parametrize(
+    "labels", [{"a b": "c"}, {"/a": "c"}, {"a/": "c"}, {"": "c"}, {"a": "c d"}, {"a": "c-"}]
+)
+def test_a_label_that_no_node_may_have_is_refused_when_it_is_read(labels: dict[str, str]) -> None:
+    assert "must be letters, digits" in refuse(head={"spot": {"nodeSelector": labels}})
+    fallback = {"afterDisruptions": 1, "nodeSelector": labels}
+    said = refuse(head={"spot": {"preset": "gke", "fallback": fallback}})
+    assert "must be letters, digits" in said
+
+
+def test_what_kubernetes_takes_is_taken() -> None:
+    tolerations = [
+        {"operator": "Exists"},
+        {"key": "example.com/pool", "operator": "Exists", "effect": "NoExecute"},
+        {"key": "pool", "value": "", "effect": "NoExecute", "tolerationSeconds": 0},
+        {"key": "CloudPool_1.a", "operator": "Equal", "value": "spot-1.b_C"},
+    ]
+    labels = {"cloud.google.com/gke-spot": "true", "kubernetes.io/arch": ""}
+    read_ray(head={"spot": {"nodeSelector": labels, "tolerations": tolerations}})
+
+
 def template_of(*containers: Any, kind: str = "containers") -> dict[str, Any]:
     return {"spec": {kind: list(containers)}}
 

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import os
+import socket
 import subprocess
 import sys
 from collections.abc import Mapping
+from contextlib import ExitStack
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from command_server import execute_interpreter, execute_strandline
+from strandline.cli.commands.runs import leave
 from strandline.cli.commands.runs.leave import (
     PAUSE_SECONDS,
     SPARE_SECONDS,
@@ -98,6 +101,22 @@ def run(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
 def test_law_whatever_comes_of_it_the_pod_may_end(environment: dict[str, str]) -> None:
     done = run("--wait", "--port", "1", "--seconds", "30", **environment)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_head_that_is_gone_is_not_waited_for_and_a_busy_one_is(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(leave, "_CONNECT_SECONDS", 0.2)
+    monkeypatch.setattr(leave, "_ANSWER_SECONDS", 0.2)
+    with socket.create_server(("127.0.0.1", 0), backlog=0) as listener, ExitStack() as waiting:
+        host, port = listener.getsockname()
+        assert leave.post(host, port, "token", {}) == 1
+        # Nobody accepts: what is beyond the queue gets no answer, as from a node that is gone.
+        for _ in range(4):
+            caller = waiting.enter_context(socket.socket())
+            caller.setblocking(False)
+            caller.connect_ex((host, port))
+        assert leave.post(host, port, "token", {}) is None
 
 
 def test_it_loads_neither_ray_nor_arrow() -> None:

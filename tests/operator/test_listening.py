@@ -9,12 +9,14 @@ import logging
 import socket
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from http.client import HTTPConnection
 from typing import Any
 
 import pytest
 from kubernetes.aio.client.configuration import Configuration
 
+from strandline_api.outcome.bounded_threads import MOST_CONNECTIONS
 from strandline_operator.cluster.client import KubernetesApi
 from strandline_operator.cluster.driver import Answer, DriverAddress
 from strandline_operator.cluster.driver import ask as ask_driver
@@ -141,6 +143,21 @@ def test_a_kernel_without_one_family_serves_the_other(
     assert ask("127.0.0.1", port, "/metrics")[0] == 200
     with pytest.raises(OSError, match="refused"):
         ask("::1", port, "/metrics")
+
+
+def test_connections_that_ask_nothing_hold_few_threads_and_keep_nobody_waiting(
+    listen: Callable[[Any], int],
+) -> None:
+    port = listen(Numbers().page)
+    with ExitStack() as opened:
+        idle = [
+            opened.enter_context(socket.create_connection(("127.0.0.1", port), timeout=10))
+            for _ in range(3 * MOST_CONNECTIONS)
+        ]
+        assert ask("127.0.0.1", port, "/metrics")[0] == 200
+        assert idle[0].recv(1) == b""  # the oldest ones were ended
+        alive = [thread for thread in threading.enumerate() if "process_request" in thread.name]
+        assert len(alive) <= MOST_CONNECTIONS + 3
 
 
 @pytest.mark.parametrize(("family", "host"), [(socket.AF_INET, ""), (socket.AF_INET6, "::")])

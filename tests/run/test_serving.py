@@ -24,6 +24,7 @@ from strandline.run.supervise.status_server import (
     read_shown,
     render_metrics,
 )
+from strandline_api.outcome.bounded_threads import MOST_CONNECTIONS
 from strandline_api.outcome.driver_outcome import DriverOutcome, find_outcome_line
 from strandline_api.outcome.reader_token import HEADER, derive_token, digest_token
 
@@ -351,14 +352,14 @@ def test_who_opens_connections_and_asks_nothing_keeps_nobody_from_being_heard(
     shown.write_text(json.dumps(SHOWN))
     idle = [
         socket.create_connection(("127.0.0.1", server.port), timeout=10)
-        for _ in range(3 * serving.MOST_CONNECTIONS)
+        for _ in range(3 * MOST_CONNECTIONS)
     ]
     try:
         assert ask(server, "/progress")[0] == 200
         # The oldest ones were ended, long before a connection that asks nothing is.
         assert idle[0].recv(1) == b""
         alive = [thread for thread in threading.enumerate() if "process_request" in thread.name]
-        assert len(alive) <= serving.MOST_CONNECTIONS + 3
+        assert len(alive) <= MOST_CONNECTIONS + 3
     finally:
         for connection in idle:
             connection.close()

@@ -9,10 +9,11 @@ from __future__ import annotations
 import errno
 import socket
 from collections.abc import Callable, Iterable
-from socketserver import ThreadingMixIn
 from threading import Thread
 from typing import Any
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
+
+from strandline_api.outcome.bounded_threads import BoundedThreads
 
 EVERY_ADDRESS_6, EVERY_ADDRESS_4 = "::", "0.0.0.0"  # noqa: S104 - a pod is asked from outside
 
@@ -20,10 +21,8 @@ EVERY_ADDRESS_6, EVERY_ADDRESS_4 = "::", "0.0.0.0"  # noqa: S104 - a pod is aske
 Page = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
 
 
-class _Server(ThreadingMixIn, WSGIServer):
+class _Server(BoundedThreads, WSGIServer):
     """Answers each request in a thread of its own."""
-
-    daemon_threads = True
 
 
 class _DualStackListener(_Server):

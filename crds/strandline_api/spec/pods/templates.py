@@ -7,32 +7,59 @@ fit. This room must not know how one template is laid over another, nor what a c
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any, Final, Literal, NamedTuple, Self
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from strandline_api.api_model import ApiModel, validated_by
+from strandline_api.api_model import SUBDOMAIN_PATTERN, ApiModel, Matching, validated_by
 from strandline_api.quantities import PositiveDuration, parse_duration
 from strandline_api.spec.pod_paths import CONTAINERS
 
 NO_NODES: Final = "'spot' needs a 'preset' (gke, eks, karpenter or aks) or a 'nodeSelector'"
 NO_CONDITION: Final = "'fallback' needs 'afterDisruptions' or 'afterNoRoom'"
-_LabelName = Annotated[str, Field(min_length=1, max_length=316)]
+NO_KEY: Final = "a toleration without 'key' is of all taints and needs 'operator: Exists'"
+NO_VALUE: Final = "'value' must be empty where 'operator' is Exists"
+NO_SECONDS: Final = "'tolerationSeconds' needs 'effect: NoExecute'"
+# As Kubernetes checks them in each pod.
+_NAME = r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
+_KEY_LIKE = "letters, digits, '-', '_' and '.', such as 'pool' or 'example.com/pool'"
+_KEY = Matching(f"({SUBDOMAIN_PATTERN}/)?{_NAME}", _KEY_LIKE, longest=316)
+_LabelKey = Annotated[str, _KEY]
+_LabelValue = Annotated[
+    str, Matching(f"({_NAME})?", "letters, digits, '-', '_' and '.'", longest=63)
+]
+
+
+def _check_keys(labels: dict[str, str]) -> dict[str, str]:
+    for key in labels:
+        _KEY.check(key)
+    return labels
+
+
 # No default of these is stored: a pipeline without 'spot' is to have none.
-NodeSelector = Annotated[dict[str, Annotated[str, Field(max_length=63)]], Field(max_length=32)]
+NodeSelector = Annotated[dict[str, _LabelValue], Field(max_length=32), AfterValidator(_check_keys)]
+
+_ANY = "(has(self.operator) && self.operator == 'Exists')"
 
 
 class Toleration(ApiModel):
     """A taint that pods put up with, as in a Kubernetes pod."""
 
-    key: _LabelName | None = Field(
+    model_config = validated_by(
+        (f"has(self.key) || {_ANY}", NO_KEY),
+        (f"!{_ANY} || !has(self.value) || self.value == ''", NO_VALUE),
+        (
+            "!has(self.tolerationSeconds) || (has(self.effect) && self.effect == 'NoExecute')",
+            NO_SECONDS,
+        ),
+    )
+
+    key: _LabelKey | None = Field(
         default=None, description="Key of the taint. All taints when unset, with 'Exists'."
     )
     operator: Literal["Exists", "Equal", "Lt", "Gt"] | None = Field(
         default=None, description="How 'value' is compared. 'Equal' when unset."
     )
-    value: Annotated[str, Field(max_length=63)] | None = Field(
-        default=None, description="Value of the taint."
-    )
+    value: _LabelValue | None = Field(default=None, description="Value of the taint.")
     effect: Literal["NoSchedule", "PreferNoSchedule", "NoExecute"] | None = Field(
         default=None, description="Effect of the taint. All effects when unset."
     )
@@ -40,6 +67,16 @@ class Toleration(ApiModel):
         default=None,
         description="Seconds for which a 'NoExecute' taint is put up with. For ever when unset.",
     )
+
+    @model_validator(mode="after")
+    def _check_fields(self) -> Self:
+        if self.key is None and self.operator != "Exists":
+            raise PydanticCustomError("no_key", NO_KEY)
+        if self.operator == "Exists" and self.value:
+            raise PydanticCustomError("no_value", NO_VALUE)
+        if self.toleration_seconds is not None and self.effect != "NoExecute":
+            raise PydanticCustomError("no_seconds", NO_SECONDS)
+        return self
 
 
 Tolerations = Annotated[tuple[Toleration, ...], Field(strict=False, max_length=32)]

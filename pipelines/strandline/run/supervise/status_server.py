@@ -15,7 +15,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from http import HTTPStatus
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +27,7 @@ from strandline.run.supervise.notices import (
     NoticeError,
     read_pending,
 )
+from strandline_api.outcome.bounded_threads import BoundedThreads
 from strandline_api.outcome.driver_outcome import DriverOutcome, format_outcome_line
 from strandline_api.outcome.reader_token import HEADER, RELEASE_HEADER, is_reader
 from strandline_api.outcome.work_lost import WorkLost
@@ -39,7 +40,6 @@ LAST_MESSAGE = Path("/dev/termination-log")
 _POLL_SECONDS = 0.1
 # So long a driver has to take a notice in; then its sender asks again.
 NOTICE_SECONDS = 3.0
-MOST_CONNECTIONS = 32
 _SOURCES = ("listed", "total", "finished", "failed", "skipped")
 # Which numbers of a stage are shown as which state; those of `_PACES` are metrics of their own.
 _TASKS = {
@@ -66,34 +66,8 @@ _JSON, _TEXT = "application/json", "text/plain; version=0.0.4; charset=utf-8"
 Document = Mapping[str, Any]
 
 
-class _BoundedServer(ThreadingHTTPServer):
-    """Has a thread for each of so many connections; the oldest makes room for one more.
-
-    Connections without a question then keep no other from being answered.
-    """
-
-    daemon_threads = True
-
-    def __init__(self, address: tuple[str, int], handler: type[BaseHTTPRequestHandler]) -> None:
-        self._open: dict[int, socket.socket] = {}
-        self._turn = threading.Lock()
-        super().__init__(address, handler)
-
-    def process_request(self, request: Any, client_address: Any) -> None:  # noqa: ANN401
-        """Answer in a thread of its own."""
-        with self._turn:
-            if len(self._open) >= MOST_CONNECTIONS:
-                oldest = self._open.pop(next(iter(self._open)))
-                with suppress(OSError):
-                    oldest.shutdown(socket.SHUT_RDWR)
-            self._open[id(request)] = request
-        super().process_request(request, client_address)
-
-    def shutdown_request(self, request: Any) -> None:  # noqa: ANN401 - as in the class above
-        """End a connection."""
-        with self._turn:
-            self._open.pop(id(request), None)
-        super().shutdown_request(request)
+class _BoundedServer(BoundedThreads, HTTPServer):
+    """Answers each request in a thread of its own."""
 
 
 class _DualStackServer(_BoundedServer):

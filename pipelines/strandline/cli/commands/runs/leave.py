@@ -22,6 +22,8 @@ from strandline_api.outcome.reader_token import HEADER, NOTICE_TOKEN_VARIABLE
 SPARE_SECONDS = 3.0
 PAUSE_SECONDS = 0.5
 _ANSWER_SECONDS = 6.0
+# A head whose node is gone accepts no connection; a busy one accepts and answers late.
+_CONNECT_SECONDS = 6.0
 # Where KubeRay tells a worker of its head, the surest first.
 _HEADS = ("FQ_RAY_IP", "RAY_IP", "RAY_ADDRESS")
 
@@ -104,9 +106,14 @@ def wait_until_left(
 
 
 def post(host: str, port: int, token: str, notice: Mapping[str, object]) -> int | None:
-    """Tell a driver; return what it has pending, None where it does not say."""
-    connection = http.client.HTTPConnection(host, port, timeout=_ANSWER_SECONDS)
+    """Tell a driver; return what it has pending, None where it does not say or is gone."""
+    connection = http.client.HTTPConnection(host, port, timeout=_CONNECT_SECONDS)
     try:
+        connection.connect()
+    except OSError:
+        return None
+    try:
+        connection.sock.settimeout(_ANSWER_SECONDS)
         headers = {HEADER: token, "Content-Type": "application/json"}
         connection.request("POST", "/notice", json.dumps(notice), headers)
         response = connection.getresponse()
