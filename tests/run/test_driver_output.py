@@ -132,6 +132,13 @@ def test_a_reader_that_is_gone_keeps_nobody_from_the_log(tmp_path: Path) -> None
     assert read_kept(tmp_path) == b"a line\n" * 3
 
 
+def await_kept(folder: Path, words: bytes) -> None:
+    end = time.monotonic() + LONGEST
+    while words not in read_kept(folder):
+        assert time.monotonic() < end, f"{words!r} never came"
+        time.sleep(0.02)
+
+
 @pytest.mark.parametrize("is_early", [False, True], ids=["after it reads on", "before"])
 def test_law_a_driver_whose_parent_is_killed_prints_on(tmp_path: Path, is_early: bool) -> None:
     """A pipe takes a few pages: whoever prints more would wait for ever, or fail."""
@@ -145,13 +152,12 @@ def test_law_a_driver_whose_parent_is_killed_prints_on(tmp_path: Path, is_early:
         )
     process = start(tmp_path, script, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     await_file(tmp_path / "ready")
+    # What the parent has taken from the pipe and not kept goes with it.
+    await_kept(tmp_path, b"begun\n")
     process.kill()
     process.wait(LONGEST)
     await_file(tmp_path / "done")
-    end = time.monotonic() + LONGEST
-    while b"last words" not in read_kept(tmp_path):
-        assert time.monotonic() < end, "the last words never came"
-        time.sleep(0.02)
+    await_kept(tmp_path, b"last words")
     process.communicate(timeout=LONGEST)
     kept = read_kept(tmp_path)
     assert kept.startswith(b"begun\n")

