@@ -36,6 +36,7 @@ RELEASED = (
     "api/v1/services",
     "apis/apps/v1/deployments",
     "apis/batch/v1/jobs",
+    "apis/monitoring.coreos.com/v1/podmonitors",
     "apis/monitoring.coreos.com/v1/prometheusrules",
     "apis/monitoring.coreos.com/v1/servicemonitors",
     "apis/networking.k8s.io/v1/networkpolicies",

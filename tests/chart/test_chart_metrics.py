@@ -13,9 +13,12 @@ from prometheus_client import Histogram, generate_latest
 from prometheus_client.metrics import MetricWrapperBase
 from prometheus_client.parser import text_string_to_metric_families
 
+from attempt_pods import list_pods, list_policies, render_attempt
 from helm_program import CHART, ROOT, Helm
 from manifests import of_kind
+from network_rules import Endpoint, is_allowed
 from promql import PromqlError, Reading
+from renderings import flags_of, parse
 from report_builders import live_of
 from strandline.cli.views.snapshot import StageView, render_snapshot
 from strandline.run.supervise.status_server import render_metrics
@@ -24,6 +27,7 @@ from strandline_api.outcome.causes import Cause
 from strandline_api.status.pipeline_status import Progress
 from strandline_api.status.reasons import Reason
 from strandline_operator.metrics.numbers import COMPLETED, Numbers
+from strandline_operator.model.plan import Resource
 
 Json = dict[str, Any]
 ALERTS: Json = yaml.safe_load((CHART / "files" / "alerts.yaml").read_text(encoding="utf-8"))
@@ -122,7 +126,7 @@ def test_a_query_names_values_that_occur(title: str, query: str) -> None:
 
 def list_values(name: str, label: str) -> set[str]:
     """Values that a label can have, where they are a list; none where they are anybody's."""
-    if label == "cause":
+    if label in {"cause", "result"}:
         return {COMPLETED, *(cause.value for cause in Cause)}
     if label == "le":
         return list_buckets(name)
@@ -145,12 +149,46 @@ def test_every_series_is_shown_or_watched() -> None:
 def test_an_alert_says_what_is_wrong_and_where_to_read_on(rule: Json) -> None:
     assert rule["labels"]["severity"] in {"critical", "warning"}
     told = rule["annotations"]
-    assert set(told) == {"summary", "description", "runbook"}
+    assert set(told) == {"summary", "description", "runbook_url"}
     assert all(told[part].endswith(".") for part in ("summary", "description"))
-    page, _, anchor = told["runbook"].partition("#")
-    text = (ROOT / page).read_text(encoding="utf-8")
+    page, _, anchor = told["runbook_url"].removeprefix("DOCS/").partition("/#")
+    text = (ROOT / "docs" / f"{page}.md").read_text(encoding="utf-8")
     titles = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
     assert anchor in {title.lower().replace(" ", "-") for title in titles}
+
+
+def test_every_alert_leads_to_a_page_and_says_which_installation_it_is_of(helm: Helm) -> None:
+    values = ("metrics.rules.enabled=true", "metrics.rules.docs=https://example.com/strandline/")
+    manifests = helm.render(*(word for value in values for word in ("--set", value)))
+    (made,) = of_kind(manifests, "PrometheusRule")
+    rules = [rule for group in made["spec"]["groups"] for rule in group["rules"]]
+    assert len(rules) == len(RULES)
+    for rule in rules:
+        assert rule["labels"]["namespace"] == made["metadata"]["namespace"]
+        url = rule["annotations"]["runbook_url"].removeprefix("https://example.com/strandline/")
+        assert re.fullmatch(r"[a-z]+/#[a-z-]+", url)
+
+
+def test_a_pod_monitor_finds_drivers_and_is_let_in(helm: Helm) -> None:
+    manifests = helm.render("--set", "metrics.podMonitor.enabled=true")
+    (monitor,) = of_kind(manifests, "PodMonitor")
+    cluster = render_attempt(parse(flags_of(manifests)).attempt_network)
+    (rayjob,) = cluster.list_of(Resource.RAYJOB)
+    head = rayjob["spec"]["rayClusterSpec"]["headGroupSpec"]["template"]
+    wanted = monitor["spec"]["selector"]["matchLabels"]
+    assert wanted.items() <= head["metadata"]["labels"].items()
+    (endpoint,) = monitor["spec"]["podMetricsEndpoints"]
+    ports = {port["name"]: port["containerPort"] for port in head["spec"]["containers"][0]["ports"]}
+    policies, pods = list_policies(cluster), list_pods(cluster)
+    driver = ports[endpoint["port"]]
+    assert is_allowed(policies, Endpoint("monitoring", {"app": "prometheus"}), pods["head"], driver)
+    assert not is_allowed(policies, Endpoint("team", {"app": "web"}), pods["head"], driver)
+
+
+def test_a_pod_monitor_looks_into_the_namespaces_that_are_watched(helm: Helm) -> None:
+    words = ("--set", "metrics.podMonitor.enabled=true", "--set", "watchNamespaces={a,b}")
+    (monitor,) = of_kind(helm.render(*words), "PodMonitor")
+    assert monitor["spec"]["namespaceSelector"] == {"matchNames": ["a", "b"]}
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule["alert"])

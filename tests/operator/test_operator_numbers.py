@@ -113,6 +113,28 @@ def test_pipelines_are_counted_by_what_they_wait_for() -> None:
     assert read(numbers)['strandline_pipelines{reason="TeardownOverdue"}'] == 0
 
 
+def test_pipelines_are_counted_by_how_their_last_run_ended() -> None:
+    numbers = Numbers()
+    over = "strandline_pipelines_over"
+    for pipeline, result in (("one", "OOMKilled"), ("two", "InvalidSpec"), ("three", "OOMKilled")):
+        numbers.note_result(pipeline, "team", result)
+    numbers.note_result("four", "corpora", "Completed")
+
+    found = read(numbers)
+    assert found[f'{over}{{pipeline_namespace="team",result="OOMKilled"}}'] == 2
+    assert found[f'{over}{{pipeline_namespace="team",result="InvalidSpec"}}'] == 1
+    assert found[f'{over}{{pipeline_namespace="corpora",result="Completed"}}'] == 1
+    numbers.note_result("one", "team", "")  # another run begins
+    numbers.note_result("three", "team", "Completed")
+    numbers.note_result("two", "team", "")  # it is deleted
+    numbers.note_result("four", "corpora", "no such cause")
+    left = {name: number for name, number in read(numbers).items() if name.startswith(over)}
+    assert left == {
+        f'{over}{{pipeline_namespace="team",result="Completed"}}': 1,
+        f'{over}{{pipeline_namespace="corpora",result=""}}': 1,
+    }
+
+
 def test_a_reason_that_is_not_known_makes_no_series() -> None:
     numbers = Numbers()
     numbers.watch_queue(lambda: 0, lambda: 0)

@@ -63,6 +63,7 @@ class Scene:
         self.ends: list[AttemptEnd] = []
         self.progress: dict[str, Progress | None] = {}
         self.reasons: dict[str, str] = {}
+        self.results: dict[str, tuple[str, str]] = {}
         self.inputs = PassInputs(
             PodMemory(), DriverTalk(LIMITS), NamespaceDefaults("strandline-defaults"), RetryPolicy()
         )
@@ -88,6 +89,9 @@ class Scene:
 
     def note_progress(self, pipeline: str, progress: Progress | None) -> None:
         self.progress[pipeline] = progress
+
+    def note_result(self, pipeline: str, namespace: str, result: str) -> None:
+        self.results[pipeline] = (namespace, result)
 
     def note_reason(self, pipeline: str, reason: str) -> None:
         self.reasons[pipeline] = reason

@@ -27,7 +27,12 @@
 {{- $home := dict "matchLabels" (dict "kubernetes.io/metadata.name" $.Release.Namespace) }}
 {{- $labels := fromYaml (include "strandline.operatorLabels" $) }}
 {{- $operator := dict "namespaceSelector" $home "podSelector" (dict "matchLabels" $labels) }}
-{{- $network := dict "operator" (list $operator) "kuberay" .kuberayFrom "ingress" .ingress "closes" (ternary "all" "driver" .enabled) }}
+{{- $ingress := .ingress }}
+{{- if $.Values.metrics.podMonitor.enabled }}
+{{- $port := dict "protocol" "TCP" "port" $.Values.settings.driverPort }}
+{{- $ingress = append $ingress (dict "from" $.Values.metrics.podMonitor.from "ports" (list $port)) }}
+{{- end }}
+{{- $network := dict "operator" (list $operator) "kuberay" .kuberayFrom "ingress" $ingress "closes" (ternary "all" "driver" .enabled) }}
 {{- if and .enabled .restrictEgress }}
 {{- $network = set $network "egress" .egress }}
 {{- /* A release from before has no such value. */}}

@@ -1,7 +1,8 @@
 """Counters, histograms and gauges, and the page that serves them.
 
-No label has values without bound: never the name of a pipeline, a namespace or a pod. This room
-must not know why something is counted.
+No label has values without bound: never the name of a pipeline or a pod. One has the namespaces
+that have pipelines, since an alert must tell whose run has failed. This room must not know why
+something is counted.
 """
 
 from __future__ import annotations
@@ -90,11 +91,18 @@ class Numbers:
             "Pipelines whose run is not over, by the reason that their condition Succeeded gives.",
             "reason",
         )
+        self._over = self._gauge(
+            "pipelines_over",
+            "Pipelines whose last run is over, by namespace, and by the cause or Completed.",
+            "pipeline_namespace",
+            "result",
+        )
         self._queue = self._gauge("queue_depth", "Pipelines that wait for a pass.")
         self._lag = self._gauge("queue_lag_seconds", "Longest wait of a pass that is due.")
         self._ages = self._gauge("watch_age_seconds", "Since a watch heard something.", "resource")
         self._progress: dict[str, Progress] = {}
         self._reasons: dict[str, str] = {}
+        self._results: dict[str, tuple[str, str]] = {}
 
     def note(self, count: Count) -> None:
         """Count what a plan says; a name that is not known is said in the log."""
@@ -139,6 +147,17 @@ class Numbers:
             self._reasons[pipeline] = reason if reason in _REASONS else ""
         else:
             self._reasons.pop(pipeline, None)
+
+    def note_result(self, pipeline: str, namespace: str, result: str) -> None:
+        """Set how a pipeline's last run ended; empty: another goes on, or the pipeline is gone."""
+        before = self._results.pop(pipeline, None)
+        if result:
+            self._results[pipeline] = (namespace, result if result in _CAUSES else "")
+        for labels in {each for each in (before, self._results.get(pipeline)) if each is not None}:
+            number = list(self._results.values()).count(labels)
+            self._over.labels(*labels).set(number)
+            if not number:  # or namespaces that are gone would stay
+                self._over.remove(*labels)
 
     def watch_queue(self, depth: Callable[[], float], lag: Callable[[], float]) -> None:
         """Ask these for the queue's gauges whenever the page is read."""

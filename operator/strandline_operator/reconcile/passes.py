@@ -123,6 +123,9 @@ class Counter(Protocol):
     def note_reason(self, pipeline: str, reason: str) -> None:
         """Take what a run's condition says; empty: it is over, or its pipeline gone."""
 
+    def note_result(self, pipeline: str, namespace: str, result: str) -> None:
+        """Take how the last run ended; empty: another goes on, or the pipeline is gone."""
+
 
 @dataclass(frozen=True, slots=True)
 class _Rest:
@@ -283,6 +286,7 @@ class Passes:
         self.inputs.forget(PodOwner(key.namespace, uid))
         self.counter.note_progress(uid, None)
         self.counter.note_reason(uid, "")
+        self.counter.note_result(uid, key.namespace, "")
 
     def _report_ends(self, plan: PassPlan, outcome: Enacted) -> None:
         """Report the attempts with an end that stands; no later pass sees them end."""
@@ -306,6 +310,7 @@ class Passes:
         uid, reason = view.pipeline.meta.uid, summary.reason if summary else Reason.PENDING
         self.counter.note_progress(uid, status.progress if is_active else None)
         self.counter.note_reason(uid, reason if is_active else "")
+        self.counter.note_result(uid, key.namespace, "" if is_active else reason)
 
 
 def _conclude(
