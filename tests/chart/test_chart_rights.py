@@ -84,6 +84,15 @@ def run_installed(
     place = (RELEASE, "--namespace", RELEASE, "--create-namespace", "--wait=hookOnly")
     values = (*VALUES, *values)
     helm.run("install", *place, CHART, *values)
+    with run_here(helm, cluster, folder, *values) as operator:
+        yield operator
+
+
+@contextmanager
+def run_here(
+    helm: Helm, cluster: ChartCluster, folder: Path, *values: str
+) -> Iterator[OperatorProcess]:
+    """Run the operator of a chart that is installed as its pod would."""
     cluster.wait_for_kinds()
     manifests = helm.render(*values)
     (account,) = of_kind(manifests, "ServiceAccount")
@@ -197,6 +206,27 @@ def test_in_its_namespaces_the_operator_can_do_all_and_elsewhere_nothing(
             account.ask("GET", place)
         assert told.value.status == 403
     account.close()
+
+
+def test_a_namespace_without_its_binding_holds_up_no_other(
+    cluster_helm: Helm, clean_cluster: ChartCluster, tmp_path: Path
+) -> None:
+    corpora = clean_cluster.make_namespace("bound")
+    unbound = clean_cluster.make_namespace("unbound")
+    values = ("--set", f"watchNamespaces={{{unbound},{corpora}}}", "--set", "rbac.readNodes=false")
+    place = (RELEASE, "--namespace", RELEASE, "--create-namespace", "--wait=hookOnly")
+    cluster_helm.run("install", *place, CHART, *VALUES, *values)
+    binding = f"apis/rbac.authorization.k8s.io/v1/namespaces/{unbound}/rolebindings/{RELEASE}"
+    clean_cluster.client.ask("DELETE", binding)
+    with run_here(cluster_helm, clean_cluster, tmp_path, *VALUES, *values) as operator:
+        play(operator, clean_cluster, corpora)
+        gauge = f'strandline_namespace_refused{{watched_namespace="{unbound}"}} 1.0'
+        assert gauge in operator.ask("metrics")[1]
+        assert operator.ask("healthz")[0] == 200
+        assert operator.stop() == 0
+    events = clean_cluster.read(f"api/v1/namespaces/{RELEASE}/events") or {}
+    told = [event for event in events["items"] if event["reason"] == "NamespaceRefused"]
+    assert [event["involvedObject"]["name"] for event in told] == [RELEASE]
 
 
 @pytest.mark.parametrize(

@@ -316,6 +316,7 @@ def test_what_is_stuck_is_said() -> None:
             "silent_pass_seconds",
             "queue_lag_seconds",
             "watch_age_seconds",
+            "namespaces_refused",
         }
         schedule = scene.service.queue.schedule
         schedule.enqueue(Key("a", "b"), scene.now)

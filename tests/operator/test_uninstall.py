@@ -181,6 +181,30 @@ def test_only_the_named_namespaces_are_looked_at() -> None:
     assert scene.find_finalizers("web", "others") == [FINALIZER]
 
 
+@pytest.mark.parametrize("treatment", HeldTreatment)
+def test_a_namespace_that_refuses_blocks_no_removal(treatment: HeldTreatment) -> None:
+    scene = Scene()
+    scene.add_pipeline("web", FINALIZER)
+    list_all = scene.api.list_all
+
+    async def list_allowed(
+        resource: Resource, namespace: str | None, selector: str = ""
+    ) -> list[Json]:
+        if namespace == "gone" and resource is Resource.PIPELINE:
+            raise Forbidden(403, "Forbidden", "no rights in gone")
+        return await list_all(resource, namespace, selector)
+
+    scene.api.list_all = list_allowed  # type: ignore[method-assign]
+    scene.on_sleep = lambda: scene.api.store.remove(Resource.PIPELINE, "corpora", "web")
+    if treatment is HeldTreatment.REFUSE:
+        with pytest.raises(UninstallError, match="corpora/web"):
+            scene.run(treatment, namespaces=("gone", "corpora"))
+    else:
+        assert scene.run(treatment, namespaces=("gone", "corpora")) == ExitCode.COMPLETE
+    told = "namespace gone can't be read, and is left: no rights in gone"
+    assert scene.lines.count(told) == 1
+
+
 @pytest.mark.parametrize("treatment", list(HeldTreatment))
 def test_nothing_is_done_where_the_definitions_are_gone(treatment: HeldTreatment) -> None:
     scene = Scene()

@@ -80,6 +80,10 @@
 - apiGroups: [""]
   resources: [secrets]
   verbs: [create]
+# What it has to say of itself.
+- apiGroups: [""]
+  resources: [events]
+  verbs: [create]
 {{- end }}
 
 {{- define "strandline.subjects" -}}

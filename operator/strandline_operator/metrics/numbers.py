@@ -97,6 +97,11 @@ class Numbers:
             "pipeline_namespace",
             "result",
         )
+        self._refused = self._gauge(
+            "namespace_refused",
+            "1 for a watched namespace in which the operator may not list pipelines.",
+            "watched_namespace",
+        )
         self._queue = self._gauge("queue_depth", "Pipelines that wait for a pass.")
         self._lag = self._gauge("queue_lag_seconds", "Longest wait of a pass that is due.")
         self._ages = self._gauge("watch_age_seconds", "Since a watch heard something.", "resource")
@@ -158,6 +163,10 @@ class Numbers:
             self._over.labels(*labels).set(number)
             if not number:  # or namespaces that are gone would stay
                 self._over.remove(*labels)
+
+    def note_refused(self, namespace: str, is_refused: bool) -> None:  # noqa: FBT001 - one of two
+        """Set whether a watched namespace may not be listed."""
+        self._refused.labels(namespace).set(is_refused)
 
     def watch_queue(self, depth: Callable[[], float], lag: Callable[[], float]) -> None:
         """Ask these for the queue's gauges whenever the page is read."""

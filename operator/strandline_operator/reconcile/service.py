@@ -25,6 +25,7 @@ from strandline_operator.reconcile.caches.cluster_cache import NODE, ClusterCach
 from strandline_operator.reconcile.caches.defaults import NamespaceDefaults
 from strandline_operator.reconcile.caches.nodes import NodeMemory
 from strandline_operator.reconcile.caches.pods import PodMemory, PodOwner, find_owner
+from strandline_operator.reconcile.caches.refused_namespaces import RefusedNamespaces
 from strandline_operator.reconcile.dependents import Dependents
 from strandline_operator.reconcile.drivers.dialogue import DriverTalk
 from strandline_operator.reconcile.drivers.poller import Poller
@@ -124,6 +125,7 @@ class Service:
         self.poller = Poller(
             drivers, world.server, self._enqueue, clock=world.clock, sleep=world.sleep
         )
+        self._refused = RefusedNamespaces(settings.account, numbers.note_refused, world.clock)
         self.watches: list[Watch[Any]] = []
         self._tasks: list[asyncio.Task[None]] = []
 
@@ -207,6 +209,7 @@ class Service:
         for (name, figure), limit in zip(figures.items(), bounds, strict=True):
             if figure > limit:
                 raise RuntimeError(f"{name} is {figure:.0f}, more than {limit:.0f}")
+        figures["namespaces_refused"] = len(self._refused)
         return {name: round(figure, 3) for name, figure in figures.items()}
 
     def _make_watches(self) -> Iterator[Watch[Any]]:
@@ -282,20 +285,34 @@ class Service:
             self.queue.enqueue(key)
 
     async def _try_sweep(self) -> bool:
-        """Ask for a pass over each pipeline that no stream has told of."""
+        """Ask for a pass over each pipeline that no stream has told of.
+
+        Returns:
+            Whether any namespace could be listed: one that refuses must not hold up the others.
+        """
+        is_any_listed = False
         try:
             for namespace in self._settings.watched_namespaces:
-                async for page in self._world.server.list_pages(
-                    Scope(Resource.PIPELINE, namespace)
-                ):
-                    for body in page.items:
-                        if self._seen_pipelines.find(Meta.read(body).uid) is None:
-                            self.see_pipeline(body)
+                is_any_listed |= await self._sweep(namespace)
         except ApiError as error:
             _LOGGER.warning("%s", _explain(error))
-        else:
-            return True
-        return False
+            return False
+        return is_any_listed
+
+    async def _sweep(self, namespace: str | None) -> bool:
+        """Do that in a namespace, or in all; return whether it may be listed."""
+        try:
+            async for page in self._world.server.list_pages(Scope(Resource.PIPELINE, namespace)):
+                for body in page.items:
+                    if self._seen_pipelines.find(Meta.read(body).uid) is None:
+                        self.see_pipeline(body)
+        except Forbidden as error:
+            if namespace is None:
+                raise
+            await self._refused.note(self._world.server, namespace, error)
+            return False
+        self._refused.clear(namespace or "")
+        return True
 
     async def _sweep_forever(self) -> None:
         while True:

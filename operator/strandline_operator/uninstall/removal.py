@@ -7,12 +7,12 @@ finalizers go, and started again where that fails. This module must not know wha
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from strandline_api.names import select_pipeline
 from strandline_api.outcome.exit_codes import ExitCode
 from strandline_operator.cluster.api import Api
-from strandline_operator.cluster.errors import ApiError, Conflict, NotFound
+from strandline_operator.cluster.errors import ApiError, Conflict, Forbidden, NotFound
 from strandline_operator.model.plan import Resource
 from strandline_operator.uninstall.held_pipelines import (
     HeldPipeline,
@@ -39,12 +39,14 @@ class Shell:
     Attributes:
         now: seconds from any fixed point.
         write: takes one line for people.
+        left: namespaces of which it has been said that they can't be read.
     """
 
     api: Api
     now: Callable[[], float]
     sleep: Callable[[float], Awaitable[None]]
     write: Callable[[str], None]
+    left: set[str] = field(default_factory=set)
 
 
 async def prepare_removal(request: UninstallRequest, shell: Shell) -> ExitCode:
@@ -164,6 +166,14 @@ async def _list_held(request: UninstallRequest, shell: Shell) -> list[HeldPipeli
             bodies += await shell.api.list_all(Resource.PIPELINE, namespace)
         except NotFound:
             # Definitions that are gone have taken their pipelines along.
+            continue
+        except Forbidden as error:
+            if namespace is None:
+                raise
+            # One namespace must not keep the chart from going, nor the others from being released.
+            if namespace not in shell.left:
+                shell.write(f"namespace {namespace} can't be read, and is left: {error.message}")
+                shell.left.add(namespace)
             continue
     return [pipeline for body in bodies if (pipeline := read_held(body)) is not None]
 

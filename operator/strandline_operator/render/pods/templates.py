@@ -74,7 +74,7 @@ def render_head(order: Order) -> Template:
     """Render the head pod: it holds the ledger and runs the driver."""
     node = order.spec.ray.head
     container = _container(HEAD_CONTAINER, order, node, Role.HEAD)
-    # Whoever may read pods reads these: no token can be told from its digest.
+    # Readers of pods see these: no token can be told from its digest.
     container["env"] += [
         {"name": name, "value": digest_token(token)} for name, token in _list_tokens(order)
     ]
