@@ -8,6 +8,17 @@ from typing import Literal
 from strandline_api.status.pipeline_status import Condition
 
 Truth = Literal["True", "False", "Unknown"]
+# An event's name comes from its words, so the server takes it once however often it is made.
+_WINDOW_SECONDS = 600.0
+
+
+def has_lasted(since: float, now: float, grace: float) -> bool:
+    """Return whether something has lasted so long that an event tells it, and not yet long since.
+
+    Args:
+        grace: seconds in which it mostly passes by itself.
+    """
+    return grace <= now - since < grace + _WINDOW_SECONDS
 
 
 def set_condition(

@@ -9,17 +9,19 @@ from strandline_api.api_model import evolve
 from strandline_api.documents.stored import describe_unknown
 from strandline_api.outcome.causes import Cause
 from strandline_api.status.enums import PipelinePhase
+from strandline_api.status.event_reasons import EventReason
 from strandline_api.status.pipeline_status import PipelineStatus
 from strandline_api.status.preflight import PreflightVerdict
 from strandline_api.status.reasons import ConditionType, Reason
-from strandline_operator.decide.conditions import Truth, drop_conditions, set_condition
+from strandline_operator.decide.conditions import Truth, drop_conditions, has_lasted, set_condition
 from strandline_operator.decide.obstacles.obstacles import find_unread, read_refusals
 from strandline_operator.decide.obstacles.output import examine_storage
 from strandline_operator.decide.run.report.summary import ConditionSummary, sum_up
 from strandline_operator.decide.scene import Pass
-from strandline_operator.decide.verdict import PassState, Verdict
+from strandline_operator.decide.verdict import PassState, Verdict, warn
 
 _AT_REST = frozenset({Reason.WAITING_TO_RETRY.value, Reason.SUSPENDED.value})
+_EDIT_SECONDS = 60.0
 _ONLY_WHEN_TRUE = (
     ConditionType.STALLED,
     ConditionType.RECONCILING,
@@ -95,7 +97,15 @@ def report_invalid(facts: Pass, standing: PassState) -> Verdict:
     status = evolve(before, observed_generation=generation, state=message, phase=phase)
     status = _show_only(facts, status, ConditionType.STALLED, "InvalidSpec", message)
     # Not False: an attempt that is under way may still complete the run.
-    return Verdict(_set(facts, status, ConditionType.SUCCEEDED, "Unknown", "InvalidSpec", message))
+    status = _set(facts, status, ConditionType.SUCCEEDED, "Unknown", "InvalidSpec", message)
+    stalled = status.find_condition(ConditionType.STALLED)
+    if standing.active is not None or stalled is None:
+        return Verdict(status)
+    # An edit often mends a spec at once.
+    since = stalled.last_transition_time
+    is_told = has_lasted(since, facts.now, _EDIT_SECONDS)
+    events = (warn(EventReason.RUN_FAILED, message),) if is_told else ()
+    return Verdict(status, events=events, wakes=(since + _EDIT_SECONDS,))
 
 
 def report_unread(facts: Pass, standing: PassState) -> Verdict:

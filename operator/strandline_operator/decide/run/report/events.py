@@ -9,6 +9,8 @@ from strandline_api.status.event_reasons import EventReason
 from strandline_api.status.pipeline_status import Condition, PipelineStatus
 from strandline_api.status.reasons import ConditionType, Reason
 from strandline_operator.decide.attempts.stop import find_losses
+from strandline_operator.decide.conditions import has_lasted
+from strandline_operator.decide.obstacles.obstacles import Block
 from strandline_operator.decide.scene import Pass
 from strandline_operator.decide.verdict import PassState, Verdict, add_event, warn
 from strandline_operator.model.plan import Count
@@ -23,6 +25,10 @@ _USUAL = frozenset(
         Reason.PREFLIGHT,
     }
 )
+
+# Some of them stay, and then a person has to act.
+_LASTING = frozenset({Reason.CLAIM_PENDING, Reason.UNSCHEDULABLE})
+_GRACE_SECONDS = 300.0
 
 
 def report_losses(facts: Pass, standing: PassState) -> Verdict:
@@ -83,12 +89,26 @@ def _report_hold(before: PipelineStatus, summary: Condition | None) -> Verdict:
     return Verdict(events=(warn(EventReason.PODS_HELD, summary.message),))
 
 
+def _report_lasting(facts: Pass, standing: PassState, block: Block) -> Verdict:
+    """Report what usually passes by itself once it has kept an attempt waiting for long."""
+    since = standing.active.status.start_time if standing.active is not None else None
+    if (
+        block.reason not in _LASTING
+        or since is None
+        or not has_lasted(since, facts.now, _GRACE_SECONDS)
+    ):
+        return Verdict()
+    return Verdict(events=(warn(EventReason.BLOCKED, block.message),))
+
+
 def _report_block(facts: Pass, standing: PassState) -> Verdict:
     """Describe what the pipeline waits for, once."""
     block = standing.decided.block
     # An event for each start would bury those that a person has to act on.
-    if block is None or block.reason in _USUAL:
+    if block is None:
         return Verdict()
+    if block.reason in _USUAL:
+        return _report_lasting(facts, standing, block)
     former, summary = (
         status.find_condition(ConditionType.SUCCEEDED)
         for status in (facts.view.pipeline.status, standing.status)

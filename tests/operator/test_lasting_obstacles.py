@@ -1,0 +1,88 @@
+"""What usually passes by itself is told by an event once it has lasted, and not before."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from simulated_cluster import SimulatedCluster
+from strandline_api.status.event_reasons import EventReason
+from strandline_operator.model.objects import Meta
+from strandline_operator.reconcile.enact import render_event
+
+NO_NODE: dict[str, Any] = {
+    "conditions": [
+        {
+            "type": "PodScheduled",
+            "status": "False",
+            "reason": "Unschedulable",
+            "message": "0/3 nodes are available: 3 didn't match Pod's node affinity/selector.",
+        }
+    ]
+}
+
+
+def list_warnings(cluster: SimulatedCluster) -> list[tuple[str, str]]:
+    return [(event.reason, event.message) for event in cluster.events if event.is_warning]
+
+
+def name_all(cluster: SimulatedCluster) -> set[str]:
+    """The names under which the server keeps the events."""
+    meta = Meta("corpus", "default", "uid-p")
+    return {
+        render_event(event, meta, "1/1", cluster.time)["metadata"]["name"]
+        for event in cluster.events
+        if event.is_warning
+    }
+
+
+def test_a_pod_that_stays_without_a_node_is_told_after_five_minutes_as_one_event() -> None:
+    cluster = SimulatedCluster()
+    cluster.settle()
+    cluster.start_rayjob()
+    cluster.end_rayjob("Initializing", "")
+    cluster.set_pod("head", **NO_NODE)
+    cluster.advance(250)
+    assert list_warnings(cluster) == []
+    for _ in range(20):
+        cluster.advance(60)
+    told = list_warnings(cluster)
+    assert told
+    assert {reason for reason, _ in told} == {EventReason.BLOCKED}
+    assert "didn't match Pod's node affinity" in told[0][1]
+    assert len(told) < 15
+    assert len(name_all(cluster)) == 1
+
+
+def test_a_spec_that_stays_invalid_is_told_after_a_minute_as_one_event() -> None:
+    cluster = SimulatedCluster()
+    cluster.edit(sink={"use": "NO"})
+    cluster.settle()
+    cluster.advance(30)
+    assert list_warnings(cluster) == []
+    cluster.advance(31)
+    cluster.advance(60)
+    told = list_warnings(cluster)
+    assert {reason for reason, _ in told} == {EventReason.RUN_FAILED}
+    assert "spec.sink.use" in told[0][1]
+    assert len(name_all(cluster)) == 1
+
+
+def test_a_spec_that_is_mended_within_a_minute_is_no_event() -> None:
+    cluster = SimulatedCluster()
+    cluster.edit(sink={"use": "NO"})
+    cluster.settle()
+    cluster.advance(30)
+    cluster.edit(sink={"use": "jsonl"})
+    cluster.settle()
+    cluster.advance(600)
+    assert EventReason.RUN_FAILED not in {reason for reason, _ in list_warnings(cluster)}
+
+
+def test_an_attempt_under_way_is_not_told_to_have_failed() -> None:
+    cluster = SimulatedCluster()
+    cluster.settle()
+    cluster.start_rayjob()
+    cluster.edit(sink={"use": "NO"})
+    cluster.settle()
+    cluster.advance(120)
+    assert EventReason.RUN_FAILED not in {reason for reason, _ in list_warnings(cluster)}
