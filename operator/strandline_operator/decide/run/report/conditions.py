@@ -103,8 +103,8 @@ def report_invalid(facts: Pass, standing: PassState) -> Verdict:
         return Verdict(status)
     # An edit often mends a spec at once.
     since = stalled.last_transition_time
-    is_told = has_lasted(since, facts.now, _EDIT_SECONDS)
-    events = (warn(EventReason.RUN_FAILED, message),) if is_told else ()
+    is_lasting = has_lasted(since, facts.now, _EDIT_SECONDS)
+    events = (warn(EventReason.RUN_FAILED, message),) if is_lasting else ()
     return Verdict(status, events=events, wakes=(since + _EDIT_SECONDS,))
 
 
