@@ -227,9 +227,30 @@ def test_nobody_who_listens_is_a_line_and_a_number(
     started = start_reporting(os.environ, notes.put, lambda: 0.0)
     assert started is not None
     started.report(make())
-    assert notes.get(timeout=60) == reporting.FAILED
     started.close()
+    assert notes.get(timeout=60) == reporting.FAILED
     assert "ConnectionError" in caplog.text
+
+
+def test_an_end_is_sent_again_until_a_listener_is_back(
+    listener: Listener, notes: queue.Queue[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENLINEAGE__TRANSPORT__TYPE", "http")
+    monkeypatch.setenv("OPENLINEAGE__TRANSPORT__URL", listener.url)
+    monkeypatch.setenv("OPENLINEAGE__TRANSPORT__RETRY", '{"total": 0}')
+    listener.status = 503
+    reporter = EndReporter(notes.put, lambda: 0.0, pauses=(0.01,))
+    reporter.report(make(1))
+    reporter.report(make(2))
+    while len(listener.events) < 3:
+        listener.received.wait(60)
+        listener.received.clear()
+    assert notes.empty()
+    listener.status = 201
+    assert [notes.get(timeout=60) for _ in range(2)] == [reporting.SENT] * 2
+    reporter.close()
+    numbers = [event["run"]["facets"][FACET]["number"] for event in listener.events]
+    assert numbers == sorted(numbers)  # in their order, the first as often as it took
 
 
 def test_too_many_that_wait_are_dropped_and_counted(

@@ -177,6 +177,20 @@ def test_an_end_is_reported_where_its_status_stands_whatever_follows(
     assert scene.ends == [end] * expected
 
 
+def test_an_end_is_reported_though_the_pipelines_status_meets_a_server_error() -> None:
+    """The attempt is over by then, and no later pass sees it end."""
+    scene = Scene()
+    make_attempt(scene.api.store, scene.pipeline)
+    end = make_end(scene)
+    scene.fail(Unavailable(503, "", "later"), verb="status", resource=Resource.PIPELINE)
+    scene.plan = PassPlan(
+        pipeline=PipelineStatus(attempt=1), attempts={"corpus-1": end.status}, ends=(end,)
+    )
+    with pytest.raises(Unavailable):
+        scene.run()
+    assert scene.ends == [end]
+
+
 def test_an_end_is_reported_though_what_is_done_after_it_fails() -> None:
     scene = Scene()
     make_attempt(scene.api.store, scene.pipeline)

@@ -1,7 +1,8 @@
 """Sends ends of attempts to a lineage system, from a thread that holds nothing up.
 
 OpenLineage's client blocks, and a listener may be slow or away: what is handed in is kept in a
-queue of bounded length, and whatever can't be sent is a line of the log and a number. Whether
+queue of bounded length and is sent again until the listener takes or refuses it. What can't be sent
+is a line of the log and a number. Whether
 somebody listens, and where, is in the environment, in OpenLineage's own variables. This room must
 not know what follows an end, nor which are reported.
 """
@@ -12,8 +13,10 @@ import logging
 import os
 import queue
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from http import HTTPStatus
 from importlib.util import find_spec
+from itertools import chain, repeat
 from typing import Any
 
 from strandline_api.outcome.lineage import is_wanted, keeping_variables
@@ -22,7 +25,10 @@ from strandline_operator.model.plan import AttemptEnd
 SENT, FAILED, DROPPED = "sent", "failed", "dropped"
 MOST_WAITING = 1000  # ends; more than a listener that is away for minutes leaves behind
 CLOSE_SECONDS = 5.0  # that a stop of the operator waits for what is left
+# Seconds before an end is sent again, the last for all that follow.
+PAUSES = (1.0, 5.0, 30.0, 60.0)
 _CLIENT = "openlineage"
+_FIRST_OF_SERVERS = 500
 _LOGGER = logging.getLogger(__name__)
 
 
@@ -52,12 +58,18 @@ class EndReporter:
     Args:
         note, clock: as above.
         most: ends that may wait.
+        pauses: before each further try.
     """
 
     def __init__(
-        self, note: Callable[[str], None], clock: Callable[[], float], most: int = MOST_WAITING
+        self,
+        note: Callable[[str], None],
+        clock: Callable[[], float],
+        most: int = MOST_WAITING,
+        pauses: Sequence[float] = PAUSES,
     ) -> None:
-        self._note, self._clock = note, clock
+        self._note, self._clock, self._pauses = note, clock, pauses
+        self._is_closing = threading.Event()
         self._waiting: queue.Queue[AttemptEnd | None] = queue.Queue(most)
         # The thread must not hold up the end of the process either.
         self._thread = threading.Thread(target=self._work, name="lineage", daemon=True)
@@ -73,6 +85,7 @@ class EndReporter:
 
     def close(self, seconds: float = CLOSE_SECONDS) -> None:
         """Send what is left, as far as it goes in that time."""
+        self._is_closing.set()
         # A full queue is not waited for: its thread ends with the process.
         try:
             self._waiting.put_nowait(None)
@@ -84,13 +97,23 @@ class EndReporter:
 
     def _work(self) -> None:
         while (end := self._waiting.get()) is not None:
+            self._note(SENT if self._deliver(end) else FAILED)
+
+    def _deliver(self, end: AttemptEnd) -> bool:
+        """Send an end until it is taken, refused, or this is closed; return whether it is taken."""
+        for pause in chain(self._pauses, repeat(self._pauses[-1])):
             try:
                 self._send(end)
             except Exception as error:  # noqa: BLE001 - whatever a listener does, the next is tried
-                self._note(FAILED)
-                _log(end, f"not sent: {type(error).__name__}: {error}")
+                is_last = _is_refusal(error) or self._is_closing.is_set()
+                what = "not sent" if is_last else "not sent yet"
+                _log(end, f"{what}: {type(error).__name__}: {error}")
+                if is_last:
+                    return False
             else:
-                self._note(SENT)
+                return True
+            self._is_closing.wait(pause)
+        raise AssertionError  # the pauses have no end
 
     def _send(self, end: AttemptEnd) -> None:
         from strandline_operator.lineage.events import make_end  # noqa: PLC0415 - it needs the extra
@@ -100,6 +123,13 @@ class EndReporter:
             client.emit(make_end(end, self._clock()))
         finally:
             client.close(CLOSE_SECONDS)
+
+
+def _is_refusal(error: Exception) -> bool:
+    """Return whether a listener has answered, and would answer the same again."""
+    status = getattr(getattr(error, "response", None), "status_code", None)
+    is_passing = status in {HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_MANY_REQUESTS}
+    return isinstance(status, int) and not is_passing and status < _FIRST_OF_SERVERS
 
 
 def _log(end: AttemptEnd, what: str) -> None:

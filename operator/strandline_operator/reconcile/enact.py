@@ -123,12 +123,13 @@ async def enact(api: Api, view: View, plan: PassPlan, now: float) -> Enacted:
 
     Args:
         now: seconds since the epoch; the time of events.
-
-    Raises:
-        ApiError: a status could not be written, for a reason that may pass.
     """
     hand = _Hand(api, view, plan, now)
-    hand.done.is_written = await hand.write(plan)
+    try:
+        hand.done.is_written = await hand.write(plan)
+    except _PASSING as error:
+        # Statuses that were written before stand, and their ends are still to be reported.
+        hand.done.is_written, hand.done.error = False, error
     if not hand.done.is_written:
         return hand.done
     try:
