@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from subprocess import Popen
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -151,6 +153,22 @@ def test_a_driver_that_is_killed_before_it_began_leaves_no_record(parent: Parent
     ended = parent.run("os.kill(os.getpid(), signal.SIGKILL)")
     assert (137, 0, False) == (ended.outcome.exit_code, ended.outcome.attempt, ended.is_reported)
     assert not parent.folder.attempts.exists()
+
+
+def test_a_driver_that_ends_before_its_start_is_noted_keeps_its_record(
+    parent: Parent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a busy machine, the supervisor may continue after its driver has ended."""
+
+    def start_and_lag(*arguments: Any, **fields: Any) -> Popen[bytes]:
+        process = Popen(*arguments, **fields)
+        os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+        return process
+
+    monkeypatch.setattr(subprocess, "Popen", start_and_lag)
+    ended = parent.run(BEGIN, "end(3)", "os.kill(os.getpid(), signal.SIGKILL)")
+    assert (137, 1) == (ended.outcome.exit_code, ended.outcome.attempt)
+    assert parent.read().outcome == ended.outcome
 
 
 def test_the_drivers_own_words_stay(parent: Parent) -> None:

@@ -21,7 +21,7 @@ from strandline.run.supervise.driver_message import DriverMessage, LastMessage
 from strandline.run.supervise.driver_output import STDERR, STDOUT, DriverOutput, open_output
 from strandline.run.supervise.variables import AHEAD, FORKS, LAST_WORDS, ORDERS, PARENT
 from strandline.storage.volume.driver_logs import DriverLog
-from strandline.storage.volume.locks import Process, find_process
+from strandline.storage.volume.locks import Process, identify_child
 
 _COMPLETE = b"complete\n"
 # A driver that is told of no other pipeline ends its Ray, and then has so long before it is killed.
@@ -56,7 +56,7 @@ class RunningDriver:
     """A driver's process, with the ends of what leads to it.
 
     Attributes:
-        identity: of the process; None: it was gone at once.
+        identity: of the process, which may have ended already.
         output: where what it prints is kept.
         orders: through which it says that it has completed, and is told what comes next.
         is_waiting: it has completed, and nothing else was asked of it yet.
@@ -102,7 +102,7 @@ class RunningDriver:
             output.close_sinks()
         if its is not None:
             its.close()
-        return cls(process, find_process(process.pid), message, output, ours)
+        return cls(process, identify_child(process.pid), message, output, ours)
 
     def go_on(self, arguments: Sequence[str], log: DriverLog | None) -> bool:
         """Tell a driver that waits what to do next; False where it can't be told.

@@ -45,12 +45,24 @@ def read_boot_id() -> str:
 
 def find_process(pid: int) -> Process | None:
     """Return the live process with that pid; None where there is none or it is a zombie."""
+    found = _read_process(pid)
+    return None if found is None or found[1] in {"Z", "X"} else found[0]
+
+
+def identify_child(pid: int) -> Process | None:
+    """Return a child of this process that was not waited for; it may have ended."""
+    found = _read_process(pid)
+    return found and found[0]
+
+
+def _read_process(pid: int) -> tuple[Process, str] | None:
+    """Return the process with that pid, and the letter of its state."""
     try:
         text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
     except OSError:
         return None
     fields = text.rpartition(")")[2].split()
-    return None if fields[0] in {"Z", "X"} else Process(pid, int(fields[19]))
+    return Process(pid, int(fields[19])), fields[0]
 
 
 def hold_shared(path: Path) -> int:
