@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import multiprocessing
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ import pytest
 
 from odd_videos import turn
 from stage_runs import StageRun
+from strandline.stages.sources.opening import UnreadableFileError
 from strandline.stages.video.files.clips import decode_clip
 
 # They encode and decode.
@@ -143,6 +145,32 @@ def test_the_shape_of_pixels_stays(tmp_path: Path, codec: str, encoder: str, suf
     assert read_look(path.read_bytes())[1] == read_look(read_content(table))[1] != 1
     _, smaller, _ = transcode(path, codec=codec, longest=64)
     assert read_look(path.read_bytes())[1] == read_look(read_content(smaller))[1]
+
+
+def shrink(path: Path) -> None:
+    for longest in range(24, 52, 2):
+        _, table, _ = transcode(path, codec="hevc", longest=longest)
+        (row,) = table.to_pylist()
+        assert longest == row["width"]
+        assert RATE == len(list(decode_clip(row)))
+
+
+def test_narrow_pictures_end_no_process(tmp_path: Path) -> None:
+    """The encoder of HEVC damages the memory of its process, which is found only now and then."""
+    path = write_video(tmp_path / "a.mp4")
+    child = multiprocessing.get_context("fork").Process(target=shrink, args=(path,))
+    child.start()
+    child.join()
+    assert 0 == child.exitcode
+
+
+def test_a_clip_that_is_too_small_for_the_codec_is_refused_with_its_size(tmp_path: Path) -> None:
+    path = write_video(tmp_path / "a.mp4")
+    with pytest.raises(UnreadableFileError, match=r"hevc takes sides of 16 pixels .* 16 x 10"):
+        transcode(path, codec="hevc", longest=16)
+    for codec in ("h264", "vp9"):
+        (row,) = transcode(path, codec=codec, longest=16)[1].to_pylist()
+        assert (16, 10) == (row["width"], row["height"])
 
 
 def test_pictures_that_are_turned_keep_their_look(tmp_path: Path) -> None:

@@ -7,7 +7,8 @@ clip gives the same bytes on the same libraries.
 from __future__ import annotations
 
 import io
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping
+from contextlib import closing
 from enum import StrEnum
 from fractions import Fraction
 from itertools import chain
@@ -62,7 +63,10 @@ _ENCODERS: Mapping[Codec, tuple[str, Mapping[str, str]]] = {
     Codec.VP9: ("libvpx-vp9", {"b": "0", "deadline": "good", "cpu-used": "4"}),
 }
 _WITH_PRESETS = {Codec.H264, Codec.HEVC}
-
+_LEAST_HEVC_SIDE = 16  # for libx265
+# For rows of up to three blocks of 16 pixels, libx265's tree of coding units writes past the end of
+# its memory, which ends the process or damages other data.
+_NARROW_HEVC = 48
 
 _KINDS = {
     "content": pa.binary(),
@@ -119,7 +123,8 @@ class TranscodeClip(Stage):
 
         Raises:
             MissingColumnError: the rows are no clips.
-            UnreadableFileError: a clip has no frame that can be decoded.
+            UnreadableFileError: a clip has no frame that can be decoded, or is too small for the
+                codec.
         """
         for name in self.list_needed_columns():
             find_column(task.table, name)
@@ -141,6 +146,7 @@ class TranscodeClip(Stage):
             self.count(loss)
         target = io.BytesIO()
         with (
+            closing(frames),  # a refused clip would keep its file open
             open_content(row["content"], row["clip"]) as container,
             explaining(row["clip"]),
             load_av().open(target, "w", format="mp4", options=EXACT) as file,
@@ -186,7 +192,7 @@ class TranscodeClip(Stage):
 
     def _pace(
         self, frames: Iterable[ClipFrame], row: Mapping[str, Any]
-    ) -> Iterator[tuple[int, Any]]:
+    ) -> Generator[tuple[int, Any]]:
         """Yield frames with their time in units: of the rate that is asked for, or milliseconds."""
         rate, shown, unit = self.params.rate, None, 0
         if rate is None:
@@ -208,6 +214,10 @@ class TranscodeClip(Stage):
         stream.width, stream.height = (  # even, since colours have half as many pixels
             max(2, round(side * scale / 2) * 2) for side in (frame.width, frame.height)
         )
+        preset = {"preset": self.params.preset} if self.params.codec in _WITH_PRESETS else {}
+        if self.params.codec is Codec.HEVC:
+            options = _fit_hevc(options, stream.width, stream.height, row["clip"])
+        stream.options = {"crf": str(self.params.quality), **preset, **options}
         stream.pix_fmt = "yuv420p"
         context = stream.codec_context
         copy_tags(convert_frame(frame, stream.width, stream.height), context)
@@ -216,9 +226,24 @@ class TranscodeClip(Stage):
         context.gop_size = max(1, round(shown * _KEY_SECONDS))
         context.thread_count = 1
         context.flags |= av.codec.context.Flags.bitexact
-        preset = {"preset": self.params.preset} if self.params.codec in _WITH_PRESETS else {}
-        stream.options = {"crf": str(self.params.quality), **preset, **options}
         return stream
+
+
+def _fit_hevc(options: Mapping[str, str], width: int, height: int, clip: str) -> Mapping[str, str]:
+    """Return options with which libx265 can encode pictures of a size.
+
+    Raises:
+        UnreadableFileError: it can't.
+    """
+    if min(width, height) < _LEAST_HEVC_SIDE:
+        msg = (
+            f"{clip}: hevc takes sides of {_LEAST_HEVC_SIDE} pixels or more, and this clip would "
+            f"have {width} x {height}; use h264 or vp9"
+        )
+        raise UnreadableFileError(msg)
+    if width > _NARROW_HEVC:
+        return options
+    return {name: f"{value}:cutree=0" for name, value in options.items()}
 
 
 def _fit(frame: Any, stream: Any, time: int) -> Any:
