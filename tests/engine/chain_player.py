@@ -5,15 +5,17 @@ from __future__ import annotations
 import copy
 import pickle
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from strandline.engine.call.chain_call import ChainCall
 from strandline.engine.call.handover import pack_answers, read_input
 from strandline.engine.call.slots import Slot as Waiting
 from strandline.engine.call.slots import split_opened
+from strandline.engine.call.stage.receipts import CallPart
 from strandline.engine.call.stage.stage_call import StageCall
 from strandline.engine.call.wire import pack_receipt, pack_tasks, unpack_receipt
 from strandline.engine.core.chains import Chain
@@ -25,6 +27,7 @@ from strandline.plan.receipt import Event, Piece, Receipt
 from strandline.plan.stage import Stage, StatefulFilter
 from strandline.plan.task import FailedTask, Lineage, NoneTask, Slot, Task
 from strandline.plan.token import derive_root, digest_key
+from strandline.storage.errors import VolumeError
 
 
 class Pass(Stage):
@@ -94,6 +97,20 @@ class Twice(Stage):
         ]
 
 
+class Halve(Stage):
+    """Works on batches, and raises for some of them that it works on one by one."""
+
+    def process_batch(self, tasks: list[Task]) -> list[Task | NoneTask | FailedTask]:
+        """Each with a number more.
+
+        Raises:
+            ValueError: the batch is one of these.
+        """
+        if len(tasks) > 1 and sum(tasks[0].data) % 2:
+            raise ValueError("a batch")
+        return [task.replace([*task.data, 3]) for task in tasks]
+
+
 class Keep(StatefulFilter):
     """Gathers the sums of what passes."""
 
@@ -135,6 +152,7 @@ KINDS: dict[str, Callable[[str], StagePlan]] = {
     "yield": lambda name: StagePlan(name, name, SpreadSlowly()),
     "fail": lambda name: StagePlan(name, name, Fail()),
     "batch": lambda name: StagePlan(name, name, Twice(), batch_size=2),
+    "halve": lambda name: StagePlan(name, name, Halve(), batch_size=3),
     "keep": lambda name: StagePlan(name, name, Keep()),
     "join": lambda name: StagePlan(name, name, Join(), group=2),
 }
@@ -155,7 +173,9 @@ class Played:
         events: by source, in any order.
         failed: sources, with the stages that failed them.
         outputs: by token; without those of failed sources.
-        counts: of each stage: tasks in and out, filtered; where nothing has failed.
+        counts: of each stage: tasks in and out, filtered, and its own counters; where nothing has
+            failed.
+        split: how often tasks left their call at work.
     """
 
     events: dict[bytes, set[Event]] = field(default_factory=dict)
@@ -163,11 +183,14 @@ class Played:
     outputs: dict[bytes, list[int]] = field(default_factory=dict)
     counts: dict[str, tuple[int, ...]] = field(default_factory=dict)
     given_back: int = 0
+    split: int = 0
 
     def keep_whole(self) -> Played:
         """Without what a failed source has left, which depends on who was quick."""
         events = {key: said for key, said in self.events.items() if key not in self.failed}
-        return replace(self, events=events, counts={} if self.failed else self.counts, given_back=0)
+        return replace(
+            self, events=events, counts={} if self.failed else self.counts, given_back=0, split=0
+        )
 
 
 class Player:
@@ -175,26 +198,79 @@ class Player:
 
     Args:
         chains: how its stages run together.
-        seed: of the order, of what calls take, and of suspicions.
+        seed: of the order, of what calls take, of suspicions, and of splits.
         suspected: share of sources that are tried stage by stage.
+        split: share of turns of a stage's code in which its call is split.
+        deaths: share of splits after which the worker dies.
     """
 
     def __init__(
-        self, plan: PipelinePlan, chains: Sequence[Chain], seed: int, suspected: float = 0.2
+        self,
+        plan: PipelinePlan,
+        chains: Sequence[Chain],
+        seed: int,
+        suspected: float = 0.2,
+        split: float = 0.0,
+        deaths: float = 0.0,
     ) -> None:
         self._rng = random.Random(seed)
         self._suspected = suspected
+        self._split = split
+        self._deaths = deaths
+        self._chains = chains
+        self._batch: list[Waiting] = []  # of the call at work
         self._time = 0.0
         self._flow = Flow(plan, chains)
-        self._calls = [self._set_up(chain, chains) for chain in chains]
+        self._calls = [self._set_up(number, chain, chains) for number, chain in enumerate(chains)]
         self.played = Played()
 
-    def _set_up(self, chain: Chain, chains: Sequence[Chain]) -> ChainCall:
+    def _set_up(self, number: int, chain: Chain, chains: Sequence[Chain]) -> ChainCall:
         plans = [replace(plan, stage=copy.deepcopy(plan.stage)) for plan in chain.stages]
         plans[1:] = [replace(plan, streams=False) for plan in plans[1:]]
         calls = [StageCall(plan, None, self._tell_time) for plan in plans]
         joins = any(later.plan.group for later in chains if later.first > chain.first)
-        return ChainCall(plans, calls, self._tell_time, pickle.dumps, joins_below=joins)
+        call = ChainCall(plans, calls, self._tell_time, pickle.dumps, joins_below=joins)
+        for plan in plans:
+            for name in ("process", "process_batch", "join", "flush"):
+                if hasattr(plan.stage, name):
+                    whole = getattr(plan.stage, name)
+                    setattr(plan.stage, name, self._interrupt(whole, number, call))
+        return call
+
+    def _interrupt(
+        self, work: Callable[..., Any], number: int, call: ChainCall
+    ) -> Callable[..., Any]:
+        """A stage's code with splits of its call in it, as of a task that takes long."""
+
+        def run(*given: Any) -> Any:
+            self._maybe_split(number, call)
+            made = work(*given)
+            return go_on(made) if isinstance(made, Iterator) else made
+
+        def go_on(made: Iterator[Any]) -> Iterator[Any]:
+            for slot in made:
+                self._maybe_split(number, call)
+                yield slot
+
+        return run
+
+    def _maybe_split(self, stage: int, call: ChainCall) -> None:
+        if self._rng.random() >= self._split:
+            return
+        with call.splitting() as split:
+            assert split is not None  # a call is at work
+            part, kept, returned = split
+            gone = [slot for slot in self._batch if slot.token not in kept]
+            self._batch = [slot for slot in self._batch if slot.token in kept]
+            back = [slot for slot in gone if slot.token in returned]
+            receipt, block = self._travel(call, part)
+            self._note(stage, receipt, block)
+            over = [slot for slot in gone if slot not in back]
+            self._flow.complete(stage, over, receipt, block)
+            self._flow.requeue(stage, back, 0, holds=False, most_deaths=3)
+            self.played.split += bool(gone)
+        if self._rng.random() < self._deaths:
+            raise VolumeError("the worker dies")
 
     def _tell_time(self) -> float:
         self._time += self._rng.choice([0.0, 0.001, 0.06])
@@ -212,7 +288,7 @@ class Player:
         while not flow.is_idle():
             self._play_one()
         self.played.counts = {
-            name: (each.tasks_in, each.tasks_out, each.filtered)
+            name: (each.tasks_in, each.tasks_out, each.filtered, sum(each.counters.values()))
             for name, each in flow.counts.items()
         }
         return self.played
@@ -227,24 +303,35 @@ class Player:
                 return
 
     def _call(self, stage: int, batch: list[Waiting]) -> None:
-        tasks, unreadable = read_input(slot.block[slot.position] for slot in batch)
+        try:
+            self._work(stage, batch)
+        except VolumeError:
+            self._flow.requeue(stage, self._batch, 0, holds=False, most_deaths=3)
+            self._calls[stage] = self._set_up(stage, self._chains[stage], self._chains)
+
+    def _work(self, stage: int, batch: list[Waiting]) -> None:
+        packed = [slot.block[slot.position] for slot in batch]
+        # A worker has a copy of its own, so one that dies leaves nothing changed.
+        tasks, unreadable = read_input(pickle.loads(pickle.dumps(packed)))  # noqa: S301
         link, is_alone = batch[0].link, batch[0].is_suspect
-        call = self._calls[stage]
-        for part in call.stream(tasks, unreadable, {}, link, is_alone=is_alone):
-            _, block, receipt = pack_answers(
-                partial(call.name_maker, part.receipt),
-                part.data,
-                part.receipt,
-                lambda data: pack_tasks(data, pickle.dumps),
-            )
-            block = pickle.loads(pickle.dumps(block))  # noqa: S301 - as it crosses to a worker
-            receipt = unpack_receipt(pack_receipt(receipt))
-            rest: list[Waiting] = []
+        call, self._batch = self._calls[stage], batch
+        handed = {slot.token: slot.handed for slot in batch if slot.handed}
+        for part in call.stream(tasks, unreadable, handed, link, is_alone=is_alone):
+            receipt, block = self._travel(call, part)
+            over, rest = self._batch, list[Waiting]()
             if part.opened is not None:
-                batch, rest = split_opened(batch, *part.opened)
+                over, rest = split_opened(over, *part.opened)
             self._note(stage, receipt, block)
-            self._flow.complete(stage, batch, receipt, block, rest[0] if rest else None)
-            batch = rest
+            self._flow.complete(stage, over, receipt, block, rest[0] if rest else None)
+            self._batch = rest
+
+    def _travel(self, call: ChainCall, part: CallPart) -> tuple[Receipt, list[list[object]]]:
+        """A part as it comes from a worker."""
+        name_stage = partial(call.name_maker, part.receipt)
+        dump = partial(pack_tasks, dumps=pickle.dumps)
+        _, block, receipt = pack_answers(name_stage, part.data, part.receipt, dump)
+        block = pickle.loads(pickle.dumps(block))  # noqa: S301 - as it crosses to a worker
+        return unpack_receipt(pack_receipt(receipt)), block
 
     def _note(self, stage: int, receipt: Receipt, block: list[list[object]]) -> None:
         played = self.played

@@ -66,6 +66,66 @@ def test_law_what_comes_of_a_source_does_not_depend_on_how_stages_are_chained(
         assert ours.outputs == theirs.outputs
 
 
+@settings(max_examples=scale_examples(1600))  # each is a few milliseconds
+@given(
+    kinds=PIPELINES,
+    cuts=st.sets(st.integers(0, 6), max_size=3),
+    numbers=st.lists(st.integers(0, 50), max_size=9, unique=True),
+    seeds=st.tuples(st.integers(0, 1000), st.integers(0, 1000)),
+    split=st.sampled_from([0.1, 0.3, 1.0]),
+)
+def test_law_what_comes_of_a_source_does_not_depend_on_how_calls_are_split(
+    kinds: list[str], cuts: set[int], numbers: list[int], seeds: tuple[int, int], split: float
+) -> None:
+    plan = make_plan(kinds)
+    whole = play(plan, list_apart(plan.stages), numbers, seeds[0])
+    chains = cut_chains(isolate(plan, cuts).stages)
+    assert_same(Player(plan, chains, seeds[1], split=split).play(numbers), whole)
+
+
+def assert_same(parted: Played, whole: Played) -> None:
+    assert parted.failed.keys() == whole.failed.keys()
+    ours, theirs = parted.keep_whole(), whole.keep_whole()
+    assert (ours.events, ours.counts) == (theirs.events, theirs.counts)
+    if not whole.failed:
+        assert ours.outputs == theirs.outputs
+
+
+@pytest.mark.parametrize(
+    ("kinds", "cuts"),
+    [
+        (["pass"], set()),
+        (["spread", "pass", "pass", "join", "pass"], {1, 3}),
+        (["spread", "batch", "pass", "drop"], set()),
+        (["pass", "batch", "pass", "keep"], set()),
+        (["halve", "pass"], {0}),
+        (["pass", "halve", "spread", "halve"], set()),
+        (["keep", "keep", "pass"], set()),
+        (["yield", "pass", "pass", "join"], {3}),
+    ],
+    ids=str,
+)
+def test_law_a_worker_that_dies_after_a_split_takes_nothing_along(
+    kinds: list[str], cuts: set[int]
+) -> None:
+    plan = make_plan(kinds)
+    whole = play(plan, list_apart(plan.stages), list(range(12)), 0)
+    chains = cut_chains(isolate(plan, cuts).stages)
+    for seed in range(30):
+        player = Player(plan, chains, seed, suspected=0.0, split=0.2, deaths=0.5)
+        assert_same(player.play(range(12)), whole)
+
+
+@pytest.mark.parametrize("kinds", [["pass"], ["pass", "pass", "pass"], ["yield", "pass"]])
+def test_only_the_task_at_work_stays_with_its_call(kinds: list[str]) -> None:
+    plan = make_plan(kinds)
+    splits = [
+        Player(plan, cut_chains(plan.stages), seed, suspected=0.0, split=0.2).play(range(20)).split
+        for seed in range(20)
+    ]
+    assert max(splits) > 0
+
+
 def test_a_worker_gives_back_what_is_more_than_a_calls_worth() -> None:
     plan = make_plan(["pass", "spread", "pass", "pass"])
     chains = cut_chains(plan.stages)

@@ -7,25 +7,43 @@ must not know queues, workers or the driver.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import threading
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
+from typing import NamedTuple
 
 from strandline.engine.call.handover import Unreadable, pack_answers, read_input
 from strandline.engine.call.payloads import Dumps, is_unchanging
 from strandline.engine.call.slots import describe_keys
-from strandline.engine.call.stage.receipts import CallPart, find_gone
+from strandline.engine.call.stage.receipts import CallPart, WorkUnit, find_gone
 from strandline.engine.call.stage.stage_call import NOTHING_HANDED, StageCall
 from strandline.engine.call.wire import pack_sharing
 from strandline.plan.pipeline import StagePlan
 from strandline.plan.receipt import Effort, Emitted, Event, Failure, Receipt, StageCounts
 from strandline.plan.stage import Shape
-from strandline.plan.task import Origin, Task, lineage_of
+from strandline.plan.task import Lineage, Origin, Task, lineage_of
 
 # After that a worker begins no more of what others could do. Calls of a chain that writes are made
 # to be longer, so that more is made durable together.
 SPILL_SECONDS = 0.1
 SPILL_SECONDS_OF_SINKS = 0.3
+SPLIT_SECONDS = 1.0  # for which a split waits, where the call is not in the user's code
 _WEIGHT = 0.25  # weight of the last call of a stage
+
+
+class CallSplit(NamedTuple):
+    """What was taken out of a call that is worked on.
+
+    Attributes:
+        part: what is over of it.
+        kept_tokens: of the tasks that the call goes on with.
+        idle_tokens: of tasks that were not begun.
+    """
+
+    part: CallPart
+    kept_tokens: Sequence[bytes]
+    idle_tokens: Sequence[bytes]
 
 
 class ChainCall:
@@ -56,6 +74,14 @@ class ChainCall:
         self._work: tuple[int, Sequence[Task]] = (0, ())  # in one piece, since two threads use it
         self._seconds: dict[int, float] = {}  # that a task takes, by stage
         self._called: set[int] = set()  # stages that have had a call
+        # A second thread splits calls.
+        self._turn = threading.Lock()
+        for call in calls:
+            call.share(self._turn)
+        self._is_at_work = False
+        self._entry: tuple[int, Sequence[Lineage]] = (0, ())  # stage and tasks of the call
+        self._lineages: Sequence[Lineage] = ()  # tasks of the stage at work
+        self._draft: _ChainDraft | None = None  # while a later stage is at work
         last = len(plans) - 1
         writes = plans[last].shape is Shape.SINK
         # The sink's number; of no stage where there is none.
@@ -77,20 +103,87 @@ class ChainCall:
             link: the number of that stage.
             is_alone: of that stage only, so that a death says which one it was.
         """
+        parts = self._stream(tasks, unreadable, handed, link, is_alone=is_alone)
+        while (part := self._make_next(parts)) is not None:
+            yield part
+
+    def _make_next(self, parts: Iterator[CallPart]) -> CallPart | None:
+        with self._turn:
+            self._is_at_work = True
+            try:
+                return next(parts, None)
+            finally:
+                self._is_at_work = False
+
+    def _stream(
+        self,
+        tasks: Sequence[Task],
+        unreadable: Sequence[Unreadable],
+        handed: Mapping[bytes, int],
+        link: int,
+        *,
+        is_alone: bool,
+    ) -> Iterator[CallPart]:
+        lineages = list(map(lineage_of, tasks))
+        self._lineages, self._draft = lineages, None
+        self._entry = link, [*lineages, *(lineage for lineage, _ in unreadable)]
         begun, self._work = self._now(), (link, tasks)
         for part in self._calls[link].stream(tasks, unreadable, handed):
             if len(self._calls) == 1:
                 yield part
                 continue
-            data, receipt, opened = part
-            draft = _ChainDraft(len(self._calls), receipt.counts.tasks_in if not link else 0)
-            self._take(draft, link, tasks, data, receipt)
+            draft = self._draft = _ChainDraft(len(self._calls))
+            self._take(draft, link, self._lineages, part)
             if not is_alone:
                 self._go_on(draft, begun)
             draft.give_back()
-            yield CallPart(draft.data, draft.close(), opened)
-            begun, self._work = self._now(), (link, tasks)
+            self._draft = None
+            yield CallPart(draft.data, draft.close(), part.opened)
+            begun, self._work, self._lineages = self._now(), (link, tasks), self._entry[1]
         self._work = (link, ())
+
+    @contextmanager
+    def splitting(self) -> Iterator[CallSplit | None]:
+        """Take out of the call at work what the unit at work does not need; None: there is none.
+
+        Another thread does this while the user's code works. Whatever the call makes from then on
+        comes after the block.
+        """
+        if not self._turn.acquire(timeout=SPLIT_SECONDS):
+            yield None
+            return
+        try:
+            yield self._split() if self._is_at_work else None
+        finally:
+            self._turn.release()
+
+    def _split(self) -> CallSplit | None:
+        (link, entered), draft = self._entry, self._draft
+        at_work = link if draft is None else self._work[0]
+        part, unit, rest = self._calls[at_work].split()
+        over = _leave_out(self._lineages, [*unit, *map(lineage_of, rest)])
+        self._lineages = unit
+        idle_tokens: list[bytes] = []
+        if draft is None:
+            stays, idle_tokens = unit, [lineage_of(task).token for task in rest]
+            part = part if len(self._calls) == 1 else self._draw_up(link, over, part)
+        else:
+            self._take(draft, at_work, over, part)
+            draft.waiting[at_work][:0] = rest
+            busy = draft.find_busy(lineage.source for lineage in unit)
+            stays = [lineage for lineage in entered if lineage.source in busy]
+            others = draft.split(busy)
+            others.give_back()
+            part = CallPart(others.data, others.close(calls=0), None)
+        self._entry = link, stays
+        return CallSplit(part, [lineage.token for lineage in stays], idle_tokens)
+
+    def _draw_up(self, link: int, over: Sequence[Lineage], part: CallPart) -> CallPart:
+        """Return a part of the first stage's as one of the chain; later stages come elsewhere."""
+        draft = _ChainDraft(len(self._calls))
+        self._take(draft, link, over, part)
+        draft.give_back()
+        return CallPart(draft.data, draft.close(calls=0), None)
 
     def find_work(self) -> tuple[int, str]:
         """Return the number of the stage that is at work, and the sources that it is over.
@@ -148,10 +241,10 @@ class ChainCall:
         tasks, unreadable = self._hand_over(self._plans[link - 1].name, chunk, draft)
         if not tasks and not unreadable:
             return
-        self._work = (link, tasks)
-        data, receipt = self._calls[link].run(tasks, unreadable)
-        self._note_seconds(link, receipt.counts)
-        self._take(draft, link, tasks, data, receipt)
+        self._work, self._lineages = (link, tasks), list(map(lineage_of, tasks))
+        (part,) = self._calls[link].stream(tasks, unreadable)
+        self._note_seconds(link, part.receipt.counts)
+        self._take(draft, link, self._lineages, part)
 
     def _note_seconds(self, link: int, counts: StageCounts) -> None:
         """Note what a task of a stage takes; of the first call only what is long."""
@@ -176,16 +269,16 @@ class ChainCall:
         return read_input(packed)
 
     def _take(
-        self,
-        draft: _ChainDraft,
-        link: int,
-        tasks: Sequence[Task],
-        data: Sequence[Task],
-        receipt: Receipt,
+        self, draft: _ChainDraft, link: int, tasks: Sequence[Lineage], part: CallPart
     ) -> None:
-        draft.add(link, data, receipt)
+        draft.add(link, part)
         if self._joins_below:
-            draft.gone += find_gone(map(lineage_of, tasks), receipt.emitted)
+            draft.gone += find_gone(tasks, part.receipt.emitted)
+
+
+def _leave_out(lineages: Sequence[Lineage], others: Sequence[Lineage]) -> list[Lineage]:
+    tokens = {lineage.token for lineage in others}
+    return [lineage for lineage in lineages if lineage.token not in tokens]
 
 
 class _ChainDraft:
@@ -194,41 +287,79 @@ class _ChainDraft:
     Attributes:
         waiting: tasks that were made for each stage.
         data, emitted: what leaves the worker.
+        units: of each stage.
     """
 
-    def __init__(self, links: int, entered: int) -> None:
+    def __init__(self, links: int) -> None:
         self.waiting: list[list[Task]] = [[] for _ in range(links)]
         self.data: list[Task] = []
         self.emitted: list[Emitted] = []
         self.gone: list[tuple[Origin, bytes]] = []
-        self._entered = entered
-        self._events: list[Event] = []
-        self._failures: list[Failure] = []
-        self._efforts: list[tuple[bytes, Effort]] = []
-        self._counts: dict[int, StageCounts] = {}
-        self._failed: set[bytes] = set()
+        self.units: list[tuple[int, WorkUnit]] = []
+        self.events: list[Event] = []
+        self.failures: list[Failure] = []
+        self.efforts: list[tuple[bytes, Effort]] = []
+        self.failed_sources: set[bytes] = set()
 
-    def add(self, link: int, data: Sequence[Task], receipt: Receipt) -> None:
+    def add(self, link: int, part: CallPart) -> None:
         """Note what one stage has done; its tasks wait for the next one, or leave."""
-        self._events += receipt.events
-        self._efforts += receipt.efforts
-        self.fail(receipt.failures)
-        self._counts.setdefault(link, StageCounts()).add(receipt.counts)
+        self.events += part.receipt.events
+        self.efforts += part.receipt.efforts
+        self.fail(part.receipt.failures)
+        self.units += [(link, unit) for unit in part.units]
         if link + 1 < len(self.waiting):
-            self.waiting[link + 1] += data
+            self.waiting[link + 1] += part.data
         else:
-            self._leave(data, 0)
+            self._leave(part.data, 0)
+
+    def find_busy(self, sources: Iterable[bytes]) -> set[bytes]:
+        """Return sources and those that can't be counted without them."""
+        busy, size = set(sources), 0
+        while size < len(busy):
+            size = len(busy)
+            for _, unit in self.units:
+                if not busy.isdisjoint(unit.sources):
+                    busy |= unit.sources
+        return busy
+
+    def split(self, busy: Collection[bytes]) -> _ChainDraft:
+        """Return what is noted of all other sources, which then is not noted here."""
+        others = self._select(lambda source: source not in busy)
+        vars(self).update(vars(self._select(lambda source: source in busy)))
+        return others
+
+    def _select(self, is_chosen: Callable[[bytes], bool]) -> _ChainDraft:
+        draft = _ChainDraft(len(self.waiting))
+        draft.waiting = [
+            [task for task in tasks if is_chosen(lineage_of(task).source)] for tasks in self.waiting
+        ]
+        for task, emitted in zip(self.data, self.emitted, strict=True):
+            if is_chosen(emitted.source):
+                draft.emitted.append(emitted._replace(position=len(draft.data)))
+                draft.data.append(task)
+        draft.gone = [each for each in self.gone if is_chosen(each[1])]
+        draft.events = [each for each in self.events if is_chosen(each.source)]
+        draft.failures = [each for each in self.failures if is_chosen(each.source)]
+        draft.efforts = [each for each in self.efforts if is_chosen(each[0])]
+        draft.failed_sources = set(filter(is_chosen, self.failed_sources))
+        # The first unit of a call may be of no source.
+        draft.units = [
+            (link, unit) for link, unit in self.units if is_chosen(next(iter(unit.sources), b""))
+        ]
+        return draft
 
     def fail(self, failures: Sequence[Failure]) -> None:
         """Note failures; nothing more is done for their sources."""
-        self._failures += failures
-        self._failed.update(failure.source for failure in failures)
+        self.failures += failures
+        self.failed_sources.update(failure.source for failure in failures)
 
     def take(self, link: int, most: int | None) -> list[Task]:
         """Take tasks that wait for a stage, as many as that; without those of failed sources."""
         waiting = self.waiting[link]
-        if self._failed:
-            waiting = [task for task in waiting if lineage_of(task).source not in self._failed]
+        if self.failed_sources:
+            waiting = [
+                task for task in waiting if lineage_of(task).source not in self.failed_sources
+            ]
         most = len(waiting) if most is None else most
         self.waiting[link] = waiting[most:]
         return waiting[:most]
@@ -248,25 +379,28 @@ class _ChainDraft:
             self.emitted.append(Emitted(len(self.data), source, token, origin, link))
             self.data.append(task)
 
-    def close(self) -> Receipt:
+    def close(self, calls: int = 1) -> Receipt:
         """Return the receipt of the whole."""
+        counts: dict[int, StageCounts] = {}
+        for link, unit in self.units:
+            counts.setdefault(link, StageCounts()).add(unit.counts)
         return Receipt(
-            tuple(self._events),
-            tuple(self._failures),
+            tuple(self.events),
+            tuple(self.failures),
             tuple(self.emitted),
-            self._count(),
-            tuple(self._efforts),
-            tuple(self._counts.items()),
+            self._count(counts, calls),
+            tuple(self.efforts),
+            tuple(counts.items()),
             tuple(self.gone),
         )
 
-    def _count(self) -> StageCounts:
+    def _count(self, counts: Mapping[int, StageCounts], calls: int) -> StageCounts:
         """Return the counts as those of one stage: what has entered it, and what has left it."""
-        counts, last = self._counts.values(), self._counts.get(len(self.waiting) - 1)
+        first, last = counts.get(0), counts.get(len(self.waiting) - 1)
         return StageCounts(
-            tasks_in=self._entered,
+            tasks_in=first.tasks_in if first else 0,
             tasks_out=last.tasks_out if last else 0,
-            failed=sum(each.failed for each in counts),
-            seconds=sum(each.seconds for each in counts),
-            calls=1,
+            failed=sum(each.failed for each in counts.values()),
+            seconds=sum(each.seconds for each in counts.values()),
+            calls=calls,
         )

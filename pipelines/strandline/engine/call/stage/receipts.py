@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from strandline.plan.errors import StrandlineError
 from strandline.plan.receipt import (
@@ -110,16 +110,25 @@ class OpenTask(NamedTuple):
     handed: int
 
 
+class WorkUnit(NamedTuple):
+    """Tasks that a stage works on together: their sources, and what was counted of them."""
+
+    sources: frozenset[bytes]
+    counts: StageCounts
+
+
 class CallPart(NamedTuple):
     """What a call has made since its part before: new tasks, and the receipt of these.
 
     Attributes:
         opened: the task that the next part goes on with; None: this part is the last one.
+        units: the counts of the receipt, unit by unit.
     """
 
     data: list[Task]
     receipt: Receipt
     opened: OpenTask | None
+    units: Sequence[WorkUnit] = ()
 
 
 @dataclass(slots=True)
@@ -130,6 +139,8 @@ class ReceiptDraft:
         stage: its name.
         taken: the source of each task that is worked on, and its rows as they came in.
         data: the new tasks.
+        counts: of the unit that is worked on.
+        units: that are over.
     """
 
     stage: str
@@ -139,6 +150,39 @@ class ReceiptDraft:
     failures: list[Failure] = field(default_factory=list)
     emitted: list[Emitted] = field(default_factory=list)
     counts: StageCounts = field(default_factory=StageCounts)
+    units: list[WorkUnit] = field(default_factory=list)
+    _begun: tuple[int, ...] = (0, 0, 0, 0, 0)  # lengths of the lists when the unit began
+
+    def begin_unit(self, tasks: Sequence[Task]) -> None:
+        """Note that tasks are worked on together; the unit before must have ended."""
+        self._begun = tuple(map(len, self._lists))
+        for task in tasks:
+            self.begin(task)
+
+    def end_unit(self, sources: frozenset[bytes]) -> None:
+        """Note that the unit that is worked on is over."""
+        self.units.append(WorkUnit(sources, self.counts))
+        self.counts = StageCounts()
+
+    def split(self) -> ReceiptDraft:
+        """Return what is noted of units that are over; the unit that is worked on stays here."""
+        taken, data, events, failures, emitted = (whole[:at] for whole, at in self._cut)
+        over = ReceiptDraft(self.stage, taken, data, events, failures, emitted, units=self.units)
+        self.taken, self.data, self.events, self.failures, emitted = (
+            whole[at:] for whole, at in self._cut
+        )
+        shift = len(over.data)
+        self.emitted = [each._replace(position=each.position - shift) for each in emitted]
+        self.units, self._begun = [], (0, 0, 0, 0, 0)
+        return over
+
+    @property
+    def _lists(self) -> tuple[list[Any], ...]:
+        return self.taken, self.data, self.events, self.failures, self.emitted
+
+    @property
+    def _cut(self) -> Iterable[tuple[list[Any], int]]:
+        return zip(self._lists, self._begun, strict=True)
 
     def begin(self, task: Task) -> None:
         """Note that a task is worked on; to be called before its stage may change it."""
@@ -307,16 +351,24 @@ class ReceiptDraft:
         self.data += other.data
         self.events += other.events
         self.failures += other.failures
-        self.counts.add(other.counts)
+        self.counts.add(other.sum_up())
+
+    def sum_up(self) -> StageCounts:
+        """Return the counts of the whole."""
+        whole = StageCounts()
+        for counts in (*(unit.counts for unit in self.units), self.counts):
+            whole.add(counts)
+        return whole
 
     def close(self) -> Receipt:
         """Return the receipt."""
-        return Receipt(tuple(self.events), tuple(self.failures), tuple(self.emitted), self.counts)
+        events, failures = tuple(self.events), tuple(self.failures)
+        return Receipt(events, failures, tuple(self.emitted), self.sum_up())
 
     def clear(self) -> None:
         """Begin anew, for the next part of the same call."""
         self.taken, self.data, self.events, self.failures, self.emitted = [], [], [], [], []
-        self.counts = StageCounts()
+        self.counts, self.units, self._begun = StageCounts(), [], (0, 0, 0, 0, 0)
 
 
 def format_message(message: object) -> str:

@@ -6,6 +6,8 @@ queues nor ledger; the clock and the place for outputs come in as arguments.
 
 from __future__ import annotations
 
+import threading
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import count
@@ -48,6 +50,7 @@ from strandline.storage.outputs.shared_files import SharedFiles
 PART_BYTES = 16 << 20
 PART_TASKS = 256
 PART_SECONDS = 1.0
+WHOLE_CALL = 1 << 62  # tasks of a unit at most
 NOTHING_HANDED: Mapping[bytes, int] = MappingProxyType({})
 _END = object()
 
@@ -68,6 +71,10 @@ class StageCall:
         self._stage: Stage = plan.stage
         self._now = now
         self._begun = 0.0  # the part that is being made
+        self._writing = ReceiptDraft(plan.name)
+        self._rest: deque[Task] = deque()  # tasks not begun
+        self._unit: Sequence[Lineage] = ()  # tasks of the unit at work
+        self._counted: dict[str, int] = {}  # counters at the end of the last unit
         self._left: set[bytes] = set()
         self._trials = Trials(plan.stage)
         self._rescue = Rescue(plan, self._trials, self._forget)
@@ -79,7 +86,9 @@ class StageCall:
             Shape.SINK: self._answer_sink,
         }[plan.shape]
         self._answer_all = self._gather if plan.gathers else self._answer
+        self._unit_size = {Shape.TASK: 1, Shape.BATCH: plan.batch_size}.get(plan.shape, WHOLE_CALL)
         if plan.keeps:
+            self._unit_size = WHOLE_CALL
             assert outputs is not None  # as every sink is handed its place
             self._answer_all = CutCall(plan.keeps, outputs, is_lenient=plan.is_lenient).write
 
@@ -111,25 +120,63 @@ class StageCall:
             VolumeError: a sink can't write.
             CredentialsRefusedError: a store does not let us in any more.
         """
-        writing = ReceiptDraft(self._plan.name)
+        writing = self._writing = ReceiptDraft(self._plan.name)
+        self._unit = [lineage for lineage, _ in unreadable]
         writing.counts.calls = 1
         writing.counts.tasks_in = len(unreadable)
         tasks = self._pass_letters(tasks, writing)
         for lineage, message in unreadable:
             writing.fail(lineage, message)
-        if not self._plan.streams:
-            for task in tasks:
-                writing.begin(task)
+        self._rest = deque(tasks)
         self._begun = self._now()
         if self._plan.streams:
-            for opened in self._stream_tasks(tasks, writing, handed):
+            for opened in self._stream_tasks(writing, handed):
                 yield self._close(writing, opened)
                 writing.clear()
                 self._begun = self._now()
-        # A group is worked on whole or not at all; so is one that is all unreadable.
-        elif tasks and not (unreadable and self._plan.shape is Shape.GROUP):
-            self._answer_all(tasks, writing)
+        elif unreadable and self._plan.shape is Shape.GROUP:
+            # A group is worked on whole or not at all; so is one that is all unreadable.
+            writing.begin_unit(tasks)
+            self._rest.clear()
+        else:
+            while self._rest:
+                # Without a second thread, a call is one unit.
+                most = self._unit_size if self._trials.turn else len(self._rest)
+                unit = [self._rest.popleft() for _ in range(min(most, len(self._rest)))]
+                self._begin_unit(unit, writing)
+                self._answer_all(unit, writing)
         yield self._close(writing, None)
+
+    def share(self, turn: threading.Lock) -> None:
+        """Have another thread look at calls while the user's code works; see `Trials.turn`."""
+        self._trials.turn = turn
+
+    def split(self) -> tuple[CallPart, Sequence[Lineage], list[Task]]:
+        """Take out of a call what the unit at work does not need, for another thread in its turn.
+
+        Returns:
+            What is over, the tasks of the unit at work, and tasks that are not begun.
+        """
+        rest = list(self._rest)
+        self._rest.clear()
+        return self._make_part(self._writing.split(), None), self._unit, rest
+
+    def _begin_unit(self, tasks: Sequence[Task], writing: ReceiptDraft, handed: int = 0) -> None:
+        self._end_unit(writing)
+        self._unit = [lineage_of(task) for task in tasks]
+        writing.begin_unit(() if handed else tasks)
+        if handed:  # counted as taken by the call that handed them on
+            writing.taken.append((self._unit[0].source, 0))
+
+    def _end_unit(self, writing: ReceiptDraft) -> None:
+        before, self._counted = self._counted, count_own(self._stage.counters)
+        if self._counted:
+            writing.counts.counters = {
+                name: number - before.get(name, 0)
+                for name, number in self._counted.items()
+                if number != before.get(name)
+            }
+        writing.end_unit(frozenset([lineage.source for lineage in self._unit]))
 
     def _pass_letters(self, tasks: Sequence[Task], writing: ReceiptDraft) -> Sequence[Task]:
         """Hand dead letters on to the sink, and have that write them; return the other tasks."""
@@ -149,13 +196,16 @@ class StageCall:
 
     def _close(self, writing: ReceiptDraft, opened: OpenTask | None) -> CallPart:
         writing.counts.seconds = self._now() - self._begun
-        writing.counts.counters = count_own(self._stage.counters)
-        self._stage.counters = {}
+        self._end_unit(writing)
+        self._stage.counters, self._counted = {}, {}
+        return self._make_part(writing, opened)
+
+    def _make_part(self, writing: ReceiptDraft, opened: OpenTask | None) -> CallPart:
         receipt = writing.close()
         if self._plan.is_metered:
             efforts = share_out(self._plan.name, writing.taken, writing.data, receipt)
             receipt = receipt._replace(efforts=tuple(efforts))
-        return CallPart(writing.data, receipt, opened)
+        return CallPart(writing.data, receipt, opened, writing.units)
 
     def _gather(self, tasks: Sequence[Task], writing: ReceiptDraft) -> None:
         """Answer task by task; what was gathered of one goes into the event that settles it."""
@@ -210,16 +260,13 @@ class StageCall:
         return None
 
     def _stream_tasks(
-        self, tasks: Sequence[Task], writing: ReceiptDraft, handed: Mapping[bytes, int]
+        self, writing: ReceiptDraft, handed: Mapping[bytes, int]
     ) -> Iterator[OpenTask]:
         """Answer task by task, and yield where what is noted so far is to travel on."""
-        for task in tasks:
-            lineage = lineage_of(task)
-            before = handed.get(lineage.token, 0)
-            if before:  # counted as taken by the call that handed them on
-                writing.taken.append((lineage.source, 0))
-            else:
-                writing.begin(task)
+        while self._rest:
+            task = self._rest.popleft()
+            before = handed.get(lineage_of(task).token, 0)
+            self._begin_unit([task], writing, before)
             slots = self._answer_task(task, self._stage.process, writing)
             if slots is not None:
                 yield from self._stream(task, slots, before, writing)

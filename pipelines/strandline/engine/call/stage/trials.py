@@ -46,9 +46,14 @@ class Trials:
 
     Args:
         stage: it adds to this one's counters.
+
+    Attributes:
+        turn: is held by the thread that works, but while it is in the user's code; None: no other
+            thread looks.
     """
 
     def __init__(self, stage: Stage) -> None:
+        self.turn: threading.Lock | None = None
         self._stage = stage
         self._streams = StandardStreams()
 
@@ -60,7 +65,7 @@ class Trials:
         """
         counters = count_own(self._stage.counters)
         try:
-            answer = work()
+            answer = self._do(work)
         except _PASSED_ON:
             raise
         except BaseException as error:
@@ -76,6 +81,15 @@ class Trials:
             msg = f"it closed {what}, which others write to; leave it open"
             raise StageRaisedError(msg, "ClosedStream")
         return answer
+
+    def _do(self, work: Callable[[], Answer]) -> Answer:
+        if self.turn is None:
+            return work()
+        self.turn.release()
+        try:
+            return work()
+        finally:
+            self.turn.acquire()
 
     def probe(self, work: Callable[[], Answer]) -> Answer:
         """Run the user's code only to see whether it raises; nothing of it counts.
