@@ -39,6 +39,9 @@ class Pools(PooledCalls):
     def _ask_back(self, call: Call) -> None:
         pass
 
+    def _ask_split(self, call: Call) -> None:
+        pass
+
     def _kill(self, worker: Worker) -> None:
         pass
 

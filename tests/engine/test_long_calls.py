@@ -16,7 +16,9 @@ def make_pool(*busy: tuple[int, float]) -> Pool:
     stages = tuple(StagePlan(name, name, Stage()) for name in ("read", "work", "write"))
     pool = Pool(Chain(0, stages))
     for count, seconds in busy:
-        worker = Worker(0, "actor", is_ready=True, busy_since=NOW - seconds)
+        worker = Worker(
+            0, "actor", is_ready=True, busy_since=NOW - seconds, call_since=NOW - seconds
+        )
         for number in range(1, count + 1):
             slot = Slot(b"s" * 16, "key", b"t" * 16, None, None, number)
             worker.calls[number] = Call(0, worker, [slot], None, number)
@@ -85,3 +87,34 @@ def test_what_can_not_be_taken_or_given_back_is_not_asked_for() -> None:
     pool.workers[0].calls[2].is_paused = False
     pool.workers[0].calls[2].is_asked_back = True
     assert list_stuck(pool) == []
+
+
+def list_late(pool: Pool) -> list[int]:
+    """Workers with a call that is to be split, by their place in the pool."""
+    return [pool.workers.index(call.worker) for call in pool.list_late(NOW)]
+
+
+def add_task(pool: Pool, worker: int) -> Call:
+    call = pool.workers[worker].current
+    assert call is not None
+    call.batch.append(Slot(b"o" * 16, "other", b"u" * 16, None, None, 9))
+    return call
+
+
+def test_a_long_call_of_several_tasks_is_split_again_after_a_while() -> None:
+    pool = make_pool((1, 30.0), (1, 30.0), (1, LONG_SECONDS - 1))
+    call, _ = add_task(pool, 0), add_task(pool, 2)
+    assert list_late(pool) == [0]  # the others have one task, or have just begun
+    call.split_at = NOW - 1
+    assert list_late(pool) == []
+    call.split_at = NOW - LONG_SECONDS
+    assert list_late(pool) == [0]
+    call.is_paused = True
+    assert list_late(pool) == []  # nothing works on it
+
+
+def test_a_call_in_parts_takes_as_long_as_all_of_them() -> None:
+    pool = make_pool((2, 30.0), (0, 0.0))
+    add_task(pool, 0)
+    pool.workers[0].busy_since = NOW - 1  # of its part
+    assert (list_late(pool), list_stuck(pool)) == ([0], [(0, 2)])

@@ -164,3 +164,42 @@ class HangingOnce(Stage):
                 time.sleep(0.05)
         (folder / str(task.data)).touch()
         return task
+
+
+class WaitingForOthers(Stage):
+    """Waits at a number, until all other numbers are written."""
+
+    class Params(Stage.Params):
+        """The number, how many there are, where they are written, and seconds to wait at most."""
+
+        number: int
+        count: int
+        folder: str
+        seconds: float = 90.0
+
+    params: Params
+
+    def process(self, task: Task) -> Task:
+        """The same task.
+
+        Raises:
+            TimeoutError: the others are not written.
+        """
+        until = time.monotonic() + self.params.seconds
+        while task.data == self.params.number and not self._are_others_written():
+            if time.monotonic() > until:
+                raise TimeoutError
+            time.sleep(0.2)
+        return task
+
+    def _are_others_written(self) -> bool:
+        written = len(list(Path(self.params.folder).rglob("*.txt")))
+        return written == self.params.count - 1
+
+
+class YieldingForOthers(WaitingForOthers):
+    """The same, of a stage that yields."""
+
+    def process(self, task: Task) -> Iterator[Task]:  # type: ignore[override]
+        """The same task."""
+        yield super().process(task)

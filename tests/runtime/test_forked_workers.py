@@ -148,6 +148,32 @@ def test_law_what_waits_behind_a_call_that_hangs_is_given_to_another_worker(tmp_
     assert outcome.incidents == ()  # else the limit has ended it
 
 
+@pytest.mark.parametrize(
+    ("before", "is_apart", "kind"),
+    [
+        ([], False, forked.WaitingForOthers),
+        ([], True, forked.WaitingForOthers),
+        ([forked.Printing()], False, forked.WaitingForOthers),
+        ([], False, forked.YieldingForOthers),
+    ],
+    ids=["first", "alone", "behind another", "yielding"],
+)
+def test_law_tasks_of_one_call_do_not_wait_for_one_that_hangs(
+    tmp_path: Path, before: list[Stage], is_apart: bool, kind: type[forked.WaitingForOthers]
+) -> None:
+    count, volume = 120, tmp_path / "volume"
+    hanging = kind(kind.Params(number=90, count=count, folder=str(volume)))
+    plan = make_plan(*before, hanging, count=count)
+    stages = [replace(each, isolate=is_apart) for each in plan.stages]
+    outcome = run(replace(plan, stages=tuple(stages)), volume)
+    assert (outcome.code, outcome.standing.finished) == (ExitCode.COMPLETE, count)
+    assert count == len(find_texts(outcome))
+    assert {counts.tasks_in for name, counts in outcome.counts.items() if name != "numbers"} == {
+        count
+    }
+    assert outcome.incidents == ()
+
+
 def await_workers(folder: Path, driver: subprocess.Popen[bytes]) -> list[int]:
     until = time.monotonic() + PATIENCE
     while time.monotonic() < until and driver.poll() is None:

@@ -80,7 +80,7 @@ class PooledCalls(SizedPools, ABC):
         """Note that a worker was handed a call."""
         worker = call.worker
         if not worker.calls:
-            worker.busy_since = self._now()
+            worker.busy_since = worker.call_since = self._now()
         self.calls[key] = worker.calls[key] = call
         if worker.has_suspects:
             self.forget(call.stage)  # a suspect is the only call of its worker
@@ -142,9 +142,43 @@ class PooledCalls(SizedPools, ABC):
         _rename(call.worker.calls, key, new)
         return True
 
+    def take_split(
+        self,
+        key: Any,  # noqa: ANN401
+        packed: Plain,
+        size: int,
+        kept_tokens: Collection[bytes],
+        idle_tokens: Collection[bytes] | None,
+    ) -> tuple[Call, Receipt, list[Slot]]:
+        """Return the part of a call at work that is over, its receipt, and slots to queue again.
+
+        Args:
+            packed, size: see `take_part`.
+            kept_tokens: of the tasks that the call goes on with.
+            idle_tokens: of tasks that were not begun; None: of all that do not stay.
+        """
+        call, receipt = self.calls[key], unpack_receipt(packed)
+        away = [slot for slot in call.batch if slot.token not in kept_tokens]
+        back = [slot for slot in away if idle_tokens is None or slot.token in idle_tokens]
+        part = replace(call, batch=[slot for slot in away if slot not in back])
+        call.batch = [slot for slot in call.batch if slot.token in kept_tokens]
+        call.counts.add(receipt.counts)
+        call.size, call.size_in = call.size + size, call.size_in - len(back)
+        self[call.stage].cost.note_part(receipt.counts.tasks_out, size)
+        if call.is_shown and self._inflight:
+            self._inflight.settle([slot.source for slot in away])
+        return part, receipt, back
+
     def relieve(self, queues: Sequence[StageQueue]) -> None:
-        """Ask for what waits behind a long call, where another worker has nothing to do."""
+        """Ask for what waits for a task that takes long.
+
+        That is what waits in the same call, and behind the call where another worker has nothing to
+        do.
+        """
         for pool, queue in zip(self._pools, queues, strict=True):
+            for call in pool.list_late(self._now()):
+                call.split_at = self._now()
+                self._ask_split(call)
             if not len(queue):  # tasks in the queue are for the idle worker
                 for call in pool.list_stuck(self._now()):
                     call.is_asked_back = True
@@ -178,7 +212,7 @@ class PooledCalls(SizedPools, ABC):
         call = (self.paused if reference in self.paused else self.calls).pop(reference)
         worker = call.worker
         if worker.current is call:  # any other current call goes on
-            worker.busy_since = self._now()
+            worker.busy_since = worker.call_since = self._now()
         del worker.calls[reference]
         self.forget(call.stage)
         if call.is_shown and self._inflight:
@@ -278,6 +312,10 @@ class PooledCalls(SizedPools, ABC):
     @abstractmethod
     def _ask_back(self, call: Call) -> None:
         """Ask the worker of a call to give it back, unless it is begun."""
+
+    @abstractmethod
+    def _ask_split(self, call: Call) -> None:
+        """Ask the worker of a call at work for all of it that the task at work does not need."""
 
     @abstractmethod
     def _kill(self, worker: Worker) -> None:

@@ -65,7 +65,8 @@ class Worker:
         is_here: it is on the driver's node.
         is_draining: it takes no new calls, and ends when it has none.
         next_number: of its next call.
-        begun, ready_since, busy_since: by the clock; the last one of the call that it works on.
+        begun, ready_since, busy_since, call_since: by the clock; the last ones of the part that it
+            works on, and of the call.
         located: what it last answered where it takes long.
         log: see `WorkerAddress`.
     """
@@ -83,6 +84,7 @@ class Worker:
     next_number: int = FIRST_CALL
     ready_since: float = 0.0
     busy_since: float = 0.0
+    call_since: float = 0.0
     located: Located = _NOT_ASKED
     log: str = ""
 
@@ -116,6 +118,10 @@ class Worker:
     def is_long(self, now: float) -> bool:
         """Return whether what it works on takes long already."""
         return self.is_working and now - self.busy_since >= LONG_SECONDS
+
+    def is_late(self, now: float) -> bool:
+        """Return whether the call that it works on takes long, in however many parts."""
+        return self.is_working and now - self.call_since >= LONG_SECONDS
 
     @property
     def has_suspects(self) -> bool:
@@ -151,6 +157,7 @@ class Call:
         size_in: tasks that it began with.
         entry: where in the chain it begins and ends.
         is_asked_back: its worker was asked to give it back, if it is not begun.
+        split_at: when its worker was last asked for what the task at work does not need.
     """
 
     stage: int
@@ -166,6 +173,7 @@ class Call:
     size_in: int = 0
     entry: Entry = WHOLE
     is_asked_back: bool = False
+    split_at: float = float("-inf")
 
     @property
     def sources(self) -> list[bytes]:
@@ -406,10 +414,17 @@ class Pool:
                 times[link] = _CallTimes(total + seconds, oldest, over)
         return times
 
+    def list_late(self, now: float) -> Iterator[Call]:
+        """Yield calls of several tasks that take long, now and then."""
+        for worker in self.workers:
+            call = worker.current
+            if call and len(call.batch) > 1 and worker.is_late(now):
+                yield from [call] if now - call.split_at >= LONG_SECONDS else []
+
     def list_stuck(self, now: float) -> Iterator[Call]:
         """Yield calls that wait behind one that takes long, while another worker has none."""
         idle = sum(worker.is_open and not worker.calls for worker in self.workers)
-        late = (worker for worker in self.workers if worker.is_long(now))
+        late = (worker for worker in self.workers if worker.is_late(now))
         # A paused call is begun: it can't be given back.
         waiting = (call for worker in late for call in [*worker.calls.values()][1:])
         for call in waiting:

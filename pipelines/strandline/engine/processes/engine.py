@@ -30,7 +30,7 @@ from strandline.engine.core.ports import (
     WorkCost,
     conclude,
 )
-from strandline.engine.core.worker_pool import Worker
+from strandline.engine.core.worker_pool import Call, Worker
 from strandline.engine.own_ledger import (
     Ledger,
     OwnAdmission,
@@ -42,10 +42,11 @@ from strandline.engine.processes.bounds import find_beyond
 from strandline.engine.processes.fork_client import ForkServer, ForkServerLostError, explain_end
 from strandline.engine.processes.losses import ForkLosses
 from strandline.engine.processes.pool import ForkedPools, Word, write_terms
-from strandline.engine.processes.worker import ERROR, READY, RETURNED
+from strandline.engine.processes.worker import ERROR, READY, RETURNED, SPLIT
 from strandline.ledger.location import LedgerLocation
 from strandline.ledger.session import LedgerSession
 from strandline.plan.pipeline import PipelinePlan
+from strandline.plan.receipt import Receipt
 from strandline.storage.outputs.outputs import OutputLocation
 from strandline_api.documents.problems import Problem
 from strandline_api.outcome.causes import Cause
@@ -281,6 +282,8 @@ class _ProcessRun:
             self._pools.settle(worker)
         elif kind == RETURNED:
             self._take_back(worker, content)
+        elif kind == SPLIT:
+            self._take_split(worker, content, size)
         else:
             number, packed, answer = content
             self._complete((worker, number), packed, answer, size)
@@ -291,9 +294,19 @@ class _ProcessRun:
         self._pools.drop_call((worker, number))
         self._flow.requeue(call.stage, call.batch, 0, holds=False, most_deaths=DEATHS_PER_TASK)
 
+    def _take_split(self, worker: Worker, content: Plain, size: int) -> None:
+        """Take what a call has done without the task that takes long, and queue the rest of it."""
+        number, packed, answer, *tokens = content
+        call, receipt, back = self._pools.take_split((worker, number), answer, size, *tokens)
+        self._note(call, receipt, packed)
+        self._flow.requeue(call.stage, back, 0, holds=False, most_deaths=DEATHS_PER_TASK)
+
     def _complete(self, key: object, packed: Plain, answer: Plain, size: int) -> None:
         call, receipt = self._pools.take_part(key, answer, size)
         self._pools[call.stage].streak.end(call.entry)
+        self._note(call, receipt, packed)
+
+    def _note(self, call: Call, receipt: Receipt, packed: Plain) -> None:
         self._losses.work.note(call.batch, 0, receipt, call.opened)
         receipt = self._flow.meter.attach(receipt, self._flow.failed)
         if self._filling is not None and call.stage + 1 == len(self._pools):

@@ -15,7 +15,13 @@ from strandline.engine.core.chains import Chain
 from strandline.engine.core.worker_pool import Call, Worker, WorkerAddress
 from strandline.engine.pooled_calls import PooledCalls
 from strandline.engine.processes.fork_client import Fork, ForkServer
-from strandline.engine.processes.worker import CallRequest, GiveBack, Proceed, WorkerTerms
+from strandline.engine.processes.worker import (
+    CallRequest,
+    GiveBack,
+    Proceed,
+    Split,
+    WorkerTerms,
+)
 from strandline.storage.outputs.outputs import OutputLocation
 from strandline.storage.volume.inflight import InFlightTable
 
@@ -139,6 +145,9 @@ class ForkedPools(PooledCalls):
 
     def _ask_back(self, call: Call) -> None:
         call.worker.actor.send(GiveBack(call.number))
+
+    def _ask_split(self, call: Call) -> None:
+        call.worker.actor.send(Split(call.number))
 
     def _kill(self, worker: Worker) -> None:
         fork: Fork = worker.actor

@@ -11,8 +11,10 @@ import pickle
 import socket
 import threading
 import time
+import traceback
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from functools import partial
 from queue import SimpleQueue
@@ -31,12 +33,12 @@ from strandline.engine.core.chains import Entry
 from strandline.engine.processes.frames import receive, send
 from strandline.plan.errors import StrandlineError
 from strandline.plan.pipeline import StagePlan
-from strandline.plan.receipt import Receipt
+from strandline.plan.receipt import Receipt, StageCounts
 from strandline.storage.outputs.outputs import OutputLocation
 
 # Kinds of words of a worker: ready for calls, a part of an answer, an error that ends it, a call
-# that was returned.
-READY, ANSWER, ERROR, RETURNED = 0, 1, 2, 3
+# that was returned, what a call at work has done without the task that takes long.
+READY, ANSWER, ERROR, RETURNED, SPLIT = 0, 1, 2, 3, 4
 
 
 class WorkerTerms(NamedTuple):
@@ -86,6 +88,12 @@ class GiveBack(NamedTuple):
     number: int
 
 
+class Split(NamedTuple):
+    """A request to hand over all of a call at work that the task at work does not need."""
+
+    number: int
+
+
 class _Answer(NamedTuple):
     """A part of an answer to a call.
 
@@ -128,7 +136,8 @@ def work(
     except StrandlineError as error:
         send(line, (ERROR, error))
         return
-    requests, doubt = _Requests(line), FailureDoubt(is_stopping, time.monotonic)
+    doubt = FailureDoubt(is_stopping, time.monotonic)
+    requests = _Requests(line, partial(worker.splitting, doubt))
     requests.send(READY, None)
     while True:
         _answer(worker, requests, doubt)
@@ -152,10 +161,17 @@ def _answer(worker: _Worker, requests: _Requests, doubt: FailureDoubt) -> None:
 
 
 class _Requests:
-    """What the driver has sent, read ahead; the process ends with its driver."""
+    """What the driver has sent, read ahead; the process ends with its driver.
 
-    def __init__(self, line: socket.socket) -> None:
+    Args:
+        splitting: see `_Worker.splitting`.
+    """
+
+    def __init__(
+        self, line: socket.socket, splitting: Callable[[int], AbstractContextManager[Plain | None]]
+    ) -> None:
         self._line = line
+        self._splitting = splitting
         self._calls: deque[CallRequest] = deque()
         self._change = threading.Condition()
         self._turn = threading.Lock()
@@ -174,17 +190,24 @@ class _Requests:
             send(self._line, (kind, content))
 
     def _read(self) -> NoReturn:
-        while True:
-            try:
+        try:
+            while True:
                 self._enter(receive(self._line).content)
-            except (EOFError, OSError):
-                os._exit(0)  # no driver is there that would take what a stage still makes
+        except (EOFError, OSError):
+            os._exit(0)  # no driver is there that would take what a stage still makes
+        finally:
+            traceback.print_exc()
+            os._exit(1)  # or the driver would wait for a worker that reads nothing
 
     def _enter(self, content: Any) -> None:  # noqa: ANN401 - any request
         if isinstance(content, Proceed):
             self.proceeds.put(content)
         elif isinstance(content, GiveBack):
             self._give_back(content.number)
+        elif isinstance(content, Split):
+            with self._splitting(content.number) as split:
+                if split is not None:
+                    self.send(SPLIT, split)
         else:
             with self._change:
                 self._calls.append(content)
@@ -213,6 +236,7 @@ class _Worker:
         calls = [set_up_call(plan, outputs, site, node, now, report) for plan in plans]
         self._call = ChainCall(plans, calls, now, dumps, joins_below=joins_below)
         self._pack: Pack = partial(pack_tasks, dumps=dumps)
+        self._number = -1  # number of the call at work, or of the last one
         first = plans[0]  # limits are the same for all
         limits = choose_limits(first.max_age, first.max_memory, first.memory)
         self._watch = MemoryWatch(limits, time.monotonic, read_own_memory)
@@ -224,10 +248,34 @@ class _Worker:
         replaced, and what its stages have reported, as that of a worker on Ray does.
         """
         tasks, unreadable = read_input(request.tasks)
+        self._number = request.number
         (link, is_alone), handed = request.entry, request.handed
         for part in self._call.stream(tasks, unreadable, handed, link, is_alone=is_alone):
             content = self._pack_part(request.number, part)
             yield _Answer(content, part.receipt, part.opened is not None)
+
+    @contextmanager
+    def splitting(self, doubt: FailureDoubt, number: int) -> Iterator[Plain | None]:
+        """Provide what a call at work has done without the unit at work; None: nothing to part.
+
+        What comes after it in the same call comes after the block. It ends with the tokens of tasks
+        that the call goes on with, and of tasks that were returned.
+        """
+        if number != self._number:
+            yield None
+            return
+        with self._call.splitting() as split:
+            if split is None or number != self._number:
+                yield None
+                return
+            part, kept_tokens, idle_tokens = split
+            if doubt.concerns(part.receipt):
+                nothing = pack_receipt(Receipt((), (), (), StageCounts()))
+                yield [number, [], [*nothing, None, "", []], kept_tokens, None]
+                return
+            name_stage = partial(self._call.name_maker, part.receipt)
+            _, packed, receipt = pack_answers(name_stage, part.data, part.receipt, self._pack)
+            yield [number, packed, [*pack_receipt(receipt), None, "", []], kept_tokens, idle_tokens]
 
     def leave(self, token: bytes | None) -> None:
         """Have an answer go on no more; None: it goes on."""

@@ -136,6 +136,9 @@ class RayPools(PooledCalls):
     def _ask_back(self, call: Call) -> None:
         call.worker.actor.give_back.remote(call.number)
 
+    def _ask_split(self, call: Call) -> None:
+        """Ray's workers are not asked."""
+
     def _kill(self, worker: Worker) -> None:
         ray.kill(worker.actor)
         self.unplaced = {word: kept for word, kept in self.unplaced.items() if kept is not worker}
