@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -36,8 +37,9 @@ def budgets(**ray: Any) -> list[dict[str, Any]]:
     return cluster.list_of(Resource.DISRUPTION_BUDGET)
 
 
-def test_a_head_is_waited_for_and_no_other_pod() -> None:
-    assert list_annotations() == {"head": WAITS, "cpu": {}, "submitter": {}}
+def test_the_head_and_the_submitter_are_waited_for_and_no_other_pod() -> None:
+    """A run without its submitter fails as surely as one without its head."""
+    assert list_annotations() == {"head": WAITS, "cpu": {}, "submitter": WAITS}
 
 
 @pytest.mark.parametrize(
@@ -50,7 +52,7 @@ def test_a_head_is_waited_for_and_no_other_pod() -> None:
 )
 def test_who_is_waited_for_can_be_chosen(wanted: Any, head: Any, worker: Any) -> None:
     shown = list_annotations(voluntaryDisruptions=wanted)
-    assert (shown["head"], shown["cpu"]) == (head, worker)
+    assert (shown["head"], shown["submitter"], shown["cpu"]) == (head, head, worker)
 
 
 def test_a_user_s_template_says_otherwise() -> None:
@@ -65,16 +67,18 @@ def test_no_budget_is_made_unless_it_is_asked_for() -> None:
     assert budgets(voluntaryDisruptions={"head": "Allow", "podDisruptionBudget": True}) == []
 
 
-def test_a_budget_lets_no_head_go() -> None:
+def test_a_budget_lets_neither_head_nor_submitter_go() -> None:
     (budget,) = budgets(voluntaryDisruptions={"podDisruptionBudget": True})
     metadata, spec = budget["metadata"], budget["spec"]
     assert metadata["name"] == "corpus-1"
     assert [owner["name"] for owner in metadata["ownerReferences"]] == ["corpus-1"]
-    assert spec["minAvailable"] == 1
-    labels = pods_of(render())["head"]["metadata"]["labels"]
-    assert spec["selector"]["matchLabels"].items() <= labels.items()
+    assert spec["minAvailable"] == 2
     (chosen,) = spec["selector"]["matchExpressions"]
-    assert chosen == {"key": "strandline.dev/role", "operator": "In", "values": ["head"]}
+    assert (chosen["key"], chosen["operator"]) == ("strandline.dev/role", "In")
+    for name, is_chosen in {"head": True, "submitter": True, "cpu": False}.items():
+        labels = pods_of(render())[name]["metadata"]["labels"]
+        assert spec["selector"]["matchLabels"].items() <= labels.items()
+        assert (labels[chosen["key"]] in chosen["values"]) == is_chosen
     # One that never got ready holds up nobody's drain.
     assert spec["unhealthyPodEvictionPolicy"] == "AlwaysAllow"
 
@@ -82,7 +86,16 @@ def test_a_budget_lets_no_head_go() -> None:
 def test_a_budget_lets_no_worker_go_however_many_there_are() -> None:
     wanted = {"workers": "Wait", "podDisruptionBudget": True}
     (budget,) = budgets(voluntaryDisruptions=wanted)
+    assert budget["spec"]["minAvailable"] == 1 + 1 + 4 + 2
+
+
+def test_a_budget_counts_no_submitter_where_the_head_pod_submits() -> None:
+    """No pod could make up for one that never comes, and no eviction would ever be allowed."""
+    wanted = {"workers": "Wait", "podDisruptionBudget": True}
+    (budget,) = budgets(voluntaryDisruptions=wanted, submissionMode="SidecarMode")
     assert budget["spec"]["minAvailable"] == 1 + 4 + 2
+    (chosen,) = budget["spec"]["selector"]["matchExpressions"]
+    assert "submitter" not in chosen["values"]
 
 
 def test_the_budget_stands_before_there_are_pods() -> None:
@@ -153,6 +166,20 @@ def test_a_node_that_karpenter_is_to_remove_waits_for_annotations() -> None:
 )
 def test_a_drain_that_nothing_of_ours_holds_up_is_no_news(marks: Any, wanted: Any) -> None:
     assert told(run(marks, **wanted))[0] == Reason.RUNNING
+
+
+@pytest.mark.parametrize(("marks", "wanted"), [(DELETED, {}), (CORDONED, BUDGET)])
+def test_a_node_with_nothing_but_the_submitter_is_held_back(marks: Any, wanted: Any) -> None:
+    cluster = run({"node-3": replace(marks["node-1"], name="node-3")}, **wanted)
+    submitter = pods_of(cluster.list_of(Resource.RAYJOB)[0])["submitter"]["metadata"]
+    cluster.add_pod("corpus-1-xyz", submitter["labels"])
+    body = cluster.objects[Resource.POD, "corpus-1-xyz"]
+    body["spec"] = {"nodeName": "node-3"}
+    body["metadata"]["annotations"] = submitter.get("annotations", {})
+    cluster.settle()
+    reason, message = told(cluster)
+    assert reason == Reason.DRAIN_HELD_BACK
+    assert "submitter pod corpus-1-xyz keep it" in message
 
 
 def test_workers_that_are_waited_for_hold_up_drains_too() -> None:

@@ -286,9 +286,9 @@ class VoluntaryDisruptions(ApiModel):
     head: OnDisruption = Field(
         default="Wait",
         description=(
-            "Whether Karpenter and the cluster autoscaler leave the head's node alone until the "
-            "attempt has ended ('Wait'), or may take it ('Allow'), by annotations of the pod. "
-            "Defaults to Wait."
+            "Whether Karpenter and the cluster autoscaler leave the nodes of the head and of the "
+            "pod that submits the driver alone until the attempt has ended ('Wait'), or may take "
+            "them ('Allow'), by annotations of the pods. Defaults to Wait."
         ),
     )
     workers: OnDisruption = Field(

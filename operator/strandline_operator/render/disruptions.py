@@ -30,6 +30,9 @@ def list_waited(ray: RayCluster) -> tuple[str, ...]:
     """Return the roles of the pods that are waited for."""
     disruptions = ray.voluntary_disruptions or VoluntaryDisruptions()
     choices = {Role.HEAD: disruptions.head, Role.WORKER: disruptions.workers}
+    # KubeRay fails a RayJob whose submitter is evicted, so that pod is worth as much as the head.
+    if ray.submission_mode == "K8sJobMode":
+        choices[Role.SUBMITTER] = disruptions.head
     return tuple(role.value for role, choice in choices.items() if choice == "Wait")
 
 
@@ -55,7 +58,7 @@ def render_budget(order: Order, metadata: dict[str, Any]) -> Manifest | None:
         "kind": "PodDisruptionBudget",
         "metadata": metadata,
         "spec": {
-            "minAvailable": workers + (Role.HEAD in roles),
+            "minAvailable": workers + len(set(roles) - {Role.WORKER}),
             "selector": {"matchLabels": own, "matchExpressions": [expression]},
             # A pod that is not ready has no work to lose.
             "unhealthyPodEvictionPolicy": "AlwaysAllow",
