@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -242,6 +243,18 @@ def test_karpenters_word_for_a_spot_interruption_stands_with_its_node() -> None:
     asked = len(api.calls)
     asyncio.run(memory.read_reasons(api, [make_a_pod("b")], marks, NOW))
     assert len(api.calls) == asked
+
+
+@pytest.mark.parametrize("is_deleting", [True, False])
+def test_the_reason_is_read_for_a_pod_that_holds_its_node_back(is_deleting: bool) -> None:
+    """Karpenter deletes the node of a spot interruption too, and that cloud does not wait."""
+    api, memory = FakeApi(), NoticeMemory()
+    event = make_event("node-1", "", "SpotInterrupted", "Spot interruption warning was triggered")
+    event["involvedObject"] = {"kind": "Node", "name": "node-1"}
+    api.store.create(Resource.EVENT, "default", event)
+    marks = {"uid-of-a": replace(read_marks(KARPENTERS), is_deleting=is_deleting)}
+    notices = asyncio.run(memory.read_reasons(api, [make_a_pod()], marks, NOW))
+    assert [notice.reason for notice in notices] == ["SpotInterrupted"] * is_deleting
 
 
 def test_a_pass_sees_the_marks_of_the_nodes_of_its_pods() -> None:

@@ -7,8 +7,11 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from kubernetes.aio.client.configuration import Configuration
 
+from example_counts import scale_examples
 from fake_api import FakeApi
 from http_stub import serve
 from node_bodies import (
@@ -17,6 +20,7 @@ from node_bodies import (
     GKE_SPOT,
     SHUTTING_DOWN,
     end_by_eviction,
+    spell_condition,
     spell_node,
     spell_taint,
 )
@@ -28,6 +32,7 @@ from strandline_api.outcome.reader_token import (
     derive_former_notice_token,
     derive_notice_token,
 )
+from strandline_api.status.reasons import ConditionType, Reason
 from strandline_api.times import format_time
 from strandline_operator.cluster.client import KubernetesApi
 from strandline_operator.cluster.driver import DriverAddress, send_notice
@@ -37,6 +42,7 @@ from strandline_operator.model.nodes import read_marks
 from strandline_operator.model.plan import Departure, PassPlan, Resource
 from strandline_operator.model.view import View
 from strandline_operator.reconcile.departures import MOST_AT_ONCE, MOST_TRIES, DepartureReports
+from strandline_operator.render.disruptions import WAIT_ANNOTATIONS
 
 Json = dict[str, Any]
 ITN = spell_taint("aws-node-termination-handler/spot-itn", "1a2b")
@@ -63,7 +69,10 @@ MARKS: list[tuple[Json, float, str]] = [
     ),
     (spell_node(conditions=[SHUTTING_DOWN]), 15.0, "node node-w is being shut down"),
     (
-        spell_node(taints=[spell_taint("karpenter.sh/disrupted")]),
+        spell_node(
+            taints=[spell_taint("karpenter.sh/disrupted")],
+            metadata={"deletionTimestamp": "2026-11-26T04:00:00Z"},
+        ),
         45.0,
         "Karpenter is taking node node-w away",
     ),
@@ -80,8 +89,7 @@ MARKS: list[tuple[Json, float, str]] = [
 ]
 
 
-@pytest.fixture
-def cluster() -> SimulatedCluster:
+def make_cluster() -> SimulatedCluster:
     """An attempt that runs on two nodes, its pods with addresses and a grace of 45 seconds."""
     cluster = SimulatedCluster.running()
     for pod in cluster.list_of(Resource.POD):
@@ -91,6 +99,11 @@ def cluster() -> SimulatedCluster:
     cluster.marks = {"node-h": read_marks(spell_node()), "node-w": read_marks(spell_node())}
     cluster.settle()
     return cluster
+
+
+@pytest.fixture
+def cluster() -> SimulatedCluster:
+    return make_cluster()
 
 
 def find_pod(cluster: SimulatedCluster, ending: str) -> Json:
@@ -143,6 +156,149 @@ def test_a_pod_that_is_evicted_is_told_of_before_its_deletion(cluster: Simulated
 def test_a_node_that_is_only_cordoned_goes_nowhere(cluster: SimulatedCluster) -> None:
     cluster.marks["node-w"] = read_marks(spell_node(unschedulable=True))
     assert list_due(cluster) == []
+
+
+REVOCABLE = [
+    "karpenter.sh/disrupted",
+    "aws-node-termination-handler/rebalance-recommendation",
+]
+
+
+@pytest.mark.parametrize("name", REVOCABLE)
+@pytest.mark.parametrize("node", ["node-h", "node-w"])
+def test_a_taint_that_may_be_taken_back_is_no_departure(
+    cluster: SimulatedCluster, name: str, node: str
+) -> None:
+    cluster.marks[node] = read_marks(spell_node(labels=EKS_SPOT, taints=[spell_taint(name)]))
+    assert list_due(cluster) == []
+
+
+def test_karpenters_older_taint_may_be_taken_back_too(cluster: SimulatedCluster) -> None:
+    taint = spell_taint("karpenter.sh/disruption", "disrupting")
+    cluster.marks["node-w"] = read_marks(spell_node(taints=[taint]))
+    assert list_due(cluster) == []
+
+
+def test_a_notice_beside_a_recommendation_counts(cluster: SimulatedCluster) -> None:
+    taints = [spell_taint(REVOCABLE[1]), spell_taint("node.cloudprovider.kubernetes.io/shutdown")]
+    cluster.marks["node-w"] = read_marks(spell_node(labels=EKS_SPOT, taints=taints))
+    assert list_due(cluster) == [("10.0.0.2", 0.0, "spot node node-w is being taken back")]
+
+
+KARPENTERS = spell_node(
+    taints=[spell_taint("karpenter.sh/disrupted")],
+    metadata={"deletionTimestamp": "2026-11-26T04:00:00Z"},
+)
+SCALED_DOWN = spell_node(taints=[spell_taint("ToBeDeletedByClusterAutoscaler", "1")])
+RESTARTED = spell_node(unschedulable=True, conditions=[spell_condition("RebootScheduled")])
+BUDGET = {"podDisruptionBudget": True}
+HOLDS: list[tuple[Json, Json, Json]] = [
+    (KARPENTERS, {"karpenter.sh/do-not-disrupt": "true"}, {}),
+    (SCALED_DOWN, {"cluster-autoscaler.kubernetes.io/safe-to-evict": "false"}, {}),
+    (KARPENTERS, {}, BUDGET),
+    (SCALED_DOWN, {}, BUDGET),
+    (RESTARTED, {}, BUDGET),
+]
+
+
+def hold(
+    cluster: SimulatedCluster, ending: str, node: Json, annotations: Json, wanted: Json
+) -> None:
+    """Somebody drains the node of a pod that is to be waited for by these means."""
+    who = {"head": "node-h", "cpu": "node-w"}[ending]
+    cluster.edit(ray={**cluster.spec["ray"], "voluntaryDisruptions": {"workers": "Wait", **wanted}})
+    find_pod(cluster, ending)["metadata"]["annotations"] = annotations
+    cluster.marks[who] = read_marks({**node, "metadata": {**node["metadata"], "name": who}})
+
+
+def read_reason(cluster: SimulatedCluster) -> str:
+    condition = cluster.status.find_condition(ConditionType.SUCCEEDED)
+    assert condition is not None
+    return condition.reason
+
+
+@pytest.mark.parametrize("ending", ["head", "cpu"])
+@pytest.mark.parametrize(("node", "annotations", "wanted"), HOLDS)
+def test_a_pod_that_a_drain_waits_for_is_not_told_to_leave(
+    cluster: SimulatedCluster, ending: str, node: Json, annotations: Json, wanted: Json
+) -> None:
+    hold(cluster, ending, node, annotations, wanted)
+    assert list_due(cluster) == []
+    assert read_reason(cluster) == Reason.DRAIN_HELD_BACK
+    # An eviction all the same, as after Karpenter's `terminationGracePeriod`, is a departure.
+    find_pod(cluster, ending)["metadata"]["deletionTimestamp"] = format_time(cluster.time + 30)
+    assert [seconds for _, seconds, _ in list_due(cluster)] == [30.0]
+    assert read_reason(cluster) == Reason.RUNNING
+
+
+@pytest.mark.parametrize(
+    ("node", "annotations"),
+    [
+        (KARPENTERS, {"cluster-autoscaler.kubernetes.io/safe-to-evict": "false"}),
+        (SCALED_DOWN, {"karpenter.sh/do-not-disrupt": "true"}),
+        (RESTARTED, {"karpenter.sh/do-not-disrupt": "true"}),
+    ],
+)
+def test_an_annotation_for_another_taker_holds_nothing(
+    cluster: SimulatedCluster, node: Json, annotations: Json
+) -> None:
+    hold(cluster, "head", node, annotations, {})
+    assert [each[0] for each in list_due(cluster)] == ["10.0.0.1"]
+    assert read_reason(cluster) == Reason.RUNNING
+
+
+@pytest.mark.parametrize(
+    "node",
+    [
+        spell_node(labels=EKS_SPOT, taints=[ITN], unschedulable=True),
+        spell_node(
+            labels=AKS_SPOT,
+            taints=[spell_taint("remediator.kubernetes.azure.com/unschedulable")],
+            unschedulable=True,
+        ),
+        spell_node(conditions=[SHUTTING_DOWN], unschedulable=True),
+    ],
+)
+def test_a_cloud_waits_for_nobody_so_the_driver_is_told_and_no_drain_is_held(
+    cluster: SimulatedCluster, node: Json
+) -> None:
+    hold(cluster, "head", node, dict(WAIT_ANNOTATIONS), BUDGET)
+    assert [each[0] for each in list_due(cluster)] == ["10.0.0.1"]
+    assert read_reason(cluster) == Reason.RUNNING
+
+
+def test_karpenter_does_not_wait_for_anybody_where_a_cloud_takes_the_node(
+    cluster: SimulatedCluster,
+) -> None:
+    hold(cluster, "head", KARPENTERS, dict(WAIT_ANNOTATIONS), {})
+    assert list_due(cluster) == []
+    cluster.warn("Node", "node-h", "SpotInterrupted", "Spot interruption warning was triggered")
+    assert list_due(cluster) == [("10.0.0.1", 120.0, "spot node node-h is being taken back")]
+    assert read_reason(cluster) == Reason.RUNNING
+
+
+NODES = st.sampled_from(
+    [KARPENTERS, SCALED_DOWN, RESTARTED, *(node for node, *_ in MARKS), spell_node()]
+)
+
+
+@given(
+    node=NODES,
+    is_cordoned=st.booleans(),
+    annotations=st.sets(st.sampled_from(sorted(WAIT_ANNOTATIONS))),
+    has_budget=st.booleans(),
+    ending=st.sampled_from(["head", "cpu"]),
+)
+@settings(max_examples=scale_examples(30))
+def test_law_no_pod_is_asked_to_stay_and_told_to_leave_in_one_pass(
+    node: Json, is_cordoned: bool, annotations: set[str], has_budget: bool, ending: str
+) -> None:
+    cluster = make_cluster()
+    marked = {**node, "spec": {**node.get("spec", {}), "unschedulable": is_cordoned}}
+    chosen = {name: WAIT_ANNOTATIONS[name] for name in annotations}
+    hold(cluster, ending, marked, chosen, BUDGET if has_budget else {})
+    is_told = bool(list_due(cluster))
+    assert not (is_told and read_reason(cluster) == Reason.DRAIN_HELD_BACK)
 
 
 @pytest.mark.parametrize("state", ["starting", "ended", "deleted", "no address"])

@@ -19,6 +19,7 @@ from strandline_operator.decide.taker_marks import (
     DELETION,
     DIED,
     DRAINED,
+    EC2_NOTICE,
     GONE,
     SHUTDOWN,
     SUMMARY,
@@ -382,9 +383,12 @@ _NOT_READY, _UNREACHABLE = "node.kubernetes.io/not-ready", "node.kubernetes.io/u
 
 def _apply(case: _Case, mark: TakerMark) -> Taking:
     kind = mark.spot_kind if case.is_spot and mark.spot_kind is not None else mark.kind
+    seconds = mark.seconds
     if kind is Disruption.NODE_DISRUPTED:
         kind = _find_karpenters_reason(case) or kind
-    return Taking(kind, case.pod.node, mark.what, "", mark.name, mark.seconds)
+        # Karpenter passes the notice of EC2 on, which waits for no drain.
+        seconds = EC2_NOTICE if kind is Disruption.SPOT_RECLAIMED else None
+    return Taking(kind, case.pod.node, mark.what, "", mark.name, seconds)
 
 
 def _find_karpenters_reason(case: _Case) -> Disruption | None:

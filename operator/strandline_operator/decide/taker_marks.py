@@ -38,12 +38,17 @@ class TakerMark:
 
 _SPOT, _MAINTENANCE = Disruption.SPOT_RECLAIMED, Disruption.NODE_MAINTENANCE
 _AWS, _AZURE = "aws-node-termination-handler/", "remediator.kubernetes.azure.com/"
+_REBALANCE = f"{_AWS}rebalance-recommendation"
+_KARPENTERS = ("karpenter.sh/disrupted", "karpenter.sh/disruption")
+# Karpenter takes its taint back when a replacement does not come, and a recommendation says only
+# that a loss is likely. The deletion of the node, or of the pod, confirms either.
+REVOCABLE = frozenset({*_KARPENTERS, _REBALANCE})
 # The first of several marks counts: the most exact reason goes before the program that
 # carries it out, and both before their effects.
 TAINTS = (
     TakerMark(f"{_AWS}spot-itn", _SPOT, seconds=EC2_NOTICE),
     TakerMark("cloudprovider.azure.microsoft.com/draining", _SPOT, seconds=SHORT_NOTICE),
-    TakerMark(f"{_AWS}rebalance-recommendation", _SPOT),
+    TakerMark(_REBALANCE, _SPOT),
     TakerMark(f"{_AWS}scheduled-maintenance", _MAINTENANCE),
     TakerMark(
         f"{_AWS}asg-lifecycle-termination", Disruption.NODE_SCALED_DOWN, what="its scaling group"
@@ -53,8 +58,8 @@ TAINTS = (
         Disruption.NODE_SCALED_DOWN,
         what="the cluster autoscaler",
     ),
-    TakerMark("karpenter.sh/disrupted", Disruption.NODE_DISRUPTED),
-    TakerMark("karpenter.sh/disruption", Disruption.NODE_DISRUPTED, value="disrupting"),
+    TakerMark(_KARPENTERS[0], Disruption.NODE_DISRUPTED),
+    TakerMark(_KARPENTERS[1], Disruption.NODE_DISRUPTED, value="disrupting"),
     TakerMark(
         "remediator.aks.microsoft.com/unschedulable", _MAINTENANCE, _SPOT, seconds=SHORT_NOTICE
     ),

@@ -15,10 +15,9 @@ from strandline_operator.model.plan import Manifest
 from strandline_operator.render.order import Order, Role
 
 # Annotations of Karpenter and of the cluster autoscaler.
-WAIT_ANNOTATIONS = {
-    "karpenter.sh/do-not-disrupt": "true",
-    "cluster-autoscaler.kubernetes.io/safe-to-evict": "false",
-}
+KARPENTER_WAIT = "karpenter.sh/do-not-disrupt"
+AUTOSCALER_WAIT = "cluster-autoscaler.kubernetes.io/safe-to-evict"
+WAIT_ANNOTATIONS = {KARPENTER_WAIT: "true", AUTOSCALER_WAIT: "false"}
 
 
 def annotate(ray: RayCluster, role: str) -> dict[str, str]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from strandline_api.outcome.disruptions import Disruption
+from strandline_operator.decide.attempts.drains import find_firm_taker, find_hold
 from strandline_operator.decide.disruptions import Taking, find_taking
 from strandline_operator.decide.rayjob_evidence import TERMINAL
 from strandline_operator.decide.scene import Scene, is_head, role_of
@@ -69,7 +70,8 @@ def _find_departure(scene: Scene, pod: Pod) -> tuple[str, float, str] | None:
     A node that is only cordoned may stay for days, and so do its pods: a driver would leave it
     empty meanwhile. A drain tells each pod, a second later.
     """
-    taker = scene.find_taker(pod)
+    # The driver would stop its work for a drain that waits until the work is over.
+    taker = None if find_hold(scene, pod) is not None else find_firm_taker(scene, pod)
     limit = None if taker is None else taker.seconds
     # A pod that was told to go has a time of its own.
     if pod.meta.is_deleting or pod.disruption:

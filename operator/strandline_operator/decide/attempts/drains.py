@@ -5,16 +5,24 @@ This room must not know how an attempt has others wait.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple
 
 from strandline_api.spec.ray_cluster import RayCluster
 from strandline_api.status.reasons import Reason
-from strandline_operator.decide.disruptions import is_unexplained
+from strandline_operator.decide.disruptions import Taking, find_mark, is_unexplained
 from strandline_operator.decide.obstacles.obstacles import Block
 from strandline_operator.decide.scene import Scene, is_head, role_of
+from strandline_operator.decide.taker_marks import REVOCABLE
 from strandline_operator.model.nodes import NodeMarks
 from strandline_operator.model.objects import Pod
-from strandline_operator.render.disruptions import WAIT_ANNOTATIONS, has_budget, list_waited
+from strandline_operator.render.disruptions import (
+    AUTOSCALER_WAIT,
+    KARPENTER_WAIT,
+    WAIT_ANNOTATIONS,
+    has_budget,
+    list_waited,
+)
 
 _AUTOSCALER = "ToBeDeletedByClusterAutoscaler"
 
@@ -24,11 +32,23 @@ class NodeDrain(NamedTuple):
 
     Attributes:
         words: how that shows, after the node's name.
-        heeds_annotations: the drain lets pods stay if their annotations ask for that.
+        annotation: the one by which a pod makes the drain wait; empty where it reads none.
     """
 
     words: str
-    heeds_annotations: bool = False
+    annotation: str = ""
+
+    @property
+    def heeds_annotations(self) -> bool:
+        """Return whether the drain lets pods stay if their annotations ask for that."""
+        return bool(self.annotation)
+
+
+class DrainHold(NamedTuple):
+    """A drain that waits for a pod, and what of the pod it waits for."""
+
+    drain: NodeDrain
+    holder: str
 
 
 def read_drain(marks: NodeMarks) -> NodeDrain | None:
@@ -36,30 +56,53 @@ def read_drain(marks: NodeMarks) -> NodeDrain | None:
     taints = {key for key, _ in marks.taints}
     # Karpenter drains a node that is deleted by hand, and each pod as its annotations let it.
     if is_unexplained(marks):
-        return NodeDrain("is being taken down by Karpenter", heeds_annotations=True)
+        return NodeDrain("is being taken down by Karpenter", KARPENTER_WAIT)
     if marks.is_deleting:
-        return NodeDrain("is being deleted", heeds_annotations=True)
+        return NodeDrain("is being deleted", KARPENTER_WAIT)
     if _AUTOSCALER in taints:
-        return NodeDrain("is being taken down by the cluster autoscaler", heeds_annotations=True)
+        return NodeDrain("is being taken down by the cluster autoscaler", AUTOSCALER_WAIT)
     return NodeDrain("is cordoned") if marks.is_cordoned else None
+
+
+def find_firm_taker(scene: Scene, pod: Pod) -> Taking | None:
+    """Return what is taking a pod's node and has gone too far to be taken back."""
+    marks = scene.marks.get(pod.meta.uid)
+    # The deletion of the node confirms what a taint has only announced.
+    if marks is not None and not marks.is_deleting:
+        firm = tuple(taint for taint in marks.taints if taint[0] not in REVOCABLE)
+        marks = replace(marks, taints=firm)
+    return find_mark(pod, marks, scene.notices)
+
+
+def find_hold(scene: Scene, pod: Pod) -> DrainHold | None:
+    """Return the drain that waits for a pod at work; None where none does.
+
+    A pod with such a hold stays, so its driver must not be told that it leaves.
+    """
+    marks = scene.marks.get(pod.meta.uid)
+    drain = None if marks is None else read_drain(marks)
+    # A pod that does no work goes with a drain by itself.
+    if drain is None or not _is_at_work(pod):
+        return None
+    taker = find_firm_taker(scene, pod)
+    # A cloud takes its node when the time of its notice is over, whatever holds a drain up.
+    if taker is not None and taker.seconds is not None:
+        return None
+    # `kubectl drain` heeds a budget alone.
+    if _is_budgeted(scene.spec.ray, pod):
+        return DrainHold(drain, "PodDisruptionBudget")
+    name = drain.annotation
+    is_annotated = bool(name) and pod.meta.annotations.get(name) == WAIT_ANNOTATIONS[name]
+    return DrainHold(drain, "annotations") if is_annotated else None
 
 
 def find_held_drain(scene: Scene) -> Block | None:
     """Return a node that is being drained and can't be while the attempt goes on."""
     for pod in sorted(scene.pods, key=lambda pod: not is_head(pod)):
-        marks = scene.marks.get(pod.meta.uid)
-        drain = None if marks is None else read_drain(marks)
-        # A pod that does no work goes with a drain by itself.
-        if drain is None or not _is_at_work(pod):
-            continue
-        # `kubectl drain` heeds a budget alone.
-        is_held = _is_budgeted(scene.spec.ray, pod)
-        by = "PodDisruptionBudget"
-        if not is_held and drain.heeds_annotations:
-            is_held, by = _is_annotated(pod), "annotations"
-        if is_held:
+        hold = find_hold(scene, pod)
+        if hold is not None:
             name = f"{role_of(pod)} pod {pod.meta.name}"
-            detail = f"node {pod.node} {drain.words}, and {by} of the {name} keep it"
+            detail = f"node {pod.node} {hold.drain.words}, and {hold.holder} of the {name} keep it"
             return Block(Reason.DRAIN_HELD_BACK, detail)
     return None
 
@@ -71,7 +114,3 @@ def _is_at_work(pod: Pod) -> bool:
 
 def _is_budgeted(ray: RayCluster, pod: Pod) -> bool:
     return has_budget(ray) and role_of(pod) in list_waited(ray)
-
-
-def _is_annotated(pod: Pod) -> bool:
-    return any(pod.meta.annotations.get(name) == value for name, value in WAIT_ANNOTATIONS.items())

@@ -75,9 +75,19 @@ def _is_about(event: Notice, pod: Pod) -> bool:
 
 
 def list_unexplained(pods: Iterable[Pod], marks: Mapping[str, NodeMarks]) -> list[Pod]:
-    """Return pods with a taker that gives its reason only in events."""
-    going = (pod for pod in pods if pod.is_gone or pod.meta.is_deleting or pod.disruption)
-    return [pod for pod in going if is_unexplained(marks.get(pod.meta.uid))]
+    """Return pods with a taker that gives its reason only in events, those that go first."""
+    due = [pod for pod in pods if _is_taken(pod, marks.get(pod.meta.uid))]
+    return sorted(due, key=lambda pod: not _is_going(pod))
+
+
+def _is_taken(pod: Pod, marks: NodeMarks | None) -> bool:
+    # The reason decides whether a node that is deleted waits for a pod that stays.
+    is_announced = marks is not None and marks.is_deleting
+    return is_unexplained(marks) and (is_announced or _is_going(pod))
+
+
+def _is_going(pod: Pod) -> bool:
+    return bool(pod.is_gone or pod.meta.is_deleting or pod.disruption)
 
 
 def _list_names(
