@@ -19,6 +19,7 @@ from strandline_operator.model.limits import Limits
 from strandline_operator.model.plan import Resource
 from strandline_operator.reconcile.caches.capacity import CapacityMemory
 from strandline_operator.reconcile.observe import find_pipeline, observe
+from test_spot_placement import NODES
 
 Body = dict[str, Any]
 GI = 2**30
@@ -86,6 +87,92 @@ def test_a_pod_with_gpus_counts_on_nodes_with_as_many() -> None:
     nodes = [NodeSize("two", 30 * GI, 8, gpu=2), NodeSize("four", 20 * GI, 8, gpu=4)]
     rooms = find_rooms(nodes, spec_of(resources={"cpu": 1, "memory": "1Gi", "gpu": 3}))
     assert rooms["cpu"].node == "four"
+
+
+def clouds_nodes(preset: str) -> tuple[NodeSize, ...]:
+    """A large spot node and a small one on demand, as a cloud makes them."""
+    spot, taint, regular = NODES[preset]
+    taints = (Taint(taint, spot[taint], "NoSchedule"),) if taint else ()
+    return (
+        NodeSize("spot", 100 * GI, 8, labels=spot, taints=taints),
+        NodeSize("regular", 10 * GI, 8, labels=regular),
+    )
+
+
+@pytest.mark.parametrize("preset", NODES)
+@pytest.mark.parametrize(
+    ("on_demand", "head", "group"),
+    [((), "regular", "spot"), (("cpu",), "regular", "regular")],
+)
+def test_a_group_counts_the_nodes_that_its_spot_choice_lets_it_use(
+    preset: str, on_demand: tuple[str, ...], head: str, group: str
+) -> None:
+    spec = spec_of(spot={"preset": preset, "fallback": {"afterNoRoom": "20m"}})
+    rooms = find_rooms(clouds_nodes(preset), spec, on_demand)
+    assert (rooms["head"].node, rooms["cpu"].node) == (head, group)
+
+
+@pytest.mark.parametrize(
+    ("expression", "node"),
+    [
+        ({"operator": "In", "key": "zone", "values": ["a", "b"]}, "new"),
+        ({"operator": "NotIn", "key": "zone", "values": ["a"]}, "none"),
+        ({"operator": "Exists", "key": "zone"}, "new"),
+        ({"operator": "DoesNotExist", "key": "zone"}, "none"),
+        ({"operator": "Gt", "key": "generation", "values": ["5"]}, "new"),
+        ({"operator": "Lt", "key": "generation", "values": ["5"]}, "a"),
+        ({"operator": "Gt", "key": "zone", "values": ["5"]}, None),
+        ({"operator": "NewerThanThis", "key": "zone"}, "none"),
+    ],
+)
+def test_a_node_counts_where_an_affinity_lets_the_pod_run(
+    expression: Body, node: str | None
+) -> None:
+    nodes = [
+        NodeSize("a", 10 * GI, 4, labels={"zone": "a", "generation": "3"}),
+        NodeSize("new", 11 * GI, 4, labels={"zone": "a", "generation": "7"}),
+        NodeSize("none", 12 * GI, 4, labels={}),
+    ]
+    required = {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}
+    affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
+    found = find_rooms(nodes, spec_of(podTemplate={"spec": {"affinity": affinity}})).get("cpu")
+    assert (found and found.node) == node
+
+
+def test_an_affinity_may_name_the_node_itself() -> None:
+    named = {"key": "metadata.name", "operator": "In", "values": ["a"]}
+    required = {"nodeSelectorTerms": [{"matchFields": [named]}, {}]}
+    affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
+    nodes = [NodeSize("a", 10 * GI, 4), NodeSize("b", 20 * GI, 4)]
+    rooms = find_rooms(nodes, spec_of(podTemplate={"spec": {"affinity": affinity}}))
+    assert rooms["cpu"].node == "a"
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "node.kubernetes.io/memory-pressure",
+        "ToBeDeletedByClusterAutoscaler",
+        "DeletionCandidateOfClusterAutoscaler",
+        "karpenter.sh/disrupted",
+        "node.cilium.io/agent-not-ready",
+        "ebs.csi.aws.com/agent-not-ready",
+        "cloud.google.com/impending-node-termination",
+    ],
+)
+def test_a_taint_that_comes_and_goes_makes_no_node_smaller(key: str) -> None:
+    taint = {"key": key, "value": "1", "effect": "NoSchedule"}
+    sizes = [read_size(spell_node("large", "90Gi", taints=[taint])), read_size(spell_node("a"))]
+    assert find_rooms(filter(None, sizes), spec_of())["cpu"].node == "large"
+
+
+def test_pods_with_gpus_tolerate_the_taint_of_nodes_with_gpus() -> None:
+    """An admission controller adds the toleration, so no template has it."""
+    taints = (Taint("nvidia.com/gpu", "present", "NoSchedule"),)
+    nodes = [NodeSize("gpu", 30 * GI, 8, gpu=2, taints=taints)]
+    resources = {"cpu": 1, "memory": "1Gi"}
+    assert find_rooms(nodes, spec_of(resources=resources | {"gpu": 1}))["cpu"].node == "gpu"
+    assert "cpu" not in find_rooms(nodes, spec_of(resources=resources))
 
 
 # --- Reading

@@ -8,7 +8,7 @@ import pytest
 
 from simulated_cluster import SimulatedCluster
 from strandline_api.status.event_reasons import EventReason
-from strandline_api.status.pipeline_status import parse_status
+from strandline_api.status.pipeline_status import SpotGroup, parse_status
 from strandline_api.status.reasons import ConditionType
 from strandline_operator.model.capacity import NodeSize
 from strandline_operator.model.plan import Resource
@@ -160,3 +160,50 @@ def test_where_nodes_may_not_be_listed_nothing_is_said_of_them(cluster: Simulate
     assert cluster.status.memory == {"cpu": "12288Mi"}
     assert told(cluster, EventReason.MEMORY_LIMITED) == []
     assert "node" not in cluster.status.state
+
+
+SPOT_NODE = NodeSize("spot", 100 * GI, 4, labels={"eks.amazonaws.com/capacityType": "SPOT"})
+REGULAR = NodeSize("regular", 20 * GI, 4, labels={"eks.amazonaws.com/capacityType": "ON_DEMAND"})
+
+
+def test_a_head_does_not_grow_past_the_nodes_that_it_may_use(cluster: SimulatedCluster) -> None:
+    spot = {"preset": "eks"}
+    groups = [{"name": "cpu", "resources": {"memory": "8Gi"}, "spot": spot}]
+    cluster.edit(ray={"head": {"resources": {"memory": "8Gi"}}, "workerGroups": groups})
+    cluster.sizes = (SPOT_NODE, REGULAR)
+    for _ in range(4):
+        cluster.set_pod("head", containerStatuses=[OOM | {"name": "ray-head"}])
+        cluster.fail_attempt()
+        cluster.run_next()
+    assert cluster.status.memory == {"head": "18432Mi"}
+    kill(cluster)
+    kill_again(cluster, 3)
+    assert cluster.status.memory == {"head": "18432Mi", "cpu": "41472Mi"}
+
+
+def test_a_group_that_has_left_spot_nodes_grows_as_far_as_those_on_demand(
+    cluster: SimulatedCluster,
+) -> None:
+    spot = {"preset": "eks", "fallback": {"afterDisruptions": 1}}
+    ask(cluster, "8Gi", spot=spot)
+    cluster.status = cluster.status.model_copy(
+        update={"spot": (SpotGroup(name="cpu", disruptions=1, on_demand_since=cluster.time),)}
+    )
+    cluster.sizes = (SPOT_NODE, REGULAR)
+    kill(cluster)
+    kill_again(cluster, 3)
+    assert cluster.status.memory == {"cpu": "18432Mi"}
+
+
+@pytest.mark.parametrize("sizes", [None, (), (NodeSize("tiny", 2 * GI, 0.1),)])
+def test_growth_has_a_bound_where_no_node_shows_one(cluster: SimulatedCluster, sizes: Any) -> None:
+    """Nodes that may not be listed, or none that could run the pod at the moment."""
+    cluster.sizes = sizes
+    kill(cluster)
+    kill_again(cluster, 9)
+    assert cluster.status.memory == {"cpu": f"{8 * 8 * 1024}Mi"}
+    why = "memory of cpu stops at 65536Mi, 8 times what the pipeline requests"
+    assert why in told(cluster, EventReason.MEMORY_LIMITED)[0]
+    cluster.edit(oom={"maxMemory": "100Gi"})
+    kill_again(cluster, 1)
+    assert cluster.status.memory == {"cpu": "98304Mi"}

@@ -308,6 +308,22 @@ def test_a_node_that_is_there_and_full_may_be_larger_than_those_that_can_be_made
     assert find(chosen, NEVER, sizes=LARGE) == RoomKind.NEVER_FITS
 
 
+def require(operator: str) -> dict[str, Any]:
+    """The part of a pod's spec that we add to keep it on spot nodes, or off them."""
+    expression = {"key": "capacity", "operator": operator, "values": ["spot"]}
+    required = {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}
+    return {
+        "affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
+    }
+
+
+@pytest.mark.parametrize("notices", [(), (NEVER,)])
+def test_a_node_that_the_affinity_rules_out_has_no_room(notices: tuple[Notice, ...]) -> None:
+    spot = (NodeSize("large", 64 * GIB, 16.0, labels={"capacity": "spot"}),)
+    assert find(make_pod(**require("NotIn")), *notices, sizes=spot) == RoomKind.NEVER_FITS
+    assert find(make_pod(**require("In")), *notices, sizes=spot) == RoomKind.NO_ROOM
+
+
 def test_only_who_knows_all_nodes_is_certain() -> None:
     unread = find_room(make_pod(), [NEVER], None, NOW)
     read = find_room(make_pod(), [NEVER], SMALL, NOW)

@@ -249,7 +249,8 @@ class OomPolicy(ApiModel):
         default=None,
         description=(
             "Largest memory that a pod may grow to, such as '64Gi'. When unset, it is 90% of what"
-            " the largest suitable node offers, if the operator may list nodes."
+            " the largest node offers that the pod may use, or 8 times the requested memory if the"
+            " operator finds no such node or may not list nodes."
         ),
     )
 

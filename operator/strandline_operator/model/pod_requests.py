@@ -24,6 +24,8 @@ class PodRequest:
         cpu, memory, gpu: cores, bytes and whole GPUs of all its containers.
         selector: labels that its node must have.
         tolerations: as they stand in the pod.
+        terms: of the node affinity that is required, one of which its node must meet; empty where
+            none is required.
     """
 
     cpu: float = 0.0
@@ -31,6 +33,7 @@ class PodRequest:
     gpu: int = 0
     selector: Mapping[str, str] = field(default_factory=dict)
     tolerations: tuple[Mapping[str, Any], ...] = ()
+    terms: tuple[Mapping[str, Any], ...] = ()
 
     @classmethod
     def read(cls, spec: Mapping[str, Any]) -> PodRequest:
@@ -51,6 +54,7 @@ class PodRequest:
             if isinstance(selector, Mapping)
             else {},
             tolerations=tuple(_list(spec.get("tolerations"))),
+            terms=tuple(_list_terms(spec)),
         )
 
     def describe(self) -> str:
@@ -83,6 +87,13 @@ def _parse(parse: Callable[[object], float], value: object) -> float:
         return float(parse(value)) if value is not None else 0.0
     except ValueError:
         return 0.0
+
+
+def _list_terms(spec: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    part: object = spec
+    for name in ("affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution"):
+        part = part.get(name) if isinstance(part, Mapping) else None
+    return _list(part.get("nodeSelectorTerms")) if isinstance(part, Mapping) else []
 
 
 def _list(value: object) -> list[Mapping[str, Any]]:

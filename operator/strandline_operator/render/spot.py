@@ -7,14 +7,13 @@ know when spot nodes are given up.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from strandline_api.names import GROUP_LABEL
 from strandline_api.spec.pods.templates import Spot, Toleration
 from strandline_api.spec.ray_cluster import RayCluster, RayNode
-from strandline_operator.render.order import Order, Role
+from strandline_operator.render.order import Role
 
 HEAD = Role.HEAD.value
 Expression = dict[str, Any]
@@ -63,15 +62,19 @@ class NodeChoice:
     terms: tuple[tuple[Expression, ...], ...] = ()
 
 
-def choose_nodes(order: Order, labels: Mapping[str, str]) -> NodeChoice:
-    """Choose where a pod with these labels may be put: a worker of a group, or anything else."""
-    ray, name = order.spec.ray, labels.get(GROUP_LABEL, HEAD)
-    groups: dict[str, RayNode] = {group.name: group for group in ray.worker_groups}
-    # A submitter is of no use without a head, nor a head without a submitter.
-    spot = groups[name].spot if GROUP_LABEL in labels else ray.head.spot
+def choose_nodes(ray: RayCluster, on_demand: Collection[str], group: str | None) -> NodeChoice:
+    """Choose where a pod may be put.
+
+    Args:
+        on_demand: head and groups that use nodes on demand instead of spot nodes.
+        group: of a worker; None for the head, and for the submitter, since neither is of use
+            without the other.
+    """
+    groups: dict[str, RayNode] = {each.name: each for each in ray.worker_groups}
+    spot = ray.head.spot if group is None else groups[group].spot
     if spot is not None:
-        return _leave_spot(spot) if name in order.on_demand else _use_spot(spot)
-    return NodeChoice() if GROUP_LABEL in labels else _avoid_spot(ray)
+        return _leave_spot(spot) if (group or HEAD) in on_demand else _use_spot(spot)
+    return _avoid_spot(ray) if group is None else NodeChoice()
 
 
 def apply_choice(spec: Json, choice: NodeChoice) -> None:

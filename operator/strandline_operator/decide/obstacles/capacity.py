@@ -1,20 +1,24 @@
 """How much memory the largest node has for a pod of each group.
 
-Only what surely keeps a pod away from a node is looked at: selectors, taints, cores and GPUs. So
-the answer is rather too much than too little, but for what every node keeps for others. This room
-must not know when memory grows.
+Only what surely keeps a pod away from a node is looked at: selectors, affinity, taints, cores and
+GPUs. So the answer is rather too much than too little, but for what every node keeps for others.
+This room must not know when memory grows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Collection, Iterable
+from dataclasses import replace
+from typing import NamedTuple
 
 from strandline_api.law.memory_growth import MIB
 from strandline_api.objects.pipeline import PipelineSpec
-from strandline_api.spec.ray_cluster import RayNode
-from strandline_operator.model.capacity import NodeSize, Taint
+from strandline_api.spec.ray_cluster import RayCluster, RayNode
+from strandline_operator.model.capacity import NodeSize, can_hold
+from strandline_operator.model.objects import read_mapping
+from strandline_operator.model.pod_requests import PodRequest
 from strandline_operator.render.pods.overlay import lay_over
+from strandline_operator.render.spot import HEAD, apply_choice, choose_nodes
 
 # Every node has pods of the cluster's own, which its allocatable sizes still count as free.
 _TENTHS_FOR_US = 9
@@ -27,18 +31,23 @@ class FreeCapacity(NamedTuple):
     node: str
 
 
-def find_rooms(nodes: Iterable[NodeSize], spec: PipelineSpec) -> dict[str, FreeCapacity]:
+def find_rooms(
+    nodes: Iterable[NodeSize], spec: PipelineSpec, on_demand: Collection[str] = ()
+) -> dict[str, FreeCapacity]:
     """Return the largest room for a pod of `head` and of each worker group.
 
     A group that no node is there for is left out: a cluster that makes nodes as they are needed may
     have none of its kind at the moment.
+
+    Args:
+        on_demand: head and groups that use nodes on demand instead of spot nodes.
     """
-    groups: dict[str, RayNode] = {"head": spec.ray.head}
+    groups: dict[str, RayNode] = {HEAD: spec.ray.head}
     groups |= {group.name: group for group in spec.ray.worker_groups}
     sizes, rooms = tuple(nodes), {}
     for name, group in groups.items():
-        template = lay_over(dict(spec.ray.pod_template), dict(group.pod_template))
-        fitting = [node for node in sizes if _could_hold(node, group, template)]
+        request = _request(spec.ray, group, name, on_demand)
+        fitting = [node for node in sizes if can_hold(node, request)]
         # No node of that kind may mean that one is made when a pod asks for it.
         if fitting:
             largest = max(fitting, key=lambda node: (node.memory, node.name))
@@ -47,28 +56,10 @@ def find_rooms(nodes: Iterable[NodeSize], spec: PipelineSpec) -> dict[str, FreeC
     return rooms
 
 
-def _could_hold(node: NodeSize, group: RayNode, template: Mapping[str, Any]) -> bool:
-    pod = template.get("spec")
-    pod = pod if isinstance(pod, Mapping) else {}
-    selector, tolerations = pod.get("nodeSelector"), pod.get("tolerations")
-    labels = selector if isinstance(selector, Mapping) else {}
-    facts = tolerations if isinstance(tolerations, list | tuple) else ()
-    return (
-        group.resources.cpu <= node.cpu
-        and group.resources.gpu <= node.gpu
-        and all(node.labels.get(name) == value for name, value in labels.items())
-        and all(any(tolerates(toleration, taint) for toleration in facts) for taint in node.taints)
-    )
-
-
-def tolerates(toleration: object, taint: Taint) -> bool:
-    """Return whether a toleration lets a pod onto a node with a taint, by Kubernetes' own rules."""
-    if not isinstance(toleration, Mapping):
-        return False
-    if toleration.get("effect") not in {None, "", taint.effect}:
-        return False
-    key = toleration.get("key") or ""
-    # Without a key it tolerates everything.
-    if toleration.get("operator") == "Exists":
-        return key in {"", taint.key}
-    return key == taint.key and (toleration.get("value") or "") == taint.value
+def _request(ray: RayCluster, group: RayNode, name: str, on_demand: Collection[str]) -> PodRequest:
+    """Return what a pod of a group asks of its node, whatever memory it gets."""
+    template = lay_over(dict(ray.pod_template), dict(group.pod_template))
+    pod = read_mapping(template.get("spec"))
+    apply_choice(pod, choose_nodes(ray, on_demand, None if name == HEAD else name))
+    request = PodRequest.read(pod)
+    return replace(request, cpu=group.resources.cpu, memory=0, gpu=group.resources.gpu)

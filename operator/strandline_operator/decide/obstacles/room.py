@@ -17,10 +17,9 @@ from typing import NamedTuple
 from strandline_api.names import GROUP_LABEL
 from strandline_api.status.reasons import Reason
 from strandline_api.times import format_time
-from strandline_operator.decide.obstacles.capacity import tolerates
 from strandline_operator.decide.obstacles.obstacles import Block
 from strandline_operator.decide.scene import Scene, is_head, role_of
-from strandline_operator.model.capacity import NodeSize
+from strandline_operator.model.capacity import NodeSize, can_hold, is_passing
 from strandline_operator.model.notices import Notice
 from strandline_operator.model.objects import Pod
 from strandline_operator.model.view import View
@@ -110,18 +109,6 @@ _CLAIMS = re.compile(
     re.IGNORECASE,
 )
 _TAINT = re.compile(r"\{([^:}]+)(?::[^}]*)?\}")
-# Taints that come and go with a node's health, or with its end.
-_PASSING_TAINTS = (
-    "node.kubernetes.io/",
-    "node.cloudprovider.kubernetes.io/",
-    "ToBeDeletedByClusterAutoscaler",
-    "DeletionCandidateOfClusterAutoscaler",
-    "karpenter.sh/",
-    "aws-node-termination-handler/",
-    "cloud.google.com/impending-node-termination",
-    "remediator.",
-)
-_READY_LATER = re.compile(r"agent-not-ready|not-ready$")
 # The scheduler's words about preemption, which name no reason of their own.
 _ASIDE = re.compile(r"\s*(no new claims to deallocate,? ?)?preemption:.*$", re.DOTALL)
 
@@ -275,25 +262,12 @@ def _weigh(
 
 def _can_pass(words: str) -> bool:
     """Return whether a node that is there is only full, or not well."""
-    taints = (match[1].strip() for match in _TAINT.finditer(words))
-    is_unwell = any(
-        taint.startswith(_PASSING_TAINTS) or _READY_LATER.search(taint) for taint in taints
-    )
+    is_unwell = any(is_passing(match[1].strip()) for match in _TAINT.finditer(words))
     return is_unwell or _PASSES.search(words) is not None
 
 
 def _has_fitting(sizes: Sequence[NodeSize] | None, pod: Pod, *, share: float) -> bool:
-    request = pod.request
-    return any(
-        request.cpu <= node.cpu * share
-        and request.memory <= node.memory * share
-        and request.gpu <= node.gpu
-        and all(node.labels.get(name) == value for name, value in request.selector.items())
-        and all(
-            any(tolerates(each, taint) for each in request.tolerations) for taint in node.taints
-        )
-        for node in sizes or ()
-    )
+    return any(can_hold(node, pod.request, share) for node in sizes or ())
 
 
 def _was_tried(own: Iterable[Notice], now: float) -> bool:

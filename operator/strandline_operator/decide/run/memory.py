@@ -17,11 +17,16 @@ from strandline_api.outcome.causes import Cause
 from strandline_api.quantities import format_memory, parse_memory
 from strandline_api.status.event_reasons import EventReason
 from strandline_api.status.pipeline_status import PipelineStatus
+from strandline_operator.decide.attempts.fallback import list_on_demand
 from strandline_operator.decide.evidence import RAY, find_pod_evidence
 from strandline_operator.decide.obstacles.capacity import FreeCapacity, find_rooms
 from strandline_operator.decide.scene import Pass
 from strandline_operator.decide.verdict import PassState, Verdict, add_event, warn
 from strandline_operator.model.view import View
+
+# Growth of what the pipeline requests, where no node shows how much a pod could get. A pod that
+# outgrows all nodes waits for room in vain.
+_MOST_GROWTH = 8
 
 
 def needs_nodes(view: View) -> bool:
@@ -67,8 +72,11 @@ def raise_memory(
     requested = _list_requests(spec)
     raised = _find_raised(status, requested)
     killed = _list_killed(attempt_status, requested)
-    rooms = find_rooms(facts.view.sizes or (), spec)
-    bounds = {name: room.memory for name, room in rooms.items()}
+    rooms = find_rooms(facts.view.sizes or (), spec, list_on_demand(status.spot))
+    bounds = {
+        name: rooms[name].memory if name in rooms else memory * _MOST_GROWTH
+        for name, memory in requested.items()
+    }
     before = hold_memory(spec.oom, requested, raised)
     after = grow_memory(spec.oom, requested, killed, raised=raised, bounds=bounds)
     unbounded = grow_memory(evolve(spec.oom, max_memory=None), before, killed)
@@ -88,8 +96,11 @@ def _explain(group: str, memory: int, spec: PipelineSpec, room: FreeCapacity | N
     """Explain why a group gets no more, in a clause."""
     size = f"memory of {group} stops at {_format_size(memory)}"
     # The user's limit binds here, and not the cluster.
-    if spec.oom.max_memory is not None or room is None:
+    if spec.oom.max_memory is not None:
         return f"{size}, as oom.maxMemory says"
+    if room is None:
+        unknown = "the operator found no node that could run the pod"
+        return f"{size}, {_MOST_GROWTH} times what the pipeline requests, since {unknown}"
     return f"{size}, since no node could hold more ({room.node} is the largest for it)"
 
 

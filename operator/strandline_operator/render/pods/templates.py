@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from strandline_api.names import ATTEMPT_VARIABLE, LINEAGE_VARIABLE, ROLE_LABEL
+from strandline_api.names import ATTEMPT_VARIABLE, GROUP_LABEL, LINEAGE_VARIABLE, ROLE_LABEL
 from strandline_api.outcome.reader_token import (
     NOTICE_TOKEN_VARIABLE,
     NOTICE_VARIABLE,
@@ -230,7 +230,7 @@ def _finish(
     template: Template = {"metadata": metadata, "spec": spec}
     for facts in (ray.pod_template, node.pod_template):
         template = lay_over(template, fit_template(facts, container["name"]))
-    apply_choice(template["spec"], choose_nodes(order, labels))
+    apply_choice(template["spec"], choose_nodes(ray, order.on_demand, labels.get(GROUP_LABEL)))
     join_claims(template["spec"])
     _probe(template, node)
     fixed = {
