@@ -212,6 +212,66 @@ def test_what_no_autoscaler_speaks_of_ends_after_the_operator_s_own_time(words: 
     assert words.rstrip(".") in newest(cluster).message
 
 
+DAY = 24 * HOUR
+
+
+@pytest.mark.parametrize("sizes", [None, ()])
+def test_a_wait_that_nothing_but_the_scheduler_explains_has_a_bound(sizes: Any) -> None:
+    """Nobody knows whether there is a node that could hold the pod."""
+    cluster = start_dry()
+    cluster.sizes = sizes
+    wait(cluster, DAY - 600)
+    assert newest(cluster).end_time is None
+    wait(cluster, HOUR)
+    assert newest(cluster).cause is Cause.SCHEDULING_TIMEOUT
+    assert "3 Insufficient cpu" in newest(cluster).message
+    assert "no node is known that could hold it" in newest(cluster).message
+
+
+def test_the_bound_of_a_wait_outlives_an_operator() -> None:
+    cluster = start_dry()
+    for _ in range(5):
+        cluster.restart(4 * HOUR)
+        cluster.settle()
+        wait(cluster, HOUR)
+    assert newest(cluster).end_time is not None
+
+
+def test_a_pod_whose_memory_was_raised_waits_an_hour_at_most_for_a_node_that_nobody_knows() -> None:
+    cluster = SimulatedCluster()
+    cluster.launch()
+    cluster.settle()
+    killed = {"reason": "OOMKilled", "exitCode": 137}
+    cluster.set_pod(
+        "head", containerStatuses=[{"name": "ray-head", "state": {"terminated": killed}}]
+    )
+    cluster.fail_attempt()
+    cluster.advance(60.0)
+    cluster.start_rayjob()
+    cluster.end_rayjob("Initializing", "")
+    unplace(cluster, "", "0/3 nodes are available: 3 Insufficient memory.")
+    place(cluster, "cpu")
+    wait(cluster, HOUR - 600)
+    assert newest(cluster).end_time is None
+    wait(cluster, HOUR)
+    assert newest(cluster).cause is Cause.SCHEDULING_TIMEOUT
+    assert "3 Insufficient memory" in newest(cluster).message
+
+
+def test_a_wait_without_a_bound_has_a_reason() -> None:
+    """A node that is full and could hold the pod, or an autoscaler that tries."""
+    full = start_dry()
+    full.sizes = (NodeSize("large", 64 * GIB, 64.0),)
+    wait(full, 3 * DAY, step=HOUR)
+    assert newest(full).end_time is None
+    tried = start_dry()
+    for _ in range(72):
+        for name in ("corpus-1-head", "corpus-1-cpu"):
+            tried.warn("Pod", name, "FailedScaleUp", STOCK_OUT)
+        wait(tried, HOUR, step=1200.0)
+    assert newest(tried).end_time is None
+
+
 def test_a_claim_without_a_volume_is_no_want_of_a_larger_node() -> None:
     cluster = start_dry("0/1 nodes are available: pod has unbound immediate PersistentVolumeClaims")
     for pod in cluster.list_of(Resource.POD):

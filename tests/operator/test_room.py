@@ -97,6 +97,22 @@ def find(pod: Pod, *notices: Notice, sizes: tuple[NodeSize, ...] | None = None) 
         ("NotTriggerScaleUp", "pod didn't trigger scale-up: 1 not ready for scale-up", "NoRoom"),
         (
             "NotTriggerScaleUp",
+            "pod didn't trigger scale-up: max total nodes in cluster reached",
+            "NoRoom",
+        ),
+        (
+            "NotTriggerScaleUp",
+            "pod didn't trigger scale-up: 1 max cluster nvidia.com/gpu limit reached, 2 node(s) "
+            "didn't match Pod's node affinity/selector",
+            "NoRoom",
+        ),
+        (
+            "NotTriggerScaleUp",
+            "pod didn't trigger scale-up: 1 at least one node can be vertically scaled",
+            "NoRoom",
+        ),
+        (
+            "NotTriggerScaleUp",
             "pod didn't trigger scale-up (it wouldn't fit if a new node is added): 2 Insufficient "
             "cpu",
             "NeverFits",

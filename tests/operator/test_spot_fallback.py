@@ -9,8 +9,21 @@ import pytest
 from simulated_cluster import SimulatedCluster
 from strandline_api.outcome.causes import Cause
 from strandline_api.status.enums import Trigger
+from strandline_operator.model.capacity import NodeSize
 from strandline_operator.model.plan import Resource
-from test_droughts import HOUR, newest, place, play_dry, run_with_dry_workers, unplace, wait
+from test_droughts import (
+    BACKOFF,
+    HOUR,
+    NEVER,
+    NO_SUCH_NODE,
+    STOCK_OUT,
+    newest,
+    place,
+    play_dry,
+    run_with_dry_workers,
+    unplace,
+    wait,
+)
 from test_render import pods_of
 
 LABEL = "cloud.google.com/gke-spot"
@@ -138,6 +151,167 @@ def test_without_room_for_long_enough_the_next_attempt_is_on_demand_and_free() -
     # Where there is no room on demand either, that is waited for as ever.
     play_dry(cluster, 3 * HOUR)
     assert len(cluster.attempts) == 3
+
+
+SHORTAGES: dict[str, tuple[str, tuple[str, str] | None]] = {
+    "a pool at zero": (NO_SUCH_NODE, None),
+    "no node at all": ("no nodes available to schedule pods", None),
+    "nodes of others": (
+        "0/2 nodes are available: 2 node(s) had untolerated taint {team: other}.",
+        None,
+    ),
+    "nodes in other zones": (
+        "0/2 nodes are available: 2 node(s) had volume node affinity conflict.",
+        None,
+    ),
+    "never, by an autoscaler": (NO_SUCH_NODE, ("NotTriggerScaleUp", NEVER)),
+    "never, by Karpenter": (
+        NO_SUCH_NODE,
+        ("FailedScheduling", "Failed to schedule pod, no instance type met all requirements"),
+    ),
+    "too large, by Karpenter": (
+        NO_SUCH_NODE,
+        ("FailedScheduling", "Failed to schedule pod, no instance type has enough resources"),
+    ),
+    "the limit of all nodes": (
+        NO_SUCH_NODE,
+        ("NotTriggerScaleUp", "pod didn't trigger scale-up: max total nodes in cluster reached"),
+    ),
+    "the limit of a pool": (NO_SUCH_NODE, ("NotTriggerScaleUp", BACKOFF)),
+    "a stock-out": (NO_SUCH_NODE, ("FailedScaleUp", STOCK_OUT)),
+}
+
+
+def report(cluster: SimulatedCluster, notice: tuple[str, str] | None) -> None:
+    """An autoscaler speaks of each pod without a node, as it does every few minutes."""
+    for pod in cluster.list_of(Resource.POD):
+        if notice is not None and not pod.get("spec", {}).get("nodeName"):
+            cluster.warn("Pod", pod["metadata"]["name"], *notice)
+
+
+def wait_dry(cluster: SimulatedCluster, notice: tuple[str, str] | None, seconds: float) -> None:
+    end = cluster.time + seconds
+    while cluster.time < end:
+        report(cluster, notice)
+        cluster.notices = cluster.notices[-10:]
+        cluster.advance(min(200.0, end - cluster.time))
+
+
+@pytest.mark.parametrize("name", SHORTAGES)
+def test_fallback_works_however_a_shortage_is_reported(name: str) -> None:
+    words, notice = SHORTAGES[name]
+    cluster = dry(head=spot(afterNoRoom="50m"), cpu=spot(afterNoRoom="50m"))
+    cluster.sizes = (NodeSize("regular", 2**40, 512.0),)
+    unplace(cluster, "", words)
+    before = cluster.status.retries
+    # The operator's own limit for starts is 30 minutes, and 5 for what never fits.
+    wait_dry(cluster, notice, 2940.0)
+    assert newest(cluster).end_time is None
+    wait_dry(cluster, notice, 120.0)
+    cluster.finish_teardown()
+    cluster.settle()
+    assert not is_on_spot(cluster)
+    assert not is_on_spot(cluster, "cpu")
+    assert newest_spec(cluster)["trigger"] == Trigger.RESUME
+    after = cluster.status.retries
+    assert before is not None
+    assert after is not None
+    assert (after.retries, after.disruptions) == (before.retries, before.disruptions)
+
+
+@pytest.mark.parametrize("name", SHORTAGES)
+def test_workers_fall_back_however_their_shortage_is_reported(name: str) -> None:
+    words, notice = SHORTAGES[name]
+    cluster = start(cpu=spot(afterNoRoom="20m"))
+    unplace(cluster, "cpu", words)
+    wait_dry(cluster, notice, 1260.0)
+    cluster.finish_teardown()
+    cluster.settle()
+    assert not is_on_spot(cluster, "cpu")
+
+
+@pytest.mark.parametrize("name", SHORTAGES)
+def test_a_drought_that_takes_the_last_node_is_left(name: str) -> None:
+    words, notice = SHORTAGES[name]
+    cluster = start(head=spot(afterNoRoom="20m"))
+    preempt(cluster, "head")
+    cluster.time = max(cluster.time, cluster.status.next_attempt_time or cluster.time)
+    cluster.settle()
+    cluster.start_rayjob()
+    cluster.end_rayjob("Initializing", "")
+    unplace(cluster, "head", words)
+    wait_dry(cluster, notice, 1320.0)
+    cluster.finish_teardown()
+    cluster.settle()
+    assert not is_on_spot(cluster)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "0/2 nodes are available: pod has unbound immediate PersistentVolumeClaims.",
+        'persistentvolumeclaim "corpus" not found',
+        "the words of another scheduler",
+        "Scheduling is blocked due to non-empty scheduling gates",
+    ],
+)
+def test_a_wait_for_something_else_than_a_node_is_no_reason_to_leave(words: str) -> None:
+    cluster = dry(head=spot(afterNoRoom="20m"), cpu=spot(afterNoRoom="20m"))
+    unplace(cluster, "", words)
+    wait_dry(cluster, None, 2400.0)
+    cluster.finish_teardown()
+    assert cluster.attempts["corpus-2"][1].cause is Cause.SCHEDULING_TIMEOUT
+    assert [group.on_demand_since for group in cluster.status.spot] == [None, None]
+
+
+def test_what_never_fits_on_demand_either_ends_in_time() -> None:
+    cluster = dry(head=spot(afterNoRoom="20m"), cpu=spot(afterNoRoom="20m"))
+    unplace(cluster, "", NO_SUCH_NODE)
+    wait_dry(cluster, None, 1260.0)
+    cluster.finish_teardown()
+    cluster.settle()
+    cluster.start_rayjob()
+    cluster.end_rayjob("Initializing", "")
+    unplace(cluster, "", NO_SUCH_NODE)
+    wait_dry(cluster, ("NotTriggerScaleUp", NEVER), 420.0)
+    assert newest(cluster).cause is Cause.SCHEDULING_TIMEOUT
+
+
+def test_a_pod_that_no_fallback_helps_ends_the_attempt_in_time() -> None:
+    """The head has room on spot nodes alone, and the group waits in vain for others."""
+    cluster = dry(head=spot(afterNoRoom="2h"))
+    unplace(cluster, "", NO_SUCH_NODE)
+    wait_dry(cluster, ("NotTriggerScaleUp", NEVER), 800.0)
+    assert newest(cluster).cause is Cause.SCHEDULING_TIMEOUT
+    assert "cpu" in newest(cluster).message
+
+
+def test_a_submitter_without_a_node_leaves_spot_nodes_with_its_head() -> None:
+    cluster = start(head=spot(afterNoRoom="20m"))
+    cluster.edit(runId="second")
+    cluster.finish()
+    cluster.settle()
+    cluster.start_rayjob()
+    labels = cluster.objects[Resource.POD, "corpus-2-head"]["metadata"]["labels"]
+    cluster.add_pod("corpus-2-xyz", {**labels, "strandline.dev/role": "submitter"})
+    cluster.end_rayjob("Initializing", "")
+    unplace(cluster, "xyz", NO_SUCH_NODE)
+    wait_dry(cluster, None, 1320.0)
+    cluster.finish_teardown()
+    cluster.settle()
+    assert not is_on_spot(cluster, "submitter")
+
+
+def test_a_node_that_is_always_on_its_way_is_not_waited_for_without_end() -> None:
+    cluster = dry(head=spot(afterNoRoom="20m"))
+    place(cluster, "cpu")
+    notice = ("TriggeredScaleUp", "pod triggered scale-up: [{spot 0->1 (max: 9)}]")
+    wait_dry(cluster, notice, 1800.0)
+    assert newest(cluster).end_time is None
+    wait_dry(cluster, notice, 600.0)
+    cluster.finish_teardown()
+    cluster.settle()
+    assert not is_on_spot(cluster)
 
 
 def test_a_group_that_has_room_stays_on_spot_nodes() -> None:

@@ -229,8 +229,14 @@ class SpotGroup(Record):
         default=None,
         description="Time since which attempts use nodes on demand instead. Absent before.",
     )
-    reason: Sentence = Field(
-        default="", description="Why they do, such as 'no room for 20 minutes'."
+    reason: Sentence = Field(default="", description="Why they do, such as 'no room for 20m'.")
+    no_room_since: Time | None = Field(
+        default=None,
+        description=(
+            "Time since which such pods find no spot node to work on. A node that comes and goes "
+            "before the driver runs, and an attempt that ends before, leave it as it is. Absent "
+            "once the pods work."
+        ),
     )
 
 

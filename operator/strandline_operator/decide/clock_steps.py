@@ -39,7 +39,11 @@ def settle_pipeline(status: PipelineStatus, now: float) -> PipelineStatus:
         next_attempt_time=_settle_due(status, now),
         run_clock=clock and evolve(clock, paused_since=_bound(clock.paused_since, now)),
         spot=tuple(
-            evolve(group, on_demand_since=_bound(group.on_demand_since, now))
+            evolve(
+                group,
+                on_demand_since=_bound(group.on_demand_since, now),
+                no_room_since=_bound(group.no_room_since, now),
+            )
             for group in status.spot
         ),
         attempts=tuple(

@@ -22,6 +22,7 @@ from strandline_operator.decide.run.progression import (
     end_others,
     follow_newest,
     launch_newest,
+    note_shortages,
     warn_driver,
 )
 from strandline_operator.decide.run.removal import guard, remove, trim_history
@@ -90,6 +91,7 @@ _RUN: tuple[Decider, ...] = (
     # The attempts one step further.
     end_others,
     launch_newest,
+    note_shortages,
     follow_newest,
     warn_driver,
     settle_under_way,

@@ -12,6 +12,7 @@ from strandline_api.objects.attempt import AttemptStatus
 from strandline_api.objects.pipeline import PipelineSpec
 from strandline_api.outcome.disruptions import Disruption
 from strandline_api.outcome.evidence import Evidence
+from strandline_api.status.pipeline_status import SpotGroup
 from strandline_operator.decide.clock_steps import settle_attempt
 from strandline_operator.decide.disruptions import Taking, find_mark
 from strandline_operator.decide.evidence import find_pod_evidence
@@ -141,6 +142,7 @@ class Scene:
         former_node: where the head of the attempt before it was; empty: unknown.
         notices: what others say of any of it, in no order.
         sizes: of all nodes; None where they were not read.
+        spot: how spot nodes have served the run so far.
     """
 
     attempt: AttemptObject
@@ -161,6 +163,7 @@ class Scene:
     marks: Marks = field(default_factory=dict)
     former_node: str = ""
     sizes: tuple[NodeSize, ...] | None = None
+    spot: tuple[SpotGroup, ...] = ()
 
     @classmethod
     def of(cls, facts: Pass, attempt: AttemptObject) -> Scene:
@@ -191,6 +194,7 @@ class Scene:
             marks=view.marks,
             former_node=_find_former_node(view, number),
             sizes=view.sizes,
+            spot=view.pipeline.status.spot,
         )
 
     def with_status(self, status: AttemptStatus) -> Scene:

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from strandline_api.spec.pods.templates import Spot, Toleration
+from strandline_api.spec.pods.templates import Spot, SpotFallback, Toleration
 from strandline_api.spec.ray_cluster import RayCluster, RayNode
 from strandline_operator.render.order import Role
 
@@ -60,6 +60,19 @@ class NodeChoice:
     selector: Mapping[str, str] = field(default_factory=dict)
     tolerations: tuple[Json, ...] = ()
     terms: tuple[tuple[Expression, ...], ...] = ()
+
+
+def list_spot(ray: RayCluster) -> dict[str, Spot]:
+    """Return the choice of spot nodes of the head and of each worker group that has one."""
+    nodes: dict[str, RayNode] = {HEAD: ray.head}
+    nodes |= {group.name: group for group in ray.worker_groups}
+    return {name: node.spot for name, node in nodes.items() if node.spot is not None}
+
+
+def list_fallbacks(ray: RayCluster) -> dict[str, SpotFallback]:
+    """Return when the head and groups leave spot nodes, by name, as far as they may."""
+    spots = list_spot(ray).items()
+    return {name: spot.fallback for name, spot in spots if spot.fallback is not None}
 
 
 def choose_nodes(ray: RayCluster, on_demand: Collection[str], group: str | None) -> NodeChoice:

@@ -202,9 +202,18 @@ def _note_room(scene: Scene) -> Scene:
     waits = find_waits(scene)
     is_over = bool(status.no_room_since) and not waits and status.running_time is None
     # A user's bound on the start covers the wait for room as well.
-    is_restarted = is_over and scene.spec.deadlines.pre_running_seconds is None
-    start_time = scene.now if is_restarted else status.start_time
+    is_free = is_over and scene.spec.deadlines.pre_running_seconds is None
+    start_time = _skip_wait(status, scene.now) if is_free else status.start_time
     return scene.with_status(evolve(status, no_room_since=waits, start_time=start_time))
+
+
+def _skip_wait(status: AttemptStatus, now: float) -> float:
+    """Return the start of an attempt as if a wait for room that is over had not been.
+
+    The time with a node counts, or nodes that come and go would let a start take any time.
+    """
+    waited = now - min(status.no_room_since.values())
+    return min(now, (status.start_time or now) + waited)
 
 
 def _note_driver(scene: Scene) -> Scene:

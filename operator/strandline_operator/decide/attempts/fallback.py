@@ -12,15 +12,21 @@ from strandline_api.api_model import evolve
 from strandline_api.objects.attempt import AttemptSpec, AttemptStatus
 from strandline_api.outcome.causes import Cause
 from strandline_api.outcome.evidence import Evidence
-from strandline_api.spec.pods.templates import Spot, SpotFallback
 from strandline_api.spec.ray_cluster import RayCluster
 from strandline_api.status.pipeline_status import SpotGroup
 from strandline_operator.decide.attempts.ending import NO_ROOM
-from strandline_operator.decide.obstacles.room import RoomKind, find_group, list_shortages
+from strandline_operator.decide.obstacles.room import (
+    ON_ITS_WAY_SECONDS,
+    RoomKind,
+    find_spot_group,
+    find_wait_start,
+    list_shortages,
+    list_working,
+    may_fall_back,
+)
 from strandline_operator.decide.scene import Scene
-from strandline_operator.render.order import Role
+from strandline_operator.render.spot import HEAD, list_fallbacks, list_spot
 
-HEAD = Role.HEAD.value
 _TAKEN = frozenset({Cause.PREEMPTED, Cause.EVICTED, Cause.NODE_LOST})
 
 
@@ -30,19 +36,63 @@ def list_on_demand(spot: Iterable[SpotGroup]) -> tuple[str, ...]:
 
 
 def find_fallback(scene: Scene) -> Evidence | None:
-    """Find an attempt that has waited for spot nodes for as long as its pipeline wants it to."""
-    waiting = _list_dry(scene.spec.ray, scene.attempt.spec, scene.status, scene.now)
-    # A node that is on its way is not to find its pod gone.
-    dry = {
-        find_group(pod)
-        for pod, finding in list_shortages(scene)
-        if finding is not None and finding.kind is RoomKind.NO_ROOM
-    }
-    if not dry & waiting.keys():
+    """Find an attempt whose pods are to use nodes on demand from now on, at no cost."""
+    due = _list_due(scene)
+    if not due:
         return None
-    words = "; ".join(f"{name} had no room for {waiting[name]}" for name in sorted(waiting))
+    words = "; ".join(f"{name} had {reason}" for name, reason in sorted(due.items()))
     message = f"{words}, so the next attempt uses nodes on demand there"
-    return Evidence(Cause.INTERRUPTED, message, NO_ROOM)
+    # The record names the groups, so that it alone decides what the next attempt uses.
+    return Evidence(Cause.INTERRUPTED, message, NO_ROOM, due)
+
+
+def _list_due(scene: Scene) -> dict[str, str]:
+    """Return the head and groups that have had enough of spot nodes, each with why."""
+    waits = {}
+    for pod, finding in list_shortages(scene):
+        if finding is not None and finding.kind is not RoomKind.NEVER_FITS:
+            waits.setdefault(find_spot_group(pod), (pod, finding))
+    groups = {group.name: group for group in scene.spot}
+    due = {}
+    for name, fallback in list_fallbacks(scene.spec.ray).items():
+        longest = fallback.after_no_room_seconds
+        if name in scene.attempt.spec.on_demand or name not in waits or longest is None:
+            continue
+        pod, finding = waits[name]
+        # A node that is on its way is not to find its pod gone, unless none ever comes.
+        if finding.kind is RoomKind.ON_ITS_WAY:
+            longest += ON_ITS_WAY_SECONDS
+        since = find_wait_start(scene, pod)
+        clock = groups[name].no_room_since if name in groups else None
+        if scene.now - min(since, since if clock is None else clock) >= longest:
+            due[name] = f"no room for {fallback.after_no_room}"
+    return due
+
+
+def time_shortages(scene: Scene, spot: Iterable[SpotGroup]) -> tuple[SpotGroup, ...]:
+    """Return how spot nodes serve a run, with since when pods find none to work on.
+
+    A pod that gets a node and loses it before the driver runs leaves that time as it is, and so
+    does an attempt that ends before.
+    """
+    groups = {group.name: group for group in spot}
+    seeking: dict[str, float] = {}
+    for pod, finding in list_shortages(scene):
+        if finding is not None and may_fall_back(scene, pod):
+            name = find_spot_group(pod)
+            seeking[name] = min(seeking.get(name, scene.now), find_wait_start(scene, pod))
+    for name in list_fallbacks(scene.spec.ray):
+        group = groups.get(name) or SpotGroup(name=name)
+        since = None if _is_at_work(scene, name) else group.no_room_since or seeking.get(name)
+        groups[name] = evolve(group, no_room_since=since)
+    return tuple(group for name, group in groups.items() if group != SpotGroup(name=name))
+
+
+def _is_at_work(scene: Scene, name: str) -> bool:
+    """Return whether the head, or a worker of a group, does the run's work."""
+    is_begun = scene.status.running_time is not None
+    # Once the driver runs, its head is there.
+    return is_begun and (name == HEAD or name in list_working(scene))
 
 
 def note_spot(
@@ -61,8 +111,8 @@ def note_spot(
     """
     groups = {group.name: group for group in spot}
     group_name = _find_taken(attempt, status)
-    fallbacks = _list_fallbacks(ray)
-    if group_name in _list_spot(ray):
+    fallbacks = list_fallbacks(ray)
+    if group_name in list_spot(ray):
         spot_group = groups.get(group_name) or SpotGroup(name=group_name)
         groups[group_name] = evolve(spot_group, disruptions=spot_group.disruptions + 1)
         limit = fallbacks[group_name].after_disruptions if group_name in fallbacks else None
@@ -70,10 +120,11 @@ def note_spot(
             count = groups[group_name].disruptions
             reason = f"lost its node {count} time{'s' if count > 1 else ''}"
             groups[group_name] = _leave(groups[group_name], reason, now)
-    if any(record.source == NO_ROOM for record in status.evidence):
-        for name, time in _list_dry(ray, attempt, status, status.end_time or now).items():
+    left = [record.details for record in status.evidence if record.source == NO_ROOM]
+    for name, reason in (each for details in left for each in details.items()):
+        if name in list_spot(ray):
             spot_group = groups.get(name) or SpotGroup(name=name)
-            groups[name] = _leave(spot_group, f"no room for {time}", now)
+            groups[name] = _leave(spot_group, str(reason), now)
     return tuple(groups.values())
 
 
@@ -108,26 +159,3 @@ def _find_taken(attempt: AttemptSpec, status: AttemptStatus) -> str:
 
 def _name_group(details: Mapping[str, object]) -> str:
     return str(details.get("group") or details.get("role") or "")
-
-
-def _list_dry(
-    ray: RayCluster, attempt: AttemptSpec, status: AttemptStatus, now: float
-) -> dict[str, str]:
-    """Return those on spot nodes that have waited for long enough, each with for how long."""
-    return {
-        name: str(fallback.after_no_room)
-        for name, fallback in _list_fallbacks(ray).items()
-        if name not in attempt.on_demand
-        and fallback.after_no_room_seconds is not None
-        and now - status.no_room_since.get(name, now) >= fallback.after_no_room_seconds
-    }
-
-
-def _list_spot(ray: RayCluster) -> dict[str, Spot]:
-    nodes = {HEAD: ray.head.spot} | {group.name: group.spot for group in ray.worker_groups}
-    return {name: spot for name, spot in nodes.items() if spot is not None}
-
-
-def _list_fallbacks(ray: RayCluster) -> dict[str, SpotFallback]:
-    spots = _list_spot(ray).items()
-    return {name: spot.fallback for name, spot in spots if spot.fallback is not None}

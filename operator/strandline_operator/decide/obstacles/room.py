@@ -23,6 +23,7 @@ from strandline_operator.model.capacity import NodeSize, can_hold, is_passing
 from strandline_operator.model.notices import Notice
 from strandline_operator.model.objects import Pod
 from strandline_operator.model.view import View
+from strandline_operator.render.spot import HEAD, list_fallbacks
 
 # An autoscaler gives up a node that does not come within a quarter of an hour.
 ON_ITS_WAY_SECONDS = 900.0
@@ -34,6 +35,9 @@ _SCHEDULER = "the scheduler"
 _MOST_ASKED = 16
 # Nearly every pod waits for a moment, and that is no news.
 REPORTED_AFTER_SECONDS = 60.0
+# Waits for a node that nobody knows of. A cluster without an autoscaler may be full for a day.
+_LONGEST_GUESS, _LONGEST_IF_RAISED = 86_400.0, 3_600.0
+_UNKNOWN = "no node is known that could hold it, and no autoscaler reports anything"
 
 
 class RoomKind(StrEnum):
@@ -49,12 +53,14 @@ class RoomFinding(NamedTuple):
 
     Attributes:
         is_certain: of what never fits: by the word of a program that knows all possible nodes.
+        is_guess: of no room: no node is known that could hold the pod.
     """
 
     kind: RoomKind
     speaker: str
     words: str
     is_certain: bool = False
+    is_guess: bool = False
 
 
 _TRIGGERED = frozenset({"TriggeredScaleUp"})
@@ -76,7 +82,7 @@ _STOCK_OUT = re.compile(
 )
 # The cluster autoscaler's reasons why a group that would hold the pod does not grow now.
 _GROUP_IS_FULL = re.compile(
-    r"max [\w ,-]*?(size|limits?) (is )?reached|limits? reached|max limit reached"
+    r"max [\w ,./-]*?(is )?reached|limits? reached"
     r"|in backoff after failed scale-up|not ready for scale-up|can be vertically scaled",
     re.IGNORECASE,
 )
@@ -241,7 +247,7 @@ def _read_scheduler(words: str, pod: Pod, sizes: Sequence[NodeSize] | None) -> R
         # A pod larger than all nodes waits without end where no autoscaler makes others.
         is_small = bool(sizes) and not _has_fitting(sizes, pod, share=1.0)
         kind = RoomKind.NEVER_FITS if is_small else RoomKind.NO_ROOM
-        return RoomFinding(kind, _SCHEDULER, words)
+        return RoomFinding(kind, _SCHEDULER, words, is_guess=not sizes)
     return RoomFinding(RoomKind.NEVER_FITS, _SCHEDULER, words) if _LASTS.search(words) else None
 
 
@@ -293,10 +299,8 @@ def find_waits(scene: Scene) -> dict[str, float]:
         return {}
     since: dict[str, float] = {}
     for pod, _ in shortages:
-        group = find_group(pod)
-        # A pod that was made in its place waits for the same room.
-        wait_start = scene.status.no_room_since.get(group, pod.meta.created or scene.now)
-        since[group] = min(since.get(group, wait_start), wait_start, scene.now)
+        group, wait_start = find_group(pod), find_wait_start(scene, pod)
+        since[group] = min(since.get(group, wait_start), wait_start)
     return since
 
 
@@ -353,9 +357,55 @@ def list_shortages(scene: Scene) -> list[tuple[Pod, RoomFinding | None]]:
     pods = list_unplaced(scene.pods)
     # Once the driver runs, each group goes on with the workers that it has.
     if scene.status.running_time is not None:
-        at_work = {find_group(pod) for pod in scene.pods if pod.phase == "Running"}
-        pods = [pod for pod in pods if role_of(pod) == "worker" and find_group(pod) not in at_work]
-    return [(pod, find_room(pod, scene.notices, scene.sizes, scene.now)) for pod in pods]
+        working = list_working(scene)
+        pods = [pod for pod in pods if role_of(pod) == "worker" and find_group(pod) not in working]
+    return [(pod, _judge(scene, pod)) for pod in pods]
+
+
+def _judge(scene: Scene, pod: Pod) -> RoomFinding | None:
+    """Return how a pod without a node stands, by what its attempt may still do about it."""
+    finding = find_room(pod, scene.notices, scene.sizes, scene.now)
+    if finding is None:
+        return None
+    # Nodes on demand may hold what no spot node can, and no node helps a pod without its volume.
+    if may_fall_back(scene, pod) and not _CLAIMS.search(finding.words):
+        return finding if finding.kind is RoomKind.ON_ITS_WAY else _make_wait(finding)
+    if finding.is_guess and scene.now - find_wait_start(scene, pod) > _find_longest(scene, pod):
+        return finding._replace(
+            kind=RoomKind.NEVER_FITS, words=f"{finding.words.rstrip('.')}; {_UNKNOWN}"
+        )
+    return finding
+
+
+def _make_wait(finding: RoomFinding) -> RoomFinding:
+    return RoomFinding(RoomKind.NO_ROOM, finding.speaker, finding.words)
+
+
+def may_fall_back(scene: Scene, pod: Pod) -> bool:
+    """Return whether a pod waits for a spot node, and uses other nodes after a while without."""
+    name = find_spot_group(pod)
+    fallback = list_fallbacks(scene.spec.ray).get(name)
+    is_timed = fallback is not None and fallback.after_no_room is not None
+    return is_timed and name not in scene.attempt.spec.on_demand
+
+
+def find_wait_start(scene: Scene, pod: Pod) -> float:
+    """Return since when a pod waits for a node."""
+    # A pod that was made in place of another waits for the same room.
+    since = scene.status.no_room_since.get(find_group(pod), scene.now)
+    return min(since, pod.meta.created or scene.now)
+
+
+def _find_longest(scene: Scene, pod: Pod) -> float:
+    """Return for how many seconds a pod waits for a node that nobody knows of."""
+    # What we have raised ourselves may have outgrown all nodes.
+    is_raised = find_group(pod) in scene.attempt.spec.memory
+    return _LONGEST_IF_RAISED if is_raised else _LONGEST_GUESS
+
+
+def list_working(scene: Scene) -> set[str]:
+    """Return the worker groups, and roles, of which a pod runs."""
+    return {find_group(pod) for pod in scene.pods if pod.phase == "Running"}
 
 
 def list_unplaced(pods: Iterable[Pod]) -> list[Pod]:
@@ -371,8 +421,13 @@ def list_unplaced(pods: Iterable[Pod]) -> list[Pod]:
 
 
 def find_group(pod: Pod) -> str:
-    """Return what a pod is one of: a worker group, or its role."""
+    """Return the pod's worker group, or its role if it has none."""
     return pod.meta.labels.get(GROUP_LABEL) or role_of(pod)
+
+
+def find_spot_group(pod: Pod) -> str:
+    """Return the group whose choice of spot nodes a pod has; the submitter has the head's."""
+    return pod.meta.labels.get(GROUP_LABEL) or HEAD
 
 
 def _describe_pod(pod: Pod) -> str:

@@ -9,6 +9,7 @@ from strandline_api.outcome.causes import Cause
 from strandline_api.outcome.evidence import Evidence
 from strandline_operator.decide.attempts.attempt import follow
 from strandline_operator.decide.attempts.departures import list_departures
+from strandline_operator.decide.attempts.fallback import time_shortages
 from strandline_operator.decide.run.deadline import describe_run_deadline, find_run_end
 from strandline_operator.decide.run.dispatch import is_launchable, launch
 from strandline_operator.decide.run.hold import find_hold
@@ -43,6 +44,15 @@ def launch_newest(facts: Pass, standing: PassState) -> Verdict:
     if scene is None or not is_launchable(scene) or _find_desired(facts, standing) is not None:
         return Verdict()
     return launch(facts, scene)
+
+
+def note_shortages(facts: Pass, standing: PassState) -> Verdict:
+    """Note since when pods find no spot nodes to work on, in this attempt or before it."""
+    scene = facts.scene
+    if scene is None or scene.status.end_time is not None:
+        return Verdict()
+    spot = time_shortages(scene, standing.status.spot)
+    return Verdict(evolve(standing.status, spot=spot))
 
 
 def follow_newest(facts: Pass, standing: PassState) -> Verdict:

@@ -1,0 +1,134 @@
+"""Spot nodes that come and go before the driver runs: the wait for them still has an end."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from node_bodies import end_by_shutdown
+from simulated_cluster import SimulatedCluster
+from strandline_operator.model.plan import Resource
+from test_droughts import FULL, HOUR, NO_SUCH_NODE, newest, place, start_dry, unplace
+from test_spot_fallback import is_on_spot, newest_spec, spot
+
+DAY = 24 * HOUR
+
+
+def start_flapping(words: str = FULL, **fallback: Any) -> SimulatedCluster:
+    wanted = spot(**fallback) if fallback else {"preset": "gke"}
+    ray = {"head": {"spot": wanted}, "workerGroups": [{"name": "cpu", "spot": wanted}]}
+    return start_dry(words, ray=ray)
+
+
+def replace_pod(cluster: SimulatedCluster, ending: str, words: str, count: int) -> None:
+    """A pod goes with its node, and KubeRay makes another one that finds none."""
+    for pod in cluster.list_of(Resource.POD):
+        name = pod["metadata"]["name"]
+        if f"-{ending}" in name:
+            cluster.gone_pods.append(cluster.objects.pop((Resource.POD, name)) | {"status": LOST})
+            number = pod["metadata"]["labels"]["strandline.dev/attempt"]
+            made = f"corpus-{number}-{ending}-{count}"
+            cluster.add_pod(made, pod["metadata"]["labels"])
+            cluster.objects[Resource.POD, made]["spec"] = {"nodeName": ""}
+            unplace(cluster, f"{ending}-{count}", words)
+    cluster.gone_pods = cluster.gone_pods[-10:]
+
+
+LOST = end_by_shutdown()
+
+
+def flap(
+    cluster: SimulatedCluster,
+    seconds: float,
+    words: str = FULL,
+    *,
+    dry: float = 600.0,
+    alive: float = 300.0,
+    restarts: bool = False,
+) -> int:
+    """Nodes come and go for so long; return how many heads were lost with them."""
+    end, count = cluster.time + seconds, 0
+    while cluster.time < end:
+        cluster.advance(dry)
+        start_next(cluster, words)
+        place(cluster, "")
+        cluster.settle()
+        if restarts:
+            cluster.restart(0.0)
+        cluster.advance(alive)
+        start_next(cluster, words)
+        count += 1
+        for ending in ("head", "cpu"):
+            replace_pod(cluster, ending, words, count)
+        cluster.settle()
+    return count
+
+
+def start_next(cluster: SimulatedCluster, words: str) -> None:
+    """KubeRay takes down an attempt that is over, and makes the pods of the next one."""
+    for _ in range(4):
+        cluster.sweep()
+        cluster.advance(1.0)
+    if any("status" not in rayjob for rayjob in cluster.list_of(Resource.RAYJOB)):
+        cluster.start_rayjob()
+        cluster.end_rayjob("Initializing", "")
+        unplace(cluster, "", words)
+        cluster.settle()
+
+
+@pytest.mark.parametrize("words", [FULL, NO_SUCH_NODE])
+@pytest.mark.parametrize(
+    ("dry", "alive"), [(600.0, 300.0), (60.0, 300.0), (900.0, 30.0), (300.0, 1200.0)]
+)
+@pytest.mark.parametrize("restarts", [False, True])
+def test_a_pool_that_flaps_is_left_for_want_of_room(
+    words: str, dry: float, alive: float, restarts: bool
+) -> None:
+    cluster = start_flapping(words, afterNoRoom="20m")
+    while cluster.time < 1_000_000.0 + HOUR and not newest_spec(cluster).get("onDemand"):
+        flap(cluster, 1.0, words, dry=dry, alive=alive, restarts=restarts)
+    assert not is_on_spot(cluster)
+    assert not is_on_spot(cluster, "cpu")
+    assert cluster.status.retries is not None
+    assert (cluster.status.retries.retries, cluster.status.retries.disruptions) == (0, 0)
+
+
+def test_a_node_that_stays_until_the_driver_runs_ends_the_wait() -> None:
+    cluster = start_flapping(afterNoRoom="20m")
+    cluster.advance(900.0)
+    place(cluster, "")
+    cluster.set_pod("", phase="Running")
+    cluster.end_rayjob("Running", "RUNNING")
+    cluster.advance(60.0)
+    assert [group.no_room_since for group in cluster.status.spot] == []
+    cluster.set_pod("head", **LOST)
+    cluster.end_rayjob("Failed", "FAILED", reason="AppFailed", message="lost")
+    cluster.finish_teardown()
+    cluster.advance(60.0)
+    start_next(cluster, FULL)
+    cluster.advance(900.0)
+    assert newest(cluster).end_time is None
+    cluster.advance(600.0)
+    start_next(cluster, FULL)
+    assert not is_on_spot(cluster)
+
+
+def test_an_attempt_that_ends_before_its_driver_runs_does_not_begin_the_wait_anew() -> None:
+    """A user bounds each start by less than the time after which other nodes are used."""
+    cluster = start_flapping(afterNoRoom="20m")
+    cluster.edit(deadlines={"preRunning": "15m"})
+    for _ in range(25):
+        cluster.advance(60.0)
+        start_next(cluster, FULL)
+    assert newest_spec(cluster)["onDemand"] == ["head", "cpu"]
+
+
+def test_the_time_with_a_node_counts_for_the_start_however_often_one_comes() -> None:
+    cluster = start_flapping()
+    lost = flap(cluster, 2 * HOUR)
+    assert lost == 8
+    first = cluster.attempts["corpus-1"][1]
+    assert first.end_time is not None
+    # Six nodes of five minutes each make up the half hour that a start may take.
+    assert first.end_time - 1_000_000.0 > 1.4 * HOUR
