@@ -398,7 +398,7 @@ def find_wait_start(scene: Scene, pod: Pod) -> float:
 
 def _find_longest(scene: Scene, pod: Pod) -> float:
     """Return for how many seconds a pod waits for a node that nobody knows of."""
-    # What we have raised ourselves may have outgrown all nodes.
+    # Memory that the operator has raised may have outgrown all nodes.
     is_raised = find_group(pod) in scene.attempt.spec.memory
     return _LONGEST_IF_RAISED if is_raised else _LONGEST_GUESS
 
