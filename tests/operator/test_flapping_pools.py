@@ -8,6 +8,7 @@ import pytest
 
 from node_bodies import end_by_shutdown
 from simulated_cluster import SimulatedCluster
+from strandline_api.times import format_time
 from strandline_operator.model.plan import Resource
 from test_droughts import FULL, HOUR, NO_SUCH_NODE, newest, place, start_dry, unplace
 from test_spot_fallback import is_on_spot, newest_spec, spot
@@ -101,7 +102,9 @@ def test_a_node_that_stays_until_the_driver_runs_ends_the_wait() -> None:
     cluster.set_pod("", phase="Running")
     cluster.end_rayjob("Running", "RUNNING")
     cluster.advance(60.0)
-    assert [group.no_room_since for group in cluster.status.spot] == []
+    assert len(cluster.status.spot) == 2
+    cluster.advance(300.0)
+    assert cluster.status.spot == ()
     cluster.set_pod("head", **LOST)
     cluster.end_rayjob("Failed", "FAILED", reason="AppFailed", message="lost")
     cluster.finish_teardown()
@@ -132,3 +135,25 @@ def test_the_time_with_a_node_counts_for_the_start_however_often_one_comes() -> 
     assert first.end_time is not None
     # Six nodes of five minutes each make up the half hour that a start may take.
     assert first.end_time - 1_000_000.0 > 1.4 * HOUR
+
+
+def test_workers_that_come_and_go_while_the_driver_runs_are_left_too() -> None:
+    cluster = SimulatedCluster()
+    groups = [{"name": "cpu", "minReplicas": 0, "maxReplicas": 4, "spot": spot(afterNoRoom="20m")}]
+    cluster.edit(ray={"workerGroups": groups})
+    cluster.launch()
+    cluster.settle()
+    unplace(cluster, "cpu", FULL)
+    cluster.advance(600.0)
+    for count in range(1, 5):
+        ending = "cpu" if count == 1 else f"cpu-{count - 1}"
+        place(cluster, ending)
+        started = {"running": {"startedAt": format_time(cluster.time)}}
+        cluster.set_pod(
+            ending, phase="Running", containerStatuses=[{"name": "a", "state": started}]
+        )
+        cluster.advance(120.0)
+        replace_pod(cluster, "cpu", FULL, count)
+        cluster.advance(300.0)
+    assert newest(cluster).end_time is not None
+    assert [group.name for group in cluster.status.spot] == ["cpu"]

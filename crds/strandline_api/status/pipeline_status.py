@@ -233,9 +233,9 @@ class SpotGroup(Record):
     no_room_since: Time | None = Field(
         default=None,
         description=(
-            "Time since which such pods find no spot node to work on. A node that comes and goes "
-            "before the driver runs, and an attempt that ends before, leave it as it is. Absent "
-            "once the pods work."
+            "Time since which such pods find no spot node to work on. A node that goes before the "
+            "driver and the pod have run for five minutes leaves it as it is, and so does an "
+            "attempt that ends before. Absent once the pods work."
         ),
     )
 

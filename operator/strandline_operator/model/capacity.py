@@ -116,15 +116,10 @@ def may_run(request: PodRequest, node: NodeSize) -> bool:
     return (
         all(node.labels.get(name) == value for name, value in request.selector.items())
         and (not request.terms or any(_meets(term, node) for term in request.terms))
-        and all(_is_let_in(request, taint) for taint in node.taints)
+        and all(
+            any(tolerates(each, taint) for each in request.tolerations) for taint in node.taints
+        )
     )
-
-
-def _is_let_in(request: PodRequest, taint: Taint) -> bool:
-    # Clusters with GPUs add this toleration to the pods that request one.
-    if request.gpu and taint.key == GPU:
-        return True
-    return any(tolerates(toleration, taint) for toleration in request.tolerations)
 
 
 def tolerates(toleration: object, taint: Taint) -> bool:

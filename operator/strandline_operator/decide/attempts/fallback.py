@@ -18,15 +18,18 @@ from strandline_operator.decide.attempts.ending import NO_ROOM
 from strandline_operator.decide.obstacles.room import (
     ON_ITS_WAY_SECONDS,
     RoomKind,
+    find_group,
     find_spot_group,
     find_wait_start,
     list_shortages,
-    list_working,
     may_fall_back,
 )
 from strandline_operator.decide.scene import Scene
+from strandline_operator.model.objects import Pod
 from strandline_operator.render.spot import HEAD, list_fallbacks, list_spot
 
+# A node that goes sooner has hardly brought the run on.
+WORKED_SECONDS = 300.0
 _TAKEN = frozenset({Cause.PREEMPTED, Cause.EVICTED, Cause.NODE_LOST})
 
 
@@ -72,8 +75,8 @@ def _list_due(scene: Scene) -> dict[str, str]:
 def time_shortages(scene: Scene, spot: Iterable[SpotGroup]) -> tuple[SpotGroup, ...]:
     """Return how spot nodes serve a run, with since when pods find none to work on.
 
-    A pod that gets a node and loses it before the driver runs leaves that time as it is, and so
-    does an attempt that ends before.
+    A pod that gets a node and loses it before it has worked leaves that time as it is, and so does
+    an attempt that ends before.
     """
     groups = {group.name: group for group in spot}
     seeking: dict[str, float] = {}
@@ -89,10 +92,20 @@ def time_shortages(scene: Scene, spot: Iterable[SpotGroup]) -> tuple[SpotGroup, 
 
 
 def _is_at_work(scene: Scene, name: str) -> bool:
-    """Return whether the head, or a worker of a group, does the run's work."""
-    is_begun = scene.status.running_time is not None
+    """Return whether the head, or a worker of a group, has worked for a while."""
+    running_time = scene.status.running_time
+    if running_time is None or scene.now - running_time < WORKED_SECONDS:
+        return False
     # Once the driver runs, its head is there.
-    return is_begun and (name == HEAD or name in list_working(scene))
+    return name == HEAD or any(
+        find_group(pod) == name and pod.phase == "Running" and _has_lasted(scene, pod)
+        for pod in scene.pods
+    )
+
+
+def _has_lasted(scene: Scene, pod: Pod) -> bool:
+    starts = [each.started for each in pod.containers if each.started is not None]
+    return not starts or scene.now - max(starts) >= WORKED_SECONDS
 
 
 def note_spot(

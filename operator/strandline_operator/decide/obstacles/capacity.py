@@ -16,12 +16,13 @@ from strandline_api.objects.pipeline import PipelineSpec
 from strandline_api.spec.ray_cluster import RayCluster, RayNode
 from strandline_operator.model.capacity import NodeSize, can_hold
 from strandline_operator.model.objects import read_mapping
-from strandline_operator.model.pod_requests import PodRequest
+from strandline_operator.model.pod_requests import GPU, PodRequest
 from strandline_operator.render.pods.overlay import lay_over
 from strandline_operator.render.spot import HEAD, apply_choice, choose_nodes
 
 # Every node has pods of the cluster's own, which its allocatable sizes still count as free.
 _TENTHS_FOR_US = 9
+_GPU_TOLERATION = {"key": GPU, "operator": "Exists"}
 
 
 class FreeCapacity(NamedTuple):
@@ -61,5 +62,8 @@ def _request(ray: RayCluster, group: RayNode, name: str, on_demand: Collection[s
     template = lay_over(dict(ray.pod_template), dict(group.pod_template))
     pod = read_mapping(template.get("spec"))
     apply_choice(pod, choose_nodes(ray, on_demand, None if name == HEAD else name))
-    request = PodRequest.read(pod)
-    return replace(request, cpu=group.resources.cpu, memory=0, gpu=group.resources.gpu)
+    request, resources = PodRequest.read(pod), group.resources
+    # Clusters with GPUs add this toleration to the pods that request one.
+    added = (_GPU_TOLERATION,) if resources.gpu else ()
+    tolerations = (*request.tolerations, *added)
+    return replace(request, cpu=resources.cpu, memory=0, gpu=resources.gpu, tolerations=tolerations)
