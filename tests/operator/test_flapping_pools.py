@@ -102,9 +102,9 @@ def test_a_node_that_stays_until_the_driver_runs_ends_the_wait() -> None:
     cluster.set_pod("", phase="Running")
     cluster.end_rayjob("Running", "RUNNING")
     cluster.advance(60.0)
-    assert len(cluster.status.spot) == 2
+    assert [group.name for group in cluster.status.spot] == ["head", "cpu"]
     cluster.advance(300.0)
-    assert cluster.status.spot == ()
+    assert [group.name for group in cluster.status.spot] == []
     cluster.set_pod("head", **LOST)
     cluster.end_rayjob("Failed", "FAILED", reason="AppFailed", message="lost")
     cluster.finish_teardown()

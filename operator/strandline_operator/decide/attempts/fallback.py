@@ -17,6 +17,7 @@ from strandline_api.status.pipeline_status import SpotGroup
 from strandline_operator.decide.attempts.ending import NO_ROOM
 from strandline_operator.decide.obstacles.room import (
     ON_ITS_WAY_SECONDS,
+    RoomFinding,
     RoomKind,
     find_group,
     find_spot_group,
@@ -51,7 +52,7 @@ def find_fallback(scene: Scene) -> Evidence | None:
 
 def _list_due(scene: Scene) -> dict[str, str]:
     """Return the head and groups that have had enough of spot nodes, each with why."""
-    waits = {}
+    waits: dict[str, tuple[Pod, RoomFinding]] = {}
     for pod, finding in list_shortages(scene):
         if finding is not None and finding.kind is not RoomKind.NEVER_FITS:
             waits.setdefault(find_spot_group(pod), (pod, finding))
@@ -134,10 +135,10 @@ def note_spot(
             reason = f"lost its node {count} time{'s' if count > 1 else ''}"
             groups[group_name] = _leave(groups[group_name], reason, now)
     left = [record.details for record in status.evidence if record.source == NO_ROOM]
-    for name, reason in (each for details in left for each in details.items()):
+    for name, why in (each for details in left for each in details.items()):
         if name in list_spot(ray):
             spot_group = groups.get(name) or SpotGroup(name=name)
-            groups[name] = _leave(spot_group, str(reason), now)
+            groups[name] = _leave(spot_group, str(why), now)
     return tuple(groups.values())
 
 

@@ -35,7 +35,7 @@ _SCHEDULER = "the scheduler"
 _MOST_ASKED = 16
 # Nearly every pod waits for a moment, and that is no news.
 REPORTED_AFTER_SECONDS = 60.0
-# Waits for a node that nobody knows of. A cluster without an autoscaler may be full for a day.
+# Longest waits if no node is known that could hold the pod. A cluster may be full for a day.
 _LONGEST_GUESS, _LONGEST_IF_RAISED = 86_400.0, 3_600.0
 _UNKNOWN = "no node is known that could hold it, and no autoscaler reports anything"
 
@@ -397,7 +397,7 @@ def find_wait_start(scene: Scene, pod: Pod) -> float:
 
 
 def _find_longest(scene: Scene, pod: Pod) -> float:
-    """Return for how many seconds a pod waits for a node that nobody knows of."""
+    """Return for how many seconds a pod may wait if no node is known that could hold it."""
     # Memory that the operator has raised may have outgrown all nodes.
     is_raised = find_group(pod) in scene.attempt.spec.memory
     return _LONGEST_IF_RAISED if is_raised else _LONGEST_GUESS
