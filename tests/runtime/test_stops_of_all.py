@@ -32,7 +32,7 @@ def make_job(folder: Path, engine: str) -> Job:
     }
     manifest = folder / "stopped.yaml"
     manifest.write_text(yaml.safe_dump(document))
-    return Job(manifest, engine, ["--workers", "2"])
+    return Job(manifest, engine, ["--workers", "2"], has_pandas=engine == "ray-data")
 
 
 def signal_all(pid: int) -> None:
@@ -43,7 +43,11 @@ def signal_all(pid: int) -> None:
             process.send_signal(signal.SIGTERM)
 
 
-@pytest.mark.parametrize("engine", ["inline", "processes", "ray"])
+@pytest.mark.parametrize(
+    "engine",
+    # Ray Data takes twice as long to start.
+    ["inline", "processes", "ray", pytest.param("ray-data", marks=pytest.mark.more)],
+)
 def test_law_a_signal_to_all_is_one_request_to_stop(engine: str, tmp_path: Path) -> None:
     job, volume = make_job(tmp_path, engine), tmp_path / "volume"
     with job.started(volume) as process:

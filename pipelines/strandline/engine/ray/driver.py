@@ -12,6 +12,8 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
+from ray.exceptions import RayError
+
 from strandline.engine.autoscaler.capacity import refuse_unmet
 from strandline.engine.core.chains import Chain, list_apart
 from strandline.engine.core.flow import Flow
@@ -95,7 +97,7 @@ class Driver(ABC):
                 self._run()
                 self._report()  # the last turn would else never be told
                 return self._end()
-        except (ClusterLostError, LedgerLostError):
+        except (ClusterLostError, LedgerLostError, RayError):
             if not self._control.must_stop():
                 raise
             raise StoppedWithRayError from None
@@ -165,6 +167,10 @@ class Driver(ABC):
                 measure_work=self._measure_work,
             )
         )
+
+    def _is_ray_stopping(self) -> bool:
+        """Return whether a Ray of this process's own may have been asked to stop as well."""
+        return self._connection.raylet is not None and self._control.must_stop()
 
     def _is_look_due(self) -> bool:
         """Return True every so often, for what is too slow to be looked at in each turn."""

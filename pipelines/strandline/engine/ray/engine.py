@@ -346,10 +346,6 @@ class _RayDriver(Driver):
         self._ledger.forward(receipt.events, receipt.failures)
         self._flow.complete(call.stage, batch, receipt, call.data, call.opened)
 
-    def _is_ray_stopping(self) -> bool:
-        """Return whether a Ray of this process's own may have been asked to stop as well."""
-        return self._connection.raylet is not None and self._control.must_stop()
-
     def _take_receipt(self, reference: Any) -> None:  # noqa: ANN401 - an object reference
         call = self._pools.calls[reference]
         try:

@@ -13,6 +13,7 @@ from typing import Any
 import ray
 from ray.exceptions import RayError, RayTaskError
 
+from strandline.engine.call.setup import StageSetupError
 from strandline.engine.call.slots import Slot
 from strandline.engine.call.wire import unpack_receipt
 from strandline.engine.core.pools import PoolBrokenError, PoolState
@@ -97,7 +98,12 @@ class _RayDataDriver(Driver):
         ended = None
         try:
             ended = self._follow(window, stream)
-        except PoolBrokenError as error:
+        except (PoolBrokenError, StageSetupError) as error:
+            if self._is_ray_stopping():  # programs of the stages may have been ended as well
+                self._losses.anything_died = True
+                return
+            if isinstance(error, StageSetupError):
+                raise
             self._note_losses()
             error.cause = self._losses.find_cause()
             raise
@@ -124,6 +130,9 @@ class _RayDataDriver(Driver):
         return None
 
     def _take(self, window: Window, stage: int, receipt: Receipt) -> None:
+        if receipt.has_failures and self._is_ray_stopping():
+            self._losses.anything_died = True  # the next attempt does it again
+            return
         if receipt.failures:
             self._note_losses()
             failures = tuple(self._losses.name_cause(failure) for failure in receipt.failures)
@@ -136,6 +145,9 @@ class _RayDataDriver(Driver):
 
     def _take_rest(self, window: Window, error: BaseException | None) -> None:
         """Have what a window has left tried again; an error that is not Ray's is raised."""
+        if self._is_ray_stopping():  # the next attempt does it again
+            self._losses.anything_died = True
+            return
         if isinstance(error, RayTaskError):
             error = unwrap(error)
         if error is not None:

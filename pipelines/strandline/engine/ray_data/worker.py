@@ -23,6 +23,7 @@ import ray
 from ray import cloudpickle
 from ray.exceptions import RayError
 
+from strandline.engine.call.doubt import FailureDoubt
 from strandline.engine.call.handover import pack_answers, read_input
 from strandline.engine.call.payloads import dump, load
 from strandline.engine.call.setup import PackedStage, WorkerSite, load_stage, set_up_call
@@ -73,6 +74,7 @@ class StageRows:
         self._call: StageCall | None = None
         self._shape = Shape.TASK
         self._problem: Exception | None = None
+        self._doubt = FailureDoubt(lambda: False, time.monotonic)
         try:
             self._set_up()
         except Exception as error:  # noqa: BLE001 - told with the first row, as itself
@@ -136,6 +138,8 @@ class StageRows:
             made, receipt = self._call_stage(tasks)
         finally:
             self._end()
+        # A signal to all ends this process, and the driver drops what comes after the signal.
+        self._doubt.concerns(receipt)
         notes.append(self._note(receipt))
         return made
 
