@@ -166,16 +166,31 @@ class EvidenceRecord(Record):
     time: Time | None = Field(
         default=None, description="Time at which it happened, or was first observed."
     )
+    absorbed_time: Time | None = Field(
+        default=None,
+        description=(
+            "Time at which the run was first seen to go on after it. Such a loss explains no later "
+            "end. Absent if the run was not seen to go on."
+        ),
+    )
 
     @classmethod
-    def of(cls, evidence: Evidence, time: float | None = None) -> Self:
-        """Keep evidence in a status; `time` in seconds since the epoch."""
+    def of(cls, evidence: Evidence, now: float | None = None) -> Self:
+        """Keep evidence in a status.
+
+        Args:
+            now: seconds since the epoch, for evidence without a time of its own. A time after
+                `now` is replaced, because it comes from a wrong clock.
+        """
+        time = evidence.time
+        if time is None or (now is not None and time > now):
+            time = now
         return cls.parse({**evidence.to_json(), "time": time})
 
     @property
     def evidence(self) -> Evidence:
         """The same, as the law of causes takes it."""
-        return Evidence(self.cause, self.message, self.source, dict(self.details))
+        return Evidence(self.cause, self.message, self.source, dict(self.details), self.time)
 
 
 class AttemptOutcome(Record):
@@ -257,7 +272,16 @@ class AttemptStatus(Record):
             "that KubeRay ran the driver twice."
         ),
     )
-    end_time: Time | None = Field(default=None, description="Time at which the attempt ended.")
+    end_time: Time | None = Field(
+        default=None, description="Time at which the end of the attempt was observed."
+    )
+    driver_end_time: Time | None = Field(
+        default=None,
+        description=(
+            "Time at which the driver stopped, according to its pod or the RayJob. Absent if "
+            "unknown."
+        ),
+    )
     held_until: Time | None = Field(
         default=None,
         description=(
@@ -276,6 +300,15 @@ class AttemptStatus(Record):
     ] = Field(
         default=(),
         description="Observations about the end of the attempt, the most conclusive first.",
+    )
+    losses: Annotated[
+        tuple[EvidenceRecord, ...], Field(max_length=MAX_EVIDENCE), keep_last(MAX_EVIDENCE)
+    ] = Field(
+        default=(),
+        description=(
+            "Pods that were lost, or killed for memory, before the end: the newest, oldest first. "
+            "Those that may have caused the end are listed in 'evidence' as well."
+        ),
     )
     progress: Progress | None = Field(
         default=None, description="Progress of the attempt, as last reported by the driver."

@@ -75,14 +75,17 @@ class Evidence:
         message: one sentence for people, or what a program said.
         source: the observer, in a free word: `exit code`, `signal`, `outcome`, `cgroup`, `kernel
             log`, `ray`, `pod`, `rayjob`, `raycluster`, `job`, `deadline`, `user`.
-        details: facts by name, such as `pod`, `node`, `container`, `stage`, `exitCode`, `reason`,
-            `time`.
+        details: facts by name, such as `pod`, `podUid`, `node`, `container`, `stage`, `exitCode`,
+            `reason`.
+        time: when it happened, in seconds since the epoch; None if unknown. It is no part of the
+            JSON form, since a driver's clock may differ from the cluster's.
     """
 
     cause: Cause
     message: str
     source: str
     details: Mapping[str, Detail] = field(default_factory=dict)
+    time: float | None = None
 
     def to_json(self) -> dict[str, object]:
         """Convert it for a file or a status; `from_json` reads it."""
