@@ -22,6 +22,8 @@ def settle_attempt(status: AttemptStatus, now: float) -> AttemptStatus:
         start_time=_bound(status.start_time, now),
         running_time=_bound(status.running_time, now),
         end_time=_bound(status.end_time, now),
+        driver_end_time=_bound(status.driver_end_time, now),
+        losses=tuple(evolve(loss, time=_bound(loss.time, now)) for loss in status.losses),
     )
     held_until, end_time = status.held_until, status.end_time
     # A hold is bound to the end of its attempt, and moves only with that.

@@ -73,7 +73,17 @@ def blame_taking(pod: Pod, taking: Taking) -> Evidence:
     )
     mark = {"mark": taking.mark} if taking.mark else {}
     capacity = {"capacity": "spot"} if taking.is_spot else {}
-    return replace(evidence, details={**evidence.details, **mark, **capacity})
+    details = {**evidence.details, **mark, **capacity}
+    return replace(evidence, details=details, time=_date_taking(pod))
+
+
+def _date_taking(pod: Pod) -> float | None:
+    """Return when a pod was taken: by its condition, else by the end of its containers."""
+    if pod.disrupted is not None:
+        return pod.disrupted
+    stopped = (each for each in pod.containers if each.name in CONTAINERS and not each.is_running)
+    times = [each.ends[0].time for each in stopped if each.ends]
+    return max((time for time in times if time is not None), default=None)
 
 
 def find_image_problem(pod: Pod) -> Evidence | None:
@@ -160,7 +170,8 @@ def _blame(
     role = pod.meta.labels.get(ROLE_LABEL, "")
     # In the head pod too it is not Ray's, and no driver lives in it.
     is_submitter = role == Role.SUBMITTER or container == SUBMITTER_CONTAINER
-    details: dict[str, str | int] = {"pod": pod.meta.name, "node": pod.node, "role": role}
+    details: dict[str, str | int] = {"pod": pod.meta.name, "podUid": pod.meta.uid}
+    details |= {"node": pod.node, "role": role}
     details["group"] = pod.meta.labels.get(GROUP_LABEL, role)
     if container:
         details["container"] = container
@@ -170,6 +181,5 @@ def _blame(
         details["reason"] = reason
     if is_submitter and cause is not Cause.IMAGE_PULL_FAILURE:
         cause = Cause.SUBMISSION_FAILED
-    return Evidence(
-        cause, message, "pod", {name: detail for name, detail in details.items() if detail != ""}
-    )
+    known = {name: detail for name, detail in details.items() if detail != ""}
+    return Evidence(cause, message, "pod", known, None if end is None else end.time)

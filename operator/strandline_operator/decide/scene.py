@@ -67,7 +67,8 @@ def find_lost_node(pod: Pod, nodes: Nodes, marks: Marks) -> Evidence | None:
     # A taker explains more than the state of the node does.
     if taker is not None and kind is not Disruption.NODE_GONE:
         message = f"{kind.describe(pod.node, taker.what)}: {message}"
-    details = {"pod": pod.meta.name, "node": pod.node, "role": role, "reason": kind.value}
+    details = {"pod": pod.meta.name, "podUid": pod.meta.uid, "node": pod.node}
+    details |= {"role": role, "reason": kind.value}
     return Evidence(kind.cause, message, "node", details)
 
 

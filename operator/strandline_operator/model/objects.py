@@ -112,6 +112,7 @@ class Pod:
         phase: a word of Kubernetes', such as `Running`.
         reason, message: of the pod as a whole, such as `Evicted`.
         disruption: reason of its condition DisruptionTarget, such as `PreemptionByScheduler`.
+        disrupted: since when that condition is true (epoch); None where it is not, or is not dated.
         unschedulable: why it can't be placed; empty where it can.
         is_gone: it was deleted; this is its last body.
         is_ready: its condition Ready is true.
@@ -142,6 +143,7 @@ class Pod:
     is_revived: bool = False
     request: PodRequest = field(default_factory=PodRequest)
     driver_port: int = 0
+    disrupted: float | None = None
 
     @property
     def submitter_end(self) -> Termination | None:
@@ -186,6 +188,11 @@ class Pod:
             grace=_read_seconds(spec.get("terminationGracePeriodSeconds"), _GRACE),
             request=PodRequest.read(spec),
             driver_port=_read_driver_port(spec),
+            disrupted=(
+                read_time(target.get("lastTransitionTime"))
+                if target.get("status") == "True"
+                else None
+            ),
         )
 
     def follow(self, before: Pod | None) -> Pod:
@@ -203,6 +210,7 @@ class Pod:
             message=self.message or before.message,
             disruption=self.disruption or before.disruption,
             disruption_message=self.disruption_message or before.disruption_message,
+            disrupted=self.disrupted or before.disrupted,
             is_revived=True,
         )
 
@@ -216,6 +224,8 @@ class RayJob:
         job: `jobStatus`.
         started: start of the driver's run by Ray's word (epoch); another one means that it ran
             twice. None where Ray has not said.
+        ended: end of the driver's run by Ray's word, else that of the RayJob (epoch); None while
+            neither has ended.
         is_elsewhere: another cluster is to carry it out.
         pod_sets: the kinds of its pods, each by the name that Kueue has for it.
     """
@@ -230,11 +240,13 @@ class RayJob:
     is_suspended: bool
     is_elsewhere: bool = False
     pod_sets: tuple[str, ...] = ()
+    ended: float | None = None
 
     @classmethod
     def read(cls, body: Json) -> RayJob:
         """Return a RayJob from its object."""
         status, spec = read_mapping(body.get("status")), read_mapping(body.get("spec"))
+        info = read_mapping(status.get("rayJobInfo"))
         return cls(
             meta=Meta.read(body),
             deployment=_text(status.get("jobDeploymentStatus")),
@@ -242,10 +254,11 @@ class RayJob:
             reason=_text(status.get("reason")),
             message=_text(status.get("message")),
             cluster=_text(status.get("rayClusterName")),
-            started=read_time(read_mapping(status.get("rayJobInfo")).get("startTime")),
+            started=read_time(info.get("startTime")),
             is_suspended=spec.get("suspend") is True,
             is_elsewhere=spec.get("managedBy") == MULTIKUEUE,
             pod_sets=tuple(_list_pod_sets(spec)),
+            ended=read_time(info.get("endTime")) or read_time(status.get("endTime")),
         )
 
 

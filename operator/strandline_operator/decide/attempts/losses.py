@@ -1,0 +1,281 @@
+"""Losses of pods, recorded while an attempt runs: a restart of the operator changes no verdict.
+
+Each record carries the time of the event, the pod's uid, and whether the run went on afterwards.
+This room must not know which cause an end comes to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from strandline_api.api_model import evolve
+from strandline_api.names import GROUP_LABEL
+from strandline_api.objects.attempt import MAX_EVIDENCE, AttemptStatus, EvidenceRecord
+from strandline_api.outcome.causes import Cause
+from strandline_api.outcome.disruptions import Disruption
+from strandline_api.outcome.evidence import Evidence
+from strandline_api.status.pipeline_status import Progress
+from strandline_operator.decide.scene import Scene, is_head, role_of
+from strandline_operator.model.objects import Pod
+from strandline_operator.render.order import Role
+
+# Ray notices the loss of a node within a minute, and its callers fail soon afterwards.
+_WINDOW = 120.0
+# A kubelet that shuts down ends the containers first, and reports the reason afterwards.
+_HEAD_SLACK = 30.0
+# Reasons of records of a head that went without naming a cause.
+BY_FORCE, DELETED, GONE = "PodDeletedByForce", "PodDeleted", "PodGone"
+_NAMELESS = frozenset({BY_FORCE, DELETED, GONE})
+DISRUPTIONS = frozenset({Cause.PREEMPTED, Cause.EVICTED, Cause.NODE_LOST})
+# Losses of workers that are counted and reported.
+_COUNTED = DISRUPTIONS | {Cause.OOM_KILLED}
+# How exactly a disruption names its taker; all others name it best.
+_RANKS: dict[str, int] = {
+    Disruption.POD_EVICTED: 0,
+    Disruption.NODE_TAINTED: 0,
+    Disruption.NODE_GONE: 0,
+    Disruption.NODE_DISRUPTED: 1,
+}
+
+
+def note_losses(scene: Scene) -> Scene:
+    """Record the losses of an attempt that goes on, and which of the recorded ones it absorbed."""
+    # After the end pods go because of the teardown.
+    if scene.status.end_time is not None:
+        return scene
+    stored = len(scene.status.losses)
+    records = _merge(scene)
+    # A run has to go on after a loss was seen, so a new record is not settled yet.
+    settled = [_settle(scene, record) for record in records[:stored]]
+    losses = _bound([*settled, *records[stored:]])
+    return scene.with_status(evolve(scene.status, losses=losses))
+
+
+def list_losses(scene: Scene) -> list[EvidenceRecord]:
+    """Return the recorded losses, and those of pods that were seen after the end."""
+    return _merge(scene)
+
+
+def list_new_losses(before: AttemptStatus, after: AttemptStatus) -> list[EvidenceRecord]:
+    """Return one record for each worker that was lost between two statuses."""
+    known = {_name_pod(record.evidence) for record in before.losses}
+    new = {
+        _name_pod(record.evidence): record
+        for record in reversed(after.losses)
+        if is_of(record, Role.WORKER) and record.cause in _COUNTED
+    }
+    return [record for name, record in reversed(new.items()) if name not in known]
+
+
+def list_unabsorbed(status: AttemptStatus) -> list[EvidenceRecord]:
+    """Return the recorded losses of workers after which the run has not gone on yet."""
+    return [
+        record
+        for record in status.losses
+        if record.absorbed_time is None and record.cause in _COUNTED and is_of(record, Role.WORKER)
+    ]
+
+
+def find_lost_heads(status: AttemptStatus) -> list[EvidenceRecord]:
+    """Return the records of heads that went after the driver had begun."""
+    return [
+        record
+        for record in status.losses
+        if record.absorbed_time is None and is_of(record, Role.HEAD)
+    ]
+
+
+def is_of(record: EvidenceRecord, role: Role) -> bool:
+    """Return whether a record concerns a pod of that role."""
+    return record.details.get("role") == role
+
+
+def is_nameless(record: EvidenceRecord) -> bool:
+    """Return whether a record only says that a head has gone."""
+    return record.details.get("reason") in _NAMELESS
+
+
+def may_explain(scene: Scene, record: EvidenceRecord) -> bool:
+    """Return whether a loss can have caused the end: close to it, and not absorbed."""
+    status, time, settle = scene.status, record.time, scene.limits.settle
+    if record.absorbed_time is not None or time is None or status.end_time is None:
+        return False
+    stopped = find_stop_time(status)
+    # containerd reports a kill for memory late, during the teardown even.
+    is_late = record.cause is Cause.OOM_KILLED
+    is_close = time >= stopped - _WINDOW
+    if is_of(record, Role.HEAD):
+        is_before = time <= min(status.end_time + settle, stopped + _HEAD_SLACK)
+        # A driver ends with its head, however late that is noticed.
+        is_close = is_close or status.running_time is not None
+        return is_close and (is_before or is_late)
+    # The loss of a worker leaves the driver able to answer.
+    if any(each.cause is Cause.STALLED and each.source == "deadline" for each in status.evidence):
+        return False
+    return is_close and (time <= stopped + settle or is_late)
+
+
+def is_recent(scene: Scene) -> bool:
+    """Return whether what shows now, without a time of its own, can have to do with the end."""
+    end_time = scene.status.end_time
+    if end_time is None:
+        return False
+    is_fresh = scene.now <= end_time + scene.limits.settle
+    return is_fresh and scene.now <= find_stop_time(scene.status) + _WINDOW
+
+
+def find_stop_time(status: AttemptStatus) -> float:
+    """Return when the driver of an ended attempt stopped: as reported, else as observed."""
+    assert status.end_time is not None  # callers judge ended attempts only
+    return min(status.end_time, status.driver_end_time or status.end_time)
+
+
+def find_newest_head(scene: Scene) -> Pod | None:
+    """Return the head of the newest incarnation, or the last body of one that has gone."""
+    heads = [pod for pod in (*scene.gone_pods, *scene.pods) if is_head(pod)]
+    # Of heads that were made at the same time the one that was seen last counts.
+    return max(reversed(heads), key=lambda pod: (not pod.is_gone, pod.meta.created), default=None)
+
+
+def is_vaguer(former: Evidence, item: Evidence) -> bool:
+    """Return whether kept evidence lacks a taker or a reason that the new evidence has."""
+    before, after = (_RANKS.get(str(each.details.get("reason")), 2) for each in (former, item))
+    return before < after or item.message.startswith(f"{former.message}: ")
+
+
+def _merge(scene: Scene) -> list[EvidenceRecord]:
+    """Return the recorded losses in their order, followed by those that were not recorded yet."""
+    records = list(scene.status.losses)
+    for item in _list_sightings(scene):
+        index = next((i for i, each in enumerate(records) if _is_same(each, item)), None)
+        if index is None:
+            if not _is_forgotten(scene.status.losses, item):
+                records.append(EvidenceRecord.of(item, scene.now))
+        elif is_vaguer(records[index].evidence, item):
+            record = EvidenceRecord.of(item, scene.now)
+            former = records[index]
+            records[index] = evolve(record, time=former.time, absorbed_time=former.absorbed_time)
+    return records
+
+
+def _list_sightings(scene: Scene) -> Iterator[Evidence]:
+    """Yield all that pods say of their losses; of heads the newest only."""
+    head = find_newest_head(scene)
+    for pod in scene.all_pods:
+        if not is_head(pod):
+            yield from scene.read_pod(pod)
+    if head is not None:
+        items = list(scene.read_pod(head))
+        yield from items
+        yield from [] if items else _describe_going(head)
+
+
+def _describe_going(head: Pod) -> Iterator[Evidence]:
+    """Yield that a head is going, or has gone, though nothing names a cause."""
+    details = {"pod": head.meta.name, "podUid": head.meta.uid, "role": Role.HEAD.value}
+    # A kubelet that ends a pod records how each container ended.
+    is_cut = head.phase == "Running" and not any(each.ends for each in head.containers)
+    if head.is_gone and is_cut:
+        message = f"the head pod {head.meta.name} was deleted by force"
+        yield Evidence(Cause.INTERRUPTED, message, "pod", {**details, "reason": BY_FORCE})
+    elif head.meta.is_deleting:
+        message = f"the head pod {head.meta.name} was deleted"
+        yield Evidence(Cause.UNKNOWN, message, "pod", {**details, "reason": DELETED})
+    elif head.is_gone:
+        message = f"the head pod {head.meta.name} is gone"
+        yield Evidence(Cause.UNKNOWN, message, "pod", {**details, "reason": GONE})
+
+
+def _is_same(record: EvidenceRecord, item: Evidence) -> bool:
+    """Return whether a sighting is of a loss that was recorded; a container may end repeatedly."""
+    former = record.evidence
+    if (former.cause, _name_pod(former)) != (item.cause, _name_pod(item)):
+        return False
+    container = item.details.get("container")
+    if former.details.get("container") != container:
+        return False
+    return container is None or item.time is None or item.time == record.time
+
+
+def _is_forgotten(losses: tuple[EvidenceRecord, ...], item: Evidence) -> bool:
+    """Return whether a sighting may be of a loss whose record had to give way to newer ones."""
+    if len(losses) < MAX_EVIDENCE or item.details.get("role") == Role.HEAD:
+        return False
+    newest = max(record.time or 0.0 for record in losses)
+    return item.time is None or item.time <= newest
+
+
+def _name_pod(item: Evidence) -> str:
+    return str(item.details.get("podUid") or item.details.get("pod") or "")
+
+
+def _settle(scene: Scene, record: EvidenceRecord) -> EvidenceRecord:
+    """Return a record with whether the run has gone on after the loss."""
+    is_absorbed = _is_absorbed(scene, record)
+    if is_absorbed == (record.absorbed_time is not None):
+        return record
+    return evolve(record, absorbed_time=scene.now if is_absorbed else None)
+
+
+def _is_absorbed(scene: Scene, record: EvidenceRecord) -> bool:
+    if is_of(record, Role.HEAD):
+        return _is_head_well(scene, record)
+    return (
+        record.absorbed_time is not None
+        or _has_progressed(scene)
+        or any(_replaces(pod, record) for pod in scene.pods)
+    )
+
+
+def _is_head_well(scene: Scene, record: EvidenceRecord) -> bool:
+    """Return whether a head outlived a disruption, or was replaced before its driver began."""
+    uid, was_absorbed = _name_pod(record.evidence), record.absorbed_time is not None
+    heads = [pod for pod in scene.pods if is_head(pod) and _is_up(pod)]
+    if any(pod.meta.uid == uid for pod in heads):
+        # An eviction that was refused leaves its mark on a pod that goes on.
+        return was_absorbed or _has_progressed(scene)
+    begun = scene.status.running_time
+    if any(begun is None or pod.meta.created <= begun for pod in heads):
+        return True
+    # A head that is going was not spared after all; a former one stays replaced.
+    newest = find_newest_head(scene)
+    return was_absorbed and (newest is None or newest.meta.uid != uid)
+
+
+def _is_up(pod: Pod) -> bool:
+    return pod.phase == "Running" and not pod.meta.is_deleting
+
+
+def _has_progressed(scene: Scene) -> bool:
+    """Return whether the driver reports more work than at the previous write of the status."""
+    before = scene.attempt.status.progress
+    after = scene.driver.progress if scene.driver is not None else None
+    return after is not None and _count_settled(after) > _count_settled(before)
+
+
+def _count_settled(progress: Progress | None) -> int:
+    if progress is None:
+        return 0
+    return progress.finished + progress.failed + progress.quarantined
+
+
+def _replaces(pod: Pod, record: EvidenceRecord) -> bool:
+    """Return whether a pod of the same group, or its next container, is ready after the loss."""
+    if not _is_up(pod) or not pod.is_ready:
+        return False
+    details, group = record.details, pod.meta.labels.get(GROUP_LABEL, role_of(pod))
+    if pod.meta.uid == details.get("podUid"):
+        name = details.get("container")
+        return any(each.name == name and each.is_running for each in pod.containers)
+    is_newer = record.time is not None and pod.meta.created > record.time
+    return is_newer and group == details.get("group")
+
+
+def _bound(records: list[EvidenceRecord]) -> tuple[EvidenceRecord, ...]:
+    """Return the records by time; of too many, absorbed losses and old ones of workers go first."""
+
+    def rank(record: EvidenceRecord) -> tuple[bool, bool, float]:
+        return record.absorbed_time is None, is_of(record, Role.HEAD), record.time or 0.0
+
+    kept = sorted(records, key=rank)[-MAX_EVIDENCE:]
+    return tuple(sorted(kept, key=lambda record: record.time or 0.0))
