@@ -143,8 +143,59 @@ def test_a_volume_that_can_not_be_had_is_not_waited_for_without_end(
     assert status_of(cluster).end_time is not None
 
 
-def test_warnings_that_have_stopped_hold_nothing() -> None:
+@pytest.mark.parametrize("warning", [each for each in HELD if "Multi-Attach" not in each[1]])
+def test_warnings_that_have_stopped_hold_nothing(warning: tuple[str, str]) -> None:
     cluster = start()
-    wait(cluster, 60, HELD[0])
+    wait(cluster, 60, warning)
     cluster.advance(200)
     assert read_condition(cluster)[0] == "Starting"
+
+
+ONCE = [each for each in HELD if "Multi-Attach" in each[1]]
+
+
+@pytest.mark.parametrize("is_forgotten", [False, True])
+@pytest.mark.parametrize("warning", ONCE)
+def test_a_warning_that_is_given_once_holds_until_the_pod_starts(
+    warning: tuple[str, str], *, is_forgotten: bool
+) -> None:
+    """Kubernetes sets a flag after the first event, and deletes the event after an hour."""
+    cluster = start()
+    remember_former_head(cluster)
+    cluster.warn("Pod", HEAD, *warning)
+    # The kubelet goes on to report a mount that does not come about, and gives no reason.
+    late = "Unable to attach or mount volumes: unmounted volumes=[ledger]: timed out waiting"
+    for _ in range(40):
+        cluster.warn("Pod", HEAD, "FailedMount", late)
+        cluster.advance(150.0)
+    if is_forgotten:
+        cluster.notices.clear()
+        cluster.gone_pods.clear()
+        cluster.restart(60.0)
+        cluster.settle()
+        cluster.advance(3600.0)
+    reason, message = read_condition(cluster)
+    assert (status_of(cluster).end_time, reason) == (None, "VolumeStillAttached")
+    assert "which node node-1 has: Multi-Attach error" in message
+    cluster.set_pod("head", containerStatuses=[{"name": "ray-head", "state": {"running": {}}}])
+    cluster.advance(cluster.limits.pre_running - 1)
+    assert status_of(cluster).end_time is None
+    assert read_condition(cluster)[0] == "Starting"
+
+
+@pytest.mark.parametrize(
+    "past",
+    [
+        ("SuccessfulAttachVolume", 'AttachVolume.Attach succeeded for volume "pvc-8f21"'),
+        ("FailedMount", 'MountVolume.MountDevice failed for volume "pvc-8f21" : bad superblock'),
+        BROKEN[0],
+    ],
+)
+def test_an_event_that_shows_the_volume_free_ends_the_wait(past: tuple[str, str]) -> None:
+    cluster = start()
+    cluster.warn("Pod", HEAD, *HELD[0])
+    cluster.advance(600.0)
+    assert read_condition(cluster)[0] == "VolumeStillAttached"
+    cluster.warn("Pod", HEAD, *past)
+    cluster.advance(1.0)
+    assert read_condition(cluster)[0] != "VolumeStillAttached"

@@ -18,7 +18,12 @@ from strandline_operator.model.objects import Pod
 
 # The controller that attaches tries again every two minutes at the latest, and warns each time.
 FRESH = 180.0
+# Of a volume on another node it warns once for each volume and node, and then keeps silent.
+_ONCE = re.compile(r"multi-attach error", re.IGNORECASE)
 _WARNINGS = frozenset({"FailedAttachVolume", "FailedMount"})
+_ATTACHED = "SuccessfulAttachVolume"
+# A kubelet mounts only what is attached.
+_MOUNTS = re.compile(r"\bMountVolume\.")
 _HELD = re.compile(
     r"multi-attach error|already (?:exclusively )?attached|still attached|attached to (?:an)?other"
     r"|attached to (?:the )?(?:node|instance|vm)|already used by|VolumeInUse|RESOURCE_IN_USE"
@@ -32,26 +37,16 @@ _NODE = re.compile(
 
 
 class Attachment(NamedTuple):
-    """A pod that waits, and the warning that says for what."""
+    """A pod that waits, and a clause that describes for what."""
 
     pod: Pod
-    notice: Notice
+    detail: str
 
 
 def find_attachment(scene: Scene) -> Block | None:
     """Return the volume that a pod of the attempt waits for, and which node has it."""
     attachment = _find_held(scene)
-    if attachment is None:
-        return None
-    pod, words = attachment.pod, attachment.notice.message
-    volume, node = _VOLUME.search(words), _NODE.search(words)
-    name = f"volume {volume[1]}" if volume else "its volume"
-    former = node[1] if node else scene.former_node
-    holder = f"node {former}" if former and former != pod.node else "another node"
-    role = role_of(pod)
-    waiting = f"{role} pod {pod.meta.name}" if role else f"pod {pod.meta.name}"
-    detail = f"{waiting} on node {pod.node} waits for {name}, which {holder} has: {words}"
-    return Block(Reason.VOLUME_STILL_ATTACHED, detail)
+    return None if attachment is None else Block(Reason.VOLUME_STILL_ATTACHED, attachment.detail)
 
 
 def is_kept_by_volume(scene: Scene) -> bool:
@@ -74,16 +69,53 @@ def _find_held(scene: Scene) -> Attachment | None:
     for pod in scene.pods:
         # A pod that waits for a volume has its node and none of its containers.
         is_waiting = pod.phase == "Pending" and bool(pod.node) and not pod.meta.is_deleting
-        if not is_waiting or any(each.is_running or each.ends for each in pod.containers):
+        if not is_waiting or any(each.ends or not each.waiting for each in pod.containers):
             continue
-        warnings = [
-            notice
-            for notice in scene.notices
-            if notice.uid == pod.meta.uid
-            and notice.reason in _WARNINGS
-            and _HELD.search(notice.message)
-        ]
-        newest = max(warnings, key=lambda each: each.time, default=None)
-        if newest is not None and scene.now - newest.time < FRESH:
-            return Attachment(pod, newest)
+        detail = _read_events(scene, pod)
+        if detail:
+            return Attachment(pod, detail)
     return None
+
+
+def _read_events(scene: Scene, pod: Pod) -> str:
+    """Return what a waiting pod's newest event about its volume says of another node, or ''."""
+    own = (notice for notice in scene.notices if notice.uid == pod.meta.uid)
+    telling = [notice for notice in own if _is_held(notice) or _is_past(notice)]
+    # The API server deletes events after an hour.
+    if not telling:
+        return _recall(scene, pod)
+    newest = max(telling, key=lambda notice: (notice.time, _is_held(notice)))
+    is_standing = bool(_ONCE.search(newest.message)) or scene.now - newest.time < FRESH
+    return _describe(scene, pod, newest.message) if _is_held(newest) and is_standing else ""
+
+
+def _is_held(notice: Notice) -> bool:
+    return notice.reason in _WARNINGS and bool(_HELD.search(notice.message))
+
+
+def _is_past(notice: Notice) -> bool:
+    """Return whether an event shows that no other node has the volume, or not any more."""
+    if notice.reason in _WARNINGS and _MOUNTS.search(notice.message):
+        return True
+    return notice.reason in {_ATTACHED, "FailedAttachVolume"}
+
+
+def _recall(scene: Scene, pod: Pod) -> str:
+    """Return what the status says of a pod that waits for a volume on another node, or ''."""
+    summary = scene.status.find_condition("Succeeded")
+    if summary is None or summary.reason != Reason.VOLUME_STILL_ATTACHED:
+        return ""
+    begin, _, end = Reason.VOLUME_STILL_ATTACHED.explain("{}").partition("{}")
+    detail = summary.message.removeprefix(begin).removesuffix(end)
+    is_of_pod = f"pod {pod.meta.name} " in detail
+    return detail if is_of_pod and _ONCE.search(detail) else ""
+
+
+def _describe(scene: Scene, pod: Pod, words: str) -> str:
+    volume, node = _VOLUME.search(words), _NODE.search(words)
+    name = f"volume {volume[1]}" if volume else "its volume"
+    former = node[1] if node else scene.former_node
+    holder = f"node {former}" if former and former != pod.node else "another node"
+    role = role_of(pod)
+    waiting = f"{role} pod {pod.meta.name}" if role else f"pod {pod.meta.name}"
+    return f"{waiting} on node {pod.node} waits for {name}, which {holder} has: {words}"
