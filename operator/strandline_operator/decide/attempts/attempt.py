@@ -28,7 +28,8 @@ from strandline_operator.decide.attempts.drains import find_held_drain
 from strandline_operator.decide.attempts.ending import (
     end,
     find_end,
-    find_taking_of_head,
+    has_ended_after,
+    has_ended_before,
     is_at_end,
     is_by_teardown,
     is_complete,
@@ -37,9 +38,10 @@ from strandline_operator.decide.attempts.ending import (
     read_progress,
     was_stopped,
 )
+from strandline_operator.decide.attempts.losses import list_new_losses, note_losses
 from strandline_operator.decide.attempts.queueing import find_unfit_queue, was_suspended
 from strandline_operator.decide.attempts.silence import find_silence
-from strandline_operator.decide.attempts.stop import find_losses, find_next_deadline, find_stop
+from strandline_operator.decide.attempts.stop import find_next_deadline, find_overrun, find_stop
 from strandline_operator.decide.clock_steps import LEAST_STEP
 from strandline_operator.decide.conditions import Truth, set_condition
 from strandline_operator.decide.evidence import find_outcome, locate_kill
@@ -132,13 +134,25 @@ def _hold(scene: Scene) -> AttemptStep:
 
 def _end_if_over(scene: Scene, stop: Evidence | None) -> Scene:
     """End an attempt on request, where it has failed, or where it is to be given up."""
-    # A driver that is stopped dies in ways that look like faults, so a wish goes first.
-    reason = stop or find_end(scene) or find_stop(scene)
+    reason = _find_reason(scene, stop)
     if reason is not None:
         return end(scene, [reason])
     # A loss that ends the attempt is its cause, and no incident that it got over.
     scene = _count_incidents(scene)
     return end(scene, []) if is_complete(scene) else scene
+
+
+def _find_reason(scene: Scene, stop: Evidence | None) -> Evidence | None:
+    """Return why the attempt ends other than by completion; None if it completed or goes on."""
+    # The work is done, and nothing was stopped yet. Only a deadline may have passed before.
+    if is_complete(scene):
+        limit = stop or find_overrun(scene)
+        return limit if limit is not None and has_ended_after(scene, limit) else None
+    failure = find_end(scene)
+    # A driver that is stopped dies in ways that look like faults, so the request goes first.
+    if stop is not None and not (failure is not None and has_ended_before(scene, stop)):
+        return stop
+    return failure or find_stop(scene)
 
 
 def _go_on(scene: Scene) -> AttemptStep:
@@ -151,9 +165,7 @@ def _go_on(scene: Scene) -> AttemptStep:
 
 def _note(scene: Scene) -> Scene:
     """Take down what can be seen at any time."""
-    scene = _note_room(_note_driver(_note_rayjob(scene)))
-    evidence = merge(scene, find_taking_of_head(scene))
-    scene = scene.with_status(evolve(scene.status, evidence=evidence))
+    scene = note_losses(_note_room(_note_driver(_note_rayjob(scene))))
     outcome = _find_outcome(scene)
     if outcome is not None:
         scene = _note_outcome(scene, outcome)
@@ -264,9 +276,9 @@ def _is_new(scene: Scene, item: Evidence) -> bool:
 
 
 def _count_incidents(scene: Scene) -> Scene:
-    """Add the workers that were lost up to now and did not end the attempt."""
-    # Pods are forgotten after a while, and a restart forgets them all: the count never falls.
-    incidents = max(scene.status.incidents, len(find_losses(scene)))
+    """Count the workers that were lost in this pass and did not end the attempt."""
+    lost = list_new_losses(scene.attempt.status, scene.status)
+    incidents = scene.status.incidents + len(lost)
     return scene.with_status(evolve(scene.status, incidents=incidents))
 
 

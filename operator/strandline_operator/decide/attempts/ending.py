@@ -9,12 +9,23 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from strandline_api.api_model import evolve
-from strandline_api.objects.attempt import AttemptStatus, EvidenceRecord
+from strandline_api.objects.attempt import MAX_EVIDENCE, AttemptStatus, EvidenceRecord
 from strandline_api.outcome.causes import Cause
-from strandline_api.outcome.disruptions import Disruption
 from strandline_api.outcome.evidence import PRECEDENCE, Evidence, name_cause, read_exit
 from strandline_api.outcome.exit_codes import ExitCode
+from strandline_api.spec.pod_paths import HEAD_CONTAINER
 from strandline_api.status.pipeline_status import Progress
+from strandline_operator.decide.attempts.losses import (
+    BY_FORCE,
+    DISRUPTIONS,
+    find_newest_head,
+    is_nameless,
+    is_of,
+    is_recent,
+    is_vaguer,
+    list_losses,
+    may_explain,
+)
 from strandline_operator.decide.attempts.queueing import explain_suspension
 from strandline_operator.decide.evidence import (
     blame_taking,
@@ -30,37 +41,57 @@ from strandline_operator.decide.rayjob_evidence import (
 )
 from strandline_operator.decide.scene import Scene, find_lost_node, is_head, role_of
 from strandline_operator.model.objects import SUBMITTER, Pod
+from strandline_operator.render.order import Role
 
 # Ends that a teardown, ours or another's, gives to a driver.
 _BY_TEARDOWN = frozenset({Cause.INTERRUPTED, Cause.KILLED})
 # Causes without an explanation; a lost node is one.
 _VAGUE = frozenset({Cause.UNKNOWN, Cause.STALLED, Cause.SUBMISSION_FAILED})
 _DELETED = "Deleted"
-# How exactly a disruption names its taker; all others name it best.
-_RANKS: dict[str, int] = {
-    Disruption.POD_EVICTED: 0,
-    Disruption.NODE_TAINTED: 0,
-    Disruption.NODE_GONE: 0,
-    Disruption.NODE_DISRUPTED: 1,
-}
+_OWN_LOSSES = DISRUPTIONS | {Cause.OOM_KILLED}
 # The word of evidence that an attempt was ended for want of room, to have the next one elsewhere.
 NO_ROOM = "no-room"
+# The controllers of nodes need some minutes to notice that a machine is gone.
+_NODE_GONE = 600.0
 # Ours for an end that says nothing against the attempt.
 _ON_PURPOSE = frozenset({"suspend", NO_ROOM})
 # Ends that say enough; what befell a worker on the way did not bring them about.
 _DELIBERATE = frozenset(set(ExitCode) - {ExitCode.APPLICATION_ERROR})
 _OWN_ENDS = _DELIBERATE - {ExitCode.INTERRUPTED}
-DISRUPTIONS = frozenset({Cause.PREEMPTED, Cause.EVICTED, Cause.NODE_LOST})
 
 
 def end(scene: Scene, evidence: Iterable[Evidence]) -> Scene:
     """End the attempt now, for those reasons or because it has completed."""
-    evidence_so_far = merge(scene, evidence)
-    return scene.with_status(evolve(scene.status, end_time=scene.now, evidence=evidence_so_far))
+    status = evolve(
+        scene.status,
+        end_time=scene.now,
+        driver_end_time=_date_driver_end(scene),
+        evidence=merge(scene, evidence),
+    )
+    return scene.with_status(status)
+
+
+def _date_driver_end(scene: Scene) -> float | None:
+    """Return when the driver stopped, by its pod and the RayJob; None if neither reports it."""
+    head = find_newest_head(scene)
+    ends = [
+        container.ends[0].time
+        for container in (head.containers if head is not None else ())
+        if container.name == HEAD_CONTAINER and container.ends and not container.is_running
+    ]
+    reported = [*ends, scene.rayjob.ended if scene.rayjob is not None else None]
+    times = [time for time in reported if time is not None and time <= scene.now]
+    # A driver that answered had not stopped, whatever the clock of its node says.
+    progress = scene.attempt.status.progress
+    answered = progress.time if progress is not None else None
+    return max(min(times), answered or 0.0) if times else None
 
 
 def merge(scene: Scene, evidence: Iterable[Evidence]) -> tuple[EvidenceRecord, ...]:
-    """Return the evidence with what is new; of a pod's container one sight of a cause is enough."""
+    """Return the evidence with what is new, the most conclusive first.
+
+    One record for each cause and container of a pod is enough.
+    """
     records = list(scene.status.evidence)
     indices = {_identify(record.evidence): index for index, record in enumerate(records)}
     for item in evidence:
@@ -70,32 +101,31 @@ def merge(scene: Scene, evidence: Iterable[Evidence]) -> tuple[EvidenceRecord, .
             indices[_identify(item)] = len(records)
             records.append(EvidenceRecord.of(item, scene.now))
         # A node may name its taker only later, and a queue its reason.
-        elif _is_vaguer(records[index].evidence, item):
-            records[index] = EvidenceRecord.of(item, records[index].time)
-    return tuple(records)
-
-
-def _is_vaguer(former: Evidence, item: Evidence) -> bool:
-    """Return whether kept evidence lacks a taker or a reason that the new evidence has."""
-    before, after = (_RANKS.get(str(each.details.get("reason")), 2) for each in (former, item))
-    return before < after or item.message.startswith(f"{former.message}: ")
+        elif is_vaguer(records[index].evidence, item):
+            former = records[index].time
+            records[index] = evolve(EvidenceRecord.of(item, scene.now), time=former)
+    # Any number of workers may have gone, and none of them explains more than the head does.
+    records.sort(key=lambda record: (is_of(record, Role.WORKER), _rank(record)))
+    return tuple(sorted(records[:MAX_EVIDENCE], key=_rank))
 
 
 def _identify(item: Evidence) -> tuple[object, ...]:
     details = item.details
-    return (item.cause, item.source, details.get("pod"), details.get("container"))
+    pod = details.get("podUid") or details.get("pod")
+    return (item.cause, item.source, pod, details.get("container"))
 
 
 def judge(scene: Scene) -> Scene:
     """Take in what pods and RayJob say of an end, and name the cause as it now looks."""
-    status_before = scene.attempt.status
-    # Once its RayJob is gone, nothing else tells that it had completed.
-    has_completed = status_before.end_time is not None and status_before.cause is None
-    # A stopped attempt has not done its work, though its driver may have ended well.
-    if (has_completed or is_complete(scene)) and not was_stopped(scene.status):
-        return scene.with_status(evolve(scene.status, cause=None, message="completed"))
-    records = sorted(merge(scene, _list_records(scene)), key=_rank)
-    status = evolve(scene.status, evidence=tuple(records))
+    if _has_completed(scene):
+        # The stop came too late, and must not count as one.
+        evidence = tuple(each for each in scene.status.evidence if not _is_stop(each))
+        status = evolve(scene.status, cause=None, message="completed", evidence=evidence)
+        return scene.with_status(status)
+    scene = scene.with_status(evolve(scene.status, evidence=merge(scene, _list_records(scene))))
+    # The head's fate counts only if nothing else explains the end.
+    fate = filter(None, [explain_by_head(scene)])
+    status = evolve(scene.status, evidence=merge(scene, fate))
     cause = name_cause(weigh(status))
     return scene.with_status(evolve(status, cause=cause.cause, message=cause.message))
 
@@ -110,61 +140,73 @@ def _list_records(scene: Scene) -> Iterator[Evidence]:
     if scene.rayjob is not None and is_at_end(scene):
         yield from find_rayjob_evidence(scene.rayjob)
     yield from explain_suspension(scene)
-    yield from filter(None, (read_late_outcome(scene), explain_by_head(scene)))
+    yield from filter(None, [read_late_outcome(scene)])
+    yield from _pick_losses(scene)
     for pod in scene.all_pods:
         yield from _pick(scene, pod)
 
 
+def _has_completed(scene: Scene) -> bool:
+    """Return whether the driver had done its work before anything stopped it."""
+    before, stops = scene.attempt.status, list(filter(_is_stop, scene.status.evidence))
+    # Once its RayJob is gone, nothing else shows that it had completed.
+    if not stops:
+        return (before.end_time is not None and before.cause is None) or is_complete(scene)
+    # A driver that ends well after a stop may have left out what was still due.
+    return is_complete(scene) and all(has_ended_before(scene, each.evidence) for each in stops)
+
+
+def has_ended_before(scene: Scene, stop: Evidence) -> bool:
+    """Return whether the driver is known to have ended by the time of a stop."""
+    ended = scene.status.driver_end_time or _date_driver_end(scene)
+    return ended is not None and stop.time is not None and ended <= stop.time
+
+
+def has_ended_after(scene: Scene, stop: Evidence) -> bool:
+    """Return whether the driver is known to have ended after the time of a stop."""
+    ended = scene.status.driver_end_time or _date_driver_end(scene)
+    return ended is not None and stop.time is not None and ended > stop.time
+
+
 def was_stopped(status: AttemptStatus) -> bool:
     """Return whether a user, or a deadline, has ended it on purpose."""
+    return any(map(_is_stop, status.evidence))
+
+
+def _is_stop(record: EvidenceRecord) -> bool:
     ours = {Cause.USER_CANCELLED, Cause.DEADLINE_EXCEEDED}
-    return any(record.cause in ours or record.source in _ON_PURPOSE for record in status.evidence)
+    return record.cause in ours or record.source in _ON_PURPOSE
 
 
-def _pick(scene: Scene, pod: Pod) -> Iterator[Evidence]:
-    """Yield a pod's evidence that can have to do with the end."""
+def _pick_losses(scene: Scene) -> Iterator[Evidence]:
+    """Yield the losses that can have caused the end."""
     status = scene.status
-    assert status.end_time is not None  # callers judge ended attempts only
-    # Later evidence of pods is mostly of our own deletion.
-    is_fresh = scene.now <= status.end_time + scene.limits.settle
-    # A driver that says why it ended knows better than a pod.
-    is_explained = status.outcome is not None and status.outcome.exit_code in _DELIBERATE
-    image = find_image_problem(pod)
-    # Once a driver has run, an image that is missing is that of a worker that came later.
-    if image is not None and status.running_time is None:
-        yield image
-    reserved = find_reserved_name(pod) if is_head(pod) else None
-    if reserved is not None and is_fresh:
-        yield reserved
-    if is_fresh:
-        yield from find_foreign_kills(pod)
-    for item in (*scene.read_pod(pod), *_read_node(scene, pod)):
-        if item.cause is Cause.OOM_KILLED:
-            # containerd shows it late, at the teardown even, so no time is too late for it.
-            if not is_explained:
-                yield item
-        # Workers that go after the end go with it.
-        elif role_of(pod) == "worker":
-            if is_fresh and not is_explained:
-                yield item
-        # Only the head's end ends a driver; and a RayJob fails without its submitter.
-        elif is_fresh and (is_head(pod) or _is_of_submitter(status, item)):
+    code = None if status.outcome is None else status.outcome.exit_code
+    for record in list_losses(scene):
+        item = record.evidence
+        # A driver that gives the reason for its end knows better than a worker's pod.
+        is_explained = code in _DELIBERATE and (
+            item.cause is Cause.OOM_KILLED or is_of(record, Role.WORKER)
+        )
+        is_others = is_of(record, Role.SUBMITTER) and not _is_of_submitter(status, item)
+        if not (is_explained or is_others or is_nameless(record)) and may_explain(scene, record):
             yield item
 
 
-def find_taking_of_head(scene: Scene) -> Iterator[Evidence]:
-    """Yield the taker of a running attempt's head, once that can't be withdrawn any more.
-
-    Its node's other pods go too, and this operator's may be among them: a later pass may come too
-    late.
-    """
-    # Before the driver has begun KubeRay may make another head; after the end all is read anew.
-    if scene.status.running_time is None or scene.status.end_time is not None:
+def _pick(scene: Scene, pod: Pod) -> Iterator[Evidence]:
+    """Yield what else a pod shows that can have to do with the end."""
+    image = find_image_problem(pod)
+    # Once a driver has run, an image that is missing is that of a worker that came later.
+    if image is not None and scene.status.running_time is None:
+        yield image
+    # Later evidence of pods is mostly of our own deletion.
+    if not is_recent(scene):
         return
-    for pod in scene.pods:
-        # Where only its node is marked, what becomes of that says more later on.
-        if is_head(pod) and pod.meta.is_deleting and pod.disruption:
-            yield from (item for item in scene.read_pod(pod) if item.cause in DISRUPTIONS)
+    reserved = find_reserved_name(pod) if is_head(pod) else None
+    if reserved is not None:
+        yield reserved
+    yield from find_foreign_kills(pod)
+    yield from _read_node(scene, pod)
 
 
 def _is_of_submitter(status: AttemptStatus, item: Evidence) -> bool:
@@ -290,17 +332,17 @@ def read_progress(status: AttemptStatus, time: float | None) -> Progress | None:
 def weigh(status: AttemptStatus) -> tuple[Evidence, ...]:
     """Return the evidence that may name the cause.
 
-    A deleted RayJob explains a stop, not an earlier failure.
+    A deleted RayJob explains a stop, not an earlier failure. The head's own loss explains the end
+    of its driver better than a worker's does.
     """
+    records = status.evidence
+    if any(is_of(record, Role.HEAD) and record.cause in _OWN_LOSSES for record in records):
+        records = tuple(record for record in records if not is_of(record, Role.WORKER))
     outcome = read_outcome(status)
     # A driver that was only told to go has no cause of its own.
-    if outcome is None or outcome.cause in _BY_TEARDOWN:
-        return status.observations
-    return tuple(
-        observation
-        for observation in status.observations
-        if observation.details.get("reason") != _DELETED
-    )
+    if outcome is not None and outcome.cause not in _BY_TEARDOWN:
+        records = tuple(each for each in records if each.details.get("reason") != _DELETED)
+    return tuple(record.evidence for record in records)
 
 
 def explain_by_head(scene: Scene) -> Evidence | None:
@@ -309,7 +351,11 @@ def explain_by_head(scene: Scene) -> Evidence | None:
     # A driver's own word explains its end better than the head's fate does.
     if status.outcome is not None or status.end_time is None:
         return None
-    explained = [record for record in status.evidence if record.cause not in _VAGUE]
+    explained = [
+        record
+        for record in status.evidence
+        if record.cause not in _VAGUE and not is_of(record, Role.WORKER)
+    ]
     # A named cause explains more than the absence of a pod does, unless it only repeats that the
     # driver is not there any more.
     if not all(map(_is_echo, explained)):
@@ -330,8 +376,12 @@ def _is_echo(record: EvidenceRecord) -> bool:
 def _find_vanished_node(scene: Scene) -> Evidence | None:
     """Return a head that was not being deleted, while its node is gone or was taken.
 
-    However late that shows: our own teardown tells a head to go, and takes no node.
+    That may show late: our own teardown tells a head to go, and takes no node.
     """
+    end_time = scene.status.end_time
+    # A node that goes while a failed attempt is held has ended nothing.
+    if end_time is None or scene.now > end_time + _NODE_GONE:
+        return None
     for pod in filter(is_head, scene.all_pods):
         taker = None if pod.meta.is_deleting else scene.find_taker(pod)
         if taker is not None:
@@ -356,12 +406,9 @@ def _find_taken_head(scene: Scene) -> Evidence | None:
     # A deletion takes the pods along, so that they go says nothing.
     if scene.rayjob is None or scene.rayjob.meta.is_deleting:
         return None
-    for pod in filter(is_head, scene.gone_pods):
-        # A kubelet that ends a pod records how each container ended.
-        if pod.phase == "Running" and not any(container.ends for container in pod.containers):
-            message = f"the head pod {pod.meta.name} was deleted by force"
-            return Evidence(Cause.INTERRUPTED, message, "pod", {"pod": pod.meta.name})
-    return None
+    losses = (record for record in list_losses(scene) if may_explain(scene, record))
+    cut = (record.evidence for record in losses if record.details.get("reason") == BY_FORCE)
+    return next(cut, None)
 
 
 def _find_unseen_head(scene: Scene) -> Evidence | None:
@@ -369,7 +416,9 @@ def _find_unseen_head(scene: Scene) -> Evidence | None:
 
     No driver has said that it failed, and a head that stands on its own does not vanish.
     """
-    is_there = any(map(is_head, scene.all_pods))
+    is_there = any(map(is_head, scene.all_pods)) or any(
+        is_of(record, Role.HEAD) for record in scene.status.losses
+    )
     # A cluster that is deleted, after a time or by hand, has taken it along.
     has_cluster = any(not cluster.meta.is_deleting for cluster in scene.clusters)
     if is_there or not has_cluster or scene.rayjob is None or not is_lost(scene.rayjob):

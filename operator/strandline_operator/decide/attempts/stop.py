@@ -7,6 +7,12 @@ from collections.abc import Callable
 from strandline_api.outcome.causes import Cause
 from strandline_api.outcome.evidence import Evidence
 from strandline_operator.decide.attempts.fallback import find_fallback
+from strandline_operator.decide.attempts.losses import (
+    DELETED,
+    find_lost_heads,
+    is_nameless,
+    list_unabsorbed,
+)
 from strandline_operator.decide.attempts.queueing import find_suspension
 from strandline_operator.decide.attempts.silence import find_stall
 from strandline_operator.decide.evidence import find_image_problem, find_reserved_name
@@ -21,7 +27,6 @@ from strandline_operator.model.objects import Pod
 # Pods that use up the quota may just be leaving; by then KubeRay has tried eight times or more.
 _QUOTA_WAIT = 10.0
 PAST = 0.1  # seconds by which a time has passed for sure
-_DISRUPTIONS = frozenset({Cause.PREEMPTED, Cause.EVICTED, Cause.NODE_LOST})
 
 
 def find_stop(scene: Scene) -> Evidence | None:
@@ -48,22 +53,6 @@ def _waits_freely(scene: Scene) -> bool:
     return bool(scene.status.no_room_since) and scene.spec.deadlines.pre_running_seconds is None
 
 
-def find_losses(scene: Scene) -> list[Evidence]:
-    """Return one for each worker pod lost while the attempt ran, for memory or by disruption.
-
-    Those that are still there come last: they are what was seen last.
-    """
-    workers = [pod for pod in scene.all_pods if role_of(pod) == "worker"]
-    workers.sort(key=lambda pod: (not pod.is_gone, pod.meta.created or 0.0))
-    losses = (_find_loss(scene, worker) for worker in workers)
-    return [loss for loss in losses if loss is not None]
-
-
-def _find_loss(scene: Scene, pod: Pod) -> Evidence | None:
-    losses = _DISRUPTIONS | {Cause.OOM_KILLED}
-    return next((item for item in scene.read_pod(pod) if item.cause in losses), None)
-
-
 def _find_lost_head(scene: Scene) -> Evidence | None:
     """Return a head that was told to go and can't, since its node is lost, or one begun once more.
 
@@ -78,17 +67,32 @@ def _find_lost_head(scene: Scene) -> Evidence | None:
 def _find_second_run(scene: Scene) -> Evidence | None:
     """Find a head that came back, or a driver started again: KubeRay's doing, not ours."""
     running_time, heads = scene.status.running_time, [pod for pod in scene.all_pods if is_head(pod)]
-    is_alone = len({pod.meta.uid for pod in heads}) <= 1
+    # An earlier process of the operator may have seen the former head go.
+    visible, records = {pod.meta.uid for pod in heads}, find_lost_heads(scene.status)
+    unseen = [each for each in records if each.details.get("podUid") not in visible]
+    is_alone = len(visible) + len(unseen) <= 1
     # Before the driver has begun KubeRay may make another head, and no work is done twice.
     if running_time is None or is_alone or not any(_is_later(pod, running_time) for pod in heads):
         return None
     lost_head = next((pod for pod in heads if pod.is_gone or pod.meta.is_deleting), None)
-    replaced = Evidence(Cause.NODE_LOST, "the head pod was replaced", "pod")
+    if lost_head is not None:
+        replaced = _describe_replaced(lost_head.meta.name, is_deleted=lost_head.meta.is_deleting)
+        return next(scene.read_pod(lost_head), replaced)
+    record = next(iter(unseen), None)
+    if record is not None and not is_nameless(record):
+        return record.evidence
+    name = str(record.details.get("pod")) if record is not None else ""
+    is_deleted = record is not None and record.details.get("reason") == DELETED
+    return _describe_replaced(name, is_deleted=is_deleted)
+
+
+def _describe_replaced(name: str, *, is_deleted: bool) -> Evidence:
+    """Describe a head in whose place KubeRay has made another one."""
     # A deletion by hand, by a person whom no record names.
-    if lost_head is not None and lost_head.meta.is_deleting:
-        message = f"the head pod {lost_head.meta.name} was deleted, and another one made"
-        replaced = Evidence(Cause.INTERRUPTED, message, "pod", {"pod": lost_head.meta.name})
-    return next(scene.read_pod(lost_head), replaced) if lost_head is not None else replaced
+    if is_deleted:
+        message = f"the head pod {name} was deleted, and another one made"
+        return Evidence(Cause.INTERRUPTED, message, "pod", {"pod": name})
+    return Evidence(Cause.NODE_LOST, "the head pod was replaced", "pod")
 
 
 def _is_later(head: Pod, running_time: float) -> bool:
@@ -134,12 +138,13 @@ def _find_refused_submitter(scene: Scene) -> Evidence | None:
     return Evidence(Cause.SUBMISSION_FAILED, refused.words, "job") if is_late else None
 
 
-def _find_deadline(scene: Scene) -> Evidence | None:
+def find_overrun(scene: Scene) -> Evidence | None:
+    """Find an attempt that ran longer than it may."""
     longest, running_time = scene.spec.deadlines.attempt_seconds, scene.status.running_time
     if longest is None or running_time is None or scene.now - running_time <= longest:
         return None
     message = f"the attempt ran longer than deadlines.attempt allows: {longest:g} s"
-    return Evidence(Cause.DEADLINE_EXCEEDED, message, "deadline")
+    return Evidence(Cause.DEADLINE_EXCEEDED, message, "deadline", time=running_time + longest)
 
 
 def _find_late_start(scene: Scene) -> Evidence | None:
@@ -183,11 +188,11 @@ def _find_reserved_name(scene: Scene) -> Evidence | None:
 
 def _find_worker_loss(scene: Scene) -> Evidence | None:
     policy = scene.spec.on_worker_loss
-    for loss in find_losses(scene):
+    for loss in list_unabsorbed(scene.status):
         action = policy.oom if loss.cause is Cause.OOM_KILLED else policy.disruption
         # A pod that was killed for memory would only be killed again; others are made good for.
         if action == "Recreate":
-            return loss
+            return loss.evidence
     return None
 
 
@@ -223,7 +228,7 @@ _REASONS: tuple[Callable[[Scene], Evidence | None], ...] = (
     find_suspension,
     _find_quota,
     _find_refused_submitter,
-    _find_deadline,
+    find_overrun,
     _find_reserved_name,
     find_fallback,
     _find_late_start,

@@ -100,7 +100,8 @@ def _find_run_deadline(facts: Pass, standing: PassState) -> Evidence | None:
     ends_at = find_run_end(facts, standing.status)
     if ends_at is None or facts.now <= ends_at:
         return None
-    return Evidence(Cause.DEADLINE_EXCEEDED, describe_run_deadline(facts.spec), "deadline")
+    message = describe_run_deadline(facts.spec)
+    return Evidence(Cause.DEADLINE_EXCEEDED, message, "deadline", time=ends_at)
 
 
 # The first ends the attempt. What people want goes first: a cancelled run must not be resumed.

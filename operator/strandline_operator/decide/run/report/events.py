@@ -8,7 +8,7 @@ from __future__ import annotations
 from strandline_api.status.event_reasons import EventReason
 from strandline_api.status.pipeline_status import Condition, PipelineStatus
 from strandline_api.status.reasons import ConditionType, Reason
-from strandline_operator.decide.attempts.stop import find_losses
+from strandline_operator.decide.attempts.losses import list_new_losses
 from strandline_operator.decide.conditions import has_lasted
 from strandline_operator.decide.obstacles.obstacles import Block
 from strandline_operator.decide.scene import Pass
@@ -36,11 +36,11 @@ def report_losses(facts: Pass, standing: PassState) -> Verdict:
     scene, after = facts.scene, standing.newest
     if scene is None or after is None:
         return Verdict()
-    count_before, count = scene.attempt.status.incidents, after.status.incidents
-    # The count in the status makes that each loss is reported once.
-    if count <= count_before:
+    # A loss that ended the attempt is no incident.
+    if after.status.incidents <= scene.attempt.status.incidents:
         return Verdict()
-    losses = find_losses(scene)[count_before - count :]
+    # The records in the status ensure that each loss is reported once.
+    losses = list_new_losses(scene.attempt.status, after.status)
     words = f"{after.meta.name} goes on without a worker."
     return Verdict(
         events=tuple(warn(EventReason.WORKER_LOST, f"{words} {loss.message}") for loss in losses),
