@@ -1,0 +1,351 @@
+"""A drawn day of one run: losses that are absorbed, pools that flap, bugs, and operator restarts.
+
+Each attempt ends in a way that is drawn, so its cause is known. The story is drawn from one seed
+and the restarts from another, so the same story can be played without any. This module must not
+know how a cause is found.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from node_bodies import GKE_SPOT, SILENT, end_by_eviction, end_by_shutdown, spell_node, spell_taint
+from operator_bodies import oom
+from simulated_cluster import SimulatedCluster
+from strandline_api.outcome.causes import Cause
+from strandline_api.outcome.driver_outcome import DriverOutcome
+from strandline_api.outcome.evidence import Evidence
+from strandline_api.status.enums import PipelinePhase
+from strandline_api.status.pipeline_status import Progress
+from strandline_api.times import format_time
+from strandline_operator.model.nodes import read_marks
+from strandline_operator.model.plan import Resource
+from strandline_operator.model.view import Silence
+from test_droughts import FULL, place, unplace
+
+HOUR = 3600.0
+SOURCES = 100_000
+ATTEMPTS = 8
+GROUPS = ("cpu", "gpu")
+SPOT_NODE = read_marks(spell_node("node-1", labels=GKE_SPOT))
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class DrawnEnd:
+    """An end of an attempt.
+
+    Attributes:
+        cause: what has ended it; None if it completed.
+        killed: the groups that were killed for memory by it.
+    """
+
+    cause: Cause | None
+    killed: tuple[str, ...] = ()
+
+
+@dataclass
+class DrawnRun:
+    """One run, and the ends that were drawn for its attempts.
+
+    Attributes:
+        story: draws what happens.
+        restarts: draws when the operator restarts; None if it never does.
+    """
+
+    story: random.Random
+    restarts: random.Random | None = None
+    cluster: SimulatedCluster = field(default_factory=SimulatedCluster)
+    ends: list[DrawnEnd] = field(default_factory=list)
+    losses: int = 0
+    flaps: int = 0
+    outages: int = 0
+    finished: int = 0
+    _made: int = 0
+
+    def play(self) -> None:
+        """Play the run until it has completed, or so many attempts have ended."""
+        spot = {"preset": "gke"}
+        groups = [{"name": name, "resources": {"memory": "8Gi"}, "spot": spot} for name in GROUPS]
+        self.cluster.edit(
+            ray={"head": {"spot": spot}, "workerGroups": groups},
+            onWorkerLoss={"oom": "Absorb", "disruption": "Absorb"},
+            retry={"jitter": "none", "maxRetries": 100, "disruptions": {"maxRetries": 100}},
+        )
+        self._pass()
+        self.cluster.bind_claim()
+        while len(self.ends) < ATTEMPTS and not self._is_over:
+            self._play_attempt()
+
+    @property
+    def _is_over(self) -> bool:
+        return self.cluster.status.phase in {PipelinePhase.SUCCEEDED, PipelinePhase.FAILED}
+
+    def _play_attempt(self) -> None:
+        cluster = self.cluster
+        cluster.time = max(cluster.time, cluster.status.next_attempt_time or cluster.time)
+        self._pass()
+        self._start()
+        self.finished = 0
+        self._work(60.0)  # a driver that was never heard is not taken for silent
+        for _ in range(self.story.randrange(8)):
+            self._work(self.story.uniform(30.0, HOUR))
+            if self.story.random() < 0.7:
+                self.story.choice([self._preempt, self._kill])(self._add_worker(), may_wait=True)
+                self._absorb()
+        end = self.story.choice(list(ENDS.values()))
+        self.ends.append(end(self))
+        self._finish()
+
+    def _finish(self) -> None:
+        """The attempt is torn down, and nothing of it is left."""
+        self._pass()
+        self.cluster.finish_teardown()
+        self.cluster.outcome = self.cluster.progress = None
+        self.cluster.silence = Silence()
+        self.cluster.gone_pods.clear()
+        self.cluster.marks = {"node-1": SPOT_NODE}
+
+    def _pass(self, seconds: float = 0.0) -> None:
+        """Let time go on; the operator passes, and may restart afterwards."""
+        self.cluster.advance(seconds)
+        if self.restarts is not None and self.restarts.random() < 0.3:
+            self.outages += 1
+            # All that only the process knew is lost.
+            self.cluster.gone_pods.clear()
+            self.cluster.seen.clear()
+            outcome = self.cluster.outcome
+            self.cluster.restart(0.0)
+            self.cluster.outcome = outcome
+            self.cluster.settle()
+
+    def _start(self) -> None:
+        """KubeRay makes the pods; a pool that flaps takes nodes away before the driver runs."""
+        cluster = self.cluster
+        cluster.start_rayjob()
+        cluster.end_rayjob("Initializing", "")
+        for pod in cluster.list_of(Resource.POD):
+            pod["spec"] = {"nodeName": ""}
+            pod["metadata"]["creationTimestamp"] = format_time(cluster.time)
+        cluster.marks = {"node-1": SPOT_NODE}
+        for _ in range(self.story.randrange(3)):
+            self._flap()
+        place(cluster, "")
+        cluster.set_pod("", phase="Running")
+        self._pass(20.0)
+        cluster.end_rayjob("Running", "RUNNING")
+        self._pass(5.0)
+
+    def _flap(self) -> None:
+        """A node appears for a moment, and takes the head with it when it goes."""
+        self.flaps += 1
+        unplace(self.cluster, "", FULL)
+        self._pass(self.story.uniform(60.0, HOUR))
+        place(self.cluster, "")
+        self._pass(10.0)
+        head = self._find_head()
+        labels = head["metadata"]["labels"]
+        head["status"] = self._date(end_by_shutdown())
+        self._pass()
+        self.cluster.lose_pod(head["metadata"]["name"])
+        self._pass(15.0)
+        self._make_pod(labels, "head")
+
+    def _make_pod(self, labels: dict[str, str], ending: str) -> str:
+        self._made += 1
+        name = f"corpus-{len(self.ends) + 1}-{self._made}-{ending}"
+        self.cluster.add_pod(name, labels)
+        body = self.cluster.objects[Resource.POD, name]
+        body["metadata"]["creationTimestamp"] = format_time(self.cluster.time)
+        body["spec"] = {"nodeName": "node-1"}
+        return name
+
+    def _add_worker(self) -> str:
+        group = self.story.choice(GROUPS)
+        (rayjob,) = self.cluster.list_of(Resource.RAYJOB)
+        (spec,) = [
+            each
+            for each in rayjob["spec"]["rayClusterSpec"]["workerGroupSpecs"]
+            if each["groupName"] == group
+        ]
+        name = self._make_pod(spec["template"]["metadata"]["labels"], group)
+        self._pass()
+        return name
+
+    def _find_head(self) -> Json:
+        (head,) = [
+            pod
+            for pod in self.cluster.list_of(Resource.POD)
+            if pod["metadata"]["name"].endswith("head")
+        ]
+        return head
+
+    def _date(self, status: Json) -> Json:
+        """Date a pod's end, or leave that out as older kubelets do."""
+        if self.story.random() < 0.5:
+            return status
+        now = format_time(self.cluster.time)
+        for condition in status.get("conditions", []):
+            condition["lastTransitionTime"] = now
+        for container in status.get("containerStatuses", []):
+            if "terminated" in container["state"]:
+                container["state"]["terminated"]["finishedAt"] = now
+        return status
+
+    def _work(self, seconds: float) -> None:
+        """The driver reports progress, each time with more sources."""
+        for share in (0.1, 0.9):
+            self.cluster.time += share * seconds
+            self.finished += 10
+            self.cluster.progress = Progress(
+                total=SOURCES, finished=self.finished, time=self.cluster.time
+            )
+            self._pass()
+            self.cluster.progress = Progress(
+                total=SOURCES, finished=self.finished, time=self.cluster.time
+            )
+
+    def _preempt(self, name: str, *, may_wait: bool = False) -> None:
+        """A worker's node is taken back, and KubeRay deletes the pod."""
+        del may_wait
+        self._lose(name, end_by_shutdown())
+
+    def _kill(self, name: str, *, may_wait: bool = False) -> None:
+        """A worker is killed for memory; its pod may stay for a while."""
+        killed = {"phase": "Failed", "containerStatuses": [oom("ray-worker")]}
+        is_kept = may_wait and self.story.random() < 0.3
+        self._lose(name, killed, is_kept=is_kept)
+
+    def _lose(self, name: str, status: Json, *, is_kept: bool = False) -> None:
+        self.losses += 1
+        self.cluster.objects[Resource.POD, name]["status"] = self._date(status)
+        self._pass()
+        if not is_kept:
+            self.cluster.lose_pod(name)
+            self._pass()
+
+    def _absorb(self) -> None:
+        """The run goes on: by more sources, or by another worker that is ready."""
+        if self.story.random() < 0.5:
+            self._work(self.story.uniform(10.0, 60.0))
+            return
+        self.cluster.time += 20.0
+        for group in GROUPS:
+            name = next(
+                pod["metadata"]["name"]
+                for pod in self.cluster.list_of(Resource.POD)
+                if pod["metadata"]["name"].endswith(group)
+            )
+            labels = self.cluster.objects[Resource.POD, name]["metadata"]["labels"]
+            body = self.cluster.objects[Resource.POD, self._make_pod(labels, group)]
+            body["status"]["conditions"] = [{"type": "Ready", "status": "True"}]
+        self._pass()
+
+    def _fail(self, message: str, job: str = "FAILED", reason: str = "AppFailed") -> None:
+        """KubeRay reports a driver that has ended, some seconds late."""
+        self.cluster.progress = None
+        self._pass(self.story.uniform(0.0, 10.0))
+        self.cluster.end_rayjob("Failed", job, reason=reason, message=message)
+        self._pass()
+
+    def _end_by_shutdown(self) -> DrawnEnd:
+        self._lose_head(end_by_shutdown())
+        return DrawnEnd(Cause.PREEMPTED)
+
+    def _end_by_eviction(self) -> DrawnEnd:
+        taint = spell_taint("cloud.google.com/impending-node-termination")
+        marks = read_marks(spell_node("node-1", labels=GKE_SPOT, taints=[taint]))
+        self.cluster.marks = {"node-1": marks}
+        self._lose_head(end_by_eviction())
+        return DrawnEnd(Cause.PREEMPTED)
+
+    def _end_by_crash(self) -> DrawnEnd:
+        silent = spell_node("node-1", labels=GKE_SPOT, conditions=[SILENT])
+        self.cluster.marks = {"node-1": read_marks(silent)}
+        target = {"type": "DisruptionTarget", "status": "True", "reason": "DeletionByTaintManager"}
+        self._lose_head({"phase": "Running", "conditions": [target]})
+        return DrawnEnd(Cause.NODE_LOST)
+
+    def _end_by_vanished_node(self) -> DrawnEnd:
+        self.cluster.marks = {"node-1": replace(SPOT_NODE, is_gone=True)}
+        self.cluster.lose_pod(self._find_head()["metadata"]["name"])
+        self.cluster.progress = None
+        self._pass()
+        self._fail("Job supervisor actor died: its node has died")
+        return DrawnEnd(Cause.PREEMPTED)
+
+    def _end_by_memory(self) -> DrawnEnd:
+        status = {"phase": "Failed", "containerStatuses": [oom("ray-head")]}
+        self._find_head()["status"] = self._date(status)
+        self._fail("Ray job not found", job="RUNNING")
+        return DrawnEnd(Cause.OOM_KILLED, ("head",))
+
+    def _end_by_bug(self) -> DrawnEnd:
+        if self.story.random() < 0.5:
+            self.cluster.outcome = DriverOutcome(exit_code=1, message="a task raised an error")
+        self._fail("Job entrypoint command failed with exit code 1")
+        return DrawnEnd(Cause.APPLICATION_ERROR)
+
+    def _end_by_fault(self) -> DrawnEnd:
+        self._fail("Job entrypoint command failed with exit code 139")
+        return DrawnEnd(Cause.APPLICATION_ERROR)
+
+    def _end_by_silence(self) -> DrawnEnd:
+        self.cluster.ask_in_vain(self.cluster.limits.pull_interval * 100)
+        return DrawnEnd(Cause.STALLED)
+
+    def _end_by_stage_memory(self) -> DrawnEnd:
+        """Ray reports which pod lacked memory."""
+        group = self.story.choice(GROUPS)
+        self.cluster.set_pod(group, podIP="10.0.0.7")
+        message = "lost 4 workers: memory on the node (IP: 10.0.0.7, ID: 12ab)"
+        told = Evidence(Cause.OOM_KILLED, message, "ray")
+        self.cluster.outcome = DriverOutcome(exit_code=1, message=message, evidence=(told,))
+        self._fail("Job entrypoint command failed with exit code 1")
+        return DrawnEnd(Cause.OOM_KILLED, (group,))
+
+    def _end_by_preempted_worker(self) -> DrawnEnd:
+        self._preempt(self._add_worker())
+        self._fail("Job entrypoint command failed with exit code 1")
+        return DrawnEnd(Cause.PREEMPTED)
+
+    def _end_by_killed_worker(self) -> DrawnEnd:
+        name = self._add_worker()
+        self._kill(name)
+        self._fail("Job entrypoint command failed with exit code 1")
+        return DrawnEnd(Cause.OOM_KILLED, (name.rpartition("-")[2],))
+
+    def _end_well(self) -> DrawnEnd:
+        self.cluster.outcome = DriverOutcome(exit_code=0)
+        self.cluster.end_rayjob()
+        self._pass()
+        return DrawnEnd(None)
+
+    def _lose_head(self, status: Json) -> None:
+        head = self._find_head()
+        head["status"] = self._date(status)
+        self.cluster.progress = None
+        self._pass()
+        if self.story.random() < 0.5:
+            self.cluster.lose_pod(head["metadata"]["name"])
+            self._pass()
+        self._fail("its node has died")
+
+
+ENDS: dict[str, Callable[[DrawnRun], DrawnEnd]] = {
+    "head shut down": DrawnRun._end_by_shutdown,
+    "head evicted": DrawnRun._end_by_eviction,
+    "head crashed": DrawnRun._end_by_crash,
+    "node vanished": DrawnRun._end_by_vanished_node,
+    "head killed for memory": DrawnRun._end_by_memory,
+    "bug": DrawnRun._end_by_bug,
+    "segfault": DrawnRun._end_by_fault,
+    "stall": DrawnRun._end_by_silence,
+    "stage without memory": DrawnRun._end_by_stage_memory,
+    "worker preempted": DrawnRun._end_by_preempted_worker,
+    "worker killed": DrawnRun._end_by_killed_worker,
+    "complete": DrawnRun._end_well,
+}
