@@ -376,7 +376,7 @@ def _is_echo(record: EvidenceRecord) -> bool:
 def _find_vanished_node(scene: Scene) -> Evidence | None:
     """Return a head that was not being deleted, while its node is gone or was taken.
 
-    That may show late: our own teardown tells a head to go, and takes no node.
+    The loss may show late: our own teardown tells a head to go, and takes no node.
     """
     end_time = scene.status.end_time
     # A node that goes while a failed attempt is held has ended nothing.

@@ -133,7 +133,7 @@ def find_stop_time(status: AttemptStatus) -> float:
 def find_newest_head(scene: Scene) -> Pod | None:
     """Return the head of the newest incarnation, or the last body of one that has gone."""
     heads = [pod for pod in (*scene.gone_pods, *scene.pods) if is_head(pod)]
-    # Of heads that were made at the same time the one that was seen last counts.
+    # Several heads may lack a creation time, and the last one is the newest.
     return max(reversed(heads), key=lambda pod: (not pod.is_gone, pod.meta.created), default=None)
 
 
@@ -223,7 +223,7 @@ def _is_absorbed(scene: Scene, record: EvidenceRecord) -> bool:
     return (
         record.absorbed_time is not None
         or _has_progressed(scene)
-        or any(_replaces(pod, record) for pod in scene.pods)
+        or any(_replaces(pod, record) or _is_spared(scene, pod, record) for pod in scene.pods)
     )
 
 
@@ -231,15 +231,23 @@ def _is_head_well(scene: Scene, record: EvidenceRecord) -> bool:
     """Return whether a head outlived a disruption, or was replaced before its driver began."""
     uid, was_absorbed = _name_pod(record.evidence), record.absorbed_time is not None
     heads = [pod for pod in scene.pods if is_head(pod) and _is_up(pod)]
-    if any(pod.meta.uid == uid for pod in heads):
+    same = next((pod for pod in heads if pod.meta.uid == uid), None)
+    if same is not None:
         # An eviction that was refused leaves its mark on a pod that goes on.
-        return was_absorbed or _has_progressed(scene)
+        return was_absorbed or _has_progressed(scene) or _is_spared(scene, same, record)
     begun = scene.status.running_time
     if any(begun is None or pod.meta.created <= begun for pod in heads):
         return True
     # A head that is going was not spared after all; a former one stays replaced.
     newest = find_newest_head(scene)
     return was_absorbed and (newest is None or newest.meta.uid != uid)
+
+
+def _is_spared(scene: Scene, pod: Pod, record: EvidenceRecord) -> bool:
+    """Return whether a disruption of a pod was withdrawn before the pod was deleted."""
+    if pod.meta.uid != record.details.get("podUid") or not _is_up(pod):
+        return False
+    return not any(_is_same(record, item) for item in scene.read_pod(pod))
 
 
 def _is_up(pod: Pod) -> bool:

@@ -18,7 +18,7 @@ from strandline_operator.model.objects import Pod
 
 # The controller that attaches tries again every two minutes at the latest, and warns each time.
 FRESH = 180.0
-# Of a volume on another node it warns once for each volume and node, and then keeps silent.
+# The controller reports a volume on another node once for each volume and node.
 _ONCE = re.compile(r"multi-attach error", re.IGNORECASE)
 _WARNINGS = frozenset({"FailedAttachVolume", "FailedMount"})
 _ATTACHED = "SuccessfulAttachVolume"
