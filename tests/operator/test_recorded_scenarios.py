@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import pytest
 import yaml
 
+from agreeing_conditions import find_contradictions
 from played_operator import AwayScenario, Scenario, Sighting
 from recordings import list_recordings, read_recording
 from strandline_operator.model.limits import Limits
@@ -200,6 +201,13 @@ def test_gitops_tools_read_every_status_right(name: str) -> None:
             assert is_active == (found["Succeeded"] == "Unknown")
             has_ended = bool(status.get("attempts"))
             assert ("Reconciling" in found) == (is_active and not has_run and not has_ended)
+
+
+@everywhere
+def test_no_condition_contradicts_another(name: str) -> None:
+    for sighting in statuses(play(name), "CurationPipeline"):
+        found = find_contradictions(sighting.body["status"])
+        assert found == [], (sighting.at, sighting.after)
 
 
 @everywhere

@@ -220,10 +220,13 @@ _ROWS = {
     ),
     Cause.VOLUME_UNUSABLE: _Row(
         Treatment.NEVER,
-        "The volume cannot be used: its file system, its space or its permissions.",
+        (
+            "The volume cannot be used: its file system, its space or its permissions, or the "
+            "claim has none."
+        ),
         (
             "Read the message: make the claim larger, or choose a storage class of local or block "
-            "storage. Then retry by hand."
+            "storage that exists. Then retry by hand."
         ),
     ),
     Cause.QUARANTINE_EXCEEDED: _Row(

@@ -18,7 +18,12 @@ from strandline_operator.decide.attempts.silence import find_stall
 from strandline_operator.decide.evidence import find_image_problem, find_reserved_name
 from strandline_operator.decide.obstacles.attachment import is_kept_by_volume
 from strandline_operator.decide.obstacles.code import find_lost_code
-from strandline_operator.decide.obstacles.delays import explain_delay, find_refusal, is_starting
+from strandline_operator.decide.obstacles.delays import (
+    explain_delay,
+    find_refusal,
+    has_unbound,
+    is_starting,
+)
 from strandline_operator.decide.obstacles.room import describe_misfit, find_misfit
 from strandline_operator.decide.obstacles.token import find_missing_token
 from strandline_operator.decide.scene import Scene, find_first, find_lost_node, is_head, role_of
@@ -171,7 +176,9 @@ def _find_late_start(scene: Scene) -> Evidence | None:
         return image
     why = explain_delay(scene)
     message = f"the driver did not run within {longest:g} s{why and ': '}{why}"
-    return Evidence(Cause.SCHEDULING_TIMEOUT, message, "deadline")
+    # A retry would wait for the same claim.
+    cause = Cause.VOLUME_UNUSABLE if has_unbound(scene) else Cause.SCHEDULING_TIMEOUT
+    return Evidence(cause, message, "deadline")
 
 
 def _find_reserved_name(scene: Scene) -> Evidence | None:

@@ -21,7 +21,7 @@ from strandline_operator.decide.evidence import (
 )
 from strandline_operator.decide.obstacles.attachment import find_attachment
 from strandline_operator.decide.obstacles.obstacles import Block, is_by_quota
-from strandline_operator.decide.obstacles.room import find_shortage
+from strandline_operator.decide.obstacles.room import find_shortage, is_unbound
 from strandline_operator.decide.scene import Scene, find_first, is_head, role_of
 from strandline_operator.model.notices import Notice, find_newest
 from strandline_operator.model.objects import (
@@ -270,15 +270,24 @@ def _has_failed(container: Container, end: Termination) -> bool:
     return container.name in RAY_CONTAINERS and bool(_RAISED.match(find_last_line(end)))
 
 
+def has_unbound(scene: Scene) -> bool:
+    """Return whether a pod waits for a claim without a volume."""
+    return any(map(is_unbound, scene.pods))
+
+
 def _find_unplaced(scene: Scene) -> Block | None:
-    unplaced = next((pod for pod in scene.pods if pod.unschedulable), None)
+    waiting = [pod for pod in scene.pods if pod.unschedulable]
+    # A claim that lacks its volume keeps a pod from every node, so new nodes would not help.
+    unplaced = min(waiting, key=lambda pod: not is_unbound(pod), default=None)
     if unplaced is None:
         return None
-    # No other node would help: the claim has to be let go.
-    is_held = "ReadWriteOncePod" in unplaced.unschedulable
-    reason = Reason.CLAIM_IN_USE if is_held else Reason.UNSCHEDULABLE
-    block = None if is_held else find_shortage(scene)
-    return block or Block(reason, f"Pod {unplaced.meta.name}: {unplaced.unschedulable}")
+    words = f"Pod {unplaced.meta.name}: {unplaced.unschedulable}"
+    # The claim has to be let go by another pod.
+    if "ReadWriteOncePod" in unplaced.unschedulable:
+        return Block(Reason.CLAIM_IN_USE, words)
+    if is_unbound(unplaced):
+        return Block(Reason.CLAIM_PENDING, words)
+    return find_shortage(scene) or Block(Reason.UNSCHEDULABLE, words)
 
 
 def _find_slow(scene: Scene) -> Block | None:

@@ -111,9 +111,11 @@ _LASTS = re.compile(
     r"|didn't match pod affinity rules"
 )
 _CLAIMS = re.compile(
-    r"PersistentVolumeClaim|persistent ?volumes? to bind|enough free storage|ReadWriteOncePod",
+    r"PersistentVolumeClaim|persistent ?volumes? to bind|enough free storage|ReadWriteOncePod"
+    r"|\bstorageclass",
     re.IGNORECASE,
 )
+_UNNAMED_TAINTS = "had untolerated taint(s)"
 _TAINT = re.compile(r"\{([^:}]+)(?::[^}]*)?\}")
 # The scheduler's words about preemption, which name no reason of their own.
 _ASIDE = re.compile(r"\s*(no new claims to deallocate,? ?)?preemption:.*$", re.DOTALL)
@@ -150,6 +152,11 @@ def find_room(
 def is_unplaced(pod: Pod) -> bool:
     """Return whether a pod waits for a node, and has been looked at."""
     return bool(pod.unschedulable) and not pod.node and not pod.meta.is_deleting
+
+
+def is_unbound(pod: Pod) -> bool:
+    """Return whether a pod waits for a claim without a volume, which no node provides."""
+    return is_unplaced(pod) and _CLAIMS.search(pod.unschedulable) is not None
 
 
 def list_claims(notices: Iterable[Notice]) -> tuple[str, ...]:
@@ -243,7 +250,7 @@ def _read_scheduler(words: str, pod: Pod, sizes: Sequence[NodeSize] | None) -> R
     # A pod with an unbound claim waits for its volume, and no node helps.
     if _CLAIMS.search(words):
         return RoomFinding(RoomKind.NEVER_FITS, _SCHEDULER, words)
-    if _can_pass(words):
+    if _can_pass(words) or _is_unwell(words, pod, sizes):
         # A pod larger than all nodes waits without end where no autoscaler makes others.
         is_small = bool(sizes) and not _has_fitting(sizes, pod, share=1.0)
         kind = RoomKind.NEVER_FITS if is_small else RoomKind.NO_ROOM
@@ -258,7 +265,7 @@ def _weigh(
     if _CLAIMS.search(words):
         return RoomFinding(RoomKind.NEVER_FITS, _SCHEDULER, words)
     # No node that is there would hold the pod either.
-    if not _can_pass(words):
+    if not (_can_pass(words) or _is_unwell(words, pod, sizes)):
         return growth
     # Nodes that no autoscaler looks after may be larger than those that it makes.
     if sizes and _has_fitting(sizes, pod, share=_SHARE_FOR_PODS):
@@ -270,6 +277,14 @@ def _can_pass(words: str) -> bool:
     """Return whether a node that is there is only full, or not well."""
     is_unwell = any(is_passing(match[1].strip()) for match in _TAINT.finditer(words))
     return is_unwell or _PASSES.search(words) is not None
+
+
+def _is_unwell(words: str, pod: Pod, sizes: Sequence[NodeSize] | None) -> bool:
+    """Return whether a node that would hold a pod has only taints that come and go.
+
+    Since Kubernetes 1.34 the scheduler does not name the taints, so they are read from the nodes.
+    """
+    return _UNNAMED_TAINTS in words and _has_fitting(sizes, pod, share=1.0)
 
 
 def _has_fitting(sizes: Sequence[NodeSize] | None, pod: Pod, *, share: float) -> bool:

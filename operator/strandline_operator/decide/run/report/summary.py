@@ -16,6 +16,7 @@ from strandline_api.times import format_time
 from strandline_operator.decide.attempts.ending import read_progress
 from strandline_operator.decide.conditions import Truth
 from strandline_operator.decide.obstacles.obstacles import Block
+from strandline_operator.decide.obstacles.output import examine_storage
 from strandline_operator.decide.scene import Pass
 from strandline_operator.decide.verdict import PassState, Verdict
 from strandline_operator.model.view import AttemptObject
@@ -72,7 +73,7 @@ def sum_up(facts: Pass, standing: PassState) -> ConditionSummary:
     status = standing.status
     # A running attempt says more than anything that is due after it.
     if standing.active is not None:
-        return _sum_up_attempt(standing, standing.active)
+        return _sum_up_attempt(facts, standing, standing.active)
     if status.next_attempt_time is not None:
         return _sum_up_wait(facts, standing, status.next_attempt_time)
     # No attempt is due, and the last one ended badly: the law has given up.
@@ -88,10 +89,10 @@ def sum_up(facts: Pass, standing: PassState) -> ConditionSummary:
     return ConditionSummary(PipelinePhase.SUCCEEDED, "True", Reason.COMPLETED, message, state)
 
 
-def _sum_up_attempt(standing: PassState, active: AttemptObject) -> ConditionSummary:
+def _sum_up_attempt(facts: Pass, standing: PassState, active: AttemptObject) -> ConditionSummary:
     """Sum up a pipeline whose attempt is under way."""
     attempt: AttemptStatus = active.status
-    block = standing.decided.block
+    block = _specify(facts, standing.decided.block)
     is_early = attempt.phase in _BEFORE_RUNNING
     phase = PipelinePhase.PENDING if is_early else PipelinePhase.RUNNING
     if block is not None:
@@ -108,6 +109,18 @@ def _sum_up_attempt(standing: PassState, active: AttemptObject) -> ConditionSumm
     return ConditionSummary(
         phase, "Unknown", reason, f"{state}; {attempt.message}".rstrip("; "), state
     )
+
+
+def _specify(facts: Pass, block: Block | None) -> Block | None:
+    """Return an obstacle; of a claim without a volume, with the reason that the claim itself has.
+
+    Its own condition says whether it is lost, is being deleted, or is missing.
+    """
+    if block is None or block.reason is not Reason.CLAIM_PENDING:
+        return block
+    storage = examine_storage(facts)
+    is_exact = storage.truth == "False" and not storage.is_usable
+    return Block(storage.reason, f"{storage.detail}; {block.detail}") if is_exact else block
 
 
 def _is_of_room(block: Block) -> bool:

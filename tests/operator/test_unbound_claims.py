@@ -1,0 +1,175 @@
+"""A pod whose claim has no volume: every sentence is about the claim, and one start is paid for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from agreeing_conditions import find_contradictions
+from simulated_cluster import SimulatedCluster
+from strandline_api.outcome.causes import Cause
+from strandline_api.status.enums import PipelinePhase
+from strandline_api.status.reasons import ConditionType, Reason
+from strandline_api.times import format_time
+from strandline_operator.model.capacity import NodeSize
+from strandline_operator.model.plan import Resource
+from test_droughts import FULL, place, unplace
+
+GIB = 1024**3
+ADVICE = Reason.UNSCHEDULABLE.advice
+# The scheduler's words, of several releases.
+UNBOUND = [
+    "0/3 nodes are available: pod has unbound immediate PersistentVolumeClaims. preemption: 0/3 "
+    "nodes are available: 3 Preemption is not helpful for scheduling.",
+    "0/3 nodes are available: 3 pod has unbound immediate PersistentVolumeClaims.",
+    "0/3 nodes are available: 3 node(s) didn't find available persistent volumes to bind.",
+    '0/3 nodes are available: storageclass.storage.k8s.io "fast" not found.',
+    '0/3 nodes are available: persistentvolumeclaim "corpus-ledger" not found.',
+    "0/3 nodes are available: 1 Insufficient cpu, 2 node(s) did not have enough free storage.",
+    'persistentvolumeclaim "corpus-ledger" bound to non-existent persistentvolume "pv-7".',
+    'running "VolumeBinding" filter plugin for pod "corpus-1-head": error getting PVC '
+    '"team/corpus-ledger": could not find v1.PersistentVolumeClaim "team/corpus-ledger"',
+    "0/3 nodes are available: waiting for ephemeral volume controller to create the "
+    'persistentvolumeclaim "corpus-1-head-scratch".',
+]
+AUTOSCALER = "pod didn't trigger scale-up: 2 pod has unbound immediate PersistentVolumeClaims"
+NEVER = (
+    "pod didn't trigger scale-up (it wouldn't fit if a new node is added): 2 pod has unbound "
+    "immediate PersistentVolumeClaims"
+)
+
+
+def start(words: str, ending: str = "", **spec: Any) -> SimulatedCluster:
+    """An attempt whose pods wait for a claim without a volume."""
+    cluster = SimulatedCluster()
+    cluster.edit(**spec)
+    cluster.settle()
+    for claim in cluster.list_of(Resource.CLAIM):
+        claim["status"] = {"phase": "Pending"}
+    cluster.start_rayjob()
+    cluster.end_rayjob("Initializing", "")
+    unplace(cluster, ending, words)
+    cluster.settle()
+    return cluster
+
+
+def play(cluster: SimulatedCluster, seconds: float) -> None:
+    """Let time go on; the pods of further attempts wait for the same claim."""
+    end = cluster.time + seconds
+    while cluster.time < end:
+        cluster.advance(60.0)
+        cluster.sweep()
+        cluster.settle()
+        check(cluster)
+        if any("status" not in rayjob for rayjob in cluster.list_of(Resource.RAYJOB)):
+            cluster.start_rayjob()
+            cluster.end_rayjob("Initializing", "")
+            unplace(cluster, "", UNBOUND[0])
+
+
+def check(cluster: SimulatedCluster) -> None:
+    """No two sentences of the status contradict each other, and none blames the nodes."""
+    written = cluster.status.to_json()
+    assert find_contradictions(written) == []
+    for condition in written["conditions"]:
+        assert ADVICE not in condition["message"], condition
+    assert ADVICE not in cluster.status.state
+
+
+def summary(cluster: SimulatedCluster) -> tuple[str, str]:
+    condition = cluster.status.find_condition(ConditionType.SUCCEEDED)
+    assert condition is not None
+    return condition.reason, condition.message
+
+
+@pytest.mark.parametrize("words", UNBOUND)
+def test_state_and_conditions_name_the_claim(words: str) -> None:
+    cluster = start(words)
+    cluster.advance(90.0)
+    check(cluster)
+    reason, message = summary(cluster)
+    assert reason == Reason.CLAIM_PENDING
+    assert words.partition(". preemption")[0].rstrip(".") in message
+    assert "kubectl describe pvc" in message
+    attempt = cluster.attempts["corpus-1"][1].find_condition("Succeeded")
+    assert attempt is not None
+    assert attempt.reason == Reason.CLAIM_PENDING
+
+
+@pytest.mark.parametrize("words", UNBOUND)
+def test_one_start_is_paid_for_and_the_cause_names_the_claim(words: str) -> None:
+    cluster = start(words)
+    play(cluster, 4 * 3600.0)
+    assert list(cluster.attempts) == ["corpus-1"]
+    status = cluster.attempts["corpus-1"][1]
+    assert status.cause is Cause.VOLUME_UNUSABLE
+    assert cluster.status.phase is PipelinePhase.FAILED
+    assert summary(cluster)[0] == Cause.VOLUME_UNUSABLE
+    assert words.partition(". preemption")[0].rstrip(".") in status.message
+
+
+@pytest.mark.parametrize("words", [AUTOSCALER, NEVER])
+def test_an_autoscalers_words_about_a_claim_blame_no_node(words: str) -> None:
+    cluster = start(UNBOUND[0])
+    cluster.warn("Pod", "corpus-1-head", "NotTriggerScaleUp", words)
+    cluster.notices[-1]["reportingComponent"] = "cluster-autoscaler"
+    cluster.sizes = (NodeSize("small", 64 * GIB, 16.0),)
+    cluster.advance(90.0)
+    check(cluster)
+    assert summary(cluster)[0] == Reason.CLAIM_PENDING
+    play(cluster, 3600.0)
+    assert cluster.attempts["corpus-1"][1].cause is Cause.VOLUME_UNUSABLE
+
+
+def test_a_claim_that_gets_its_volume_lets_the_attempt_go_on() -> None:
+    cluster = start(UNBOUND[0])
+    cluster.advance(1200.0)
+    cluster.bind_claim()
+    place(cluster, "")
+    cluster.set_pod("", phase="Running")
+    cluster.end_rayjob("Running", "RUNNING")
+    cluster.settle()
+    assert summary(cluster)[0] == "Running"
+    cluster.finish()
+    assert cluster.status.phase is PipelinePhase.SUCCEEDED
+    assert cluster.status.retries is not None
+    assert cluster.status.retries.retries == 0
+
+
+def test_a_claim_beside_a_full_cluster_is_the_reason_that_a_person_has_to_repair() -> None:
+    cluster = start(UNBOUND[0], "head")
+    unplace(cluster, "cpu", FULL)
+    cluster.advance(90.0)
+    check(cluster)
+    assert summary(cluster)[0] == Reason.CLAIM_PENDING
+
+
+@pytest.mark.parametrize(
+    ("phase", "is_deleting", "words", "expected"),
+    [
+        ("Lost", False, UNBOUND[6], Reason.CLAIM_LOST),
+        (
+            "Pending",
+            True,
+            '0/3 nodes are available: persistentvolumeclaim "corpus-ledger" is being deleted.',
+            Reason.CLAIM_DELETED,
+        ),
+    ],
+)
+def test_a_claim_that_is_worse_off_is_named_by_its_own_reason(
+    phase: str, words: str, expected: Reason, *, is_deleting: bool
+) -> None:
+    cluster = start(words)
+    for claim in cluster.list_of(Resource.CLAIM):
+        claim["status"] = {"phase": phase}
+        if is_deleting:
+            claim["metadata"]["deletionTimestamp"] = format_time(cluster.time)
+    cluster.advance(90.0)
+    check(cluster)
+    reason, message = summary(cluster)
+    assert reason == expected
+    assert words.rstrip(".") in message
+    storage = cluster.status.find_condition(ConditionType.STORAGE_READY)
+    assert storage is not None
+    assert storage.reason == expected
