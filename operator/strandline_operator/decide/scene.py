@@ -144,6 +144,7 @@ class Scene:
         notices: what others say of any of it, in no order.
         sizes: of all nodes; None where they were not read.
         spot: how spot nodes have served the run so far.
+        pending_claims: names of the pipeline's claims that have no volume.
     """
 
     attempt: AttemptObject
@@ -165,6 +166,7 @@ class Scene:
     former_node: str = ""
     sizes: tuple[NodeSize, ...] | None = None
     spot: tuple[SpotGroup, ...] = ()
+    pending_claims: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, facts: Pass, attempt: AttemptObject) -> Scene:
@@ -196,6 +198,11 @@ class Scene:
             former_node=_find_former_node(view, number),
             sizes=view.sizes,
             spot=view.pipeline.status.spot,
+            pending_claims=tuple(
+                claim.meta.name
+                for claim in (view.claim, view.output)
+                if claim is not None and claim.phase != "Bound"
+            ),
         )
 
     def with_status(self, status: AttemptStatus) -> Scene:

@@ -177,7 +177,8 @@ def _find_late_start(scene: Scene) -> Evidence | None:
     why = explain_delay(scene)
     message = f"the driver did not run within {longest:g} s{why and ': '}{why}"
     # A retry would wait for the same claim.
-    cause = Cause.VOLUME_UNUSABLE if has_unbound(scene) else Cause.SCHEDULING_TIMEOUT
+    lacks_volume = bool(scene.pending_claims) and has_unbound(scene)
+    cause = Cause.VOLUME_UNUSABLE if lacks_volume else Cause.SCHEDULING_TIMEOUT
     return Evidence(cause, message, "deadline")
 
 

@@ -115,7 +115,6 @@ _CLAIMS = re.compile(
     r"|\bstorageclass",
     re.IGNORECASE,
 )
-_UNNAMED_TAINTS = "had untolerated taint(s)"
 _TAINT = re.compile(r"\{([^:}]+)(?::[^}]*)?\}")
 # The scheduler's words about preemption, which name no reason of their own.
 _ASIDE = re.compile(r"\s*(no new claims to deallocate,? ?)?preemption:.*$", re.DOTALL)
@@ -284,7 +283,7 @@ def _is_unwell(words: str, pod: Pod, sizes: Sequence[NodeSize] | None) -> bool:
 
     Since Kubernetes 1.34 the scheduler does not name the taints, so they are read from the nodes.
     """
-    return _UNNAMED_TAINTS in words and _has_fitting(sizes, pod, share=1.0)
+    return "had untolerated taint(s)" in words and _has_fitting(sizes, pod, share=1.0)
 
 
 def _has_fitting(sizes: Sequence[NodeSize] | None, pod: Pod, *, share: float) -> bool:
