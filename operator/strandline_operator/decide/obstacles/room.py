@@ -249,7 +249,7 @@ def _read_scheduler(words: str, pod: Pod, sizes: Sequence[NodeSize] | None) -> R
     # A pod with an unbound claim waits for its volume, and no node helps.
     if _CLAIMS.search(words):
         return RoomFinding(RoomKind.NEVER_FITS, _SCHEDULER, words)
-    if _can_pass(words) or _is_unwell(words, pod, sizes):
+    if _can_pass(words, pod, sizes):
         # A pod larger than all nodes waits without end where no autoscaler makes others.
         is_small = bool(sizes) and not _has_fitting(sizes, pod, share=1.0)
         kind = RoomKind.NEVER_FITS if is_small else RoomKind.NO_ROOM
@@ -264,7 +264,7 @@ def _weigh(
     if _CLAIMS.search(words):
         return RoomFinding(RoomKind.NEVER_FITS, _SCHEDULER, words)
     # No node that is there would hold the pod either.
-    if not (_can_pass(words) or _is_unwell(words, pod, sizes)):
+    if not _can_pass(words, pod, sizes):
         return growth
     # Nodes that no autoscaler looks after may be larger than those that it makes.
     if sizes and _has_fitting(sizes, pod, share=_SHARE_FOR_PODS):
@@ -272,18 +272,13 @@ def _weigh(
     return growth if sizes else growth._replace(is_certain=False)
 
 
-def _can_pass(words: str) -> bool:
+def _can_pass(words: str, pod: Pod, sizes: Sequence[NodeSize] | None) -> bool:
     """Return whether a node that is there is only full, or not well."""
     is_unwell = any(is_passing(match[1].strip()) for match in _TAINT.finditer(words))
-    return is_unwell or _PASSES.search(words) is not None
-
-
-def _is_unwell(words: str, pod: Pod, sizes: Sequence[NodeSize] | None) -> bool:
-    """Return whether a node that would hold a pod has only taints that come and go.
-
-    Since Kubernetes 1.34 the scheduler does not name the taints, so they are read from the nodes.
-    """
-    return "had untolerated taint(s)" in words and _has_fitting(sizes, pod, share=1.0)
+    # Since Kubernetes 1.34 the scheduler names no taints, so they are read from the nodes. What
+    # a size keeps of them does not come and go.
+    is_unnamed = "had untolerated taint(s)" in words and _has_fitting(sizes, pod, share=1.0)
+    return is_unwell or is_unnamed or _PASSES.search(words) is not None
 
 
 def _has_fitting(sizes: Sequence[NodeSize] | None, pod: Pod, *, share: float) -> bool:
