@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from strandline_api.times import format_time
 from strandline_operator.decide.obstacles.room import RoomKind, find_room
-from strandline_operator.model.capacity import NodeSize, Taint, read_size
+from strandline_operator.model.capacity import NodeSize, Taint
 from strandline_operator.model.notices import Notice
 from strandline_operator.model.objects import Pod
 
@@ -466,62 +466,3 @@ def test_what_a_pod_asks_for_is_added_up_and_described() -> None:
         nodeSelector={"pool": "spot"},
     )
     assert pod.request.describe() == "1.5 CPU, 2Gi of memory, 1 GPU, a node with pool=spot"
-
-
-UNNAMED = "0/3 nodes are available: 3 node(s) had untolerated taint(s)."
-MIXED = "0/4 nodes are available: 1 node(s) didn't match Pod's node affinity/selector, 3 node(s) "
-MIXED += "had untolerated taint(s). preemption: 0/4 nodes are available: 4 Preemption is not "
-MIXED += "helpful for scheduling."
-
-
-def make_size(*taints: str, memory: str = "64Gi") -> NodeSize:
-    """A node as the server has it, with taints of those names."""
-    body = {
-        "metadata": {"name": "node-1"},
-        "spec": {"taints": [{"key": name, "effect": "NoSchedule"} for name in taints]},
-        "status": {"allocatable": {"cpu": "16", "memory": memory}},
-    }
-    size = read_size(body)
-    assert size is not None
-    return size
-
-
-@pytest.mark.parametrize("words", [UNNAMED, MIXED])
-@pytest.mark.parametrize(
-    ("taints", "expected"),
-    [
-        (["node.kubernetes.io/not-ready"], "NoRoom"),
-        (["node.kubernetes.io/unreachable"], "NoRoom"),
-        (["node.kubernetes.io/unschedulable"], "NoRoom"),
-        (["node.kubernetes.io/disk-pressure"], "NoRoom"),
-        (["node.cloudprovider.kubernetes.io/uninitialized"], "NoRoom"),
-        (["node.cilium.io/agent-not-ready"], "NoRoom"),
-        (["karpenter.sh/disrupted"], "NoRoom"),
-        (["ToBeDeletedByClusterAutoscaler"], "NoRoom"),
-        (["nvidia.com/gpu"], "NeverFits"),
-        (["dedicated", "node.kubernetes.io/not-ready"], "NeverFits"),
-    ],
-)
-def test_a_taint_that_the_scheduler_does_not_name_is_read_from_the_nodes(
-    words: str, taints: list[str], expected: str
-) -> None:
-    """Since Kubernetes 1.34 the scheduler counts taints, and names none."""
-    others = make_size("dedicated")
-    assert find(make_pod(words), sizes=(others, make_size(*taints))) == expected
-
-
-@pytest.mark.parametrize("sizes", [None, (), (make_size("node.kubernetes.io/x", memory="8Gi"),)])
-def test_a_taint_that_nobody_names_on_no_node_that_is_large_enough_is_no_wait(
-    sizes: tuple[NodeSize, ...] | None,
-) -> None:
-    finding = find_room(make_pod(UNNAMED), (), sizes, NOW)
-    assert finding is not None
-    assert (finding.kind, finding.is_certain) == (RoomKind.NEVER_FITS, False)
-
-
-def test_an_autoscaler_that_has_no_other_node_leaves_one_that_is_not_ready_to_come_back() -> None:
-    words = "pod didn't trigger scale-up (it wouldn't fit if a new node is added): 1 Insufficient "
-    notice = make_notice("NotTriggerScaleUp", f"{words}cpu", "cluster-autoscaler")
-    pod, sizes = make_pod(UNNAMED), (make_size("node.kubernetes.io/not-ready"),)
-    assert find(pod, notice, sizes=sizes) == "NoRoom"
-    assert find(pod, notice, sizes=(make_size("dedicated"),)) == "NeverFits"

@@ -278,7 +278,7 @@ def has_unbound(scene: Scene) -> bool:
 def _find_unplaced(scene: Scene) -> Block | None:
     waiting = [pod for pod in scene.pods if pod.unschedulable]
     # A claim that lacks its volume keeps a pod from every node, so new nodes would not help.
-    unplaced = min(waiting, key=lambda pod: not is_unbound(pod), default=None)
+    unplaced = min(waiting, key=lambda pod: (not is_unbound(pod), not is_head(pod)), default=None)
     if unplaced is None:
         return None
     words = f"Pod {unplaced.meta.name}: {unplaced.unschedulable}"
