@@ -87,6 +87,8 @@ def put(*path: str | int, to: Any) -> Edit:
 WORKERS = {"min": 3, "max": 2}
 EXPECTATION = {"stage": "count-tokens", "measure": "tokens"}
 SECRET = {"name": "keys", "key": "id"}
+ANY_VALUE = {"key": "pool", "operator": "Exists", "value": "spot"}
+FOR_A_WHILE = {"key": "pool", "effect": "NoSchedule", "tolerationSeconds": 5}
 NEW: dict[str, tuple[str, Edit]] = {
     "an attempt ends in its number": (
         "the name of an attempt ends in",
@@ -123,6 +125,18 @@ NEW: dict[str, tuple[str, Edit]] = {
     "a prefix of ours": (
         "variables that begin with 'STRANDLINE_' or 'RAY_'",
         put("spec", "ray", "envFrom", to=[{"prefix": "RAY_", "secretRef": {"name": "keys"}}]),
+    ),
+    "a toleration of no taint": (
+        "a toleration without 'key' is of all taints",
+        put("spec", "ray", "head", "spot", to={"preset": "gke", "tolerations": [{}]}),
+    ),
+    "a toleration of any value with one": (
+        "'value' must be empty where 'operator' is Exists",
+        put("spec", "ray", "head", "spot", to={"preset": "gke", "tolerations": [ANY_VALUE]}),
+    ),
+    "a toleration for a time of what lets stay": (
+        "'tolerationSeconds' needs 'effect: NoExecute'",
+        put("spec", "ray", "head", "spot", to={"preset": "gke", "tolerations": [FOR_A_WHILE]}),
     ),
     "rows without a bound": (
         "needs 'min' or 'max', or both",

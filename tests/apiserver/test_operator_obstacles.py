@@ -57,6 +57,7 @@ RIGHTS = (
     ("", "pods/log", ["get"]),
     ("", "persistentvolumeclaims", ["get", "create", "patch"]),
     ("", "configmaps", ["get", "create"]),
+    ("", "secrets", ["create"]),
     ("", "events", ["create", "list"]),
     ("", "resourcequotas", ["list"]),
     ("", "limitranges", ["list"]),
