@@ -19,6 +19,7 @@ from strandline.engine.ray.ledger_actor import (
     GATHER_SECONDS,
     PENDING_CALLS,
     LedgerActor,
+    LedgerLostError,
     RayLedger,
 )
 from strandline.ledger.entries import pack_listed
@@ -63,6 +64,10 @@ class Actor:
 
         method = SimpleNamespace(remote=remote, options=options)
         return method
+
+    @property
+    def looks(self) -> set[int]:
+        return {at for at, (name, _) in enumerate(self.calls) if name == "count_steps"}
 
     def applied(self) -> list[Any]:
         return [words for name, words in self.calls if name == "apply"]
@@ -140,6 +145,27 @@ def test_while_an_answer_is_waited_for_the_steps_of_the_ledger_are_the_drivers(
     monkeypatch.setattr(ray, "get", get)
     RayLedger(LOCATION, lambda: told.append(1)).drain(None, anything_died=False)
     assert 2 == len(told)
+
+
+def test_a_ledger_that_was_stopped_with_ray_is_given_up_after_two_looks(
+    ray: FakeRay, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ray ends its processes seconds after the signal, and they answer no more until then."""
+    looks = iter([True, False, True, False, False])
+    monkeypatch.setattr(ray, "_is_answered", lambda at: at in ray.actor.looks and next(looks))
+    monkeypatch.setattr(ray, "get", lambda _: 0)
+    ledger = RayLedger(LOCATION, is_stopping=lambda: True)
+    with pytest.raises(LedgerLostError, match="does not answer any more"):
+        ledger.drain(None, anything_died=False)
+    assert next(looks, None) is None
+
+
+def test_a_ledger_that_is_slow_in_a_run_that_goes_on_is_waited_for(
+    ray: FakeRay, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = iter(range(9))
+    monkeypatch.setattr(ray, "_is_answered", lambda _: next(asked, None) is None)
+    RayLedger(LOCATION).drain(None, anything_died=False)
 
 
 def test_law_who_looks_at_the_ledger_waits_for_no_message_before(ray: FakeRay) -> None:

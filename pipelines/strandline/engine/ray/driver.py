@@ -82,7 +82,7 @@ class Driver(ABC):
         self.chains = self._cut(inputs)
         self._flow = Flow(inputs.plan, self.chains)
         note, check = control.heartbeat.note_progress, self._connection.check_alive
-        self._ledger = RayLedger(inputs.ledger, note, control.now, check)
+        self._ledger = RayLedger(inputs.ledger, note, control.now, check, self._is_ray_stopping)
         self._admission = Admission(self._listing, self._ledger, self._flow)
         self._finished = 0
         self._look_due = 0.0

@@ -30,6 +30,7 @@ from strandline.plan.receipt import Event, Failure
 
 PENDING_CALLS = 1000
 LOOK_SECONDS = 1.0
+SILENT_LOOKS = 2  # without an answer, when a run is being stopped
 # A message holds no more than that, unless a single call has said more.
 MESSAGE_BYTES = 1 << 20
 # So long events gather: a message costs both ends as much as a hundred of them.
@@ -141,6 +142,7 @@ class RayLedger:
         note_progress: is told that the ledger works, while its answer is waited for.
         now: seconds from any fixed point.
         check_alive: raises an error where Ray is known to have died.
+        is_stopping: returns whether Ray may have been asked to stop together with the run.
     """
 
     def __init__(
@@ -149,7 +151,9 @@ class RayLedger:
         note_progress: Callable[[], None] = lambda: None,
         now: Callable[[], float] = time.monotonic,
         check_alive: Callable[[], None] = lambda: None,
+        is_stopping: Callable[[], bool] = lambda: False,
     ) -> None:
+        self._is_stopping = is_stopping
         self._note_progress = note_progress
         self._check_alive = check_alive
         self._now = now
@@ -270,6 +274,8 @@ class RayLedger:
         """
         try:
             yield
+        except LedgerLostError:
+            raise
         except StrandlineError:
             if self.is_tracked and is_reachable():
                 with suppress(Exception):  # why the run is given up says more
@@ -302,10 +308,18 @@ class RayLedger:
         return LedgerLostError("the ledger's watch ended without a reason")
 
     def wait(self, reference: Any) -> None:  # noqa: ANN401 - an object reference
-        """Wait for an answer; what the ledger does meanwhile is the driver's work."""
+        """Wait for an answer; what the ledger does meanwhile is the driver's work.
+
+        Raises:
+            LedgerLostError: it was asked to stop together with Ray, and has done so.
+        """
+        silent = 0
         while not ray.wait([reference], timeout=LOOK_SECONDS)[0]:
             self._check_alive()  # an actor of a dead Ray never answers
-            self._look_at_steps()
+            silent = 0 if self._look_at_steps() else silent + 1
+            # After a signal to all, Ray needs seconds to end an actor that does nothing any more.
+            if silent == SILENT_LOOKS and self._is_stopping():
+                raise LedgerLostError("the ledger does not answer any more; run again to go on")
 
     def stop(self) -> None:
         """End the actor."""
@@ -331,14 +345,16 @@ class RayLedger:
         except RayError as error:
             raise _lost(error) from error
 
-    def _look_at_steps(self) -> None:
+    def _look_at_steps(self) -> bool:
+        """Note the progress of the ledger; return False if it does not answer."""
         asked = self._aside(self._actor.count_steps)
         if not ray.wait([asked], timeout=LOOK_SECONDS)[0]:
-            return
+            return False
         steps: int = ray.get(asked)
         if steps != self._steps:
             self._steps = steps
             self._note_progress()
+        return True
 
     def _aside(self, method: Any, *arguments: Any) -> Any:  # noqa: ANN401 - a method of an actor, and a reference
         """Call what waits for no message before, however much each of them has to be done."""
