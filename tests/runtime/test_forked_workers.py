@@ -151,12 +151,13 @@ def test_law_what_waits_behind_a_call_that_hangs_is_given_to_another_worker(tmp_
 @pytest.mark.parametrize(
     ("before", "is_apart", "kind"),
     [
-        ([], False, forked.WaitingForOthers),
-        ([], True, forked.WaitingForOthers),
         ([forked.Printing()], False, forked.WaitingForOthers),
-        ([], False, forked.YieldingForOthers),
+        # Each waits for some seconds, and `test_chains.py` splits all kinds of chains.
+        pytest.param([], False, forked.WaitingForOthers, marks=pytest.mark.more),
+        pytest.param([], True, forked.WaitingForOthers, marks=pytest.mark.more),
+        pytest.param([], False, forked.YieldingForOthers, marks=pytest.mark.more),
     ],
-    ids=["first", "alone", "behind another", "yielding"],
+    ids=["behind another", "first", "alone", "yielding"],
 )
 def test_law_tasks_of_one_call_do_not_wait_for_one_that_hangs(
     tmp_path: Path, before: list[Stage], is_apart: bool, kind: type[forked.WaitingForOthers]
