@@ -376,3 +376,56 @@ def test_a_kill_that_only_the_driver_has_seen_is_believed() -> None:
     cluster.finish_teardown()
     assert status_of(cluster).cause is Cause.OOM_KILLED
     assert Cause.OOM_KILLED.treatment is Treatment.RETRIED
+
+
+def test_a_loss_of_hours_ago_that_a_new_process_sees_first_explains_no_end() -> None:
+    """The operator was away; the pod that failed is still there, and says when."""
+    cluster = make_running()
+    add_worker(cluster)
+    put_status(cluster, "corpus-1-other", date(end_by_shutdown(), cluster.time))
+    cluster.time += 4 * HOUR
+    end_by_memory(cluster)
+    cluster.settle()
+    cluster.finish_teardown()
+    assert status_of(cluster).cause is Cause.OOM_KILLED
+    assert cluster.status.memory == {"head": "6144Mi"}
+
+
+@pytest.mark.parametrize("name", ["corpus-1-other", "corpus-1-head"])
+def test_a_loss_just_before_an_end_explains_it_though_both_are_seen_late(name: str) -> None:
+    cluster = make_running()
+    add_worker(cluster)
+    put_status(cluster, name, date(end_by_shutdown(), cluster.time))
+    cluster.time += 10.0
+    ended = {"endTime": format_time(cluster.time)}
+    cluster.end_rayjob("Failed", "FAILED", reason="AppFailed", message="exit code 1", **ended)
+    cluster.time += 40 * 60.0
+    cluster.progress = None
+    cluster.settle()
+    cluster.finish_teardown()
+    assert status_of(cluster).cause is Cause.PREEMPTED
+
+
+@pytest.mark.parametrize("name", ["corpus-1-other", "corpus-1-head"])
+def test_a_loss_after_an_end_does_not_explain_it_though_both_are_seen_late(name: str) -> None:
+    cluster = make_running()
+    add_worker(cluster)
+    cluster.time += 10.0
+    ended = {"endTime": format_time(cluster.time)}
+    cluster.end_rayjob("Failed", "FAILED", reason="AppFailed", message="exit code 1", **ended)
+    cluster.time += 30 * 60.0
+    put_status(cluster, name, date(end_by_shutdown(), cluster.time))
+    cluster.time += 10 * 60.0
+    cluster.progress = None
+    cluster.settle()
+    cluster.finish_teardown()
+    assert status_of(cluster).cause is Cause.APPLICATION_ERROR
+
+
+def date(status: Json, time: float) -> Json:
+    """Date the condition and the containers' ends of a pod's status."""
+    for condition in status["conditions"]:
+        condition["lastTransitionTime"] = format_time(time)
+    for container in status["containerStatuses"]:
+        container["state"]["terminated"]["finishedAt"] = format_time(time)
+    return status
