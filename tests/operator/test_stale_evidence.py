@@ -268,12 +268,27 @@ def test_the_end_of_the_head_is_its_own_and_not_that_of_a_worker_just_before() -
     assert cluster.status.spot == ()
 
 
-def test_the_submitters_loss_does_not_explain_an_end_hours_later() -> None:
-    cluster = make_running()
+def preempt_submitter(cluster: SimulatedCluster) -> None:
     head = cluster.objects[Resource.POD, "corpus-1-head"]["metadata"]["labels"]
     cluster.add_pod("corpus-1-xyz", {**head, "strandline.dev/role": "submitter"})
     cluster.objects[Resource.POD, "corpus-1-xyz"]["spec"] = {"nodeName": "node-1"}
     preempt(cluster, "corpus-1-xyz", is_dated=False)
+
+
+def test_the_submitters_loss_explains_what_kuberay_makes_of_it_a_while_later() -> None:
+    cluster = make_running()
+    preempt_submitter(cluster)
+    go_on(cluster, 45.0)
+    words = {"reason": "SubmissionFailed", "message": "the submitter gave up"}
+    cluster.end_rayjob("Failed", "RUNNING", **words)
+    cluster.settle()
+    cluster.finish_teardown()
+    assert status_of(cluster).cause is Cause.PREEMPTED
+
+
+def test_the_submitters_loss_does_not_explain_an_end_hours_later() -> None:
+    cluster = make_running()
+    preempt_submitter(cluster)
     go_on(cluster, 4 * HOUR)
     end_by_memory(cluster)
     cluster.settle()

@@ -98,9 +98,14 @@ def is_nameless(record: EvidenceRecord) -> bool:
 def may_explain(scene: Scene, record: EvidenceRecord) -> bool:
     """Return whether a loss can have caused the end: close to it, and not absorbed."""
     status, time, settle = scene.status, record.time, scene.limits.settle
-    if record.absorbed_time is not None or time is None or status.end_time is None:
+    if time is None or status.end_time is None:
         return False
     stopped = find_stop_time(status)
+    # A driver goes on without its submitter until KubeRay notices the loss, and fails the RayJob.
+    if is_of(record, Role.SUBMITTER) and any(map(_blames_submitter, status.evidence)):
+        return time <= stopped + settle
+    if record.absorbed_time is not None:
+        return False
     # containerd reports a kill for memory late, during the teardown even.
     is_late = record.cause is Cause.OOM_KILLED
     is_close = time >= stopped - _WINDOW
@@ -113,6 +118,10 @@ def may_explain(scene: Scene, record: EvidenceRecord) -> bool:
     if any(each.cause is Cause.STALLED and each.source == "deadline" for each in status.evidence):
         return False
     return is_close and (time <= stopped + settle or is_late)
+
+
+def _blames_submitter(record: EvidenceRecord) -> bool:
+    return record.cause is Cause.SUBMISSION_FAILED and record.source == "rayjob"
 
 
 def is_recent(scene: Scene) -> bool:
