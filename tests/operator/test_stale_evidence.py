@@ -227,6 +227,19 @@ def test_a_second_kill_in_the_same_container_counts_though_the_first_was_absorbe
     assert cluster.status.memory == {"cpu": "12288Mi"}
 
 
+def test_a_kill_that_a_clock_of_the_future_dates_is_one_loss() -> None:
+    cluster = make_running()
+    add_worker(cluster)
+    container = oom("ray-worker")
+    container["state"]["terminated"]["finishedAt"] = format_time(cluster.time + HOUR)
+    put_status(cluster, "corpus-1-other", {"phase": "Failed", "containerStatuses": [container]})
+    for _ in range(4):
+        cluster.advance(20.0)
+    (loss,) = status_of(cluster).losses
+    assert loss.time == cluster.time - 60.0
+    assert status_of(cluster).incidents == 1
+
+
 @pytest.mark.parametrize("is_restarted", [False, True])
 def test_many_losses_leave_room_for_the_heads_own_record(*, is_restarted: bool) -> None:
     cluster = make_running()

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 
 from strandline_api.names import GROUP_LABEL, ROLE_LABEL
@@ -17,6 +18,7 @@ from strandline_api.outcome.disruptions import Disruption
 from strandline_api.outcome.driver_outcome import DriverOutcome, find_outcome_line
 from strandline_api.outcome.evidence import Evidence
 from strandline_api.spec.pod_paths import CONTAINERS, SUBMITTER_CONTAINER
+from strandline_api.times import format_time
 from strandline_operator.decide.disruptions import Taking, find_taking, is_reserved
 from strandline_operator.model.nodes import NodeMarks
 from strandline_operator.model.notices import Notice
@@ -158,6 +160,13 @@ def _read_end(
         yield _blame(pod, Cause.KILLED, message, container.name, end)
 
 
+def _format_end(end: Termination) -> str:
+    """Format when a container ended; empty if that is unknown, or no year of RFC 3339."""
+    with suppress(ValueError):
+        return "" if end.time is None else format_time(end.time)
+    return ""
+
+
 def _blame(
     pod: Pod,
     cause: Cause,
@@ -177,6 +186,7 @@ def _blame(
         details["container"] = container
     if end is not None:
         details |= {"exitCode": end.exit_code, "reason": end.reason}
+        details["finishedAt"] = _format_end(end)
     if reason:
         details["reason"] = reason
     if is_submitter and cause is not Cause.IMAGE_PULL_FAILURE:

@@ -200,10 +200,11 @@ def _is_same(record: EvidenceRecord, item: Evidence) -> bool:
     former = record.evidence
     if (former.cause, _name_pod(former)) != (item.cause, _name_pod(item)):
         return False
-    container = item.details.get("container")
-    if former.details.get("container") != container:
+    if former.details.get("container") != item.details.get("container"):
         return False
-    return container is None or item.time is None or item.time == record.time
+    # The time of a record may differ from the container's, whose node may have a wrong clock.
+    ends = {former.details.get("finishedAt"), item.details.get("finishedAt")}
+    return len(ends - {None}) <= 1
 
 
 def _is_forgotten(losses: tuple[EvidenceRecord, ...], item: Evidence) -> bool:
