@@ -8,6 +8,8 @@ import pytest
 
 from node_bodies import end_by_shutdown
 from simulated_cluster import SimulatedCluster
+from strandline_api.outcome.causes import Cause
+from strandline_api.status.enums import PipelinePhase
 from strandline_api.times import format_time
 from strandline_operator.model.plan import Resource
 from test_droughts import FULL, HOUR, NO_SUCH_NODE, newest, place, start_dry, unplace
@@ -60,7 +62,9 @@ def flap(
         cluster.advance(alive)
         start_next(cluster, words)
         count += 1
-        for ending in ("head", "cpu"):
+        # Nothing replaces the pods of an attempt that is over.
+        is_over = list(cluster.attempts.values())[-1][1].end_time is not None
+        for ending in () if is_over else ("head", "cpu"):
             replace_pod(cluster, ending, words, count)
         cluster.settle()
     return count
@@ -127,14 +131,74 @@ def test_an_attempt_that_ends_before_its_driver_runs_does_not_begin_the_wait_ane
     assert newest_spec(cluster)["onDemand"] == ["head", "cpu"]
 
 
-def test_the_time_with_a_node_counts_for_the_start_however_often_one_comes() -> None:
+def test_an_attempt_whose_heads_lose_their_nodes_ends_as_a_disruption() -> None:
+    """Nodes of five minutes each make up the half hour that a start may take in the sixth."""
     cluster = start_flapping()
-    lost = flap(cluster, 2 * HOUR)
-    assert lost == 8
-    first = cluster.attempts["corpus-1"][1]
-    assert first.end_time is not None
-    # Six nodes of five minutes each make up the half hour that a start may take.
-    assert first.end_time - 1_000_000.0 > 1.4 * HOUR
+    while cluster.attempts["corpus-1"][1].end_time is None:
+        flap(cluster, 1.0)
+        assert cluster.time < 1_000_000.0 + 3 * HOUR
+    status = cluster.attempts["corpus-1"][1]
+    assert status.end_time is not None
+    assert status.end_time - 1_000_000.0 > 1.4 * HOUR
+    for _ in range(8):
+        start_next(cluster, FULL)
+    status = cluster.attempts["corpus-1"][1]
+    assert status.cause is Cause.PREEMPTED
+    assert status.message == "the driver did not run within 1800 s: its head lost its node 5 times"
+    assert cluster.status.retries is not None
+    assert cluster.status.retries.retries == 0
+    assert [(group.name, group.disruptions) for group in cluster.status.spot] == [("head", 5)]
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+def test_heads_that_are_lost_before_the_driver_runs_count_for_the_fallback(restarts: bool) -> None:
+    """The attempt under way is helped, since no driver of it has begun."""
+    cluster = start_flapping(afterDisruptions=3)
+    for lost in (1, 2):
+        flap(cluster, 1.0, restarts=restarts)
+        if restarts:
+            cluster.gone_pods.clear()
+        assert newest(cluster).start_losses == lost
+        assert newest(cluster).end_time is None
+    flap(cluster, 1.0)
+    assert newest(cluster).end_time is not None
+    words = "head lost its node 3 times, so the next attempt uses nodes on demand there"
+    assert words in [record.message for record in newest(cluster).evidence]
+    start_next(cluster, FULL)
+    assert not is_on_spot(cluster)
+    assert is_on_spot(cluster, "cpu")
+    (head,) = [group for group in cluster.status.spot if group.name == "head"]
+    assert (head.disruptions, head.reason) == (3, "lost its node 3 times")
+    assert cluster.status.retries is not None
+    assert (cluster.status.retries.retries, cluster.status.retries.disruptions) == (0, 0)
+
+
+def test_a_loss_before_the_driver_runs_adds_to_those_of_former_attempts() -> None:
+    cluster = start_flapping(afterDisruptions=2)
+    place(cluster, "")
+    cluster.set_pod("", phase="Running")
+    cluster.end_rayjob("Running", "RUNNING")
+    cluster.settle()
+    cluster.set_pod("head", **LOST)
+    cluster.end_rayjob("Failed", "FAILED", reason="AppFailed", message="lost")
+    cluster.finish_teardown()
+    cluster.advance(60.0)
+    start_next(cluster, FULL)
+    assert is_on_spot(cluster)
+    flap(cluster, 1.0)
+    start_next(cluster, FULL)
+    assert not is_on_spot(cluster)
+
+
+def test_two_days_on_a_pool_that_flaps_end_no_run_and_cost_no_retry() -> None:
+    cluster = start_flapping()
+    flap(cluster, 2 * DAY, dry=2400.0, alive=900.0)
+    assert cluster.status.phase is not PipelinePhase.FAILED
+    assert cluster.status.retries is not None
+    assert cluster.status.retries.retries == 0
+    assert cluster.status.retries.disruptions > 10
+    (head,) = [group for group in cluster.status.spot if group.name == "head"]
+    assert head.disruptions > 15
 
 
 def test_workers_that_come_and_go_while_the_driver_runs_are_left_too() -> None:

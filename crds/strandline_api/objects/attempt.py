@@ -253,7 +253,10 @@ class AttemptStatus(Record):
     )
     start_time: Time | None = Field(
         default=None,
-        description="Time at which the RayJob was created, left its queue, or found room.",
+        description=(
+            "Time at which the RayJob was created or left its queue, moved on by the time for "
+            "which it found no room."
+        ),
     )
     no_room_since: TimesByGroup = Field(
         default={},
@@ -261,6 +264,13 @@ class AttemptStatus(Record):
             "Time since which no node has room, by 'head' or name of a worker group. Absent where "
             "all pods have nodes, or wait for something else."
         ),
+    )
+    start_losses: Count = Field(
+        default=0,
+        description="Number of head pods that lost their nodes before the driver ran.",
+    )
+    lost_head: Annotated[str, Field(max_length=128)] = Field(
+        default="", description="Uid of the last of these head pods."
     )
     running_time: Time | None = Field(
         default=None, description="Time at which the driver began to run."

@@ -223,7 +223,10 @@ class SpotGroup(Record):
     name: Name = Field(description="Name of the worker group, or 'head'.")
     disruptions: Count = Field(
         default=0,
-        description="Number of attempts that ended since such a pod was taken from a spot node.",
+        description=(
+            "Number of attempts that ended since such a pod was taken from a spot node, and of "
+            "heads that lost theirs before the driver ran."
+        ),
     )
     on_demand_since: Time | None = Field(
         default=None,

@@ -94,8 +94,9 @@ class SpotFallback(ApiModel):
         ge=1,
         le=1000,
         description=(
-            "Number of attempts of a run that end since such a pod was taken away, such as 2. "
-            "Never for that when unset."
+            "Number of attempts of a run that end since such a pod was taken away, such as 2. A "
+            "head that loses its node before the driver runs counts too. Never for that when "
+            "unset."
         ),
     )
     after_no_room: PositiveDuration | None = Field(

@@ -38,6 +38,7 @@ from strandline_operator.decide.attempts.ending import (
     read_progress,
     was_stopped,
 )
+from strandline_operator.decide.attempts.fallback import note_lost_heads
 from strandline_operator.decide.attempts.losses import list_new_losses, note_losses
 from strandline_operator.decide.attempts.queueing import find_unfit_queue, was_suspended
 from strandline_operator.decide.attempts.silence import find_silence
@@ -165,7 +166,8 @@ def _go_on(scene: Scene) -> AttemptStep:
 
 def _note(scene: Scene) -> Scene:
     """Take down what can be seen at any time."""
-    scene = note_losses(_note_room(_note_driver(_note_rayjob(scene))))
+    scene = _note_room(_note_driver(_note_rayjob(scene)))
+    scene = note_lost_heads(note_losses(scene))
     outcome = _find_outcome(scene)
     if outcome is not None:
         scene = _note_outcome(scene, outcome)

@@ -12,6 +12,7 @@ from strandline_api.api_model import evolve
 from strandline_api.objects.attempt import AttemptSpec, AttemptStatus
 from strandline_api.outcome.causes import Cause
 from strandline_api.outcome.evidence import Evidence
+from strandline_api.spec.pods.templates import SpotFallback
 from strandline_api.spec.ray_cluster import RayCluster
 from strandline_api.status.pipeline_status import SpotGroup
 from strandline_operator.decide.attempts.ending import NO_ROOM
@@ -25,7 +26,7 @@ from strandline_operator.decide.obstacles.room import (
     list_shortages,
     may_fall_back,
 )
-from strandline_operator.decide.scene import Scene
+from strandline_operator.decide.scene import Scene, is_head
 from strandline_operator.model.objects import Pod
 from strandline_operator.render.spot import HEAD, list_fallbacks, list_spot
 
@@ -44,7 +45,7 @@ def find_fallback(scene: Scene) -> Evidence | None:
     due = _list_due(scene)
     if not due:
         return None
-    words = "; ".join(f"{name} had {reason}" for name, reason in sorted(due.items()))
+    words = "; ".join(f"{name} {_say_why(reason)}" for name, reason in sorted(due.items()))
     message = f"{words}, so the next attempt uses nodes on demand there"
     # The record names the groups, so that it alone decides what the next attempt uses.
     return Evidence(Cause.INTERRUPTED, message, NO_ROOM, due)
@@ -59,18 +60,72 @@ def _list_due(scene: Scene) -> dict[str, str]:
     groups = {group.name: group for group in scene.spot}
     due = {}
     for name, fallback in list_fallbacks(scene.spec.ray).items():
-        longest = fallback.after_no_room_seconds
-        if name in scene.attempt.spec.on_demand or name not in waits or longest is None:
+        group = groups.get(name) or SpotGroup(name=name)
+        count = group.disruptions + (scene.status.start_losses if name == HEAD else 0)
+        limit = fallback.after_disruptions
+        if name in scene.attempt.spec.on_demand:
             continue
-        pod, finding = waits[name]
-        # A node that is on its way is not to find its pod gone, unless none ever comes.
-        if finding.kind is RoomKind.ON_ITS_WAY:
-            longest += ON_ITS_WAY_SECONDS
-        since = find_wait_start(scene, pod)
-        clock = groups[name].no_room_since if name in groups else None
-        if scene.now - min(since, since if clock is None else clock) >= longest:
+        # A driver that runs is left alone until its node is taken.
+        if limit is not None and count >= limit and scene.status.running_time is None:
+            due[name] = _describe_losses(count)
+        elif name in waits and _is_over(scene, *waits[name], fallback, group.no_room_since):
             due[name] = f"no room for {fallback.after_no_room}"
     return due
+
+
+def _is_over(
+    scene: Scene, pod: Pod, finding: RoomFinding, fallback: SpotFallback, clock: float | None
+) -> bool:
+    """Return whether a pod has waited for a spot node for as long as its pipeline wants it to."""
+    longest, since = fallback.after_no_room_seconds, find_wait_start(scene, pod)
+    if longest is None:
+        return False
+    # A node that is on its way is not to find its pod gone, unless none ever comes.
+    if finding.kind is RoomKind.ON_ITS_WAY:
+        longest += ON_ITS_WAY_SECONDS
+    return scene.now - min(since, since if clock is None else clock) >= longest
+
+
+def _say_why(reason: str) -> str:
+    return f"had {reason}" if reason.startswith("no ") else reason
+
+
+def _describe_losses(count: int) -> str:
+    return f"lost its node {count} time{'s' if count > 1 else ''}"
+
+
+def note_lost_heads(scene: Scene) -> Scene:
+    """Count the heads that lose their nodes before the driver runs; KubeRay makes others."""
+    status = scene.status
+    if status.end_time is not None or status.running_time is not None:
+        return scene
+    # In the order in which they went. The last one that was counted is kept in the status, so that
+    # each counts once, whichever operator sees it.
+    heads = filter(is_head, (*scene.gone_pods, *scene.pods))
+    lost = [pod.meta.uid for pod in heads if pod.node and _is_taken(scene, pod)]
+    new = lost[lost.index(status.lost_head) + 1 :] if status.lost_head in lost else lost
+    if not new:
+        return scene
+    losses = status.start_losses + len(new)
+    return scene.with_status(evolve(status, start_losses=losses, lost_head=new[-1]))
+
+
+def describe_lost_start(scene: Scene, longest: float) -> Evidence | None:
+    """Describe that a driver did not run in time because its heads lost their nodes.
+
+    Return None if no head did.
+    """
+    if not scene.status.start_losses:
+        return None
+    losses = _describe_losses(scene.status.start_losses)
+    message = f"the driver did not run within {longest:g} s: its head {losses}"
+    is_spot = HEAD in list_spot(scene.spec.ray) and HEAD not in scene.attempt.spec.on_demand
+    cause = Cause.PREEMPTED if is_spot else Cause.NODE_LOST
+    return Evidence(cause, message, "deadline", {"role": HEAD, "group": HEAD})
+
+
+def _is_taken(scene: Scene, pod: Pod) -> bool:
+    return any(item.cause in _TAKEN for item in scene.read_pod(pod))
 
 
 def time_shortages(scene: Scene, spot: Iterable[SpotGroup]) -> tuple[SpotGroup, ...]:
@@ -124,16 +179,14 @@ def note_spot(
         now: seconds since the epoch.
     """
     groups = {group.name: group for group in spot}
-    group_name = _find_taken(attempt, status)
-    fallbacks = list_fallbacks(ray)
-    if group_name in list_spot(ray):
-        spot_group = groups.get(group_name) or SpotGroup(name=group_name)
-        groups[group_name] = evolve(spot_group, disruptions=spot_group.disruptions + 1)
-        limit = fallbacks[group_name].after_disruptions if group_name in fallbacks else None
-        if limit is not None and groups[group_name].disruptions >= limit:
-            count = groups[group_name].disruptions
-            reason = f"lost its node {count} time{'s' if count > 1 else ''}"
-            groups[group_name] = _leave(groups[group_name], reason, now)
+    for name, count in _count_taken(ray, attempt, status).items():
+        spot_group = groups.get(name) or SpotGroup(name=name)
+        groups[name] = evolve(spot_group, disruptions=spot_group.disruptions + count)
+        fallback = list_fallbacks(ray).get(name)
+        limit = None if fallback is None else fallback.after_disruptions
+        if limit is not None and groups[name].disruptions >= limit:
+            reason = _describe_losses(groups[name].disruptions)
+            groups[name] = _leave(groups[name], reason, now)
     left = [record.details for record in status.evidence if record.source == NO_ROOM]
     for name, why in (each for details in left for each in details.items()):
         if name in list_spot(ray):
@@ -157,6 +210,16 @@ def _leave(group: SpotGroup, reason: str, now: float) -> SpotGroup:
     if group.on_demand_since is not None:
         return group
     return evolve(group, on_demand_since=now, reason=reason)
+
+
+def _count_taken(ray: RayCluster, attempt: AttemptSpec, status: AttemptStatus) -> dict[str, int]:
+    """Return how many spot nodes an attempt has lost that held it up or ended it, by group."""
+    counts = {} if HEAD in attempt.on_demand else {HEAD: status.start_losses}
+    # The loss that keeps a driver from running is among those of its start.
+    has_run = status.running_time is not None or not status.start_losses
+    group = _find_taken(attempt, status) if has_run else ""
+    counts[group] = counts.get(group, 0) + 1
+    return {name: count for name, count in counts.items() if count and name in list_spot(ray)}
 
 
 def _find_taken(attempt: AttemptSpec, status: AttemptStatus) -> str:

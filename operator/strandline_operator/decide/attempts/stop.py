@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from strandline_api.outcome.causes import Cause
 from strandline_api.outcome.evidence import Evidence
-from strandline_operator.decide.attempts.fallback import find_fallback
+from strandline_operator.decide.attempts.fallback import describe_lost_start, find_fallback
 from strandline_operator.decide.attempts.losses import (
     DELETED,
     find_lost_heads,
@@ -174,6 +174,10 @@ def _find_late_start(scene: Scene) -> Evidence | None:
     # A known obstacle explains more than a time that is over.
     if image is not None:
         return image
+    return describe_lost_start(scene, longest) or _describe_slow_start(scene, longest)
+
+
+def _describe_slow_start(scene: Scene, longest: float) -> Evidence:
     why = explain_delay(scene)
     message = f"the driver did not run within {longest:g} s{why and ': '}{why}"
     # A retry would wait for the same claim.
