@@ -50,6 +50,8 @@ FULL_SPEC: dict[str, Any] = {
 }
 FULL_STATUS: dict[str, Any] = {
     "noRoomSince": {"head": "2026-11-21T09:31:05Z"},
+    "startLosses": 2,
+    "lostHead": "u4",
     "observedGeneration": 1,
     "conditions": [
         {
@@ -68,6 +70,17 @@ FULL_STATUS: dict[str, Any] = {
     "runningTime": "2026-11-21T10:01:00Z",
     "jobStartTime": "2026-11-21T10:00:58Z",
     "endTime": "2026-11-21T10:31:00Z",
+    "driverEndTime": "2026-11-21T10:30:59Z",
+    "losses": [
+        {
+            "cause": "Preempted",
+            "message": "spot node node-1 was taken back",
+            "source": "pod",
+            "details": {"pod": "corpus-2-v", "podUid": "u5"},
+            "time": "2026-11-21T10:20:00Z",
+            "absorbedTime": "2026-11-21T10:21:00Z",
+        }
+    ],
     "heldUntil": "2026-11-21T11:01:00Z",
     "cause": "OOMKilled",
     "message": "container ray-worker of pod corpus-2-w was killed for memory",

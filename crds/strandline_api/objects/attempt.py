@@ -265,9 +265,11 @@ class AttemptStatus(Record):
             "all pods have nodes, or wait for something else."
         ),
     )
-    start_losses: Count = Field(
-        default=0,
-        description="Number of head pods that lost their nodes before the driver ran.",
+    start_losses: Count | None = Field(
+        default=None,
+        description=(
+            "Number of head pods that lost their nodes before the driver ran. Absent if none did."
+        ),
     )
     lost_head: Annotated[str, Field(max_length=128)] = Field(
         default="", description="Uid of the last of these head pods."

@@ -45,7 +45,7 @@ def find_fallback(scene: Scene) -> Evidence | None:
     due = _list_due(scene)
     if not due:
         return None
-    words = "; ".join(f"{name} {_say_why(reason)}" for name, reason in sorted(due.items()))
+    words = "; ".join(f"{name} {_describe_reason(reason)}" for name, reason in sorted(due.items()))
     message = f"{words}, so the next attempt uses nodes on demand there"
     # The record names the groups, so that it alone decides what the next attempt uses.
     return Evidence(Cause.INTERRUPTED, message, NO_ROOM, due)
@@ -61,7 +61,7 @@ def _list_due(scene: Scene) -> dict[str, str]:
     due = {}
     for name, fallback in list_fallbacks(scene.spec.ray).items():
         group = groups.get(name) or SpotGroup(name=name)
-        count = group.disruptions + (scene.status.start_losses if name == HEAD else 0)
+        count = group.disruptions + ((scene.status.start_losses or 0) if name == HEAD else 0)
         limit = fallback.after_disruptions
         if name in scene.attempt.spec.on_demand:
             continue
@@ -86,7 +86,7 @@ def _is_over(
     return scene.now - min(since, since if clock is None else clock) >= longest
 
 
-def _say_why(reason: str) -> str:
+def _describe_reason(reason: str) -> str:
     return f"had {reason}" if reason.startswith("no ") else reason
 
 
@@ -106,7 +106,7 @@ def note_lost_heads(scene: Scene) -> Scene:
     new = lost[lost.index(status.lost_head) + 1 :] if status.lost_head in lost else lost
     if not new:
         return scene
-    losses = status.start_losses + len(new)
+    losses = (status.start_losses or 0) + len(new)
     return scene.with_status(evolve(status, start_losses=losses, lost_head=new[-1]))
 
 
@@ -214,7 +214,7 @@ def _leave(group: SpotGroup, reason: str, now: float) -> SpotGroup:
 
 def _count_taken(ray: RayCluster, attempt: AttemptSpec, status: AttemptStatus) -> dict[str, int]:
     """Return how many spot nodes an attempt has lost that held it up or ended it, by group."""
-    counts = {} if HEAD in attempt.on_demand else {HEAD: status.start_losses}
+    counts = {} if HEAD in attempt.on_demand else {HEAD: status.start_losses or 0}
     # The loss that keeps a driver from running is among those of its start.
     has_run = status.running_time is not None or not status.start_losses
     group = _find_taken(attempt, status) if has_run else ""
