@@ -251,6 +251,7 @@ def test_only_the_namespaces_that_were_named_are_looked_at() -> None:
 
 def test_a_pipeline_that_no_stream_told_of_is_found() -> None:
     scene = Scene()
+    scene.api.is_stalled = True
 
     async def story() -> None:
         await scene.service.start()
