@@ -148,6 +148,7 @@ def test_law_a_run_that_is_killed_behind_the_tag_makes_no_second_one(
     check_hub(hub)
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("kind", ["lost", "reset", "failed", "busy"])
 @pytest.mark.parametrize("path", ["/commit/", "/tag/"])
 def test_law_a_run_whose_commit_is_not_answered_makes_no_second_one(

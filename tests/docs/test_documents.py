@@ -31,6 +31,7 @@ def check_requirement(words: list[str]) -> None:
     assert all(map(Requirement, others))
 
 
+@pytest.mark.more
 def test_a_checkout_is_installed_by_its_path_alone(tmp_path: Path) -> None:
     """The first line of README's, but for what others have published."""
     target = tmp_path / "there"

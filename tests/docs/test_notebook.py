@@ -132,6 +132,7 @@ def test_the_guide_runs_from_top_to_bottom(tmp_path: Path) -> None:
     assert "complete: all 21 sources are finished" in text
 
 
+@pytest.mark.more
 def test_an_interrupted_cell_leaves_kernel_ray_and_ledger_for_the_next(notebook: Notebook) -> None:
     assert read_errors(notebook.run(SETUP)) == []
 

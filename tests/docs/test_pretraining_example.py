@@ -93,6 +93,7 @@ def test_the_example_makes_a_mixture_and_pushes_it(folder: Path) -> None:
 
 
 # The first seed proves the same in the first tier.
+@pytest.mark.more
 @pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.more)])
 def test_a_run_that_is_killed_at_random_ends_the_same(folder: Path, seed: int) -> None:
     volume = f"killed-{seed}"

@@ -24,7 +24,7 @@ from strandline_api.outcome.exit_codes import ExitCode
 pytestmark = pytest.mark.first(reason="workers die three times for each culprit")
 
 FAILED = {DIES, FAILS, HANGS, RAISES}
-replacing = list_engines(completes("casualties"))
+replacing = list_engines(completes("casualties"), more=True)
 refused = {
     engine: each.refusal
     for (scenario, engine), each in RESTRICTIONS.items()

@@ -13,7 +13,7 @@ from strandline_api.outcome.exit_codes import ExitCode
 
 pytestmark = pytest.mark.first(reason="runs streams and stops on each engine")
 
-stopping = list_engines(completes("stopped"))
+stopping = list_engines(completes("stopped"), more=True)
 TORN = 1  # the source that raises in the middle
 
 

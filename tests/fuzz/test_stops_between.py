@@ -81,6 +81,7 @@ def read_rows(folder: Path, name: str) -> list[int]:
     return sorted(json.loads(Path(file).read_text())["n"] for file in files)
 
 
+@pytest.mark.more
 @pytest.mark.parametrize(
     "seed", [0, *(pytest.param(seed, marks=pytest.mark.full) for seed in (1, 2))]
 )

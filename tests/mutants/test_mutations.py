@@ -87,6 +87,7 @@ def test_what_may_live_is_there_and_has_its_reason() -> None:
     assert all(named.values())
 
 
+@pytest.mark.more
 @pytest.mark.parametrize(
     ("tested", "fate"),
     [

@@ -91,6 +91,7 @@ def test_python_takes_it_and_what_is_dropped_later_goes_for_all_that() -> None:
     assert gc.get_freeze_count() <= frozen - 60_000
 
 
+@pytest.mark.more
 def test_circles_that_were_left_out_go_with_a_later_search() -> None:
     knot = Knot()
     ends = weakref.ref(knot)

@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import tuned_stages
+from example_counts import scale_examples
 from number_runs import Item
 from pipeline_runs import crashing_at
 from strandline.run.redo import auto_cuts, choice
@@ -151,7 +152,7 @@ def make_chain(kinds: list[str], values: list[int]) -> list[Item]:
     return [*chain, {"use": "tuned_stages:Total", "name": "last"}]
 
 
-@settings(suppress_health_check=[HealthCheck.too_slow], max_examples=15)
+@settings(suppress_health_check=[HealthCheck.too_slow], max_examples=scale_examples(8))
 @given(CHAINS, EDITS, st.booleans(), st.sampled_from([1, 3_000, 10_000, 10**9]))
 def test_law_what_is_redone_from_chosen_cuts_equals_what_is_made_from_nothing(
     kinds: list[str], edits: list[tuple[int, int]], is_shared: bool, at_most: int

@@ -122,6 +122,7 @@ def read_files(passes: Passes) -> Counter[bytes]:
     return Counter(path.read_bytes() for path in passes.find_output(LAST).glob("???/*/*.jsonl"))
 
 
+@pytest.mark.more
 @settings(max_examples=scale_examples(10))
 @example(days=[{"c": TWO}, {"a": TWO}, {"a": ""}], only_touched=True)
 @example(days=[{"c": TWO}, {"a": TWO}], only_touched=False)

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from example_counts import scale_examples
 from number_runs import Item
 from pipeline_runs import crashing_at
 from strandline_api.outcome.exit_codes import ExitCode
@@ -47,7 +48,7 @@ def make_chain(chain: list[tuple[str, bool]], values: list[int]) -> list[Item]:
     return [{**total, "name": "first"}, *items, {**total, "name": "last"}]
 
 
-@settings(suppress_health_check=[HealthCheck.too_slow], max_examples=25)
+@settings(suppress_health_check=[HealthCheck.too_slow], max_examples=scale_examples(12))
 @given(CHAINS, EDITS, st.booleans())
 @example([("add", True), ("join", False)], [(1, 9)], False)  # joined in their order
 def test_law_what_is_redone_equals_what_is_made_from_nothing(

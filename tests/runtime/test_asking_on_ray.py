@@ -23,6 +23,7 @@ from test_own_servers import ENGINE
 pytestmark = pytest.mark.first(reason="a budget is shared by workers of Ray")
 
 
+@pytest.mark.more
 @pytest.mark.usefixtures("local_ray")
 def test_workers_share_a_budget(tmp_path: Path) -> None:
     for file in range(6):

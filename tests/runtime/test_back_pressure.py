@@ -72,6 +72,7 @@ def read_store() -> float:
     return float(ray.cluster_resources()[kind] - ray.available_resources()[kind])
 
 
+@pytest.mark.more
 def test_law_a_producer_twenty_times_as_fast_fills_no_memory(tmp_path: Path) -> None:
     seen: list[float] = []
 

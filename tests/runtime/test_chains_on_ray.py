@@ -45,6 +45,7 @@ def read_written(outcome: AttemptResult) -> list[Any]:
     return [ast.literal_eval(path.read_text()) for path in Path(outcome.output).rglob("*.txt")]
 
 
+@pytest.mark.more
 def test_what_comes_of_one_source_spreads_over_the_workers_of_its_chain(tmp_path: Path) -> None:
     stages = {"split": chained.Split(count=200), "nap": chained.Nap(), "again": chained.Nap()}
     outcome = run(make_plan(stages, 1, min_workers=3), tmp_path)
@@ -61,6 +62,7 @@ def test_what_comes_of_one_source_spreads_over_the_workers_of_its_chain(tmp_path
     assert outcome.pools["nap"].started == 0  # they are those of the chain, told once
 
 
+@pytest.mark.more
 def test_a_task_that_kills_its_worker_fails_its_source_under_the_stage_that_it_died_in(
     tmp_path: Path,
 ) -> None:

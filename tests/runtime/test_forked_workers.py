@@ -138,6 +138,7 @@ def test_law_a_stop_does_not_wait_for_a_stage_that_yields_on(tmp_path: Path) -> 
     assert count() - asked < 20  # of hundreds in the time that it has to end
 
 
+@pytest.mark.more
 def test_law_what_waits_behind_a_call_that_hangs_is_given_to_another_worker(tmp_path: Path) -> None:
     (tmp_path / "done").mkdir()
     plan = make_plan(forked.HangingOnce(folder=str(tmp_path / "done"), count=400), count=400)

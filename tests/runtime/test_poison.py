@@ -93,6 +93,7 @@ def read_end(manifest: Path) -> tuple[set[str], dict[str, str], dict[str, int]]:
         store.close()
 
 
+@pytest.mark.more
 def test_a_poison_source_that_takes_the_driver_with_it_is_parked(tmp_path: Path) -> None:
     manifest = write_job(tmp_path, healthy=HEALTHY, after=3, batch_size=2)
     (tmp_path / "large").touch()

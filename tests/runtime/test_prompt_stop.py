@@ -88,6 +88,7 @@ def ask_outcome(port: int) -> int | None:
         return code
 
 
+@pytest.mark.more
 def test_law_what_cannot_end_in_time_is_not_waited_for(tmp_path: Path) -> None:
     manifest = make_manifest(tmp_path / "stopped.yaml", {"gracePeriod": "20m"})
     job, volume = Job(manifest), tmp_path / "volume"

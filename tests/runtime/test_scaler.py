@@ -74,6 +74,7 @@ def standing(*others: StagePlan, **more: Any) -> Iterator[Bench]:
         bench.pools.stop()
 
 
+@pytest.mark.more
 def test_the_first_look_brings_the_floor_and_says_nothing_of_it() -> None:
     with standing(min_workers=2, max_workers=2) as bench:
         bench.look()
@@ -164,6 +165,7 @@ def plan_absent() -> PipelinePlan:
     return check_plan("default", "absent", source, stages)
 
 
+@pytest.mark.more
 def test_a_floor_that_finds_no_room_is_told_and_the_run_can_be_stopped(tmp_path: Path) -> None:
     notes: list[str] = []
 

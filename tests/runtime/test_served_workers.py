@@ -116,6 +116,7 @@ def stop_once_asked(process: subprocess.Popen[bytes], folder: Path, requests: in
 
 
 # Each engine starts drivers. A worker that is drained on Ray is in the test above.
+@pytest.mark.more
 @pytest.mark.parametrize(
     ("engine", "files"),
     [

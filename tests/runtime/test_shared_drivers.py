@@ -214,6 +214,7 @@ def test_one_driver_makes_the_attempts_of_all(passes: Passes) -> None:
     passes.check_complete()
 
 
+@pytest.mark.more
 def test_a_driver_that_is_killed_in_the_second_pass_is_followed_by_another(passes: Passes) -> None:
     with passes.started() as process:
         driver = passes.await_begin("copies").pid

@@ -45,8 +45,12 @@ def signal_all(pid: int) -> None:
 
 @pytest.mark.parametrize(
     "engine",
-    # Ray Data takes twice as long to start.
-    ["inline", "processes", "ray", pytest.param("ray-data", marks=pytest.mark.more)],
+    # A Ray takes long to start, and again where a run of it continues.
+    [
+        "inline",
+        "processes",
+        *(pytest.param(each, marks=pytest.mark.more) for each in ("ray", "ray-data")),
+    ],
 )
 def test_law_a_signal_to_all_is_one_request_to_stop(engine: str, tmp_path: Path) -> None:
     job, volume = make_job(tmp_path, engine), tmp_path / "volume"

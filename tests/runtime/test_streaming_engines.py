@@ -80,7 +80,7 @@ def count_ahead(log: list[str]) -> int:
     return most
 
 
-@both
+@pytest.mark.parametrize("engine", ["inline", "processes", pytest.param("ray", marks=MORE)])
 def test_law_a_long_answer_fills_no_memory(engine: str, tmp_path: Path) -> None:
     pieces = 4 * AHEAD[engine]
     plan = make_plan(tmp_path, sources=1, pieces=pieces, seconds=0.02)

@@ -226,6 +226,7 @@ def test_a_filter_is_what_it_was(tmp_path: Path) -> None:
     assert "010c80240a240988008081008809e858" == bits[:16].hex()
 
 
+@pytest.mark.more
 @pytest.mark.slow
 def test_two_crawls_that_are_killed_on_the_way_keep_what_they_would_have(tmp_path: Path) -> None:
     folder = tmp_path / "runs"

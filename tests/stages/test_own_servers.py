@@ -107,6 +107,7 @@ def test_a_row_that_kills_the_server_each_time_fails_alone(tmp_path: Path) -> No
     assert ask(stage, "a", "b") == ["small: a", "small: b"]
 
 
+@pytest.mark.more
 def test_a_server_that_hangs_is_replaced(tmp_path: Path) -> None:
     stage = open_stage(tmp_path, timeouts={"total": 3, "read": 3})
     assert ask(stage, "hang", "b") == ["small: hang", "small: b"]
@@ -114,6 +115,7 @@ def test_a_server_that_hangs_is_replaced(tmp_path: Path) -> None:
     assert sum(map(is_alive, (first, second))) == 1
 
 
+@pytest.mark.more
 def test_a_server_that_is_stopped_in_its_tracks_is_replaced(tmp_path: Path) -> None:
     stage = open_stage(tmp_path, timeouts={"total": 3, "read": 3})
     assert ask(stage, "a") == ["small: a"]

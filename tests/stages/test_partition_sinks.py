@@ -99,6 +99,7 @@ def test_reasons_make_row_groups_of_what_was_dropped() -> None:
     assert [["gopher_short_doc"] * 2, [None] * 2] == reasons
 
 
+@pytest.mark.more
 @pytest.mark.slow
 def test_a_large_member_is_one_row_group_still() -> None:
     rows = [("a", n) for n in range(2_000_000)]
