@@ -79,7 +79,7 @@ def test_the_default_values_leave_the_operator_as_it_comes(helm: Helm) -> None:
         "runtime_image": f"strandline/runtime:{app_version()}",
         "account": f"{RELEASE}/{RELEASE}",
     }
-    # Who is the operator is known to the chart alone.
+    # Only the chart knows the labels of the operator.
     assert settings.attempt_network is not None
     assert settings.attempt_network.closes == "driver"
     changed["attempt_network"] = settings.attempt_network

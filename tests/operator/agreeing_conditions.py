@@ -13,7 +13,7 @@ Body = dict[str, Any]
 # Reasons that blame nodes, and words of a pod that fits none because of its claim.
 _OF_NODES = frozenset({"Unschedulable", "NoRoom", "NodeOnItsWay"})
 _OF_CLAIMS = re.compile("persistentvolume|persistent volume|storageclass", re.IGNORECASE)
-# What is wrong with a claim that can be used all the same.
+# Defects of a claim that can be used all the same.
 _USABLE = frozenset({"ClaimNotGrown", "ClaimFull", "ClaimNotShared"})
 # The run stands still, and is not over.
 _HELD = frozenset({"Held", "ComesAfterItself", "InvalidSpec"})

@@ -217,7 +217,7 @@ DAY = 24 * HOUR
 
 @pytest.mark.parametrize("sizes", [None, ()])
 def test_a_wait_that_nothing_but_the_scheduler_explains_has_a_bound(sizes: Any) -> None:
-    """Nobody knows whether there is a node that could hold the pod."""
+    """It is unknown whether any node could hold the pod."""
     cluster = start_dry()
     cluster.sizes = sizes
     wait(cluster, DAY - 600)

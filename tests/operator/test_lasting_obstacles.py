@@ -1,4 +1,4 @@
-"""What usually passes by itself is told by an event once it has lasted, and not before."""
+"""Obstacles that usually pass are told by an event only after they have lasted."""
 
 from __future__ import annotations
 

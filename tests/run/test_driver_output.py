@@ -152,7 +152,7 @@ def test_law_a_driver_whose_parent_is_killed_prints_on(tmp_path: Path, is_early:
         )
     process = start(tmp_path, script, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     await_file(tmp_path / "ready")
-    # What the parent has taken from the pipe and not kept goes with it.
+    # Bytes that the parent took from the pipe and has not kept are lost with it.
     await_kept(tmp_path, b"begun\n")
     process.kill()
     process.wait(LONGEST)

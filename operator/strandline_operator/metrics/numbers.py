@@ -1,8 +1,8 @@
 """Counters, histograms and gauges, and the page that serves them.
 
-No label has values without bound: never the name of a pipeline or a pod. One has the namespaces
-that have pipelines, since an alert must tell whose run has failed. This room must not know why
-something is counted.
+No label has values without bound: never the name of a pipeline or a pod. Namespaces with pipelines
+are values of one label, since an alert must name the namespace of a failed run. This room must not
+know why something is counted.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ MIB = 1024**2
 
 @dataclass(frozen=True, slots=True)
 class PodRequest:
-    """What a pod asks for.
+    """Resources and nodes that a pod requests.
 
     Attributes:
         cpu, memory, gpu: cores, bytes and whole GPUs of all its containers.

@@ -33,10 +33,10 @@ _WEIGHT = 0.25  # weight of the last call of a stage
 
 
 class CallSplit(NamedTuple):
-    """What was taken out of a call that is worked on.
+    """Work that was taken out of a call in progress.
 
     Attributes:
-        part: what is over of it.
+        part: the finished part.
         kept_tokens: of the tasks that the call goes on with.
         idle_tokens: of tasks that were not begun.
     """

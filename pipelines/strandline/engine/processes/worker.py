@@ -161,7 +161,7 @@ def _answer(worker: _Worker, requests: _Requests, doubt: FailureDoubt) -> None:
 
 
 class _Requests:
-    """What the driver has sent, read ahead; the process ends with its driver.
+    """Requests of the driver, read ahead; the process ends with its driver.
 
     Args:
         splitting: see `_Worker.splitting`.
@@ -256,10 +256,10 @@ class _Worker:
 
     @contextmanager
     def splitting(self, doubt: FailureDoubt, number: int) -> Iterator[Plain | None]:
-        """Provide what a call at work has done without the unit at work; None: nothing to part.
+        """Provide the finished part of a call without its unit at work; None: nothing to part.
 
-        What comes after it in the same call comes after the block. It ends with the tokens of tasks
-        that the call goes on with, and of tasks that were returned.
+        Later parts of the call follow after the block. It ends with the tokens of tasks that the
+        call goes on with, and of tasks that were returned.
         """
         if number != self._number:
             yield None

@@ -118,7 +118,7 @@ class WorkUnit(NamedTuple):
 
 
 class CallPart(NamedTuple):
-    """What a call has made since its part before: new tasks, and the receipt of these.
+    """New tasks of a call since its last part, and their receipt.
 
     Attributes:
         opened: the task that the next part goes on with; None: this part is the last one.

@@ -155,7 +155,7 @@ class StageCall:
         """Take out of a call what the unit at work does not need, for another thread in its turn.
 
         Returns:
-            What is over, the tasks of the unit at work, and tasks that are not begun.
+            The finished part, the tasks of the unit at work, and tasks that are not begun.
         """
         rest = list(self._rest)
         self._rest.clear()
