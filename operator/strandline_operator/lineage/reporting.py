@@ -1,10 +1,9 @@
 """Sends ends of attempts to a lineage system, from a thread that holds nothing up.
 
-OpenLineage's client blocks, and a listener may be slow or away: what is handed in is kept in a
-queue of bounded length and is sent again until the listener takes or refuses it. What can't be sent
-is a line of the log and a number. Whether
-somebody listens, and where, is in the environment, in OpenLineage's own variables. This room must
-not know what follows an end, nor which are reported.
+OpenLineage's client blocks, and a listener may be slow or away. Ends wait in a queue of bounded
+length, and each is sent again until the listener takes or refuses it; an end that can't be sent is
+a line of the log and a number. Whether somebody listens, and where, is in the environment, in
+OpenLineage's own variables. This room must not know what follows an end, nor which are reported.
 """
 
 from __future__ import annotations

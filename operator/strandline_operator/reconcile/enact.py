@@ -59,6 +59,11 @@ def render_event(event: EventDraft, meta: Meta, turn: str, now: float) -> Body:
         turn: what tells two transitions apart that are told in the same words.
     """
     kind = PIPELINE.name if event.attempt is None else ATTEMPT.name
+    return render_event_about({"apiVersion": API_VERSION, "kind": kind}, event, meta, turn, now)
+
+
+def render_event_about(kind: Body, event: EventDraft, meta: Meta, turn: str, now: float) -> Body:
+    """Render the same about an object of another kind: its `apiVersion` and `kind`."""
     message = scrub(event.message)
     identity = f"{meta.uid}\n{event.reason}\n{message}\n{turn}"
     digest = hashlib.blake2b(identity.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
@@ -71,8 +76,7 @@ def render_event(event: EventDraft, meta: Meta, turn: str, now: float) -> Body:
             "namespace": meta.namespace,
         },
         "involvedObject": {
-            "apiVersion": API_VERSION,
-            "kind": kind,
+            **kind,
             "name": meta.name,
             "namespace": meta.namespace,
             "uid": meta.uid,

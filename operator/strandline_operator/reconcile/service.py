@@ -19,7 +19,7 @@ from strandline_operator.cluster.watch import Watch
 from strandline_operator.metrics.numbers import Numbers
 from strandline_operator.model.nodes import NodeMarks
 from strandline_operator.model.objects import Meta, Pod, RayClusterState, RayJob
-from strandline_operator.model.plan import AttemptEnd, Resource
+from strandline_operator.model.plan import AttemptEnd, EventDraft, Resource
 from strandline_operator.model.view import AttemptObject, PipelineView, Refusal
 from strandline_operator.reconcile.caches.cluster_cache import NODE, ClusterCache
 from strandline_operator.reconcile.caches.defaults import NamespaceDefaults
@@ -29,6 +29,7 @@ from strandline_operator.reconcile.caches.refused_namespaces import RefusedNames
 from strandline_operator.reconcile.dependents import Dependents
 from strandline_operator.reconcile.drivers.dialogue import DriverTalk
 from strandline_operator.reconcile.drivers.poller import Poller
+from strandline_operator.reconcile.enact import render_event_about
 from strandline_operator.reconcile.gate import DispatchGate
 from strandline_operator.reconcile.observe import PassInputs
 from strandline_operator.reconcile.passes import Decide, Passes
@@ -125,7 +126,7 @@ class Service:
         self.poller = Poller(
             drivers, world.server, self._enqueue, clock=world.clock, sleep=world.sleep
         )
-        self._refused = RefusedNamespaces(settings.account, numbers.note_refused, world.clock)
+        self._refused = RefusedNamespaces(numbers.note_refused)
         self.watches: list[Watch[Any]] = []
         self._tasks: list[asyncio.Task[None]] = []
 
@@ -309,10 +310,23 @@ class Service:
         except Forbidden as error:
             if namespace is None:
                 raise
-            await self._refused.note(self._world.server, namespace, error)
+            await self._post(self._refused.note(namespace, error))
             return False
         self._refused.clear(namespace or "")
         return True
+
+    async def _post(self, event: EventDraft | None) -> None:
+        """Make an event of the operator's own account, if that is known."""
+        home, _, name = self._settings.account.partition("/")
+        if event is None or not name:
+            return
+        now = self._world.clock()
+        kind = {"apiVersion": "v1", "kind": "ServiceAccount"}
+        body = render_event_about(kind, event, Meta(name, home, ""), str(now), now)
+        try:
+            await self._world.server.create(Resource.EVENT, home, body)
+        except ApiError as error:
+            _LOGGER.info("event %s was not made: %s", event.reason, error)
 
     async def _sweep_forever(self) -> None:
         while True:
