@@ -170,6 +170,18 @@ CASES = {
         ended_with(3, STOP), FAILED, 3, Cause.SOURCES_FAILED, "1 of 3"
     ),
     "asked, and an error": Case(ended_with(1, STOP), BROKEN, 1, Cause.INTERRUPTED, "asked to stop"),
+    "asked, and ended by Ray's library": Case(
+        ended_with(1, STOP), None, 75, Cause.INTERRUPTED, "exit code 75"
+    ),
+    "ended by Ray's library, and not asked": Case(
+        ended_with(1), None, 1, Cause.APPLICATION_ERROR, "exit code 1"
+    ),
+    "asked, and an error before it began": Case(
+        ended_with(1, STOP)._replace(words="no room"), None, 1, Cause.INTERRUPTED, "asked to stop"
+    ),
+    "past its deadline, and ended by Ray's library": Case(
+        ended_with(1, DEADLINE), None, 75, Cause.DEADLINE_EXCEEDED, "the deadline of 60 s"
+    ),
     "past its deadline": Case(
         ended_with(75, DEADLINE), INTERRUPTED, 75, Cause.DEADLINE_EXCEEDED, "the deadline of 60 s"
     ),

@@ -106,10 +106,15 @@ def conclude(
 
 
 def _find_code(end: DriverEnd, reported: DriverOutcome | None) -> int:
-    if end.asked is None or end.returncode not in _DEAF:
+    if end.asked is None:
         return to_exit_code(end.returncode)
-    # Asked before it could listen, when nothing was begun, or after its last word.
-    return reported.exit_code if reported else int(ExitCode.INTERRUPTED)
+    if end.returncode in _DEAF:
+        # Asked before it could listen, when nothing was begun, or after its last word.
+        return reported.exit_code if reported else int(ExitCode.INTERRUPTED)
+    if end.returncode == ExitCode.APPLICATION_ERROR and not reported and not end.words:
+        # Ray's library ends its process so when the same signal has ended Ray's own processes.
+        return int(ExitCode.INTERRUPTED)
+    return to_exit_code(end.returncode)
 
 
 def _gather(
