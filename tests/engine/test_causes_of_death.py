@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from strandline.engine.preemption.last_words import LINES, explain_death
+from strandline.engine.preemption.last_words import FRAMES, LINES, explain_death, explain_hang
 
 # As Ray 2.60 says it.
 NO_WORD = (
@@ -63,3 +63,39 @@ def test_of_a_log_the_last_lines_are_shown_and_nothing_that_a_terminal_acts_on()
     assert len(shown.split(" / ")) == LINES
     assert last.startswith("[31mred[0m xxx")
     assert last.endswith("x…")
+
+
+# As the interpreter writes the stacks of a worker: a thread that reads calls, and the stage's.
+CALLS = """Thread 0x00007f1c5a7fc6c0 (most recent call first):
+  File "/opt/lib/python3.11/threading.py", line 327 in wait
+  File "/code/strandline/engine/processes/worker.py", line 180 in _read
+
+"""
+STAGE = """Current thread 0x00007f1c6b1fe6c0 (most recent call first):
+  File "/opt/lib/python3.11/re/__init__.py", line 176 in search
+  File "/code/own/stages.py", line 12 in find_names
+  File "/code/own/stages.py", line 20 in process
+{deep}  File "/code/strandline/engine/call/stage/trials.py", line 80 in run
+  File "/code/strandline/engine/call/chain_call.py", line 140 in _stream
+"""
+PLACES = (
+    "search (re/__init__.py:176), called from find_names (own/stages.py:12), "
+    "called from process (own/stages.py:20)"
+)
+
+
+@pytest.mark.parametrize("stacks", [CALLS + STAGE.format(deep=""), STAGE.format(deep="") + CALLS])
+def test_of_a_worker_that_hangs_the_lines_of_its_stage_are_shown(stacks: str) -> None:
+    assert explain_hang("too long", stacks) == f"too long, in {PLACES}"
+
+
+@pytest.mark.parametrize("stacks", ["", "Segmentation", CALLS])
+def test_of_a_worker_whose_stage_does_not_show_no_line_is(stacks: str) -> None:
+    assert explain_hang("too long", stacks) == "too long"
+
+
+def test_of_a_deep_stack_the_innermost_lines_are_shown() -> None:
+    deep = "".join(f'  File "/code/own/deep.py", line {n} in call\n' for n in range(300))
+    words = explain_hang("too long", STAGE.format(deep=deep))
+    assert words == f"too long, in {PLACES}, called from call (own/deep.py:0)"
+    assert words.count("called from") == FRAMES - 1

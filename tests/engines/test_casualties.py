@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from conformance import (
@@ -66,6 +68,10 @@ def test_each_parked_source_has_its_stage_cause_and_message(run: StoredRun) -> N
     assert parked[f"number-{HANGS}"].cause == Cause.TIMEOUT
     hung = "lost 3 workers; the last: a task took longer than the 0.5 s"
     assert hung in parked[f"number-{HANGS}"].message
+    # Which line of which stage it is.
+    assert re.search(
+        r"process_batch \(\S+/conformance_stages.py:\d+\)", parked[f"number-{HANGS}"].message
+    )
     assert parked[f"number-{DIES}"].message.startswith("lost 3 workers; the last: ")
     assert parked[f"number-{RAISES}"].message.startswith("ValueError: seven")
     assert parked[f"number-{FAILS}"].message == "eight"

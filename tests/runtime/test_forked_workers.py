@@ -15,6 +15,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+import engine_stages as bad
 import forked_stages as forked
 from jobs import PATIENCE
 from number_plans import find_texts, make_plan
@@ -60,6 +61,14 @@ def test_a_signal_that_ends_a_worker_is_named(
     assert (outcome.code, outcome.standing.finished) == (ExitCode.SOURCES_FAILED, 9)
     assert {incident.rpartition(": ")[2] for incident in outcome.incidents} == {words}
     assert outcome.failures[0].message == f"lost 3 workers; the last: {words}"
+
+
+def test_of_a_chain_the_stage_is_named_in_which_its_worker_died(tmp_path: Path) -> None:
+    outcome = run(make_plan(bad.Identity(), forked.Signalled(), bad.Identity()), tmp_path)
+
+    assert len(outcome.incidents) >= 3
+    assert all(each.startswith("a worker of 'stage-1' was lost") for each in outcome.incidents)
+    assert outcome.failures[0].stage == "stage-1"
 
 
 def test_each_end_has_words() -> None:

@@ -121,8 +121,9 @@ _ROWS = {
         Treatment.RETRIED,
         "A stage took longer for a task than its `timeout`.",
         (
-            "Look at the source that the message names: it is tried apart, and quarantined in the "
-            "end. Where tasks may take so long, raise `timeout` of the stage."
+            "Look at the source and the lines of code that the message names: the source is tried "
+            "apart, and quarantined in the end. Where tasks may take so long, raise `timeout` of "
+            "the stage."
         ),
     ),
     Cause.KILLED: _Row(

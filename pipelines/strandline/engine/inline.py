@@ -29,6 +29,7 @@ from strandline.engine.call.slots import Slot, split_opened
 from strandline.engine.call.stage.receipts import CallPart, OpenTask
 from strandline.engine.call.stage.stage_call import StageCall
 from strandline.engine.call.wire import Plain, pack_tasks
+from strandline.engine.call.worker_page import read_own_stacks
 from strandline.engine.core.call_size import SINK_SECONDS, FileFilling
 from strandline.engine.core.flow import Flow
 from strandline.engine.core.pools import PoolState, find_heaviest
@@ -47,6 +48,7 @@ from strandline.engine.own_ledger import (
     draining_after_faults,
     opened_ledger,
 )
+from strandline.engine.preemption.last_words import explain_hang
 from strandline.ledger.location import LedgerLocation
 from strandline.ledger.session import LedgerSession
 from strandline.plan.pipeline import PipelinePlan, StagePlan
@@ -131,7 +133,9 @@ class _Run:
         self._flow = Flow(plan)
         self._folder = folder
         self._stages = plan.stages
-        self._watch = CallWatch(control.now, control.overrun)
+        self._watch = CallWatch(
+            control.now, lambda words: control.overrun(explain_hang(words, read_own_stacks()))
+        )
         self._doubt = FailureDoubt(control.must_stop, control.now)
         self._outputs = outputs
         self._calls: list[StageCall] = []

@@ -294,6 +294,7 @@ class PooledCalls(SizedPools, ABC):
             self._end(worker)
 
     def _end(self, worker: Worker) -> None:
+        worker.let_go()
         pool = self._pools[worker.stage]
         pool.workers.remove(worker)
         self.forget(worker.stage)

@@ -63,6 +63,7 @@ class ChainCall:
         calls: Sequence[StageCall],
         now: Callable[[], float],
         dumps: Dumps,
+        note: Callable[[int], None] = lambda _: None,
         *,
         joins_below: bool = False,
     ) -> None:
@@ -70,6 +71,7 @@ class ChainCall:
         self._calls = calls
         self._now = now
         self._pack = partial(pack_sharing, dumps=dumps)
+        self._note = note
         self._joins_below = joins_below
         self._work: tuple[int, Sequence[Task]] = (0, ())  # in one piece, since two threads use it
         self._seconds: dict[int, float] = {}  # that a task takes, by stage
@@ -127,7 +129,7 @@ class ChainCall:
         lineages = list(map(lineage_of, tasks))
         self._lineages, self._draft = lineages, None
         self._entry = link, [*lineages, *(lineage for lineage, _ in unreadable)]
-        begun, self._work = self._now(), (link, tasks)
+        begun = self._begin(link, tasks)
         for part in self._calls[link].stream(tasks, unreadable, handed):
             if len(self._calls) == 1:
                 yield part
@@ -139,8 +141,14 @@ class ChainCall:
             draft.give_back()
             self._draft = None
             yield CallPart(draft.data, draft.close(), part.opened)
-            begun, self._work, self._lineages = self._now(), (link, tasks), self._entry[1]
+            begun, self._lineages = self._begin(link, tasks), self._entry[1]
         self._work = (link, ())
+
+    def _begin(self, link: int, tasks: Sequence[Task]) -> float:
+        """Note which stage is at work from now on; return the time."""
+        self._work = (link, tasks)
+        self._note(link)
+        return self._now()
 
     @contextmanager
     def splitting(self) -> Iterator[CallSplit | None]:
@@ -241,7 +249,8 @@ class ChainCall:
         tasks, unreadable = self._hand_over(self._plans[link - 1].name, chunk, draft)
         if not tasks and not unreadable:
             return
-        self._work, self._lineages = (link, tasks), list(map(lineage_of, tasks))
+        self._begin(link, tasks)
+        self._lineages = list(map(lineage_of, tasks))
         (part,) = self._calls[link].stream(tasks, unreadable)
         self._note_seconds(link, part.receipt.counts)
         self._take(draft, link, self._lineages, part)

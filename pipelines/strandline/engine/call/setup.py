@@ -11,6 +11,7 @@ import os
 import shutil
 import socket
 import tempfile
+from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
@@ -29,6 +30,8 @@ from strandline.storage.outputs.temporary import hold_folder, sweep_folder
 from strandline.storage.stores import use_access
 from strandline.storage.volume.locks import hold_shared
 from strandline_api.outcome.exit_codes import ExitCode
+
+MOST_SENTENCES = 100  # waiting to be asked for; older ones are dropped
 
 
 class StageSetupError(StrandlineError):
@@ -225,3 +228,21 @@ def remove(folder: Path) -> None:
     shutil.rmtree(folder, ignore_errors=True)
     with suppress(OSError):  # another node of this machine has its own beside it
         folder.parent.rmdir()
+
+
+class FirstTimes:
+    """Passes sentences on, each once: workers that ask one server report the same of it.
+
+    Args:
+        note: takes them.
+    """
+
+    def __init__(self, note: Callable[[str], None]) -> None:
+        self._note = note
+        self._recent: deque[str] = deque(maxlen=MOST_SENTENCES)
+
+    def __call__(self, sentence: str) -> None:
+        """Pass a sentence on, unless it was lately."""
+        if sentence not in self._recent:
+            self._recent.append(sentence)
+            self._note(sentence)

@@ -7,12 +7,13 @@ worker.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from strandline.engine.call.limits import explain_overdue
 from strandline.engine.call.slots import Slot, describe_keys
+from strandline.engine.call.worker_page import Located, WorkerAddress, WorkerPage
 from strandline.engine.core.call_size import TaskCost
 from strandline.engine.core.chains import WHOLE, Chain, Entry
 from strandline.engine.core.pools import FIRST_CALL, PoolState
@@ -22,32 +23,6 @@ from strandline.plan.receipt import StageCounts
 LONG_SECONDS = 5.0  # a call that takes longer is shown with its stage of a chain
 # Counts that are reported once for all stages of a chain: under the first one.
 _OF_FIRST: dict[str, Any] = dict.fromkeys(("started", "lost", "recycled", "deaths"), 0)
-
-
-class WorkerAddress(NamedTuple):
-    """Where a worker runs.
-
-    Attributes:
-        node: the id of its node.
-        log: the file there that takes what it prints on standard error.
-    """
-
-    node: str
-    log: str = ""
-
-
-class Located(NamedTuple):
-    """Where a worker was in a call when it was asked.
-
-    Attributes:
-        number: of the call.
-        link: the number of the stage in its chain.
-        sources: that it was over, in words.
-    """
-
-    number: int = 0
-    link: int = 0
-    sources: str = ""
 
 
 _NOT_ASKED = Located()
@@ -69,6 +44,7 @@ class Worker:
             works on, and of the call.
         located: what it last answered where it takes long.
         log: see `WorkerAddress`.
+        page: that it shares with this process; None: it shares none.
     """
 
     stage: int
@@ -87,6 +63,7 @@ class Worker:
     call_since: float = 0.0
     located: Located = _NOT_ASKED
     log: str = ""
+    page: WorkerPage | None = None
 
     @property
     def is_open(self) -> bool:
@@ -95,7 +72,9 @@ class Worker:
 
     @property
     def link(self) -> int | None:
-        """The number of the stage of its chain that its call is in; None where it was not asked."""
+        """The number of the stage of its chain that its call is in; None where it is not known."""
+        if self.current is not None and self.page is not None:
+            return self.page.read(self.current.number)
         return self.located.link if self._is_located else None
 
     @property
@@ -112,8 +91,20 @@ class Worker:
 
     def settle(self, address: WorkerAddress, here: str) -> None:
         """Note where it has begun; `here` is the driver's node."""
-        self.node, self.log = address
+        self.node, self.log = address.node, address.log
         self.is_placed, self.is_here = True, self.node == here
+        if self.is_here and self.page is None and address.page:
+            self.page = WorkerPage.find(address.page)
+
+    def ask_stacks(self, sleep: Callable[[float], object]) -> str:
+        """Return the stacks of its threads; empty where it can't be asked."""
+        return "" if self.page is None else self.page.ask_stacks(sleep)
+
+    def let_go(self) -> None:
+        """Close what it shares with this process."""
+        if self.page is not None:
+            self.page.close()
+            self.page = None
 
     def is_long(self, now: float) -> bool:
         """Return whether what it works on takes long already."""

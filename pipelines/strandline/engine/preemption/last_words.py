@@ -17,6 +17,10 @@ _FATAL = re.compile(r"^Fatal Python error: (.+)$", re.MULTILINE)
 _FRAME = re.compile(r'^  File "([^"]+)", line (\d+) in (\S+)$', re.MULTILINE)
 # Where the dump of a crash begins, and what Ray itself writes into each log.
 _DUMP = re.compile(r"^(\[[^\]]*\] logging\.cc|\*\*\* SIG|PC: @|Fatal Python error)", re.MULTILINE)
+# How the dump of several threads begins each of them, and the file of ours that calls a stage.
+_THREAD = re.compile(r"^(?:Current thread|Thread) 0x.*\(most recent call first\):$", re.MULTILINE)
+_CALLER = "/strandline/engine/call/stage/"
+FRAMES = 4  # most lines of a stack that are shown
 _MARK = re.compile(r"^:(job_id|actor_name|task_name):")
 
 
@@ -32,6 +36,27 @@ def explain_death(sentence: str, log: str | None) -> str:
         return f"{words}; its log is on its node"
     lines = _pick_lines(log)
     return f"{words}; the end of its log: {' / '.join(lines)}" if lines else words
+
+
+def explain_hang(words: str, stacks: str) -> str:
+    """Return why a worker is taken out that takes too long, and where its stage is.
+
+    Args:
+        stacks: of its threads, as the interpreter writes them; empty where they are not known.
+    """
+    lines = next(filter(None, map(_list_lines, _THREAD.split(stacks)[1:])), ())
+    return f"{words}, in {', called from '.join(lines)}" if lines else words
+
+
+def _list_lines(stack: str) -> list[str]:
+    """Return the lines of a stage in a thread's stack, the innermost first."""
+    frames = _FRAME.findall(stack)
+    ours = [number for number, (path, _, _) in enumerate(frames) if _CALLER in path]
+    return [_name_line(*frame) for frame in frames[: ours[0]][:FRAMES]] if ours else []
+
+
+def _name_line(path: str, line: str, function: str) -> str:
+    return f"{function} ({'/'.join(PurePath(path).parts[-2:])}:{line})"
 
 
 def _find_cause(sentence: str, log: str) -> str:
@@ -51,8 +76,7 @@ def _find_line(log: str) -> str:
     frame = _FRAME.search(log)
     if frame is None:
         return ""
-    path, line, function = frame.groups()
-    return f" in {function} ({'/'.join(PurePath(path).parts[-2:])}:{line})"
+    return f" in {_name_line(*frame.groups())}"
 
 
 def _pick_lines(log: str) -> list[str]:

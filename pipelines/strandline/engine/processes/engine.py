@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import os
 import pickle
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from uuid import uuid4
 
 from strandline.engine.call.payloads import Dumps
-from strandline.engine.call.reports import FirstTimes
-from strandline.engine.call.setup import WorkerSite
+from strandline.engine.call.setup import FirstTimes, WorkerSite
 from strandline.engine.call.wire import Plain, pack_tasks
 from strandline.engine.core.call_size import CALL_SECONDS, FileFilling
 from strandline.engine.core.chains import Chain, cut_chains
@@ -38,6 +38,7 @@ from strandline.engine.own_ledger import (
     opened_ledger,
 )
 from strandline.engine.preemption.fitting import is_hopeless
+from strandline.engine.preemption.last_words import explain_hang
 from strandline.engine.processes.bounds import find_beyond
 from strandline.engine.processes.fork_client import ForkServer, ForkServerLostError, explain_end
 from strandline.engine.processes.losses import ForkLosses
@@ -316,7 +317,8 @@ class _ProcessRun:
 
     def _end_overdue(self) -> None:
         for worker, why in self._pools.list_overdue():
-            self._losses.take_out(worker, why, Cause.TIMEOUT)
+            stacks = worker.ask_stacks(time.sleep)
+            self._losses.take_out(worker, explain_hang(why, stacks), Cause.TIMEOUT)
 
     def _end(self) -> Ending:
         self._admission.end()

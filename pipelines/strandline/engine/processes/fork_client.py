@@ -16,6 +16,7 @@ from contextlib import suppress
 from queue import SimpleQueue
 from typing import Any
 
+from strandline.engine.call.worker_page import WorkerPage
 from strandline.engine.processes.fork_program import take_program
 from strandline.engine.processes.fork_server import BEGUN, WORD
 from strandline.engine.processes.frames import Message, MessageReader, send
@@ -39,13 +40,14 @@ class Fork:
 
     Attributes:
         line: leads to it.
+        page: that it shares with this process.
         pid: None until it is known.
         exit_code: how it ended, a signal below zero; None: it has not, as far as is known.
     """
 
-    def __init__(self, line: socket.socket) -> None:
+    def __init__(self, line: socket.socket, page: WorkerPage) -> None:
         keep_own(line.fileno())
-        self.line = line
+        self.line, self.page = line, page
         self._reader = MessageReader(line)
         self.pid: int | None = None
         self.exit_code: int | None = None
@@ -106,13 +108,16 @@ class ForkServer:
         Raises:
             ForkServerLostError: the process has died.
         """
+        page = WorkerPage.make()
+        keep_own(page.handle)
         ours, theirs = socket.socketpair()
         with theirs:
+            shared = [theirs.fileno(), page.handle]
             try:
-                socket.send_fds(self._control, [bytes([chain])], [theirs.fileno()])
+                socket.send_fds(self._control, [bytes([chain])], shared)
             except OSError:
                 raise _explain_loss() from None
-        fork = Fork(ours)
+        fork = Fork(ours, page)
         self._begun.append(fork)
         return fork
 
@@ -150,7 +155,7 @@ class ForkServer:
     def _note(self, pid: int, code: int) -> None:
         if code == BEGUN:
             fork = self._begun.popleft()  # in the order in which they were asked for
-            fork.pid = pid
+            fork.pid = fork.page.process = pid
             self._forks[pid] = fork
         else:
             self._forks.pop(pid).exit_code = code

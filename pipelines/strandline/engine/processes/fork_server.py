@@ -27,6 +27,7 @@ from strandline.engine.call.descendants import (
     end_with_parent,
     list_children,
 )
+from strandline.engine.call.worker_page import WorkerPage
 from strandline.engine.processes.frames import receive
 from strandline.engine.processes.termination import WorkerTermination
 from strandline.engine.processes.worker import WorkerTerms, load_chain, work
@@ -44,7 +45,8 @@ def main(control: int, parent: int) -> None:
 
     Args:
         control: the descriptor of a socket, on which come where modules are and the terms, then one
-            byte for each worker, the number of its chain, with the descriptor of its own socket.
+            byte for each worker, the number of its chain, with the descriptors of its own socket
+            and of its page.
         parent: the driver's process.
     """
     termination = WorkerTermination()
@@ -122,14 +124,15 @@ class _Forker:
 
     def _take(self) -> bool:
         """Fork the worker that is asked for; False where the driver has gone."""
-        word, descriptors, _, _ = socket.recv_fds(self._driver, 1, 1)
+        word, descriptors, _, _ = socket.recv_fds(self._driver, 1, 2)
         if not word:
             return False
         child = os.fork()
         if not child:
-            self._become_worker(word[0], descriptors[0])
+            self._become_worker(word[0], *descriptors)
         self._children.add(child)
-        os.close(descriptors[0])
+        for descriptor in descriptors:
+            os.close(descriptor)
         self._driver.sendall(WORD.pack(child, BEGUN))
         return True
 
@@ -168,7 +171,7 @@ class _Forker:
             if child not in self._children and session not in self._children
         }
 
-    def _become_worker(self, chain: int, descriptor: int) -> None:
+    def _become_worker(self, chain: int, descriptor: int, page: int) -> None:
         """Work to the end of this process; never returns, or it would serve the driver too."""
         code = 1
         try:
@@ -184,7 +187,8 @@ class _Forker:
             _renew_randomness()
             line = socket.socket(fileno=keep_own(descriptor))
             load = partial(_get, self._loaded[chain])
-            work(line, self._terms, chain, load, self._termination.is_received)
+            shared = WorkerPage(keep_own(page))
+            work(line, self._terms, chain, load, self._termination.is_received, shared)
             code = 0
         except OSError:  # the driver has gone
             code = 0

@@ -86,10 +86,11 @@ class ForkLosses:
         seconds = self._control.now() - worker.busy_since if worker.is_working else 0.0
         self.work.lose_call(name_loss(cause, is_of_node=False), seconds)
         exposed = self._count_exposed(current, cause)
+        name = self._name(worker.stage, worker.link or 0)
         entry = current.entry if current else WHOLE
         calls = self._pools.remove(worker)
         self.anything_died = True
-        name, tasks = self._pools[worker.stage].plan.name, sum(len(call.batch) for call in calls)
+        tasks = sum(len(call.batch) for call in calls)
         self._incidents.sentences.append(describe_loss(name, cause, over, tasks, seconds, why))
         for call in reversed(calls):  # newest first, so that the oldest is the next in line
             self._requeue(call, exposed if call is current else 0, why, cause)

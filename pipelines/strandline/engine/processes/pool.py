@@ -11,8 +11,9 @@ from typing import Any, NamedTuple
 
 from strandline.engine.call.setup import PackedStage, WorkerSite, find_folder, remove
 from strandline.engine.call.slots import Slot
+from strandline.engine.call.worker_page import WorkerAddress
 from strandline.engine.core.chains import Chain
-from strandline.engine.core.worker_pool import Call, Worker, WorkerAddress
+from strandline.engine.core.worker_pool import Call, Worker
 from strandline.engine.pooled_calls import PooledCalls
 from strandline.engine.processes.fork_client import Fork, ForkServer
 from strandline.engine.processes.worker import (
@@ -80,7 +81,8 @@ class ForkedPools(PooledCalls):
             self._start_worker(stage)
 
     def _start_worker(self, stage: int) -> None:
-        worker = Worker(stage, self._server.fork(stage), begun=self._now())
+        fork = self._server.fork(stage)
+        worker = Worker(stage, fork, begun=self._now(), page=fork.page)
         worker.settle(WorkerAddress(self._terms.node), self._terms.node)
         self.add(worker)
 

@@ -25,10 +25,16 @@ from strandline.engine.call.doubt import FailureDoubt
 from strandline.engine.call.handover import Pack, pack_answers, read_input
 from strandline.engine.call.limits import MemoryWatch, choose_limits, read_own_memory
 from strandline.engine.call.payloads import Dumps
-from strandline.engine.call.reports import MOST_SENTENCES
-from strandline.engine.call.setup import PackedStage, WorkerSite, load_stage, set_up_call
+from strandline.engine.call.setup import (
+    MOST_SENTENCES,
+    PackedStage,
+    WorkerSite,
+    load_stage,
+    set_up_call,
+)
 from strandline.engine.call.stage.receipts import CallPart
 from strandline.engine.call.wire import Plain, pack_receipt, pack_tasks
+from strandline.engine.call.worker_page import WorkerPage
 from strandline.engine.core.chains import Entry
 from strandline.engine.processes.frames import receive, send
 from strandline.plan.errors import StrandlineError
@@ -124,15 +130,18 @@ def work(
     chain: int,
     load: Callable[[], Any],
     is_stopping: Callable[[], bool],
+    page: WorkerPage,
 ) -> None:
     """Answer calls until the driver has gone, or a stage can't go on.
 
     Args:
         load: returns the stages of the chain.
         is_stopping: see `FailureDoubt`.
+        page: that it shares with the driver.
     """
+    page.offer_stacks()
     try:
-        worker = _Worker(terms, load(), joins_below=terms.joins_below[chain])
+        worker = _Worker(terms, load(), page, joins_below=terms.joins_below[chain])
     except StrandlineError as error:
         send(line, (ERROR, error))
         return
@@ -227,14 +236,20 @@ class _Worker:
     """Stages that are set up in this process."""
 
     def __init__(
-        self, terms: WorkerTerms, plans: Sequence[StagePlan], *, joins_below: bool
+        self,
+        terms: WorkerTerms,
+        plans: Sequence[StagePlan],
+        page: WorkerPage,
+        *,
+        joins_below: bool,
     ) -> None:
         now = time.perf_counter
         self._sentences: deque[str] = deque(maxlen=MOST_SENTENCES)
         report = self._sentences.append
         outputs, site, node, dumps = terms.outputs, terms.site, terms.node, terms.dumps
         calls = [set_up_call(plan, outputs, site, node, now, report) for plan in plans]
-        self._call = ChainCall(plans, calls, now, dumps, joins_below=joins_below)
+        self._page = page
+        self._call = ChainCall(plans, calls, now, dumps, self._note, joins_below=joins_below)
         self._pack: Pack = partial(pack_tasks, dumps=dumps)
         self._number = -1  # number of the call at work, or of the last one
         first = plans[0]  # limits are the same for all
@@ -276,6 +291,9 @@ class _Worker:
             name_stage = partial(self._call.name_maker, part.receipt)
             _, packed, receipt = pack_answers(name_stage, part.data, part.receipt, self._pack)
             yield [number, packed, [*pack_receipt(receipt), None, "", []], kept_tokens, idle_tokens]
+
+    def _note(self, link: int) -> None:
+        self._page.note(self._number, link)
 
     def leave(self, token: bytes | None) -> None:
         """Have an answer go on no more; None: it goes on."""

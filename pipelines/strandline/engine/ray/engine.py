@@ -12,16 +12,17 @@ import ray
 from ray.exceptions import NodeDiedError, ObjectLostError, RayError, RayTaskError
 
 from strandline.engine.autoscaler.capacity import FirstWorkers
-from strandline.engine.call.reports import FirstTimes
-from strandline.engine.call.setup import PackageMissingError, StageSetupError
+from strandline.engine.call.setup import FirstTimes, PackageMissingError, StageSetupError
 from strandline.engine.call.wire import Plain
+from strandline.engine.call.worker_page import WorkerAddress
 from strandline.engine.core.call_size import FileFilling
 from strandline.engine.core.chains import Chain, cut_chains
 from strandline.engine.core.pools import DEATHS_PER_TASK, PoolState
 from strandline.engine.core.ports import Ending, Leave, WorkCost
-from strandline.engine.core.worker_pool import Call, Worker, WorkerAddress
+from strandline.engine.core.worker_pool import Call, Worker
 from strandline.engine.preemption.departures import Departures, Evacuation
 from strandline.engine.preemption.fitting import fits, fits_next, is_hopeless, predict_ends
+from strandline.engine.preemption.last_words import explain_hang
 from strandline.engine.preemption.nodes import LostNodes
 from strandline.engine.ray.connection import first_line, unwrap
 from strandline.engine.ray.demand import Demand, read_full_size
@@ -239,7 +240,7 @@ class _RayDriver(Driver):
         if self._ledger.is_tracked and self._counting is None:
             self._counting = self._ledger.count_finished()
         for worker, words in self._pools.list_overdue():
-            self._lose(worker, OverdueError(words))
+            self._lose(worker, OverdueError(explain_hang(words, worker.ask_stacks(time.sleep))))
         self._link_watch.look(self._pools.list_workers())
         self._pools.relieve(self._flow.queues)
 

@@ -22,8 +22,9 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from strandline.engine.call.setup import WorkerSite, find_folder, remove
 from strandline.engine.call.slots import Slot
 from strandline.engine.call.wire import Plain, pack_batch
+from strandline.engine.call.worker_page import WorkerAddress
 from strandline.engine.core.chains import Chain
-from strandline.engine.core.worker_pool import Call, Worker, WorkerAddress
+from strandline.engine.core.worker_pool import Call, Worker
 from strandline.engine.pooled_calls import PooledCalls
 from strandline.engine.ray.worker import start_worker
 from strandline.plan.receipt import Receipt

@@ -28,8 +28,13 @@ from strandline.engine.call.chain_call import ChainCall
 from strandline.engine.call.doubt import FailureDoubt
 from strandline.engine.call.handover import Unreadable, pack_answers, read_input
 from strandline.engine.call.limits import MemoryWatch, choose_limits, read_own_memory
-from strandline.engine.call.reports import MOST_SENTENCES
-from strandline.engine.call.setup import PackedStage, WorkerSite, load_stage, set_up_call
+from strandline.engine.call.setup import (
+    MOST_SENTENCES,
+    PackedStage,
+    WorkerSite,
+    load_stage,
+    set_up_call,
+)
 from strandline.engine.call.stage.receipts import CallPart
 from strandline.engine.call.wire import (
     Plain,
@@ -40,9 +45,10 @@ from strandline.engine.call.wire import (
     read_lineage,
 )
 from strandline.engine.call.worker_loop import Answers, GivenBack, WorkerLoop
+from strandline.engine.call.worker_page import Located, WorkerAddress, WorkerPage
 from strandline.engine.core.chains import Chain, Entry
 from strandline.engine.core.pools import CALLS_PER_WORKER
-from strandline.engine.core.worker_pool import LONG_SECONDS, Call, Located, Worker, WorkerAddress
+from strandline.engine.core.worker_pool import LONG_SECONDS, Call, Worker
 from strandline.plan.pipeline import StagePlan
 from strandline.plan.task import Task
 from strandline.storage.outputs.outputs import OutputLocation
@@ -78,6 +84,9 @@ class StageWorker:
         sys.setswitchinterval(_SWITCH_SECONDS)
         # Before Ray's own handler, which raises the signal again in another thread than it came in.
         faulthandler.enable(all_threads=False)
+        self._page = WorkerPage.make()
+        self._page.offer_stacks()
+        self._number = 0  # of the call at work
         self._stages = stages
         self._joins_below = joins_below
         self._outputs = outputs
@@ -92,7 +101,7 @@ class StageWorker:
     @ray.method(concurrency_group=CONTROL)  # type: ignore[untyped-decorator]
     def find_address(self) -> WorkerAddress:
         """Return where it runs, before it is set up."""
-        return find_address()
+        return self._find_address()
 
     def prepare(self) -> WorkerAddress:
         """Set the stage up; returns where it runs.
@@ -101,7 +110,7 @@ class StageWorker:
             StageSetupError: the stage can't be imported here, or its own `setup` raised.
             VolumeError: a newer attempt has taken the output over.
         """
-        address = find_address()
+        address = self._find_address()
         self._loop.run(0, lambda: self._set_up(address.node))
         return address
 
@@ -128,7 +137,7 @@ class StageWorker:
             for packed, (_, _, *before) in zip(picked, picks, strict=True)
             if before
         }
-        work = partial(self._process, entry, tasks, unreadable, handed)
+        work = partial(self._process, number, entry, tasks, unreadable, handed)
         try:
             return self._take(number, self._loop.begin(number, work))
         except GivenBack:
@@ -165,6 +174,9 @@ class StageWorker:
         """Skip the call of that number, which will never come: what it needs is lost."""
         self._loop.skip(number)
 
+    def _find_address(self) -> WorkerAddress:
+        return find_address()._replace(page=self._page.path)
+
     def _set_up(self, node: str) -> None:
         keep_own_sockets()  # Ray sees the end of this process by that of its sockets
         plans = [load_stage(stage, cloudpickle.loads) for stage in self._stages]
@@ -173,7 +185,8 @@ class StageWorker:
         now = time.perf_counter
         report = self._sentences.append
         calls = [set_up_call(plan, self._outputs, self._site, node, now, report) for plan in plans]
-        self._call = ChainCall(plans, calls, now, cloudpickle.dumps, joins_below=self._joins_below)
+        note, joins_below = self._note, self._joins_below
+        self._call = ChainCall(plans, calls, now, cloudpickle.dumps, note, joins_below=joins_below)
         plan = plans[0]  # the others have the same limits
         limits = choose_limits(plan.max_age, plan.max_memory, plan.memory)
         self._watch = MemoryWatch(limits, time.monotonic, read_own_memory)
@@ -181,8 +194,12 @@ class StageWorker:
         # time.
         gc.freeze()
 
+    def _note(self, link: int) -> None:
+        self._page.note(self._number, link)
+
     def _process(
         self,
+        number: int,
         entry: Entry,
         tasks: list[Task],
         unreadable: list[Unreadable],
@@ -190,7 +207,7 @@ class StageWorker:
     ) -> Iterator[_Made]:
         assert self._call is not None  # `prepare` comes before any call
         assert self._watch is not None
-        link, is_alone = entry
+        self._number, (link, is_alone) = number, entry
         for part in self._call.stream(tasks, unreadable, handed, link, is_alone=is_alone):
             # A signal to all ends this process, and its work is then queued again.
             self._doubt.concerns(part.receipt)

@@ -156,7 +156,7 @@ class StageRows:
     def _begin(self, work: bytes, *, is_one: bool) -> WorkPermission:
         index, begin = self._settings.index, self._settings.deaths.begin
         try:
-            node, log = find_address()
+            node, log, _ = find_address()
             asked = begin.remote(
                 self._worker, os.getpid(), index, work, is_one=is_one, node=node, log=log
             )
