@@ -2,9 +2,20 @@
 
 from __future__ import annotations
 
+import signal
+
 import pytest
 
-from strandline.engine.preemption.last_words import FRAMES, LINES, explain_death, explain_hang
+from strandline.engine.preemption.last_words import (
+    FRAMES,
+    LINES,
+    explain_death,
+    explain_hang,
+    find_death_cause,
+    judge_end,
+)
+from strandline_api.outcome.causes import Cause
+from strandline_api.outcome.exit_codes import ExitCode
 
 # As Ray 2.60 says it.
 NO_WORD = (
@@ -52,6 +63,42 @@ Extension modules: numpy, pyarrow.lib (total: 2)
 )
 def test_a_death_is_told_in_words(sentence: str, log: str | None, words: str) -> None:
     assert explain_death(sentence, log) == words
+
+
+@pytest.mark.parametrize(
+    ("sentence", "log", "cause"),
+    [
+        (NO_WORD, HEAD + CRASH, Cause.APPLICATION_ERROR),
+        (NO_WORD, CRASH.replace("SIGSEGV", "SIGABRT"), Cause.APPLICATION_ERROR),
+        (NO_WORD, "Fatal Python error: Aborted\n", Cause.APPLICATION_ERROR),
+        (EXITED, HEAD, Cause.APPLICATION_ERROR),
+        (ENDED, HEAD, Cause.KILLED),
+        (NO_WORD, HEAD, Cause.KILLED),
+        (NO_WORD, "", Cause.KILLED),
+    ],
+)
+def test_a_crash_is_an_error_of_the_program(sentence: str, log: str, cause: Cause) -> None:
+    assert find_death_cause(sentence, log) is cause
+
+
+@pytest.mark.parametrize(
+    ("code", "cause"),
+    [
+        (None, Cause.KILLED),
+        (-signal.SIGKILL, Cause.KILLED),
+        (-signal.SIGTERM, Cause.KILLED),
+        (-signal.SIGSEGV, Cause.APPLICATION_ERROR),
+        (-signal.SIGBUS, Cause.APPLICATION_ERROR),
+        (-signal.SIGILL, Cause.APPLICATION_ERROR),
+        (-signal.SIGFPE, Cause.APPLICATION_ERROR),
+        (-signal.SIGABRT, Cause.APPLICATION_ERROR),
+        (0, Cause.APPLICATION_ERROR),
+        (4, Cause.APPLICATION_ERROR),
+        (ExitCode.INTERRUPTED, Cause.APPLICATION_ERROR),
+    ],
+)
+def test_an_exit_code_of_a_worker_is_the_stages_own(code: int | None, cause: Cause) -> None:
+    assert judge_end(code) is cause
 
 
 def test_of_a_log_the_last_lines_are_shown_and_nothing_that_a_terminal_acts_on() -> None:

@@ -8,6 +8,10 @@ from __future__ import annotations
 
 import re
 from pathlib import PurePath
+from signal import Signals
+
+from strandline_api.outcome.causes import Cause
+from strandline_api.outcome.evidence import read_exit
 
 LINES = 3  # most lines of a log that are shown
 WIDTH = 160  # most letters of each
@@ -36,6 +40,31 @@ def explain_death(sentence: str, log: str | None) -> str:
         return f"{words}; its log is on its node"
     lines = _pick_lines(log)
     return f"{words}; the end of its log: {' / '.join(lines)}" if lines else words
+
+
+def find_death_cause(sentence: str, log: str) -> Cause:
+    """Return the cause of a death: a crash and an exit are the program's, a kill is not.
+
+    Args:
+        sentence, log: see `explain_death`.
+    """
+    signal, code = _SIGNAL.search(log), _EXIT.search(sentence)
+    if signal:
+        return judge_end(-Signals[signal[1]])
+    if _FATAL.search(log):
+        return Cause.APPLICATION_ERROR
+    return judge_end(int(code[1])) if code and not code[2] else Cause.KILLED
+
+
+def judge_end(code: int | None) -> Cause:
+    """Return the cause of a worker's end, by its exit code, or a signal below zero; None: unknown.
+
+    What a worker exits with is a stage's own number, not one of the contract.
+    """
+    if code is None:
+        return Cause.KILLED
+    seen = read_exit(code) if code < 0 else None
+    return seen.cause if seen else Cause.APPLICATION_ERROR
 
 
 def explain_hang(words: str, stacks: str) -> str:

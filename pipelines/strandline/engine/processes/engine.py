@@ -38,7 +38,7 @@ from strandline.engine.own_ledger import (
     opened_ledger,
 )
 from strandline.engine.preemption.fitting import is_hopeless
-from strandline.engine.preemption.last_words import explain_hang
+from strandline.engine.preemption.last_words import explain_hang, judge_end
 from strandline.engine.processes.bounds import find_beyond
 from strandline.engine.processes.fork_client import ForkServer, ForkServerLostError, explain_end
 from strandline.engine.processes.losses import ForkLosses
@@ -273,8 +273,8 @@ class _ProcessRun:
     def _take(self, word: Word) -> None:
         worker, kind, content, size = word
         if kind is None:
-            why = explain_end(self._pools.await_end(worker))
-            self._losses.take_out(worker, why)
+            code = self._pools.await_end(worker)
+            self._losses.take_out(worker, explain_end(code), judge_end(code))
         elif kind == ERROR and worker.is_ready:
             raise content
         elif kind == ERROR:

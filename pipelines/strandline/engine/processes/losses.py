@@ -71,11 +71,12 @@ class ForkLosses:
         self._pools.remove(worker)
         self._incidents.sentences.append(f"{error}; another worker is tried")
 
-    def take_out(self, worker: Worker, why: str, cause: Cause = Cause.KILLED) -> None:
+    def take_out(self, worker: Worker, why: str, cause: Cause) -> None:
         """Take a lost worker out and queue its work again.
 
         Args:
             why: what it was lost to, in words.
+            cause: of that.
 
         Raises:
             PoolBrokenError: it was one too many.

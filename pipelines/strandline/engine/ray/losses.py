@@ -26,7 +26,7 @@ from strandline.engine.core.pools import DEATHS_PER_POOL, DEATHS_PER_TASK
 from strandline.engine.core.ports import Control, Incidents
 from strandline.engine.core.worker_pool import Call, Worker
 from strandline.engine.preemption.blame import Blame, WorkerDeath
-from strandline.engine.preemption.last_words import explain_death
+from strandline.engine.preemption.last_words import explain_death, find_death_cause
 from strandline.engine.preemption.lost_work import (
     WorkMeter,
     describe_loss,
@@ -261,7 +261,8 @@ class Losses:
         exposed = self._count_exposed(worker, error, is_memory=is_memory)
         # The kernel takes who is largest, wherever the one is that grew.
         suspects = worker.sources if exposed == 1 or not is_memory else set()
-        return _Death(Cause.OOM_KILLED if is_memory else Cause.KILLED, exposed, suspects)
+        cause = Cause.OOM_KILLED if is_memory else _find_cause(worker, error)
+        return _Death(cause, exposed, suspects)
 
     def take_current(self, call: Call, receipt: Receipt) -> tuple[list[Slot], Receipt]:
         """Return what counts of an answer: not what is of sources that wait to begin anew."""
@@ -358,6 +359,13 @@ def _explain(worker: Worker, error: Exception) -> str:
     if not isinstance(error, ActorDiedError) or _PROCESS_DIED not in str(error):
         return first_line(error)
     return explain_death(str(error), read_end(worker.log) if worker.is_here else None)
+
+
+def _find_cause(worker: Worker, error: Exception) -> Cause:
+    """Return the cause of a loss that was not for want of memory."""
+    if not isinstance(error, ActorDiedError) or _PROCESS_DIED not in str(error):
+        return Cause.KILLED
+    return find_death_cause(str(error), read_end(worker.log) if worker.is_here else "")
 
 
 def _is_node_death(error: Any) -> bool:  # noqa: ANN401 - one of Ray's
