@@ -82,7 +82,7 @@ STAGES: dict[str, Callable[[Path], dict[str, Any]]] = {
     "filter-urls": take(domains={"items": ["spam.org"]}),
     "extract-text": take(column="content", engine="resiliparse", favour="recall"),
     "identify-language": take(languages=["en"]),
-    "drop-duplicates": take(columns=["text"]),
+    "drop-duplicates": take(within="task", columns=["text"]),
     "drop-listed": list_keys,
     "drop-listed-sentences": list_runs,
     "drop-contaminated": write_benchmark,

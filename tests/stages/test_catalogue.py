@@ -49,6 +49,7 @@ REQUIRED: dict[str, dict[str, Any]] = {
     "warc-files": {"paths": ["x"]},
     "dataset-folder": {"path": "x"},
     "select-columns": {"columns": ["x"]},
+    "drop-duplicates": {"within": "task"},
     "keep-rows": {"where": "x > 1"},
     "sample-groups": {"rows": 1, "group": "x"},
     "sample-rows": {"rate": 0.5},
@@ -245,7 +246,7 @@ def test_the_example_corpus_is_read_to_the_end(
     assert {"de", "en", "es", "fr", "it", "ja", "nl", "pl", "pt", "zh"} == {
         row["language"] for row in rows
     }
-    for name in ("binary", "duplicate", "curly brackets", "boilerplate phrase"):
+    for name in ("binary", "duplicate in its task", "curly brackets", "boilerplate phrase"):
         assert f"dropped: {name}" in counters
     assert {"redacted: email", "redacted: card number"} <= counters.keys()
     text = "\n".join(row["text"] for row in rows)

@@ -70,5 +70,5 @@ def test_the_name_of_the_stage_wants_a_reason_beside_it(reason: str | None) -> N
 
 def test_a_copy_of_what_is_gone_already_is_the_first() -> None:
     rows = [{"text": "same", "why": "earlier"}, {"text": "same", "why": None}]
-    stage = StageRun("drop-duplicates", columns=["text"], reasonColumn="why")
+    stage = StageRun("drop-duplicates", within="task", columns=["text"], reasonColumn="why")
     assert [row["why"] for row in stage.rows(rows)] == ["earlier", None]

@@ -18,6 +18,12 @@ from strandline.stages.columns import list_strings
 from strandline.stages.tables.rows.row_filter import JudgedRows, RowFilter
 
 
+class ComparedRows(StrEnum):
+    """Which rows are compared with each other."""
+
+    TASK = "task"
+
+
 class Normalisation(StrEnum):
     """What is overlooked when two texts are compared."""
 
@@ -26,15 +32,27 @@ class Normalisation(StrEnum):
     CASE = "case"
 
 
+# The reason says what was looked at: other tasks may have the same row.
+DUPLICATE = "duplicate in its task"
+
+
 @register("drop-duplicates")
 class DropDuplicates(RowFilter):
-    """Keeps the first of the rows of a source's table that have the same text."""
+    """Keeps the first of the rows of a task that have the same text.
+
+    A task is what a reader hands on at once, such as 10,000 lines of a file. Equal rows of other
+    tasks stay: `digest-rows` finds those of a whole corpus.
+    """
 
     class Params(RowFilter.Params):
         """What makes rows equal."""
 
+        within: ComparedRows = Field(
+            description="Which rows are compared: `task`, those that a reader hands on at once. "
+            "For a whole corpus use the passes that begin with `digest-rows`.",
+        )
         columns: tuple[str, ...] = Field(
-            default=("source",), min_length=1, description="Columns of text that are compared."
+            default=("text",), min_length=1, description="Columns of text that are compared."
         )
         normalise: Normalisation = Field(
             default=Normalisation.WHITESPACE,
@@ -53,7 +71,7 @@ class DropDuplicates(RowFilter):
         seen: set[bytes] = set()
         reasons = []
         for digest in self._digest_rows(table):
-            reasons.append("duplicate" if digest in seen else None)
+            reasons.append(DUPLICATE if digest in seen else None)
             seen.add(digest)
         return JudgedRows(table, reasons)
 
