@@ -104,6 +104,35 @@ def test_a_run_commits_once_for_each_revision(project: Project, target: Target) 
     assert (target.read_texts(), target.count_commits()) == (CHANGED, 2)
 
 
+def test_a_trial_with_another_volume_replaces_nothing(project: Project, target: Target) -> None:
+    run_apart(project)
+    (project.path / "in/2.txt").unlink()
+    words = ("--engine", "inline", "--volume", "trial")
+    trial = project.execute("run", *words)
+    assert trial.returncode == ExitCode.VOLUME_UNUSABLE
+    assert "another ledger of this pipeline, " in trial.stderr
+    assert "--take-over" in trial.stderr
+    assert (target.read_texts(), target.count_commits()) == (NOTES, 1)
+
+    # The way that the sentence names, for a ledger that is gone.
+    assert project.execute("run", *words, "--set", "publish=null").returncode == 0
+    push = ("push", "--to", target.target, "--volume", "trial")
+    assert project.execute(*push).returncode == ExitCode.VOLUME_UNUSABLE
+    assert project.execute(*push, "--take-over").returncode == 0
+    assert (target.read_texts(), target.count_commits()) == (NOTES[:2], 2)
+    assert project.execute("run", *words).returncode == 0
+
+
+def test_a_pipeline_replaces_nothing_of_another(project: Project, target: Target) -> None:
+    run_apart(project)
+    project.document["metadata"]["name"] = "others"
+    project.save()
+    other = project.execute("run", "--engine", "inline")
+    assert other.returncode == ExitCode.VOLUME_UNUSABLE
+    assert "the pipeline default/notes has written this " in other.stderr
+    assert (target.read_texts(), target.count_commits()) == (NOTES, 1)
+
+
 # Before any file, between files and commit, and after the commit but before the ledger's word.
 STEPS = ["latest.synced", "push.uploaded", "push.committed"]
 OF_FOLDERS = {"push.uploaded": "push.described", "push.committed": "push.published"}

@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from strandline.run.handover.contents import Contents
-from strandline.run.handover.shipment import MANIFEST, PushResult, Shipment
+from strandline.run.handover.ownership import require_ours
+from strandline.run.handover.shipment import MANIFEST, PushResult, Shipment, read_properties
 from strandline.storage import faults
 from strandline.storage.errors import naming_volume
 from strandline.storage.layout import make_folder
@@ -42,6 +43,7 @@ def push_to_folder(
     revision = shipment.revision
     target = f"{location.rstrip('/')}/{revision}"
     pointer = _render_latest(shipment)
+    _require_ours(store, location, shipment)
     is_there = store.read(f"{revision}/{MANIFEST}") is not None
     if is_there and _name_latest(store.read(LATEST)) == revision:
         return PushResult(target, revision, is_new=False, files=0)
@@ -61,6 +63,15 @@ def push_to_folder(
     store.put(LATEST, [pointer])
     faults.reach("push.published")
     return PushResult(target, revision, is_new=True, files=copied)
+
+
+def _require_ours(store: TargetFiles, location: str, shipment: Shipment) -> None:
+    """Refuse a place whose `latest.json` leads to what another has pushed."""
+    latest = _name_latest(store.read(LATEST))
+    manifest = None if latest is None else store.read(f"{latest}/{MANIFEST}")
+    owner = None if manifest is None else read_properties(manifest)
+    if owner is not None:
+        require_ours(location, shipment.author, owner, "place")
 
 
 class TargetFiles(Protocol):

@@ -25,6 +25,7 @@ from huggingface_hub.utils import (  # type: ignore[attr-defined]  # public, and
 from strandline.run.handover.backoff import CallRefusal, ask_again
 from strandline.run.handover.contents import Contents
 from strandline.run.handover.errors import BadTargetError, TargetRefusedError
+from strandline.run.handover.ownership import require_ours
 from strandline.run.handover.shipment import (
     MANIFEST,
     PushResult,
@@ -32,6 +33,7 @@ from strandline.run.handover.shipment import (
     ShippedFile,
     find_revision,
     list_names,
+    read_properties,
 )
 from strandline.storage import faults
 
@@ -112,6 +114,9 @@ def _push(hub: _Hub, shipment: Shipment, contents: Contents) -> PushResult:
     for number in range(_TRIES_OF_COMMITS):
         head = hub.find_head()
         manifest = hub.read_manifest(head)
+        owner = read_properties(manifest)
+        if owner is not None:  # a repository may have had files before
+            require_ours(target.name, shipment.author, owner, "repository")
         # A commit that was made and not heard of is there. The tag alone says nothing: another
         # revision may have come after it, and files may have been changed by hand.
         if find_revision(manifest) == shipment.revision and hub.has_files(head, shipment):

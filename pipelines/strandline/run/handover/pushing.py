@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import NamedTuple
 
 from strandline.ledger.session import LedgerSession, require_ledger
+from strandline.ledger.store.store import Store
 from strandline.plan.columns import trace_columns
 from strandline.plan.errors import StrandlineError
 from strandline.plan.packages import advise, list_missing, load_module
@@ -16,7 +18,7 @@ from strandline.run.handover.contents import Contents
 from strandline.run.handover.errors import BadTargetError
 from strandline.run.handover.folder import push_to_folder
 from strandline.run.handover.reading import read_shipment, require_complete
-from strandline.run.handover.shipment import PushResult, Shipment
+from strandline.run.handover.shipment import Author, PushResult, Shipment
 from strandline.run.handover.tables.changes import require_parquet
 from strandline.run.handover.tables.table_state import TableState, require_fit
 from strandline.storage.layout import PipelineFolder
@@ -41,6 +43,8 @@ def push(
     target: str,
     card: Callable[[], bytes],
     clock: PushClock,
+    *,
+    takes_over: bool = False,
 ) -> PushResult:
     """Push what the last attempt of a pipeline has left.
 
@@ -49,6 +53,7 @@ def push(
             URL of a table, `iceberg:CATALOG/NAMESPACE.TABLE`, or a folder or URL for files.
         card: makes the README of the data set.
         clock: is asked for the time of a commit, and waits where a server is busy.
+        takes_over: see `Author`.
 
     Raises:
         LedgerError: there is no ledger, or a run is alive.
@@ -60,6 +65,7 @@ def push(
     content = card()
     with written_alone(folder, claimant) as store:
         shipment = read_shipment(store, plan, folder, content, require_complete(folder))
+        shipment = replace(shipment, takes_over=takes_over)
         with hold_by_command(store, folder, claimant):
             return _ship(shipment, Contents(location), target, clock, store.require_lease)
 
@@ -79,7 +85,7 @@ def make_delivery(
     location = locate_outputs(plan, folder)
     check_target(target, location)
     if _find_kind(target) in _TABLES:
-        _check_table(target, plan)
+        _check_table(target, plan, folder)
 
     def deliver(session: LedgerSession) -> str:
         content = card()
@@ -111,7 +117,7 @@ def check_target(target: str, outputs: str) -> None:
         raise BadTargetError(f"{target}: the data set itself lies there; name another place")
 
 
-def _check_table(target: str, plan: PipelinePlan) -> None:
+def _check_table(target: str, plan: PipelinePlan, folder: PipelineFolder) -> None:
     """Refuse a table that can't take what a pipeline makes, as far as it is known before a run."""
     require_parquet(target, plan.sink.suffix)
     kind = _find_kind(target)
@@ -128,8 +134,19 @@ def _check_table(target: str, plan: PipelinePlan) -> None:
     if state is not None:
         stages = ((each.name, each.stage) for each in (plan.source, *plan.stages))
         *_, sink = trace_columns(stages)
-        pipeline = f"{plan.namespace}/{plan.name}"
-        require_fit(state, pipeline, sink.before, plan.fingerprint.digest)
+        author = Author(f"{plan.namespace}/{plan.name}", _find_ledger_id(folder))
+        require_fit(state, author, sink.before, plan.fingerprint.digest)
+
+
+def _find_ledger_id(folder: PipelineFolder) -> str:
+    """Return the id of a pipeline's ledger; empty where it has none yet."""
+    if not folder.ledger.exists():
+        return ""
+    store = Store(folder.ledger, readonly=True)
+    try:
+        return str(store.read_meta("id") or "")
+    finally:
+        store.close()
 
 
 def _find_kind(target: str) -> str:

@@ -12,6 +12,7 @@ from strandline.ledger.lease import find_changes
 from strandline.ledger.store.store import Store
 from strandline.plan.pipeline import PipelinePlan
 from strandline.run.attempt.output_location import locate_outputs, make_claim
+from strandline.run.attempt.takeover import read_ledger_id
 from strandline.run.handover.errors import RequirementsError, UnfitForPushError
 from strandline.run.handover.shipment import Shipment, ShippedFile
 from strandline.run.history.records import find_last
@@ -49,7 +50,7 @@ def read_shipment(
         pipeline=f"{plan.namespace}/{plan.name}",
         run=plan.run_id,
         fingerprint=plan.fingerprint.digest,
-        ledger=str(store.read_meta("id") or ""),
+        ledger=read_ledger_id(store),
         attempt=attempt,
         files=files,
         card=card,

@@ -17,6 +17,8 @@ FORMAT = 1
 MANIFEST = "strandline.json"
 ALGORITHM = "blake2b-128"
 REVISION_BYTES = 16
+# Properties of a commit.
+REVISION, PIPELINE, LEDGER = "strandline.revision", "strandline.pipeline", "strandline.ledger"
 
 
 class ShippedFile(NamedTuple):
@@ -35,6 +37,20 @@ class ShippedFile(NamedTuple):
     rows: int
 
 
+class Author(NamedTuple):
+    """The ledger that pushes.
+
+    Attributes:
+        pipeline: namespace and name.
+        ledger: its id; empty where there is none yet.
+        takes_over: what another ledger of the pipeline has pushed is its, too.
+    """
+
+    pipeline: str
+    ledger: str
+    takes_over: bool = False
+
+
 @dataclass(frozen=True)
 class Shipment:
     """A data set as a complete run has left it.
@@ -48,6 +64,7 @@ class Shipment:
         files: by name.
         card: README of the data set.
         index: what readers of the files' format begin with; None: they need nothing.
+        takes_over: see `Author`.
     """
 
     pipeline: str
@@ -58,6 +75,12 @@ class Shipment:
     files: tuple[ShippedFile, ...]
     card: bytes
     index: bytes | None = None
+    takes_over: bool = False
+
+    @property
+    def author(self) -> Author:
+        """The ledger that pushes it."""
+        return Author(self.pipeline, self.ledger, self.takes_over)
 
     @cached_property
     def revision(self) -> str:
@@ -86,11 +109,11 @@ class Shipment:
     def properties(self) -> dict[str, str]:
         """The run that made it, as a table or a commit may carry it."""
         return {
-            "strandline.revision": self.revision,
+            REVISION: self.revision,
             "strandline.fingerprint": self.fingerprint,
-            "strandline.ledger": self.ledger,
+            LEDGER: self.ledger,
             "strandline.attempt": str(self.attempt),
-            "strandline.pipeline": self.pipeline,
+            PIPELINE: self.pipeline,
             "strandline.run": self.run,
         }
 
@@ -117,6 +140,14 @@ class Shipment:
 def list_names(manifest: bytes) -> set[str]:
     """Return the names of the files in a manifest; none where it is not one of ours."""
     return set(_read(manifest).get("files", {}))
+
+
+def read_properties(manifest: bytes) -> dict[str, object] | None:
+    """Return a manifest's pipeline and ledger, by names of properties; None: it is no manifest."""
+    facts = _read(manifest)
+    if "pipeline" not in facts:
+        return None
+    return {PIPELINE: facts["pipeline"], LEDGER: facts.get("ledger")}
 
 
 def find_revision(manifest: bytes) -> str | None:

@@ -13,8 +13,6 @@ from typing import NamedTuple
 from strandline.run.handover.errors import TargetRefusedError
 from strandline.run.handover.shipment import PushResult, Shipment, ShippedFile
 
-REVISION = "strandline.revision"
-PIPELINE = "strandline.pipeline"
 SUFFIX = ".parquet"
 _DIGITS = 16
 _MOST_COMMITS = 4  # in a push, where another writer commits too
@@ -120,22 +118,3 @@ def require_tabular(shipment: Shipment) -> None:
         require_parquet(file.name, file.name)
     if not shipment.files:
         raise TargetRefusedError("the data set has no file, so a table would have no columns")
-
-
-def require_ours(target: str, pipeline: str, properties: Mapping[str, object] | None) -> None:
-    """Refuse a table that another has written.
-
-    Args:
-        pipeline: namespace and name.
-        properties: of the last commit of ours; None: there is none.
-
-    Raises:
-        TargetRefusedError: it is another's.
-    """
-    owner = None if properties is None else properties.get(PIPELINE)
-    if owner != pipeline:
-        whose = f"the pipeline {owner}" if owner else "somebody else"
-        raise TargetRefusedError(
-            f"{target}: {whose} has written this table, and a push replaces all rows of one; name "
-            "another table"
-        )

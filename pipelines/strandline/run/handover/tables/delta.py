@@ -17,14 +17,13 @@ from strandline.plan.columns import Columns
 from strandline.run.handover.contents import Contents
 from strandline.run.handover.errors import TargetRefusedError
 from strandline.run.handover.folder import open_target
-from strandline.run.handover.shipment import PushResult, Shipment
+from strandline.run.handover.ownership import require_ours
+from strandline.run.handover.shipment import REVISION, PushResult, Shipment
 from strandline.run.handover.tables.changes import (
-    REVISION,
     TableChanges,
     describe_difference,
     find_changes,
     push_until_whole,
-    require_ours,
     require_tabular,
 )
 from strandline.run.handover.tables.column_types import DELTA as RULES
@@ -95,7 +94,7 @@ def _push(
     table = _open(location)
     state = None if table is None else _read_state(location, table)
     if state is not None:
-        require_ours(location, shipment.pipeline, state.properties)
+        require_ours(location, shipment.author, state.properties)
         # A commit that was made and not heard of is there.
         if not is_forced and _has(table, state, shipment.revision):
             return PushResult(location, shipment.revision, is_new=False, files=0)
@@ -104,7 +103,7 @@ def _push(
     new = pa.schema([])
     if state is not None:
         new = find_new_columns(location, _to_delta(state.schema), _to_delta(schema))
-        require_fit(state, shipment.pipeline, Columns(tuple(schema.names)))
+        require_fit(state, shipment.author, Columns(tuple(schema.names)))
     changes = find_changes(shipment, () if table is None else _list_files(table))
     target = open_target(location)
     sizes = dict(target.list_sizes(""))

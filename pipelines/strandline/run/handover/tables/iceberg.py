@@ -26,15 +26,13 @@ from strandline.plan.columns import Columns
 from strandline.plan.errors import StrandlineError
 from strandline.run.handover.contents import Contents
 from strandline.run.handover.errors import BadTargetError, TargetRefusedError
-from strandline.run.handover.shipment import PushResult, Shipment
+from strandline.run.handover.ownership import require_ours
+from strandline.run.handover.shipment import LEDGER, PIPELINE, REVISION, PushResult, Shipment
 from strandline.run.handover.tables.changes import (
-    PIPELINE,
-    REVISION,
     TableChanges,
     describe_difference,
     find_changes,
     push_until_whole,
-    require_ours,
     require_tabular,
 )
 from strandline.run.handover.tables.column_types import ICEBERG as RULES
@@ -121,13 +119,13 @@ def _push(
         schema = _read_fitting(name, shipment, contents)
         table = _make(catalog, identifier, schema, shipment)
     state = _read_state(name, table)
-    require_ours(name, shipment.pipeline, state.properties)
+    require_ours(name, shipment.author, state.properties)
     # A commit that was made and not heard of is there.
     if not is_forced and _has(table, state, shipment.revision):
         return PushResult(name, shipment.revision, is_new=False, files=0)
     schema = schema or _read_fitting(name, shipment, contents)
     _refuse_other_columns(name, table, schema)
-    require_fit(state, shipment.pipeline, Columns(tuple(schema.names)))
+    require_fit(state, shipment.author, Columns(tuple(schema.names)))
     root, there = _find_root(table), _name_files(table, _list_files(table))
     changes = find_changes(shipment, there)
     for path, file in changes.added.items():
@@ -176,7 +174,8 @@ def _name_files(table: Table, files: Iterable[DataFile]) -> dict[str, DataFile]:
 def _make(catalog: Catalog, identifier: str, schema: pa.Schema, shipment: Shipment) -> Table:
     namespace = identifier.rpartition(".")[0]
     catalog.create_namespace_if_not_exists(namespace)
-    return catalog.create_table(identifier, schema, properties={PIPELINE: shipment.pipeline})
+    owner = {PIPELINE: shipment.pipeline, LEDGER: shipment.ledger}
+    return catalog.create_table(identifier, schema, properties=owner)
 
 
 def _read_state(name: str, table: Table) -> TableState:

@@ -22,14 +22,13 @@ from strandline.plan.columns import Columns
 from strandline.run.handover.contents import Contents
 from strandline.run.handover.errors import TargetRefusedError, UnfitForPushError
 from strandline.run.handover.folder import TargetFiles, open_target
-from strandline.run.handover.shipment import PushResult, Shipment, ShippedFile
+from strandline.run.handover.ownership import require_ours
+from strandline.run.handover.shipment import REVISION, PushResult, Shipment, ShippedFile
 from strandline.run.handover.tables.changes import (
-    REVISION,
     describe_difference,
     find_changes,
     name_data_file,
     push_until_whole,
-    require_ours,
     require_tabular,
 )
 from strandline.run.handover.tables.column_types import LANCE as RULES
@@ -93,7 +92,7 @@ def _push(
     notes, table = open_target(location), _open(location)
     state = None if table is None else _read_state(location, table)
     if state is not None:
-        require_ours(location, shipment.pipeline, state.properties)
+        require_ours(location, shipment.author, state.properties)
         # A commit that was made and not heard of is there.
         if not is_forced and _has(table, state, shipment.revision):
             return PushResult(location, shipment.revision, is_new=False, files=0)
@@ -102,7 +101,7 @@ def _push(
     new: list[pa.Field] = []
     if state is not None:
         new = list(find_new_columns(location, state.schema, schema))
-        require_fit(state, shipment.pipeline, Columns(tuple(schema.names)))
+        require_fit(state, shipment.author, Columns(tuple(schema.names)))
     if table is not None and new:
         fence()
         # A fragment can't be written before the table has its columns; all is null in them yet.
@@ -260,5 +259,5 @@ def _commit(
         made = _open(location)
         if made is None:
             raise
-        require_ours(location, shipment.pipeline, _read_state(location, made).properties)
+        require_ours(location, shipment.author, _read_state(location, made).properties)
         raise

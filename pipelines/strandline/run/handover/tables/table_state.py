@@ -13,7 +13,8 @@ import pyarrow as pa
 
 from strandline.plan.columns import Columns
 from strandline.run.handover.errors import TargetRefusedError
-from strandline.run.handover.tables.changes import require_ours
+from strandline.run.handover.ownership import require_ours
+from strandline.run.handover.shipment import Author
 from strandline.stages.tables.contents.schemas import describe_column, list_differing
 
 FINGERPRINT = "strandline.fingerprint"
@@ -38,12 +39,12 @@ class TableState(NamedTuple):
 
 
 def require_fit(
-    state: TableState, pipeline: str, columns: Columns, fingerprint: str | None = None
+    state: TableState, author: Author, columns: Columns, fingerprint: str | None = None
 ) -> None:
     """Refuse a table that can't take what a pipeline makes.
 
     Args:
-        pipeline: namespace and name.
+        author: see `require_ours`.
         columns: of the rows that are to be pushed.
         fingerprint: of the pipeline, where the types of its columns are not known yet: one with
             the same makes the same.
@@ -51,7 +52,7 @@ def require_fit(
     Raises:
         TargetRefusedError: it can't.
     """
-    require_ours(state.name, pipeline, state.properties)
+    require_ours(state.name, author, state.properties)
     _refuse_altered(state, columns, fingerprint)
     for name in columns.list_missing(state.schema.names):
         raise TargetRefusedError(

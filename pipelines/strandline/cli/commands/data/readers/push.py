@@ -39,6 +39,12 @@ from strandline.run.manifest.manifest import read_manifest
 )
 @click.option("--license", "license_id", metavar="ID", help="License for the card; see `card`.")
 @click.option("--title", help="Name of the data set for the card; see `card`.")
+@click.option(
+    "--take-over",
+    "takes_over",
+    is_flag=True,
+    help="Replace what another ledger of this pipeline, gone for good, has pushed there.",
+)
 @take_json
 def push(
     file: Path,
@@ -47,6 +53,7 @@ def push(
     target: str,
     license_id: str | None,
     title: str | None,
+    takes_over: bool,
     as_json: bool,
 ) -> None:
     """Hand a complete run's files to their readers.
@@ -62,7 +69,7 @@ def push(
     folder, clock = locate(plan, volume), PushClock(time.time, time.sleep)
     names = (title or find_title(metadata), chosen)
     card = partial(write_card, plan, folder, clock, *names)
-    result = hand_over(plan, folder, target, card, clock)
+    result = hand_over(plan, folder, target, card, clock, takes_over=takes_over)
     if as_json:
         content = {
             "target": result.target,
