@@ -16,6 +16,7 @@ from strandline.cli.views.format import (
     format_amount,
     format_bytes,
     format_count,
+    format_measure,
     format_time,
 )
 from strandline.run.history.funnel import RETELLING
@@ -188,7 +189,7 @@ def _make_numbers(stage: StageArtifacts) -> Iterator[str]:
     more = 0
     for artifact in stage.artifacts.items:
         found = flatten(artifact.content, max(0, NUMBERS - len(rows)))
-        rows += [(name, f"{number:,.6g}") for name, number in found.items]
+        rows += [(name, format_measure(number)) for name, number in found.items]
         more += found.more
     if rows:
         yield from make_table(("name", "#number"), rows)

@@ -13,6 +13,7 @@ from strandline_api.outcome.work_lost import WorkLost
 _MINUTE = 60
 _HOUR = 3600
 _STEP = 1000
+_SIX_DIGITS, _GREATEST_WHOLE = 1e6, 1e15
 _GAP = 2  # between columns
 _INDENT = 4
 _LEAST_TEXT = 24  # least of a last column that is broken into lines
@@ -21,6 +22,14 @@ _LEAST_TEXT = 24  # least of a last column that is broken into lines
 def format_count(number: int) -> str:
     """Format a number with its thousands apart: 12,345."""
     return f"{number:,}"
+
+
+def format_measure(number: float) -> str:
+    """Format a number that may have a fraction: whole ones keep all digits, others have six."""
+    is_whole = float(number).is_integer() or abs(number) >= _SIX_DIGITS
+    if is_whole and abs(number) < _GREATEST_WHOLE:
+        return f"{number:,.0f}"
+    return f"{number:,.6g}"
 
 
 def format_amount(number: int, noun: str) -> str:

@@ -12,7 +12,7 @@ import click
 from strandline.cli.app.json_output import write_line
 from strandline.cli.app.ledger_access import locate, locate_output, looking
 from strandline.cli.app.options import show_examples, take_json, take_manifest, take_volume
-from strandline.cli.views.format import align, format_amount, format_count
+from strandline.cli.views.format import align, format_amount, format_count, format_measure
 from strandline.ledger.store.rows import list_output_names
 from strandline.plan.pipeline import PipelinePlan
 from strandline.run.manifest.manifest import read_manifest
@@ -192,7 +192,7 @@ def _describe_sample(sample: MeasuredSample) -> str:
 def _describe_rule(counts: RuleCounts, rows: int) -> Iterator[str]:
     rule = counts.rule
     side = "below" if rule.is_least else "above"
-    now = "off" if rule.limit is None else _format_value(rule.limit)
+    now = "off" if rule.limit is None else format_measure(rule.limit)
     unmeasured = rows - counts.measured
     rest = f"; {format_count(unmeasured)} rows have no such measure" if unmeasured else ""
     yield f"{rule.parameter}: drops what is {side} ({rule.reason}); now {now}{rest}"
@@ -202,17 +202,13 @@ def _describe_rule(counts: RuleCounts, rows: int) -> Iterator[str]:
 
 def _list_cells(threshold: Threshold, rows: int) -> tuple[str, ...]:
     return (
-        f"{'>' if threshold.is_current else ' '} {_format_value(threshold.at)}",
+        f"{'>' if threshold.is_current else ' '} {format_measure(threshold.at)}",
         format_count(threshold.taken),
         _format_share(threshold.taken, rows),
         format_count(threshold.alone),
         format_count(threshold.together),
         _format_share(threshold.together, rows),
     )
-
-
-def _format_value(value: float) -> str:
-    return f"{int(value):,}" if float(value).is_integer() else f"{value:g}"
 
 
 def _describe_part(part: int, whole: int) -> str:

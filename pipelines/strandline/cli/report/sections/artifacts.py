@@ -10,7 +10,7 @@ from strandline.cli.report.facts import Artifact, RunFacts, StageArtifacts
 from strandline.cli.report.markup import Markup, element
 from strandline.cli.report.panels import flatten
 from strandline.cli.report.tables import describe_more, make_note, make_section, make_table
-from strandline.cli.views.format import format_bytes
+from strandline.cli.views.format import format_bytes, format_measure
 
 NUMBERS = 60  # most of one artifact
 # A frame's content must not run, be fetched, be sent or lead away: `sandbox` allows nothing.
@@ -64,7 +64,7 @@ def _make_numbers(artifact: Artifact) -> Markup | None:
         beside = _name_parent(name)
         largest[beside] = max(largest.get(beside, 0.0), abs(number))
     rows = [
-        (name, f"{number:,.6g}", _draw(number, largest[_name_parent(name)]))
+        (name, format_measure(number), _draw(number, largest[_name_parent(name)]))
         for name, number in numbers.items
     ]
     columns = ("name", "#number", "share of the largest beside it")
@@ -78,7 +78,7 @@ def _name_parent(name: str) -> str:
 
 def _draw(number: float, largest: float) -> Markup | None:
     share = abs(number) / largest if largest else math.nan
-    return draw_share(share, f"{number:,.6g}") if math.isfinite(share) else None
+    return draw_share(share, format_measure(number)) if math.isfinite(share) else None
 
 
 def _list_files(stage: StageArtifacts) -> Markup:
