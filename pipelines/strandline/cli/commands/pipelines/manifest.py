@@ -219,6 +219,10 @@ def _gather_facts(
         if on_change is OnChange.REDO and ledger.counts["finished"]:
             redo = _preview_redo(store, plan, folder)
     schema = describe_schema(plan)
+    if listing is not None:
+        again = ledger.counts["finished"] if on_change is OnChange.RESTART and changes else 0
+        again += sum(redo.starts.values()) if redo else 0
+        listing = listing._replace(skipped=max(0, listing.skipped - again))
     known = PlanFacts(plan, on_change, output, ledger, listing, schema=schema, worst=worst)
     return known._replace(redo=redo, cuts=cuts)
 
