@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import gzip
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from pathlib import Path
 
 import pytest
@@ -26,6 +26,7 @@ from strandline_operator.cluster.errors import ApiError, Conflict, Gone, TooMany
 from strandline_operator.model.plan import Resource
 
 Story = Callable[[Stub, KubernetesApi], Awaitable[None]]
+STREAMS, PATIENCE = 120, 20.0
 FAILURE = {"kind": "Status", "status": "Failure"}
 
 
@@ -228,6 +229,30 @@ def test_a_stream_that_falls_silent_is_given_up(monkeypatch: pytest.MonkeyPatch)
         with pytest.raises(Unavailable, match="no answer"):
             await anext(events)
         release.set()
+
+    tell(story)
+
+
+def test_streams_of_many_namespaces_leave_room_for_requests() -> None:
+    """Of twenty namespaces, each with five streams, no limit of a pool may be reached."""
+
+    async def hold(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse()
+        await response.prepare(request)
+        await asyncio.Event().wait()
+        return response
+
+    async def story(stub: Stub, api: KubernetesApi) -> None:
+        stub.answers += [hold] * STREAMS
+        streams = [api.watch(Scope(Resource.POD, f"team-{n}"), "1") for n in range(STREAMS)]
+        async with asyncio.timeout(PATIENCE):
+            opened = await asyncio.gather(*(anext(stream) for stream in streams))
+            stub.answer({"kind": "Pod"})
+            assert await api.get(Resource.POD, "team", "a") == {"kind": "Pod"}
+        assert opened == [{"type": "OPEN"}] * STREAMS
+        for stream in streams:
+            assert isinstance(stream, AsyncGenerator)
+            await stream.aclose()
 
     tell(story)
 

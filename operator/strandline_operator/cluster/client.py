@@ -65,6 +65,7 @@ REQUEST_SECONDS = 30.0
 SILENCE_SECONDS = 90.0
 WATCH_SECONDS = 300
 PAGE_SIZE = 500
+_NO_LIMIT = 0  # as aiohttp has it
 _MOST_EVENTS = 100
 # A log is asked for with so many bytes, again with fewer lines where they have more, and its end is
 # read.
@@ -99,6 +100,8 @@ class KubernetesApi:
         note: Note = lambda *_: None,
         clock: ServerClock | None = None,
     ) -> None:
+        # Each stream keeps a connection, and there are five for each watched namespace.
+        configuration.connection_pool_maxsize = _NO_LIMIT
         self._client = ApiClient(configuration)
         self._client.user_agent = agent
         self._note = note
