@@ -13,6 +13,7 @@ from operator_bodies import KEY, NAMESPACE, make_attempt, make_pipeline
 from played_operator import Operator
 from simulated_cluster import SimulatedCluster
 from strandline_api.status.enums import Trigger
+from strandline_api.status.event_reasons import EventReason
 from strandline_api.status.reasons import ConditionType
 from strandline_operator.cluster.access import Access
 from strandline_operator.cluster.errors import Forbidden
@@ -52,6 +53,15 @@ def test_a_running_attempt_is_neither_judged_nor_doubled(resource: Resource) -> 
     cluster.unread = ()
     cluster.settle()
     assert tell(cluster, ConditionType.SUCCEEDED)[:2] == ("Unknown", "Running")
+
+
+def test_a_list_that_can_not_be_read_is_one_event_and_named_once() -> None:
+    cluster = SimulatedCluster(unread=unread(Resource.POD) * 2)
+    cluster.settle()
+    cluster.advance(600)
+    (event,) = [event for event in cluster.events if event.is_warning]
+    assert event.reason == EventReason.BLOCKED
+    assert event.message.count("Its role lacks 'list' on pods") == 1
 
 
 def test_nothing_is_begun_or_let_go_from_a_list_that_could_not_be_read() -> None:
@@ -141,7 +151,8 @@ def test_a_pass_over_a_server_that_refuses_a_list_says_which(resource: Resource)
     make_attempt(api.store, make_pipeline(api.store))
     forbid(api, lambda call: call.resource is resource and call.verb == "list")
     asyncio.run(Operator(api, Limits()).passes.run(KEY))
-    assert [(call.verb, call.resource) for call in api.writes] == [("status", Resource.PIPELINE)]
+    writes = [(call.verb, call.resource) for call in api.writes]
+    assert writes == [("status", Resource.PIPELINE), ("create", Resource.EVENT)]
     (pipeline,) = api.store.list(Resource.PIPELINE)
     assert f"lacks 'list' on {resource}" in pipeline["status"]["state"]
 

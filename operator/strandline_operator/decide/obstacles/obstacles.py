@@ -46,7 +46,8 @@ def find_unread(view: View) -> Block | None:
     unread = [refusal for refusal in view.unread if refusal.what != Resource.CLAIM]
     if not unread:
         return None
-    outcome = "; ".join(map(describe_refusal, unread))
+    # Several streams of one resource meet the same refusal.
+    outcome = "; ".join(dict.fromkeys(map(describe_refusal, unread)))
     return Block(Reason.PERMISSION_DENIED, f"{outcome}. Until then nothing is decided.")
 
 

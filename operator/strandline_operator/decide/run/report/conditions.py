@@ -121,8 +121,11 @@ def report_unread(facts: Pass, standing: PassState) -> Verdict:
         status = evolve(status, observed_generation=generation)
         status = _show_only(facts, status, ConditionType.RECONCILING, block.reason, block.message)
     status = evolve(status, state=block.message)
+    # The pass that met it first has reported it.
+    is_new = summary is None or summary.reason != block.reason
     return Verdict(
-        _set(facts, status, ConditionType.SUCCEEDED, "Unknown", block.reason, block.message)
+        _set(facts, status, ConditionType.SUCCEEDED, "Unknown", block.reason, block.message),
+        events=(warn(EventReason.BLOCKED, block.message),) if is_new else (),
     )
 
 
