@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -134,6 +135,9 @@ def count(rows: int, **dropped: int) -> StageCounts:
         ({"a": count(1000, short=991, long=9)}, ["one rule of a took 991 of 1,000 rows: short"]),
         ({"a": count(10, short=5, long=5)}, []),
         ({"a": count(2, short=2), "b": count(0)}, []),
+        # A reader of 75 files drops 75 of their lines, or all of them.
+        ({"a": replace(count(75, short=75), rows_out=7425)}, []),
+        ({"a": count(75, short=7500)}, ["one rule of a took all 7,500 rows: short"]),
         ({"a": count(10), "b": count(10, other_language=10)},
          ["one rule of b took all 10 rows: other language"]),
     ],

@@ -153,13 +153,18 @@ def add_up(attempts: Iterable[Mapping[str, StageCounts]]) -> tuple[StageFunnel, 
 
 def find_sweeping_rules(counts: Mapping[str, StageCounts]) -> list[SweepingRule]:
     """Find the rules that took nearly all of what came, by the counts of each stage."""
-    return [
-        SweepingRule(name, reason, number, each.rows_in)
-        for name, each in counts.items()
-        for reason, number in _find_reasons(each)
-        # Few rows may all be wrong by chance; and a stage that takes 99 of 100 is hardly meant to.
-        if each.rows_in >= _FEWEST_ROWS and number >= _SWEEPING * each.rows_in
-    ]
+    rules = []
+    for name, each in counts.items():
+        reasons = _find_reasons(each)
+        # A reader gets files, one row each, and drops lines of them.
+        rows = max(each.rows_in, each.rows_out + sum(number for _, number in reasons))
+        rules += [
+            SweepingRule(name, reason, number, rows)
+            for reason, number in reasons
+            # Few rows may all be wrong by chance; and hardly any stage is meant to take 99 of 100.
+            if rows >= _FEWEST_ROWS and number >= _SWEEPING * rows
+        ]
+    return rules
 
 
 def _find_reasons(counts: StageCounts) -> tuple[tuple[str, int], ...]:
