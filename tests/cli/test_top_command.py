@@ -109,7 +109,7 @@ def test_what_a_model_was_asked_is_read_back_and_shown(cost: float | None) -> No
     again = parse_json(json.loads(json.dumps(render_snapshot(live))))
     assert again.stages == live.stages
     words = "ask: 20 requests, 3 answered by the log, 700 tokens in, 50 out"
-    words += ", cost 0.250" * (cost is not None)
+    words += ", cost 0.25" * (cost is not None)
     assert f"{words}; of answers 50% within 0.5 s, 95% within 2 s, 99% after longer" in show(
         TopFacts("notes", running(2), again), 200
     )

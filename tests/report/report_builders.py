@@ -158,13 +158,13 @@ def funnel_of(rows: int, *reasons: str) -> tuple[StageFunnel, ...]:
 def asking_funnel() -> tuple[StageFunnel, ...]:
     """A stage that has asked a model."""
     counters = {"requests": 1200, "spent: prompt tokens": 9000, "spent: completion tokens": 700}
-    counters |= {"requests answered by the log": 34, "spent: cost, in thousandths": 5670}
+    counters |= {"requests answered by the log": 34, "spent: cost, in millionths": 5_670_000}
     counters |= {name_time(seconds): 400 for seconds in (0.4, 0.9, 4.0)}
     return add_up([{"ask": StageCounts(50, 50, 0, 0, 1234, 1234, 3.0, counters)}])
 
 
 ASKED = (
-    "1,200 requests, 34 answered by the log, 9,000 tokens in, 700 out, cost 5.670; "
+    "1,200 requests, 34 answered by the log, 9,000 tokens in, 700 out, cost 5.67; "
     "of answers 50% within 1 s, 95% within 5 s, 99% within 5 s"
 )
 

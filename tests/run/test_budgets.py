@@ -63,7 +63,7 @@ def test_what_was_spent_is_counted_and_listed(tmp_path: Path) -> None:
     assert counters["requests"] == 30
     assert counters["spent: prompt tokens"] == 210
     assert counters["spent: completion tokens"] == 90
-    assert counters["spent: cost, in thousandths"] == 390
+    assert counters["spent: cost, in millionths"] == 390_000
     answered = [number for name, number in counters.items() if name.startswith("answered within")]
     assert sum(answered) == 30
 

@@ -299,7 +299,7 @@ def test_costs_and_times_are_counted_as_sums() -> None:
         "requests": 4,
         "spent: prompt tokens": 8,
         "spent: completion tokens": 4,
-        "spent: cost, in thousandths": 12_000,
+        "spent: cost, in millionths": 12_000_000,
         "answered within   0.1 s": 2,
         "answered within     5 s": 1,
         "answered over 500 s": 1,

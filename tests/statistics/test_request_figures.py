@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -13,6 +14,7 @@ from strandline.statistics.request_figures import (
     LIMITS,
     NO_REQUESTS,
     SHARES,
+    format_cost,
     name_time,
     read_figures,
 )
@@ -63,7 +65,29 @@ def test_figures_are_a_sentence() -> None:
         **count([0.3] * 900 + [4.0] * 280 + [900.0] * 20),
     }
     assert describe_requests(read_figures(counters)) == (
-        "1,200 requests, 34 answered by the log, 50,000 tokens in, 2,000 out, cost 1.250; "
+        "1,200 requests, 34 answered by the log, 50,000 tokens in, 2,000 out, cost 1.25; "
         "of answers 50% within 0.5 s, 95% within 5 s, 99% after longer"
     )
     assert describe_requests(read_figures({"requests": 1})) == "1 request"
+
+
+def test_costs_of_attempts_of_two_releases_are_one_sum() -> None:
+    counters = {"spent: cost, in thousandths": 1_250, "spent: cost, in millionths": 42}
+    assert read_figures(counters).cost == pytest.approx(1.250042)
+    assert read_figures({"requests": 1}).cost is None
+
+
+@pytest.mark.parametrize(
+    ("cost", "shown"),
+    [
+        (0, "0.00"),
+        (1234.5, "1,234.50"),
+        (0.39, "0.39"),
+        (0.01, "0.01"),
+        (0.0042, "0.0042"),
+        (0.00004249, "0.000042"),
+        (0.0091, "0.0091"),
+    ],
+)
+def test_a_small_cost_is_no_zero(cost: float, shown: str) -> None:
+    assert format_cost(cost) == shown

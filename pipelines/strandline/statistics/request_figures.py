@@ -14,8 +14,11 @@ from typing import NamedTuple
 SENT, FROM_LOG = "requests", "requests answered by the log"
 PROMPT_TOKENS, COMPLETION_TOKENS = "spent: prompt tokens", "spent: completion tokens"
 ESTIMATED = "requests with estimated tokens"
-COST = "spent: cost, in thousandths"
-COST_PARTS = 1000  # parts of the currency, in which costs are counted
+COST = "spent: cost, in millionths"
+COST_PARTS = 1_000_000  # parts of the currency, in which costs are counted
+_CENT = 0.01
+_COARSE = "spent: cost, in thousandths"  # as releases up to 0.2 count costs
+_COSTS = {COST: COST_PARTS, _COARSE: 1000}
 # About twice as long each time: a percentile is known to that.
 LIMITS = (0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500)
 SHARES = (0.5, 0.95, 0.99)
@@ -65,13 +68,13 @@ NO_REQUESTS = RequestFigures()
 
 def read_figures(counters: Mapping[str, int]) -> RequestFigures:
     """Return what the counters of a stage say of requests; `NO_REQUESTS` where it made none."""
-    cost = counters.get(COST)
+    costs = [counters[name] / parts for name, parts in _COSTS.items() if name in counters]
     return RequestFigures(
         counters.get(SENT, 0),
         counters.get(FROM_LOG, 0),
         counters.get(PROMPT_TOKENS, 0),
         counters.get(COMPLETION_TOKENS, 0),
-        None if cost is None else cost / COST_PARTS,
+        sum(costs) if costs else None,
         _find_times(counters),
         counters.get(ESTIMATED, 0),
     )
@@ -89,3 +92,10 @@ def _find_times(counters: Mapping[str, int]) -> tuple[float, ...]:
         next(limit for limit, seen in zip(limits, sums, strict=True) if seen >= rank)
         for rank in ranks
     )
+
+
+def format_cost(cost: float) -> str:
+    """Format an amount of money: with cents, and below a cent with two digits that count."""
+    if cost == 0 or cost >= _CENT or not math.isfinite(cost):
+        return f"{cost:,.2f}"
+    return f"{cost:.{1 - math.floor(math.log10(cost))}f}"

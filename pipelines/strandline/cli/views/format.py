@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from textwrap import wrap
 
-from strandline.statistics.request_figures import SHARES, RequestFigures
+from strandline.statistics.request_figures import SHARES, RequestFigures, format_cost
 from strandline_api.outcome.work_lost import WorkLost
 
 _MINUTE = 60
@@ -48,7 +48,7 @@ def describe_requests(figures: RequestFigures) -> str:
     if figures.estimated:
         parts.append(f"tokens of {format_amount(figures.estimated, 'request')} estimated")
     if figures.cost is not None:
-        parts.append(f"cost {figures.cost:,.3f}")
+        parts.append(f"cost {format_cost(figures.cost)}")
     times = [
         f"{share:.0%} {_describe_bound(seconds)}"
         for share, seconds in zip(SHARES, figures.times, strict=False)

@@ -27,6 +27,7 @@ from strandline.run.history.funnel import WorstKill
 from strandline.run.marks.model_costs import AskEstimate
 from strandline.run.redo.choice import CutVerdict, Judged
 from strandline.run.redo.listing import Start, describe_start
+from strandline.statistics.request_figures import format_cost
 
 _COLUMNS = (
     "stage",
@@ -234,7 +235,7 @@ def _describe_listing(listing: ListingFacts) -> str:
 
 
 def _describe_estimate(estimate: AskEstimate) -> str:
-    cost = "" if estimate.cost is None else f", cost {estimate.cost:,.2f}"
+    cost = "" if estimate.cost is None else f", cost {format_cost(estimate.cost)}"
     failed = f", {format_count(estimate.failed)} of them without answer" if estimate.failed else ""
     return (
         f"{estimate.stage}: about {format_count(estimate.requests)} requests for "

@@ -18,6 +18,7 @@ from strandline.plan.pipeline import PipelinePlan
 from strandline.run.manifest.manifest import read_manifest
 from strandline.stages.models.asking.keeping.log_folders import LogFolder, find_folder
 from strandline.stages.models.asking.spending.account import read_spent
+from strandline.statistics.request_figures import format_cost
 from strandline_api.quantities import parse_duration
 
 _STORE = "{stage}: its log is at {url}; a rule of the store prunes it"
@@ -55,7 +56,7 @@ def list_requests(file: Path, settings: tuple[str, ...], volume: Path, as_json: 
             if spent.estimated:
                 parts.append(f"estimated for {format_count(spent.estimated)}")
             if log.prices is not None:
-                parts.append(f"cost {spent.price(log.prices):,.2f}")
+                parts.append(f"cost {format_cost(spent.price(log.prices))}")
             write_line(f"{log.stage}: spent by all attempts: {', '.join(parts)}")
 
 

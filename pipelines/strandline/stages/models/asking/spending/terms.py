@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from strandline.stages.models.asking.answers import Usage
+from strandline.statistics.request_figures import format_cost
 
 _MINUTE = 60.0
 _PER_PRICE = 1_000_000  # tokens that a price is for
@@ -91,7 +92,8 @@ class SpendingTerms(NamedTuple):
             yield f"{spent.tokens:,} of {self.tokens:,} tokens{guessed}"
         cost = spent.price(self.prices)
         if self.cost is not None and cost >= self.cost:
-            yield f"{cost:,.2f} of {self.cost:,.2f}, which is {spent.tokens:,} tokens{guessed}"
+            of = f"{format_cost(cost)} of {format_cost(self.cost)}"
+            yield f"{of}, which is {spent.tokens:,} tokens{guessed}"
 
 
 class NextTimes(NamedTuple):
