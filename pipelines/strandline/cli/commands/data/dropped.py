@@ -18,8 +18,8 @@ from strandline.run.marks.dropped_rows import MarkedRows, find_reason_columns, g
 
 _EXAMPLES = 20
 _NOTHING_KEPT = (
-    "no stage keeps what it drops. With `reasonColumn: why` a stage leaves such rows in the output, "
-    "each with its reason: run a trial so, with `--volume trial`, and name that volume here"
+    "no stage keeps what it drops. With `reasonColumn: why` a stage leaves such rows in the "
+    "output, each with its reason: run a trial so, with `--volume trial`, and name that volume here"
 )
 
 
