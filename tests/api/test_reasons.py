@@ -5,10 +5,17 @@ import re
 import pytest
 
 from strandline_api.outcome.causes import Cause, Treatment
+from strandline_api.outcome.disruptions import Disruption
 from strandline_api.status.enums import AttemptPhase, PipelinePhase, Trigger
 from strandline_api.status.event_reasons import EventReason
 from strandline_api.status.reasons import ConditionType, Reason
 
+# Words of a private dialect: a newcomer would have to read such a sentence twice.
+DIALECT = re.compile(
+    r"\b(goes? on|went on|began|begun|anew|mend|somebody|nobody|whose|of which|asked for|asks for"
+    r"|tells?|told|by word of|held back|left alone|on its way|mostly)\b",
+    re.IGNORECASE,
+)
 CAMEL = re.compile(r"([A-Z][a-z]*)+")
 WORDS = [*Cause, *Reason, *ConditionType, *EventReason, *AttemptPhase, *PipelinePhase, *Trigger]
 
@@ -27,6 +34,16 @@ def test_a_cause_or_reason_says_what_it_means_and_what_to_do(explained: Cause | 
         assert text.count("`") % 2 == 0
         assert len(text) < 250
     assert explained.meaning
+
+
+@pytest.mark.parametrize(
+    "explained", [*Cause, *Reason, *ConditionType, *EventReason, *Disruption], ids=str
+)
+def test_explanations_are_in_plain_words(
+    explained: Cause | Reason | ConditionType | EventReason | Disruption,
+) -> None:
+    texts = [getattr(explained, name, "") for name in ("meaning", "sentence", "marks", "advice")]
+    assert [text for text in texts if DIALECT.search(text)] == []
 
 
 @pytest.mark.parametrize("cause", Cause)

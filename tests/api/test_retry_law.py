@@ -357,7 +357,7 @@ def test_the_budget_is_counted_to_its_end() -> None:
     answer = given_up(policy, chain(OOM, OOM, OOM, OOM))
     assert answer.is_exhausted
     assert answer.why == (
-        "attempt 4 ended with OOMKilled, and the retries that maxRetries allows are used up: 3"
+        "attempt 4 ended with OOMKilled, and no retries are left: maxRetries is 3"
     )
 
 
@@ -402,21 +402,19 @@ def test_an_attempt_after_a_completed_one_is_no_retry() -> None:
             {"maxAttempts": 2},
             chain(OOM, OOM, finished=1),
             True,
-            "attempt 2 ended with OOMKilled, and the attempts that maxAttempts allows are used up:"
-            " 2",
+            "attempt 2 ended with OOMKilled, and no attempts are left: maxAttempts is 2",
         ),
         (
             {"disruptions": {"maxRetries": 1}},
             chain(Cause.EVICTED, Cause.NODE_LOST),
             True,
-            "attempt 2 ended with NodeLost, and the retries that disruptions.maxRetries allows are"
-            " used up: 1",
+            "attempt 2 ended with NodeLost, and no retries are left: disruptions.maxRetries is 1",
         ),
         (
             {"eligibleCauses": ["Killed"]},
             chain(OOM),
             False,
-            "attempt 1 ended with OOMKilled, which is not among eligibleCauses",
+            "attempt 1 ended with OOMKilled, which eligibleCauses does not list",
         ),
     ],
 )

@@ -159,8 +159,7 @@ def test_when_nothing_helps_it_gives_up_with_the_last_exit_code(project: Project
     assert result.returncode == 137
     assert result.stderr.splitlines()[-2:] == [
         f"attempt 2 ended with Killed: {KILLED}; 0 sources finished by it",
-        "no further attempt: attempt 2 ended with Killed, and the retries that maxRetries allows "
-        "are used up: 1",
+        "no further attempt: attempt 2 ended with Killed, and no retries are left: maxRetries is 1",
     ]
     assert result.stdout == ""
 

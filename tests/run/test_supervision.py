@@ -173,7 +173,7 @@ def test_when_the_retries_are_used_up_the_last_exit_code_is_the_runs() -> None:
     last = stage.told[-1]
     assert isinstance(last, GiveUp)
     assert last.is_exhausted
-    assert last.why.startswith("attempt 4 ended with Killed, and the retries that maxRetries")
+    assert last.why.startswith("attempt 4 ended with Killed, and no retries are left: maxRetries")
 
 
 @pytest.mark.parametrize("code", [64, 65, 70, 73, 4])

@@ -253,7 +253,7 @@ def _find_ban(policy: RetryPolicy, cause: Cause) -> str:
     if cause.treatment is Treatment.NEVER:
         return "which is never retried"
     if cause not in policy.eligible_causes:
-        return "which is not among eligibleCauses"
+        return "which eligibleCauses does not list"
     if not _size_of(policy, cause.treatment):
         return f"and retries are off: {_FIELDS[cause.treatment]} is 0"
     return "and retries are off: maxAttempts is 1" if policy.max_attempts == 1 else ""
@@ -263,9 +263,9 @@ def _find_shortage(policy: RetryPolicy, budget: Treatment, spent: Spent) -> str:
     """Describe what is used up; empty if nothing is."""
     of = _size_of(policy, budget)
     if _used(spent, budget) >= of:
-        return f"and the retries that {_FIELDS[budget]} allows are used up: {of}"
+        return f"and no retries are left: {_FIELDS[budget]} is {of}"
     if spent.attempts >= policy.max_attempts:
-        return f"and the attempts that maxAttempts allows are used up: {policy.max_attempts}"
+        return f"and no attempts are left: maxAttempts is {policy.max_attempts}"
     return ""
 
 

@@ -73,47 +73,47 @@ class _Row(NamedTuple):
 _ROWS = {
     Cause.PREEMPTED: _Row(
         Treatment.DISRUPTION,
-        "A spot node was taken back, or pods of higher priority took the place of a pod.",
+        "The cloud reclaimed a spot node, or pods of higher priority preempted a pod.",
         (
-            "Nothing: the next attempt goes on. The evidence says [which](#disruptions), and what "
-            "helps where it keeps happening."
+            "Nothing: the next attempt continues the run. The evidence says [which](#disruptions), "
+            "and what helps if it happens often."
         ),
     ),
     Cause.EVICTED: _Row(
         Treatment.DISRUPTION,
         (
-            "A pod was put off its node: a drain, an autoscaler or Karpenter, maintenance, or a "
-            "node short of memory or disk."
+            "A pod was evicted from its node: by a drain, an autoscaler or Karpenter, for "
+            "maintenance, or because the node was short of memory or disk."
         ),
         (
-            "Mostly nothing: the evidence says [which](#disruptions). Only where the node was "
-            "short of something, raise the pod's requests."
+            "Usually nothing: the evidence says [which](#disruptions). If the node was short of "
+            "a resource, raise the requests of the pod."
         ),
     ),
     Cause.NODE_LOST: _Row(
         Treatment.DISRUPTION,
-        "The node of a pod was shut down, went away, stopped answering or came back empty.",
-        "Nothing: the next attempt goes on elsewhere. Look at the node if it is to come back.",
+        "The node of a pod was shut down, was removed, stopped answering, or restarted.",
+        "Nothing: the next attempt continues on another node. Check the node before you reuse it.",
     ),
     Cause.LEDGER_IN_USE: _Row(
         Treatment.DISRUPTION,
-        "Another driver has the ledger, and gave signs of life.",
+        "Another driver holds the ledger and is alive.",
         (
-            "Nothing where it is about to end, as on a node that fell silent. Otherwise find who "
-            "else runs the pipeline on this volume, and stop one of them."
+            "Nothing if that driver is about to end, as on a lost node. Otherwise find the other "
+            "run of the pipeline on this volume, and stop one of them."
         ),
     ),
     Cause.INTERRUPTED: _Row(
         Treatment.DISRUPTION,
-        "The driver was asked to stop, saved its work and ended.",
-        "Nothing: the next attempt goes on from there.",
+        "The driver was asked to stop, saved its work, and exited.",
+        "Nothing: the next attempt continues from there.",
     ),
     Cause.OOM_KILLED: _Row(
         Treatment.RETRIED,
-        "A process was ended because memory had run out.",
+        "A process was killed because it ran out of memory.",
         (
-            "Usually nothing: the next attempt gets `oom.memoryFactor` times the memory. Where "
-            "`oom.maxMemory` or the largest node stops that, raise it, or lower `batchSize` of "
+            "Usually nothing: the next attempt gets `oom.memoryFactor` times the memory. If "
+            "`oom.maxMemory` or the largest node limits that, raise it, or lower `batchSize` of "
             "the stage."
         ),
     ),
@@ -121,15 +121,14 @@ _ROWS = {
         Treatment.RETRIED,
         "A stage took longer for a task than its `timeout`.",
         (
-            "Look at the source and the lines of code that the message names: the source is tried "
-            "apart, and quarantined in the end. Where tasks may take so long, raise `timeout` of "
-            "the stage."
+            "Look at the source and the lines of code in the message: the source is retried alone, "
+            "and finally quarantined. If tasks may take that long, raise `timeout` of the stage."
         ),
     ),
     Cause.KILLED: _Row(
         Treatment.RETRIED,
-        "A process was ended by SIGKILL, and nothing tells who sent it.",
-        "Look at the node's kernel log. Where it speaks of memory, raise the pod's memory.",
+        "A process was killed by SIGKILL from an unknown sender.",
+        "Look at the node's kernel log. If it mentions memory, raise the memory of the pod.",
     ),
     Cause.IMAGE_PULL_FAILURE: _Row(
         Treatment.RETRIED,
@@ -139,40 +138,40 @@ _ROWS = {
     Cause.SCHEDULING_TIMEOUT: _Row(
         Treatment.RETRIED,
         (
-            "The driver did not run within `deadlines.preRunning`, mostly since no node can hold a "
-            "pod."
+            "The driver did not start within `deadlines.preRunning`, usually because no node fits "
+            "a pod."
         ),
-        "Add nodes, ask for less, or correct node selectors and tolerations in the pod templates.",
+        "Add nodes, request less, or correct node selectors and tolerations in the pod templates.",
     ),
     Cause.SUBMISSION_FAILED: _Row(
         Treatment.RETRIED,
-        "The Ray cluster was there, but KubeRay could not start the driver or lost sight of it.",
-        "Read the message of the RayJob and KubeRay's log. A retry mostly helps.",
+        "The Ray cluster was ready, but KubeRay could not start the driver, or lost track of it.",
+        "Read the message of the RayJob and KubeRay's log. A retry usually helps.",
     ),
     Cause.RAY_NOT_STARTED: _Row(
         Treatment.RETRIED,
         "A local Ray did not start on this machine.",
         (
-            "Read what its log says, in the message. `strandline doctor` looks at memory, "
-            "`/dev/shm`, open files and variables, and starts one. `--engine inline` needs none."
+            "Read the excerpt of its log in the message. `strandline doctor` checks memory, "
+            "`/dev/shm`, open files and variables, and starts Ray. `--engine inline` needs no Ray."
         ),
     ),
     Cause.STALLED: _Row(
         Treatment.RETRIED,
-        "The driver gave no sign of life for `deadlines.stall`.",
+        "The driver did not answer for `deadlines.stall`.",
         (
             "Look in the last log lines for what the driver did: a merge, or a disk that does not "
-            "answer. Where that may take so long, raise `deadlines.stall`. A worker that hangs is "
-            "no silence: `timeout` of the stage ends that."
+            "answer. If that may take so long, raise `deadlines.stall`. A worker that hangs does "
+            "not silence the driver: `timeout` of the stage ends it."
         ),
     ),
     Cause.SOURCES_FAILED: _Row(
         Treatment.RETRIED,
-        "The run came to its end, but some sources failed.",
+        "The run reached its end, but some sources failed.",
         (
-            "`strandline ledger sources FILE --state failed` says which and why, on a cluster "
-            "`kubectl strandline ledger sources NAME --state failed`. Mend the stage or the "
-            "source; sources that keep failing are quarantined."
+            "`strandline ledger sources FILE --state failed` lists them with the reasons, on a "
+            "cluster `kubectl strandline ledger sources NAME --state failed`. Fix the stage or "
+            "the source; sources that keep failing are quarantined."
         ),
     ),
     Cause.APPLICATION_ERROR: _Row(
@@ -185,23 +184,23 @@ _ROWS = {
     ),
     Cause.UNKNOWN: _Row(
         Treatment.RETRIED,
-        "Nothing that was seen tells why the attempt ended.",
-        "Read the attempt's evidence and events, and the logs of its pods where they are kept.",
+        "No evidence explains why the attempt ended.",
+        "Read the attempt's evidence and events, and the logs of its pods if they are kept.",
     ),
     Cause.USER_CANCELLED: _Row(
         Treatment.NEVER,
-        "Somebody ended the run.",
+        "A user cancelled the run.",
         "Nothing. A new `runId` starts another run, which skips what is finished.",
     ),
     Cause.INVALID_SPEC: _Row(
         Treatment.NEVER,
-        "The pipeline says something that cannot be run.",
-        "Correct what the message names and apply the pipeline again.",
+        "The pipeline is invalid and cannot run.",
+        "Correct the error in the message, and apply the pipeline again.",
     ),
     Cause.QUOTA_EXCEEDED: _Row(
         Treatment.DISRUPTION,
         "A quota of the namespace does not allow what the attempt needs.",
-        "Nothing where others give room back. Otherwise raise the quota or ask for less.",
+        "Nothing if other workloads free the quota. Otherwise raise the quota, or request less.",
     ),
     Cause.NON_DETERMINISTIC: _Row(
         Treatment.NEVER,
@@ -215,43 +214,43 @@ _ROWS = {
         Treatment.NEVER,
         "The ledger belongs to another pipeline or version, or it is damaged.",
         (
-            "Undo the change, or choose `onChange: Redo`, `Restart` or `Continue`. Where the "
-            "ledger has a newer format, run the version that wrote it. Restore a damaged ledger."
+            "Undo the change, or choose `onChange: Redo`, `Restart` or `Continue`. If the ledger "
+            "has a newer format, run the version that wrote it. Restore a damaged ledger."
         ),
     ),
     Cause.VOLUME_UNUSABLE: _Row(
         Treatment.NEVER,
         (
-            "The volume cannot be used: its file system, its space or its permissions, or the "
-            "claim has none."
+            "The volume cannot be used because of its file system, space or permissions, or the "
+            "claim has no volume."
         ),
         (
-            "Read the message: make the claim larger, or choose a storage class of local or block "
-            "storage that exists. Then retry by hand."
+            "See the message: enlarge the claim, or choose an existing storage class of local or "
+            "block storage. Then retry by hand."
         ),
     ),
     Cause.QUARANTINE_EXCEEDED: _Row(
         Treatment.NEVER,
         "More sources are quarantined than `quarantine.tolerate` allows.",
         (
-            "`strandline ledger quarantine list FILE` says which and why, on a cluster "
-            "`kubectl strandline quarantine list NAME`. Mend and release them, or tolerate more."
+            "`strandline ledger quarantine list FILE` lists them with the reasons, on a cluster "
+            "`kubectl strandline quarantine list NAME`. Fix and release them, or tolerate more."
         ),
     ),
     Cause.REQUIREMENTS_NOT_MET: _Row(
         Treatment.NEVER,
-        "The run is complete, but does not meet what `publish.require` asks for.",
+        "The run is complete, but does not meet `publish.require`.",
         (
-            "The message names each requirement. Mend the data or the stages, or change "
-            "`publish.require`; then retry by hand. `latest` is as it was before."
+            "The message lists each requirement. Fix the data or the stages, or change "
+            "`publish.require`; then retry by hand. `latest` is unchanged."
         ),
     ),
     Cause.BUDGET_SPENT: _Row(
         Treatment.NEVER,
-        "A stage that asks a model has spent its `budget`; what was answered is kept.",
+        "A stage that sends requests to a model has spent its `budget`. All answers are kept.",
         (
-            "Raise `budget` of the stage that the message names, then retry by hand: it goes on "
-            "there, and asks for nothing twice."
+            "Raise `budget` of the stage in the message, then retry by hand: the run continues "
+            "there, and repeats no request."
         ),
     ),
     Cause.DEADLINE_EXCEEDED: _Row(

@@ -64,11 +64,11 @@ _UNNAMED = {
     Disruption.NODE_SHORTAGE: "something",
     Disruption.POD_REJECTED: "no reason given",
 }
-_ELSEWHERE = "Nothing: the next attempt goes on elsewhere."
+_ELSEWHERE = "Nothing: the next attempt continues on another node."
 _ROWS = {
     Disruption.SPOT_RECLAIMED: (
         Cause.PREEMPTED,
-        "spot {node} was taken back",
+        "spot {node} was reclaimed",
         (
             "A spot node with the taint `aws-node-termination-handler/spot-itn` or "
             "`aws-node-termination-handler/rebalance-recommendation`, "
@@ -81,26 +81,26 @@ _ROWS = {
             "is gone. Karpenter's event `SpotInterrupted`."
         ),
         (
-            "Nothing: the next attempt goes on. Where it happens too often, choose other machine "
-            "types or zones, or nodes on demand for the head."
+            "Nothing: the next attempt continues. If it happens too often, choose other machine "
+            "types or zones, or an on-demand node for the head."
         ),
     ),
     Disruption.POD_PREEMPTED: (
         Cause.PREEMPTED,
-        "pods of higher priority took the pod's place on {node}",
+        "a pod of higher priority preempted the pod on {node}",
         (
             "Pod: DisruptionTarget `PreemptionByScheduler`; or `Preempting`, by the kubelet for a "
             "critical pod."
         ),
-        "Nothing: the next attempt goes on. If it keeps happening, set `ray.priorityClassName`.",
+        "Nothing: the next attempt continues. If it happens often, set `ray.priorityClassName`.",
     ),
     Disruption.NODE_DRAINED: (
         Cause.EVICTED,
         "{node} was drained",
-        "Pod: DisruptionTarget `EvictionByEvictionAPI`. Node: cordoned, by nobody of those below.",
+        "Pod: DisruptionTarget `EvictionByEvictionAPI`. Node: cordoned, without a mark from below.",
         (
-            "Nothing: the next attempt goes on elsewhere, or when the node takes pods again. A "
-            "managed node group of EKS drains spot nodes that are taken back, without another "
+            "Nothing: the next attempt continues on another node, or when the node accepts pods "
+            "again. A managed node group of EKS drains reclaimed spot nodes without another "
             "mark: then `capacity` is `spot`."
         ),
     ),
@@ -109,30 +109,30 @@ _ROWS = {
         "Karpenter consolidated {node}",
         "Node: taint `karpenter.sh/disrupted`. Event: `Underutilized` or `Empty`.",
         (
-            "Nothing: the next attempt goes on. Where it happens too often, raise "
-            "`consolidateAfter` of the NodePool, or its budgets."
+            "Nothing: the next attempt continues. If it happens too often, raise "
+            "`consolidateAfter` of the NodePool, or change its budgets."
         ),
     ),
     Disruption.NODE_EXPIRED: (
         Cause.EVICTED,
-        "Karpenter replaced {node}, which had reached its age",
+        "Karpenter replaced {node}, which had reached its maximum age",
         "Node: taint `karpenter.sh/disrupted`. Event: `Expired`.",
-        "Nothing: the next attempt goes on. `expireAfter` of the NodePool says how old nodes get.",
+        "Nothing: the next attempt continues. `expireAfter` of the NodePool limits a node's age.",
     ),
     Disruption.NODE_DRIFTED: (
         Cause.EVICTED,
-        "Karpenter replaced {node}, which was no longer what its pool asks for",
+        "Karpenter replaced {node}, which no longer matched its NodePool",
         "Node: taint `karpenter.sh/disrupted`. Event: `Drifted`.",
-        "Nothing: the next attempt goes on. Somebody has changed the NodePool or its node class.",
+        "Nothing: the next attempt continues. The NodePool or its node class was changed.",
     ),
     Disruption.NODE_DISRUPTED: (
         Cause.EVICTED,
         "Karpenter took {node} away",
         (
-            "Node: taint `karpenter.sh/disrupted`, before `karpenter.sh/disruption`. No event says "
-            "why."
+            "Node: taint `karpenter.sh/disrupted`, before `karpenter.sh/disruption`. No event "
+            "gives the reason."
         ),
-        "Nothing: the next attempt goes on. The events of the node and its NodeClaim say why.",
+        "Nothing: the next attempt continues. The events of the node and its NodeClaim show why.",
     ),
     Disruption.NODE_SCALED_DOWN: (
         Cause.EVICTED,
@@ -142,7 +142,7 @@ _ROWS = {
             "`aws-node-termination-handler/asg-lifecycle-termination`; an eviction beside "
             "`DeletionCandidateOfClusterAutoscaler`."
         ),
-        "Nothing: the next attempt goes on, on fewer nodes or others.",
+        "Nothing: the next attempt continues, on fewer or other nodes.",
     ),
     Disruption.NODE_MAINTENANCE: (
         Cause.EVICTED,
@@ -164,8 +164,8 @@ _ROWS = {
             '[MemoryPressure]."'
         ),
         (
-            "Raise the pod's requests to what it uses: `resources` of the group. What uses more "
-            "than it asks for goes first."
+            "Raise the pod's requests to its usage: `resources` of the group. Pods that use more "
+            "than they request are evicted first."
         ),
     ),
     Disruption.POD_OVER_LIMIT: (
@@ -184,15 +184,15 @@ _ROWS = {
     Disruption.POD_EVICTED: (
         Cause.EVICTED,
         "the pod was evicted from {node}",
-        "Pod: a DisruptionTarget or `Evicted`. Nothing on the node says by whom.",
-        "Nothing: the next attempt goes on. The API server's audit log says who asked for it.",
+        "Pod: a DisruptionTarget or `Evicted`. Nothing on the node names the cause.",
+        "Nothing: the next attempt continues. The API server's audit log shows who requested it.",
     ),
     Disruption.NODE_SHUTDOWN: (
         Cause.NODE_LOST,
         "{node} was shut down",
         (
-            "Pod: `Terminated`, `NodeShutdown` or `Shutdown`. Node: not ready since it is shutting "
-            "down, or taint `node.cloudprovider.kubernetes.io/shutdown`; not known to be spot."
+            "Pod: `Terminated`, `NodeShutdown` or `Shutdown`. Node: not ready because of its "
+            "shutdown, or taint `node.cloudprovider.kubernetes.io/shutdown`; not known to be spot."
         ),
         _ELSEWHERE,
     ),
@@ -200,7 +200,7 @@ _ROWS = {
         Cause.NODE_LOST,
         "{node} was taken out of service",
         "Node: taint `node.kubernetes.io/out-of-service`.",
-        f"{_ELSEWHERE} Take the taint off when the node is back.",
+        f"{_ELSEWHERE} Remove the taint when the node is back.",
     ),
     Disruption.NODE_GONE: (
         Cause.NODE_LOST,
@@ -215,13 +215,13 @@ _ROWS = {
             "Pod: `NodeLost`, or DisruptionTarget `DeletionByTaintManager` beside the taint "
             "`node.kubernetes.io/unreachable` or `node.kubernetes.io/not-ready`."
         ),
-        f"{_ELSEWHERE} Look at the node if it is to come back.",
+        f"{_ELSEWHERE} Check the node before you reuse it.",
     ),
     Disruption.NODE_TAINTED: (
         Cause.NODE_LOST,
         "a NoExecute taint of {node} evicted the pod",
-        "Pod: DisruptionTarget `DeletionByTaintManager`. Node: a NoExecute taint of somebody's.",
-        f"{_ELSEWHERE} What is to stay needs a toleration in its pod template.",
+        "Pod: DisruptionTarget `DeletionByTaintManager`. Node: another NoExecute taint.",
+        f"{_ELSEWHERE} Pods that must stay need a toleration in their template.",
     ),
     Disruption.NODE_RESTARTED: (
         Cause.NODE_LOST,

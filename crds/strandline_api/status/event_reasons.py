@@ -1,14 +1,14 @@
-"""What events tell, in words that never change.
+"""Event reasons. Their spelling is part of the API and never changes.
 
-Alerts and scripts compare these words, so one is never given another meaning. This room must not
-know when an event is made.
+Alerts and scripts compare these words, so a word never gets another meaning. This room must not
+know when an event is created.
 """
 
 from enum import StrEnum
 
 
 class EventReason(StrEnum):
-    """What an event tells; each is told once, when it happens."""
+    """Reason of an event. Each event is reported once, when it happens."""
 
     ATTEMPT_STARTED = "AttemptStarted"
     ATTEMPT_SUCCEEDED = "AttemptSucceeded"
@@ -38,32 +38,34 @@ class EventReason(StrEnum):
 
 
 _EVENTS = {
-    EventReason.ATTEMPT_STARTED: "An attempt was made.",
-    EventReason.ATTEMPT_SUCCEEDED: "An attempt reached its end well.",
-    EventReason.ATTEMPT_FAILED: "An attempt ended badly; the message has the cause.",
-    EventReason.RETRY_SCHEDULED: "Another attempt follows at a time that is now fixed.",
-    EventReason.RETRY_EXHAUSTED: "No attempt follows, since the retries are used up.",
-    EventReason.RETRY_REQUESTED: "An attempt was asked for by annotation.",
-    EventReason.MEMORY_RAISED: "The next attempt's pods get more memory.",
+    EventReason.ATTEMPT_STARTED: "An attempt was created.",
+    EventReason.ATTEMPT_SUCCEEDED: "An attempt completed.",
+    EventReason.ATTEMPT_FAILED: "An attempt failed; the message gives the cause.",
+    EventReason.RETRY_SCHEDULED: "A retry is scheduled; the message gives its time.",
+    EventReason.RETRY_EXHAUSTED: "The retries are used up, so no further attempt is made.",
+    EventReason.RETRY_REQUESTED: "A user requested an attempt by annotation.",
+    EventReason.MEMORY_RAISED: "The pods of the next attempt get more memory.",
     EventReason.MEMORY_LIMITED: (
-        "After a kill for memory pods get less than `oom.memoryFactor` says; the message has why."
+        "After an out-of-memory kill, pods get less memory than `oom.memoryFactor` specifies; the "
+        "message gives the limit."
     ),
     EventReason.SPOT_FALLBACK: (
-        "Pods that were on spot nodes use nodes on demand for the rest of the run."
+        "Pods move from spot nodes to on-demand nodes for the rest of the run."
     ),
-    EventReason.WORKER_LOST: "A worker was lost, and the rest goes on without it.",
+    EventReason.WORKER_LOST: "An attempt lost a worker and continues without it.",
     EventReason.PODS_HELD: (
-        "The last attempt of a run has failed, and its pods are kept for somebody to look."
+        "The last attempt of a run failed, and its pods are kept for inspection."
     ),
-    EventReason.RUN_STARTED: "A run began.",
-    EventReason.RUN_SUCCEEDED: "A run has succeeded.",
-    EventReason.RUN_FAILED: "A run has failed; no attempt follows.",
-    EventReason.RUN_CANCELLED: "A run was ended by annotation.",
-    EventReason.SUSPENDED: "The pipeline is held back from now on.",
-    EventReason.RESUMED: "The pipeline goes on.",
-    EventReason.BLOCKED: "Something outside has to change first; the condition says what.",
+    EventReason.RUN_STARTED: "A run started.",
+    EventReason.RUN_SUCCEEDED: "A run succeeded.",
+    EventReason.RUN_FAILED: "A run failed, and no further attempt is made.",
+    EventReason.RUN_CANCELLED: "A user cancelled a run by annotation.",
+    EventReason.SUSPENDED: "The pipeline is suspended.",
+    EventReason.RESUMED: "The pipeline is resumed.",
+    EventReason.BLOCKED: "An obstacle outside the pipeline blocks it; the message describes it.",
     EventReason.REDOING: (
-        "Finished sources are done again after an edit; the message has how many, from where, why."
+        "Finished sources are processed again after an edit; the message gives their number, the "
+        "starting point, and the reason."
     ),
-    EventReason.SCHEDULE_MISSED: "A run that was due by the clock did not begin.",
+    EventReason.SCHEDULE_MISSED: "A scheduled run was skipped; the message gives the reason.",
 }

@@ -1,8 +1,8 @@
-"""Why something is so, in words that never change: reasons of conditions.
+"""Condition types and reasons. Their spelling is part of the API and never changes.
 
-Alerts and scripts compare these words, so one is never given another meaning. A condition that
-speaks of a bad end has the cause for its reason; the words here are for everything else. This room
-must not know when a condition is set.
+Alerts and scripts compare these words, so a word never gets another meaning. A condition of a
+failure has the cause as its reason; the reasons here cover everything else. This room must not
+know when a condition is set.
 """
 
 from enum import StrEnum
@@ -117,291 +117,291 @@ class Reason(StrEnum):
 
 
 _CONDITIONS = {
-    ConditionType.SUCCEEDED: (
-        "Whether the run, or the attempt, has reached its end well: Unknown while it goes on."
-    ),
+    ConditionType.SUCCEEDED: "The result of the run or attempt. Unknown until it is final.",
     ConditionType.STALLED: (
-        "True where nothing goes on without help: the run has failed for good, or the spec is "
-        "invalid. Absent otherwise."
+        "True if a user must act: the run has failed for good, or the spec is invalid. Otherwise "
+        "absent."
     ),
-    ConditionType.RECONCILING: "True until the first attempt runs. Absent afterwards.",
-    ConditionType.SUSPENDED: "True while `suspend` holds the pipeline back. Absent otherwise.",
+    ConditionType.RECONCILING: "True until the driver of the first attempt runs. Then absent.",
+    ConditionType.SUSPENDED: "True while `suspend` is set. Otherwise absent.",
     ConditionType.STORAGE_READY: (
-        "Whether the claims for ledger and outputs can be used, and have the size that is asked "
-        "for."
+        "Whether the claims for the ledger and the outputs are usable and have the requested size."
     ),
     ConditionType.SPEC_APPLIED: (
-        "Whether what runs is what the spec says: False while an edit waits for the next attempt "
-        "or run, or where a check beforehand has found that the spec can't run; Unknown where that "
-        "goes on or has come to nothing."
+        "Whether the current spec is in effect. False while an edit waits for the next attempt or "
+        "run, or if the preflight check rejected the spec. Unknown while that check runs, or if it "
+        "gave no result."
     ),
     ConditionType.FIELDS_IGNORED: (
-        "True where the spec has fields that the operator does not know. Absent otherwise."
+        "True if the spec has fields that this operator does not support. Otherwise absent."
     ),
     ConditionType.PUBLISHED: (
-        "Where the spec has `publish`: True once a run has met what it requires, with what "
-        "`latest` leads to and where, and with `publish.to` the revision that is there; False "
-        "where the last complete run did not, with each requirement."
+        "Present if the spec has `publish`. True once a run has met its requirements: the message "
+        "gives the target of `latest`, its location, and with `publish.to` the revision. False if "
+        "the last complete run did not meet them: the message lists each requirement."
     ),
     ConditionType.FROZEN: (
-        "Of an attempt: True once its pods are gone, and its cause and evidence are final."
+        "For attempts: True once the pods are gone, and the cause and the evidence are final."
     ),
 }
 
 _REASONS = {
-    Reason.PENDING: ("The first attempt has not been made yet.", ""),
+    Reason.PENDING: ("The first attempt has not been created yet.", ""),
     Reason.QUEUED: (
-        "Kueue holds the attempt back, mostly until its queue has room.",
-        (
-            "Nothing, or look why with `kubectl describe workloads`: the queue may also be stopped "
-            "or not there, or Kueue may have given the workload up."
-        ),
+        "Kueue holds the attempt in a queue.",
+        "Nothing, or see `kubectl describe workloads` for the state of the queue.",
     ),
-    Reason.STARTING: ("The attempt's pods are on their way; its driver does not run yet.", ""),
-    Reason.RUNNING: ("The driver runs.", ""),
-    Reason.DRAINING: ("The driver was asked to finish what is in flight and to end.", ""),
-    Reason.PREFLIGHT: ("A Job checks stages and parameters before a Ray cluster is made.", ""),
+    Reason.STARTING: ("The pods of the attempt are starting; its driver does not run yet.", ""),
+    Reason.RUNNING: ("The driver is running.", ""),
+    Reason.DRAINING: ("The driver is stopping and saves its work in progress.", ""),
+    Reason.PREFLIGHT: (
+        "A Job checks the stages and parameters before a Ray cluster is created.",
+        "",
+    ),
     Reason.PREFLIGHT_FAILED: (
-        "Stages or parameters are wrong, so no Ray cluster was made.",
-        "Correct what is named and apply the pipeline again, then retry by hand.",
+        "The stages or parameters are invalid, so no Ray cluster was created.",
+        (
+            "Correct the error and apply the pipeline again, then set the annotation "
+            "`strandline.dev/retry`."
+        ),
     ),
     Reason.PREFLIGHT_UNKNOWN: (
-        "Stages and parameters could not be checked beforehand, and the run goes on without that.",
-        "Nothing, or set `preflight` to false where it never can be.",
+        "The run continues without the preflight check, which gave no result.",
+        "Nothing, or set `preflight` to false if the check can never run.",
     ),
     Reason.HELD: (
-        "The run has failed, and `holdOnFailure` keeps its last attempt's pods for you to look.",
+        "The run has failed, and `holdOnFailure` keeps the pods of its last attempt.",
         (
-            "Look, with `kubectl exec` into the head. They go by themselves; the annotation "
-            "`strandline.dev/cancel` lets them go now, and `strandline.dev/retry` starts the next "
-            "attempt when they have."
+            "Inspect them with `kubectl exec`. They are deleted when the time is over. The "
+            "annotation `strandline.dev/cancel` deletes them now; `strandline.dev/retry` also "
+            "starts the next attempt."
         ),
     ),
-    Reason.TEARING_DOWN: ("The attempt has ended; its pods are still going.", ""),
+    Reason.TEARING_DOWN: ("The attempt has ended, and its pods are being deleted.", ""),
     Reason.WAITING_TO_RETRY: (
-        "The next attempt waits for its time, which is in `status.nextAttemptTime`.",
-        "Nothing, or start it at once by the annotation `strandline.dev/retry`.",
+        "The next attempt is due at `status.nextAttemptTime`.",
+        "Nothing, or set the annotation `strandline.dev/retry` to start it now.",
     ),
     Reason.RETRIES_HELD_BACK: (
-        "So many attempts start on the cluster that this one has to wait for its turn.",
-        "Nothing, or find out what makes so many attempts end at once.",
+        "Too many attempts are starting on the cluster, so this attempt waits for its turn.",
+        "Nothing, or find out why so many attempts fail at the same time.",
     ),
     Reason.DISPATCH_STOPPED: (
-        "The operator is set to start no attempts: its limit per minute is 0.",
-        "Raise `retries-per-minute` of the operator; the run goes on by itself.",
+        "The operator starts no attempts, because its limit per minute is 0.",
+        "Raise `retries-per-minute` of the operator; the run then continues.",
     ),
     Reason.SUSPENDED: (
         "`suspend` is true.",
-        "Set it to false to go on; what is finished stays finished.",
+        "Set it to false to resume. Finished sources stay finished.",
     ),
-    Reason.DELETING: ("The pipeline is being deleted and waits for its pods to go.", ""),
+    Reason.DELETING: ("The pipeline is being deleted and waits until its pods are gone.", ""),
     Reason.COMPLETED: (
-        "Every source is finished, or quarantined within what is tolerated.",
+        "Every source is finished, or quarantined within the tolerated limit.",
         "Nothing. A new `runId` runs the pipeline again.",
     ),
-    Reason.EVIDENCE_COMPLETE: ("The pods are gone, so nothing more can be learned.", ""),
-    Reason.PUBLISHED: ("A complete run has met all of `publish.require`.", ""),
-    Reason.APPLIED: ("What runs is what the spec says.", ""),
+    Reason.EVIDENCE_COMPLETE: ("The pods are gone, so the evidence is final.", ""),
+    Reason.PUBLISHED: ("A complete run met all of `publish.require`.", ""),
+    Reason.APPLIED: ("The current spec is in effect.", ""),
     Reason.WAITS_FOR_NEXT_ATTEMPT: (
-        "The spec was edited; the next attempt will have the edit.",
+        "The spec was edited. The edit takes effect with the next attempt.",
         "Nothing, or set `suspend` to true and back to false to start that attempt now.",
     ),
     Reason.WAITS_FOR_NEXT_RUN: (
-        "The spec was edited, and the run is over without the edit.",
-        "Give a new `runId` to run it.",
+        "The spec was edited after the run had ended.",
+        "Set a new `runId` to run the edited spec.",
     ),
     Reason.OPERATOR_IS_OLDER: (
-        "The operator is older than the definitions.",
+        "The operator is older than the CustomResourceDefinitions.",
         (
-            "Upgrade the operator to use these fields; where nobody set them, they are defaults "
-            "that do no harm."
+            "Upgrade the operator to use these fields. Fields that you did not set are harmless "
+            "defaults."
         ),
     ),
     Reason.CLAIM_BOUND: ("The claim has a volume.", ""),
     Reason.CLAIM_PENDING: (
         "The claim has no volume yet.",
         (
-            "Where it stays so, `kubectl describe pvc` says why: no default storage class, or "
-            "one that can't make a volume of this size and access mode."
+            "If this persists, `kubectl describe pvc` shows why: no default storage class, or one "
+            "that cannot provide a volume of this size and access mode."
         ),
     ),
     Reason.CLAIM_MISSING: (
-        "There is no claim of the name that `storage` gives.",
-        "Create it; the run goes on by itself.",
+        "A claim that `storage` names does not exist.",
+        "Create the claim; the run then continues.",
     ),
     Reason.CLAIM_LOST: (
-        "The volume of the claim is gone, and the ledger or outputs with it.",
-        "Restore the volume from a copy, or start over with a new pipeline.",
+        "The volume of the claim is gone, and with it the ledger or the outputs.",
+        "Restore the volume from a backup, or start over with a new pipeline.",
     ),
     Reason.CLAIM_DELETED: (
         "The claim is being deleted.",
         "No attempt starts on it. Restore it, or start over with a new pipeline.",
     ),
     Reason.CLAIM_REFUSED: (
-        "The API server refused to make the claim.",
-        "The message says why: mostly a quota, or a storage class that does not exist.",
+        "The API server rejected the claim.",
+        "Correct the cause: usually a quota, or a storage class that does not exist.",
     ),
     Reason.CLAIM_NOT_WRITABLE: (
-        "The claim's access modes do not let pods write to it.",
+        "Pods cannot write to the claim with its access modes.",
         (
-            "For the ledger name one that is ReadWriteOnce or ReadWriteOncePod, on local or block "
-            "storage; for outputs one that is ReadWriteMany."
+            "For the ledger, name a ReadWriteOnce or ReadWriteOncePod claim on local or block "
+            "storage; for outputs, a ReadWriteMany claim."
         ),
     ),
     Reason.CLAIM_NOT_SHARED: (
-        "The head and all workers mount the claim, but its access modes are for one node or pod.",
+        "The head and all workers mount the claim, but its access modes allow one node or pod.",
         (
-            "Name one that is ReadWriteMany, or write to a URL. With ReadWriteOnce, pods on other "
-            "nodes than the first don't start."
+            "Name a ReadWriteMany claim, or write to a URL. With ReadWriteOnce, pods on other "
+            "nodes than the first do not start."
         ),
     ),
     Reason.CLAIM_IN_USE: (
-        "Another pod holds the claim, which only one may have.",
-        "End that pod, or give each pipeline a claim of its own.",
+        "Another pod holds the claim, which only one pod can mount.",
+        "Delete that pod, or give each pipeline its own claim.",
     ),
     Reason.CLAIM_NOT_GROWN: (
-        "The claim can be used, but does not get the size that `storage.ledger.size` asks for.",
+        "The claim is usable, but cannot grow to the size in `storage.ledger.size`.",
         (
-            "Choose a storage class with `allowVolumeExpansion` for the next pipeline, or have it "
-            "set for this one; the next edit of the spec asks again."
+            "Allow expansion in the storage class (`allowVolumeExpansion`) and edit the spec to "
+            "request the size again, or choose another class for the next pipeline."
         ),
     ),
     Reason.CLAIM_FULL: (
-        "No space is left on the volume.",
+        "The volume is full.",
         (
-            "Raise `storage.ledger.size`, or make a claim of your own larger (`kubectl patch "
-            "pvc`), or free some, then retry by hand."
+            "Raise `storage.ledger.size`, enlarge a claim of your own (`kubectl patch pvc`), or "
+            "free space; then set the annotation `strandline.dev/retry`."
         ),
     ),
     Reason.CODE_MISSING: (
-        "There is no ConfigMap with Python files of the name in `code.configMap`.",
-        "Create it in the pipeline's namespace; the run goes on by itself.",
+        "No ConfigMap with Python files has the name in `code.configMap`.",
+        "Create it in the pipeline's namespace; the run then continues.",
     ),
     Reason.DEFAULTS_UNUSABLE: (
-        "The namespace's defaults can't be read, and no attempt is made without them.",
-        "Correct the ConfigMap; the run goes on by itself.",
+        "The namespace's defaults cannot be read, and no attempt starts without them.",
+        "Correct the ConfigMap; the run then continues.",
     ),
     Reason.ACCOUNT_RESERVED: (
-        "Pods of pipelines can't use the operator's own service account.",
+        "Pods of pipelines cannot use the operator's own service account.",
         "Name another one in `ray.serviceAccountName`, or move the pipeline to another namespace.",
     ),
     Reason.WAITS_FOR_PIPELINES: (
-        "The run begins when other pipelines have succeeded.",
-        "Nothing, or start it without them by the annotation `strandline.dev/retry`.",
+        "The run starts once other pipelines have succeeded.",
+        "Nothing, or set the annotation `strandline.dev/retry` to start without them.",
     ),
     Reason.COMES_AFTER_ITSELF: (
-        "Pipelines wait for each other, so that none of them can begin.",
-        "Take one of the names out of `after`, or out of the parameters.",
+        "Pipelines wait for each other in a circle, so none of them can start.",
+        "Remove one of the names from `after`, or from the parameters.",
     ),
     Reason.INPUT_NOT_SHARED: (
-        "What another pipeline has made can't be reached from the pods of this one.",
+        "The pods of this pipeline cannot reach the output of another pipeline.",
         "Have that pipeline write to a URL, or to a claim that `storage.output` names.",
     ),
     Reason.UNSCHEDULABLE: (
-        "A pod of the attempt finds no node.",
-        "Add nodes, ask for less, or correct node selectors and tolerations in the pod templates.",
-    ),
-    Reason.NO_ROOM: (
-        "No node has room for a pod of the attempt at the moment, and none can be added.",
+        "A pod of the attempt cannot be scheduled.",
         (
-            "Nothing, or have `spot.fallback` use other nodes after a while, or let "
-            "`deadlines.preRunning` bound the wait, which costs no retry and no deadline otherwise."
+            "Add nodes, request less, or correct node selectors and tolerations in the pod "
+            "templates."
         ),
     ),
-    Reason.NODE_ON_ITS_WAY: ("A node for a pod of the attempt is being made.", ""),
+    Reason.NO_ROOM: (
+        "No node has room for a pod of the attempt, and none can be added.",
+        (
+            "Nothing, or set `spot.fallback` to use other nodes after a while, or bound the wait "
+            "with `deadlines.preRunning`; otherwise it counts against no retry and no deadline."
+        ),
+    ),
+    Reason.NODE_ON_ITS_WAY: ("A node for a pod of the attempt is being created.", ""),
     Reason.IMAGE_NOT_PULLED: (
-        "A node can't pull an image of the attempt.",
+        "A node cannot pull an image of the attempt.",
         "Correct `ray.image`, or name the registry's secret in `ray.imagePullSecrets`.",
     ),
     Reason.CONTAINER_NOT_STARTED: (
-        "A container of the attempt can't be started, or ends as soon as it is.",
-        "Create the Secret or ConfigMap that is named, or correct the container's template.",
+        "A container of the attempt cannot start, or ends at once.",
+        "Create the missing Secret or ConfigMap, or correct the pod template.",
     ),
     Reason.VOLUME_NOT_MOUNTED: (
-        "A pod's volume can't be mounted, or can't be attached to its node.",
+        "A volume of a pod cannot be mounted, or attached to the pod's node.",
         (
-            "Create the Secret, ConfigMap or claim that is named. A volume that another node still "
-            "has comes free when its pod there is gone."
+            "Create the missing Secret, ConfigMap or claim. A volume on another node becomes free "
+            "when its pod there is gone."
         ),
     ),
     Reason.VOLUME_STILL_ATTACHED: (
-        "A volume that one node may have is still attached to another, mostly one that is lost.",
+        "A volume for a single node is still attached to another node, usually a lost one.",
         (
             "Nothing, or taint that node `node.kubernetes.io/out-of-service=nodeshutdown:NoExecute`"
-            ", or delete its Node object, once it is off for good: that frees the volume at once. "
-            "By itself it comes free some minutes after the pod there is gone."
+            ", or delete its Node object, if it is off for good: that frees the volume at once. "
+            "Otherwise it becomes free some minutes after its pod is gone."
         ),
     ),
     Reason.POD_NOT_READY: (
         "A pod of the attempt has run for more than a minute and is not Ready.",
-        "Look at the log of its Ray container, and at its readiness probe in the pod template.",
+        "Check the log of its Ray container, and the readiness probe in the pod template.",
     ),
     Reason.KUBERAY_MISSING: (
-        "The cluster does not know the kind RayJob.",
-        "Install KubeRay 1.6 or newer; the run goes on by itself.",
+        "The cluster has no resource type RayJob.",
+        "Install KubeRay 1.6 or newer; the run then continues.",
     ),
     Reason.KUBERAY_SILENT: (
         "KubeRay does not act on the attempt's RayJob.",
-        "Look whether KubeRay's operator runs, watches this namespace, and what its log says.",
+        "Check that KubeRay's operator runs and watches this namespace, and read its log.",
     ),
     Reason.DRIVER_NOT_REACHED: (
-        "The operator can't reach the driver, which may well be at work.",
+        "The operator cannot reach the driver, which may still be working.",
         (
-            "Look for a NetworkPolicy that keeps the operator from the head pod's port, at the "
-            "network plugin of both nodes, and at the head pod."
+            "Check for a NetworkPolicy that blocks the operator from the head pod's port, the "
+            "network plugin of both nodes, and the head pod."
         ),
     ),
     Reason.DRAIN_HELD_BACK: (
-        "A node is being drained, and this run holds it back.",
+        "A node is being drained, and this run delays the drain.",
         (
-            "Suspend the pipeline to let the node go at once, which keeps what is finished, or "
+            "Suspend the pipeline to release the node now (finished sources stay finished), or "
             "wait until the attempt has ended."
         ),
     ),
     Reason.TEARDOWN_OVERDUE: (
-        "What an ended attempt has left does not go, so the next one may not start.",
+        "Objects of an ended attempt remain, so the next attempt cannot start.",
         (
-            "Look at the pods' node: where it is gone for good, delete its Node object. Look "
-            "whether KubeRay's operator runs: it lets RayJobs go."
+            "Check the node of the pods: if it is gone for good, delete its Node object. Check "
+            "that KubeRay's operator runs: it removes the finalizer of RayJobs."
         ),
     ),
     Reason.NODE_NOT_ANSWERING: (
-        "Nobody knows whether pods on a lost node have ended, so the next attempt may not start.",
+        "Pods on a lost node may still be running, so the next attempt cannot start.",
         (
-            "Bring the node back. Where it is gone for good, delete its Node object, or taint it "
+            "Bring the node back. If it is gone for good, delete its Node object, or taint it "
             "`node.kubernetes.io/out-of-service`."
         ),
     ),
     Reason.NAME_TAKEN: (
-        "An object of a name that the pipeline needs belongs to somebody else.",
+        "An object with a name that the pipeline needs belongs to another owner.",
         "Delete or rename that object, or give the pipeline another name.",
     ),
     Reason.PERMISSION_DENIED: (
-        "The operator may not do something that it has to.",
-        "Grant its service account what the message names; the chart has the roles.",
+        "The operator lacks a permission that it needs.",
+        "Grant its service account the permission in the message; the chart has the roles.",
     ),
     Reason.OBJECT_REFUSED: (
-        "The API server or a policy refused an object that the pipeline needs.",
-        "The message says which and why: mostly a pod template, or a policy of the cluster.",
+        "The API server or an admission policy rejected an object that the pipeline needs.",
+        "Correct the cause: usually a pod template, or a policy of the cluster.",
     ),
     Reason.QUOTA_USED_UP: (
         "A quota of the namespace does not allow what the pipeline needs.",
-        "Nothing, or raise the quota or ask for less: it is tried again until there is room.",
+        "Nothing, or raise the quota or request less: the operator retries until there is room.",
     ),
     Reason.QUEUE_UNFIT: (
-        "The queue can never let the attempt in as it is.",
-        (
-            "Correct what is named, or name another queue; then set `suspend` to true and back to "
-            "false."
-        ),
+        "The queue can never admit the attempt.",
+        ("Correct the cause, or name another queue; then set `suspend` to true and back to false."),
     ),
     Reason.NAMESAKE_RUNS: (
-        "A former pipeline of this name has left something that may still run on its volume.",
-        "Delete the RayJob that the pods belong to, or wait: the run goes on when all is gone.",
+        "Objects of an earlier pipeline of this name remain and may still use its volume.",
+        "Delete the RayJob that owns the pods, or wait: the run continues when all are gone.",
     ),
     Reason.NAMESPACE_TERMINATING: ("The namespace is being deleted; nothing starts in it.", ""),
     Reason.API_UNAVAILABLE: (
         "The API server does not answer, or not in time.",
-        "Nothing: it is asked again until it does.",
+        "Nothing: the operator repeats the request until it does.",
     ),
 }
