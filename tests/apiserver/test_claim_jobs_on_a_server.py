@@ -76,10 +76,12 @@ def test_requests_reach_the_server(
     client.create(body, namespace)
     where = ("corpus", "-n", namespace)
     for words, told in {
-        ("suspend", *where): "corpus: suspended; an attempt under way saves its work and ends\n",
-        ("resume", *where): "corpus: resumed; it goes on where it was\n",
-        ("retry", *where): "corpus: an attempt was asked for, beside all budgets\n",
-        ("cancel", *where): "corpus: the run's end was asked for; what is finished is kept\n",
+        ("suspend", *where): (
+            "corpus: suspended; nothing was running, and the next attempt waits until you resume\n"
+        ),
+        ("resume", *where): "corpus: resumed; it continues where it stopped\n",
+        ("retry", *where): "corpus: requested an attempt, which uses up no retry\n",
+        ("cancel", *where): "corpus: requested the end of the run; finished sources are kept\n",
         ("attempts", *where): "no attempt has been made yet\n",
     }.items():
         assert ask(api_server, tmp_path, *words) == (0, told, "")

@@ -64,7 +64,7 @@ def test_the_second_begins_when_the_first_has_succeeded(
             wait_until(
                 lambda: (
                     read_status(client, namespace, LAST).get("state")
-                    == f"waits for {NAME}, which does not exist"
+                    == f"waits for {NAME} (does not exist)"
                 )
             )
             client.create(spell_pipeline(), namespace)

@@ -68,21 +68,21 @@ PREEMPTED = "Pod was preempted by Kubelet to accommodate a critical pod."
 ROWS = {
     "GKE spot, shut down": Row(
         D.SPOT_RECLAIMED, SHUT, spell_node(labels=GKE_SPOT, conditions=[SHUTTING_DOWN]),
-        "spot node node-1 was taken back",
+        "spot node node-1 was reclaimed",
     ),
     "GKE spot, the node not yet marked": Row(
-        D.SPOT_RECLAIMED, SHUT, spell_node(labels=GKE_SPOT), "spot node node-1 was taken back"
+        D.SPOT_RECLAIMED, SHUT, spell_node(labels=GKE_SPOT), "spot node node-1 was reclaimed"
     ),
     "GKE preemptible, late pod": Row(
         D.SPOT_RECLAIMED,
         spell_status("Failed", "NodeShutdown", REJECTED),
         spell_node(labels={"cloud.google.com/gke-preemptible": "true"}),
-        "spot node node-1 was taken back",
+        "spot node node-1 was reclaimed",
     ),
     "GKE spot, impending termination": Row(
         D.SPOT_RECLAIMED, EVICTED,
         taint("cloud.google.com/impending-node-termination", "", GKE_SPOT),
-        "spot node node-1 was taken back",
+        "spot node node-1 was reclaimed",
     ),
     "GKE, impending termination": Row(
         D.NODE_MAINTENANCE, EVICTED, taint("cloud.google.com/impending-node-termination"),
@@ -90,11 +90,11 @@ ROWS = {
     ),
     "EKS spot, termination handler": Row(
         D.SPOT_RECLAIMED, EVICTED, taint(f"{NTH}spot-itn", "1a2b", EKS_SPOT),
-        "spot node node-1 was taken back",
+        "spot node node-1 was reclaimed",
     ),
     "EKS spot, rebalance": Row(
         D.SPOT_RECLAIMED, EVICTED, taint(f"{NTH}rebalance-recommendation", "1a2b", EKS_SPOT),
-        "spot node node-1 was taken back",
+        "spot node node-1 was reclaimed",
     ),
     "EKS, maintenance": Row(
         D.NODE_MAINTENANCE, EVICTED, taint(f"{NTH}scheduled-maintenance", "1a2b"),
@@ -128,12 +128,12 @@ ROWS = {
     "AKS spot": Row(
         D.SPOT_RECLAIMED, EVICTED,
         taint("remediator.aks.microsoft.com/unschedulable", "", AKS_SPOT),
-        "spot node node-1 was taken back",
+        "spot node node-1 was reclaimed",
     ),
     "AKS spot, since 2025": Row(
         D.SPOT_RECLAIMED, EVICTED,
         taint("remediator.kubernetes.azure.com/unschedulable", "", AKS_SPOT),
-        "spot node node-1 was taken back",
+        "spot node node-1 was reclaimed",
     ),
     "AKS, repair": Row(
         D.NODE_MAINTENANCE, EVICTED, taint("remediator.kubernetes.azure.com/unschedulable"),
@@ -142,17 +142,17 @@ ROWS = {
     "AKS, preemption by its detector": Row(
         D.SPOT_RECLAIMED, EVICTED,
         spell_node(labels=AKS_SPOT, conditions=[spell_condition("PreemptScheduled")]),
-        "spot node node-1 was taken back",
+        "spot node node-1 was reclaimed",
     ),
     "AKS, preemption in the summary": Row(
         D.SPOT_RECLAIMED, EVICTED,
         spell_node(conditions=[spell_condition("VMEventScheduled", "PreemptScheduled")]),
-        "spot node node-1 was taken back",
+        "spot node node-1 was reclaimed",
     ),
     "AKS, load balancer's taint": Row(
         D.SPOT_RECLAIMED, EVICTED,
         taint("cloudprovider.azure.microsoft.com/draining", "spot-eviction"),
-        "spot node node-1 was taken back",
+        "spot node node-1 was reclaimed",
     ),
     "AKS, redeploy": Row(
         D.NODE_MAINTENANCE, EVICTED, spell_node(conditions=[spell_condition("RedeployScheduled")]),
@@ -172,7 +172,7 @@ ROWS = {
             labels=AKS_SPOT, conditions=[SILENT],
             taints=[spell_taint("node.cloudprovider.kubernetes.io/shutdown")],
         ),
-        "spot node node-1 was taken back",
+        "spot node node-1 was reclaimed",
     ),
     "a VM that was stopped": Row(
         D.NODE_SHUTDOWN, BY_TAINT,
@@ -277,12 +277,12 @@ ROWS = {
                 "default-scheduler: preempting to accommodate a higher priority pod",
             ),
         ),
-        spell_node(labels=GKE_SPOT), "pods of higher priority took the pod's place on node node-1",
+        spell_node(labels=GKE_SPOT), "a pod of higher priority preempted the pod on node node-1",
     ),
     "preempted by the scheduler, as before 1.26": Row(
         D.POD_PREEMPTED,
         spell_status("Running", target=spell_target("PreemptionByKubeScheduler")),
-        spell_node(), "pods of higher priority took the pod's place on node node-1",
+        spell_node(), "a pod of higher priority preempted the pod on node node-1",
     ),
     "preempted by the kubelet": Row(
         D.POD_PREEMPTED,
@@ -290,12 +290,12 @@ ROWS = {
             "Failed", "Preempting", "Preempted in order to admit critical pod",
             target=spell_target("TerminationByKubelet", PREEMPTED), state=spell_end(137),
         ),
-        spell_node(), "pods of higher priority took the pod's place on node node-1",
+        spell_node(), "a pod of higher priority preempted the pod on node node-1",
     ),
     "preempted by the kubelet, in the condition alone": Row(
         D.POD_PREEMPTED,
         spell_status("Running", target=spell_target("TerminationByKubelet", PREEMPTED)),
-        None, "pods of higher priority took the pod's place on node node-1",
+        None, "a pod of higher priority preempted the pod on node node-1",
     ),
     "by the kubelet, nobody knows why": Row(
         D.POD_EVICTED, spell_status("Running", target=spell_target("TerminationByKubelet")),

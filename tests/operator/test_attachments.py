@@ -94,9 +94,9 @@ def test_an_attempt_waits_free_for_a_volume_that_another_node_has(warning: tuple
     wait(cluster, 4 * 3600, warning)
     reason, message = read_condition(cluster)
     assert (status_of(cluster).end_time, reason) == (None, "VolumeStillAttached")
-    assert "waits for volume pvc-8f21, which node" in message
+    assert "waits for volume pvc-8f21, which is attached to node" in message
     assert "`node.kubernetes.io/out-of-service=nodeshutdown:NoExecute`" in message
-    assert ("node ip-10-0-0-7 has" if "ip-10-0-0-7" in warning[1] else "node node-1 has") in message
+    assert ("to node ip-10-0-0-7:" if "ip-10-0-0-7" in warning[1] else "to node node-1:") in message
     summary = cluster.status.find_condition("Succeeded")
     assert summary is not None
     assert summary.reason == "VolumeStillAttached"
@@ -105,7 +105,7 @@ def test_an_attempt_waits_free_for_a_volume_that_another_node_has(warning: tuple
 def test_where_no_former_node_is_known_none_is_named() -> None:
     cluster = start()
     wait(cluster, 60, HELD[0])
-    assert "which another node has" in read_condition(cluster)[1]
+    assert "which is attached to another node" in read_condition(cluster)[1]
 
 
 def test_a_volume_that_comes_free_gives_the_start_all_its_time() -> None:
@@ -129,7 +129,7 @@ def test_a_limit_that_somebody_set_holds() -> None:
     assert status_of(cluster).end_time is None
     wait(cluster, 20, HELD[0])
     assert status_of(cluster).end_time is not None
-    assert "which another node has" in status_of(cluster).evidence[0].message
+    assert "which is attached to another node" in status_of(cluster).evidence[0].message
 
 
 @pytest.mark.parametrize("warning", BROKEN)
@@ -176,7 +176,7 @@ def test_a_warning_that_is_given_once_holds_until_the_pod_starts(
         cluster.advance(3600.0)
     reason, message = read_condition(cluster)
     assert (status_of(cluster).end_time, reason) == (None, "VolumeStillAttached")
-    assert "which node node-1 has: Multi-Attach error" in message
+    assert "which is attached to node node-1: Multi-Attach error" in message
     cluster.set_pod("head", containerStatuses=[{"name": "ray-head", "state": {"running": {}}}])
     cluster.advance(cluster.limits.pre_running - 1)
     assert status_of(cluster).end_time is None

@@ -83,7 +83,9 @@ def test_a_smaller_one_is_told_and_asks_for_nothing(cluster: SimulatedCluster) -
     cluster.settle()
     assert list_asked(cluster) == []
     assert (read(cluster).status, read(cluster).reason) == ("True", Reason.CLAIM_BOUND)
-    assert read(cluster).message == f"claim {CLAIM} has a volume of 10Gi, which can't shrink to 5Gi"
+    assert (
+        read(cluster).message == f"claim {CLAIM} has a volume of 10Gi, which cannot shrink to 5Gi"
+    )
 
 
 def test_without_a_size_a_claim_that_somebody_made_larger_stays_so() -> None:

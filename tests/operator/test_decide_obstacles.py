@@ -128,7 +128,7 @@ def test_without_kuberay_it_waits(cluster: SimulatedCluster) -> None:
         (403, "denied by a policy", "ObjectRefused"),
         (403, "namespace team is being terminated", "NamespaceTerminating"),
         (422, "spec.rayClusterSpec: Invalid value", "ObjectRefused"),
-        (409, "corpus-1 exists and belongs to something else", "NameTaken"),
+        (409, "corpus-1 exists and belongs to another owner", "NameTaken"),
         (404, "the server could not find the requested resource", "KubeRayMissing"),
         (429, "too many requests", "ApiUnavailable"),
         (503, "etcd is down", "ApiUnavailable"),
@@ -458,7 +458,7 @@ def test_a_kuberay_that_went_away_leaves_no_pods_behind(cluster: SimulatedCluste
         del cluster.objects[key]
     cluster.advance(600)
     assert truth(cluster, ConditionType.SUCCEEDED) == ("Unknown", "TeardownOverdue")
-    words = "RayJob corpus-1, which KubeRay does not let go"
+    words = "RayJob corpus-1 with the finalizer of KubeRay"
     assert words in message(cluster, ConditionType.SUCCEEDED)
     assert list(cluster.attempts) == ["corpus-1"]
 

@@ -186,7 +186,7 @@ def test_a_preempted_worker_is_absorbed(cluster: SimulatedCluster) -> None:
         Count("workers_lost", "Preempted")
     ]
     (told,) = [event for event in cluster.events if event.reason == "WorkerLost"]
-    assert told.message.startswith("corpus-1 goes on without a worker. worker corpus-1-cpu")
+    assert told.message.startswith("corpus-1 lost a worker and continues: worker corpus-1-cpu")
     assert told.is_warning
 
 

@@ -187,7 +187,7 @@ def test_a_ray_that_wants_a_token_and_has_none_ends_the_attempt_for_good(
     status = cluster.attempts["corpus-1"][1]
     assert status.cause == "InvalidSpec"
     assert status.message == (
-        f"Ray wants a token, and head pod {HEAD} has none; set `ray.authOptions` to"
+        f"Ray requires a token, but head pod {HEAD} has none; set `ray.authOptions` to"
         " {mode: token}, and `ray.version` where the image is yours, or to {mode: disabled}"
     )
     cluster.advance(10_000)
@@ -388,7 +388,7 @@ def make_late(cluster: SimulatedCluster) -> str:
     cluster.finish_teardown()
     status = cluster.attempts["corpus-1"][1]
     assert status.cause == "SchedulingTimeout"
-    assert status.message.startswith("the driver did not run within 1800 s: ")
+    assert status.message.startswith("the driver did not start within 1800 s: ")
     return status.message.partition("1800 s: ")[2]
 
 

@@ -66,7 +66,7 @@ def test_the_port_that_is_named_is_the_one_that_the_pod_has(cluster: SimulatedCl
     port = {"name": "strandline", "containerPort": 8790}
     head.setdefault("spec", {})["containers"] = [{"name": "ray-head", "ports": [port]}]
     cluster.ask_in_vain(105)
-    assert "so the way to its port 8790 may be cut" in find_message(cluster)[1]
+    assert "so the network path to its port 8790 may be blocked" in find_message(cluster)[1]
 
 
 def test_silence_is_told_first_and_ends_the_attempt_when_all_of_it_has_passed(
@@ -78,10 +78,11 @@ def test_silence_is_told_first_and_ends_the_attempt_when_all_of_it_has_passed(
     reason, message = find_message(cluster)
     assert reason == "DriverNotReached"
     assert (
-        "head pod corpus-1-head runs and is Ready, so the way to its port 8780 may be cut"
-        in message
+        "head pod corpus-1-head is Running and Ready, so the network path to its port 8780 may be "
+        "blocked" in message
     )
-    assert "after 600 s of that the attempt ends as Stalled. Look for a NetworkPolicy" in message
+    words = "after 600 s without an answer the attempt ends as Stalled. Check for a NetworkPolicy"
+    assert words in message
     assert status_of(cluster).find_condition("Succeeded").message == message
     plan = cluster.pass_once()
     assert (plan.pipeline, plan.attempts) == (None, {})  # it is told once, and written once
@@ -93,7 +94,7 @@ def test_silence_is_told_first_and_ends_the_attempt_when_all_of_it_has_passed(
     cluster.ask_in_vain(45)
     cluster.finish_teardown()
     assert status_of(cluster).cause is Cause.STALLED
-    assert "so the way to its port 8780 may be cut" in status_of(cluster).message
+    assert "so the network path to its port 8780 may be blocked" in status_of(cluster).message
 
 
 @pytest.mark.parametrize(
@@ -119,7 +120,7 @@ def test_what_is_known_of_the_head_is_said(
 def test_a_driver_that_was_never_heard_is_told_of_and_let_alone() -> None:
     cluster = SimulatedCluster.running()
     cluster.ask_in_vain(120)
-    assert "the attempt goes on" in find_message(cluster)[1]
+    assert "the attempt continues" in find_message(cluster)[1]
     cluster.silence = Silence(10_000, 100_000.0)
     cluster.advance(100_000)
     assert status_of(cluster).end_time is None

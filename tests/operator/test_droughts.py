@@ -109,7 +109,8 @@ def test_the_wait_is_told_with_since_when_what_was_asked_and_whose_words() -> No
     wait(cluster, 600.0)
     reason, message = summary(cluster)
     asked = "4 CPU, 8Gi of memory, a node with cloud.google.com/gke-spot=true"
-    words = f"head pod corpus-1-head asks for {asked}, since {since}; cluster-autoscaler: {BACKOFF}"
+    begin = f"head pod corpus-1-head has waited for a node since {since}"
+    words = f"{begin} (requests {asked}); cluster-autoscaler: {BACKOFF}"
     assert reason == Reason.NO_ROOM
     assert words in message
     assert cluster.status.state == f"attempt 1: {words}"
@@ -190,7 +191,7 @@ def test_what_can_never_fit_ends_soon_in_its_own_words(words: str, sizes: Any) -
     wait(cluster, 360.0, step=60.0)
     assert newest(cluster).cause is Cause.SCHEDULING_TIMEOUT
     assert newest(cluster).message.startswith(
-        "pod corpus-1-head asks for 64 CPU, and no node can hold it: "
+        "pod corpus-1-head requests 64 CPU, and no node can hold it: "
     )
     assert NEVER in newest(cluster).message
 

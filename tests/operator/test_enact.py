@@ -176,7 +176,7 @@ def test_what_belongs_to_another_is_refused(api: FakeApi, pipeline: Body) -> Non
 
     (refusal,) = done.refusals
     assert (refusal.what, refusal.name, refusal.status) == ("configmaps", "corpus-1", 409)
-    assert refusal.message == "corpus-1 exists and belongs to something else"
+    assert refusal.message == "corpus-1 exists and belongs to another owner"
     # Nothing more is made, since it may need what could not be made.
     assert len(api.store.list(Resource.CONFIG_MAP)) == 1
     assert api.store.list(Resource.PIPELINE)[0]["metadata"]["finalizers"] == [FINALIZER]
@@ -193,7 +193,7 @@ def test_what_has_other_content_is_not_taken_for_what_is_to_be_made(
     api.store.create(Resource.CONFIG_MAP, NAMESPACE, {**spell_config(pipeline), "data": {"a": "1"}})
     wanted = {**spell_config(pipeline), "data": {"a": "2"}}
     (refusal,) = carry_out(api, PassPlan(actions=(exact(wanted),))).refusals
-    assert refusal.message == "corpus-1 exists with other content than this attempt's; delete it"
+    assert refusal.message == "corpus-1 exists with different content; delete it"
     wanted["data"] = {"a": "1"}
     assert carry_out(api, PassPlan(actions=(exact(wanted),))).refusals == []
 

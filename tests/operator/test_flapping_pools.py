@@ -144,7 +144,9 @@ def test_an_attempt_whose_heads_lose_their_nodes_ends_as_a_disruption() -> None:
         start_next(cluster, FULL)
     status = cluster.attempts["corpus-1"][1]
     assert status.cause is Cause.PREEMPTED
-    assert status.message == "the driver did not run within 1800 s: its head lost its node 5 times"
+    assert (
+        status.message == "the driver did not start within 1800 s: its head lost its node 5 times"
+    )
     assert cluster.status.retries is not None
     assert cluster.status.retries.retries == 0
     assert [(group.name, group.disruptions) for group in cluster.status.spot] == [("head", 5)]
@@ -162,7 +164,7 @@ def test_heads_that_are_lost_before_the_driver_runs_count_for_the_fallback(resta
         assert newest(cluster).end_time is None
     flap(cluster, 1.0)
     assert newest(cluster).end_time is not None
-    words = "head lost its node 3 times, so the next attempt uses nodes on demand there"
+    words = "head lost its node 3 times, so the next attempt uses on-demand nodes"
     assert words in [record.message for record in newest(cluster).evidence]
     start_next(cluster, FULL)
     assert not is_on_spot(cluster)

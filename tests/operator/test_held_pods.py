@@ -92,7 +92,7 @@ def test_it_is_told_at_once_and_once(cluster: SimulatedCluster) -> None:
     assert read(cluster, ConditionType.SUCCEEDED) == ("Unknown", Reason.HELD)
     assert (cluster.status.phase, cluster.status.state) == (
         PipelinePhase.FAILED,
-        "attempt 1 failed with InvalidSpec, and none follows; its pods are kept until "
+        "attempt 1 failed with InvalidSpec and is not retried; its pods are kept until "
         "1970-01-12T14:16:40Z",
     )
     cluster.advance(600)

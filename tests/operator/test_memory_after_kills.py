@@ -67,7 +67,7 @@ def test_a_limit_that_was_lowered_holds_for_the_next_attempt(cluster: SimulatedC
     assert given(cluster) == 10 * GI
     kill(cluster)
     assert cluster.status.memory == {"cpu": "10240Mi"}
-    assert "memory of cpu stops at 10240Mi, as oom.maxMemory says" in cluster.status.state
+    assert "memory of cpu is limited to 10240Mi by oom.maxMemory" in cluster.status.state
     cluster.edit(oom={"maxMemory": "4Gi"})  # less than was asked for: what was asked for
     cluster.run_next()
     assert given(cluster) == 8 * GI
@@ -118,7 +118,7 @@ def test_it_does_not_grow_past_what_the_largest_node_has(cluster: SimulatedClust
     kill(cluster)
     assert told(cluster, EventReason.MEMORY_LIMITED) == []
     kill_again(cluster, 1)
-    why = "memory of cpu stops at 18432Mi, since no node could hold more (large is the largest"
+    why = "is limited to 18432Mi, the most that the largest suitable node can hold (large)"
     assert cluster.status.memory == {"cpu": "18432Mi"}
     assert told(cluster, EventReason.MEMORY_LIMITED) == []  # it came to just that
     kill_again(cluster, 1)
@@ -144,7 +144,7 @@ def test_the_last_sentence_of_a_run_says_that_memory_had_to_stop() -> None:
     condition = cluster.status.find_condition(ConditionType.SUCCEEDED)
     assert condition is not None
     assert (condition.status, condition.reason) == ("False", "OOMKilled")
-    assert "memory of cpu stops at 8294Mi, since no node could hold more" in condition.message
+    assert "memory of cpu is limited to 8294Mi, the most that" in condition.message
 
 
 def test_a_limit_that_was_set_is_not_the_nodes_to_lower(cluster: SimulatedCluster) -> None:
@@ -202,7 +202,7 @@ def test_growth_has_a_bound_where_no_node_shows_one(cluster: SimulatedCluster, s
     kill(cluster)
     kill_again(cluster, 9)
     assert cluster.status.memory == {"cpu": f"{8 * 8 * 1024}Mi"}
-    why = "memory of cpu stops at 65536Mi, 8 times what the pipeline requests"
+    why = "memory of cpu is limited to 65536Mi, 8 times its request"
     assert why in told(cluster, EventReason.MEMORY_LIMITED)[0]
     cluster.edit(oom={"maxMemory": "100Gi"})
     kill_again(cluster, 1)

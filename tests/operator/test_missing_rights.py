@@ -49,7 +49,7 @@ def test_a_running_attempt_is_neither_judged_nor_doubled(resource: Resource) -> 
     assert cluster.calls == calls + 1  # the status that says so
     truth, reason, message = tell(cluster, ConditionType.SUCCEEDED)
     assert (truth, reason) == ("Unknown", "PermissionDenied")
-    assert f"Its role lacks 'list' on {resource}: the server's words" in message
+    assert f"its role lacks 'list' on {resource}: the server's words" in message
     cluster.unread = ()
     cluster.settle()
     assert tell(cluster, ConditionType.SUCCEEDED)[:2] == ("Unknown", "Running")
@@ -61,7 +61,7 @@ def test_a_list_that_can_not_be_read_is_one_event_and_named_once() -> None:
     cluster.advance(600)
     (event,) = [event for event in cluster.events if event.is_warning]
     assert event.reason == EventReason.BLOCKED
-    assert event.message.count("Its role lacks 'list' on pods") == 1
+    assert event.message.count("its role lacks 'list' on pods") == 1
 
 
 def test_nothing_is_begun_or_let_go_from_a_list_that_could_not_be_read() -> None:

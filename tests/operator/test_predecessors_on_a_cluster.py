@@ -55,13 +55,13 @@ def test_it_waits_until_the_other_has_succeeded_and_says_for_whom() -> None:
     cluster = follow(raw)
     cluster.settle()
     assert read_succeeded(cluster) == ("Unknown", "WaitsForPipelines")
-    assert cluster.status.state == "waits for raw, whose next run has not begun"
+    assert cluster.status.state == "waits for raw (its next run has not started)"
     assert cluster.status.phase is PipelinePhase.PENDING
     assert cluster.status.find_condition(ConditionType.RECONCILING)
     raw.settle()
     raw.run_next()
     cluster.settle()
-    assert cluster.status.state == "waits for raw, whose run first goes on"
+    assert cluster.status.state == "waits for raw (run 'first' is in progress)"
     assert not cluster.attempts
     raw.finish()
     cluster.settle()
@@ -72,16 +72,42 @@ def test_it_waits_until_the_other_has_succeeded_and_says_for_whom() -> None:
 
 @pytest.mark.parametrize(
     ("code", "state"),
-    [(64, "waits for raw, whose run first has failed"), (1, "waits for raw, whose run first goes")],
+    [
+        (64, "waits for raw (run 'first' failed)"),
+        (1, "waits for raw (run 'first' is in progress)"),
+    ],
 )
 def test_one_that_failed_or_is_tried_again_is_waited_for(code: int, state: str) -> None:
     raw = make_other()
     complete(raw, code)
     cluster = follow(raw)
     cluster.settle()
-    assert cluster.status.state.startswith(state)
+    assert cluster.status.state == state
     assert not cluster.attempts
     assert cluster.status.find_condition(ConditionType.STALLED) is None
+
+
+def test_a_suspended_pipeline_is_reported_as_suspended() -> None:
+    raw = make_other(suspend=True)
+    raw.settle()
+    cluster = follow(raw)
+    cluster.settle()
+    assert cluster.status.state == "waits for raw (suspended; run 'first' has not started)"
+    raw.edit(suspend=False)
+    raw.settle()
+    raw.run_next()
+    raw.edit(suspend=True)
+    raw.settle()
+    cluster.settle()
+    assert cluster.status.state == "waits for raw (suspended; run 'first' has not finished)"
+
+
+def test_a_pipeline_with_an_obstacle_has_not_started_its_run() -> None:
+    raw = make_other(code={"configMap": "missing"})
+    raw.settle()
+    cluster = follow(raw)
+    cluster.settle()
+    assert cluster.status.state == "waits for raw (run 'first' has not started)"
 
 
 def test_a_run_that_waits_has_its_time_stopped() -> None:
@@ -102,7 +128,7 @@ def test_a_run_that_waits_has_its_time_stopped() -> None:
 def test_one_that_is_missing_is_waited_for_since_files_come_in_any_order() -> None:
     cluster = follow()
     cluster.settle()
-    assert cluster.status.state == "waits for raw, which does not exist"
+    assert cluster.status.state == "waits for raw (does not exist)"
     assert cluster.status.find_condition(ConditionType.STALLED) is None
     raw = cluster.others["raw"] = make_other()
     complete(raw)
@@ -131,7 +157,7 @@ def test_a_run_that_is_named_must_be_that_run() -> None:
     complete(raw)
     cluster = follow(raw, after=[{"name": "raw", "runId": "second"}])
     cluster.settle()
-    assert cluster.status.state == "waits for raw, whose run second has not begun"
+    assert cluster.status.state == "waits for raw (run 'second' has not started)"
     raw.edit(runId="second")
     complete(raw)
     # Another one that has begun since takes nothing away from it.

@@ -301,7 +301,7 @@ def test_only_the_checks_own_word_counts(
 ) -> None:
     end(cluster, code, message)
     assert record(cluster).verdict is PreflightVerdict.UNKNOWN
-    assert f"the check ended with {code}" in record(cluster).message
+    assert f"the check exited with code {code}" in record(cluster).message
     assert list(cluster.attempts) == ["corpus-1"]
 
 

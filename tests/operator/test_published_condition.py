@@ -50,7 +50,7 @@ def test_a_run_that_meets_them_is_published_with_place_and_revision(
     published = find_published(cluster)
     assert published is not None
     assert (published.status, published.reason) == ("True", Reason.PUBLISHED)
-    assert "`latest` leads to 0001/p0003 on the claim corpus-ledger" in published.message
+    assert "`latest` points to 0001/p0003 on claim corpus-ledger" in published.message
     assert cluster.pass_once().pipeline is None
 
 

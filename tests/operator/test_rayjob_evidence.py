@@ -237,7 +237,7 @@ def test_a_head_that_nobody_saw_go_interrupts_its_driver(row: Row) -> None:
     cluster.finish_teardown()
     status = cluster.attempts["corpus-1"][1]
     assert status.cause is Cause.INTERRUPTED
-    assert status.message == "the head pod is gone, and nobody saw why"
+    assert status.message == "the head pod is gone for an unknown reason"
     assert cluster.status.state.startswith("disruption 1 of 100, retry at ")
 
 

@@ -284,7 +284,7 @@ def test_an_operator_that_was_evicted_too_takes_the_drain_for_no_failure(back: f
     scenario.run()
     status = scenario.attempt["status"]
     assert (status["cause"], read_following(scenario)) == ("Interrupted", DISRUPTION)
-    assert status["message"] == "the head pod is gone, and nobody saw why"
+    assert status["message"] == "the head pod is gone for an unknown reason"
 
 
 def forget_times(status: dict[str, Any]) -> dict[str, Any]:

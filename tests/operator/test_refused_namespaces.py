@@ -55,8 +55,11 @@ def test_a_namespace_that_refuses_holds_up_no_other(caplog: pytest.LogCaptureFix
     (event,) = scene.api.store.list(Resource.EVENT)
     assert event["metadata"]["namespace"] == "home"
     assert event["involvedObject"]["name"] == "operator"
-    assert "pipelines of namespace gone are left alone: no rights in gone" in event["message"]
-    assert caplog.text.count("are left alone") == 1
+    assert (
+        "the operator ignores the pipelines of namespace gone: no rights in gone"
+        in event["message"]
+    )
+    assert caplog.text.count("ignores the pipelines") == 1
 
 
 def test_where_every_namespace_refuses_it_waits() -> None:

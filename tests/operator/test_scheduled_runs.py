@@ -96,7 +96,8 @@ def test_a_time_that_comes_while_a_run_goes_on_is_left_out_and_told() -> None:
     (event,) = [event for event in cluster.events if event.reason == "ScheduleMissed"]
     assert event.is_warning
     assert event.message == (
-        "the run due at 2026-11-25T03:00:00Z was left out: run at-20261124t0300z goes on"
+        "the run scheduled for 2026-11-25T03:00:00Z was skipped: run 'at-20261124t0300z' is still "
+        "in progress"
     )
     cluster.finish()
     assert len(cluster.attempts) == 2

@@ -34,7 +34,7 @@ def test_a_second_start_under_the_same_head_ends_the_attempt(cluster: SimulatedC
     start(cluster, SECOND)
     cluster.finish_teardown()
     assert status_of(cluster).cause is Cause.INTERRUPTED
-    assert status_of(cluster).message == "RayJob corpus-1 has started its driver a second time"
+    assert status_of(cluster).message == "RayJob corpus-1 started its driver a second time"
     assert cluster.status.next_attempt_time is not None
 
 

@@ -73,7 +73,7 @@ def test_a_head_that_lost_two_spot_nodes_gets_one_on_demand() -> None:
     assert (group.name, group.disruptions, group.reason) == ("head", 2, "lost its node 2 times")
     assert group.on_demand_since is not None
     (event,) = [event for event in cluster.events if event.reason == "SpotFallback"]
-    words = "head uses nodes on demand for the rest of the run: lost its node 2 times"
+    words = "head uses on-demand nodes for the rest of the run: lost its node 2 times"
     assert event.message == words
 
 
@@ -379,7 +379,7 @@ def test_the_cause_of_an_attempt_that_left_for_other_nodes_is_no_failure() -> No
     wait(cluster, 1500.0)
     assert newest(cluster).cause is Cause.INTERRUPTED
     assert newest(cluster).message == (
-        "head had no room for 20m, so the next attempt uses nodes on demand there"
+        "head found no room for 20m, so the next attempt uses on-demand nodes"
     )
 
 

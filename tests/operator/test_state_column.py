@@ -127,7 +127,7 @@ def test_a_pipeline_that_has_begun_nothing_is_waited_for_by_no_empty_name() -> N
     cluster.others["raw"] = other
     cluster.edit(after=[{"name": "raw"}])
     cluster.settle()
-    assert show(cluster.status, "State") == "waits for raw, whose first run has not begun"
+    assert show(cluster.status, "State") == "waits for raw (its first run has not started)"
 
 
 def test_a_run_that_is_due_by_the_clock_is_no_retry() -> None:

@@ -165,7 +165,7 @@ def report(cluster: SimulatedCluster, job: str, message: str = "") -> None:
 @pytest.mark.parametrize(
     ("job", "message", "cause", "state"),
     [
-        ("SUCCEEDED", "Job finished successfully.", None, "run first is complete"),
+        ("SUCCEEDED", "Job finished successfully.", None, "run 'first' completed"),
         ("FAILED", f"{ENTRYPOINT} 1, last available logs:", Cause.APPLICATION_ERROR, "retry 1 of"),
         ("FAILED", f"{ENTRYPOINT} 64. No logs.", Cause.INVALID_SPEC, "attempt 1 ended with Inv"),
         ("STOPPED", "Job was intentionally stopped.", Cause.INTERRUPTED, "disruption 1 of 100"),

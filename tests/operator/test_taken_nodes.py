@@ -108,7 +108,7 @@ def test_a_spot_head_that_is_shut_down_is_taken_back_whatever_kuberay_says(
 ) -> None:
     put_status(cluster, "head", end_by_shutdown())
     fail(cluster, echo)
-    check_end(cluster, Disruption.SPOT_RECLAIMED, "spot node node-h was taken back")
+    check_end(cluster, Disruption.SPOT_RECLAIMED, "spot node node-h was reclaimed")
 
 
 @pytest.mark.parametrize("echo", ECHOES)
@@ -129,7 +129,7 @@ def test_a_head_that_vanishes_with_its_node_was_taken_with_it(
         cluster.lose_pod("head")
     cluster.settle()
     cluster.finish_teardown()
-    check_end(cluster, Disruption.SPOT_RECLAIMED, "spot node node-h was taken back")
+    check_end(cluster, Disruption.SPOT_RECLAIMED, "spot node node-h was reclaimed")
 
 
 def test_a_kill_is_explained_by_a_node_that_turns_out_to_be_gone(cluster: SimulatedCluster) -> None:
@@ -142,7 +142,7 @@ def test_a_kill_is_explained_by_a_node_that_turns_out_to_be_gone(cluster: Simula
     cluster.marks["node-h"] = GONE
     cluster.settle()
     cluster.finish_teardown()
-    check_end(cluster, Disruption.SPOT_RECLAIMED, "spot node node-h was taken back")
+    check_end(cluster, Disruption.SPOT_RECLAIMED, "spot node node-h was reclaimed")
 
 
 def test_a_node_that_is_gone_before_its_pods_has_taken_them(cluster: SimulatedCluster) -> None:
@@ -215,7 +215,7 @@ def test_a_head_that_had_failed_and_begins_once_more_ends_the_attempt(
     cluster.settle()
     assert status_of(cluster).end_time is not None
     cluster.finish_teardown()
-    check_end(cluster, Disruption.SPOT_RECLAIMED, "spot node node-h was taken back")
+    check_end(cluster, Disruption.SPOT_RECLAIMED, "spot node node-h was reclaimed")
 
 
 RESERVED = (
@@ -274,7 +274,7 @@ def test_an_error_that_only_echoes_a_nodes_end_loses_against_it(
 ) -> None:
     put_status(cluster, role, end_by_shutdown())
     say_error(cluster)
-    check_end(cluster, Disruption.SPOT_RECLAIMED, "was taken back")
+    check_end(cluster, Disruption.SPOT_RECLAIMED, "was reclaimed")
 
 
 def test_an_error_on_a_node_that_is_announced_to_go_is_the_nodes(cluster: SimulatedCluster) -> None:
@@ -282,7 +282,7 @@ def test_an_error_on_a_node_that_is_announced_to_go_is_the_nodes(cluster: Simula
         spell_node("node-h", taints=[spell_taint("aws-node-termination-handler/spot-itn")])
     )
     say_error(cluster)
-    check_end(cluster, Disruption.SPOT_RECLAIMED, "spot node node-h was taken back")
+    check_end(cluster, Disruption.SPOT_RECLAIMED, "spot node node-h was reclaimed")
 
 
 @pytest.mark.parametrize(
@@ -331,7 +331,7 @@ def test_a_worker_that_is_taken_is_absorbed_and_named(cluster: SimulatedCluster)
     cluster.settle()
     assert (status_of(cluster).phase, status_of(cluster).incidents) == (AttemptPhase.RUNNING, 1)
     (event,) = [each for each in cluster.events if each.reason == "WorkerLost"]
-    assert "worker corpus-1-cpu: spot node node-w was taken back" in event.message
+    assert "worker corpus-1-cpu: spot node node-w was reclaimed" in event.message
 
 
 def test_a_worker_that_vanishes_with_its_node_counts_as_lost(cluster: SimulatedCluster) -> None:

@@ -47,25 +47,25 @@ from strandline_operator.render.disruptions import WAIT_ANNOTATIONS
 Json = dict[str, Any]
 ITN = spell_taint("aws-node-termination-handler/spot-itn", "1a2b")
 MARKS: list[tuple[Json, float, str]] = [
-    (spell_node(labels=EKS_SPOT, taints=[ITN]), 120.0, "spot node node-w is being taken back"),
+    (spell_node(labels=EKS_SPOT, taints=[ITN]), 120.0, "spot node node-w is being reclaimed"),
     (
         spell_node(
             labels=GKE_SPOT, taints=[spell_taint("cloud.google.com/impending-node-termination")]
         ),
         30.0,
-        "spot node node-w is being taken back",
+        "spot node node-w is being reclaimed",
     ),
     (
         spell_node(
             labels=AKS_SPOT, taints=[spell_taint("remediator.kubernetes.azure.com/unschedulable")]
         ),
         30.0,
-        "spot node node-w is being taken back",
+        "spot node node-w is being reclaimed",
     ),
     (
         spell_node(labels=GKE_SPOT, conditions=[SHUTTING_DOWN]),
         15.0,
-        "spot node node-w is being taken back",
+        "spot node node-w is being reclaimed",
     ),
     (spell_node(conditions=[SHUTTING_DOWN]), 15.0, "node node-w is being shut down"),
     (
@@ -132,7 +132,7 @@ def test_a_mark_on_a_workers_node_is_told_with_the_time_that_is_left(
 
 def test_a_mark_on_the_heads_node_is_told_the_same(cluster: SimulatedCluster) -> None:
     cluster.marks["node-h"] = read_marks(spell_node(taints=[ITN]))
-    assert list_due(cluster) == [("10.0.0.1", 120.0, "spot node node-h is being taken back")]
+    assert list_due(cluster) == [("10.0.0.1", 120.0, "spot node node-h is being reclaimed")]
 
 
 def test_a_pod_that_is_told_to_go_is_told_of_with_what_is_left_of_its_grace(
@@ -140,7 +140,7 @@ def test_a_pod_that_is_told_to_go_is_told_of_with_what_is_left_of_its_grace(
 ) -> None:
     gone_by = format_time(cluster.time + 40)
     find_pod(cluster, "cpu")["metadata"]["deletionTimestamp"] = gone_by
-    assert list_due(cluster) == [("10.0.0.2", 40.0, "pod corpus-1-cpu was told to go")]
+    assert list_due(cluster) == [("10.0.0.2", 40.0, "pod corpus-1-cpu is being deleted")]
     cluster.marks["node-w"] = read_marks(spell_node(conditions=[SHUTTING_DOWN]))
     assert list_due(cluster) == [("10.0.0.2", 15.0, "node node-w is being shut down")]
     cluster.time += 60
@@ -182,7 +182,7 @@ def test_karpenters_older_taint_may_be_taken_back_too(cluster: SimulatedCluster)
 def test_a_notice_beside_a_recommendation_counts(cluster: SimulatedCluster) -> None:
     taints = [spell_taint(REVOCABLE[1]), spell_taint("node.cloudprovider.kubernetes.io/shutdown")]
     cluster.marks["node-w"] = read_marks(spell_node(labels=EKS_SPOT, taints=taints))
-    assert list_due(cluster) == [("10.0.0.2", 0.0, "spot node node-w is being taken back")]
+    assert list_due(cluster) == [("10.0.0.2", 0.0, "spot node node-w is being reclaimed")]
 
 
 KARPENTERS = spell_node(
@@ -273,7 +273,7 @@ def test_karpenter_does_not_wait_for_anybody_where_a_cloud_takes_the_node(
     hold(cluster, "head", KARPENTERS, dict(WAIT_ANNOTATIONS), {})
     assert list_due(cluster) == []
     cluster.warn("Node", "node-h", "SpotInterrupted", "Spot interruption warning was triggered")
-    assert list_due(cluster) == [("10.0.0.1", 120.0, "spot node node-h is being taken back")]
+    assert list_due(cluster) == [("10.0.0.1", 120.0, "spot node node-h is being reclaimed")]
     assert read_reason(cluster) == Reason.RUNNING
 
 

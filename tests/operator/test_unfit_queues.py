@@ -35,7 +35,7 @@ SIX = ["a", "b", "c", "d", "e", "f"]
     ("groups", "changes", "words"),
     [
         ([*SIX, "g"], {}, "at most 8 kinds of pods, and these are more: head, a, b, c, d, e, f, g"),
-        (["submitter"], {}, "a worker group is called 'submitter'"),
+        (["submitter"], {}, "a worker group is named 'submitter'"),
         (["a"], {"managedBy": "kueue.x-k8s.io/multikueue"}, "MultiKueue sends RayJob corpus-1"),
     ],
 )

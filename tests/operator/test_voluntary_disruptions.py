@@ -141,7 +141,7 @@ def test_an_admin_s_drain_that_a_budget_holds_up_is_told() -> None:
     cluster = run(CORDONED, **BUDGET)
     reason, message = told(cluster)
     assert reason == Reason.DRAIN_HELD_BACK
-    assert "node node-1 is cordoned, and PodDisruptionBudget of the head pod" in message
+    assert "node node-1 is cordoned and waits for the PodDisruptionBudget of head pod" in message
     assert "Suspend the pipeline" in message
     (event,) = [event for event in cluster.events if event.reason == "Blocked"]
     assert "node-1" in event.message
@@ -179,7 +179,7 @@ def test_a_node_with_nothing_but_the_submitter_is_held_back(marks: Any, wanted: 
     cluster.settle()
     reason, message = told(cluster)
     assert reason == Reason.DRAIN_HELD_BACK
-    assert "submitter pod corpus-1-xyz keep it" in message
+    assert "of submitter pod corpus-1-xyz" in message
 
 
 def test_workers_that_are_waited_for_hold_up_drains_too() -> None:

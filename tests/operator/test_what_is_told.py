@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -29,7 +30,61 @@ def test_every_run_is_announced_the_first_too(cluster: SimulatedCluster) -> None
     cluster.edit(runId="second")
     cluster.settle()
     told = [event.message for event in cluster.events if event.reason == EventReason.RUN_STARTED]
-    assert told == ["run first began", "run second began"]
+    assert told == ["run 'first' started", "run 'second' started"]
+
+
+def suspend_and_resume(cluster: SimulatedCluster) -> None:
+    cluster.edit(suspend=True)
+    cluster.settle()
+    cluster.finish_teardown()
+    cluster.edit(suspend=False)
+
+
+@pytest.mark.parametrize(
+    ("trigger", "act"),
+    [
+        ("retry after ApplicationError", lambda cluster: cluster.finish(1)),
+        (
+            "requested by annotation",
+            lambda cluster: (cluster.finish(64), cluster.annotate("retry", "now")),
+        ),
+        (
+            "repair requested by annotation",
+            lambda cluster: (cluster.finish(64), cluster.annotate("repair", "now")),
+        ),
+        ("resumed", suspend_and_resume),
+    ],
+)
+def test_the_event_of_an_attempt_names_its_run_and_its_origin(
+    cluster: SimulatedCluster, trigger: str, act: Callable[[SimulatedCluster], object]
+) -> None:
+    act(cluster)
+    cluster.time = max(cluster.time, cluster.status.next_attempt_time or 0.0)
+    cluster.settle()
+    started = [each.message for each in cluster.events if each.reason == "AttemptStarted"]
+    assert started == ["attempt 1 of run 'first'", f"attempt 2 of run 'first', {trigger}"]
+
+
+def test_a_request_is_reported_with_its_annotation(cluster: SimulatedCluster) -> None:
+    cluster.finish(64)
+    cluster.annotate("retry", "now")
+    cluster.settle()
+    (event,) = [each for each in cluster.events if each.reason == EventReason.RETRY_REQUESTED]
+    assert event.message == "requested by annotation strandline.dev/retry=now"
+    cluster.annotate("cancel", "enough")
+    cluster.settle()
+    cluster.finish_teardown()
+    cluster.advance(60)
+    (_, attempt) = cluster.attempts["corpus-2"]
+    assert attempt.message == "cancelled by annotation strandline.dev/cancel=enough"
+
+
+def test_a_completed_run_without_counts_shows_none(cluster: SimulatedCluster) -> None:
+    cluster.finish(0)
+    assert cluster.status.state == "run 'first' completed"
+    told = {event.reason: event.message for event in cluster.events}
+    assert told[EventReason.ATTEMPT_SUCCEEDED] == "attempt 1 completed"
+    assert told[EventReason.RUN_SUCCEEDED] == "run 'first' succeeded"
 
 
 def test_fields_that_are_ignored_are_named_as_long_as_they_are(cluster: SimulatedCluster) -> None:
@@ -39,9 +94,9 @@ def test_fields_that_are_ignored_are_named_as_long_as_they_are(cluster: Simulate
     assert told is not None
     assert (told.status, told.reason) == ("True", Reason.OPERATOR_IS_OLDER)
     assert told.message == (
-        "The operator is older than the definitions: it does not know and ignores spec.ray.later. "
-        "Upgrade the operator to use these fields; where nobody set them, they are defaults that "
-        "do no harm."
+        "The operator is older than the CustomResourceDefinitions: it does not know and ignores "
+        "spec.ray.later. Upgrade the operator to use these fields. Fields that you did not set are "
+        "harmless defaults."
     )
     assert cluster.pass_once().pipeline is None  # told once, not written again and again
     del cluster.spec["ray"]["later"]
@@ -115,11 +170,13 @@ def test_how_many_sources_an_edit_does_again_is_told_from_the_beginning_to_the_e
     cluster.pass_once()  # be it that progress was written a moment ago
     cluster.advance(60)
     assert cluster.status.progress.redone == 4
-    assert cluster.status.state == "attempt 2: Running, does 4 sources again"
+    assert cluster.status.state == "attempt 2: Running, 4 sources processed again"
     cluster.finish(0, sources=SourceCounts(total=10, finished=4, skipped=6, redone=4))
     assert cluster.status.progress.redone == 4
-    assert cluster.status.state == "run second is complete (10/10), 4 sources done again"
-    words = "4 of 10 sources are done again from the beginning, since 'quality' works otherwise"
+    assert cluster.status.state == "run 'second' completed (10/10), 4 sources processed again"
+    words = (
+        "4 of 10 sources are processed again from the beginning, since 'quality' works otherwise"
+    )
     told = [event.message for event in cluster.events if event.reason == EventReason.REDOING]
     assert told == [words]
 
@@ -132,7 +189,7 @@ def test_an_attempt_that_follows_does_not_tell_of_sources_again(cluster: Simulat
     cluster.progress = Progress(total=1, finished=0, skipped=1, redone=1, time=cluster.time)
     cluster.advance(60)
     told = [event.message for event in cluster.events if event.reason == EventReason.REDOING]
-    assert told == ["1 of 1 source is done again"]
+    assert told == ["1 of 1 source is processed again"]
 
 
 def test_an_end_that_knows_all_has_the_last_word(cluster: SimulatedCluster) -> None:
@@ -228,20 +285,20 @@ def test_kueue_reads_queue_and_priority_from_the_rayjob(*, is_label: bool) -> No
         (
             Reason.WAITS_FOR_NEXT_RUN,
             "",
-            "The spec was edited, and the run is over without the edit. Give a new `runId` to run "
-            "it.",
+            "The spec was edited after the run had ended. Set a new `runId` to run the edited "
+            "spec.",
         ),
         (
             Reason.WAITS_FOR_NEXT_ATTEMPT,
             "",
-            "The spec was edited; the next attempt will have the edit. You may set `suspend` to "
-            "true and back to false to start that attempt now.",
+            "The spec was edited. The edit takes effect with the next attempt. You may set "
+            "`suspend` to true and back to false to start that attempt now.",
         ),
         (
             Reason.CLAIM_MISSING,
             "claim mine.",
-            "There is no claim of the name that `storage` gives: claim mine. Create it; "
-            "the run goes on by itself.",
+            "A claim that `storage` names does not exist: claim mine. Create the claim; the run "
+            "then continues.",
         ),
     ],
 )

@@ -60,10 +60,10 @@ def test_a_run_that_is_due_and_has_not_begun_is_waited_for() -> None:
         cluster.advance(1.0)
         assert len(cluster.attempts) == 1
     assert cluster.status.run == "at-20261124t0300z"
-    assert cluster.status.state == "waits for raw, whose next run is due"
+    assert cluster.status.state == "waits for raw (its next run is due)"
     raw.settle()
     cluster.settle()
-    assert cluster.status.state == "waits for raw, whose run at-20261124t0300z goes on"
+    assert cluster.status.state == "waits for raw (run 'at-20261124t0300z' is in progress)"
     finish_run(raw)
     cluster.settle()
     assert len(cluster.attempts) == 2
@@ -100,7 +100,7 @@ def test_an_attempt_that_is_asked_for_is_waited_for() -> None:
     raw.annotate("retry", "1")
     cluster = follow(raw)
     cluster.settle()
-    assert cluster.status.state == "waits for raw, of which an attempt is asked for"
+    assert cluster.status.state == "waits for raw (an attempt is requested)"
     raw.settle()
     cluster.settle()
     assert not cluster.attempts
@@ -169,13 +169,13 @@ def test_what_was_read_is_kept() -> None:
 def test_two_new_runs_of_one_commit_are_one_after_the_other() -> None:
     raw, cluster = begin_second_run()
     assert read_succeeded(cluster) == ("Unknown", "WaitsForPipelines")
-    assert cluster.status.state.startswith("waits for raw, of which run first was read before; ")
+    assert cluster.status.state.startswith("waits for raw (run 'first' was already read; ")
     cluster.advance(2.0)
     raw.edit(runId="second")
     cluster.settle()
     raw.settle()
     cluster.settle()
-    assert cluster.status.state == "waits for raw, whose run second goes on"
+    assert cluster.status.state == "waits for raw (run 'second' is in progress)"
     cluster.advance(HOUR)
     finish_run(raw)
     cluster.settle()
@@ -218,7 +218,7 @@ def test_a_run_that_is_named_is_waited_for_however_late_its_edit_comes() -> None
     cluster.edit(after=[{"name": "raw", "runId": "second"}])
     cluster.settle()
     cluster.advance(5 * HOUR)
-    assert cluster.status.state == "waits for raw, whose run second has not begun"
+    assert cluster.status.state == "waits for raw (run 'second' has not started)"
     raw.edit(runId="second")
     complete(raw)
     cluster.settle()
@@ -233,7 +233,7 @@ def test_a_reference_that_names_a_run_waits_for_it() -> None:
     paths = [{"pipeline": "raw", "runId": "second", "files": "*.jsonl"}]
     cluster = follow(raw, source={"use": "jsonl-files", "with": {"paths": paths}})
     cluster.settle()
-    assert cluster.status.state == "waits for raw, whose run second has not begun"
+    assert cluster.status.state == "waits for raw (run 'second' has not started)"
     raw.edit(runId="second")
     complete(raw)
     cluster.settle()
@@ -369,7 +369,7 @@ def test_a_new_run_reads_what_is_there_now() -> None:
     del cluster.others["raw"]
     cluster.edit(runId="second")
     cluster.settle()
-    assert cluster.status.state == "waits for raw, which does not exist"
+    assert cluster.status.state == "waits for raw (does not exist)"
     assert len(cluster.attempts) == 2
 
 
@@ -407,8 +407,8 @@ def test_a_run_that_has_failed_is_no_run_that_is_known() -> None:
         raw.edit(runId=f"run-{number}")
         raw.settle()
         finish_run(raw)
-        state = "has failed" if number < 1 else "has not begun"
+        state = "failed" if number < 1 else "has not started"
         cluster.settle()
-        assert cluster.status.state == f"waits for raw, whose run first {state}"
+        assert cluster.status.state == f"waits for raw (run 'first' {state})"
     assert raw.status.completed_runs == ("run-0", "run-1")
     assert not cluster.attempts

@@ -239,6 +239,6 @@ _ROWS = {
             "Pod: `OutOfcpu`, `OutOfmemory`, `OutOfpods`, `NodeAffinity`, `NodePorts`, "
             "`TaintToleration`, `UnexpectedAdmissionError`, `TopologyAffinityError` and their like."
         ),
-        f"{_ELSEWHERE} Mostly the node had just come back, with fewer devices or less room.",
+        f"{_ELSEWHERE} Usually the node had just restarted, with fewer devices or less room.",
     ),
 }

@@ -82,7 +82,7 @@ def test_a_ray_that_wants_a_token_and_is_given_none(ground: Ground, figures: Fig
     assert story.wait_for_cause(1, 180) == "InvalidSpec", story.describe()
     assert story.wait_for_end(60)["reason"] == "InvalidSpec"
     message = story.attempt(1)["status"]["message"]
-    assert message.startswith("Ray wants a token, and head pod corpus-1-"), message
+    assert message.startswith("Ray requires a token, but head pod corpus-1-"), message
     assert [attempt["spec"]["number"] for attempt in story.attempts] == [1]
     figures.note_end("Ray wants a token, and there is none", "InvalidSpec")
 

@@ -73,7 +73,7 @@ def test_a_head_on_a_spot_node_that_shuts_down(
     shut_down(ground.kube, story.pods("head")[0]["metadata"]["name"])
     assert story.wait_for_cause(1, 120) == "Preempted", story.describe()
     assert "SpotReclaimed" in _find_reasons(story), story.describe()
-    assert f"spot node {spot_node} was taken back" in story.attempt(1)["status"]["message"]
+    assert f"spot node {spot_node} was reclaimed" in story.attempt(1)["status"]["message"]
     _check_unpaid(story)
     past = ground.look_back(story)
     assert past.finished.isdisjoint(past.second)

@@ -88,7 +88,9 @@ def _read_failure(rayjob: RayJob) -> Evidence:
     elif message.startswith(_NOT_STARTED):
         cause = Cause.SUBMISSION_FAILED
     elif rayjob.reason == _TRANSITION:
-        message = "Ray says that the driver failed; why was lost while its submitter did not end"
+        message = (
+            "Ray reports a failed driver; the reason was lost with its submitter, which never ended"
+        )
     return Evidence(cause, message, "rayjob", {"reason": rayjob.reason})
 
 

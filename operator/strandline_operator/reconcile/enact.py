@@ -250,20 +250,20 @@ class _Hand:
         else:
             self.done.created.append(resource)
             self.done.answers.append((resource, answer))
-            self._log(f"made {resource} {name}", resource, metadata)
+            self._log(f"created {resource} {name}", resource, metadata)
 
     async def _recognise(self, action: Create, name: str) -> None:
         """Recognise what an earlier try of ours made; anything else is in the way."""
         existing = await self._api.get(action.resource, self._meta.namespace, name)
         if existing is None or Meta.read(existing).is_deleting:
-            message = f"{action.resource} {name} is on its way out"
+            message = f"{action.resource} {name} is being deleted"
             raise Conflict(_CONFLICT, "AlreadyExists", message)
         if not is_ours(action.manifest, existing):
-            message = f"{name} exists and belongs to something else"
+            message = f"{name} exists and belongs to another owner"
             self._refuse(action.resource, name, _CONFLICT, message)
         elif action.is_exact and action.manifest.get("data") != existing.get("data"):
             # The driver would run another's content.
-            message = f"{name} exists with other content than this attempt's; delete it"
+            message = f"{name} exists with different content; delete it"
             self._refuse(action.resource, name, _CONFLICT, message)
         else:
             self.done.answers.append((action.resource, existing))
@@ -298,7 +298,7 @@ class _Hand:
             self._refuse(Resource.CLAIM, action.name, error.status, error.message)
         else:
             self.done.answers.append((Resource.CLAIM, grown))
-            line = f"asked for {action.size} on claim {action.name}"
+            line = f"requested {action.size} for claim {action.name}"
             self._log(line, Resource.CLAIM, {"name": action.name})
 
     async def _set_finalizer(self, action: SetFinalizer) -> None:

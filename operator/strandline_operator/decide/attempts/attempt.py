@@ -353,10 +353,8 @@ def _find_overdue(scene: Scene) -> Block | None:
         return None
     remains = [f"pod {pod.meta.name}" for pod in scene.pods[:3]]
     remains += [f"RayCluster {cluster.meta.name}" for cluster in scene.clusters]
-    remains += (
-        [f"RayJob {scene.rayjob_name}, which KubeRay does not let go"] if scene.rayjob else []
-    )
-    return Block(Reason.TEARDOWN_OVERDUE, f"Still there: {', '.join(remains)}.")
+    remains += [f"RayJob {scene.rayjob_name} with the finalizer of KubeRay"] if scene.rayjob else []
+    return Block(Reason.TEARDOWN_OVERDUE, f"Not deleted yet: {', '.join(remains)}.")
 
 
 def _remove(scene: Scene, end_time: float) -> Iterator[Action]:
@@ -413,7 +411,7 @@ def _describe(scene: Scene, delay: Block | None = None) -> AttemptStatus:
             _FROZEN,
             "True",
             Reason.EVIDENCE_COMPLETE,
-            "its pods are gone",
+            "the pods are gone",
             scene.now,
             generation=generation,
         )

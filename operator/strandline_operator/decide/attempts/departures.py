@@ -88,7 +88,7 @@ def _find_departure(scene: Scene, pod: Pod) -> tuple[str, float, str] | None:
 
 def _describe(scene: Scene, pod: Pod, taker: Taking | None) -> str:
     taking = taker or find_taking(pod, scene.marks.get(pod.meta.uid), scene.notices)
-    return f"pod {pod.meta.name} was told to go" if taking is None else _announce(taking)
+    return f"pod {pod.meta.name} is being deleted" if taking is None else _announce(taking)
 
 
 def _announce(taking: Taking) -> str:

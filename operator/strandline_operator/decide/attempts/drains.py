@@ -102,7 +102,7 @@ def find_held_drain(scene: Scene) -> Block | None:
         hold = find_hold(scene, pod)
         if hold is not None:
             name = f"{role_of(pod)} pod {pod.meta.name}"
-            detail = f"node {pod.node} {hold.drain.words}, and {hold.holder} of the {name} keep it"
+            detail = f"node {pod.node} {hold.drain.words} and waits for the {hold.holder} of {name}"
             return Block(Reason.DRAIN_HELD_BACK, detail)
     return None
 

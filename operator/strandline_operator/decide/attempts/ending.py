@@ -423,7 +423,7 @@ def _find_unseen_head(scene: Scene) -> Evidence | None:
     has_cluster = any(not cluster.meta.is_deleting for cluster in scene.clusters)
     if is_there or not has_cluster or scene.rayjob is None or not is_lost(scene.rayjob):
         return None
-    message = "the head pod is gone, and nobody saw why"
+    message = "the head pod is gone for an unknown reason"
     return Evidence(Cause.INTERRUPTED, message, "rayjob", {"reason": scene.rayjob.reason})
 
 

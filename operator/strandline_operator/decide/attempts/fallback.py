@@ -46,7 +46,7 @@ def find_fallback(scene: Scene) -> Evidence | None:
     if not due:
         return None
     words = "; ".join(f"{name} {_describe_reason(reason)}" for name, reason in sorted(due.items()))
-    message = f"{words}, so the next attempt uses nodes on demand there"
+    message = f"{words}, so the next attempt uses on-demand nodes"
     # The record names the groups, so that it alone decides what the next attempt uses.
     return Evidence(Cause.INTERRUPTED, message, NO_ROOM, due)
 
@@ -87,7 +87,7 @@ def _is_over(
 
 
 def _describe_reason(reason: str) -> str:
-    return f"had {reason}" if reason.startswith("no ") else reason
+    return f"found {reason}" if reason.startswith("no ") else reason
 
 
 def _describe_losses(count: int) -> str:
@@ -118,7 +118,7 @@ def describe_lost_start(scene: Scene, longest: float) -> Evidence | None:
     if not scene.status.start_losses:
         return None
     losses = _describe_losses(scene.status.start_losses)
-    message = f"the driver did not run within {longest:g} s: its head {losses}"
+    message = f"the driver did not start within {longest:g} s: its head {losses}"
     is_spot = HEAD in list_spot(scene.spec.ray) and HEAD not in scene.attempt.spec.on_demand
     cause = Cause.PREEMPTED if is_spot else Cause.NODE_LOST
     return Evidence(cause, message, "deadline", {"role": HEAD, "group": HEAD})
@@ -199,7 +199,7 @@ def describe_fallback(before: Iterable[SpotGroup], after: Iterable[SpotGroup]) -
     """Describe each of those that leave spot nodes from now on."""
     former = list_on_demand(before)
     return [
-        f"{group.name} uses nodes on demand for the rest of the run: {group.reason}"
+        f"{group.name} uses on-demand nodes for the rest of the run: {group.reason}"
         for group in after
         if group.on_demand_since is not None and group.name not in former
     ]

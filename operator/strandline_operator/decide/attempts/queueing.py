@@ -70,7 +70,7 @@ def find_unfit_queue(scene: Scene) -> Block | None:
         return None
     # The other cluster has neither ConfigMap nor claims, so the driver could not begin there.
     if rayjob.is_elsewhere:
-        where = "where neither its ConfigMap nor its claims are"
+        where = "which has neither its ConfigMap nor its claims"
         words = f"MultiKueue sends RayJob {rayjob.meta.name} to another cluster, {where}"
         return Block(Reason.QUEUE_UNFIT, words)
     # A RayJob that a queue has let in is not held by its shape.
@@ -78,12 +78,10 @@ def find_unfit_queue(scene: Scene) -> Block | None:
         return None
     # Kueue can't tell two kinds of pods of one name apart.
     if rayjob.pod_sets.count(SUBMITTER_SET) > 1:
-        words = (
-            f"a worker group is called {SUBMITTER_SET!r}, as Kueue calls what submits the driver"
-        )
+        words = f"a worker group is named {SUBMITTER_SET!r}, as is the submitter's pod in Kueue"
         return Block(Reason.QUEUE_UNFIT, words)
     if len(rayjob.pod_sets) <= MOST_POD_SETS:
         return None
     kinds = ", ".join(rayjob.pod_sets)
-    words = f"Kueue takes at most {MOST_POD_SETS} kinds of pods, and these are more: {kinds}"
+    words = f"Kueue supports at most {MOST_POD_SETS} kinds of pods, and these are more: {kinds}"
     return Block(Reason.QUEUE_UNFIT, words)

@@ -22,7 +22,7 @@ def find_stall(scene: Scene) -> Evidence | None:
     # A driver that never answered may be shut off on purpose, by a network policy perhaps.
     if scene.status.progress is None or not silence.is_longer_than(longest):
         return None
-    message = f"no sign of life for {silence.seconds:.0f} s: {_describe_way(scene)}"
+    message = f"the driver did not answer for {silence.seconds:.0f} s: {_describe_way(scene)}"
     details = {"questions": silence.questions}
     return Evidence(Cause.STALLED, message, "deadline", details)
 
@@ -34,9 +34,9 @@ def find_silence(scene: Scene) -> Block | None:
         return None
     longest = scene.spec.deadlines.stall_seconds
     # The sentence stays the same during a silence, or each pass would write the status again.
-    then = "the attempt goes on"
+    then = "the attempt continues"
     if scene.status.progress is not None:
-        then = f"after {longest:g} s of that the attempt ends as Stalled"
+        then = f"after {longest:g} s without an answer the attempt ends as Stalled"
     return Block(Reason.DRIVER_NOT_REACHED, f"{_describe_way(scene)}; {then}")
 
 
@@ -52,7 +52,8 @@ def _describe_way(scene: Scene) -> str:
         return "there is no head pod"
     # Then it is not the pod that is to be looked at.
     if head.phase == "Running" and head.is_ready:
-        way = f"the way to its port {head.driver_port or scene.limits.driver_port} may be cut"
-        return f"head pod {head.meta.name} runs and is Ready, so {way}"
-    state = "Running but not Ready" if head.phase == "Running" else head.phase or "of no phase"
+        port = head.driver_port or scene.limits.driver_port
+        path = f"the network path to its port {port} may be blocked"
+        return f"head pod {head.meta.name} is Running and Ready, so {path}"
+    state = "Running but not Ready" if head.phase == "Running" else head.phase or "new"
     return f"head pod {head.meta.name} is {state}"

@@ -95,7 +95,7 @@ def _describe_replaced(name: str, *, is_deleted: bool) -> Evidence:
     """Describe a head in whose place KubeRay has made another one."""
     # A deletion by hand, by a person whom no record names.
     if is_deleted:
-        message = f"the head pod {name} was deleted, and another one made"
+        message = f"the head pod {name} was deleted and replaced"
         return Evidence(Cause.INTERRUPTED, message, "pod", {"pod": name})
     return Evidence(Cause.NODE_LOST, "the head pod was replaced", "pod")
 
@@ -114,7 +114,7 @@ def _find_second_start(scene: Scene) -> Evidence | None:
     # KubeRay forgets the time while it starts anew; only another one shows a second start.
     if rayjob is None or first is None or rayjob.started in {None, first}:
         return None
-    message = f"RayJob {rayjob.meta.name} has started its driver a second time"
+    message = f"RayJob {rayjob.meta.name} started its driver a second time"
     return Evidence(Cause.INTERRUPTED, message, "rayjob", {"reason": "SecondStart"})
 
 
@@ -179,7 +179,7 @@ def _find_late_start(scene: Scene) -> Evidence | None:
 
 def _describe_slow_start(scene: Scene, longest: float) -> Evidence:
     why = explain_delay(scene)
-    message = f"the driver did not run within {longest:g} s{why and ': '}{why}"
+    message = f"the driver did not start within {longest:g} s{why and ': '}{why}"
     # A retry would wait for the same claim.
     lacks_volume = bool(scene.pending_claims) and has_unbound(scene)
     cause = Cause.VOLUME_UNUSABLE if lacks_volume else Cause.SCHEDULING_TIMEOUT

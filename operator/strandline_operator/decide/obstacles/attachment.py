@@ -118,4 +118,4 @@ def _describe(scene: Scene, pod: Pod, words: str) -> str:
     holder = f"node {former}" if former and former != pod.node else "another node"
     role = role_of(pod)
     waiting = f"{role} pod {pod.meta.name}" if role else f"pod {pod.meta.name}"
-    return f"{waiting} on node {pod.node} waits for {name}, which {holder} has: {words}"
+    return f"{waiting} on node {pod.node} waits for {name}, which is attached to {holder}: {words}"

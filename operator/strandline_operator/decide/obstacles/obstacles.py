@@ -48,7 +48,7 @@ def find_unread(view: View) -> Block | None:
         return None
     # Several streams of one resource meet the same refusal.
     outcome = "; ".join(dict.fromkeys(map(describe_refusal, unread)))
-    return Block(Reason.PERMISSION_DENIED, f"{outcome}. Until then nothing is decided.")
+    return Block(Reason.PERMISSION_DENIED, f"{outcome}. Until then the operator decides nothing.")
 
 
 def find_unusable_defaults(facts: Pass) -> Block | None:
@@ -96,7 +96,7 @@ def is_by_quota(message: str) -> bool:
 def describe_refusal(refusal: Refusal) -> str:
     """Describe what was refused, in the server's words; of a read also by verb and kind."""
     if refusal.verb:
-        return f"Its role lacks '{refusal.verb}' on {refusal.what}: {refusal.message}"
+        return f"its role lacks '{refusal.verb}' on {refusal.what}: {refusal.message}"
     return f"{refusal.what} {refusal.name}: {refusal.message}"
 
 

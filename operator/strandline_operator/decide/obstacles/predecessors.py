@@ -98,7 +98,7 @@ def _list_unchanged(facts: Pass) -> Iterator[str]:
         if former_record is not None and not record.is_newer(former_record):
             time = format_time(round(until))[11:19]
             run = former_record.run
-            yield f"{record.pipeline}, of which run {run} was read before; goes on at {time}"
+            yield f"{record.pipeline} (run {run!r} was already read; continues with it at {time})"
 
 
 def record_inputs(facts: Pass, status: PipelineStatus) -> tuple[InputRecord, ...]:
@@ -139,7 +139,7 @@ def find_absent_inputs(facts: Pass) -> Block | None:
         other = others.get(name)
         if other is None or other.spec is None:
             wait = "is invalid" if other is not None else "does not exist"
-            return Block(Reason.WAITS_FOR_PIPELINES, f"{name}, which {wait}")
+            return Block(Reason.WAITS_FOR_PIPELINES, f"{name} ({wait})")
         if not (reference.artifact or record_input(other, facts.view.defaults).output):
             detail = f"{name} writes to the folder {other.spec.output_location} of its own pods"
             return Block(Reason.INPUT_NOT_SHARED, detail)
@@ -165,16 +165,16 @@ def list_inputs(facts: Pass, attempt: AttemptSpec) -> dict[Reference, Input]:
 def _describe_wait(facts: Pass, name: str, run: str | None, other: PipelineView | None) -> str:
     """Describe what is still to come of a pipeline; empty where nothing is."""
     if other is None:
-        return f"{name}, which does not exist"
+        return f"{name} (does not exist)"
     if other.meta.is_deleting:
-        return f"{name}, which is being deleted"
+        return f"{name} (is being deleted)"
     if run is None:
         wait = _find_next_run(facts, other) or _find_end(other)
     elif other.status.run == run:
         wait = _find_end(other)
     else:
         wait = _find_past(run, other.status)
-    return f"{name}, {wait}" if wait else ""
+    return f"{name} ({wait})" if wait else ""
 
 
 def _find_next_run(facts: Pass, other: PipelineView) -> str:
@@ -182,29 +182,40 @@ def _find_next_run(facts: Pass, other: PipelineView) -> str:
     status = other.status
     # An edit without a pass since may begin another run.
     if status.observed_generation != other.meta.generation:
-        return "whose next run has not begun"
+        return "its next run has not started"
     requests, answered = HandledTokens.of(other.meta.annotations), status.handled or HandledTokens()
     retries = (requests.retry, answered.retry), (requests.repair, answered.repair)
     # An unanswered request is about to start another attempt.
     if any(token and token != handled for token, handled in retries):
-        return "of which an attempt is asked for"
+        return "an attempt is requested"
     due = status.schedule.next_time if status.schedule else None
     # Two pipelines can be due at the same moment, and the later one be looked at first.
-    return "whose next run is due" if due is not None and due <= facts.now else ""
+    return "its next run is due" if due is not None and due <= facts.now else ""
 
 
 def _find_past(run: str, status: PipelineStatus) -> str:
     past = [attempt for attempt in status.attempts if attempt.run == run]
     if run in status.completed_runs or any(attempt.cause is None for attempt in past):
         return ""
-    return f"whose run {run} has failed" if past else f"whose run {run} has not begun"
+    return f"run {run!r} failed" if past else f"run {run!r} has not started"
 
 
 def _find_end(other: PipelineView) -> str:
     status = other.status
     summary = status.find_condition(ConditionType.SUCCEEDED)
     if not status.run:
-        return "whose first run has not begun"
+        return "its first run has not started"
     if summary is None or summary.status == "Unknown":
-        return f"whose run {status.run} goes on"
-    return f"whose run {status.run} has failed" if summary.status == "False" else ""
+        return _describe_open_run(status)
+    return f"run {status.run!r} failed" if summary.status == "False" else ""
+
+
+def _describe_open_run(status: PipelineStatus) -> str:
+    """Describe a run that has no result yet: without an attempt it has not started."""
+    has_attempt = status.attempt > (status.retries.through if status.retries else 0)
+    has_started = has_attempt or any(past.run == status.run for past in status.attempts)
+    is_suspended = status.find_condition(ConditionType.SUSPENDED) is not None
+    if is_suspended:
+        state = "has not finished" if has_started else "has not started"
+        return f"suspended; run {status.run!r} {state}"
+    return f"run {status.run!r} {'is in progress' if has_started else 'has not started'}"

@@ -151,7 +151,7 @@ def _remove(job: PreflightJob | None, facts: Pass) -> tuple[Action, ...]:
 
 
 def _find_too_long(case: _Check) -> PreflightFinding | None:
-    words = "the pipeline is too long to be handed to a Job"
+    words = "the pipeline is too long for a Job"
     return None if case.order.is_short else PreflightFinding(PreflightVerdict.UNKNOWN, words)
 
 
@@ -174,7 +174,7 @@ def _find_taken_name(case: _Check) -> PreflightFinding | None:
     if case.job is None or case.job.meta.owner == case.facts.view.pipeline.meta.uid:
         return None
     name = name_preflight(case.facts.view.pipeline.meta.name)
-    return PreflightFinding(PreflightVerdict.UNKNOWN, f"Job {name} belongs to something else")
+    return PreflightFinding(PreflightVerdict.UNKNOWN, f"Job {name} belongs to another owner")
 
 
 def _find_end(case: _Check) -> PreflightFinding | None:
@@ -199,7 +199,7 @@ def _find_end(case: _Check) -> PreflightFinding | None:
     lines = failure.message.strip().splitlines() or [failure.reason]
     words = outcome.message if outcome is not None else lines[-1]
     return PreflightFinding(
-        PreflightVerdict.UNKNOWN, f"the check ended with {failure.exit_code}: {words}"
+        PreflightVerdict.UNKNOWN, f"the check exited with code {failure.exit_code}: {words}"
     )
 
 
@@ -240,7 +240,7 @@ def _explain(job: PreflightJob | None) -> str:
     if job is None:
         return "its Job is gone"
     if job.meta.is_deleting:
-        return f"Job {job.meta.name} is deleted and does not go"
+        return f"Job {job.meta.name} is still being deleted"
     pod = job.pod
     if pod is None:
         return f"Job {job.meta.name} has no pod"

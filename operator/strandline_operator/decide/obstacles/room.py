@@ -37,7 +37,7 @@ _MOST_ASKED = 16
 REPORTED_AFTER_SECONDS = 60.0
 # Longest waits if no node is known that could hold the pod. A cluster may be full for a day.
 _LONGEST_GUESS, _LONGEST_IF_RAISED = 86_400.0, 3_600.0
-_UNKNOWN = "no node is known that could hold it, and no autoscaler reports anything"
+_UNKNOWN = "no known node can hold it, and no autoscaler reports anything"
 
 
 class RoomKind(StrEnum):
@@ -329,7 +329,7 @@ def find_shortage(scene: Scene) -> Block | None:
     if dry and scene.now - since < REPORTED_AFTER_SECONDS:
         return None
     # A moment and no duration: a message that changed with time would be written without end.
-    waits = f"{_describe_pod(pod)} since {format_time(int(since))}"
+    waits = _describe_wait(pod, format_time(int(since)))
     reason = Reason.NO_ROOM if dry else Reason.NODE_ON_ITS_WAY
     return Block(reason, f"{waits}; {finding.speaker}: {finding.words}")
 
@@ -357,7 +357,7 @@ def describe_misfit(pod: Pod, finding: RoomFinding) -> str:
     asks = pod.request.describe()
     # A pod whose claim has no volume would not fit a larger node either.
     is_size = asks and not _CLAIMS.search(finding.words)
-    request = f" asks for {asks}, and no node can hold it" if is_size else ""
+    request = f" requests {asks}, and no node can hold it" if is_size else ""
     return f"Pod {pod.meta.name}{request}: {speaker}{finding.words}"
 
 
@@ -439,8 +439,8 @@ def find_spot_group(pod: Pod) -> str:
     return pod.meta.labels.get(GROUP_LABEL) or HEAD
 
 
-def _describe_pod(pod: Pod) -> str:
+def _describe_wait(pod: Pod, since: str) -> str:
     asks = pod.request.describe()
     role = role_of(pod)
     name = f"{role} pod {pod.meta.name}" if role else f"pod {pod.meta.name}"
-    return f"{name} asks for {asks}," if asks else name
+    return f"{name} has waited for a node since {since}{asks and f' (requests {asks})'}"

@@ -80,7 +80,9 @@ def _compare(
         return _grow(view, claim, str(size), verdict)
     # Kubernetes shrinks no claim, so the request would be refused at each pass.
     if difference < 0:
-        return verdict._replace(message=f"{verdict.message} of {has}, which can't shrink to {size}")
+        return verdict._replace(
+            message=f"{verdict.message} of {has}, which cannot shrink to {size}"
+        )
     if claim.capacity and _measure(claim.capacity) < _measure(has):
         way = f"grows from {claim.capacity} to {has}"
         why = f": {claim.resizing}" if claim.resizing else ""
@@ -109,7 +111,7 @@ def _grow(view: View, claim: VolumeClaim, size: str, verdict: ClaimVerdict) -> C
     why = next(refused, None)
     # The server has not refused this size yet.
     if why is None:
-        message = f"{verdict.message}; {size} are asked for"
+        message = f"{verdict.message}; a resize to {size} is requested"
         return verdict._replace(message=message, action=Grow(name, claim.meta.uid, size))
     detail = f"{claim.requested} instead of {size}: {why}"
     return describe_problem(Reason.CLAIM_NOT_GROWN, name, detail)._replace(is_usable=True)
@@ -182,8 +184,8 @@ def _find_missing(view: View, name: str, *, is_given: bool) -> ClaimVerdict:
         is_usable=False,
         truth="Unknown",
         reason=Reason.CLAIM_PENDING,
-        message=f"claim {name} is being made",
-        detail=f"claim {name} is being made",
+        message=f"claim {name} is being created",
+        detail=f"claim {name} is being created",
         action=create,
     )
 

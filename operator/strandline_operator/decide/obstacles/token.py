@@ -39,7 +39,7 @@ def _is_for_want(end: Termination) -> bool:
 
 
 def _describe(pod: Pod) -> Evidence:
-    message = f"Ray wants a token, and {role_of(pod)} pod {pod.meta.name} has none; {_ADVICE}"
+    message = f"Ray requires a token, but {role_of(pod)} pod {pod.meta.name} has none; {_ADVICE}"
     return Evidence(
         Cause.INVALID_SPEC, message, "pod", {"pod": pod.meta.name, "role": role_of(pod)}
     )

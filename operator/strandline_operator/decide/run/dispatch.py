@@ -53,6 +53,14 @@ from strandline_operator.render.rayjob import (
 )
 
 _Rendered = tuple[Resource, Manifest]
+# How events describe the reason for an attempt. The first attempt of a run needs none.
+_ORIGINS = {
+    Trigger.RUN: "",
+    Trigger.RETRY: ", retry",
+    Trigger.MANUAL: ", requested by annotation",
+    Trigger.RESUME: ", resumed",
+    Trigger.REPAIR: ", repair requested by annotation",
+}
 _LONGEST_CONFIG = 240  # characters of an attempt's name that its ConfigMap's begins with
 Obstacle = Callable[[Pass], Block | None]
 # No attempt is made while one of these stands; the first is told.
@@ -184,7 +192,7 @@ def launch(facts: Pass, scene: Scene) -> Verdict:
         attempt, manifests = _settle_config(facts, scene.attempt)
     except (TypeError, ValueError, LookupError, AttributeError) as error:
         # A user's pod template may have any shape, and must not end the pass.
-        block = Block(Reason.OBJECT_REFUSED, f"the pods can't be rendered: {error!r}")
+        block = Block(Reason.OBJECT_REFUSED, f"the pod templates are invalid: {error!r}")
         return Verdict(block=block, wakes=(facts.now + facts.limits.pull_interval,))
     is_noted = attempt.status == scene.attempt.status
     attempts = {} if is_noted else {attempt.meta.name: attempt.status}
@@ -240,7 +248,7 @@ def _describe_remains(facts: Pass, reason: Reason) -> Block | None:
     scene = facts.scene
     if scene is None:
         return None
-    detail = f"still there: {', '.join(scene.others[:3])}" if scene.others else ""
+    detail = f"not deleted yet: {', '.join(scene.others[:3])}" if scene.others else ""
     return Block(reason, detail or scene.rayjob_name)
 
 
@@ -352,8 +360,10 @@ def _find_turn(facts: Pass) -> float | None:
 
 
 def _describe(spec: AttemptSpec) -> str:
-    after = f" after {spec.retry_cause}" if spec.retry_cause is not None else ""
-    return f"attempt {spec.number} of run {spec.run}, {spec.trigger.value}{after}"
+    why = _ORIGINS[spec.trigger]
+    if spec.trigger is Trigger.RETRY and spec.retry_cause is not None:
+        why += f" after {spec.retry_cause}"
+    return f"attempt {spec.number} of run {spec.run!r}{why}"
 
 
 def _plan_attempt(facts: Pass, status: PipelineStatus) -> AttemptSpec:

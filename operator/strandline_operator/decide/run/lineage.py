@@ -16,8 +16,8 @@ from strandline_api.outcome.causes import Cause
 from strandline_operator.model.plan import AttemptEnd, PassPlan, SetFinalizer
 from strandline_operator.model.view import AttemptObject, View
 
-DELETED = "its object was deleted while it went on"
-PIPELINE_DELETED = "its pipeline was deleted"
+DELETED = "the attempt's object was deleted while it was running"
+PIPELINE_DELETED = "the pipeline was deleted"
 
 
 def list_ends(view: View, plan: PassPlan, now: float) -> tuple[AttemptEnd, ...]:

@@ -85,7 +85,7 @@ def raise_memory(
     words = ", ".join(f"{name} {after_status.memory[name]}" for name in grown)
     short = [name for name in killed if after[name] < unbounded[name]]
     why = "; ".join(_explain(name, after[name], spec, rooms.get(name)) for name in short)
-    reported = add_event(EventReason.MEMORY_RAISED, f"memory for the next attempt: {words}")
+    reported = add_event(EventReason.MEMORY_RAISED, f"memory of the next attempt: {words}")
     events = ((reported,) if grown else ()) + (
         (warn(EventReason.MEMORY_LIMITED, why),) if why else ()
     )
@@ -94,14 +94,14 @@ def raise_memory(
 
 def _explain(group: str, memory: int, spec: PipelineSpec, room: FreeCapacity | None) -> str:
     """Explain why a group gets no more, in a clause."""
-    size = f"memory of {group} stops at {_format_size(memory)}"
+    size = f"memory of {group} is limited to {_format_size(memory)}"
     # The user's limit binds here, and not the cluster.
     if spec.oom.max_memory is not None:
-        return f"{size}, as oom.maxMemory says"
+        return f"{size} by oom.maxMemory"
     if room is None:
-        unknown = "the operator found no node that could run the pod"
-        return f"{size}, {_MOST_GROWTH} times what the pipeline requests, since {unknown}"
-    return f"{size}, since no node could hold more ({room.node} is the largest for it)"
+        unknown = "the operator found no node that can run the pod"
+        return f"{size}, {_MOST_GROWTH} times its request, because {unknown}"
+    return f"{size}, the most that the largest suitable node can hold ({room.node})"
 
 
 def _list_requests(spec: PipelineSpec) -> dict[str, int]:

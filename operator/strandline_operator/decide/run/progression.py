@@ -24,7 +24,7 @@ StopRequest = Callable[[Pass, PassState], Evidence | None]
 def end_others(facts: Pass, standing: PassState) -> Verdict:
     """End older attempts: they can be open after a restore from a copy, and only one may run."""
     del standing
-    replaced = Evidence(Cause.INTERRUPTED, "a newer attempt has taken over", SUSPEND)
+    replaced = Evidence(Cause.INTERRUPTED, "a newer attempt replaced this one", SUSPEND)
     verdict = Verdict()
     for attempt in facts.view.attempts[:-1]:
         if not attempt.status.is_frozen:

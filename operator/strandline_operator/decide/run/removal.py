@@ -49,7 +49,7 @@ def remove(facts: Pass, standing: PassState) -> Verdict:
     names = ", ".join(pod.meta.name for pod in pods[:3])
     wait = describe_wait(pods, view.nodes)
     reported = report_deletion(
-        facts, standing, f"Still there: {names}{f'; it {wait}' if wait else ''}."
+        facts, standing, f"Not deleted yet: {names}{f'; it {wait}' if wait else ''}."
     )
     return Verdict(actions=actions).then(reported).then(wake)
 

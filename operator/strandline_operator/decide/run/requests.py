@@ -7,6 +7,7 @@ it in the status as handled, so that none is lost while an attempt goes, and non
 from __future__ import annotations
 
 from strandline_api.api_model import evolve
+from strandline_api.names import CANCEL_ANNOTATION, REPAIR_ANNOTATION, RETRY_ANNOTATION
 from strandline_api.outcome.causes import Cause
 from strandline_api.status.enums import Trigger
 from strandline_api.status.event_reasons import EventReason
@@ -66,8 +67,8 @@ def settle_under_way(facts: Pass, standing: PassState) -> Verdict:
 
 
 def describe_cancel(token: str) -> str:
-    """Describe what is said of a run or an attempt that was ended by a request."""
-    return f"cancelled: {token}"
+    """Describe the cancellation of a run or an attempt by a request."""
+    return f"cancelled by annotation {CANCEL_ANNOTATION}={token}"
 
 
 def answer(facts: Pass, standing: PassState) -> Verdict:
@@ -94,8 +95,9 @@ def answer(facts: Pass, standing: PassState) -> Verdict:
 def _answer_retry(facts: Pass, status: PipelineStatus, requests: HandledTokens) -> Verdict:
     """Make an attempt due at once; one that repairs is a retry, too."""
     settled = _settle(status, HandledTokens(retry=requests.retry, repair=requests.repair))
-    token = requests.repair or requests.retry
-    reported = add_event(EventReason.RETRY_REQUESTED, f"asked for: {token}")
+    name = REPAIR_ANNOTATION if requests.repair else RETRY_ANNOTATION
+    words = f"requested by annotation {name}={requests.repair or requests.retry}"
+    reported = add_event(EventReason.RETRY_REQUESTED, words)
     due = evolve(
         settled,
         next_attempt_time=facts.now,

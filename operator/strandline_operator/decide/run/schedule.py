@@ -46,7 +46,7 @@ def begin_scheduled_run(facts: Pass, standing: PassState) -> Verdict:
     verdict = _keep(standing, accounted)
     if missed:
         verdict = verdict.then(
-            _report_missed(starts.latest, missed, why or "the operator was away")
+            _report_missed(starts.latest, missed, why or "the operator was not running")
         )
     if why or verdict.status is None:
         return verdict
@@ -63,11 +63,11 @@ def _find_hindrance(facts: Pass, standing: PassState, schedule: RunSchedule, tim
         return "the pipeline is suspended"
     # An ended attempt is counted by now, and has its successor's time where one follows.
     if standing.active is not None or status.next_attempt_time is not None:
-        return f"run {status.run} goes on"
+        return f"run {status.run!r} is still in progress"
     latest = schedule.starting_deadline_seconds
     # A start so late is of no use, by the user's own bound.
     if latest is not None and facts.now - time > latest:
-        return "the operator was away for longer than schedule.startingDeadline allows"
+        return "the operator was not running, and schedule.startingDeadline had passed"
     return ""
 
 
@@ -83,6 +83,9 @@ def _keep(standing: PassState, schedule: ScheduleStatus | None) -> Verdict:
 
 
 def _report_missed(time: float, missed: int, why: str) -> Verdict:
-    which = "the run" if missed == 1 else f"{missed} runs, the last of them"
-    text = f"{which} due at {format_time(time)} was left out: {why}"
+    time_text = format_time(time)
+    which = f"the run scheduled for {time_text} was skipped"
+    if missed > 1:
+        which = f"{missed} scheduled runs were skipped, the last one due at {time_text}"
+    text = f"{which}: {why}"
     return Verdict(events=(warn(EventReason.SCHEDULE_MISSED, text),))

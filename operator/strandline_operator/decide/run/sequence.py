@@ -74,7 +74,7 @@ def begin_run(facts: Pass, standing: PassState, run: str) -> Verdict:
         progress=None,
         state="",
     )
-    reported = add_event(EventReason.RUN_STARTED, f"run {run} began")
+    reported = add_event(EventReason.RUN_STARTED, f"run {run!r} started")
     return Verdict(status, events=(reported,))
 
 
@@ -124,10 +124,10 @@ def _add_work(before: RunWork | None, status: AttemptStatus) -> RunWork | None:
 
 
 def _report_success(status: PipelineStatus, attempt: AttemptObject) -> Verdict:
-    words = attempt.status.message
+    outcome = f"attempt {attempt.spec.number} completed"
     events = (
-        add_event(EventReason.ATTEMPT_SUCCEEDED, words, attempt.meta.name),
-        add_event(EventReason.RUN_SUCCEEDED, f"run {status.run}: {words}"),
+        add_event(EventReason.ATTEMPT_SUCCEEDED, outcome, attempt.meta.name),
+        add_event(EventReason.RUN_SUCCEEDED, f"run {status.run!r} succeeded"),
     )
     return Verdict(events=events)
 

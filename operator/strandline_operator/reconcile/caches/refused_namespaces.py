@@ -35,7 +35,7 @@ class RefusedNamespaces:
             return None
         self._refused.add(namespace)
         self._show(namespace, True)  # noqa: FBT003 - one of two
-        text = f"pipelines of namespace {namespace} are left alone: {error.message}"
+        text = f"the operator ignores the pipelines of namespace {namespace}: {error.message}"
         _LOGGER.warning("%s; give the operator its rights there, or stop watching it", text)
         return EventDraft(REASON, text, is_warning=True)
 

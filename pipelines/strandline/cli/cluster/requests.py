@@ -42,7 +42,7 @@ def ask_retry(
     """
     name = pipeline.name
     if pipeline.is_suspended:
-        msg = f"{name} is suspended; `kubectl strandline resume {name}` goes on with it"
+        msg = f"{name} is suspended; `kubectl strandline resume {name}` resumes it"
         raise RequestRefusedError(msg)
     if attempt is not None and not attempt.has_ended:
         msg = (
@@ -51,7 +51,7 @@ def ask_retry(
         )
         raise RequestRefusedError(msg)
     patch = _annotate(pipeline, RETRY_ANNOTATION, now)
-    return ClusterRequest(patch, f"{name}: an attempt was asked for, beside all budgets")
+    return ClusterRequest(patch, f"{name}: requested an attempt, which uses up no retry")
 
 
 def ask_cancel(
@@ -63,7 +63,7 @@ def ask_cancel(
     if is_over and status.next_attempt_time is None and status.phase in _AT_REST:
         return ClusterRequest(None, f"{name} has nothing to cancel: it is {status.phase.value}")
     patch = _annotate(pipeline, CANCEL_ANNOTATION, now)
-    return ClusterRequest(patch, f"{name}: the run's end was asked for; what is finished is kept")
+    return ClusterRequest(patch, f"{name}: requested the end of the run; finished sources are kept")
 
 
 _AT_REST = frozenset({PipelinePhase.SUCCEEDED, PipelinePhase.FAILED})

@@ -47,7 +47,7 @@ def judge_run(pipeline: ClusterPipeline, attempt: ListedAttempt | None) -> RunVe
     if (status.observed_generation or 0) < pipeline.generation:
         return None
     if _is_true(pipeline, "Suspended"):
-        sentence = f"{name} is suspended; `kubectl strandline resume {name}` goes on with it"
+        sentence = f"{name} is suspended; `kubectl strandline resume {name}` resumes it"
         return RunVerdict(ExitCode.INTERRUPTED, sentence)
     if pipeline.unanswered.retry or pipeline.unanswered.cancel:
         return None

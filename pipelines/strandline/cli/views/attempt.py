@@ -173,7 +173,7 @@ def _describe_end(view: AttemptSummary) -> str:
     if outcome is None or record.witness is None:
         return view.state.value
     what = record.cause.value if record.cause else view.state.value
-    return f"{what}, exit code {outcome.exit_code}, by word of the {record.witness.value}"
+    return f"{what}, exit code {outcome.exit_code}, reported by the {record.witness.value}"
 
 
 def _describe_evidence(evidence: Evidence) -> str:

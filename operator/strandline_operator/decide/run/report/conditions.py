@@ -222,7 +222,7 @@ def _describe_published(facts: Pass, standing: PassState) -> str:
     outcome = newest.status.outcome if newest is not None else None
     is_delivered = publish is not None and publish.to is not None
     more = f"; {outcome.message}" if is_delivered and outcome is not None else ""
-    return f"`latest` leads to {status.latest} on the claim {status.volume_claim}{output}{more}"
+    return f"`latest` points to {status.latest} on claim {status.volume_claim}{output}{more}"
 
 
 def report_unknown(facts: Pass, standing: PassState) -> Verdict:

@@ -41,7 +41,7 @@ def report_losses(facts: Pass, standing: PassState) -> Verdict:
         return Verdict()
     # The records in the status ensure that each loss is reported once.
     losses = list_new_losses(scene.attempt.status, after.status)
-    words = f"{after.meta.name} goes on without a worker."
+    words = f"{after.meta.name} lost a worker and continues:"
     return Verdict(
         events=tuple(warn(EventReason.WORKER_LOST, f"{words} {loss.message}") for loss in losses),
         counts=tuple(Count("workers_lost", loss.cause.value) for loss in losses),
@@ -75,7 +75,7 @@ def _report_redo(facts: Pass, standing: PassState) -> Verdict:
     reason = f" {driver.redo_reason}" if driver is not None and driver.redo_reason else ""
     total = "" if progress.total is None else f" of {progress.total:,}"
     number = f"{progress.redone:,}{total} source{'s' * ((progress.total or progress.redone) != 1)}"
-    message = f"{number} {'is' if progress.redone == 1 else 'are'} done again{reason}"
+    message = f"{number} {'is' if progress.redone == 1 else 'are'} processed again{reason}"
     return Verdict(events=(add_event(EventReason.REDOING, message),))
 
 

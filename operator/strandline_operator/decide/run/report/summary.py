@@ -80,10 +80,12 @@ def sum_up(facts: Pass, standing: PassState) -> ConditionSummary:
     if status.retry_cause is not None:
         message = status.state or f"the last attempt ended with {status.retry_cause}"
         return ConditionSummary(PipelinePhase.FAILED, "False", status.retry_cause.value, message)
-    suffix = f" ({status.progress.text})" if status.progress else ""
-    redone = status.progress.redone if status.progress else 0
-    suffix += f", {redone} source{'s' * (redone != 1)} done again" if redone else ""
-    message = f"run {status.run} is complete{suffix}"
+    progress = status.progress or Progress()
+    # The driver of the last attempt may have left no counts.
+    suffix = f" ({progress.text})" if progress.total is not None else ""
+    redone = progress.redone
+    suffix += f", {redone} source{'s' * (redone != 1)} processed again" if redone else ""
+    message = f"run {status.run!r} completed{suffix}"
     due = status.schedule.next_time if status.schedule else None
     state = f"{message}, next run at {format_time(due)}" if due is not None else message
     return ConditionSummary(PipelinePhase.SUCCEEDED, "True", Reason.COMPLETED, message, state)
@@ -105,7 +107,7 @@ def _sum_up_attempt(facts: Pass, standing: PassState, active: AttemptObject) -> 
     state = f"attempt {active.spec.number}: {attempt.phase.value}"
     # An edit that does more again than was meant is best stopped early.
     redone = attempt.progress.redone if attempt.progress else 0
-    state += f", does {redone} source{'s' * (redone != 1)} again" if redone else ""
+    state += f", {redone} source{'s' * (redone != 1)} processed again" if redone else ""
     return ConditionSummary(
         phase, "Unknown", reason, f"{state}; {attempt.message}".rstrip("; "), state
     )
@@ -132,7 +134,7 @@ def _sum_up_held(active: AttemptObject) -> ConditionSummary:
     """Sum up a pipeline whose run has failed; as long as pods are kept its cause is not final."""
     until = format_time(round(active.status.held_until or 0))
     state = (
-        f"attempt {active.spec.number} failed with {active.status.cause}, and none follows; its "
+        f"attempt {active.spec.number} failed with {active.status.cause} and is not retried; its "
         f"pods are kept until {until}"
     )
     message = Reason.HELD.explain(f"{state}; {active.status.message}")
@@ -162,7 +164,7 @@ def _sum_up_wait(facts: Pass, standing: PassState, due: float) -> ConditionSumma
     # A run without an attempt has nothing to retry.
     if status.retry_cause is None and all(past.run != status.run for past in status.attempts):
         pending = Reason.PENDING
-        state = f"run {status.run} begins its first attempt" if status.attempts else ""
+        state = f"run {status.run!r} is about to start" if status.attempts else ""
         return ConditionSummary(PipelinePhase.PENDING, "Unknown", pending, pending.meaning, state)
     state = _word_wait(facts, status, due)
     return ConditionSummary(PipelinePhase.WAITING, "Unknown", Reason.WAITING_TO_RETRY, state, state)
