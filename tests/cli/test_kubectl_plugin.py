@@ -27,6 +27,7 @@ from fake_kubectl import JOB, PIPELINE, FakeKubectl, read_command
 from strandline.cli.commands.cluster.claims import USES, find_command
 from strandline.cli.commands.cluster.plugin import plugin
 
+ATTEMPT = "get curationattempts.strandline.dev corpus-1"
 ROOT = Path(__file__).parents[2]
 
 
@@ -187,6 +188,58 @@ def test_requests_are_patches(
     assert re.fullmatch(patch, call[-1])
 
 
+@pytest.mark.parametrize(
+    ("status", "suspended", "resumed"),
+    [
+        (
+            {"phase": "Failed"},
+            "suspended; nothing was running, because the run is Failed",
+            "resumed; nothing starts, because the run is Failed",
+        ),
+        (
+            {"phase": "Succeeded"},
+            "suspended; nothing was running, because the run is Succeeded",
+            "resumed; nothing starts, because the run is Succeeded",
+        ),
+        (
+            {"phase": "Waiting", "nextAttemptTime": "2026-11-24T10:00:00Z"},
+            "suspended; nothing was running, and the next attempt waits until you resume",
+            "resumed; it continues where it stopped",
+        ),
+        (  # an edit that the operator has not seen may start another run
+            {"phase": "Failed", "observedGeneration": 1},
+            "suspended; nothing was running, and the next attempt waits until you resume",
+            "resumed; it continues where it stopped",
+        ),
+    ],
+)
+def test_a_suspension_says_whether_anything_was_running(
+    kubectl: FakeKubectl, ask: Call, status: dict[str, Any], suspended: str, resumed: str
+) -> None:
+    ended = {"phase": "Failed", "endTime": "2026-11-24T10:00:00Z"}
+    kubectl.answer(ATTEMPT, make_attempt_object(**ended))
+    kubectl.answer(PIPELINE, make_pipeline_object(**status))
+    assert ask("suspend", "corpus").stdout == f"corpus: {suspended}\n"
+    kubectl.answer(PIPELINE, make_pipeline_object(suspend=True, **status))
+    assert ask("suspend", "corpus").stdout == "corpus is already suspended\n"
+    assert ask("resume", "corpus").stdout == f"corpus: {resumed}\n"
+
+
+def test_a_suspension_names_the_attempt_that_it_ends(kubectl: FakeKubectl, ask: Call) -> None:
+    kubectl.answer(ATTEMPT, make_attempt_object(phase="Running"))
+    kubectl.answer(PIPELINE, make_pipeline_object(phase="Running"))
+    assert ask("suspend", "corpus").stdout == (
+        "corpus: suspended; attempt 1 saves its work and ends\n"
+    )
+
+
+def test_a_suspension_before_the_first_attempt(kubectl: FakeKubectl, ask: Call) -> None:
+    kubectl.answer(PIPELINE, make_pipeline_object(phase="Pending", attempt=0))
+    assert ask("suspend", "corpus").stdout == (
+        "corpus: suspended; nothing was running, and the next attempt waits until you resume\n"
+    )
+
+
 def test_what_needs_no_patch_says_so(kubectl: FakeKubectl, ask: Call) -> None:
     assert ask("resume", "corpus").stdout == "corpus is not suspended\n"
     assert ask("cancel", "corpus").stdout == "corpus has nothing to cancel: it is Succeeded\n"
@@ -196,10 +249,10 @@ def test_what_needs_no_patch_says_so(kubectl: FakeKubectl, ask: Call) -> None:
 def test_waiting_ends_with_the_run(kubectl: FakeKubectl, ask: Call) -> None:
     assert ask("wait", "corpus", "--timeout", "0").exit_code == 1
     done = {"type": "Succeeded", "status": "True", "reason": "Completed"}
-    document = make_pipeline_object(conditions=[done], state="run first is complete (3/3)")
+    document = make_pipeline_object(conditions=[done], state="run 'first' completed (3/3)")
     kubectl.answer(PIPELINE, document)
     result = ask("wait", "corpus")
-    assert (result.exit_code, result.stdout) == (0, "corpus: run first is complete (3/3)\n")
+    assert (result.exit_code, result.stdout) == (0, "corpus: run 'first' completed (3/3)\n")
 
 
 def test_attempts_are_listed(kubectl: FakeKubectl, ask: Call) -> None:

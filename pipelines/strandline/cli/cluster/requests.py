@@ -59,8 +59,8 @@ def ask_cancel(
 ) -> ClusterRequest:
     """Ask for the end of the run."""
     name, status = pipeline.name, pipeline.status
-    is_over = attempt is None or attempt.has_ended
-    if is_over and status.next_attempt_time is None and status.phase in _AT_REST:
+    has_ended = attempt is None or attempt.has_ended
+    if has_ended and status.next_attempt_time is None and status.phase in _AT_REST:
         return ClusterRequest(None, f"{name} has nothing to cancel: it is {status.phase.value}")
     patch = _annotate(pipeline, CANCEL_ANNOTATION, now)
     return ClusterRequest(patch, f"{name}: requested the end of the run; finished sources are kept")
@@ -69,18 +69,42 @@ def ask_cancel(
 _AT_REST = frozenset({PipelinePhase.SUCCEEDED, PipelinePhase.FAILED})
 
 
-def ask_suspension(pipeline: ClusterPipeline, *, is_wanted: bool) -> ClusterRequest:
-    """Ask that the pipeline is held back, or goes on."""
+def ask_suspension(
+    pipeline: ClusterPipeline, attempt: ListedAttempt | None, *, is_wanted: bool
+) -> ClusterRequest:
+    """Request that the pipeline is suspended, or resumed."""
     name = pipeline.name
     if pipeline.is_suspended == is_wanted:
-        sentence = f"{name} is suspended already" if is_wanted else f"{name} is not suspended"
+        sentence = f"{name} is already suspended" if is_wanted else f"{name} is not suspended"
         return ClusterRequest(None, sentence)
-    sentence = (
-        f"{name}: suspended; an attempt under way saves its work and ends"
-        if is_wanted
-        else f"{name}: resumed; it goes on where it was"
-    )
+    describe = _describe_suspension if is_wanted else _describe_resumption
+    sentence = f"{name}: {describe(pipeline, attempt)}"
     return ClusterRequest({"spec": {"suspend": is_wanted}}, sentence)
+
+
+def _describe_suspension(pipeline: ClusterPipeline, attempt: ListedAttempt | None) -> str:
+    if attempt is not None and not attempt.has_ended:
+        return f"suspended; attempt {attempt.number} saves its work and ends"
+    if _is_over(pipeline):
+        return f"suspended; nothing was running, because the run is {pipeline.status.phase.value}"
+    return "suspended; nothing was running, and the next attempt waits until you resume"
+
+
+def _describe_resumption(pipeline: ClusterPipeline, attempt: ListedAttempt | None) -> str:
+    del attempt  # a suspension has ended it
+    if _is_over(pipeline):
+        return f"resumed; nothing starts, because the run is {pipeline.status.phase.value}"
+    return "resumed; it continues where it stopped"
+
+
+def _is_over(pipeline: ClusterPipeline) -> bool:
+    """Return whether the run has a result, and neither an edit nor a request starts another."""
+    status = pipeline.status
+    return (
+        status.next_attempt_time is None
+        and status.phase in _AT_REST
+        and status.observed_generation == pipeline.generation
+    )
 
 
 def _annotate(pipeline: ClusterPipeline, annotation: str, now: float) -> dict[str, Any]:

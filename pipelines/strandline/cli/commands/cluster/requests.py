@@ -53,10 +53,10 @@ def cancel(pipeline: str) -> None:
 @take_pipeline
 @take_cluster
 def suspend(pipeline: str) -> None:
-    """Hold the pipeline back until it is resumed.
+    """Suspend the pipeline until it is resumed.
 
-    Sets `spec.suspend`; where the pipeline comes from a repository, set it there too. An attempt
-    under way saves its work and ends.
+    Sets `spec.suspend`. If the pipeline comes from a repository, set it there too. A running
+    attempt saves its work and ends.
     """
     _ask_for_suspension(pipeline, is_wanted=True)
 
@@ -65,7 +65,7 @@ def suspend(pipeline: str) -> None:
 @take_pipeline
 @take_cluster
 def resume(pipeline: str) -> None:
-    """Let a suspended pipeline go on."""
+    """Resume a suspended pipeline."""
     _ask_for_suspension(pipeline, is_wanted=False)
 
 
@@ -79,7 +79,8 @@ def _ask_for_run(
 
 def _ask_for_suspension(pipeline: str, *, is_wanted: bool) -> None:
     session = open_session()
-    request = ask_suspension(session.find_pipeline(pipeline), is_wanted=is_wanted)
+    found = session.find_pipeline(pipeline)
+    request = ask_suspension(found, session.find_attempt(found), is_wanted=is_wanted)
     _send(session, pipeline, request)
 
 
