@@ -67,7 +67,7 @@ def test_a_list_of_pipelines_tells_what_goes_on() -> None:
         *("Phase", "Attempt", "Progress", "Next", "State", "Age")
     ]
     assert column_names(PIPELINE, wide=True) == [
-        *("Cause", "Run", "Claim", "Failed", "Quarantined", "Retries", "Redone")
+        *("Cause", "Run", "Claim", "Failed", "Quarantined", "Retries", "Redone", "Details")
     ]
 
 

@@ -17,8 +17,10 @@ import yaml
 from agreeing_conditions import find_contradictions
 from played_operator import AwayScenario, Scenario, Sighting
 from recordings import list_recordings, read_recording
+from strandline_api.status.pipeline_status import parse_status
 from strandline_operator.model.limits import Limits
 from strandline_operator.model.plan import Resource
+from summary_law import check_summary
 
 pytestmark = pytest.mark.first(reason="replays every recording")
 
@@ -140,6 +142,14 @@ def read_following(scenario: Scenario) -> str:
 
 def test_every_recording_has_its_line_in_the_table() -> None:
     assert sorted(ENDS) == sorted(NAMES)
+
+
+@everywhere
+def test_every_summary_fits_a_terminal(name: str) -> None:
+    pipelines = list(statuses(play(name), "CurationPipeline"))
+    assert pipelines
+    for sighting in pipelines:
+        check_summary(parse_status(sighting.body["status"]))
 
 
 @everywhere

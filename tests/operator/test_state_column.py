@@ -1,4 +1,4 @@
-"""What `kubectl get` shows of a pipeline says what stands in the way, and what to do about it."""
+"""`kubectl get` shows the obstacle of a pipeline: in short, and with the advice in `-o wide`."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_each_obstacle_is_a_line_on_which_a_person_can_act(
     summary = status.find_condition(ConditionType.SUCCEEDED)
     assert summary is not None
     assert summary.reason == reason
-    state = show(status, "State")
+    state = show(status, "Details")
     assert DETAIL in state
     assert "\n" not in state
     advice = reason.advice
@@ -91,17 +91,19 @@ def test_kuberay_that_is_not_there_is_seen_at_once_and_gone_when_it_is() -> None
     cluster.settle()
     cluster.refusals = (Refusal("rayjobs.ray.io", "corpus-1", 404, "the server could not find it"),)
     cluster.pass_once()
-    assert "Install KubeRay" in show(cluster.status, "State")
+    assert "Install KubeRay" in show(cluster.status, "Details")
+    assert show(cluster.status, "State") == "attempt 1: the cluster has no resource type RayJob"
     cluster.settle()
-    assert "Install KubeRay" not in show(cluster.status, "State")
+    assert "Install KubeRay" not in show(cluster.status, "Details")
 
 
 def test_what_the_law_of_retries_said_is_not_replaced_by_an_obstacle_that_is_gone() -> None:
     cluster = wait_to_retry()
     before = show(cluster.status, "State")
     assert before.startswith("retry 1 of ")
+    assert before == show(cluster.status, "Details")
     cluster.status = meet(cluster, Block(Reason.CODE_MISSING, DETAIL))
-    assert DETAIL in show(cluster.status, "State")
+    assert DETAIL in show(cluster.status, "Details")
     state = show(meet(cluster, None), "State")
     assert state.startswith("next attempt at ")
     assert state.endswith(" after ApplicationError")

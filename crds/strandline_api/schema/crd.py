@@ -30,8 +30,8 @@ PIPELINE_COLUMNS = (
     Column("Phase", "string", ".status.phase", "Where it stands."),
     Column("Attempt", "integer", ".status.attempt", "Number of the latest attempt."),
     Column("Progress", "string", ".status.progress.text", "Finished sources of all."),
-    Column("Next", "string", ".status.nextAttemptTime", "When the next attempt is due."),
-    Column("State", "string", ".status.state", "What goes on."),
+    Column("Next", "string", ".status.nextStartTime", "When the next attempt starts."),
+    Column("State", "string", ".status.summary", "The current activity, in short."),
     Column("Age", "date", ".metadata.creationTimestamp", "Time since it was made."),
 )
 PIPELINE_WIDE_COLUMNS = (
@@ -42,6 +42,7 @@ PIPELINE_WIDE_COLUMNS = (
     Column("Quarantined", "integer", ".status.progress.quarantined", "Quarantined sources."),
     Column("Retries", "integer", ".status.retries.retries", "Retries since progress."),
     Column("Redone", "integer", ".status.progress.redone", "Sources that an edit does again."),
+    Column("Details", "string", ".status.state", "The current activity, in full."),
 )
 ATTEMPT_COLUMNS = (
     Column("Pipeline", "string", ".spec.pipeline", "Name of the pipeline."),

@@ -31,6 +31,7 @@ from strandline_api.status.records import (
     Number,
     Record,
     Sentence,
+    Summary,
     keep_first,
     keep_last,
 )
@@ -320,6 +321,9 @@ class PipelineStatus(Record):
             "What is going on, for people, such as 'retry 1 of 3 at 10:31:05 after OOMKilled'."
         ),
     )
+    summary: Summary = Field(
+        default="", description="Short form of 'state', for a column of a terminal."
+    )
     retries: RetryCounts | None = Field(
         default=None, description="How many retries the run has used."
     )
@@ -332,6 +336,13 @@ class PipelineStatus(Record):
     )
     next_attempt_time: Time | None = Field(
         default=None, description="Time at which the next attempt is due. Absent if none is."
+    )
+    next_start_time: Time | None = Field(
+        default=None,
+        description=(
+            "Time at which the next attempt starts. Absent if none is due, and while the pipeline "
+            "is suspended or blocked."
+        ),
     )
     retry_cause: CauseField | None = Field(
         default=None,

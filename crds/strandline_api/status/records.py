@@ -31,6 +31,7 @@ W = TypeVar("W", bound=StrEnum)
 
 MAX_COUNT = 2**63 - 1
 MAX_SENTENCE = 1024
+MAX_SUMMARY = 60  # characters of a column that fits into a terminal
 
 # The context under which models forgive: `model_validate(..., context=FORGIVING)`.
 FORGIVING: Final = {"forgiving": True}
@@ -197,4 +198,5 @@ Number = Annotated[
     int, Field(ge=1, le=MAX_COUNT), WithJsonSchema({"type": "integer", "minimum": 1})
 ]
 Sentence = Annotated[str, Field(max_length=MAX_SENTENCE), BeforeValidator(fitting(MAX_SENTENCE))]
+Summary = Annotated[str, Field(max_length=MAX_SUMMARY), BeforeValidator(fitting(MAX_SUMMARY))]
 Name = Annotated[str, Field(max_length=253)]

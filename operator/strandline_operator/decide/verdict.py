@@ -167,7 +167,8 @@ def _find_pipeline_change(facts: Pass, decided: Verdict) -> PipelineStatus | Non
     # A pipeline without a status looks unseen to users, even where its status is empty.
     if not pipeline.has_status:
         return status
-    calm = evolve(status, progress=pipeline.status.progress, state=pipeline.status.state)
+    before = pipeline.status
+    calm = evolve(status, progress=before.progress, state=before.state, summary=before.summary)
     return status if _is_worth_writing(pipeline.status, status, calm, interval) else None
 
 

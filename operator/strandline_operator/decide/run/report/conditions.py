@@ -14,8 +14,13 @@ from strandline_api.status.pipeline_status import PipelineStatus
 from strandline_api.status.preflight import PreflightVerdict
 from strandline_api.status.reasons import ConditionType, Reason
 from strandline_operator.decide.conditions import Truth, drop_conditions, has_lasted, set_condition
-from strandline_operator.decide.obstacles.obstacles import find_unread, read_refusals
+from strandline_operator.decide.obstacles.obstacles import Block, find_unread, read_refusals
 from strandline_operator.decide.obstacles.output import examine_storage
+from strandline_operator.decide.run.report.brief import (
+    choose_form,
+    list_block_forms,
+    list_problem_forms,
+)
 from strandline_operator.decide.run.report.summary import ConditionSummary, sum_up
 from strandline_operator.decide.scene import Pass
 from strandline_operator.decide.verdict import PassState, Verdict, warn
@@ -44,11 +49,14 @@ def report(facts: Pass, standing: PassState) -> Verdict:
     summary, storage = sum_up(facts, standing), examine_storage(facts)
     claim = facts.view.claim
     claim_name = facts.spec.storage.ledger.claim_name or (claim.meta.name if claim else "")
+    state = standing.status.state if summary.state is None else summary.state
     status = evolve(
         standing.status,
         observed_generation=facts.view.pipeline.meta.generation,
         phase=summary.phase,
-        state=standing.status.state if summary.state is None else summary.state,
+        state=state,
+        summary=choose_form(state, *summary.forms),
+        next_start_time=_find_next_start(facts, standing, summary),
         volume_claim=claim_name,
     )
     status = _set(
@@ -58,6 +66,15 @@ def report(facts: Pass, standing: PassState) -> Verdict:
         facts, status, ConditionType.STORAGE_READY, storage.truth, storage.reason, storage.message
     )
     return Verdict(_show_kind(facts, standing, status, summary))
+
+
+def _find_next_start(facts: Pass, standing: PassState, summary: ConditionSummary) -> float | None:
+    """Return when the next attempt starts, or None while something else holds it back."""
+    due = standing.status.next_attempt_time
+    # A suspended or blocked pipeline keeps the due time of its attempt, which then starts later.
+    if summary.phase is not PipelinePhase.WAITING or due is None or due <= facts.now:
+        return None
+    return due
 
 
 def _show_kind(
@@ -94,7 +111,15 @@ def report_invalid(facts: Pass, standing: PassState) -> Verdict:
     message = "; ".join(facts.view.pipeline.problems) or "the spec is invalid"
     generation, before = facts.view.pipeline.meta.generation, standing.status
     phase = before.phase if standing.active is not None else PipelinePhase.FAILED
-    status = evolve(before, observed_generation=generation, state=message, phase=phase)
+    forms = list_problem_forms(facts.view.pipeline.problems)
+    status = evolve(
+        before,
+        observed_generation=generation,
+        state=message,
+        summary=choose_form(message, *forms),
+        next_start_time=None,
+        phase=phase,
+    )
     status = _show_only(facts, status, ConditionType.STALLED, "InvalidSpec", message)
     # Not False: an attempt that is under way may still complete the run.
     status = _set(facts, status, ConditionType.SUCCEEDED, "Unknown", "InvalidSpec", message)
@@ -120,7 +145,8 @@ def report_unread(facts: Pass, standing: PassState) -> Verdict:
         generation = facts.view.pipeline.meta.generation
         status = evolve(status, observed_generation=generation)
         status = _show_only(facts, status, ConditionType.RECONCILING, block.reason, block.message)
-    status = evolve(status, state=block.message)
+    brief = choose_form(block.message, *list_block_forms(block))
+    status = evolve(status, state=block.message, summary=brief, next_start_time=None)
     # The pass that met it first has reported it.
     is_new = summary is None or summary.reason != block.reason
     return Verdict(
@@ -137,6 +163,8 @@ def report_deletion(facts: Pass, standing: PassState, waits_for: str) -> Verdict
         observed_generation=facts.view.pipeline.meta.generation,
         phase=PipelinePhase.DELETING,
         state=message,
+        summary=choose_form(message, *list_block_forms(Block(Reason.DELETING, waits_for))),
+        next_start_time=None,
     )
     return Verdict(
         _set(facts, status, ConditionType.SUCCEEDED, "Unknown", Reason.DELETING, message)

@@ -17,6 +17,11 @@ from strandline_operator.decide.attempts.ending import read_progress
 from strandline_operator.decide.conditions import Truth
 from strandline_operator.decide.obstacles.obstacles import Block
 from strandline_operator.decide.obstacles.output import examine_storage
+from strandline_operator.decide.run.report.brief import (
+    list_block_forms,
+    list_failure_forms,
+    list_wait_forms,
+)
 from strandline_operator.decide.scene import Pass
 from strandline_operator.decide.verdict import PassState, Verdict
 from strandline_operator.model.view import AttemptObject
@@ -38,7 +43,8 @@ class ConditionSummary(NamedTuple):
 
     Attributes:
         truth: of `Succeeded`, with its reason and message.
-        state: what goes on, for people; None: as it was.
+        state: the current activity, for people. None keeps the previous state.
+        forms: shorter forms of the state; the last one fits into a column of a terminal.
     """
 
     phase: PipelinePhase
@@ -46,6 +52,7 @@ class ConditionSummary(NamedTuple):
     reason: str
     message: str
     state: str | None = None
+    forms: tuple[str, ...] = ()
 
 
 def report_progress(facts: Pass, standing: PassState) -> Verdict:
@@ -79,16 +86,33 @@ def sum_up(facts: Pass, standing: PassState) -> ConditionSummary:
     # No attempt is due, and the last one ended badly: the law has given up.
     if status.retry_cause is not None:
         message = status.state or f"the last attempt ended with {status.retry_cause}"
-        return ConditionSummary(PipelinePhase.FAILED, "False", status.retry_cause.value, message)
+        cause = status.retry_cause.value
+        forms = list_failure_forms(message, cause)
+        return ConditionSummary(
+            PipelinePhase.FAILED, "False", cause, message, status.state, (message, *forms)
+        )
+    return _sum_up_success(status)
+
+
+def _sum_up_success(status: PipelineStatus) -> ConditionSummary:
     progress = status.progress or Progress()
     # The driver of the last attempt may have left no counts.
-    suffix = f" ({progress.text})" if progress.total is not None else ""
+    counts = f" ({progress.text})" if progress.total is not None else ""
     redone = progress.redone
+    suffix = counts
     suffix += f", {redone} source{'s' * (redone != 1)} processed again" if redone else ""
     message = f"run {status.run!r} completed{suffix}"
     due = status.schedule.next_time if status.schedule else None
-    state = f"{message}, next run at {format_time(due)}" if due is not None else message
-    return ConditionSummary(PipelinePhase.SUCCEEDED, "True", Reason.COMPLETED, message, state)
+    follows = f", next run at {format_time(due)}" if due is not None else ""
+    forms = tuple(f"completed{each}" for each in (f"{suffix}{follows}", f"{counts}{follows}"))
+    return ConditionSummary(
+        PipelinePhase.SUCCEEDED,
+        "True",
+        Reason.COMPLETED,
+        message,
+        f"{message}{follows}",
+        (*forms, f"completed{follows}"),
+    )
 
 
 def _sum_up_attempt(facts: Pass, standing: PassState, active: AttemptObject) -> ConditionSummary:
@@ -99,18 +123,20 @@ def _sum_up_attempt(facts: Pass, standing: PassState, active: AttemptObject) -> 
     phase = PipelinePhase.PENDING if is_early else PipelinePhase.RUNNING
     if block is not None:
         what = block.detail if _is_of_room(block) else block.message
-        state = f"attempt {active.spec.number}: {what}"
-        return ConditionSummary(phase, "Unknown", block.reason, block.message, state)
+        name = f"attempt {active.spec.number}: "
+        forms = list_block_forms(block, name)
+        return ConditionSummary(
+            phase, "Unknown", block.reason, block.message, f"{name}{what}", forms
+        )
     if attempt.phase is AttemptPhase.HELD:
         return _sum_up_held(active)
     reason = _REASONS.get(attempt.phase, Reason.RUNNING)
-    state = f"attempt {active.spec.number}: {attempt.phase.value}"
+    brief = state = f"attempt {active.spec.number}: {attempt.phase.value}"
     # An edit that does more again than was meant is best stopped early.
     redone = attempt.progress.redone if attempt.progress else 0
     state += f", {redone} source{'s' * (redone != 1)} processed again" if redone else ""
-    return ConditionSummary(
-        phase, "Unknown", reason, f"{state}; {attempt.message}".rstrip("; "), state
-    )
+    message = f"{state}; {attempt.message}".rstrip("; ")
+    return ConditionSummary(phase, "Unknown", reason, message, state, (brief,))
 
 
 def _specify(facts: Pass, block: Block | None) -> Block | None:
@@ -138,7 +164,8 @@ def _sum_up_held(active: AttemptObject) -> ConditionSummary:
         f"pods are kept until {until}"
     )
     message = Reason.HELD.explain(f"{state}; {active.status.message}")
-    return ConditionSummary(PipelinePhase.FAILED, "Unknown", Reason.HELD, message, state)
+    brief = f"failed with {active.status.cause}; pods kept until {until[11:]}"
+    return ConditionSummary(PipelinePhase.FAILED, "Unknown", Reason.HELD, message, state, (brief,))
 
 
 def _sum_up_wait(facts: Pass, standing: PassState, due: float) -> ConditionSummary:
@@ -148,26 +175,46 @@ def _sum_up_wait(facts: Pass, standing: PassState, due: float) -> ConditionSumma
     # A user's suspension explains the wait, so no obstacle is reported meanwhile.
     if facts.spec.suspend:
         return ConditionSummary(
-            PipelinePhase.SUSPENDED, "Unknown", Reason.SUSPENDED, suspended, suspended
+            PipelinePhase.SUSPENDED,
+            "Unknown",
+            Reason.SUSPENDED,
+            suspended,
+            suspended,
+            ("suspended; set `suspend` to false to resume",),
         )
     if block is not None:
         is_wait = block.reason is Reason.WAITS_FOR_PIPELINES
         state = f"waits for {block.detail}" if is_wait else block.message
-        phase = PipelinePhase.PENDING
-        return ConditionSummary(phase, "Unknown", block.reason, block.message, state)
+        forms = list_wait_forms(block) if is_wait else list_block_forms(block)
+        return ConditionSummary(
+            PipelinePhase.PENDING, "Unknown", block.reason, block.message, state, forms
+        )
     if not facts.view.turn.is_open and due <= facts.now:
         # For a while, or as long as the limit is 0.
         is_stopped = facts.view.turn.opens_at is None
         hold_reason = Reason.DISPATCH_STOPPED if is_stopped else Reason.RETRIES_HELD_BACK
         words = hold_reason.explain()
-        return ConditionSummary(PipelinePhase.WAITING, "Unknown", hold_reason, words, words)
+        forms = ("waits for its turn: too many attempts are starting",)
+        if is_stopped:
+            forms = ("the operator starts no attempts: its limit is 0",)
+        return ConditionSummary(PipelinePhase.WAITING, "Unknown", hold_reason, words, words, forms)
     # A run without an attempt has nothing to retry.
     if status.retry_cause is None and all(past.run != status.run for past in status.attempts):
         pending = Reason.PENDING
         state = f"run {status.run!r} is about to start" if status.attempts else ""
-        return ConditionSummary(PipelinePhase.PENDING, "Unknown", pending, pending.meaning, state)
+        return ConditionSummary(
+            PipelinePhase.PENDING,
+            "Unknown",
+            pending,
+            pending.meaning,
+            state,
+            ("the run is about to start",),
+        )
     state = _word_wait(facts, status, due)
-    return ConditionSummary(PipelinePhase.WAITING, "Unknown", Reason.WAITING_TO_RETRY, state, state)
+    waiting = Reason.WAITING_TO_RETRY
+    # The law's sentence comes first; what limits the attempt follows it.
+    forms = (state.partition("; ")[0], f"next attempt at {format_time(due)}")
+    return ConditionSummary(PipelinePhase.WAITING, "Unknown", waiting, state, state, forms)
 
 
 def _word_wait(facts: Pass, status: PipelineStatus, due: float) -> str:

@@ -1,0 +1,65 @@
+"""Short forms of a state, for a column of a terminal: composed, never cut.
+
+A state comes with shorter forms of itself, and the column shows the longest one that fits. This
+room must not know what the state is.
+"""
+
+from __future__ import annotations
+
+import re
+
+from strandline_api.status.reasons import Reason
+from strandline_api.status.records import MAX_SUMMARY
+from strandline_operator.decide.obstacles.obstacles import Block
+
+_WORD_START = re.compile(r"(?<=[a-z])(?=[A-Z])")
+_ENDING = re.compile(r"attempt \d+ ended with \w+")
+# These begin with a capital letter anywhere in a sentence.
+_PRODUCTS = ("KubeRay", "Kueue")
+
+
+def choose_form(*forms: str) -> str:
+    """Return the first form that is not empty and fits on one line of the column."""
+    return next((form for form in forms if form and _fits(form)), "")
+
+
+def _fits(form: str) -> bool:
+    return len(form) <= MAX_SUMMARY and "\n" not in form
+
+
+def list_block_forms(block: Block, prefix: str = "") -> tuple[str, ...]:
+    """Return shorter forms of an obstacle's sentence: without advice, without detail, in words."""
+    meaning = block.reason.meaning.rstrip(".")
+    if not meaning.startswith(_PRODUCTS):
+        meaning = f"{meaning[:1].lower()}{meaning[1:]}"
+    detail = block.detail.rstrip(".")
+    whole = f"{meaning}: {detail}" if detail else ""
+    forms = (whole, meaning, meaning.replace(" of the attempt", ""), _split(block.reason))
+    return tuple(f"{prefix}{form}" for form in forms if form)
+
+
+def list_wait_forms(block: Block) -> tuple[str, ...]:
+    """Return shorter forms of a wait for other pipelines: their names, or their number."""
+    names = [each.partition(" (")[0] for each in block.detail.split("; ")]
+    number = f"{len(names)} other pipelines" if len(names) > 1 else "another pipeline"
+    return f"waits for {', '.join(names)}", f"waits for {number}"
+
+
+def list_failure_forms(message: str, cause: str) -> tuple[str, ...]:
+    """Return shorter forms of the reason why a run failed."""
+    ending = _ENDING.match(message)
+    clause = message.partition("; ")[0] if ending else ""
+    return tuple(filter(None, (clause, ending and ending[0], f"failed with {cause}")))
+
+
+def list_problem_forms(problems: tuple[str, ...]) -> tuple[str, ...]:
+    """Return shorter forms of what is wrong with a spec: the first field, or none."""
+    field = problems[0].partition(": ")[0] if problems else ""
+    more = f" and {len(problems) - 1} more" if len(problems) > 1 else ""
+    named = f"invalid spec: {field}{more}" if field and " " not in field else ""
+    return tuple(filter(None, (named, "the spec is invalid")))
+
+
+def _split(reason: Reason) -> str:
+    """Split a reason into words: `ImageNotPulled` becomes `image not pulled`."""
+    return _WORD_START.sub(" ", reason.value).lower()
