@@ -45,7 +45,7 @@ def test_an_operator_of_the_whole_cluster_tells_how_it_is(
     about = [line for line in operator.lines if line.get("pipeline") == f"{namespace}/corpus"]
     dispatched = [line for line in about if line["message"].startswith("dispatch ")]
     assert [line["attempt"] for line in dispatched] == ["corpus-1"]
-    made = [line for line in about if line["message"] == "made rayjobs.ray.io corpus-1"]
+    made = [line for line in about if line["message"] == "created rayjobs.ray.io corpus-1"]
     assert [(line["attempt"], line["rayjob"]) for line in made] == [("corpus-1", "corpus-1")]
     for kind in ("CurationPipeline", "CurationAttempt"):
         (body,) = client.list(kind, namespace)

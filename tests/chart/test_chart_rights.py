@@ -46,6 +46,8 @@ RARE = {
     ("patch", "persistentvolumeclaims"): "somebody asks for a larger claim",
     ("get", "networkpolicies"): "the operator was killed after it had made one",
     ("get", "poddisruptionbudgets"): "the operator was killed after it had made one",
+    ("list", "workloads"): "Kueue holds an attempt in a queue",
+    ("get", "localqueues"): "Kueue has created no Workload for an attempt",
     ("update", "curationpipelines/finalizers"): "the cluster checks who may own objects",
     ("update", "curationattempts/finalizers"): "the cluster checks who may own objects",
 }

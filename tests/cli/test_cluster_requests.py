@@ -79,10 +79,11 @@ def test_what_is_over_has_nothing_to_cancel() -> None:
 
 @pytest.mark.parametrize("is_wanted", [True, False])
 def test_suspension_is_asked_for_once(is_wanted: bool) -> None:
-    changed = ask_suspension(read_pipeline_object(suspend=not is_wanted), is_wanted=is_wanted)
+    changed = ask_suspension(read_pipeline_object(suspend=not is_wanted), None, is_wanted=is_wanted)
     assert changed.patch == {"spec": {"suspend": is_wanted}}
     assert (
-        ask_suspension(read_pipeline_object(suspend=is_wanted), is_wanted=is_wanted).patch is None
+        ask_suspension(read_pipeline_object(suspend=is_wanted), None, is_wanted=is_wanted).patch
+        is None
     )
 
 

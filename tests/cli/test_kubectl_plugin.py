@@ -216,8 +216,8 @@ def test_requests_are_patches(
 def test_a_suspension_says_whether_anything_was_running(
     kubectl: FakeKubectl, ask: Call, status: dict[str, Any], suspended: str, resumed: str
 ) -> None:
-    ended = {"phase": "Failed", "endTime": "2026-11-24T10:00:00Z"}
-    kubectl.answer(ATTEMPT, make_attempt_object(**ended))
+    ended = make_attempt_object(phase="Failed", endTime="2026-11-24T10:00:00Z")
+    kubectl.answer(ATTEMPT, ended)
     kubectl.answer(PIPELINE, make_pipeline_object(**status))
     assert ask("suspend", "corpus").stdout == f"corpus: {suspended}\n"
     kubectl.answer(PIPELINE, make_pipeline_object(suspend=True, **status))

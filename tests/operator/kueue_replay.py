@@ -9,13 +9,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from simulated_cluster import SimulatedCluster
+from strandline_api.status.enums import AttemptPhase
 from strandline_api.times import format_time
+from strandline_operator.model.notices import QueueState
 from strandline_operator.model.plan import Create, Resource
+from strandline_operator.model.view import View
 
 Json = dict[str, Any]
 RECORDINGS = Path(__file__).parents[1] / "fixtures" / "kueue"
@@ -52,8 +55,17 @@ def read_conditions(story: str, rayjob: str) -> list[tuple[str, str, str]]:
     return list(dict.fromkeys(found))
 
 
+@dataclass
 class QueuedCluster(SimulatedCluster):
     """A cluster whose RayJobs are suspended from the first, as Kueue's webhook makes them."""
+
+    queue: QueueState | None = None
+
+    def view(self) -> View:
+        """What a pass sees, with what Kueue reports about a RayJob that waits."""
+        view = super().view()
+        is_waiting = any(rayjob.is_suspended for rayjob in view.rayjobs)
+        return replace(view, queue=self.queue if is_waiting else None)
 
     def _create(self, action: Create) -> None:
         super()._create(action)
@@ -69,11 +81,13 @@ class Replay:
 
     Attributes:
         phases: of each attempt, in order.
+        waits: state and summary of the pipeline, by attempt and message of one that is queued.
     """
 
     name: str
     cluster: QueuedCluster = field(default_factory=QueuedCluster)
     phases: dict[str, list[str]] = field(default_factory=dict)
+    waits: dict[tuple[str, str], tuple[str, str]] = field(default_factory=dict)
 
     @classmethod
     def play(cls, story: str, name: str, **ray: Any) -> Replay:
@@ -93,6 +107,9 @@ class Replay:
     def _apply(self, recorded: Json, kind: str) -> None:
         if kind == "Event":
             self._add_event(recorded)
+        elif kind == "Workload" and self._is_mine(recorded.get("metadata", {}).get("owner", "")):
+            self.cluster.queue = QueueState.read([recorded])
+            self._look()
         elif kind == "RayJob" and recorded and self._is_mine(recorded["metadata"]["name"]):
             body = self._wait_for_rayjob(recorded["metadata"]["name"])
             # One that is let in at once was recorded only then, and made as all are.
@@ -108,6 +125,9 @@ class Replay:
         self.cluster.settle()
         for attempt, (_, status) in self.cluster.attempts.items():
             phases = self.phases.setdefault(attempt, [])
+            if status.phase == AttemptPhase.QUEUED:
+                states = self.cluster.status.state, self.cluster.status.summary
+                self.waits[attempt, status.message] = states
             if status.phase not in phases[-1:]:
                 phases.append(str(status.phase))
 

@@ -226,7 +226,7 @@ def test_a_wait_that_nothing_but_the_scheduler_explains_has_a_bound(sizes: Any) 
     wait(cluster, HOUR)
     assert newest(cluster).cause is Cause.SCHEDULING_TIMEOUT
     assert "3 Insufficient cpu" in newest(cluster).message
-    assert "no node is known that could hold it" in newest(cluster).message
+    assert "no known node can hold it" in newest(cluster).message
 
 
 def test_the_bound_of_a_wait_outlives_an_operator() -> None:

@@ -419,6 +419,6 @@ def test_lines_say_what_they_are_about(
     rayjob = {"apiVersion": "ray.io/v1", "kind": "RayJob", "metadata": metadata}
     carry_out(api, PassPlan(actions=(Create(Resource.RAYJOB, rayjob),)))
     (line,) = caplog.records
-    assert line.getMessage() == "made rayjobs.ray.io corpus-3"
+    assert line.getMessage() == "created rayjobs.ray.io corpus-3"
     about = [line.__dict__[key] for key in ("pipeline", "attempt", "rayjob")]
     assert about == ["team/corpus", "corpus-3", "corpus-3"]

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from kueue_replay import Replay, read_conditions, read_rayjobs
+from strandline_api.status.pipeline_status import PipelineStatus
 from strandline_operator.model.objects import RayJob
+from summary_law import check_summary
 
 BEGUN = ["Queued", "Starting", "Running"]
 TAKEN = [*BEGUN, "TearingDown", "Failed"]
@@ -64,6 +68,42 @@ def test_a_run_that_waits_is_one_attempt_however_often_it_is_let_in(
     status = replay.cluster.attempts[f"{pipeline}-1"][1]
     assert status.cause is None
     assert status.evidence == ()
+
+
+@pytest.mark.parametrize(
+    ("story", "pipeline", "why"),
+    [
+        ("waits", "second", "couldn't assign flavors to pod set head: insufficient unused quota"),
+        ("no-queue", "early", "LocalQueue team-a doesn't exist"),
+        ("no-queue", "late", "LocalQueue team-a doesn't exist"),
+        ("stopped", "waits", "ClusterQueue all is inactive"),
+        ("pods-ready", "slow", "Exceeded the PodsReady timeout team/rayjob-slow-1-f62d2"),
+        ("pods-ready", "slow", "to true to queue it again"),
+        ("preempted-early", "low", "Preempted to accommodate a workload"),
+    ],
+)
+def test_a_wait_names_its_queue_its_beginning_and_its_reason(
+    story: str, pipeline: str, why: str
+) -> None:
+    replay = Replay.play(story, pipeline)
+    waits = {message: states for (_, message), states in replay.waits.items() if why in message}
+    assert waits
+    for message, (state, summary) in waits.items():
+        assert re.match(
+            "Kueue holds the attempt in a queue: LocalQueue team-a since 2026-11-26T2[0-9:]+Z: ",
+            message,
+        )
+        assert why in state
+        check_summary(PipelineStatus(state=state, summary=summary))
+        assert summary.startswith("attempt 1: queued")
+    assert not [event for event in replay.cluster.events if event.reason == "Blocked"]
+
+
+def test_a_missing_queue_is_named_in_the_summary() -> None:
+    waits = Replay.play("no-queue", "early").waits.values()
+    assert "attempt 1: queued: LocalQueue team-a doesn't exist" in {brief for _, brief in waits}
+    waits = Replay.play("waits", "second").waits.values()
+    assert "attempt 1: queued in team-a since 21:03:10Z" in {brief for _, brief in waits}
 
 
 @pytest.mark.parametrize(

@@ -135,7 +135,7 @@ def test_an_operator_that_was_away_begins_the_last_one() -> None:
     assert cluster.status.run == "at-20261128t0300z"
     assert read_schedule(cluster).missed == 4
     (event,) = [event for event in cluster.events if event.reason == "ScheduleMissed"]
-    assert event.message.startswith("4 runs, the last of them due at")
+    assert event.message.startswith("4 scheduled runs were skipped, the last one due at")
 
 
 def test_one_that_is_too_late_is_left_out() -> None:

@@ -166,7 +166,7 @@ def test_how_many_sources_an_edit_does_again_is_told_from_the_beginning_to_the_e
     cluster.progress = Progress(total=10, finished=0, skipped=9, time=cluster.time)
     cluster.advance(60)
     cluster.progress = Progress(total=10, finished=1, skipped=9, redone=4, time=cluster.time)
-    cluster.redo_reason = "from the beginning, since 'quality' works otherwise"
+    cluster.redo_reason = "from the beginning, because 'quality' changed"
     cluster.pass_once()  # be it that progress was written a moment ago
     cluster.advance(60)
     assert cluster.status.progress.redone == 4
@@ -174,9 +174,7 @@ def test_how_many_sources_an_edit_does_again_is_told_from_the_beginning_to_the_e
     cluster.finish(0, sources=SourceCounts(total=10, finished=4, skipped=6, redone=4))
     assert cluster.status.progress.redone == 4
     assert cluster.status.state == "run 'second' completed (10/10), 4 sources processed again"
-    words = (
-        "4 of 10 sources are processed again from the beginning, since 'quality' works otherwise"
-    )
+    words = "4 of 10 sources are processed again from the beginning, because 'quality' changed"
     told = [event.message for event in cluster.events if event.reason == EventReason.REDOING]
     assert told == [words]
 

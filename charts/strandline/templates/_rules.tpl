@@ -43,6 +43,13 @@
 - apiGroups: [""]
   resources: [resourcequotas, limitranges]
   verbs: [list]
+# Why Kueue holds an attempt in a queue, where Kueue is installed.
+- apiGroups: [kueue.x-k8s.io]
+  resources: [workloads]
+  verbs: [list]
+- apiGroups: [kueue.x-k8s.io]
+  resources: [localqueues]
+  verbs: [get]
 {{- if .Values.preflight.enabled }}
 # A Job checks a pipeline, and is deleted when it has spoken.
 - apiGroups: [batch]

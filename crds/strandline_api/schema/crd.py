@@ -58,7 +58,7 @@ ATTEMPT_WIDE_COLUMNS = (
     Column("Exit", "integer", ".status.outcome.exitCode", "Exit code of the driver."),
     Column("Trigger", "string", ".spec.trigger", "Why it was made."),
     Column("Previous", "integer", ".spec.previous", "Number of the attempt before."),
-    Column("Message", "string", ".status.message", "The cause in one sentence."),
+    Column("Message", "string", ".status.message", "The obstacle, and after the end the cause."),
 )
 UNSEEN = {"observedGeneration": -1}
 PIPELINE_FIELDS = (".spec.runId", ".spec.suspend", ".status.phase")

@@ -107,9 +107,14 @@ class Reason(StrEnum):
         """One or two sentences for people: what to do; empty where there is nothing to do."""
         return _REASONS[self][1]
 
+    def describe(self, detail: str = "") -> str:
+        """Put what is so, and what exactly, into a sentence without its full stop."""
+        meaning = self.meaning.rstrip(".")
+        return f"{meaning}: {detail.rstrip('.')}" if detail else meaning
+
     def explain(self, detail: str = "") -> str:
         """Put what is so, what exactly, and what to do about it into sentences on one line."""
-        meaning = f"{self.meaning.rstrip('.')}: {detail.rstrip('.')}." if detail else self.meaning
+        meaning = f"{self.describe(detail)}." if detail else self.meaning
         nothing, comma, choice = self.advice.partition("Nothing, or ")
         if comma:
             return f"{meaning} You may {choice}"

@@ -30,6 +30,7 @@ from strandline_operator.decide.run.report.conditions import (
     report,
     report_edit,
     report_invalid,
+    report_obstacle,
     report_preflight,
     report_published,
     report_refusals,
@@ -76,6 +77,7 @@ _UNREADABLE: tuple[Decider, ...] = (
     warn_driver,
     settle_under_way,
     answer,
+    report_obstacle,
     report_invalid,
 )
 _RUN: tuple[Decider, ...] = (
@@ -99,6 +101,7 @@ _RUN: tuple[Decider, ...] = (
     report_losses,
     count_attempt,
     report_refusals,
+    report_obstacle,
     # Successors, where no attempt is under way any more. An end of a run goes before a start.
     begin_next_run,
     begin_scheduled_run,

@@ -19,7 +19,7 @@ from strandline_operator.decide.evidence import find_pod_evidence
 from strandline_operator.model.capacity import NodeSize
 from strandline_operator.model.limits import Limits
 from strandline_operator.model.nodes import NodeMarks, NodeState, NodeView
-from strandline_operator.model.notices import Notice
+from strandline_operator.model.notices import Notice, QueueState
 from strandline_operator.model.objects import Meta, Pod, RayClusterState, RayJob
 from strandline_operator.model.view import AttemptObject, DriverView, View
 from strandline_operator.render.order import Role
@@ -145,6 +145,7 @@ class Scene:
         sizes: of all nodes; None where they were not read.
         spot: how spot nodes have served the run so far.
         pending_claims: names of the pipeline's claims that have no volume.
+        queue: what Kueue reports about its RayJob; None if it does not wait, or if it is unknown.
     """
 
     attempt: AttemptObject
@@ -167,6 +168,7 @@ class Scene:
     sizes: tuple[NodeSize, ...] | None = None
     spot: tuple[SpotGroup, ...] = ()
     pending_claims: tuple[str, ...] = ()
+    queue: QueueState | None = None
 
     @classmethod
     def of(cls, facts: Pass, attempt: AttemptObject) -> Scene:
@@ -203,6 +205,7 @@ class Scene:
                 for claim in (view.claim, view.output)
                 if claim is not None and claim.phase != "Bound"
             ),
+            queue=view.queue,
         )
 
     def with_status(self, status: AttemptStatus) -> Scene:

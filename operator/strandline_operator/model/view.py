@@ -15,7 +15,7 @@ from strandline_operator.model.capacity import NodeSize
 from strandline_operator.model.code import CodeFiles
 from strandline_operator.model.cpu_rules import CpuRules
 from strandline_operator.model.nodes import NodeMarks, NodeView
-from strandline_operator.model.notices import Notice
+from strandline_operator.model.notices import Notice, QueueState
 from strandline_operator.model.objects import Meta, Pod, RayClusterState, RayJob, VolumeClaim
 from strandline_operator.model.preflight import PreflightJob
 
@@ -180,6 +180,7 @@ class View:
         preflight: the Job that checks it before it runs; None where there is none, or nothing is
             to be checked.
         cpu_rules: what the namespace demands of containers, where this pass may make some.
+        queue: what Kueue reports about a RayJob that waits; None if none does, or if it is unknown.
         defaults: what the namespace gives where the pipeline says nothing.
         defaults_problem: why its values are unknown; empty where they are known.
     """
@@ -209,3 +210,4 @@ class View:
     defaults_problem: str = ""
     preflight: PreflightJob | None = None
     cpu_rules: CpuRules = field(default_factory=CpuRules)
+    queue: QueueState | None = None

@@ -26,7 +26,7 @@ from strandline_operator.decide.run.memory import needs_nodes
 from strandline_operator.model.code import CodeFiles
 from strandline_operator.model.cpu_rules import CpuRules
 from strandline_operator.model.nodes import NodeMarks, NodeView
-from strandline_operator.model.notices import Notice
+from strandline_operator.model.notices import Notice, QueueState
 from strandline_operator.model.objects import Meta, Pod, RayClusterState, RayJob, VolumeClaim
 from strandline_operator.model.plan import Resource
 from strandline_operator.model.preflight import PreflightJob
@@ -47,6 +47,7 @@ from strandline_operator.reconcile.caches.nodes import NodeMemory, list_suspects
 from strandline_operator.reconcile.caches.notices import NoticeMemory, list_stuck
 from strandline_operator.reconcile.caches.own_kinds import read_pipeline
 from strandline_operator.reconcile.caches.pods import PodMemory, PodOwner
+from strandline_operator.reconcile.caches.queues import QueueMemory
 from strandline_operator.reconcile.departures import DepartureReports
 from strandline_operator.reconcile.drivers.dialogue import DriverTalk
 from strandline_operator.reconcile.readers import Reader, ServerReader
@@ -80,6 +81,7 @@ class PassInputs:
     departures: DepartureReports = field(default_factory=DepartureReports)
     capacity: CapacityMemory = field(default_factory=CapacityMemory)
     cpu_rules: CpuRulesMemory = field(default_factory=CpuRulesMemory)
+    queues: QueueMemory = field(default_factory=QueueMemory)
     is_checked: bool = False
 
     def put(
@@ -219,6 +221,7 @@ class _Environment(NamedTuple):
     marks: dict[str, NodeMarks]
     notices: tuple[Notice, ...]
     cpu_rules: CpuRules
+    queue: QueueState | None
 
 
 async def _look_around(
@@ -240,7 +243,8 @@ async def _look_around(
     rules = CpuRules()
     if may_launch(pipeline, current):
         rules = await inputs.cpu_rules.read(api, access.namespace, now)
-    return _Environment(nodes, marks, (*warnings, *suspension, *reasons), rules)
+    queue = await inputs.queues.read(api, rayjob, now)
+    return _Environment(nodes, marks, (*warnings, *suspension, *reasons), rules, queue)
 
 
 def _find_rayjob(

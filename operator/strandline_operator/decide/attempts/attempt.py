@@ -35,12 +35,13 @@ from strandline_operator.decide.attempts.ending import (
     is_complete,
     judge,
     merge,
+    name_obstacle,
     read_progress,
     was_stopped,
 )
 from strandline_operator.decide.attempts.fallback import note_lost_heads
 from strandline_operator.decide.attempts.losses import list_new_losses, note_losses
-from strandline_operator.decide.attempts.queueing import find_unfit_queue, was_suspended
+from strandline_operator.decide.attempts.queueing import find_queue_obstacle, was_suspended
 from strandline_operator.decide.attempts.silence import find_silence
 from strandline_operator.decide.attempts.stop import find_next_deadline, find_overrun, find_stop
 from strandline_operator.decide.clock_steps import LEAST_STEP
@@ -59,7 +60,7 @@ from strandline_operator.model.plan import Action, Delete, Resource
 _SWEEP = 60.0
 _SUCCEEDED, _FROZEN = "Succeeded", "Frozen"
 # Delays of an attempt that goes on; the first that applies is reported.
-_DELAYS = (find_unfit_queue, find_delay, find_silence, find_worker_shortage, find_held_drain)
+_DELAYS = (find_queue_obstacle, find_delay, find_silence, find_worker_shortage, find_held_drain)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +90,7 @@ def follow(
     """
     scene = _note(scene)
     if scene.status.end_time is None:
-        scene = _end_if_over(scene, stop)
+        scene = _end_if_over(scene, name_obstacle(scene, stop))
     if scene.status.end_time is None:
         return _go_on(scene)
     scene = _note_hold(judge(scene), find_hold)
@@ -432,7 +433,7 @@ def _name_phase(scene: Scene) -> AttemptPhase:
 def _sum_up(status: AttemptStatus, phase: AttemptPhase) -> tuple[Truth, str, str]:
     """Truth, reason and message of `Succeeded`."""
     if status.end_time is None:
-        return "Unknown", phase.value, status.message or f"the attempt is {phase.value.lower()}"
+        return "Unknown", phase.value, f"the attempt is {phase.value.lower()}"
     # Until its pods are gone the cause may get better, and tools take a truth for final.
     if status.held_until is not None and phase is AttemptPhase.HELD:
         until = format_time(round(status.held_until))

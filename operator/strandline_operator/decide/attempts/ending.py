@@ -7,6 +7,7 @@ come late. This room must not know what follows an end.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 from strandline_api.api_model import evolve
 from strandline_api.objects.attempt import MAX_EVIDENCE, AttemptStatus, EvidenceRecord
@@ -69,6 +70,15 @@ def end(scene: Scene, evidence: Iterable[Evidence]) -> Scene:
         evidence=merge(scene, evidence),
     )
     return scene.with_status(status)
+
+
+def name_obstacle(scene: Scene, stop: Evidence | None) -> Evidence | None:
+    """Return a stop with the obstacle that had kept the driver from starting, if there was one."""
+    obstacle = scene.attempt.status.message
+    # Without it, nothing would show afterwards which quota or webhook it was.
+    if stop is None or not obstacle or scene.status.running_time is not None:
+        return stop
+    return replace(stop, message=f"{stop.message}; the driver had not started: {obstacle}")
 
 
 def _date_driver_end(scene: Scene) -> float | None:

@@ -1,4 +1,4 @@
-"""What a queue does to an attempt: it takes it back, and says why, or can never let it in."""
+"""What a queue does to an attempt: it holds it, stops it with a reason, or can never admit it."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from strandline_api.objects.attempt import AttemptStatus
 from strandline_api.outcome.causes import Cause
 from strandline_api.outcome.evidence import Evidence
 from strandline_api.status.reasons import Reason
+from strandline_api.times import format_time
 from strandline_operator.decide.obstacles.obstacles import Block
 from strandline_operator.decide.scene import SUSPENDED, Scene
-from strandline_operator.model.notices import find_newest
-from strandline_operator.model.objects import SUBMITTER_SET
+from strandline_operator.model.notices import QueueState, find_newest
+from strandline_operator.model.objects import SUBMITTER_SET, RayJob
 from strandline_operator.render.rayjob import QUEUE_LABEL
 
 # Kueue's reason of the event about the RayJob whose message explains the stop.
@@ -63,7 +64,41 @@ def _describe(scene: Scene, name: str, uid: str) -> str:
     return f"RayJob {name} {_BARE}{why}"
 
 
-def find_unfit_queue(scene: Scene) -> Block | None:
+def find_queue_obstacle(scene: Scene) -> Block | None:
+    """Find that a queue holds the attempt, or can never admit it."""
+    return _find_unfit_queue(scene) or _find_wait(scene)
+
+
+def _find_wait(scene: Scene) -> Block | None:
+    """Find that a queue holds the attempt: which queue, since when, and why."""
+    rayjob = scene.rayjob
+    if rayjob is None or not scene.is_queued:
+        return None
+    state, name = scene.queue or QueueState(), rayjob.meta.labels.get(QUEUE_LABEL, "")
+    since = rayjob.meta.created if state.since is None else state.since
+    words = _explain_queue(state, rayjob, name) if scene.queue is not None else ""
+    holder = f"LocalQueue {name}" if name else "Kueue"
+    return Block(Reason.QUEUED, f"{holder} since {format_time(int(since))}{words and ': '}{words}")
+
+
+def _explain_queue(state: QueueState, rayjob: RayJob, name: str) -> str:
+    """Explain why a queue does not admit a RayJob yet: by Kueue's own message, if there is one."""
+    if state.problem:
+        return state.problem
+    # Kueue queues a job without a queue's name if it manages all jobs, and never admits it.
+    if not name:
+        return "the pipeline names no queue in `ray.queueName`"
+    if not state.workload and state.exists is False:
+        return f"LocalQueue {name} does not exist"
+    if not state.workload:
+        return f"Kueue has created no Workload for RayJob {rayjob.meta.name}; see Kueue's log"
+    if state.is_active:
+        return state.message
+    repair = f"set `spec.active` of Workload {state.workload} to true to queue it again"
+    return f"{state.message or 'the Workload is deactivated'}; {repair}"
+
+
+def _find_unfit_queue(scene: Scene) -> Block | None:
     """Find that an attempt waits in a queue that can never run it; no other sign shows that."""
     rayjob = scene.rayjob
     if rayjob is None:

@@ -26,6 +26,11 @@ class Block(NamedTuple):
         """The sentence of the condition."""
         return self.reason.explain(self.detail)
 
+    @property
+    def sentence(self) -> str:
+        """The same without advice."""
+        return self.reason.describe(self.detail)
+
 
 def read_refusals(refusals: Iterable[Refusal]) -> Block | None:
     """Return the first thing that the API server refused.

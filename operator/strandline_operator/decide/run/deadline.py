@@ -13,8 +13,9 @@ from strandline_api.outcome.causes import Cause
 from strandline_api.status.event_reasons import EventReason
 from strandline_api.status.pipeline_status import PipelineStatus
 from strandline_api.status.run_clock import RunClock
+from strandline_operator.decide.obstacles.obstacles import read_refusals
 from strandline_operator.decide.obstacles.predecessors import find_predecessors
-from strandline_operator.decide.run.dispatch import withdraw_attempt
+from strandline_operator.decide.run.dispatch import find_hindrance, withdraw_attempt
 from strandline_operator.decide.scene import Pass, Scene
 from strandline_operator.decide.verdict import PassState, Verdict, warn
 
@@ -70,6 +71,9 @@ def expire(facts: Pass, standing: PassState) -> Verdict:
     # The run's end brings about a pass of its own.
     if facts.now <= ends_at:
         return Verdict(wakes=(ends_at,))
-    message = describe_run_deadline(facts.spec)
+    message, obstacle = describe_run_deadline(facts.spec), find_hindrance(facts)
+    obstacle = obstacle or read_refusals(facts.view.refusals)
+    if obstacle is not None:
+        message += f"; the next attempt had not started: {obstacle.sentence}"
     over = withdraw_attempt(status, Cause.DEADLINE_EXCEEDED, message)
     return Verdict(over, events=(warn(EventReason.RUN_FAILED, message),))

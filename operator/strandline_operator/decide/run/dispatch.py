@@ -104,12 +104,17 @@ def note_dispatched(facts: Pass, standing: PassState) -> Verdict:
     return Verdict(after, events=(reported,), counts=late)
 
 
+def find_hindrance(facts: Pass) -> Block | None:
+    """Return the first obstacle to another attempt, or None if there is none."""
+    return find_first(_BEFORE_ATTEMPT, facts)
+
+
 def dispatch(facts: Pass, standing: PassState) -> Verdict:
     """Make the attempt that is due, if nothing hinders that."""
     # Two attempts would write one ledger, and a suspended pipeline makes none.
     if standing.active is not None or facts.spec.suspend:
         return Verdict()
-    due, hindrance = standing.status.next_attempt_time, find_first(_BEFORE_ATTEMPT, facts)
+    due, hindrance = standing.status.next_attempt_time, find_hindrance(facts)
     # The attempt stays due, so that it starts as soon as the obstacle is gone.
     if hindrance is not None:
         is_unwatched = hindrance.reason in _UNWATCHED and due is not None

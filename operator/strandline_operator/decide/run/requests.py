@@ -126,10 +126,9 @@ def _read_asked(facts: Pass) -> HandledTokens:
 
 def _was_ended_by(attempt: AttemptObject, token: str) -> bool:
     outcome = describe_cancel(token)
-    records = attempt.status.evidence
-    return any(
-        record.cause is Cause.USER_CANCELLED and record.message == outcome for record in records
-    )
+    records = (each for each in attempt.status.evidence if each.cause is Cause.USER_CANCELLED)
+    # The obstacle to an attempt that had not started follows the request.
+    return any(f"{record.message}; ".startswith(f"{outcome}; ") for record in records)
 
 
 def _settle(status: PipelineStatus, requests: HandledTokens) -> PipelineStatus:

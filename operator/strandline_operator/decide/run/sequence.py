@@ -138,7 +138,8 @@ def _follow_failure(
     """Give the next attempt its memory and its time, or end the run."""
     raised, limited = raise_memory(facts, status, attempt.status)
     is_taken = _was_taken_back(facts, attempt.status)
-    planned = raised.then(_schedule(facts, raised.status or status, past, since, is_taken=is_taken))
+    booked, message = raised.status or status, attempt.status.message
+    planned = raised.then(_schedule(facts, booked, past, since, message, is_taken=is_taken))
     if not limited or planned.status is None:
         return planned
     # A retry with too little memory will hardly do better, and its reader should know.
@@ -285,13 +286,14 @@ def _schedule(
     status: PipelineStatus,
     past: PastAttempt,
     since: Spent,
+    message: str = "",
     *,
     is_taken: bool = False,
 ) -> Verdict:
     """Give what follows its time, or end the run."""
     decision = _ask_law(facts, status, past, since, is_taken=is_taken)
-    event = warn(EventReason.ATTEMPT_FAILED, f"attempt {past.number} ended with {past.cause}")
-    reported = Verdict(events=(event,))
+    words = f"attempt {past.number} ended with {past.cause}{message and ': '}{message}"
+    reported = Verdict(events=(warn(EventReason.ATTEMPT_FAILED, words),))
     if isinstance(decision, RetryAt):
         return reported.then(_plan_retry(facts, status, decision))
     return reported.then(_give_up(facts, status, decision, past))

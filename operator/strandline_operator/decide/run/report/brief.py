@@ -38,6 +38,15 @@ def list_block_forms(block: Block, prefix: str = "") -> tuple[str, ...]:
     return tuple(f"{prefix}{form}" for form in forms if form)
 
 
+def list_queue_forms(block: Block, prefix: str) -> tuple[str, ...]:
+    """Return shorter forms of a wait in a queue: why, else where and since when."""
+    queue, _, rest = block.detail.partition(" since ")
+    time, _, why = rest.partition(": ")
+    name = queue.removeprefix("LocalQueue ")
+    forms = (f"queued: {why}" if why else "", f"queued in {name} since {time[11:]}", "queued")
+    return tuple(f"{prefix}{form}" for form in forms if form)
+
+
 def list_wait_forms(block: Block) -> tuple[str, ...]:
     """Return shorter forms of a wait for other pipelines: their names, or their number."""
     names = [each.partition(" (")[0] for each in block.detail.split("; ")]
@@ -47,8 +56,7 @@ def list_wait_forms(block: Block) -> tuple[str, ...]:
 
 def list_failure_forms(message: str, cause: str) -> tuple[str, ...]:
     """Return shorter forms of the reason why a run failed."""
-    ending = _ENDING.match(message)
-    clause = message.partition("; ")[0] if ending else ""
+    ending, clause = _ENDING.match(message), message.partition("; ")[0]
     return tuple(filter(None, (clause, ending and ending[0], f"failed with {cause}")))
 
 

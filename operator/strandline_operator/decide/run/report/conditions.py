@@ -44,6 +44,30 @@ def report_refusals(facts: Pass, standing: PassState) -> Verdict:
     return Verdict(block=read_refusals(facts.view.refusals))
 
 
+def report_obstacle(facts: Pass, standing: PassState) -> Verdict:
+    """Show the obstacle of an attempt in its own status, until the attempt ends."""
+    active, block = standing.active, standing.decided.block
+    if active is None or active.status.end_time is not None:
+        return Verdict()
+    message = "" if block is None else block.sentence
+    # Most passes meet no obstacle, and a status costs a validation.
+    if block is None and active.status.message == message:
+        return Verdict()
+    status = evolve(active.status, message=message)
+    if block is not None:
+        conditions = set_condition(
+            status.conditions,
+            ConditionType.SUCCEEDED,
+            "Unknown",
+            block.reason,
+            block.message,
+            facts.now,
+            generation=active.meta.generation,
+        )
+        status = evolve(status, conditions=conditions)
+    return Verdict(attempts={active.meta.name: status})
+
+
 def report(facts: Pass, standing: PassState) -> Verdict:
     """Sum up everything that was decided in phase, state and conditions."""
     summary, storage = sum_up(facts, standing), examine_storage(facts)

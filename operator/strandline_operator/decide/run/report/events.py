@@ -23,6 +23,7 @@ _USUAL = frozenset(
         Reason.NODE_ON_ITS_WAY,
         Reason.WAITS_FOR_PIPELINES,
         Reason.PREFLIGHT,
+        Reason.QUEUED,
     }
 )
 

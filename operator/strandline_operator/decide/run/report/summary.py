@@ -20,6 +20,7 @@ from strandline_operator.decide.obstacles.output import examine_storage
 from strandline_operator.decide.run.report.brief import (
     list_block_forms,
     list_failure_forms,
+    list_queue_forms,
     list_wait_forms,
 )
 from strandline_operator.decide.scene import Pass
@@ -125,6 +126,8 @@ def _sum_up_attempt(facts: Pass, standing: PassState, active: AttemptObject) -> 
         what = block.detail if _is_of_room(block) else block.message
         name = f"attempt {active.spec.number}: "
         forms = list_block_forms(block, name)
+        if block.reason is Reason.QUEUED:
+            what, forms = f"queued in {block.detail}", list_queue_forms(block, name)
         return ConditionSummary(
             phase, "Unknown", block.reason, block.message, f"{name}{what}", forms
         )
