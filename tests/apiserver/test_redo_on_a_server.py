@@ -21,7 +21,7 @@ from strandline.cli.views.snapshot import Pace, render_snapshot, take_snapshot
 from test_operator_outage import is_running, read_attempt, wait_for
 from tuning import FILES, Tuning, add, below
 
-REASON = "from what 'add' handed on, since 'below' works otherwise"
+REASON = "from the output of 'add', because 'below' changed"
 
 
 def redo_for_real(folder: Path) -> list[Json]:

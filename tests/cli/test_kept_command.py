@@ -35,15 +35,15 @@ def test_what_would_be_redone_is_told_before_and_what_was_is_kept(project: Proje
     assert not any(line.startswith("redo:") for line in run(project, "plan"))
     make(project, limit=1)
     lines = run(project, "plan")
-    at = lines.index("redo: 3 finished sources, of which 'long' works otherwise")
-    assert "  3 from what 'own' handed on" == lines[at + 1]
+    at = lines.index("redo: 3 finished sources, because 'long' changed")
+    assert "  3 from the output of 'own'" == lines[at + 1]
     redo = json.loads("\n".join(run(project, "plan", "--json")))["redo"]
     assert ({"long": 3}, [{"after": "own", "fromOutput": False, "sources": 3}]) == (
         redo["first"],
         redo["starts"],
     )
     result = project.execute("run", "--engine", "inline")
-    note = "redo: sources of an older recipe are replaced, from what 'own' handed on\n"
+    note = "redo: sources of an older recipe are replaced, from the output of 'own'\n"
     assert (0, note) == (result.returncode, result.stderr)
     assert not any(line.startswith("redo:") for line in run(project, "plan"))
 

@@ -72,7 +72,7 @@ def test_a_limit_is_turned_a_column_is_added_and_the_result_is_looked_at(user: J
 
     write(user, 10)
     planned = user.strandline("plan", "pages.yaml")
-    assert "3 from what 'normalise-text' handed on" in planned.text, planned
+    assert "3 from the output of 'normalise-text'" in planned.text, planned
     assert user.strandline("run", "pages.yaml", "--engine", "inline").code == 0
     rows = read_rows(user)
     assert 0 < len(rows) < before

@@ -67,15 +67,15 @@ def test_how_many_are_done_again_is_told_while_it_runs_and_at_the_end(tuning: Tu
     assert done == sorted(done)
     assert 1 == done[0] <= done[-1] <= FILES + 1
     assert {FILES + 1} == {each["total"] for each in sources if "redone" in each}
-    words = "from what 'add' handed on, since 'below' works otherwise"
+    words = "from the output of 'add', because 'below' changed"
     assert (words, words) == (told["redoReason"], parse_json(told).redo_reason)
     assert "redoReason" not in render_snapshot(take_snapshot(seen[0], 1.0, Pace()))
 
 
 def test_from_where_and_why_sources_are_done_again_is_told_in_words() -> None:
     starts = Counter({Start("add"): 3, Start(): 2})
-    words = "from what 'add' handed on (3) and from the beginning (2), since 'add' and 'below'"
-    assert f"{words} work otherwise" == describe_redo(Survey(starts, Counter(add=4, below=1)))
+    words = "from the output of 'add' (3) and from the beginning (2), because 'add' and 'below'"
+    assert f"{words} changed" == describe_redo(Survey(starts, Counter(add=4, below=1)))
 
 
 def test_a_change_above_the_cut_works_from_the_beginning_and_cuts_anew(tuning: Tuning) -> None:

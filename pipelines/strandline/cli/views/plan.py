@@ -334,7 +334,7 @@ def _describe_redo(redo: RedoPreview | None) -> Iterator[str]:
         return
     yield ""
     for stage, number in redo.first.items():
-        yield f"redo: {format_count(number)} finished sources, of which {stage!r} works otherwise"
+        yield f"redo: {format_count(number)} finished sources, because {stage!r} changed"
     for start, number in redo.starts.items():
         yield f"  {format_count(number)} {describe_start(start)}"
     if redo.seconds:

@@ -49,7 +49,7 @@ def describe_start(start: Start) -> str:
     if start.from_output:
         added = f" without {', '.join(start.without)}" if start.without else ""
         return f"from the files of the sink{added}"
-    return f"from what {start.after!r} handed on"
+    return f"from the output of {start.after!r}"
 
 
 class Survey(NamedTuple):
@@ -79,7 +79,7 @@ def describe_redo(look: Survey) -> str:
     else:
         starts = " and ".join(f"{describe_start(start)} ({number})" for start, number in ways)
     changed = " and ".join(repr(stage) for stage, _ in look.first.most_common())
-    return f"{starts}, since {changed} {'work' if len(look.first) > 1 else 'works'} otherwise"
+    return f"{starts}, because {changed} changed"
 
 
 class RedoStarts:
