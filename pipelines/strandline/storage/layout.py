@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import errno
 import os
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,6 +15,8 @@ from strandline_api.outcome.driver_log import LOGS
 # The volume where no option names one.
 VOLUME = "./strandline-data"
 _LIBC = ctypes.CDLL(None, use_errno=True)
+_AT_FDCWD, _RENAME_EXCHANGE = -100, 2  # arguments of renameat2(2)
+_NO_EXCHANGE = (errno.EINVAL, errno.ENOSYS, errno.ENOTSUP)
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +34,16 @@ class PipelineFolder:
     def ledger(self) -> Path:
         """The LMDB environment."""
         return self.path / "ledger"
+
+    @property
+    def restoring(self) -> Path:
+        """A copy of a ledger that is about to be restored."""
+        return self.path / "ledger-restoring"
+
+    @property
+    def replaced(self) -> Path:
+        """The ledger that the last restored copy has replaced."""
+        return self.path / "ledger-replaced"
 
     @property
     def listed(self) -> Path:
@@ -161,3 +174,48 @@ def sync_folder(path: Path | str) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+def replace_folder(path: Path, new: Path, aside: Path) -> bool:
+    """Put a folder in the place of another one, durably, and keep the former one aside.
+
+    Where the file system can exchange folders, there is no moment without either of them.
+
+    Args:
+        path: where the new folder is put; nothing needs to be there.
+        new: the folder, on the same file system.
+        aside: where the former one goes; an earlier one there is removed.
+
+    Returns:
+        Whether there was a former one.
+
+    Raises:
+        VolumeError: it can't be done.
+    """
+    with naming_volume(path):
+        if aside.exists():
+            shutil.rmtree(aside)
+        had_former = path.exists()
+        if not had_former:
+            new.rename(path)
+        elif _exchange(new, path):
+            new.rename(aside)
+        else:
+            path.rename(aside)
+            new.rename(path)
+        sync_folder(path.parent)
+    return had_former
+
+
+def _exchange(first: Path, second: Path) -> bool:
+    """Exchange two folders in one step; return False if the file system can't."""
+    exchange = getattr(_LIBC, "renameat2", None)
+    if exchange is None:  # an older C library
+        return False
+    paths = (_AT_FDCWD, os.fsencode(first), _AT_FDCWD, os.fsencode(second))
+    if exchange(*paths, _RENAME_EXCHANGE) == 0:
+        return True
+    number = ctypes.get_errno()
+    if number in _NO_EXCHANGE:
+        return False
+    raise OSError(number, os.strerror(number))

@@ -22,6 +22,8 @@ from strandline.ledger.store.inspection import watching_pages
 from strandline.storage.errors import VolumeError
 
 _VOLUME_ERRORS = (errno.ENOSPC, errno.EIO, errno.EACCES, errno.EROFS, errno.EPERM)
+# Only writing a copy meets these: LMDB reads through its map.
+_TARGET_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EPIPE, errno.EFBIG)
 _OPEN_HERE = "already open in this process"  # LMDB's words
 
 
@@ -68,6 +70,28 @@ class LedgerEnvironment:
                 yield txn
         finally:
             self._leave()
+
+    def copy(self, handle: int) -> None:
+        """Write a consistent, compact copy of the data to a file descriptor; writers go on.
+
+        Raises:
+            VolumeError: the copy can't be written.
+            LedgerError: the data can't be read.
+        """
+        with watching_pages(self._path):
+            while True:
+                self._enter()
+                try:
+                    self.lmdb.copyfd(handle, compact=True)
+                except lmdb.MapResizedError:  # before the first byte: a writer has grown the map
+                    pass
+                except lmdb.Error as error:
+                    raise _explain_copy(self._path, error) from error
+                else:
+                    return
+                finally:
+                    self._leave()
+                self.follow_map()
 
     def double_map(self) -> None:
         """Double the map, once no transaction is open."""
@@ -144,6 +168,13 @@ def translate(path: Path, error: lmdb.Error) -> Exception:
     if is_volume or any(os.strerror(number) in text for number in _VOLUME_ERRORS):
         return VolumeError(f"{path}: the ledger can't be written: {text}")
     return LedgerError(f"{path}: the ledger can't be read: {text}")
+
+
+def _explain_copy(path: Path, error: lmdb.Error) -> Exception:
+    number = next((each for each in _TARGET_ERRORS if os.strerror(each) in str(error)), None)
+    if number is None:
+        return translate(path, error)
+    return VolumeError(f"{path}: its copy can't be written: {os.strerror(number)}")
 
 
 def explain_write(path: Path) -> LedgerInUseError:

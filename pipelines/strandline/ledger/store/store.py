@@ -104,6 +104,17 @@ class Store:
         with self._translating():
             return str(self._env.readers())
 
+    def copy(self, handle: int) -> None:
+        """Write a copy of one committed state to a file descriptor, while others write on.
+
+        Raises:
+            LedgerInUseError: the ledger was written meanwhile, and the mount has no lock.
+        """
+        before = self.read_version()
+        self._environment.copy(handle)
+        if self._is_unlocked and self.read_version() != before:
+            raise explain_write(self._path)
+
     def read_meta(self, name: str) -> Any:  # noqa: ANN401 - JSON
         """Return a JSON value kept under `name`; None where there is none."""
         with self._reading() as txn:

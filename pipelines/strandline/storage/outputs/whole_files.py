@@ -13,6 +13,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
+from strandline.plan.errors import StrandlineError
 from strandline.storage import faults
 from strandline.storage.errors import naming_volume
 from strandline.storage.layout import sync_folder
@@ -36,18 +37,32 @@ def write_whole(path: Path, content: bytes | Iterable[bytes], *, steps: str | No
     Raises:
         VolumeError: it can't be written; the former file stays.
     """
+    with writing_whole(path, steps=steps) as handle:
+        for block in (content,) if isinstance(content, bytes) else content:
+            _write_all(handle, block)
+
+
+@contextmanager
+def writing_whole(path: Path, *, steps: str | None = None) -> Iterator[int]:
+    """Provide a descriptor for the content of `path`, which is there, durably, after the block.
+
+    Args:
+        path, steps: see `write_whole`.
+
+    Raises:
+        VolumeError: it can't be written; the former file stays.
+    """
     temporary = _name_temporary(path)
     with naming_volume(path), _hold_alone(temporary) as handle:
         try:
             # First over what was reserved: given back, its room might be another's on a full disk.
-            for block in (content,) if isinstance(content, bytes) else content:
-                _write_all(handle, block)
+            yield handle
             os.ftruncate(handle, os.lseek(handle, 0, os.SEEK_CUR))
             _reach(steps, "written")
             os.fsync(handle)
             _reach(steps, "synced")
             temporary.rename(path)
-        except OSError:
+        except (OSError, StrandlineError):
             with suppress(OSError):
                 temporary.unlink()
             raise
