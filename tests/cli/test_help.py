@@ -59,6 +59,8 @@ def test_an_example_works(example: str, project: Project, run: Call, call: Call)
     if words[0] == "tune":
         project.spec["stages"].append({"use": "gopher-quality"})
         project.save()
+    if words[:2] == ["ledger", "restore"]:
+        assert call("ledger", "backup", "pipeline.yaml", "--to", "ledger.mdb").exit_code == 0
     result = call(*words)
     assert (name, result.exit_code, result.stderr.count("error")) == ("strandline", 0, 0)
 

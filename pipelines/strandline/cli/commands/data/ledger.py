@@ -1,7 +1,6 @@
 """`strandline ledger stats`, `sources` and `export`: what is finished, what is not, and why.
 
-These only look. What changes something (the quarantine's release, where outputs are) has rooms of
-its own.
+These only read. Commands that change or copy the ledger have modules of their own.
 """
 
 from __future__ import annotations
@@ -20,6 +19,7 @@ from strandline.cli.app.json_output import write_line
 from strandline.cli.app.ledger_access import locate, looking
 from strandline.cli.app.options import show_examples, take_json, take_manifest, take_volume
 from strandline.cli.app.terminal import find_width
+from strandline.cli.commands.data.ledger_copies import back_up, restore
 from strandline.cli.commands.data.outputs import move_outputs, own_outputs
 from strandline.cli.commands.data.quarantine import quarantine
 from strandline.cli.views.format import (
@@ -47,6 +47,8 @@ def ledger() -> None:
 ledger.add_command(quarantine)
 ledger.add_command(move_outputs)
 ledger.add_command(own_outputs)
+ledger.add_command(back_up)
+ledger.add_command(restore)
 
 
 @ledger.command("stats", epilog=show_examples("strandline ledger stats pipeline.yaml --json"))

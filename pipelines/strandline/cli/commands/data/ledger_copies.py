@@ -1,0 +1,102 @@
+"""`strandline ledger backup` and `restore`: copies of a ledger, also while a run writes it."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO
+
+import click
+
+from strandline.cli.app.json_output import write_line
+from strandline.cli.app.ledger_access import locate, looking
+from strandline.cli.app.options import show_examples, take_json, take_manifest, take_volume
+from strandline.cli.views.format import format_amount, format_bytes
+from strandline.ledger.entries import SourceState
+from strandline.run.handover.ledger_copies import RestoredLedger, restore_ledger
+from strandline.run.manifest.manifest import read_manifest
+from strandline.storage.outputs.whole_files import writing_whole
+
+STREAM = "-"
+_BLOCK = 1 << 20
+
+
+@click.command(
+    "backup", epilog=show_examples("strandline ledger backup pipeline.yaml --to ledger.mdb")
+)
+@take_manifest
+@take_volume
+@click.option(
+    "--to",
+    required=True,
+    metavar="FILE",
+    type=click.Path(path_type=Path, dir_okay=False, allow_dash=True),
+    help="Replaced in one step if it exists; `-` is standard output.",
+)
+def back_up(file: Path, settings: tuple[str, ...], volume: Path, to: Path) -> None:
+    """Copy the ledger to one file, also while the pipeline runs.
+
+    The copy is one committed state: it has each source either finished or not. Copy outputs and
+    the pipeline's folder `shards` afterwards, if they must survive the volume too.
+    """
+    folder = locate(read_manifest(file, settings, volume=volume).plan, volume)
+    if to.absolute().parent.resolve() == folder.ledger.resolve():
+        msg = f"{to} is in the ledger's own folder; name a file elsewhere"
+        raise click.UsageError(msg)
+    with looking(folder) as store:
+        if str(to) == STREAM:
+            store.copy(sys.stdout.fileno())
+            return
+        with writing_whole(to.absolute()) as handle:
+            store.copy(handle)
+    click.echo(f"{to}: {format_bytes(to.stat().st_size)}", err=True)
+
+
+@click.command(
+    "restore", epilog=show_examples("strandline ledger restore pipeline.yaml --from ledger.mdb")
+)
+@take_manifest
+@take_volume
+@click.option(
+    "--from",
+    "source",
+    required=True,
+    metavar="FILE",
+    type=click.Path(path_type=Path, exists=True, dir_okay=False, allow_dash=True),
+    help="Made by `backup`; `-` is standard input.",
+)
+@take_json
+def restore(
+    file: Path, settings: tuple[str, ...], volume: Path, source: Path, as_json: bool
+) -> None:
+    """Replace the ledger with a copy.
+
+    Every record of the copy is read first, and the replaced ledger is kept in the folder
+    `ledger-replaced` beside it. Sources that were finished after the copy was made are done again.
+    Run `repair` next: outputs may have changed since. Refused while the pipeline runs.
+    """
+    plan = read_manifest(file, settings, volume=volume).plan
+    with click.open_file(str(source), "rb") as content:
+        owner = f"{plan.namespace}/{plan.name}"
+        restored = restore_ledger(locate(plan, volume), owner, _read_blocks(content))
+    if as_json:
+        replaced = None if restored.replaced is None else str(restored.replaced)
+        facts = {"attempt": restored.attempt, **restored.counts, "replaced": replaced}
+        write_line(json.dumps(facts))
+    else:
+        write_line("\n".join(_describe(restored)))
+
+
+def _read_blocks(content: IO[bytes]) -> Iterator[bytes]:
+    while block := content.read(_BLOCK):
+        yield block
+
+
+def _describe(restored: RestoredLedger) -> list[str]:
+    finished = format_amount(restored.counts[SourceState.FINISHED.value], "finished source")
+    lines = [f"restored as of attempt {restored.attempt}, with {finished}"]
+    if restored.replaced is not None:
+        lines.append(f"the replaced ledger is in {restored.replaced}")
+    return [*lines, "`strandline repair` finds outputs that have changed since"]

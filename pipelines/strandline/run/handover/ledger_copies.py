@@ -1,0 +1,109 @@
+"""Restoring a ledger from a copy: after a loss, or to undo what runs have done since.
+
+The copy is read through before anything is replaced, and the replaced ledger is kept. Outputs are
+not touched: `repair` finds the ones that no longer match.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+from strandline.ledger.errors import LedgerError, LedgerInUseError
+from strandline.ledger.lease import ORPHAN_SECONDS
+from strandline.ledger.session import opened_to_read
+from strandline.ledger.store.rows import list_rows
+from strandline.run.attempt.takeover import make_claimant, written_alone
+from strandline.storage.errors import naming_volume
+from strandline.storage.layout import PipelineFolder, make_durable, replace_folder
+from strandline.storage.outputs.whole_files import write_whole
+from strandline.storage.volume.locks import hold_alone, hold_exclusive
+
+_DATA = "data.mdb"
+
+
+class RestoredLedger(NamedTuple):
+    """What a copy held, and where the former ledger is.
+
+    Attributes:
+        attempt: the last attempt that the copy has.
+        counts: sources by state.
+        replaced: folder of the former ledger; None if there was none.
+    """
+
+    attempt: int
+    counts: dict[str, int]
+    replaced: Path | None
+
+
+def restore_ledger(folder: PipelineFolder, owner: str, content: Iterable[bytes]) -> RestoredLedger:
+    """Replace a pipeline's ledger with a copy.
+
+    Args:
+        folder: of the pipeline; it need not exist.
+        owner: namespace and name of the pipeline, as in `default/notes`.
+        content: blocks of the copy.
+
+    Raises:
+        LedgerError: the copy is damaged or another pipeline's, or a driver is alive.
+        HeldError: `strandline run` is at work on the pipeline.
+        VolumeError: the volume can't be written.
+    """
+    make_durable(folder.path)
+    # Two restores at once would share the folder of the copy.
+    with hold_alone(folder.run_lock), _received(folder, content) as copy, ExitStack() as stack:
+        attempt, counts = _read_through(copy, owner)
+        _stop_others(folder, stack)
+        is_replaced = replace_folder(folder.ledger, copy, folder.replaced)
+    return RestoredLedger(attempt, counts, folder.replaced if is_replaced else None)
+
+
+@contextmanager
+def _received(folder: PipelineFolder, content: Iterable[bytes]) -> Iterator[Path]:
+    """Provide the copy as a ledger of its own, which is removed unless the block moves it."""
+    path = folder.restoring
+    shutil.rmtree(path, ignore_errors=True)
+    try:
+        with naming_volume(path):
+            path.mkdir()
+        write_whole(path / _DATA, content)
+        yield path
+    finally:
+        shutil.rmtree(path, ignore_errors=True)
+
+
+def _read_through(copy: Path, owner: str) -> tuple[int, dict[str, int]]:
+    """Read every record of a copy; return its last attempt, and how many sources are in each state.
+
+    A damaged page would otherwise be found by a run, when the former ledger is gone.
+    """
+    try:
+        with opened_to_read(copy) as store:
+            pipeline = store.read_meta("pipeline")
+            for _ in list_rows(store, None):
+                pass
+            lease, counts = store.read_meta("lease") or {"attempt": 0}, store.count()
+    except LedgerError as error:
+        msg = f"nothing was restored, since the copy can't be read: {error}"
+        raise LedgerError(msg) from error
+    if pipeline != owner:
+        msg = f"nothing was restored: the copy is of the ledger of {pipeline}, not of {owner}"
+        raise LedgerError(msg)
+    return int(lease["attempt"]), counts
+
+
+def _stop_others(folder: PipelineFolder, stack: ExitStack) -> None:
+    """Require that no driver is alive, and keep drivers from starting until the stack closes."""
+    if (folder.ledger / _DATA).exists():
+        try:
+            stack.enter_context(written_alone(folder, make_claimant()))
+        except LedgerInUseError:
+            raise
+        except LedgerError:  # a damaged ledger names no driver, so only its lock remains
+            pass
+        else:
+            return
+    stack.enter_context(hold_exclusive(folder.writers_lock, ORPHAN_SECONDS))
