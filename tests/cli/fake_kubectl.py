@@ -15,6 +15,8 @@ import json, pathlib, sys, time
 
 folder = pathlib.Path({folder!r})
 words, given = sys.argv[1:], sys.stdin.read() if "-f" in sys.argv else ""
+if "--stdin" in words:
+    (folder / "stdin").write_bytes(sys.stdin.buffer.read())
 with (folder / "calls.jsonl").open("a") as file:
     file.write(json.dumps([words, given]) + "\\n")
 named = {{"--context", "--namespace", "--kubeconfig"}}
@@ -88,7 +90,7 @@ class FakeKubectl:
 
     def list_verbs(self) -> list[str]:
         """What was done to the cluster, beside looking."""
-        return [words[0] for words in self.calls if words[0] != "get"]
+        return [words[0] for words in self.calls if words[0] not in {"get", "auth"}]
 
     def _read(self) -> list[Any]:
         path = self.folder / "calls.jsonl"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from proving_ground.story import Story
 
 pytestmark = pytest.mark.extended
 
-COUNT, EARLY = 60, 8
+COUNT, EARLY = 120, 8
 WORK: Json = {"use": "tide:Work", "with": {"seconds": 0.5}}
 JOBS = "strandline.dev/command"
 
@@ -53,6 +54,8 @@ def _check_beside(plugin: Plugin, folder: Path, story: Story) -> None:
     page = plugin.ask("report", "corpus")
     assert page.returncode == 0, page.stderr
     (folder / "report.html").unlink()
+    copied = plugin.ask("ledger", "backup", "corpus", "--to", "beside.mdb")
+    assert copied.returncode == 0, copied.stderr
     assert story.condition("Succeeded")["status"] == "Unknown", "the run was over too soon"
 
 
@@ -71,3 +74,18 @@ def _check_at_rest(plugin: Plugin, folder: Path, story: Story) -> None:
     copied = plugin.ask("cp", "corpus:output", "out")
     assert copied.returncode == 0, copied.stderr
     assert len([path for path in (folder / "out").rglob("*") if path.is_file()]) >= COUNT
+    _check_copies(plugin)
+
+
+def _check_copies(plugin: Plugin) -> None:
+    """Restore the copy that was made beside the run, and then that of its end."""
+    copied = plugin.ask("ledger", "backup", "corpus", "--to", "rest.mdb")
+    assert copied.returncode == 0, copied.stderr
+    for name, is_whole in (("beside.mdb", False), ("rest.mdb", True)):
+        restored = plugin.ask("ledger", "restore", "corpus", "--from", name)
+        assert restored.returncode == 0, restored.stderr
+        assert "the replaced ledger is in" in restored.stdout
+        facts = json.loads(plugin.ask("ledger", "stats", "corpus", "--json").stdout)
+        assert (facts["finished"] >= EARLY, facts["finished"] == COUNT) == (True, is_whole)
+    verdict = plugin.ask("verify", "corpus")
+    assert f"verified: {COUNT} finished sources" in verdict.stdout, verdict.stderr

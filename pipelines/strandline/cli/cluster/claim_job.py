@@ -156,14 +156,24 @@ def run_command(
     if code and not ended.code:
         msg = f"kubectl logs ended with {code}, so the answer may not be whole; ask again"
         raise KubectlError(msg)
-    # Beside a head a reader is noted where the writer sees it.
-    is_noted = any(holder.is_head for holder in volumes.holders)
-    if order.use in {ClaimUse.READ, ClaimUse.OUTPUT} and not is_noted:
-        _refuse_torn(session, pipeline)
+    if order.use in {ClaimUse.READ, ClaimUse.OUTPUT}:
+        refuse_torn(session, pipeline, volumes)
     return int(ended.code or 0)
 
 
-def _refuse_torn(session: ClusterSession, before: ClusterPipeline) -> None:
+def refuse_torn(session: ClusterSession, before: ClusterPipeline, volumes: Volumes) -> None:
+    """Refuse what was read from a resting ledger if an attempt began meanwhile.
+
+    Args:
+        session: the cluster that is asked.
+        before, volumes: the pipeline and its volumes when the command began.
+
+    Raises:
+        TornReadingError: one began.
+    """
+    # Beside a head a reader is noted where the writer sees it.
+    if any(holder.is_head for holder in volumes.holders):
+        return
     attempt = session.find_pipeline(before.name).status.attempt
     has_head = any(holder.is_head for holder in _list_holders(session, before))
     if attempt != before.status.attempt or has_head:

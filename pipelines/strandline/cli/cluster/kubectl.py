@@ -12,7 +12,7 @@ import subprocess
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import IO, Any, BinaryIO, NamedTuple
+from typing import IO, Any, NamedTuple
 
 from strandline.plan.errors import StrandlineError
 from strandline_api.outcome.exit_codes import ExitCode
@@ -39,7 +39,7 @@ class KubectlAnswer(NamedTuple):
 
 
 Runner = Callable[[Sequence[str], str], KubectlAnswer]
-Opener = Callable[[Sequence[str]], "subprocess.Popen[bytes]"]
+Opener = Callable[[Sequence[str], IO[bytes] | None], "subprocess.Popen[bytes]"]
 
 
 def run_process(words: Sequence[str], text: str) -> KubectlAnswer:
@@ -48,9 +48,10 @@ def run_process(words: Sequence[str], text: str) -> KubectlAnswer:
     return KubectlAnswer(done.returncode, done.stdout, done.stderr)
 
 
-def open_process(words: Sequence[str]) -> subprocess.Popen[bytes]:
+def open_process(words: Sequence[str], source: IO[bytes] | None) -> subprocess.Popen[bytes]:
     """Start a command and read its stdout here; its complaints go where this program's go."""
-    return subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)  # noqa: S603 - the same
+    given = subprocess.DEVNULL if source is None else source
+    return subprocess.Popen(words, stdin=given, stdout=subprocess.PIPE)  # noqa: S603 - the same
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,18 +91,37 @@ class Kubectl:
         words = ["--ignore-not-found", "--wait=false", "--cascade=background"]
         self._call(["delete", kind, name, *words])
 
-    def follow(self, words: Sequence[str], target: BinaryIO) -> int:
-        """Write what a call prints to a stream, as it comes; return its exit code."""
-        with self.reading(words) as (output, code):
+    def find_user(self) -> str:
+        """Return the name under which the API server knows the caller.
+
+        Return an empty name if the kubectl or the API server is too old for the question.
+        """
+        try:
+            review = json.loads(self._call(["auth", "whoami", "-o", "json"]))
+            return str(review["status"]["userInfo"]["username"])
+        except (KubectlError, ValueError, KeyError, TypeError):
+            return ""
+
+    def follow(
+        self, words: Sequence[str], target: IO[bytes], source: IO[bytes] | None = None
+    ) -> int:
+        """Write what a call prints to a stream, as it comes; return its exit code.
+
+        Args:
+            source: a file that the call reads at its stdin.
+        """
+        with self.reading(words, source) as (output, code):
             while chunk := os.read(output.fileno(), 1 << 16):
                 target.write(chunk)
                 target.flush()
             return code()
 
     @contextmanager
-    def reading(self, words: Sequence[str]) -> Iterator[tuple[IO[bytes], Callable[[], int]]]:
+    def reading(
+        self, words: Sequence[str], source: IO[bytes] | None = None
+    ) -> Iterator[tuple[IO[bytes], Callable[[], int]]]:
         """Provide what a call prints, and what waits for its exit code."""
-        process = self.open(self._join(words))
+        process = self.open(self._join(words), source)
         assert process.stdout is not None  # `open` makes a pipe
         try:
             yield process.stdout, process.wait

@@ -1,0 +1,117 @@
+"""`kubectl strandline ledger backup` and `restore`: a ledger's copy, kept on this machine.
+
+A pod's log is no place for a file, so the Job waits, and a second command in its pod reads or
+writes the copy.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import IO
+
+import click
+
+from strandline.cli.app.options import show_examples
+from strandline.cli.cluster.claim_job import (
+    ClusterSession,
+    CommandOrder,
+    find_volumes,
+    opened_job,
+    refuse_torn,
+)
+from strandline.cli.cluster.copies import COPY_SECONDS
+from strandline.cli.cluster.job import CONTAINER
+from strandline.cli.cluster.kubectl import KubectlError
+from strandline.cli.cluster.objects import ClusterPipeline
+from strandline.cli.cluster.placement import ClaimUse
+from strandline.cli.commands.cluster.session import (
+    open_session,
+    take_cluster,
+    take_pipeline,
+    take_start,
+)
+from strandline.cli.views.format import format_bytes
+from strandline.storage.outputs.whole_files import writing_whole
+from strandline_api.spec.pod_paths import CONFIG, MANIFEST, VOLUME
+
+_WHERE = (f"{CONFIG}/{MANIFEST}", "--volume", VOLUME)
+
+
+@click.command(
+    "backup", epilog=show_examples("kubectl strandline ledger backup corpus --to corpus.mdb")
+)
+@take_pipeline
+@take_cluster
+@click.option(
+    "--to",
+    required=True,
+    metavar="FILE",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="A file of this machine, replaced in one step if it exists.",
+)
+@take_start
+def back_up(pipeline: str, to: Path, start_timeout: float) -> None:
+    """Copy the ledger to one file here, also while the pipeline runs.
+
+    It is `strandline ledger backup`, in a Job that mounts the ledger's volume.
+    """
+    session = open_session(start_timeout)
+    found = session.find_pipeline(pipeline)
+    with writing_whole(to.absolute()) as handle, open(handle, "wb", closefd=False) as target:
+        words = ["strandline", "ledger", "backup", *_WHERE, "--to", "-"]
+        code = _execute(session, found, ClaimUse.READ, words, target=target)
+        if code:
+            msg = f"the ledger of {pipeline} could not be copied; {to} is as it was"
+            raise KubectlError(msg)
+    session.show(f"{to}: {format_bytes(to.stat().st_size)}")
+
+
+@click.command(
+    "restore", epilog=show_examples("kubectl strandline ledger restore corpus --from corpus.mdb")
+)
+@take_pipeline
+@take_cluster
+@click.option(
+    "--from",
+    "source",
+    required=True,
+    metavar="FILE",
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    help="A file of this machine, made by `backup`.",
+)
+@take_start
+def restore(pipeline: str, source: Path, start_timeout: float) -> int:
+    """Replace the ledger with a copy from here.
+
+    It is `strandline ledger restore`, in a Job that mounts the ledger's volume. Refused while an
+    attempt is under way: `suspend` the pipeline first, and `resume` it afterwards.
+    """
+    session = open_session(start_timeout)
+    found = session.find_pipeline(pipeline)
+    words = ["strandline", "ledger", "restore", *_WHERE, "--from", "-"]
+    with source.open("rb") as content:
+        return _execute(
+            session, found, ClaimUse.WRITE, words, target=sys.stdout.buffer, source=content
+        )
+
+
+def _execute(
+    session: ClusterSession,
+    pipeline: ClusterPipeline,
+    use: ClaimUse,
+    words: list[str],
+    *,
+    target: IO[bytes],
+    source: IO[bytes] | None = None,
+) -> int:
+    """Run a command in the pod of a Job, and return its exit code."""
+    volumes = find_volumes(session, pipeline)
+    order = CommandOrder(words[2], use, ["sleep", str(COPY_SECONDS)])
+    with opened_job(session, pipeline, order, volumes) as (_, pod):
+        streams = [] if source is None else ["--stdin"]
+        call = ["exec", *streams, f"pod/{pod}", "-c", CONTAINER, "--", *words]
+        code = session.kubectl.follow(call, target, source)
+    if use is ClaimUse.READ:
+        refuse_torn(session, pipeline, volumes)
+    return code
