@@ -7,6 +7,7 @@ import click
 from strandline.cli.app.program import HELP, Program, load_command
 from strandline.cli.commands.cluster.session import take_cluster
 
+_FOLDER = "strandline.cli.commands.cluster"
 _ROOMS = {
     "attempts": "attempts:list_attempts",
     "logs": "attempts:show_log",
@@ -16,6 +17,12 @@ _ROOMS = {
     "resume": "requests:resume",
     "wait": "requests:wait",
     "cp": "copying:copy_files",
+    "claims": "ledger_claims:list_claims",
+}
+# Commands whose answer is a file, by the words of the machine's own.
+_OF_FILES = {
+    ("ledger", "backup"): "ledger_copies:back_up",
+    ("ledger", "restore"): "ledger_copies:restore",
 }
 # Commands that need the volume, by the words of the machine's own.
 _ON_CLAIMS = {
@@ -43,7 +50,7 @@ class ClusterCommands(Program):
             return _make(_ON_CLAIMS[cmd_name], (cmd_name,))
         if cmd_name not in _ROOMS:
             return None
-        return load_command("strandline.cli.commands.cluster", _ROOMS[cmd_name])
+        return load_command(_FOLDER, _ROOMS[cmd_name])
 
 
 def _make(path: tuple[str, ...], shown: tuple[str, ...]) -> click.Command:
@@ -55,11 +62,14 @@ def _make(path: tuple[str, ...], shown: tuple[str, ...]) -> click.Command:
         make_claim_command,
     )
 
+    if path in _OF_FILES:
+        return load_command(_FOLDER, _OF_FILES[path])
     if path in USES:
         return make_claim_command(path, shown)
     own = find_command(path)
     group = click.Group(path[-1], help=own.help)
-    below = {known[: len(path) + 1] for known in USES if known[: len(path)] == path}
+    known_paths = (*USES, *_OF_FILES)
+    below = {known[: len(path) + 1] for known in known_paths if known[: len(path)] == path}
     for inner in sorted(below):
         group.add_command(_make(inner, (*shown, inner[-1])))
     return group
