@@ -20,6 +20,7 @@ from strandline.cli.cluster.requests import (
     ask_suspension,
 )
 from strandline.cli.cluster.waiting import RunVerdict, choose_log, judge_run, read_pod
+from strandline_api.status.handled_tokens import HandledTokens
 
 NOW = 1_795_000_000.5
 RUNNING = {"phase": "Running"}
@@ -52,6 +53,18 @@ def test_each_request_has_a_value_that_none_had_before() -> None:
     later = read_value(ask_retry(annotate("retry", first), None, NOW + 1e-3).patch, "retry")
     assert len({first, again, later}) == 3
     assert first.startswith("2026-11-18T")
+
+
+def test_a_name_neither_breaks_the_line_nor_makes_the_value_too_long_to_keep() -> None:
+    """The operator keeps a digest of a value with more than 256 characters."""
+    user = f"eve\nby root {'x' * 300}"
+    patch = ask_retry(read_pipeline_object(), None, NOW, user).patch
+    value = read_value(patch, "retry")
+    assert "Z by eve\\nby root x" in value
+    assert HandledTokens.of({"strandline.dev/retry": value}).retry == value
+    again = read_value(ask_retry(annotate("retry", value), None, NOW, user).patch, "retry")
+    assert again != value
+    assert HandledTokens.of({"strandline.dev/retry": again}).retry == again
 
 
 def test_nothing_is_retried_beside_an_attempt() -> None:

@@ -240,6 +240,30 @@ def test_a_suspension_before_the_first_attempt(kubectl: FakeKubectl, ask: Call) 
     )
 
 
+def test_a_request_names_its_user(kubectl: FakeKubectl, ask: Call) -> None:
+    """The operator repeats the value in its event, in the status, and in the attempt's evidence."""
+    review = {"status": {"userInfo": {"username": "alice@example.com"}}}
+    kubectl.answer("auth whoami", review)
+    kubectl.answer(PIPELINE, make_pipeline_object(phase="Failed"))
+    assert ask("retry", "corpus").exit_code == 0
+    running = make_attempt_object(1, phase="Running")
+    kubectl.answer("get curationattempts.strandline.dev corpus-1", running)
+    assert ask("cancel", "corpus", "--context", "far").exit_code == 0
+    patches = [json.loads(call[-1]) for call in kubectl.calls if call[0] == "patch"]
+    values = [value for patch in patches for value in patch["metadata"]["annotations"].values()]
+    assert len(values) == 2
+    for value in values:
+        assert re.fullmatch(r"20\S+Z by alice@example\.com", value)
+
+
+@pytest.mark.parametrize("answer", ["", "[]", {"status": {}}, {"status": {"userInfo": None}}])
+def test_a_request_needs_no_name(kubectl: FakeKubectl, ask: Call, answer: object) -> None:
+    kubectl.answer("auth whoami", answer)
+    assert ask("retry", "corpus").exit_code == 0
+    (call,) = (call for call in kubectl.calls if call[0] == "patch")
+    assert re.search(r'/retry": "20\S+Z"', call[-1])
+
+
 def test_what_needs_no_patch_says_so(kubectl: FakeKubectl, ask: Call) -> None:
     assert ask("resume", "corpus").stdout == "corpus is not suspended\n"
     assert ask("cancel", "corpus").stdout == "corpus has nothing to cancel: it is Succeeded\n"

@@ -9,6 +9,7 @@ from strandline_api.outcome.causes import Cause
 from strandline_api.outcome.driver_outcome import DriverOutcome
 from strandline_api.spec.policy import RetryPolicy
 from strandline_api.status.enums import PipelinePhase, Trigger
+from strandline_api.status.event_reasons import EventReason
 from strandline_api.status.handled_tokens import HandledTokens
 from strandline_api.status.reasons import ConditionType
 from strandline_operator.model.plan import Resource
@@ -115,6 +116,33 @@ def test_who_asks_for_a_retry_after_a_cancel_gets_it(cluster: SimulatedCluster) 
     cluster.settle()
     cluster.finish_teardown()
     assert cluster.attempts["corpus-2"][0]["spec"]["trigger"] == Trigger.MANUAL
+
+
+@pytest.mark.parametrize(
+    "user",
+    [
+        "alice@example.com",
+        "system:serviceaccount:team:ci",
+        "arn:aws:sts::123456789012:assumed-role/admin/alice",
+        "oidc:3f1c2a9e-7d44-4c0e-9f5e-0a1b2c3d4e5f",
+    ],
+)
+def test_the_name_in_a_request_is_in_events_statuses_and_evidence(
+    cluster: SimulatedCluster, user: str
+) -> None:
+    retry, cancel = (f"2026-11-29T13:0{n}:00.123456Z by {user}" for n in (1, 2))
+    break_down(cluster, 64)
+    cluster.finish_teardown()
+    cluster.annotate("retry", retry)
+    cluster.settle()
+    asked = [each for each in cluster.events if each.reason == EventReason.RETRY_REQUESTED]
+    assert [each.message for each in asked] == [f"asked for: {retry}"]
+    cluster.annotate("cancel", cancel)
+    cluster.settle()
+    cluster.finish_teardown()
+    assert handled(cluster) == (retry, cancel)
+    told = [record.message for record in cluster.attempts["corpus-2"][1].evidence]
+    assert f"cancelled: {cancel}" in told
 
 
 def test_a_cancel_whose_handling_was_lost_does_not_reach_the_next_run(

@@ -9,10 +9,14 @@ from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from strandline.cli.cluster.objects import ClusterPipeline, ListedAttempt
+from strandline.cli.views.format import escape_text
 from strandline.plan.errors import StrandlineError
 from strandline_api.names import CANCEL_ANNOTATION, RETRY_ANNOTATION
 from strandline_api.outcome.exit_codes import ExitCode
 from strandline_api.status.enums import PipelinePhase
+
+# The operator keeps a digest of a value with more than 256 characters.
+_LONGEST_USER = 200
 
 
 class RequestRefusedError(StrandlineError):
@@ -33,9 +37,13 @@ class ClusterRequest(NamedTuple):
 
 
 def ask_retry(
-    pipeline: ClusterPipeline, attempt: ListedAttempt | None, now: float
+    pipeline: ClusterPipeline, attempt: ListedAttempt | None, now: float, user: str = ""
 ) -> ClusterRequest:
     """Ask for an attempt now.
+
+    Args:
+        pipeline, attempt: as they stand.
+        now, user: time and name of the caller; an empty name is left out.
 
     Raises:
         RequestRefusedError: an attempt is under way, or the pipeline is suspended.
@@ -50,19 +58,19 @@ def ask_retry(
             f"wait for its end (`kubectl strandline wait {name}`)"
         )
         raise RequestRefusedError(msg)
-    patch = _annotate(pipeline, RETRY_ANNOTATION, now)
+    patch = _annotate(pipeline, RETRY_ANNOTATION, now, user)
     return ClusterRequest(patch, f"{name}: requested an attempt, which uses up no retry")
 
 
 def ask_cancel(
-    pipeline: ClusterPipeline, attempt: ListedAttempt | None, now: float
+    pipeline: ClusterPipeline, attempt: ListedAttempt | None, now: float, user: str = ""
 ) -> ClusterRequest:
-    """Ask for the end of the run."""
+    """Ask for the end of the run; see `ask_retry`."""
     name, status = pipeline.name, pipeline.status
     has_ended = attempt is None or attempt.has_ended
     if has_ended and status.next_attempt_time is None and status.phase in _AT_REST:
         return ClusterRequest(None, f"{name} has nothing to cancel: it is {status.phase.value}")
-    patch = _annotate(pipeline, CANCEL_ANNOTATION, now)
+    patch = _annotate(pipeline, CANCEL_ANNOTATION, now, user)
     return ClusterRequest(patch, f"{name}: requested the end of the run; finished sources are kept")
 
 
@@ -107,9 +115,14 @@ def _is_over(pipeline: ClusterPipeline) -> bool:
     )
 
 
-def _annotate(pipeline: ClusterPipeline, annotation: str, now: float) -> dict[str, Any]:
-    """Return a patch with a value that no earlier request had."""
+def _annotate(pipeline: ClusterPipeline, annotation: str, now: float, user: str) -> dict[str, Any]:
+    """Return a patch with a value that no earlier request had.
+
+    The operator repeats the value in its event and in the status, so the user's name is part of it.
+    """
     value = f"{datetime.fromtimestamp(now, UTC):%Y-%m-%dT%H:%M:%S.%f}Z"
+    if user:
+        value = f"{value} by {escape_text(user)[:_LONGEST_USER]}"
     if pipeline.annotations.get(annotation) == value:
         value = f"{value}+"  # a clock that stands still must not make a request the one before
     return {"metadata": {"annotations": {annotation: value}}}

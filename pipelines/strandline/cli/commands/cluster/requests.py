@@ -70,11 +70,13 @@ def resume(pipeline: str) -> None:
 
 
 def _ask_for_run(
-    pipeline: str, ask: Callable[[ClusterPipeline, ListedAttempt | None, float], ClusterRequest]
+    pipeline: str,
+    ask: Callable[[ClusterPipeline, ListedAttempt | None, float, str], ClusterRequest],
 ) -> None:
     session = open_session()
     found = session.find_pipeline(pipeline)
-    _send(session, pipeline, ask(found, session.find_attempt(found), session.now()))
+    attempt, user = session.find_attempt(found), session.kubectl.find_user()
+    _send(session, pipeline, ask(found, attempt, session.now(), user))
 
 
 def _ask_for_suspension(pipeline: str, *, is_wanted: bool) -> None:
