@@ -18,6 +18,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 
 from kube_client import RESOURCES, KubeClient, Refusal, spell_path
 from recordings import Json
@@ -99,8 +100,17 @@ def run_program(
 
 
 @contextmanager
-def run_control_plane(binary: Path, folder: Path, manifests: Sequence[Path]) -> Iterator[Path]:
+def run_control_plane(
+    binary: Path,
+    folder: Path,
+    manifests: Sequence[Path],
+    also: Mapping[str, str] = MappingProxyType({}),
+) -> Iterator[Path]:
     """Run etcd and an API server that has some CRDs, then the controllers; yield a kubeconfig.
+
+    Args:
+        binary, folder, manifests: the programs, where their files are, and the CRDs.
+        also: additional flags of the API server.
 
     Raises:
         NotStartedError: a program ended, or took too long.
@@ -112,7 +122,7 @@ def run_control_plane(binary: Path, folder: Path, manifests: Sequence[Path]) -> 
     with ExitStack() as stack:
         etcd = run_program(binary, "etcd", folder, list_etcd_flags(folder, data, peer))
         stack.enter_context(etcd)
-        flags = list_server_flags(folder, data, api)
+        flags = {**list_server_flags(folder, data, api), **also}
         server = stack.enter_context(run_program(binary, "kube-apiserver", folder, flags))
         kubeconfig = folder / "admin.kubeconfig"
         wait_for_file(server, folder / "certificates" / "apiserver.key")  # after the certificate

@@ -136,13 +136,14 @@ def test_the_name_in_a_request_is_in_events_statuses_and_evidence(
     cluster.annotate("retry", retry)
     cluster.settle()
     asked = [each for each in cluster.events if each.reason == EventReason.RETRY_REQUESTED]
-    assert [each.message for each in asked] == [f"asked for: {retry}"]
+    words = f"requested by annotation strandline.dev/retry={retry}"
+    assert [each.message for each in asked] == [words]
     cluster.annotate("cancel", cancel)
     cluster.settle()
     cluster.finish_teardown()
     assert handled(cluster) == (retry, cancel)
     told = [record.message for record in cluster.attempts["corpus-2"][1].evidence]
-    assert f"cancelled: {cancel}" in told
+    assert f"cancelled by annotation strandline.dev/cancel={cancel}" in told
 
 
 def test_a_cancel_whose_handling_was_lost_does_not_reach_the_next_run(
