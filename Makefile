@@ -24,7 +24,7 @@ GROUPS := tests/running/run_groups.py
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run quick room group lowest wheel test test-more test-all check laws coverage browser crds reference bench rivals products trainers llama agreement real-data picture kills crash fuzz mutants soak soak-operator ray-versions clocks cluster dns s3 gcs azure policies node e2e e2e-all e2e-spot karpenter kueue helm chart readers gitops workflow scanner scan images docs release-dry changelog constraints upgrade clean
+.PHONY: help run quick room group lowest wheel test test-more test-all check laws coverage browser crds reference bench rivals products trainers llama agreement real-data picture kills crash fuzz mutants soak soak-operator ray-versions clocks cluster dns s3 gcs azure policies node try e2e e2e-all e2e-spot karpenter kueue helm chart readers gitops workflow scanner scan images docs release-dry changelog constraints upgrade clean
 
 help: ## List the targets
 	@sed -nE 's/^([a-z0-9-]+):[^#]*## (.*)$$/  make \1\t\2/p' Makefile | expand -t 22
@@ -174,6 +174,14 @@ policies: ## Build what enforces NetworkPolicies on a node for tests, once: Go a
 node: $(STAMP) ## Bring up a real Kubernetes node in namespaces of its own until Ctrl-C; ARGS=--trial tries it
 	@PYTHONPATH=e2e $(BIN)/python -m real_node up $(ARGS)
 
+try: $(STAMP) ## Show the main example on a real node, a worker that is killed, and the second attempt; root, no Docker
+	@[ "$$(id -u)" = 0 ] || { \
+		echo "strandline: a node is brought up by root only; docs/try.md has the same on kind and k3d" >&2; exit 1; }; \
+	echo "try: the first call builds what a node runs, in about twenty minutes on two cores; later ones take about four"; \
+	unset KUBECONFIG KUBERAY; export PYTHONPATH=e2e; \
+	$(call need_helm); $(call need_images); \
+	exec $(call on_node,try-node) $(BIN)/python -m proving_ground.first_look
+
 e2e: $(STAMP) ## Play the short scenarios on a real node, or in the cluster of KUBECONFIG; KUBERAY=CHECKOUT
 	@$(call play,not extended)
 
@@ -269,6 +277,20 @@ define lint
 		|| { cat $(VENV)/imports.log; exit 1; }; }
 endef
 
+define need_helm
+	STRANDLINE_HELM=$$($(MAKE) --silent --no-print-directory helm) || exit 1; export STRANDLINE_HELM
+endef
+
+define need_images
+	export STRANDLINE_IMAGE_BASE="$(or $(BASE),local)"; echo "images on $$STRANDLINE_IMAGE_BASE" && \
+		$(BIN)/python -m images build --base "$$STRANDLINE_IMAGE_BASE" || exit 1
+endef
+
+# 1: a folder in the cache; the command that runs on the node follows
+define on_node
+	$(BIN)/python -m real_node up --folder "$${XDG_CACHE_HOME:-$$HOME/.cache}/strandline/$(1)" --
+endef
+
 # A node needs images in the cache; a cluster that is there needs them in its registry, or loaded.
 # KUBERAY, the folder of a checkout in which KubeRay was built, takes the place of the stand-in.
 # 1: which scenarios, as pytest's marks say it
@@ -282,20 +304,16 @@ define play
 				"keeps the KubeRay that it has: say one or the other" >&2; exit 1; }; \
 		KUBERAY=$$($(BIN)/python -m proving_ground.installation.kuberay "$$KUBERAY") || exit 1; export KUBERAY; \
 	fi; \
-	STRANDLINE_HELM=$$($(MAKE) --silent --no-print-directory helm) || exit 1; \
-	export STRANDLINE_HELM; \
+	$(call need_helm); \
 	$(MAKE) --silent --no-print-directory s3 > /dev/null || exit 1; \
 	[ "$(1)" != "extended or not extended" ] || $(MAKE) --silent --no-print-directory policies > /dev/null || exit 1; \
 	set -- $(BIN)/python -m pytest e2e/scenarios -p no:cacheprovider -m "$(1)" $(ARGS); \
 	if [ -z "$$KUBECONFIG" ]; then \
-		export STRANDLINE_IMAGE_BASE="$(or $(BASE),local)"; \
-		echo "images on $$STRANDLINE_IMAGE_BASE" && \
-			$(BIN)/python -m images build --base "$$STRANDLINE_IMAGE_BASE" || exit 1; \
+		$(call need_images); \
 		[ "$(1)" != "extended or not extended" ] || { \
 			$(BIN)/python -m images build --last-release --base "$$STRANDLINE_IMAGE_BASE" \
 				|| [ -z "$$CI" ] || exit 1; }; \
-		set -- $(BIN)/python -m real_node up \
-			--folder "$${XDG_CACHE_HOME:-$$HOME/.cache}/strandline/e2e-node" -- "$$@"; \
+		set -- $(call on_node,e2e-node) "$$@"; \
 	fi; \
 	echo "pytest e2e/scenarios" && "$$@"
 endef
