@@ -67,5 +67,7 @@ def test_how_many_sources_are_done_again_and_why_is_in_the_status_and_told_once(
             wait_for(lambda: one.is_over, lambda: asyncio.run(one.tick()))
             assert one.phase == "Succeeded"
             assert one.status["progress"]["redone"] == FILES
-            assert [f"{FILES} of {FILES + 1} sources are processed again {REASON}"] == list_told(one)
+            assert [f"{FILES} of {FILES + 1} sources are processed again {REASON}"] == list_told(
+                one
+            )
             assert operator.faults == []
