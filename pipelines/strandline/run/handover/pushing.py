@@ -6,8 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import NamedTuple
 
-from strandline.ledger.session import LedgerSession, require_ledger
-from strandline.ledger.store.store import Store
+from strandline.ledger.session import LedgerSession, opened_to_read, require_ledger
 from strandline.plan.columns import trace_columns
 from strandline.plan.errors import StrandlineError
 from strandline.plan.packages import advise, list_missing, load_module
@@ -142,11 +141,8 @@ def _find_ledger_id(folder: PipelineFolder) -> str:
     """Return the id of a pipeline's ledger; empty where it has none yet."""
     if not folder.ledger.exists():
         return ""
-    store = Store(folder.ledger, readonly=True)
-    try:
+    with opened_to_read(folder.ledger) as store:
         return str(store.read_meta("id") or "")
-    finally:
-        store.close()
 
 
 def _find_kind(target: str) -> str:
