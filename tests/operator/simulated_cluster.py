@@ -17,6 +17,7 @@ from strandline_api.objects.attempt import AttemptSpec, AttemptStatus
 from strandline_api.outcome.driver_outcome import DriverOutcome
 from strandline_api.spec.namespace_defaults import SpecDefaults
 from strandline_api.spec.policy import RetryPolicy
+from strandline_api.status.defaults import DefaultsRecord
 from strandline_api.status.pipeline_status import PipelineStatus, Progress
 from strandline_api.times import format_time
 from strandline_operator.decide.obstacles.namesakes import may_launch
@@ -51,6 +52,7 @@ from strandline_operator.model.view import (
     View,
 )
 from strandline_operator.reconcile.caches.own_kinds import cut_manifest, read_spec
+from strandline_operator.render.defaults import fill_in
 
 Body = dict[str, Any]
 PIPELINE: Body = {
@@ -103,6 +105,8 @@ class SimulatedCluster:
     policy: RetryPolicy | None = None
     defaults: SpecDefaults = field(default_factory=SpecDefaults)
     defaults_problem: str = ""
+    defaults_digest: str = ""
+    defaults_before: DefaultsRecord | None = None
     limits: Limits = field(default_factory=Limits)
     cpu_rules: CpuRules = field(default_factory=CpuRules)
     most_running: int = 0
@@ -158,7 +162,7 @@ class SimulatedCluster:
             claim=self._read_claim(
                 self._storage("ledger") or name_claim(self.pipeline["metadata"]["name"])
             ),
-            output=self._read_claim(self._storage("output") or self.defaults.output.claim_name),
+            output=self._read_claim(self._name_output()),
             driver=self._view_driver(),
             has_kuberay=self.has_kuberay,
             turn=self.turn,
@@ -173,6 +177,8 @@ class SimulatedCluster:
             others=self._read_others(),
             defaults=self.defaults,
             defaults_problem=self.defaults_problem,
+            defaults_digest=self.defaults_digest,
+            defaults_before=self.defaults_before,
             preflight=self._read_preflight(),
             cpu_rules=self.cpu_rules,
         )
@@ -213,6 +219,11 @@ class SimulatedCluster:
         views = self._view_attempts()
         is_read = may_launch(self._view_pipeline(), views[-1] if views else None)
         return self.code if is_read else None
+
+    def _name_output(self) -> str | None:
+        """The claim for outputs, as a pass reads it: of the pipeline, or by default."""
+        spec = fill_in(self._view_pipeline(), self.defaults)
+        return None if spec is None else spec.storage.output.claim_name
 
     def _storage(self, part: str) -> str | None:
         spec = self.pipeline["spec"]

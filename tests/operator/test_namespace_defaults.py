@@ -15,6 +15,7 @@ from strandline_operator.model.plan import Resource
 from strandline_operator.reconcile.caches.defaults import (
     KEEP_SECONDS,
     RETRY,
+    FoundDefaults,
     NamespaceDefaults,
     parse_part,
 )
@@ -58,11 +59,13 @@ def test_of_a_broken_one_is_said_that_nobody_knows_what_it_gives(text: str, said
     api = FakeApi()
     put(api, text)
 
-    policy, refusals, _, unusable = asyncio.run(NamespaceDefaults(NAME).read(api, "team", 0.0))
+    found = asyncio.run(NamespaceDefaults(NAME).read(api, "team", 0.0))
 
-    assert (policy.model_fields_set, refusals) == (set(), ())
-    assert unusable.startswith(f"ConfigMap {NAME}: {said}")
-    assert "\n" not in unusable
+    assert (found.policy.model_fields_set, found.refusals) == (set(), ())
+    assert found.unusable.startswith(f"ConfigMap {NAME}: {said}")
+    assert "\n" not in found.unusable
+    # It exists, so it is awaited if it goes.
+    assert found.digest
 
 
 def put_again(api: FakeApi, **data: str) -> None:
@@ -88,24 +91,20 @@ def test_what_cant_be_read_is_told_as_what_nobody_knows() -> None:
     asyncio.run(run())
 
 
-def test_one_that_is_gone_is_waited_for_and_then_it_is_gone() -> None:
+def test_a_digest_tells_defaults_apart_and_is_empty_if_they_are_missing() -> None:
     async def run() -> None:
         api, defaults = FakeApi(), NamespaceDefaults(NAME)
-        put(api, ray="queueName: team-a")
-        assert (await defaults.read(api, "team", 0.0)).spec.ray.queue_name == "team-a"
+        digests = []
+        for number, queue in enumerate(("team-a", "team-a", "team-b")):
+            put_again(api, ray=f"queueName: {queue}")
+            found = await defaults.read(api, "team", 100.0 * number)
+            assert found.spec.ray.queue_name == queue
+            digests.append(found.digest)
+        assert digests[0] == digests[1] != digests[2]
         api.store.delete(Resource.CONFIG_MAP, "team", NAME)
-        for now in (100.0, 300.0, 399.0):
-            found = await defaults.read(api, "team", now)
-            assert found.unusable.startswith(
-                f"ConfigMap {NAME}: it was there and is gone; after 5 minutes"
-            )
-        put(api, ray="queueName: team-b")
-        found = await defaults.read(api, "team", 420.0)
-        assert (found.spec.ray.queue_name, found.unusable) == ("team-b", "")
-        api.store.delete(Resource.CONFIG_MAP, "team", NAME)
-        assert (await defaults.read(api, "team", 500.0)).unusable
-        assert not (await defaults.read(api, "team", 800.0)).unusable
-        assert not (await defaults.read(api, "team", 900.0)).unusable
+        assert await defaults.read(api, "team", 400.0) == FoundDefaults(RetryPolicy())
+        put(api)
+        assert (await defaults.read(api, "team", 500.0)).digest
 
     asyncio.run(run())
 
@@ -144,6 +143,7 @@ def test_missing_rights_hold_back_what_would_be_made_without_defaults() -> None:
     assert found.unusable == (
         "the operator may not read ConfigMap strandline-defaults: you cannot get configmaps"
     )
+    assert not found.digest
 
 
 def test_a_namespace_is_asked_once_in_a_while() -> None:

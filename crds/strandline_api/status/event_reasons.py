@@ -30,6 +30,7 @@ class EventReason(StrEnum):
     BLOCKED = "Blocked"
     REDOING = "Redoing"
     SCHEDULE_MISSED = "ScheduleMissed"
+    DEFAULTS_GONE = "DefaultsGone"
 
     @property
     def meaning(self) -> str:
@@ -68,4 +69,7 @@ _EVENTS = {
         "starting point, and the reason."
     ),
     EventReason.SCHEDULE_MISSED: "A scheduled run was skipped; the message gives the reason.",
+    EventReason.DEFAULTS_GONE: (
+        "The namespace's defaults did not return, and attempts are made without them."
+    ),
 }

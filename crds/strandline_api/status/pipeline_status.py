@@ -12,6 +12,7 @@ from pydantic import BeforeValidator, Field, ValidationInfo
 from strandline_api.api_model import keyed_by
 from strandline_api.law.retry import Spent
 from strandline_api.quantities import Quantity
+from strandline_api.status.defaults import DefaultsRecord
 from strandline_api.status.enums import (
     A_CAUSE,
     PIPELINE_PHASES,
@@ -415,6 +416,9 @@ class PipelineStatus(Record):
     )
     last_attempt_time: Time | None = Field(
         default=None, description="Time at which the latest attempt was created."
+    )
+    defaults: DefaultsRecord | None = Field(
+        default=None, description="Defaults of the namespace that the pipeline uses."
     )
 
     @property

@@ -34,12 +34,14 @@ def settle_attempt(status: AttemptStatus, now: float) -> AttemptStatus:
 
 def settle_pipeline(status: PipelineStatus, now: float) -> PipelineStatus:
     """Return a pipeline's status with nothing of it ahead of now, and what is due in its time."""
-    clock = status.run_clock
+    clock, defaults = status.run_clock, status.defaults
     return evolve(
         status,
         run_start_time=_bound(status.run_start_time, now),
         next_attempt_time=_settle_due(status, now),
         run_clock=clock and evolve(clock, paused_since=_bound(clock.paused_since, now)),
+        defaults=defaults
+        and evolve(defaults, missing_since=_bound(defaults.missing_since, now)),
         spot=tuple(
             evolve(
                 group,

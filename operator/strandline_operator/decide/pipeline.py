@@ -15,7 +15,12 @@ from strandline_api.objects.pipeline import PipelineSpec
 from strandline_operator.decide.clock_steps import settle_pipeline
 from strandline_operator.decide.obstacles.obstacles import find_unread
 from strandline_operator.decide.run.deadline import expire, keep_time
-from strandline_operator.decide.run.dispatch import dispatch, make_claim, note_dispatched
+from strandline_operator.decide.run.dispatch import (
+    dispatch,
+    keep_defaults,
+    make_claim,
+    note_dispatched,
+)
 from strandline_operator.decide.run.lineage import list_ends
 from strandline_operator.decide.run.memory import settle_memory
 from strandline_operator.decide.run.progression import (
@@ -73,6 +78,7 @@ _DELETION: tuple[Decider, ...] = (remove,)
 _UNREADABLE: tuple[Decider, ...] = (
     note_first_requests,
     forget_withdrawn,
+    keep_defaults,
     follow_newest,
     warn_driver,
     settle_under_way,
@@ -85,6 +91,7 @@ _RUN: tuple[Decider, ...] = (
     note_first_requests,
     _settle_clock,
     forget_withdrawn,
+    keep_defaults,
     make_claim,
     begin_first_run,
     note_dispatched,

@@ -10,6 +10,7 @@ from strandline_api.objects.pipeline import PipelineSpec
 from strandline_api.outcome.driver_outcome import DriverOutcome
 from strandline_api.spec.namespace_defaults import SpecDefaults
 from strandline_api.spec.policy import RetryPolicy
+from strandline_api.status.defaults import DefaultsRecord
 from strandline_api.status.pipeline_status import PipelineStatus, Progress
 from strandline_operator.model.capacity import NodeSize
 from strandline_operator.model.code import CodeFiles
@@ -183,6 +184,10 @@ class View:
         queue: what Kueue reports about a RayJob that waits; None if none does, or if it is unknown.
         defaults: what the namespace gives where the pipeline says nothing.
         defaults_problem: why its values are unknown; empty where they are known.
+        defaults_name: name of their ConfigMap.
+        defaults_digest: digest of their ConfigMap's data; empty if it is missing or unreadable.
+        defaults_before: record of another pipeline in the namespace, for a pipeline without a
+            status; None if there is none, or the ConfigMap exists.
     """
 
     pipeline: PipelineView
@@ -208,6 +213,9 @@ class View:
     others: Mapping[str, PipelineView | None] | None = None
     defaults: SpecDefaults = field(default_factory=SpecDefaults)
     defaults_problem: str = ""
+    defaults_name: str = "strandline-defaults"
+    defaults_digest: str = ""
+    defaults_before: DefaultsRecord | None = None
     preflight: PreflightJob | None = None
     cpu_rules: CpuRules = field(default_factory=CpuRules)
     queue: QueueState | None = None

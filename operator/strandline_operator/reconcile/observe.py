@@ -10,11 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from math import inf
 from typing import NamedTuple
 
 from strandline_api.law.retry import merge_policies
 from strandline_api.names import PREFLIGHT_LABEL, name_claim, name_preflight, name_rayjob
 from strandline_api.spec.policy import RetryPolicy
+from strandline_api.status.defaults import DefaultsRecord
 from strandline_operator.cluster.access import Access
 from strandline_operator.cluster.api import Api, Body
 from strandline_operator.cluster.errors import Forbidden
@@ -42,7 +44,7 @@ from strandline_operator.reconcile.caches.capacity import CapacityMemory
 from strandline_operator.reconcile.caches.claims import ClaimMemory
 from strandline_operator.reconcile.caches.cluster_cache import ClusterCache
 from strandline_operator.reconcile.caches.cpu_rules import CpuRulesMemory
-from strandline_operator.reconcile.caches.defaults import NamespaceDefaults
+from strandline_operator.reconcile.caches.defaults import FoundDefaults, NamespaceDefaults
 from strandline_operator.reconcile.caches.nodes import NodeMemory, list_suspects
 from strandline_operator.reconcile.caches.notices import NoticeMemory, list_stuck
 from strandline_operator.reconcile.caches.own_kinds import read_pipeline
@@ -146,8 +148,9 @@ async def observe(
     namesakes = await _find_namesakes(reader, pipeline, current)
     if access.refused:
         return Observed(View(pipeline, turn=turn or Turn(), unread=tuple(access.refused)), None)
-    layer, problems, defaults, unusable = await inputs.defaults.read(api, namespace, now)
-    filled = replace(pipeline, spec=fill_in(pipeline, defaults))
+    found = await inputs.defaults.read(api, namespace, now)
+    former_defaults = await _find_former_defaults(reader, pipeline, found)
+    filled = replace(pipeline, spec=fill_in(pipeline, found.spec))
     rayjob = _find_rayjob(pipeline, current, children)
     driver, ask_at = await _read_driver(api, pipeline, current, children, inputs.drivers, now)
     environment = await _look_around(access, pipeline, rayjob, children, inputs, now)
@@ -160,17 +163,20 @@ async def observe(
         pods=children.pods,
         gone_pods=children.gone_pods,
         namesakes=namesakes,
-        policy=_merge_policies(pipeline, layer, inputs.layer),
+        policy=_merge_policies(pipeline, found.policy, inputs.layer),
         claim=claim,
         output=output,
         code=await _read_code(access, pipeline, current),
         driver=driver,
         has_kuberay=Resource.RAYJOB not in access.unserved,
         turn=turn or Turn(),
-        refusals=(*refusals, *problems, *inputs.blind(namespace)),
+        refusals=(*refusals, *found.refusals, *inputs.blind(namespace)),
         unread=tuple(access.refused),
-        defaults=defaults,
-        defaults_problem=unusable,
+        defaults=found.spec,
+        defaults_problem=found.unusable,
+        defaults_name=inputs.defaults.name,
+        defaults_digest=found.digest,
+        defaults_before=former_defaults,
     )
     view = replace(view, **environment._asdict())
     if needs_others(pipeline, current):
@@ -181,6 +187,22 @@ async def observe(
     if needs_nodes(view) or needs_sizes(view):
         view = replace(view, sizes=await inputs.capacity.read(api, now))
     return Observed(view, ask_at)
+
+
+async def _find_former_defaults(
+    reader: Reader, pipeline: PipelineView, found: FoundDefaults
+) -> DefaultsRecord | None:
+    """Return what other pipelines record of defaults that are missing, for a new pipeline."""
+    is_missing = not found.digest and not found.unusable
+    # After its first pass a pipeline has a record of its own.
+    if pipeline.has_status or not is_missing:
+        return None
+    others = await reader.list_pipelines()
+    records = [other.status.defaults for other in others if not other.meta.is_deleting]
+    known = [record for record in records if record is not None and record.is_known]
+    # The earliest end of a wait counts, so that a series of new pipelines prolongs none.
+    first = min(known, key=lambda record: record.missing_since or inf, default=None)
+    return first and DefaultsRecord(digest=first.digest, missing_since=first.missing_since)
 
 
 def _merge_policies(pipeline: PipelineView, *layers: RetryPolicy) -> RetryPolicy:

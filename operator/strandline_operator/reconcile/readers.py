@@ -51,6 +51,9 @@ class Reader(Protocol):
     async def find_pipeline(self, name: str) -> PipelineView | None:
         """Return a pipeline of the namespace; None where there is none."""
 
+    async def list_pipelines(self) -> tuple[PipelineView, ...]:
+        """Return all pipelines of the namespace, in no order."""
+
 
 @dataclass(frozen=True, slots=True)
 class ServerReader:
@@ -75,6 +78,9 @@ class ServerReader:
     async def find_pipeline(self, name: str) -> PipelineView | None:
         body = await self.access.get(Resource.PIPELINE, name)
         return None if body is None else read_pipeline(body)
+
+    async def list_pipelines(self) -> tuple[PipelineView, ...]:
+        return tuple(map(read_pipeline, await self.access.list_all(Resource.PIPELINE, "")))
 
     async def _list(self, selector: str) -> Siblings:
         rayjobs = await self.access.list_all(Resource.RAYJOB, selector)
@@ -109,6 +115,9 @@ class CacheReader:
 
     async def find_pipeline(self, name: str) -> PipelineView | None:
         return self.cache.find_pipeline(self.access.namespace, name)
+
+    async def list_pipelines(self) -> tuple[PipelineView, ...]:
+        return self.cache.list_pipelines(self.access.namespace)
 
 
 class RecheckReader(CacheReader):

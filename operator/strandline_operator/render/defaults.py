@@ -1,7 +1,8 @@
 """What a namespace gives, laid below what a pipeline says itself.
 
-Pure, and done anew in each pass: what is stored stays as its user wrote it. This room must not know
-where defaults are kept.
+Pure, and done anew in each pass: what is stored stays as its user wrote it. Only the output
+location is recorded with the first attempt, because later defaults must not move outputs. This room
+must not know where defaults are kept.
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ from strandline_api.api_model import evolve
 from strandline_api.objects.pipeline import PipelineSpec
 from strandline_api.spec.namespace_defaults import RayDefaults, SpecDefaults
 from strandline_api.spec.ray_cluster import RayCluster
-from strandline_api.spec.storage import OutputStorage, Storage
+from strandline_api.spec.storage import Storage
+from strandline_api.status.defaults import DefaultOutput, DefaultsRecord
 from strandline_operator.model.view import PipelineView
 from strandline_operator.render.pods.overlay import lay_over
 from strandline_operator.render.rayjob import QUEUE_LABEL, QUEUE_PRIORITY_LABEL
@@ -23,10 +25,41 @@ NO_DEFAULTS = SpecDefaults()
 def fill_in(pipeline: PipelineView, defaults: SpecDefaults) -> PipelineSpec | None:
     """Return the spec with the namespace's defaults where it says nothing; None for an invalid."""
     spec = pipeline.spec
-    if spec is None or defaults == NO_DEFAULTS:
+    if spec is None:
+        return None
+    storage = _fill_storage(spec.storage, find_default_output(pipeline, defaults))
+    if defaults.ray == NO_DEFAULTS.ray and storage is spec.storage:
         return spec
     ray = _fill_ray(spec.ray, defaults.ray, pipeline.meta.labels)
-    return evolve(spec, ray=ray, storage=_fill_storage(pipeline, spec, defaults.output))
+    return evolve(spec, ray=ray, storage=storage)
+
+
+def find_default_output(pipeline: PipelineView, defaults: SpecDefaults) -> DefaultOutput | None:
+    """Return where outputs lie by default: as recorded, or else as the defaults are now.
+
+    Return None if the pipeline names its own location, or is invalid.
+    """
+    spec, record, meta = pipeline.spec, pipeline.status.defaults, pipeline.meta
+    if spec is None or spec.output_location is not None or spec.storage.output.claim_name:
+        return None
+    # Defaults that are added or changed later must not move the outputs of earlier attempts.
+    if record is not None and record.output is not None:
+        return record.output
+    output = defaults.output
+    # A place has one owner, so each pipeline gets its own, as on a claim.
+    url = f"{output.url.rstrip('/')}/{meta.namespace}/{meta.name}" if output.url else ""
+    return DefaultOutput(url=url, claim_name=output.claim_name or "")
+
+
+def record_output(
+    record: DefaultsRecord | None, output: DefaultOutput | None
+) -> DefaultsRecord | None:
+    """Return the record of a pipeline whose attempts use that default location.
+
+    Return None if nothing is left to record.
+    """
+    after = evolve(record or DefaultsRecord(), output=output)
+    return None if after == DefaultsRecord() else after
 
 
 def _fill_ray(ray: RayCluster, defaults: RayDefaults, labels: Mapping[str, str]) -> RayCluster:
@@ -50,15 +83,12 @@ def _fill_ray(ray: RayCluster, defaults: RayDefaults, labels: Mapping[str, str])
     )
 
 
-def _fill_storage(pipeline: PipelineView, spec: PipelineSpec, defaults: OutputStorage) -> Storage:
-    storage, meta = spec.storage, pipeline.meta
-    is_given = spec.output_location is not None or storage.output.claim_name is not None
-    if is_given or defaults == OutputStorage():
+def _fill_storage(storage: Storage, output: DefaultOutput | None) -> Storage:
+    if output is None or output == DefaultOutput():
         return storage
-    # A place has one owner, so each pipeline gets its own, as on a claim.
-    url = f"{defaults.url.rstrip('/')}/{meta.namespace}/{meta.name}" if defaults.url else None
-    output = OutputStorage(url=url, claim_name=defaults.claim_name)
-    return evolve(storage, output=output)
+    # Without validation: a long default that gets longer by the name must not end the pass.
+    named = evolve(storage.output, url=output.url or None, claim_name=output.claim_name or None)
+    return evolve(storage, output=named)
 
 
 def _unless(has_own: bool, value: str | None) -> str | None:  # noqa: FBT001 - reads as a sentence

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
+from strandline_api.status.defaults import DEFAULTS_WAIT_SECONDS, DefaultsRecord
+from strandline_api.status.pipeline_status import PipelineStatus
 from strandline_api.status.reasons import Reason
+from strandline_api.times import format_time
 from strandline_operator.decide.scene import Pass
 from strandline_operator.model.plan import Resource
 from strandline_operator.model.view import UNANSWERED_WEBHOOK, Refusal, View
@@ -57,12 +60,28 @@ def find_unread(view: View) -> Block | None:
 
 
 def find_unusable_defaults(facts: Pass) -> Block | None:
-    """Find that the namespace's defaults can't be read.
+    """Find that the namespace's defaults can't be read, or are missing for a short time.
 
     An attempt made without them has another image, other nodes, or writes elsewhere.
     """
-    problem = facts.view.defaults_problem
-    return Block(Reason.DEFAULTS_UNUSABLE, problem) if problem else None
+    view = facts.view
+    if view.defaults_problem:
+        return Block(Reason.DEFAULTS_UNUSABLE, view.defaults_problem)
+    record = find_defaults_record(view, view.pipeline.status)
+    if view.defaults_digest or not record.is_awaited(facts.now):
+        return None
+    since = facts.now if record.missing_since is None else min(record.missing_since, facts.now)
+    end = format_time(round(since + DEFAULTS_WAIT_SECONDS))[11:19]
+    message = f"it is missing; if it does not return, attempts are made without it at {end}"
+    return Block(Reason.DEFAULTS_UNUSABLE, f"ConfigMap {view.defaults_name}: {message}")
+
+
+def find_defaults_record(view: View, status: PipelineStatus) -> DefaultsRecord:
+    """Return what is recorded of the namespace's defaults: by the pipeline, or by another one.
+
+    A pipeline that is made while the defaults are missing has no record of its own yet.
+    """
+    return status.defaults or view.defaults_before or DefaultsRecord()
 
 
 def find_reserved_account(facts: Pass) -> Block | None:

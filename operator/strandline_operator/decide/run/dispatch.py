@@ -11,6 +11,7 @@ from strandline_api.names import FINALIZER, name_attempt, name_claim, name_rayjo
 from strandline_api.objects.attempt import AttemptSpec, AttemptStatus, ConfigRecord
 from strandline_api.outcome.causes import Cause
 from strandline_api.spec.pod_paths import MANIFEST, digest_config
+from strandline_api.status.defaults import DefaultsRecord
 from strandline_api.status.enums import Trigger
 from strandline_api.status.event_reasons import EventReason
 from strandline_api.status.pipeline_status import PipelineStatus
@@ -21,6 +22,7 @@ from strandline_operator.decide.obstacles.code import find_missing_code
 from strandline_operator.decide.obstacles.namesakes import find_namesakes
 from strandline_operator.decide.obstacles.obstacles import (
     Block,
+    find_defaults_record,
     find_reserved_account,
     find_unusable_defaults,
 )
@@ -36,9 +38,10 @@ from strandline_operator.decide.obstacles.preflight import check, is_checked
 from strandline_operator.decide.scene import Pass, Scene, find_first
 from strandline_operator.decide.verdict import PassState, Verdict, add_event, warn
 from strandline_operator.model.objects import Meta
-from strandline_operator.model.plan import Action, Count, Create, Manifest, Resource
+from strandline_operator.model.plan import Action, Count, Create, EventDraft, Manifest, Resource
 from strandline_operator.model.view import AttemptObject
 from strandline_operator.render.attempt import render_attempt
+from strandline_operator.render.defaults import find_default_output, record_output
 from strandline_operator.render.network import render_network_beside
 from strandline_operator.render.order import Order
 from strandline_operator.render.preflight import order_preflight
@@ -77,6 +80,31 @@ _BEFORE_ATTEMPT: tuple[Obstacle, ...] = (
 _UNWATCHED = frozenset({Reason.NAMESAKE_RUNS, Reason.DEFAULTS_UNUSABLE})
 # An attempt that has become final leaves to the next look what others say of a new run.
 _NEXT_LOOK = 0.1
+
+
+def keep_defaults(facts: Pass, standing: PassState) -> Verdict:
+    """Record which defaults the namespace has, and since when they are missing.
+
+    The record of an earlier operator's attempts gets the output location of the current defaults.
+    """
+    view, before = facts.view, standing.status.defaults
+    record = find_defaults_record(view, standing.status)
+    # A ConfigMap that can't be read may still exist, so it is not missing.
+    is_read = bool(view.defaults_digest) or not view.defaults_problem
+    after = record.note(view.defaults_digest, facts.now) if is_read else record
+    has_attempts = bool(standing.status.attempt or view.attempts)
+    if has_attempts and after.output is None and find_unusable_defaults(facts) is None:
+        after = evolve(after, output=find_default_output(view.pipeline, view.defaults))
+    settled = None if after == DefaultsRecord() else after
+    if settled == before:
+        return Verdict()
+    events = (_report_gone(facts),) if record.is_known and not after.is_known else ()
+    return Verdict(evolve(standing.status, defaults=settled), events=events)
+
+
+def _report_gone(facts: Pass) -> EventDraft:
+    message = f"ConfigMap {facts.view.defaults_name} did not return; attempts are made without it"
+    return warn(EventReason.DEFAULTS_GONE, message)
 
 
 def make_claim(facts: Pass, standing: PassState) -> Verdict:
@@ -179,9 +207,11 @@ def _make_attempt(facts: Pass, status: PipelineStatus, due: float) -> Verdict:
     attempt = name_attempt(pipeline.meta.name, spec.number)
     audit = f"dispatch {attempt}: {_describe(spec)}, due {facts.now - due:.1f} s ago"
     create = Create(Resource.ATTEMPT, render_attempt(pipeline, spec))
-    # Before it is made: the retries of a run are to read what its first attempt has read.
-    with_inputs = evolve(status, inputs=spec.inputs)
-    return Verdict(with_inputs, actions=(create,), audit=(audit,))
+    output = find_default_output(pipeline, facts.view.defaults)
+    # Before it is made: the retries of a run are to read what its first attempt has read, and all
+    # later attempts write where the first one does.
+    noted = evolve(status, inputs=spec.inputs, defaults=record_output(status.defaults, output))
+    return Verdict(noted, actions=(create,), audit=(audit,))
 
 
 def launch(facts: Pass, scene: Scene) -> Verdict:

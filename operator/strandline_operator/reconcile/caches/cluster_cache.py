@@ -25,7 +25,7 @@ NODE = "node"  # pods are found by the name of their node as well
 
 
 def _key_pipeline(pipeline: PipelineView) -> Keys:
-    return ((pipeline.meta.name, pipeline.meta.namespace),)
+    return ((pipeline.meta.name, pipeline.meta.namespace), pipeline.meta.namespace)
 
 
 def _key_attempt(attempt: AttemptObject | None) -> Keys:
@@ -95,6 +95,10 @@ class NamespaceCache:
     def find_pipeline(self, namespace: str, name: str) -> PipelineView | None:
         """Return a pipeline as it was seen last; None where none was."""
         return next(iter(self.pipelines.find((name, namespace))), None)
+
+    def list_pipelines(self, namespace: str) -> tuple[PipelineView, ...]:
+        """Return the pipelines of a namespace, in no order."""
+        return self.pipelines.find(namespace)
 
 
 @dataclass(frozen=True, slots=True)

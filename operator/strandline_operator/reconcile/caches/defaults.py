@@ -3,12 +3,15 @@
 Read once in a while, since all pipelines of a namespace share them, and parsed once a version, away
 from the event loop: it is whatever a tenant wrote. What can't be read is said, since an attempt
 made without it has another image, or writes elsewhere; of one with a field that is not known, which
-a newer operator may know, the rest holds. This room must not know how layers are merged.
+a newer operator may know, the rest holds. This room must not know how layers are merged, nor how
+long a missing ConfigMap is awaited.
 """
 
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeVar
@@ -31,8 +34,6 @@ from strandline_operator.reconcile.caches.ttl_cache import TtlCache
 RETRY, RAY, OUTPUT = "retry", "ray", "output"
 KEEP_SECONDS = 15.0
 _INVALID = 422
-# A ConfigMap that is replaced by deletion is back within that time.
-_GONE_SECONDS = 300.0
 _SHOWN = 4  # problems of a key
 
 Part = TypeVar("Part", bound=ApiModel)
@@ -44,12 +45,14 @@ class FoundDefaults(NamedTuple):
     Attributes:
         refusals: what is wrong though the rest is known.
         unusable: why its values are unknown; empty where they are known.
+        digest: of the ConfigMap's data; empty if it is missing, or may not be read.
     """
 
     policy: RetryPolicy
     refusals: tuple[Refusal, ...] = ()
     spec: SpecDefaults = SpecDefaults()
     unusable: str = ""
+    digest: str = ""
 
 
 def parse_part(config_map: Body, key: str, model: type[Part]) -> tuple[Part, str]:
@@ -87,18 +90,23 @@ def _join(problems: Sequence[Problem]) -> str:
     return text if len(problems) <= _SHOWN else f"{text}; and {len(problems) - _SHOWN:,} more"
 
 
+def _digest_data(body: Body) -> str:
+    """Return a digest of the keys that are read."""
+    data = body.get("data")
+    keys = {key: data.get(key) for key in (RETRY, RAY, OUTPUT)} if isinstance(data, dict) else {}
+    return hashlib.sha256(json.dumps(keys, sort_keys=True).encode()).hexdigest()[:16]
+
+
 @dataclass(slots=True)
 class _Version:
     """What was read of a namespace last that had any.
 
     Attributes:
         version: the object's, by which it is known again.
-        gone_since: when it was first missed, in seconds since the epoch; None: it is there.
     """
 
     version: str
     defaults: FoundDefaults
-    gone_since: float | None = None
 
 
 @dataclass(slots=True)
@@ -115,9 +123,9 @@ class NamespaceDefaults:
         Raises:
             ApiError: it could not be read, for a reason that may pass.
         """
-        return await self._entries.read(namespace, now, lambda: self._ask(api, namespace, now))
+        return await self._entries.read(namespace, now, lambda: self._ask(api, namespace))
 
-    async def _ask(self, api: Api, namespace: str, now: float) -> FoundDefaults:
+    async def _ask(self, api: Api, namespace: str) -> FoundDefaults:
         try:
             body = await api.get(Resource.CONFIG_MAP, namespace, self.name)
         except Forbidden as error:
@@ -125,27 +133,14 @@ class NamespaceDefaults:
             message = f"the operator may not read ConfigMap {self.name}: {error.message}"
             return FoundDefaults(RetryPolicy(), unusable=message)
         if body is None:
-            return self._miss(namespace, now)
+            self._versions.pop(namespace, None)
+            return FoundDefaults(RetryPolicy())
         version = str((body.get("metadata") or {}).get("resourceVersion", ""))
         former = self._versions.get(namespace)
         if former is None or not version or former.version != version:
             parsed_defaults = await asyncio.to_thread(self._parse, body)
             former = self._versions[namespace] = _Version(version, parsed_defaults)
-        former.gone_since = None
         return former.defaults
-
-    def _miss(self, namespace: str, now: float) -> FoundDefaults:
-        """Return what holds where there is none: for a while, that it is unknown."""
-        former = self._versions.get(namespace)
-        if former is None:
-            return FoundDefaults(RetryPolicy())
-        former.gone_since = now if former.gone_since is None else min(former.gone_since, now)
-        if now - former.gone_since >= _GONE_SECONDS:
-            del self._versions[namespace]
-            return FoundDefaults(RetryPolicy())
-        minutes = _GONE_SECONDS / 60
-        message = f"it was there and is gone; after {minutes:.0f} minutes attempts go on without it"
-        return FoundDefaults(RetryPolicy(), unusable=f"ConfigMap {self.name}: {message}")
 
     def _parse(self, body: Body) -> FoundDefaults:
         refusals: list[Refusal] = []
@@ -155,7 +150,7 @@ class NamespaceDefaults:
         output = self._read_part(body, OUTPUT, OutputStorage, refusals, unusable)
         spec = SpecDefaults(ray=ray, output=output)
         message = f"ConfigMap {self.name}: {'; '.join(unusable)}" if unusable else ""
-        return FoundDefaults(policy, tuple(refusals), spec, message)
+        return FoundDefaults(policy, tuple(refusals), spec, message, _digest_data(body))
 
     def _read_part(
         self,

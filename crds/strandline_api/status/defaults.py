@@ -1,0 +1,83 @@
+"""Defaults of the namespace as a pipeline last found them, and the output location they gave it.
+
+The status keeps this record. An operator that starts while the defaults are missing waits for them,
+and defaults that are added or changed later do not move existing outputs. This room must not know
+where defaults are kept.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Self
+
+from pydantic import Field
+
+from strandline_api.api_model import evolve
+from strandline_api.status.records import Name, Record
+from strandline_api.times import Time
+
+# A ConfigMap that is replaced by deletion returns within this time.
+DEFAULTS_WAIT_SECONDS = 300.0
+_MAX_URL = 4096  # the default's 2048 characters, the namespace, and the name
+
+
+class DefaultOutput(Record):
+    """Output location of a pipeline that does not name one. Empty for the ledger's claim."""
+
+    url: Annotated[str, Field(max_length=_MAX_URL)] = Field(
+        default="", description="Folder or URL of the outputs, such as 's3://team/clean/corpus'."
+    )
+    claim_name: Name = Field(
+        default="", description="Name of the persistent volume claim for outputs."
+    )
+
+
+class DefaultsRecord(Record):
+    """Defaults that the pipeline last found in its namespace."""
+
+    digest: Annotated[str, Field(max_length=64)] = Field(
+        default="",
+        description=(
+            "Digest of the namespace's defaults that were found last. Absent if there were none."
+        ),
+    )
+    missing_since: Time | None = Field(
+        default=None,
+        description=(
+            "Time since which the ConfigMap of those defaults is missing. No attempt is made for "
+            "five minutes from then. Absent while it exists."
+        ),
+    )
+    output: DefaultOutput | None = Field(
+        default=None,
+        description=(
+            "Output location that the first attempt was given because the pipeline names none. "
+            "It is empty for the ledger's claim. Later defaults do not change it. Absent before "
+            "the first attempt, and if the pipeline names its own."
+        ),
+    )
+
+    @property
+    def is_known(self) -> bool:
+        """Whether the namespace had defaults."""
+        return bool(self.digest)
+
+    def note(self, digest: str, now: float) -> Self:
+        """Return the record after another look at the defaults.
+
+        Args:
+            digest: of the defaults that were found; empty if their ConfigMap is missing.
+            now: seconds since the epoch.
+        """
+        if digest:
+            return evolve(self, digest=digest, missing_since=None)
+        if not self.is_known:
+            return self
+        if self.is_awaited(now):
+            since = now if self.missing_since is None else self.missing_since
+            return evolve(self, missing_since=since)
+        return evolve(self, digest="", missing_since=None)
+
+    def is_awaited(self, now: float) -> bool:
+        """Return whether defaults that are missing now may still return."""
+        since = now if self.missing_since is None else self.missing_since
+        return self.is_known and now - since < DEFAULTS_WAIT_SECONDS
