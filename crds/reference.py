@@ -40,6 +40,7 @@ _TYPES = {"string": "text", "boolean": "`true`, `false`"}
 _PAID_BY = {
     Treatment.DISRUPTION: "yes, by `disruptions.maxRetries`",
     Treatment.RETRIED: "yes, by `maxRetries`",
+    Treatment.WAITED: "yes, without limit",
     Treatment.NEVER: "never",
 }
 

@@ -14,6 +14,7 @@ UID = "6f9619ff-8b86-d011-b42d-00c04fc964ff"
 
 retried_causes = st.sampled_from([c for c in Cause if c.treatment is Treatment.RETRIED])
 disruptions = st.sampled_from([c for c in Cause if c.treatment is Treatment.DISRUPTION])
+waits = st.sampled_from([c for c in Cause if c.treatment is Treatment.WAITED])
 final_causes = st.sampled_from([c for c in Cause if c.treatment is Treatment.NEVER])
 uids = st.text(max_size=40)
 draws = st.floats(0, 1, exclude_max=True)

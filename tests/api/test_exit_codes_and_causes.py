@@ -19,8 +19,8 @@ CODES = {
     "VOLUME_UNUSABLE": 73,
     "INTERRUPTED": 75,
 }
+WAITED = {"QuotaExceeded"}
 DISRUPTIONS = {
-    "QuotaExceeded",
     "Preempted",
     "Evicted",
     "NodeLost",
@@ -73,6 +73,7 @@ def test_exit_codes_have_different_meanings() -> None:
     [
         (Treatment.DISRUPTION, DISRUPTIONS),
         (Treatment.RETRIED, RETRIED),
+        (Treatment.WAITED, WAITED),
         (Treatment.NEVER, NEVER),
     ],
 )

@@ -6,6 +6,7 @@ Each simulated pass starts from the stored status, as an operator does that has 
 from __future__ import annotations
 
 from typing import Any
+from zlib import crc32
 
 import pytest
 import yaml
@@ -37,7 +38,7 @@ CLAIM = {"output": {"claimName": "shared"}}
 def give(cluster: SimulatedCluster, given: dict[str, Any] | None) -> None:
     """Change the ConfigMap of defaults; None deletes it."""
     cluster.defaults = SpecDefaults.model_validate(given or {}, by_alias=True)
-    cluster.defaults_digest = "" if given is None else f"digest of {given}"
+    cluster.defaults_digest = "" if given is None else f"{crc32(str(given).encode()):x}"
 
 
 def make_cluster(given: dict[str, Any] | None) -> SimulatedCluster:

@@ -25,7 +25,8 @@ from strandline.run.manifest.manifest import read_manifest
 from strandline_api.objects.attempt import AttemptStatus
 from strandline_api.outcome.causes import Cause
 from strandline_api.outcome.lineage import PRODUCER
-from strandline_api.status.pipeline_status import Progress, RetryCounts
+from strandline_api.status.pipeline_status import Progress
+from strandline_api.status.retry_counts import RetryCounts
 from strandline_operator.lineage import reporting
 from strandline_operator.lineage.events import FACET, make_end
 from strandline_operator.lineage.reporting import EndReporter, start_reporting

@@ -25,6 +25,7 @@ from summary_law import check_summary
 pytestmark = pytest.mark.first(reason="replays every recording")
 
 DISRUPTION, RETRY, NEVER, DONE, ON = "disruption", "retry", "never", "done", "goes on"
+WAIT = "wait"
 
 
 class End(NamedTuple):
@@ -97,8 +98,8 @@ ENDS = {
     "s-worker-preempted": End("", DONE, incidents=1),
     "v-no-ray-version": End("SchedulingTimeout", RETRY),
     "v-node-drained": End("Evicted", DISRUPTION, "head", incidents=1),
-    "v-quota-on-pods": End("QuotaExceeded", DISRUPTION),
-    "v-quota-on-submitter": End("QuotaExceeded", DISRUPTION),
+    "v-quota-on-pods": End("QuotaExceeded", WAIT),
+    "v-quota-on-submitter": End("QuotaExceeded", WAIT),
     "v-raycluster-deleted": End("Interrupted", DISRUPTION),
     "v-slow-start": End("", DONE),
 }
@@ -133,6 +134,8 @@ def read_following(scenario: Scenario) -> str:
         status = one.body["status"]
         if status.get("retries", {}).get("through") == 1:
             if "nextAttemptTime" in status:
+                if status["state"].startswith("wait 1 for room, retry at "):
+                    return WAIT
                 is_disruption = status["state"].startswith("disruption 1 of 100, retry at ")
                 assert is_disruption or status["state"].startswith("retry 1 of 3 at ")
                 return DISRUPTION if is_disruption else RETRY

@@ -52,16 +52,18 @@ class Spent:
     """What a run has used up: all that the law needs of attempts that are not recorded any more.
 
     Attributes:
-        attempts: attempts so far, of any kind.
+        attempts: attempts so far, without those that only waited for room.
         retries: retries since the last progress, disruptions apart.
         disruptions: retries after disruptions since the last progress.
         cause: why the last attempt ended badly; None: it completed, or there was none.
+        waits: attempts in a row that only waited for room, the last one included.
     """
 
     attempts: int = 0
     retries: int = 0
     disruptions: int = 0
     cause: Cause | None = None
+    waits: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +73,9 @@ class RetryAt:
     Attributes:
         time: when, in seconds since the epoch; a time in the past means at once.
         cause: why the last attempt ended.
-        number: of this retry within its budget since the last progress, from 1.
-        of: retries that the budget allows.
+        number: of this retry within its budget since the last progress, from 1; for a wait, the
+            number of waits in a row.
+        of: retries that the budget allows; 0 for a wait, which needs no budget.
         budget: which one pays; never `Treatment.NEVER`.
         delay: seconds from the end of the last attempt, jitter included.
         why: one sentence.
@@ -133,9 +136,12 @@ def decide(
     budget = last.cause.treatment
     if shortage := _find_shortage(policy, budget, spent):
         return GiveUp(f"{ending}, {shortage}", is_exhausted=True)
-    number, of = _used(spent, budget) + 1, _size_of(policy, budget)
+    is_wait = budget is Treatment.WAITED
+    number = spent.waits if is_wait else _used(spent, budget) + 1
+    of = 0 if is_wait else _size_of(policy, budget)
     delay = add_jitter(policy, back_off(policy, number), uid=uid, number=number, drawn=drawn)
     kind = "retry after a disruption" if budget is Treatment.DISRUPTION else "retry"
+    which = f"another {kind}" if is_wait else f"{kind} {number} of {of}"
     return RetryAt(
         time=min(last.ended, now) + delay,
         cause=last.cause,
@@ -143,7 +149,7 @@ def decide(
         of=of,
         budget=budget,
         delay=delay,
-        why=f"{ending}; {kind} {number} of {of} follows {_format_duration(delay)} later",
+        why=f"{ending}; {which} follows {_format_duration(delay)} later",
     )
 
 
@@ -151,7 +157,8 @@ def count_spent(policy: RetryPolicy, history: Sequence[PastAttempt], since: Spen
     """Count what a run has used up, going on from what earlier attempts had.
 
     An attempt that follows one with a bad end is a retry, paid by the budget of that end. Progress
-    sets both counts to zero before the attempt's own end is looked at.
+    sets both counts to zero before the attempt's own end is looked at. An attempt that only waited
+    for room is not counted, and neither is the one after it.
     """
     spent = since
     for attempt in history:
@@ -238,13 +245,15 @@ def describe_due(retry: RetryAt, clock_text: str) -> str:
 def _spend(policy: RetryPolicy, spent: Spent, attempt: PastAttempt) -> Spent:
     budget = None if attempt.is_manual or spent.cause is None else spent.cause.treatment
     if attempt.resets or (policy.reset_on_progress and attempt.made_progress):
-        spent = replace(spent, retries=0, disruptions=0)
+        spent = replace(spent, retries=0, disruptions=0, waits=0)
         budget = None
+    is_wait = attempt.cause is not None and attempt.cause.treatment is Treatment.WAITED
     return Spent(
-        attempts=spent.attempts + 1,
+        attempts=spent.attempts + (not is_wait),
         retries=spent.retries + (budget is Treatment.RETRIED),
         disruptions=spent.disruptions + (budget is Treatment.DISRUPTION),
         cause=attempt.cause,
+        waits=spent.waits + 1 if is_wait else 0,
     )
 
 
@@ -254,6 +263,9 @@ def _find_ban(policy: RetryPolicy, cause: Cause) -> str:
         return "which is never retried"
     if cause not in policy.eligible_causes:
         return "which eligibleCauses does not list"
+    # The attempt did not begin, so no limit on attempts or retries applies.
+    if cause.treatment is Treatment.WAITED:
+        return ""
     if not _size_of(policy, cause.treatment):
         return f"and retries are off: {_FIELDS[cause.treatment]} is 0"
     return "and retries are off: maxAttempts is 1" if policy.max_attempts == 1 else ""
@@ -261,6 +273,8 @@ def _find_ban(policy: RetryPolicy, cause: Cause) -> str:
 
 def _find_shortage(policy: RetryPolicy, budget: Treatment, spent: Spent) -> str:
     """Describe what is used up; empty if nothing is."""
+    if budget is Treatment.WAITED:
+        return ""
     of = _size_of(policy, budget)
     if _used(spent, budget) >= of:
         return f"and no retries are left: {_FIELDS[budget]} is {of}"
@@ -285,6 +299,8 @@ def _describe_retry(retry: RetryAt) -> str:
     """
     if retry.budget is Treatment.DISRUPTION:
         return f"disruption {retry.number} of {retry.of}, retry"
+    if retry.budget is Treatment.WAITED:
+        return f"wait {retry.number} for room, retry"
     return f"retry {retry.number} of {retry.of}"
 
 

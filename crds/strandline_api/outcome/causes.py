@@ -9,10 +9,14 @@ from typing import NamedTuple
 
 
 class Treatment(StrEnum):
-    """What follows a cause: which budget pays for another attempt, if any."""
+    """What follows a cause: which budget pays for another attempt, if any.
+
+    `WAITED` needs no budget: the attempt did not begin, and another follows until there is room.
+    """
 
     DISRUPTION = "disruption"
     RETRIED = "retried"
+    WAITED = "waited"
     NEVER = "never"
 
 
@@ -198,7 +202,7 @@ _ROWS = {
         "Correct the error in the message, and apply the pipeline again.",
     ),
     Cause.QUOTA_EXCEEDED: _Row(
-        Treatment.DISRUPTION,
+        Treatment.WAITED,
         "A quota of the namespace does not allow what the attempt needs.",
         "Nothing if other workloads free the quota. Otherwise raise the quota, or request less.",
     ),

@@ -99,9 +99,8 @@ class DisruptionPolicy(ApiModel):
         default=100,
         ge=0,
         description=(
-            "Number of retries after a preemption, an eviction, a lost node, an interruption, an "
-            "exhausted quota or a ledger in use, since the run last made progress. Defaults to "
-            "100."
+            "Number of retries after a preemption, an eviction, a lost node, an interruption or a "
+            "ledger in use, since the run last made progress. Defaults to 100."
         ),
     )
 
@@ -193,7 +192,8 @@ class RetryPolicy(ApiModel):
         default=1000,
         ge=1,
         description=(
-            "Largest number of attempts of one run, whatever they ended with. Defaults to 1000."
+            "Largest number of attempts of one run, whatever they ended with. Attempts that a "
+            "quota kept from starting are not counted. Defaults to 1000."
         ),
     )
     emit_retry_events: bool = Field(

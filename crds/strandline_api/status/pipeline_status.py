@@ -5,7 +5,7 @@ room says what was observed. It must not know what observes, nor what a pass mak
 """
 
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator, Field, ValidationInfo
 
@@ -36,6 +36,7 @@ from strandline_api.status.records import (
     keep_first,
     keep_last,
 )
+from strandline_api.status.retry_counts import RetryCounts
 from strandline_api.status.run_clock import RunClock
 from strandline_api.status.work import RunWork
 from strandline_api.times import Time
@@ -160,45 +161,6 @@ Conditions = Annotated[
 def list_conditions(description: str) -> Any:  # noqa: ANN401 - as pydantic's Field
     """Declare the conditions of a status, of which each type is there once."""
     return Field(default=(), json_schema_extra=keyed_by("type"), description=description)
-
-
-class RetryCounts(Record):
-    """What the run has used up of its retries."""
-
-    attempts: Count = Field(default=0, description="Number of attempts of the run that have ended.")
-    retries: Count = Field(
-        default=0,
-        description=(
-            "Number of retries since the run last made progress, not counting those after "
-            "disruptions."
-        ),
-    )
-    disruptions: Count = Field(
-        default=0,
-        description="Number of retries after disruptions since the run last made progress.",
-    )
-    cause: CauseField | None = Field(
-        default=None, description=f"Why the last attempt ended badly: {A_CAUSE}"
-    )
-    through: Count = Field(
-        default=0, description="Number of the last attempt that is included in these counts."
-    )
-
-    @classmethod
-    def of(cls, spent: Spent, through: int) -> Self:
-        """Keep what the law of retries has counted through the attempt of that number."""
-        return cls(
-            attempts=spent.attempts,
-            retries=spent.retries,
-            disruptions=spent.disruptions,
-            cause=spent.cause,
-            through=through,
-        )
-
-    @property
-    def spent(self) -> Spent:
-        """The same, as the law of retries takes it."""
-        return Spent(self.attempts, self.retries, self.disruptions, self.cause)
 
 
 class PastAttemptRecord(Record):

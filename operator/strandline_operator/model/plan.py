@@ -12,7 +12,8 @@ from enum import StrEnum
 from typing import Any
 
 from strandline_api.objects.attempt import AttemptStatus
-from strandline_api.status.pipeline_status import PipelineStatus, RetryCounts
+from strandline_api.status.pipeline_status import PipelineStatus
+from strandline_api.status.retry_counts import RetryCounts
 
 Manifest = dict[str, Any]
 

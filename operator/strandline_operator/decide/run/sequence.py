@@ -23,7 +23,8 @@ from strandline_api.objects.attempt import AttemptStatus
 from strandline_api.outcome.causes import Cause
 from strandline_api.status.enums import Trigger
 from strandline_api.status.event_reasons import EventReason
-from strandline_api.status.pipeline_status import PastAttemptRecord, PipelineStatus, RetryCounts
+from strandline_api.status.pipeline_status import PastAttemptRecord, PipelineStatus
+from strandline_api.status.retry_counts import RetryCounts
 from strandline_api.status.run_clock import RunClock
 from strandline_api.status.work import RunWork
 from strandline_api.times import format_time

@@ -117,7 +117,8 @@ def classify_end(view: AttemptSummary) -> str:
     """Return the class of an attempt's bars and badges."""
     cause = view.record.cause
     if cause is not None:
-        return "disrupted" if cause.treatment is Treatment.DISRUPTION else "failed"
+        is_outside = cause.treatment in {Treatment.DISRUPTION, Treatment.WAITED}
+        return "disrupted" if is_outside else "failed"
     known = {AttemptState.COMPLETED: "finished", AttemptState.RUNNING: "inflight"}
     return known.get(view.state, "waiting")
 

@@ -1,0 +1,70 @@
+"""Retries that a run has used up, as the law of retries counts them.
+
+The status keeps these counts, so that an operator that starts later counts on. This room must not
+know what follows an attempt.
+"""
+
+from __future__ import annotations
+
+from typing import Self
+
+from pydantic import Field
+
+from strandline_api.law.retry import Spent
+from strandline_api.status.enums import A_CAUSE, CauseField
+from strandline_api.status.records import Count, Record
+
+
+class RetryCounts(Record):
+    """What the run has used up of its retries."""
+
+    attempts: Count = Field(
+        default=0,
+        description=(
+            "Number of attempts of the run that have ended, without those that a quota kept from "
+            "starting."
+        ),
+    )
+    retries: Count = Field(
+        default=0,
+        description=(
+            "Number of retries since the run last made progress, not counting those after "
+            "disruptions."
+        ),
+    )
+    disruptions: Count = Field(
+        default=0,
+        description="Number of retries after disruptions since the run last made progress.",
+    )
+    cause: CauseField | None = Field(
+        default=None, description=f"Why the last attempt ended badly: {A_CAUSE}"
+    )
+    through: Count = Field(
+        default=0, description="Number of the last attempt that is included in these counts."
+    )
+    waits: Count | None = Field(
+        default=None,
+        description=(
+            "Number of the last attempts in a row that a quota kept from starting. Absent if there "
+            "are none."
+        ),
+    )
+
+    @classmethod
+    def of(cls, spent: Spent, through: int) -> Self:
+        """Keep what the law of retries has counted through the attempt of that number."""
+        return cls(
+            attempts=spent.attempts,
+            retries=spent.retries,
+            disruptions=spent.disruptions,
+            cause=spent.cause,
+            through=through,
+            waits=spent.waits or None,
+        )
+
+    @property
+    def spent(self) -> Spent:
+        """The same, as the law of retries takes it."""
+        return Spent(
+            self.attempts, self.retries, self.disruptions, self.cause, waits=self.waits or 0
+        )
