@@ -1,4 +1,7 @@
-"""`helm uninstall` while a pipeline has an attempt: the hook's command on a real API server."""
+"""Removal of the operator, or of its namespaces, while a pipeline has an attempt.
+
+The commands of the hooks run on a real API server.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +18,7 @@ from uninstall_player import play_uninstalls
 Json = dict[str, Any]
 NAMED = (RELEASE, "--namespace", RELEASE)
 INSTALL = ("install", *NAMED, "--create-namespace", "--wait=hookOnly", CHART)
+UPGRADE = ("upgrade", *NAMED, "--wait=hookOnly", "--timeout=120s", CHART)
 UNINSTALL = ("uninstall", *NAMED, "--wait=hookOnly", "--timeout=120s")
 DEPLOYMENT = f"apis/apps/v1/namespaces/{RELEASE}/deployments/{RELEASE}"
 OTHER = "example.com/audit"
@@ -110,6 +114,64 @@ def test_in_its_namespaces_alone_pipelines_are_released(
     assert player.lines[-1] == "exit code 0"
     assert find_finalizers(clean_cluster, own) == [OTHER]
     assert FINALIZER in find_finalizers(clean_cluster, other)
+
+
+BEFORE = [
+    ("watchNamespaces={corpora,video},rbac.readNodes=false", "Role"),
+    ("rbac.readNodes=false", "ClusterRole"),
+]
+AFTER = ("--set", "watchNamespaces={video},rbac.readNodes=false")
+
+
+@pytest.mark.parametrize(("before", "kind"), BEFORE)
+def test_an_upgrade_that_no_longer_watches_a_namespace_lets_its_pipelines_go(
+    cluster_helm: Helm, clean_cluster: ChartCluster, before: str, kind: str
+) -> None:
+    for name in ("corpora", "video"):
+        clean_cluster.make_namespace(name)
+    cluster_helm.run(*INSTALL, "--set", before)
+    left, kept = make_held(clean_cluster, "corpora"), make_held(clean_cluster, "video")
+    with play_uninstalls(clean_cluster) as player:
+        cluster_helm.run(*UPGRADE, *AFTER)
+        assert player.lines == ["released corpora/corpus: nothing of it runs", "exit code 0"]
+        # Another upgrade finds nothing to do.
+        cluster_helm.run(*UPGRADE, *AFTER)
+    assert len(player.lines) == 2
+    assert find_finalizers(clean_cluster, left) == [OTHER]
+    assert FINALIZER in find_finalizers(clean_cluster, kept)
+    assert clean_cluster.client.ask("GET", DEPLOYMENT)["spec"]["replicas"] == 1
+    where = "" if kind == "ClusterRole" else "namespaces/corpora/"
+    rights = f"apis/rbac.authorization.k8s.io/v1/{where}{kind.lower()}s/{RELEASE}-former"
+    clean_cluster.wait_until_gone(rights)
+
+
+def test_refuse_keeps_an_upgrade_from_leaving_a_namespace(
+    cluster_helm: Helm, clean_cluster: ChartCluster
+) -> None:
+    for name in ("corpora", "video"):
+        clean_cluster.make_namespace(name)
+    cluster_helm.run(*INSTALL, "--set", BEFORE[0][0])
+    path = make_held(clean_cluster, "corpora")
+    with play_uninstalls(clean_cluster) as player:
+        failed = cluster_helm.attempt(*UPGRADE, *AFTER, "--set", "uninstall.pipelines=refuse")
+    assert failed.returncode != 0
+    assert "1 pipeline has an attempt under way or due: corpora/corpus" in player.lines[0]
+    assert FINALIZER in find_finalizers(clean_cluster, path)
+    deployment = clean_cluster.client.ask("GET", DEPLOYMENT)
+    assert "--namespaces=corpora" in str(deployment["spec"]["template"])
+
+
+def test_a_namespace_that_is_gone_needs_no_hook(
+    cluster_helm: Helm, clean_cluster: ChartCluster
+) -> None:
+    for name in ("passing", "video"):
+        clean_cluster.make_namespace(name)
+    cluster_helm.run(*INSTALL, "--set", "watchNamespaces={passing,video},rbac.readNodes=false")
+    role = f"apis/rbac.authorization.k8s.io/v1/namespaces/passing/roles/{RELEASE}"
+    clean_cluster.client.ask("DELETE", role)
+    with play_uninstalls(clean_cluster) as player:
+        cluster_helm.run(*UPGRADE, *AFTER)
+    assert player.lines == []
 
 
 @pytest.mark.parametrize("kind", ["Job", "Role", "RoleBinding"])

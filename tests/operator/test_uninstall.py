@@ -181,6 +181,16 @@ def test_only_the_named_namespaces_are_looked_at() -> None:
     assert scene.find_finalizers("web", "others") == [FINALIZER]
 
 
+def test_namespaces_in_which_the_operator_goes_on_are_left_alone() -> None:
+    scene = Scene()
+    scene.add_pipeline("web", FINALIZER)
+    scene.add_pipeline("web", FINALIZER, namespace="others")
+    scene.run(HeldTreatment.RELEASE, excluded=("others",))
+    assert scene.find_finalizers("web") == []
+    assert scene.find_finalizers("web", "others") == [FINALIZER]
+    assert scene.run(HeldTreatment.REFUSE, excluded=("others",)) is ExitCode.COMPLETE
+
+
 @pytest.mark.parametrize("treatment", HeldTreatment)
 def test_a_namespace_that_refuses_blocks_no_removal(treatment: HeldTreatment) -> None:
     scene = Scene()
@@ -280,6 +290,8 @@ def test_flags_are_read() -> None:
     flags = ["--pipelines", "wait", "--namespaces", "a, b,", "--deployment", "s/op"]
     request = read_request([*flags, "--selector", "app=op", "--timeout", "90s"])
     assert request == UninstallRequest(HeldTreatment.WAIT, ("a", "b"), ("s", "op"), "app=op", 90.0)
+    request = read_request(["--pipelines", "release", "--except-namespaces", "a,b"])
+    assert request == UninstallRequest(HeldTreatment.RELEASE, excluded=("a", "b"))
 
 
 @pytest.mark.parametrize(

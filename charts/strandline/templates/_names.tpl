@@ -40,6 +40,11 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 app.kubernetes.io/component: operator
 {{- end }}
 
+{{/* The same as a selector in one line. */}}
+{{- define "strandline.operatorSelector" -}}
+app.kubernetes.io/name={{ include "strandline.name" . }},app.kubernetes.io/instance={{ .Release.Name }},app.kubernetes.io/component=operator
+{{- end }}
+
 {{- define "strandline.labels" -}}
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | trunc 63 | trimSuffix "-" }}
 {{ include "strandline.selector" . }}

@@ -46,3 +46,32 @@ null
 {{- end }}
 {{- end }}
 {{- end }}
+
+{{/* Namespaces that the installed operator watches and this one does not: names with commas, or `*`
+     for all but those of `watchNamespaces`. Empty if there are none, or without a cluster. */}}
+{{- define "strandline.formerNamespaces" -}}
+{{- $name := include "strandline.fullname" . }}
+{{- $deployment := lookup "apps/v1" "Deployment" .Release.Namespace $name }}
+{{- if and $deployment .Values.watchNamespaces }}
+{{- $watched := list }}
+{{- range $deployment.spec.template.spec.containers }}
+{{- range (.args | default list) }}
+{{- if hasPrefix "--namespaces=" . }}
+{{- $watched = append $watched (trimPrefix "--namespaces=" .) }}
+{{- end }}
+{{- end }}
+{{- end }}
+{{- $former := list }}
+{{- range $watched }}
+{{- /* A namespace that is gone, or going, has no Role. */}}
+{{- if and (not (has . $.Values.watchNamespaces)) (lookup "rbac.authorization.k8s.io/v1" "Role" . $name) }}
+{{- $former = append $former . }}
+{{- end }}
+{{- end }}
+{{- if $watched }}
+{{- join "," $former }}
+{{- else -}}
+*
+{{- end }}
+{{- end }}
+{{- end }}

@@ -175,7 +175,8 @@ async def _list_held(request: UninstallRequest, shell: Shell) -> list[HeldPipeli
                 shell.write(f"namespace {namespace} can't be read, and is left: {error.message}")
                 shell.left.add(namespace)
             continue
-    return [pipeline for body in bodies if (pipeline := read_held(body)) is not None]
+    held = [pipeline for body in bodies if (pipeline := read_held(body)) is not None]
+    return [pipeline for pipeline in held if pipeline.namespace not in request.excluded]
 
 
 async def _list_rayjobs(pipeline: HeldPipeline, shell: Shell) -> list[str]:

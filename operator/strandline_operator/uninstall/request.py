@@ -37,6 +37,7 @@ class UninstallRequest:
         deployment: of the operator, as namespace and name; None: it does not run any more.
         selector: labels of the operator's pods.
         timeout: seconds that all of it may take.
+        excluded: namespaces that are left alone, because the operator stays there.
     """
 
     treatment: HeldTreatment
@@ -44,6 +45,7 @@ class UninstallRequest:
     deployment: tuple[str, str] | None = None
     selector: str = ""
     timeout: float = 240.0
+    excluded: tuple[str, ...] = ()
 
 
 def read_request(arguments: Sequence[str]) -> UninstallRequest:
@@ -66,6 +68,13 @@ def read_request(arguments: Sequence[str]) -> UninstallRequest:
         "--namespaces", type=_split, default=(), metavar="A,B", help="look there only; all if empty"
     )
     parser.add_argument(
+        "--except-namespaces",
+        type=_split,
+        default=(),
+        metavar="A,B",
+        help="leave pipelines alone there, because the operator goes on in these namespaces",
+    )
+    parser.add_argument(
         "--deployment",
         type=_read_deployment,
         metavar="NAMESPACE/NAME",
@@ -77,7 +86,12 @@ def read_request(arguments: Sequence[str]) -> UninstallRequest:
     )
     flags = parser.parse_args(arguments)
     return UninstallRequest(
-        flags.pipelines, flags.namespaces, flags.deployment, flags.selector, flags.timeout
+        flags.pipelines,
+        flags.namespaces,
+        flags.deployment,
+        flags.selector,
+        flags.timeout,
+        flags.except_namespaces,
     )
 
 
