@@ -128,9 +128,12 @@ async def _run(settings: Settings) -> None:
     api = KubernetesApi(configuration, agent=agent, note=note, clock=clock)
     world = World(api, clock=clock, draw=random.random)
     lineage = start_reporting(os.environ, numbers.note_lineage, clock)
-    report_end = lineage.report if lineage else None
     key = await read_key(api, settings.account, secrets.token_bytes, asyncio.sleep)
-    service = Service(settings, world, decide, numbers, report_end, key)
+    if lineage is None:
+        service = Service(settings, world, decide, numbers, None, key)
+    else:
+        find = lineage.find_state
+        service = Service(settings, world, decide, numbers, lineage.report, key, find)
     services.append(service)
 
     async def login() -> Credentials:

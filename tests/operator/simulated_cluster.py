@@ -18,6 +18,7 @@ from strandline_api.outcome.driver_outcome import DriverOutcome
 from strandline_api.spec.namespace_defaults import SpecDefaults
 from strandline_api.spec.policy import RetryPolicy
 from strandline_api.status.defaults import DefaultsRecord
+from strandline_api.status.enums import LineageState
 from strandline_api.status.pipeline_status import PipelineStatus, Progress
 from strandline_api.times import format_time
 from strandline_operator.decide.obstacles.namesakes import may_launch
@@ -32,6 +33,7 @@ from strandline_operator.model.nodes import NodeMarks, NodeView
 from strandline_operator.model.notices import Notice
 from strandline_operator.model.objects import Meta, Pod, RayClusterState, RayJob, VolumeClaim
 from strandline_operator.model.plan import (
+    AttemptEnd,
     Count,
     Create,
     Delete,
@@ -108,6 +110,9 @@ class SimulatedCluster:
     defaults_digest: str = ""
     defaults_before: DefaultsRecord | None = None
     limits: Limits = field(default_factory=Limits)
+    listens: bool = True
+    heard: list[AttemptEnd] = field(default_factory=list)
+    reports: dict[int, LineageState] = field(default_factory=dict)
     cpu_rules: CpuRules = field(default_factory=CpuRules)
     most_running: int = 0
     calls: int = 0
@@ -181,6 +186,7 @@ class SimulatedCluster:
             defaults_before=self.defaults_before,
             preflight=self._read_preflight(),
             cpu_rules=self.cpu_rules,
+            lineage=self.reports,
         )
 
     def _follow(self, body: Body) -> Pod:
@@ -242,13 +248,23 @@ class SimulatedCluster:
         self.refusals = ()
         try:
             self._enact(plan)
+            self._hear(plan)
         except KilledError:
             self.cuts += 1
+            self.reports = {}
             return plan
         self.events += plan.events
         self.counts += plan.counts
         self.audit += plan.audit
         return plan
+
+    def _hear(self, plan: PassPlan) -> None:
+        """A lineage system takes each end that this process has not sent it yet."""
+        if plan.ends:
+            self._call()
+        self.heard += [end for end in plan.ends if end.number not in self.reports]
+        if self.listens:
+            self.reports |= {end.number: LineageState.SENT for end in plan.ends}
 
     def _decide(self) -> PassPlan:
         """What follows; up to the cut that is what followed when the same story was uncut."""
@@ -288,6 +304,7 @@ class SimulatedCluster:
         """The operator is gone for some time, and begins anew with what the server has."""
         self.time += outage
         self.progress, self.outcome, self.silence = None, None, Silence()
+        self.reports = {}
 
     # What other controllers do.
 

@@ -9,6 +9,7 @@ from strandline_api.names import CANCEL_ANNOTATION, FINALIZER
 from strandline_api.outcome.causes import Cause
 from strandline_api.outcome.driver_outcome import DriverOutcome, SourceCounts
 from strandline_api.outcome.evidence import Evidence
+from strandline_api.status.enums import LineageState
 from strandline_api.status.pipeline_status import Progress
 from strandline_operator.decide.run.lineage import list_ends as list_new_ends
 from strandline_operator.model.limits import Limits
@@ -17,14 +18,28 @@ from strandline_operator.model.plan import AttemptEnd, PassPlan, Resource
 OOM = Evidence(Cause.OOM_KILLED, "the kernel killed a process of this cgroup for memory", "cgroup")
 
 
+REPORTING = Limits(reports_lineage=True)
+
+
+def run_reported(limits: Limits = REPORTING) -> SimulatedCluster:
+    cluster = SimulatedCluster(limits=limits)
+    cluster.launch()
+    cluster.settle()
+    return cluster
+
+
 @pytest.fixture
 def cluster() -> SimulatedCluster:
     """A pipeline whose first attempt runs."""
-    return SimulatedCluster.running()
+    return run_reported()
 
 
 def list_ends(cluster: SimulatedCluster) -> list[AttemptEnd]:
-    return [end for plan in cluster.plans for end in plan.ends]
+    return cluster.heard
+
+
+def read_states(cluster: SimulatedCluster) -> list[LineageState | None]:
+    return [past.lineage for past in cluster.status.attempts]
 
 
 def describe(cluster: SimulatedCluster) -> list[tuple[int, str | None]]:
@@ -159,10 +174,125 @@ def test_the_driver_is_told_whose_names_its_runs_have(reports: bool) -> None:
     assert "STRANDLINE_LINEAGE_UID" not in {entry["name"] for entry in worker["env"]}
 
 
-def test_an_end_that_is_written_once_more_is_not_told_again() -> None:
-    cluster = SimulatedCluster.running()
+def test_an_end_that_is_written_once_more_is_not_told_again(cluster: SimulatedCluster) -> None:
     cluster.finish(137, evidence=(OOM,))
     (attempt,) = cluster.view().attempts
     again = attempt.status.model_copy(update={"incidents": 1})
     plan = PassPlan(attempts={attempt.meta.name: again})
-    assert list_new_ends(cluster.view(), plan, cluster.time) == ()
+    assert list_new_ends(cluster.view(), plan, REPORTING, cluster.time) == ()
+
+
+def lose_reports(cluster: SimulatedCluster) -> None:
+    """Kill the operator between the write of an end and its report, and start another one."""
+    cluster.restart(60)
+    cluster.heard.clear()
+
+
+def test_an_end_whose_report_was_lost_with_the_operator_is_sent_by_the_next_one() -> None:
+    cluster = run_reported()
+    cluster.listens = False
+    cluster.finish(137, evidence=(OOM,))
+    assert read_states(cluster) == [LineageState.PENDING]
+    lose_reports(cluster)
+    cluster.listens = True
+    cluster.pass_once()
+    (end,) = list_ends(cluster)
+    assert (end.number, end.status.cause, end.status.message) == (1, Cause.OOM_KILLED, OOM.message)
+    cluster.settle()
+    assert read_states(cluster) == [LineageState.SENT]
+    lose_reports(cluster)
+    cluster.advance(600)
+    assert list_ends(cluster) == []
+
+
+def test_a_pending_report_keeps_the_pipeline_from_resting() -> None:
+    cluster = run_reported()
+    cluster.listens = False
+    cluster.finish(0)
+    cluster.advance(60)
+    plan = cluster.pass_once()
+    assert (len(plan.ends), plan.is_at_rest) == (1, False)
+    assert plan.wake_at == cluster.time + REPORTING.resync
+    cluster.reports[1] = LineageState.REFUSED
+    cluster.settle()
+    assert read_states(cluster) == [LineageState.REFUSED]
+    plan = cluster.pass_once()
+    assert (plan.ends, plan.is_at_rest) == ((), True)
+
+
+def test_an_attempt_that_lost_its_object_keeps_its_report() -> None:
+    cluster = run_reported()
+    cluster.listens = False
+    del cluster.attempts["corpus-1"]
+    cluster.settle()
+    lose_reports(cluster)
+    cluster.listens = True
+    cluster.settle()
+    (end,) = list_ends(cluster)
+    assert (end.number, end.status.cause) == (1, Cause.INTERRUPTED)
+
+
+def test_a_pending_report_outlives_the_limit_of_the_history() -> None:
+    cluster = run_reported()
+    cluster.edit(attemptHistoryLimit=1, retry={"jitter": "none", "maxRetries": 9})
+    cluster.listens = False
+    for _ in range(3):
+        cluster.fail_attempt()
+        cluster.run_next()
+    cluster.fail_attempt()
+    assert [past.number for past in cluster.status.attempts] == [1, 2, 3, 4]
+    lose_reports(cluster)
+    cluster.listens = True
+    cluster.settle()
+    assert [end.number for end in list_ends(cluster)] == [1, 2, 3, 4]
+    cluster.run_next()
+    cluster.fail_attempt()
+    assert [past.number for past in cluster.status.attempts] == [5]
+
+
+def test_a_pending_report_is_sent_though_the_spec_is_invalid_by_then() -> None:
+    cluster = run_reported()
+    cluster.listens = False
+    cluster.finish(0)
+    lose_reports(cluster)
+    cluster.listens = True
+    cluster.edit(source={"colour": "red"})
+    cluster.settle()
+    assert [end.number for end in list_ends(cluster)] == [1]
+    assert read_states(cluster) == [LineageState.SENT]
+
+
+def test_an_operator_that_reports_nowhere_records_no_report() -> None:
+    cluster = run_reported(Limits())
+    cluster.finish(137, evidence=(OOM,))
+    cluster.advance(600)
+    assert (list_ends(cluster), read_states(cluster)[0]) == ([], None)
+
+
+def test_an_operator_that_no_longer_reports_leaves_pending_reports_alone() -> None:
+    cluster = run_reported()
+    cluster.listens = False
+    cluster.finish(0)
+    cluster.limits = Limits()
+    cluster.settle()
+    plan = cluster.pass_once()
+    assert (plan.ends, plan.is_at_rest) == ((), True)
+    cluster.limits, cluster.listens = REPORTING, True
+    cluster.heard.clear()
+    cluster.settle()
+    assert [end.number for end in list_ends(cluster)] == [1]
+
+
+def test_law_wherever_the_operator_is_killed_each_end_is_sent() -> None:
+    cut = 0
+    while True:
+        cut += 1
+        cluster = SimulatedCluster(limits=REPORTING, cut_at=cut)
+        cluster.launch()
+        cluster.settle()
+        cluster.fail_attempt()
+        cluster.settle()
+        if not cluster.cuts:
+            break
+        assert {end.number for end in list_ends(cluster)} == {1}, cut
+    assert cut > 5

@@ -8,6 +8,7 @@ import os
 import queue
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,13 +19,14 @@ from attempt_builders import LETTERS
 from fake_api import FakeApi, until
 from lineage_listener import Listener, listening
 from operator_bodies import make_pipeline
-from played_operator import Scenario
+from played_operator import Operator, Scenario
 from strandline.run.attempt.attempt import run_attempt
 from strandline.run.attempt.config import AttemptConfig
 from strandline.run.manifest.manifest import read_manifest
 from strandline_api.objects.attempt import AttemptStatus
 from strandline_api.outcome.causes import Cause
 from strandline_api.outcome.lineage import PRODUCER
+from strandline_api.status.enums import LineageState
 from strandline_api.status.pipeline_status import Progress
 from strandline_api.status.retry_counts import RetryCounts
 from strandline_operator.lineage import reporting
@@ -185,7 +187,7 @@ def test_an_end_has_a_state_and_says_why(
 def test_an_attempt_lost_to_memory_ends_once(
     recording: str, reporter: EndReporter, listener: Listener, notes: queue.Queue[str]
 ) -> None:
-    scenario = Scenario(recording)
+    scenario = Scenario(recording, Limits(reports_lineage=True))
     scenario.operator.passes.report_end = reporter.report
     scenario.run()
     reporter.close(60.0)
@@ -194,6 +196,61 @@ def test_an_attempt_lost_to_memory_ends_once(
     assert event["eventType"] == "FAIL"
     assert event["run"]["facets"][FACET]["cause"] == "OOMKilled"
     assert event["run"]["facets"][FACET]["attempt"] == scenario.attempt["metadata"]["name"]
+
+
+def test_an_end_that_a_killed_operator_has_not_sent_is_sent_by_the_next_one(
+    reporter: EndReporter, listener: Listener, notes: queue.Queue[str]
+) -> None:
+    """The first operator writes the end, and is killed before its reporter gets it."""
+    scenario = Scenario("s-driver-oom", Limits(reports_lineage=True))
+    scenario.run()
+    (past,) = scenario.pipeline["status"]["attempts"]
+    assert past["lineage"] == "Pending"
+    scenario.operator = Operator(scenario.api, scenario.limits)
+    passes = scenario.operator.passes
+    passes.report_end = reporter.report
+    passes.inputs = replace(passes.inputs, find_report=reporter.find_state)
+    asyncio.run(scenario.settle())
+    assert notes.get(timeout=60) == reporting.SENT
+    asyncio.run(scenario.settle())
+    (past,) = scenario.pipeline["status"]["attempts"]
+    assert past["lineage"] == "Sent"
+    asyncio.run(scenario.settle())
+    assert [event["eventType"] for event in listener.events] == ["FAIL"]
+
+
+def test_an_end_that_is_handed_in_again_is_sent_once(
+    reporter: EndReporter, listener: Listener, notes: queue.Queue[str]
+) -> None:
+    for _ in range(3):
+        reporter.report(make(1))
+    reporter.report(make(1, uid="uid-q"))
+    assert [notes.get(timeout=60) for _ in range(2)] == [reporting.SENT] * 2
+    reporter.report(make(1))
+    reporter.close(60.0)
+    assert len(listener.events) == 2
+    assert reporter.find_state("uid-p", 1) is LineageState.SENT
+    assert reporter.find_state("uid-p", 2) is None
+
+
+def test_a_refused_end_stays_refused_and_one_that_a_stop_cuts_short_stays_pending(
+    listener: Listener, notes: queue.Queue[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENLINEAGE__TRANSPORT__TYPE", "http")
+    monkeypatch.setenv("OPENLINEAGE__TRANSPORT__URL", listener.url)
+    monkeypatch.setenv("OPENLINEAGE__TRANSPORT__RETRY", '{"total": 0}')
+    reporter = EndReporter(notes.put, lambda: 0.0, pauses=(60.0,))
+    listener.status = 403
+    reporter.report(make(1))
+    assert notes.get(timeout=60) == reporting.FAILED
+    assert reporter.find_state("uid-p", 1) is LineageState.REFUSED
+    listener.status = 503
+    listener.received.clear()
+    reporter.report(make(2))
+    assert listener.received.wait(60)
+    reporter.close(60.0)
+    assert notes.get(timeout=60) == reporting.FAILED
+    assert reporter.find_state("uid-p", 2) is None
 
 
 @pytest.mark.parametrize("status", [403, 404])

@@ -64,7 +64,7 @@ def test_of_a_broken_one_is_said_that_nobody_knows_what_it_gives(text: str, said
     assert (found.policy.model_fields_set, found.refusals) == (set(), ())
     assert found.unusable.startswith(f"ConfigMap {NAME}: {said}")
     assert "\n" not in found.unusable
-    # It exists, so it is awaited if it goes.
+    # A broken ConfigMap exists, so its return is awaited once it is deleted.
     assert found.digest
 
 

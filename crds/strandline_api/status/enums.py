@@ -56,11 +56,20 @@ class Trigger(StrEnum):
         return self in {Trigger.MANUAL, Trigger.RESUME, Trigger.REPAIR}
 
 
+class LineageState(StrEnum):
+    """What became of the operator's report of an attempt's end to a lineage system."""
+
+    PENDING = "Pending"
+    SENT = "Sent"
+    REFUSED = "Refused"
+
+
 _OPEN = WithJsonSchema({"type": "string", "maxLength": MAX_ENUM_TEXT})
 
 PipelinePhaseField = Annotated[PipelinePhase, read_value(PipelinePhase), _OPEN]
 AttemptPhaseField = Annotated[AttemptPhase, read_value(AttemptPhase), _OPEN]
 CauseField = Annotated[Cause, read_value(Cause, Cause.UNKNOWN), _OPEN]
+LineageField = Annotated[LineageState, read_value(LineageState), _OPEN]
 TriggerField = Annotated[Trigger, read_value(Trigger, Trigger.RETRY), _OPEN]
 
 
@@ -75,3 +84,4 @@ ATTEMPT_PHASES = join_values(AttemptPhase)
 CAUSES = join_values(Cause)
 A_CAUSE = "a cause, as in 'kubectl explain catt.status.cause'."
 TRIGGERS = join_values(Trigger)
+LINEAGE_STATES = join_values(LineageState)

@@ -15,9 +15,11 @@ from strandline_api.quantities import Quantity
 from strandline_api.status.defaults import DefaultsRecord
 from strandline_api.status.enums import (
     A_CAUSE,
+    LINEAGE_STATES,
     PIPELINE_PHASES,
     TRIGGERS,
     CauseField,
+    LineageField,
     PipelinePhase,
     PipelinePhaseField,
     TriggerField,
@@ -177,6 +179,13 @@ class PastAttemptRecord(Record):
     start_time: Time | None = Field(default=None, description="Time at which the attempt began.")
     end_time: Time | None = Field(default=None, description="Time at which the attempt ended.")
     finished: Count = Field(default=0, description="Number of sources that the attempt finished.")
+    lineage: LineageField | None = Field(
+        default=None,
+        description=(
+            "What became of the operator's report of this end to a lineage system. Absent if the "
+            f"operator does not report it. {LINEAGE_STATES}"
+        ),
+    )
 
 
 class SpotGroup(Record):

@@ -40,8 +40,7 @@ def settle_pipeline(status: PipelineStatus, now: float) -> PipelineStatus:
         run_start_time=_bound(status.run_start_time, now),
         next_attempt_time=_settle_due(status, now),
         run_clock=clock and evolve(clock, paused_since=_bound(clock.paused_since, now)),
-        defaults=defaults
-        and evolve(defaults, missing_since=_bound(defaults.missing_since, now)),
+        defaults=defaults and evolve(defaults, missing_since=_bound(defaults.missing_since, now)),
         spot=tuple(
             evolve(
                 group,

@@ -21,7 +21,7 @@ from strandline_operator.decide.run.dispatch import (
     make_claim,
     note_dispatched,
 )
-from strandline_operator.decide.run.lineage import list_ends
+from strandline_operator.decide.run.lineage import list_ends, settle_reports
 from strandline_operator.decide.run.memory import settle_memory
 from strandline_operator.decide.run.progression import (
     end_others,
@@ -82,6 +82,7 @@ _UNREADABLE: tuple[Decider, ...] = (
     follow_newest,
     warn_driver,
     settle_under_way,
+    settle_reports,
     answer,
     report_obstacle,
     report_invalid,
@@ -107,6 +108,7 @@ _RUN: tuple[Decider, ...] = (
     measure_recovery,
     report_losses,
     count_attempt,
+    settle_reports,
     report_refusals,
     report_obstacle,
     # Successors, where no attempt is under way any more. An end of a run goes before a start.
@@ -139,7 +141,7 @@ def decide(view: View, now: float, limits: Limits, drawn: float) -> PassPlan:
     """
     facts = Pass(view, _read_spec(view), limits, round(now, 3), drawn)
     plan = fold(facts, _choose(facts))
-    return replace(plan, ends=list_ends(view, plan, facts.now))
+    return replace(plan, ends=list_ends(view, plan, limits, facts.now))
 
 
 def _choose(facts: Pass) -> tuple[Decider, ...]:

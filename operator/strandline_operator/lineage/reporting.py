@@ -2,7 +2,8 @@
 
 OpenLineage's client blocks, and a listener may be slow or away. Ends wait in a queue of bounded
 length, and each is sent again until the listener takes or refuses it; an end that can't be sent is
-a line of the log and a number. Whether somebody listens, and where, is in the environment, in
+a line of the log and a number. An end that is handed in again is sent once, as far as this process
+remembers. Whether somebody listens, and where, is in the environment, in
 OpenLineage's own variables. This room must not know what follows an end, nor which are reported.
 """
 
@@ -19,15 +20,18 @@ from itertools import chain, repeat
 from typing import Any
 
 from strandline_api.outcome.lineage import is_wanted, keeping_variables
+from strandline_api.status.enums import LineageState
 from strandline_operator.model.plan import AttemptEnd
 
 SENT, FAILED, DROPPED = "sent", "failed", "dropped"
 MOST_WAITING = 1000  # ends; more than a listener that is away for minutes leaves behind
+_MOST_KNOWN = 10_000  # ends; passes record what became of them long before so many follow
 CLOSE_SECONDS = 5.0  # that a stop of the operator waits for what is left
 # Seconds before an end is sent again, the last for all that follow.
 PAUSES = (1.0, 5.0, 30.0, 60.0)
 _CLIENT = "openlineage"
 _FIRST_OF_SERVERS = 500
+_Key = tuple[str, int]  # a pipeline's uid, and an attempt's number
 _LOGGER = logging.getLogger(__name__)
 
 
@@ -70,17 +74,33 @@ class EndReporter:
         self._note, self._clock, self._pauses = note, clock, pauses
         self._is_closing = threading.Event()
         self._waiting: queue.Queue[AttemptEnd | None] = queue.Queue(most)
+        self._states: dict[_Key, LineageState] = {}
+        self._lock = threading.Lock()
         # The thread must not hold up the end of the process either.
         self._thread = threading.Thread(target=self._work, name="lineage", daemon=True)
         self._thread.start()
 
     def report(self, end: AttemptEnd) -> None:
-        """Take an end in, without waiting; where too many wait it is dropped."""
-        try:
-            self._waiting.put_nowait(end)
-        except queue.Full:
-            self._note(DROPPED)
-            _log(end, "dropped, since too many wait for the listener")
+        """Take an end in, without waiting, unless it was taken in before.
+
+        An end is dropped if too many wait; a pass hands a pending one in again.
+        """
+        with self._lock:
+            if _identify(end) in self._states:
+                return
+            try:
+                self._waiting.put_nowait(end)
+            except queue.Full:
+                self._note(DROPPED)
+                _log(end, "dropped, since too many wait for the listener")
+            else:
+                self._keep(end, LineageState.PENDING)
+
+    def find_state(self, pipeline_uid: str, number: int) -> LineageState | None:
+        """Return whether the end of an attempt was sent or refused; None if neither is known."""
+        with self._lock:
+            state = self._states.get((pipeline_uid, number))
+        return None if state is LineageState.PENDING else state
 
     def close(self, seconds: float = CLOSE_SECONDS) -> None:
         """Send what is left, as far as it goes in that time."""
@@ -96,21 +116,30 @@ class EndReporter:
 
     def _work(self) -> None:
         while (end := self._waiting.get()) is not None:
-            self._note(SENT if self._deliver(end) else FAILED)
+            state = self._deliver(end)
+            with self._lock:
+                self._keep(end, state)
+            self._note(SENT if state is LineageState.SENT else FAILED)
 
-    def _deliver(self, end: AttemptEnd) -> bool:
-        """Send an end until it is taken, refused, or this is closed; return whether it is taken."""
+    def _keep(self, end: AttemptEnd, state: LineageState) -> None:
+        if len(self._states) >= _MOST_KNOWN:
+            del self._states[next(iter(self._states))]
+        self._states[_identify(end)] = state
+
+    def _deliver(self, end: AttemptEnd) -> LineageState:
+        """Send an end until it is taken, refused, or this is closed, when it stays pending."""
         for pause in chain(self._pauses, repeat(self._pauses[-1])):
             try:
                 self._send(end)
             except Exception as error:  # noqa: BLE001 - whatever a listener does, the next is tried
-                is_last = _is_refusal(error) or self._is_closing.is_set()
+                is_refused = _is_refusal(error)
+                is_last = is_refused or self._is_closing.is_set()
                 what = "not sent" if is_last else "not sent yet"
                 _log(end, f"{what}: {type(error).__name__}: {error}")
                 if is_last:
-                    return False
+                    return LineageState.REFUSED if is_refused else LineageState.PENDING
             else:
-                return True
+                return LineageState.SENT
             self._is_closing.wait(pause)
         raise AssertionError  # the pauses have no end
 
@@ -122,6 +151,10 @@ class EndReporter:
             client.emit(make_end(end, self._clock()))
         finally:
             client.close(CLOSE_SECONDS)
+
+
+def _identify(end: AttemptEnd) -> _Key:
+    return end.pipeline_uid, end.number
 
 
 def _is_refusal(error: Exception) -> bool:

@@ -173,7 +173,7 @@ class PassPlan:
         actions: in this order, after the statuses.
         events, counts: after that; all speak of transitions.
         audit: lines for the log, one for each attempt that is dispatched.
-        ends: attempts that this pass writes the end of, and that have no other reporter.
+        ends: attempts that are over, whose reports are pending and have no other reporter.
         departures: what the driver of the running attempt is to be told, if it was not before.
         wake_at: when to look again even if nothing happens, in seconds since the epoch.
         is_at_rest: until then nothing needs a look, unless the pipeline itself changes.

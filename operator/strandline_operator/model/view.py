@@ -11,6 +11,7 @@ from strandline_api.outcome.driver_outcome import DriverOutcome
 from strandline_api.spec.namespace_defaults import SpecDefaults
 from strandline_api.spec.policy import RetryPolicy
 from strandline_api.status.defaults import DefaultsRecord
+from strandline_api.status.enums import LineageState
 from strandline_api.status.pipeline_status import PipelineStatus, Progress
 from strandline_operator.model.capacity import NodeSize
 from strandline_operator.model.code import CodeFiles
@@ -182,6 +183,7 @@ class View:
             to be checked.
         cpu_rules: what the namespace demands of containers, where this pass may make some.
         queue: what Kueue reports about a RayJob that waits; None if none does, or if it is unknown.
+        lineage: what became of pending reports to a lineage system, by number of the attempt.
         defaults: what the namespace gives where the pipeline says nothing.
         defaults_problem: why its values are unknown; empty where they are known.
         defaults_name: name of their ConfigMap.
@@ -219,3 +221,4 @@ class View:
     preflight: PreflightJob | None = None
     cpu_rules: CpuRules = field(default_factory=CpuRules)
     queue: QueueState | None = None
+    lineage: Mapping[int, LineageState] = field(default_factory=dict)

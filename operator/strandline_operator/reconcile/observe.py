@@ -17,6 +17,7 @@ from strandline_api.law.retry import merge_policies
 from strandline_api.names import PREFLIGHT_LABEL, name_claim, name_preflight, name_rayjob
 from strandline_api.spec.policy import RetryPolicy
 from strandline_api.status.defaults import DefaultsRecord
+from strandline_api.status.enums import LineageState
 from strandline_operator.cluster.access import Access
 from strandline_operator.cluster.api import Api, Body
 from strandline_operator.cluster.errors import Forbidden
@@ -69,6 +70,8 @@ class PassInputs:
         cache: what watches have seen.
         is_checked: pipelines are checked before they run, where they say nothing.
         blind: what the watches may not follow in a namespace, for want of rights.
+        find_report: finds what became of the report of an end, by the pipeline's uid and the
+            attempt's number; None if it is pending.
     """
 
     pods: PodMemory
@@ -85,6 +88,7 @@ class PassInputs:
     cpu_rules: CpuRulesMemory = field(default_factory=CpuRulesMemory)
     queues: QueueMemory = field(default_factory=QueueMemory)
     is_checked: bool = False
+    find_report: Callable[[str, int], LineageState | None] = lambda _, __: None
 
     def put(
         self, namespace: str, pipeline: str, resource: Resource, body: Body, now: float
@@ -148,9 +152,9 @@ async def observe(
     namesakes = await _find_namesakes(reader, pipeline, current)
     if access.refused:
         return Observed(View(pipeline, turn=turn or Turn(), unread=tuple(access.refused)), None)
-    found = await inputs.defaults.read(api, namespace, now)
-    former_defaults = await _find_former_defaults(reader, pipeline, found)
-    filled = replace(pipeline, spec=fill_in(pipeline, found.spec))
+    defaults = await inputs.defaults.read(api, namespace, now)
+    former_defaults = await _find_former_defaults(reader, pipeline, defaults)
+    filled = replace(pipeline, spec=fill_in(pipeline, defaults.spec))
     rayjob = _find_rayjob(pipeline, current, children)
     driver, ask_at = await _read_driver(api, pipeline, current, children, inputs.drivers, now)
     environment = await _look_around(access, pipeline, rayjob, children, inputs, now)
@@ -163,20 +167,21 @@ async def observe(
         pods=children.pods,
         gone_pods=children.gone_pods,
         namesakes=namesakes,
-        policy=_merge_policies(pipeline, found.policy, inputs.layer),
+        policy=_merge_policies(pipeline, defaults.policy, inputs.layer),
         claim=claim,
         output=output,
         code=await _read_code(access, pipeline, current),
         driver=driver,
         has_kuberay=Resource.RAYJOB not in access.unserved,
         turn=turn or Turn(),
-        refusals=(*refusals, *found.refusals, *inputs.blind(namespace)),
+        refusals=(*refusals, *defaults.refusals, *inputs.blind(namespace)),
         unread=tuple(access.refused),
-        defaults=found.spec,
-        defaults_problem=found.unusable,
+        defaults=defaults.spec,
+        defaults_problem=defaults.unusable,
         defaults_name=inputs.defaults.name,
-        defaults_digest=found.digest,
+        defaults_digest=defaults.digest,
         defaults_before=former_defaults,
+        lineage=_find_reports(pipeline, inputs),
     )
     view = replace(view, **environment._asdict())
     if needs_others(pipeline, current):
@@ -190,19 +195,28 @@ async def observe(
 
 
 async def _find_former_defaults(
-    reader: Reader, pipeline: PipelineView, found: FoundDefaults
+    reader: Reader, pipeline: PipelineView, defaults: FoundDefaults
 ) -> DefaultsRecord | None:
     """Return what other pipelines record of defaults that are missing, for a new pipeline."""
-    is_missing = not found.digest and not found.unusable
+    is_missing = not defaults.digest and not defaults.unusable
     # After its first pass a pipeline has a record of its own.
     if pipeline.has_status or not is_missing:
         return None
     others = await reader.list_pipelines()
-    records = [other.status.defaults for other in others if not other.meta.is_deleting]
-    known = [record for record in records if record is not None and record.is_known]
+    records = (other.status.defaults for other in others if not other.meta.is_deleting)
+    waits = [record for record in records if record is not None and record.is_known]
     # The earliest end of a wait counts, so that a series of new pipelines prolongs none.
-    first = min(known, key=lambda record: record.missing_since or inf, default=None)
+    first = min(waits, key=lambda record: record.missing_since or inf, default=None)
     return first and DefaultsRecord(digest=first.digest, missing_since=first.missing_since)
+
+
+def _find_reports(pipeline: PipelineView, inputs: PassInputs) -> dict[int, LineageState]:
+    """Return what became of pending reports to a lineage system."""
+    pending = [
+        past.number for past in pipeline.status.attempts if past.lineage is LineageState.PENDING
+    ]
+    states = {number: inputs.find_report(pipeline.meta.uid, number) for number in pending}
+    return {number: state for number, state in states.items() if state is not None}
 
 
 def _merge_policies(pipeline: PipelineView, *layers: RetryPolicy) -> RetryPolicy:

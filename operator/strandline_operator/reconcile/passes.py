@@ -147,7 +147,8 @@ class Passes:
     Attributes:
         clock: seconds since the epoch.
         draw: a random number from [0, 1).
-        report_end: takes an attempt that is over, at once, before all later reports.
+        report_end: takes an attempt that is over, at once, before all later reports. It gets a
+            pending one in each pass, and ignores one that it has.
     """
 
     api: Api
@@ -289,7 +290,7 @@ class Passes:
         self.counter.note_result(uid, key.namespace, "")
 
     def _report_ends(self, plan: PassPlan, outcome: Enacted) -> None:
-        """Report the attempts with an end that stands; no later pass sees them end."""
+        """Report the attempts with an end that stands."""
         for end in plan.ends:
             if outcome.is_written or end.name in outcome.attempts:
                 self.report_end(end)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol, TypeVar
 
 from strandline_api.names import select_all
+from strandline_api.status.enums import LineageState
 from strandline_operator.cluster.api import Api, Body, Scope, WatchApi
 from strandline_operator.cluster.errors import ApiError, Forbidden, NotFound
 from strandline_operator.cluster.scope_cache import Observation, ScopeCache
@@ -75,6 +76,7 @@ class Service:
 
     Args:
         report_end: takes attempts that are over; None: they are not reported.
+        find_report: finds what became of such a report; see `PassInputs`.
     """
 
     def __init__(
@@ -85,6 +87,7 @@ class Service:
         numbers: Numbers,
         report_end: Callable[[AttemptEnd], None] | None = None,
         token_key: bytes = b"",
+        find_report: Callable[[str, int], LineageState | None] = lambda _, __: None,
     ) -> None:
         self._settings = settings
         self._world = world
@@ -107,6 +110,7 @@ class Service:
             nodes=self._nodes,
             blind=self._list_blind,
             is_checked=limits.preflight,
+            find_report=find_report,
         )
         passes = Passes(
             api=world.server,

@@ -87,8 +87,8 @@ def _fill_storage(storage: Storage, output: DefaultOutput | None) -> Storage:
     if output is None or output == DefaultOutput():
         return storage
     # Without validation: a long default that gets longer by the name must not end the pass.
-    named = evolve(storage.output, url=output.url or None, claim_name=output.claim_name or None)
-    return evolve(storage, output=named)
+    location = evolve(storage.output, url=output.url or None, claim_name=output.claim_name or None)
+    return evolve(storage, output=location)
 
 
 def _unless(has_own: bool, value: str | None) -> str | None:  # noqa: FBT001 - reads as a sentence

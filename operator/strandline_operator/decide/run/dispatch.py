@@ -210,8 +210,8 @@ def _make_attempt(facts: Pass, status: PipelineStatus, due: float) -> Verdict:
     output = find_default_output(pipeline, facts.view.defaults)
     # Before it is made: the retries of a run are to read what its first attempt has read, and all
     # later attempts write where the first one does.
-    noted = evolve(status, inputs=spec.inputs, defaults=record_output(status.defaults, output))
-    return Verdict(noted, actions=(create,), audit=(audit,))
+    after = evolve(status, inputs=spec.inputs, defaults=record_output(status.defaults, output))
+    return Verdict(after, actions=(create,), audit=(audit,))
 
 
 def launch(facts: Pass, scene: Scene) -> Verdict:

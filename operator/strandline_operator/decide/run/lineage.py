@@ -2,33 +2,74 @@
 
 A driver reports its own end, with rows and stages that it alone knows, and says so in its outcome;
 of such an end nothing is said here, since a second one could only know less. That there is an
-outcome shows nothing: the parent of a driver that was killed leaves one too. It must not know
-which system listens, if any does.
+outcome shows nothing: the parent of a driver that was killed leaves one too.
+
+The record of an ended attempt in the pipeline's status is the outbox: the write that counts the
+attempt marks its report as pending, and each pass hands the end over until the report was sent or
+refused. An operator that is killed in between loses none. This room must not know which system
+listens, if any does.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from strandline_api.api_model import evolve
 from strandline_api.objects.attempt import AttemptOutcome, AttemptStatus
 from strandline_api.outcome.causes import Cause
+from strandline_api.status.enums import LineageState
+from strandline_api.status.pipeline_status import PastAttemptRecord
+from strandline_operator.decide.scene import Pass
+from strandline_operator.decide.verdict import PassState, Verdict
+from strandline_operator.model.limits import Limits
 from strandline_operator.model.plan import AttemptEnd, PassPlan, SetFinalizer
 from strandline_operator.model.view import AttemptObject, View
 
-DELETED = "the attempt's object was deleted while it was running"
+DELETED = "the attempt's object was deleted"
 PIPELINE_DELETED = "the pipeline was deleted"
 
 
-def list_ends(view: View, plan: PassPlan, now: float) -> tuple[AttemptEnd, ...]:
-    """Return the attempts that are over from this pass on, as far as the operator reports them.
+def begin_report(limits: Limits, status: AttemptStatus) -> LineageState | None:
+    """Return the state of the report of an attempt that is counted now; None if there is none."""
+    return LineageState.PENDING if limits.reports_lineage and not _is_reported(status) else None
+
+
+def is_pending(limits: Limits, past: PastAttemptRecord) -> bool:
+    """Return whether an end is still to be sent."""
+    return limits.reports_lineage and past.lineage is LineageState.PENDING
+
+
+def settle_reports(facts: Pass, standing: PassState) -> Verdict:
+    """Record which pending ends were sent or refused since."""
+    status, states = standing.status, facts.view.lineage
+    attempts = tuple(
+        evolve(past, lineage=states.get(past.number, past.lineage))
+        if is_pending(facts.limits, past)
+        else past
+        for past in status.attempts
+    )
+    return Verdict(evolve(status, attempts=attempts))
+
+
+def list_ends(view: View, plan: PassPlan, limits: Limits, now: float) -> tuple[AttemptEnd, ...]:
+    """Return the ends that the operator still has to report, as things stand after this pass.
 
     Args:
         view: how things stood.
         plan: the statuses that replace those, and what is done.
         now: seconds since the epoch.
     """
-    ends = (*_list_frozen(view, plan), *_list_missing(view, plan), *_list_let_go(view, plan, now))
+    if not limits.reports_lineage:
+        return ()
+    records = (plan.pipeline or view.pipeline.status).attempts
+    counted = {past.number for past in records}
+    pending = [past for past in records if is_pending(limits, past)]
+    uncounted = [attempt for attempt in view.attempts if attempt.spec.number not in counted]
+    ends = (
+        *_list_pending(view, plan, pending),
+        *_list_frozen(view, plan, uncounted),
+        *_list_let_go(view, plan, uncounted, now),
+    )
     # A driver may have reported an end whose outcome was lost with its pod: the same run then ends
     # twice, which listeners bear, rather than never.
     return tuple(end for end in ends if not _is_reported(end.status))
@@ -38,35 +79,41 @@ def _is_reported(status: AttemptStatus) -> bool:
     return status.outcome is not None and status.outcome.lineage is True
 
 
-def _list_frozen(view: View, plan: PassPlan) -> Iterator[AttemptEnd]:
-    """Yield attempts whose cause becomes final: until then a better one may be found."""
-    for attempt in view.attempts:
+def _list_pending(
+    view: View, plan: PassPlan, pending: Iterable[PastAttemptRecord]
+) -> Iterator[AttemptEnd]:
+    """Yield counted attempts, with all that is known as long as their objects exist."""
+    statuses = {attempt.meta.name: attempt.status for attempt in view.attempts}
+    statuses.update(plan.attempts)
+    for past in pending:
+        status = statuses.get(past.name)
+        if status is None or not status.is_frozen:
+            status = AttemptStatus(end_time=past.end_time, cause=past.cause, message=DELETED)
+        yield _make_end(view, plan, past.name, past.run, past.number, status)
+
+
+def _list_frozen(
+    view: View, plan: PassPlan, uncounted: Iterable[AttemptObject]
+) -> Iterator[AttemptEnd]:
+    """Yield attempts beside the run whose cause becomes final: no later pass counts them."""
+    for attempt in uncounted:
         status = plan.attempts.get(attempt.meta.name)
         if status is not None and status.is_frozen and not attempt.status.is_frozen:
             spec = attempt.spec
             yield _make_end(view, plan, attempt.meta.name, spec.run, spec.number, status)
 
 
-def _list_missing(view: View, plan: PassPlan) -> Iterator[AttemptEnd]:
-    """Yield attempts that are counted now and have no object any more to become final."""
-    counted = {past.number for past in view.pipeline.status.attempts}
-    present = {attempt.spec.number for attempt in view.attempts}
-    for past in plan.pipeline.attempts if plan.pipeline else ():
-        if past.number not in counted | present:
-            status = AttemptStatus(end_time=past.end_time, cause=past.cause, message=DELETED)
-            yield _make_end(view, plan, past.name, past.run, past.number, status)
-
-
-def _list_let_go(view: View, plan: PassPlan, now: float) -> Iterator[AttemptEnd]:
+def _list_let_go(
+    view: View, plan: PassPlan, uncounted: Iterable[AttemptObject], now: float
+) -> Iterator[AttemptEnd]:
     """Yield the attempts that a deleted pipeline takes along when it is let go of."""
     is_let_go = SetFinalizer(is_set=False) in plan.actions
     # A pipeline that is not deleted is released as well, when no attempt is under way.
     if not (view.pipeline.meta.is_deleting and is_let_go):
         return
-    for attempt in view.attempts:
-        if not attempt.status.is_frozen:
-            spec, status = attempt.spec, _stop(view, attempt, now)
-            yield _make_end(view, plan, attempt.meta.name, spec.run, spec.number, status)
+    for attempt in uncounted:
+        spec, status = attempt.spec, _stop(view, attempt, now)
+        yield _make_end(view, plan, attempt.meta.name, spec.run, spec.number, status)
 
 
 def _stop(view: View, attempt: AttemptObject, now: float) -> AttemptStatus:

@@ -21,7 +21,7 @@ from strandline_api.law.retry import (
 from strandline_api.names import name_attempt
 from strandline_api.objects.attempt import AttemptStatus
 from strandline_api.outcome.causes import Cause
-from strandline_api.status.enums import Trigger
+from strandline_api.status.enums import LineageState, Trigger
 from strandline_api.status.event_reasons import EventReason
 from strandline_api.status.pipeline_status import PastAttemptRecord, PipelineStatus
 from strandline_api.status.retry_counts import RetryCounts
@@ -32,6 +32,7 @@ from strandline_operator.decide.attempts.ending import NO_ROOM
 from strandline_operator.decide.attempts.fallback import describe_fallback, note_spot
 from strandline_operator.decide.attempts.queueing import was_suspended
 from strandline_operator.decide.run.deadline import find_run_end
+from strandline_operator.decide.run.lineage import begin_report, is_pending
 from strandline_operator.decide.run.memory import raise_memory
 from strandline_operator.decide.scene import Pass
 from strandline_operator.decide.verdict import PassState, Verdict, add_event, warn
@@ -94,7 +95,8 @@ def count_attempt(facts: Pass, standing: PassState) -> Verdict:
     if attempt is None or not attempt.status.is_frozen or attempt.spec.number <= before.through:
         return Verdict()
     past, attempt_status = _recall(attempt), attempt.status
-    booked = _book(facts, standing.status, past, _record(attempt, past))
+    record = _record(attempt, past, begin_report(facts.limits, attempt_status))
+    booked = _book(facts, standing.status, past, record)
     spot = note_spot(facts.spec.ray, booked.spot, attempt.spec, attempt_status, facts.now)
     fallbacks = describe_fallback(booked.spot, spot)
     incidents = booked.incidents + attempt_status.incidents
@@ -166,6 +168,7 @@ def count_missing(facts: Pass, standing: PassState) -> Verdict:
         run=status.run,
         cause=past.cause,
         end_time=facts.now,
+        lineage=begin_report(facts.limits, AttemptStatus()),
     )
     booked = _book(facts, status, past, record)
     counted = Verdict(booked, counts=(Count("attempts", str(past.cause)),))
@@ -193,7 +196,9 @@ def measure_recovery(facts: Pass, standing: PassState) -> Verdict:
     return Verdict(counts=tuple(counts))
 
 
-def _record(attempt: AttemptObject, past: PastAttempt) -> PastAttemptRecord:
+def _record(
+    attempt: AttemptObject, past: PastAttempt, lineage: LineageState | None
+) -> PastAttemptRecord:
     return PastAttemptRecord(
         number=past.number,
         name=attempt.meta.name,
@@ -202,6 +207,7 @@ def _record(attempt: AttemptObject, past: PastAttempt) -> PastAttemptRecord:
         start_time=attempt.status.start_time,
         end_time=attempt.status.end_time,
         finished=past.finished,
+        lineage=lineage,
     )
 
 
@@ -212,13 +218,15 @@ def _book(
     counts = status.retries or RetryCounts()
     spent = count_spent(facts.view.policy, [past], counts.spent)
     others = [attempt for attempt in status.attempts if attempt.number != past.number]
-    limit = facts.spec.attempt_history_limit
-    attempts = [*others, record]
+    attempts, limit = [*others, record], facts.spec.attempt_history_limit
+    # An end that a lineage system has not been sent yet stays until then.
+    pending = [each for each in attempts[:-limit] if is_pending(facts.limits, each)]
+    dropped = [each for each in attempts[:-limit] if each not in pending]
     return evolve(
         status,
         retries=RetryCounts.of(spent, past.number),
-        attempts=tuple(attempts[-limit:]),
-        completed_runs=_list_runs(status, attempts[:-limit]),
+        attempts=(*pending, *attempts[-limit:]),
+        completed_runs=_list_runs(status, dropped),
         next_attempt_time=None,
         retry_cause=past.cause,
         retry_trigger=None,

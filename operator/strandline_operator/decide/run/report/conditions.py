@@ -16,6 +16,7 @@ from strandline_api.status.reasons import ConditionType, Reason
 from strandline_operator.decide.conditions import Truth, drop_conditions, has_lasted, set_condition
 from strandline_operator.decide.obstacles.obstacles import Block, find_unread, read_refusals
 from strandline_operator.decide.obstacles.output import examine_storage
+from strandline_operator.decide.run.lineage import is_pending
 from strandline_operator.decide.run.report.brief import (
     choose_form,
     list_block_forms,
@@ -200,7 +201,9 @@ def rest(facts: Pass, standing: PassState) -> Verdict:
     summary = standing.status.find_condition(ConditionType.SUCCEEDED)
     is_plain = summary is not None and (summary.status != "Unknown" or summary.reason in _AT_REST)
     is_clear = not (standing.decided.actions or facts.view.refusals or facts.view.unread)
-    return Verdict(is_at_rest=standing.active is None and is_plain and is_clear)
+    # A later pass records that an end was sent.
+    is_sent = not any(is_pending(facts.limits, past) for past in standing.status.attempts)
+    return Verdict(is_at_rest=standing.active is None and is_plain and is_clear and is_sent)
 
 
 def report_edit(facts: Pass, standing: PassState) -> Verdict:
