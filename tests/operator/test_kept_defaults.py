@@ -16,6 +16,7 @@ from operator_bodies import NAMESPACE, make_pipeline
 from simulated_cluster import SimulatedCluster
 from strandline_api.names import FINALIZER
 from strandline_api.spec.namespace_defaults import SpecDefaults
+from strandline_api.spec.policy import DisruptionPolicy, RetryPolicy
 from strandline_api.status.defaults import (
     DEFAULTS_WAIT_SECONDS,
     DefaultOutput,
@@ -187,6 +188,59 @@ def test_an_invalid_pipeline_does_not_keep_the_record_of_defaults_that_are_gone(
     cluster.settle()
     cluster.advance(DEFAULTS_WAIT_SECONDS)
     assert cluster.status.defaults is None
+
+
+@pytest.mark.parametrize("is_missing", [True, False])
+@pytest.mark.parametrize("is_deleted", [True, False])
+def test_an_attempt_that_ends_while_they_are_unknown_is_judged_by_them_later(
+    *, is_missing: bool, is_deleted: bool
+) -> None:
+    """The retries that the namespace gives are unknown, too."""
+    cluster = make_cluster(IMAGE)
+    cluster.launch()
+    cluster.settle()
+    if is_missing:
+        give(cluster, None)
+    else:
+        cluster.defaults_problem = "ConfigMap strandline-defaults: retry: this is no YAML"
+    cluster.policy = RetryPolicy(max_retries=0, disruptions=DisruptionPolicy(max_retries=0))
+    if is_deleted:
+        cluster.attempts.clear()
+        cluster.end_rayjob("Failed", "FAILED")
+        cluster.settle()
+    else:
+        cluster.fail_attempt()
+    found = cluster.status.find_condition(ConditionType.SUCCEEDED)
+    assert found is not None
+    assert (found.status, found.reason) == ("Unknown", "DefaultsUnusable")
+    give(cluster, IMAGE)
+    cluster.defaults_problem = ""
+    cluster.policy = RetryPolicy(max_retries=5)
+    cluster.settle()
+    assert cluster.status.next_attempt_time is not None
+    assert read_reason(cluster) == "WaitingToRetry"
+
+
+def test_an_attempt_that_ends_while_they_are_missing_is_judged_without_them_after_the_wait() -> (
+    None
+):
+    cluster = make_cluster(IMAGE)
+    cluster.launch()
+    cluster.settle()
+    give(cluster, None)
+    cluster.policy = RetryPolicy(max_retries=0)
+    cluster.fail_attempt()
+    cluster.advance(DEFAULTS_WAIT_SECONDS)
+    assert read_reason(cluster) == "ApplicationError"
+
+
+def test_an_attempt_that_completes_while_they_are_missing_completes_the_run() -> None:
+    cluster = make_cluster(IMAGE)
+    cluster.launch()
+    cluster.settle()
+    give(cluster, None)
+    cluster.finish()
+    assert read_reason(cluster) == "Completed"
 
 
 # New pipelines.

@@ -107,6 +107,13 @@ class PassState:
         return None if newest is None or newest.status.is_frozen else newest
 
     @property
+    def is_uncounted(self) -> bool:
+        """Whether an attempt has ended that the run has not counted yet."""
+        newest = self.newest
+        number = max(self.status.attempt, newest.spec.number if newest is not None else 0)
+        return self.active is None and number > self.through
+
+    @property
     def through(self) -> int:
         """Number of the last attempt that the run has counted."""
         return self.status.retries.through if self.status.retries else 0

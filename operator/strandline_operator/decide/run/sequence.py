@@ -31,6 +31,7 @@ from strandline_api.times import format_time
 from strandline_operator.decide.attempts.ending import NO_ROOM
 from strandline_operator.decide.attempts.fallback import describe_fallback, note_spot
 from strandline_operator.decide.attempts.queueing import was_suspended
+from strandline_operator.decide.obstacles.obstacles import find_unusable_defaults
 from strandline_operator.decide.run.deadline import find_run_end
 from strandline_operator.decide.run.lineage import begin_report, is_pending
 from strandline_operator.decide.run.memory import raise_memory
@@ -95,6 +96,9 @@ def count_attempt(facts: Pass, standing: PassState) -> Verdict:
     if attempt is None or not attempt.status.is_frozen or attempt.spec.number <= before.through:
         return Verdict()
     past, attempt_status = _recall(attempt), attempt.status
+    # The namespace may give another budget, so the end waits for its defaults.
+    if past.cause is not None and not _is_free(attempt_status) and is_policy_unknown(facts):
+        return Verdict()
     record = _record(attempt, past, begin_report(facts.limits, attempt_status))
     booked = _book(facts, standing.status, past, record)
     spot = note_spot(facts.spec.ray, booked.spot, attempt.spec, attempt_status, facts.now)
@@ -150,6 +154,11 @@ def _follow_failure(
     return planned.then(Verdict(evolve(planned.status, state=state)))
 
 
+def is_policy_unknown(facts: Pass) -> bool:
+    """Return whether the namespace's part of the retry policy is unknown for now."""
+    return find_unusable_defaults(facts) is not None
+
+
 def count_missing(facts: Pass, standing: PassState) -> Verdict:
     """Count an attempt that lost its object while it went on: nothing shows how it ended.
 
@@ -157,8 +166,8 @@ def count_missing(facts: Pass, standing: PassState) -> Verdict:
     """
     status, number = standing.status, standing.status.attempt
     newest = max((attempt.spec.number for attempt in facts.view.attempts), default=0)
-    # The attempt's object is there, or it was counted when it ended.
-    if number <= max(standing.through, newest):
+    # The attempt's object is there, or it was counted when it ended; or its end has to wait.
+    if number <= max(standing.through, newest) or is_policy_unknown(facts):
         return Verdict()
     since = status.retries.spent if status.retries else Spent()
     past = PastAttempt(number, Cause.INTERRUPTED, ended=facts.now)

@@ -84,6 +84,9 @@ def sum_up(facts: Pass, standing: PassState) -> ConditionSummary:
         return _sum_up_attempt(facts, standing, standing.active)
     if status.next_attempt_time is not None:
         return _sum_up_wait(facts, standing, status.next_attempt_time)
+    # The end of an attempt waits for the namespace's defaults before anything follows it.
+    if standing.is_uncounted:
+        return _sum_up_wait(facts, standing, facts.now)
     # No attempt is due, and the last one ended badly: the law has given up.
     if status.retry_cause is not None:
         message = status.state or f"the last attempt ended with {status.retry_cause}"
