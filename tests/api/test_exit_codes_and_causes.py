@@ -82,4 +82,4 @@ def test_causes_are_treated_as_published(treatment: Treatment, names: set[str]) 
 
 
 def test_retryable_causes_are_all_but_the_final_ones() -> None:
-    assert {str(cause) for cause in RETRYABLE_CAUSES} == DISRUPTIONS | RETRIED
+    assert {str(cause) for cause in RETRYABLE_CAUSES} == DISRUPTIONS | RETRIED | WAITED

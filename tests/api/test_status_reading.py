@@ -23,10 +23,10 @@ from strandline_api.status.pipeline_status import (
     PipelineStatus,
     Progress,
     ProgressCounts,
-    RetryCounts,
     parse_status,
 )
 from strandline_api.status.records import MAX_COUNT
+from strandline_api.status.retry_counts import RetryCounts
 from structural_fit import fits
 
 FULL: dict[str, Any] = {
@@ -107,6 +107,7 @@ FULL: dict[str, Any] = {
             "startTime": "2026-11-21T10:00:00Z",
             "endTime": "2026-11-21T10:30:05Z",
             "finished": 20,
+            "lineage": "Sent",
         }
     ],
     "completedRuns": ["zeroth"],
@@ -124,6 +125,11 @@ FULL: dict[str, Any] = {
     ],
     "handled": {"retry": "1", "cancel": "2"},
     "lastAttemptTime": "2026-11-21T10:00:00Z",
+    "defaults": {
+        "digest": "0f4e3a527d5d4a52",
+        "missingSince": "2026-11-21T10:00:00Z",
+        "output": {"url": "s3://team/clean", "claimName": "shared"},
+    },
 }
 
 
@@ -296,6 +302,7 @@ def test_a_drivers_words_are_read_as_forgivingly() -> None:
         st.integers(0, 99),
         st.integers(0, 99),
         st.none() | st.sampled_from(Cause),
+        st.integers(0, 99),
     )
 )
 def test_what_is_spent_survives_the_status(spent: Spent) -> None:

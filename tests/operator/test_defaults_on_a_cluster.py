@@ -149,7 +149,9 @@ def test_they_come_from_the_config_map_and_the_claim_is_read() -> None:
 
 
 def test_what_is_read_of_another_pipeline_is_where_the_namespace_puts_it() -> None:
-    other = SimulatedCluster.running()
+    other = SimulatedCluster(defaults=SpecDefaults.model_validate(GIVEN, by_alias=True))
+    other.launch()
+    other.settle()
     other.finish()
     other.pipeline["metadata"] |= {"name": "raw", "uid": "uid-raw"}
     cluster = SimulatedCluster(defaults=SpecDefaults.model_validate(GIVEN, by_alias=True))

@@ -267,7 +267,8 @@ _ROWS = {
 if missing := set(Cause) - _ROWS.keys():
     msg = f"causes without a row: {sorted(missing)}"
     raise AssertionError(msg)
-_DISRUPTIONS = {cause for cause, row in _ROWS.items() if row.treatment is Treatment.DISRUPTION}
+_FROM_OUTSIDE = {Treatment.DISRUPTION, Treatment.WAITED}
+_DISRUPTIONS = {cause for cause, row in _ROWS.items() if row.treatment in _FROM_OUTSIDE}
 # Ends that nothing that was being worked on can have brought about.
 BLAMELESS = frozenset({*_DISRUPTIONS, Cause.USER_CANCELLED, Cause.DEADLINE_EXCEEDED})
 

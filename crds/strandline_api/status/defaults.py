@@ -17,14 +17,18 @@ from strandline_api.times import Time
 
 # A ConfigMap that is replaced by deletion returns within this time.
 DEFAULTS_WAIT_SECONDS = 300.0
-_MAX_URL = 4096  # the default's 2048 characters, the namespace, and the name
+_MAX_URL = 2048
 
 
 class DefaultOutput(Record):
-    """Output location of a pipeline that does not name one. Empty for the ledger's claim."""
+    """Default that gives a pipeline its output location. Empty for the ledger's claim."""
 
     url: Annotated[str, Field(max_length=_MAX_URL)] = Field(
-        default="", description="Folder or URL of the outputs, such as 's3://team/clean/corpus'."
+        default="",
+        description=(
+            "Folder or URL that the namespace gives, such as 's3://team/clean'. The outputs are in "
+            "its folder '<namespace>/<name>'."
+        ),
     )
     claim_name: Name = Field(
         default="", description="Name of the persistent volume claim for outputs."

@@ -27,7 +27,7 @@ def fill_in(pipeline: PipelineView, defaults: SpecDefaults) -> PipelineSpec | No
     spec = pipeline.spec
     if spec is None:
         return None
-    storage = _fill_storage(spec.storage, find_default_output(pipeline, defaults))
+    storage = _fill_storage(pipeline, spec.storage, find_default_output(pipeline, defaults))
     if defaults.ray == NO_DEFAULTS.ray and storage is spec.storage:
         return spec
     ray = _fill_ray(spec.ray, defaults.ray, pipeline.meta.labels)
@@ -39,16 +39,14 @@ def find_default_output(pipeline: PipelineView, defaults: SpecDefaults) -> Defau
 
     Return None if the pipeline names its own location, or is invalid.
     """
-    spec, record, meta = pipeline.spec, pipeline.status.defaults, pipeline.meta
+    spec, record = pipeline.spec, pipeline.status.defaults
     if spec is None or spec.output_location is not None or spec.storage.output.claim_name:
         return None
     # Defaults that are added or changed later must not move the outputs of earlier attempts.
     if record is not None and record.output is not None:
         return record.output
     output = defaults.output
-    # A place has one owner, so each pipeline gets its own, as on a claim.
-    url = f"{output.url.rstrip('/')}/{meta.namespace}/{meta.name}" if output.url else ""
-    return DefaultOutput(url=url, claim_name=output.claim_name or "")
+    return DefaultOutput(url=output.url or "", claim_name=output.claim_name or "")
 
 
 def record_output(
@@ -83,11 +81,16 @@ def _fill_ray(ray: RayCluster, defaults: RayDefaults, labels: Mapping[str, str])
     )
 
 
-def _fill_storage(storage: Storage, output: DefaultOutput | None) -> Storage:
+def _fill_storage(
+    pipeline: PipelineView, storage: Storage, output: DefaultOutput | None
+) -> Storage:
     if output is None or output == DefaultOutput():
         return storage
+    meta = pipeline.meta
+    # A place has one owner, so each pipeline gets its own, as on a claim.
+    url = f"{output.url.rstrip('/')}/{meta.namespace}/{meta.name}" if output.url else None
     # Without validation: a long default that gets longer by the name must not end the pass.
-    location = evolve(storage.output, url=output.url or None, claim_name=output.claim_name or None)
+    location = evolve(storage.output, url=url, claim_name=output.claim_name or None)
     return evolve(storage, output=location)
 
 
