@@ -12,13 +12,13 @@ from itertools import count
 from typing import Any, Self, cast
 
 from parsed_bodies import ParsedBodies
+from simulated_pipeline import PIPELINE, Body, KilledError, LineageListener
 from strandline_api.names import FINALIZER, name_claim, name_preflight
 from strandline_api.objects.attempt import AttemptSpec, AttemptStatus
 from strandline_api.outcome.driver_outcome import DriverOutcome
 from strandline_api.spec.namespace_defaults import SpecDefaults
 from strandline_api.spec.policy import RetryPolicy
 from strandline_api.status.defaults import DefaultsRecord
-from strandline_api.status.enums import LineageState
 from strandline_api.status.pipeline_status import PipelineStatus, Progress
 from strandline_api.times import format_time
 from strandline_operator.decide.obstacles.namesakes import may_launch
@@ -33,7 +33,6 @@ from strandline_operator.model.nodes import NodeMarks, NodeView
 from strandline_operator.model.notices import Notice
 from strandline_operator.model.objects import Meta, Pod, RayClusterState, RayJob, VolumeClaim
 from strandline_operator.model.plan import (
-    AttemptEnd,
     Count,
     Create,
     Delete,
@@ -55,19 +54,6 @@ from strandline_operator.model.view import (
 )
 from strandline_operator.reconcile.caches.own_kinds import cut_manifest, read_spec
 from strandline_operator.render.defaults import fill_in
-
-Body = dict[str, Any]
-PIPELINE: Body = {
-    "apiVersion": "strandline.dev/v1alpha1",
-    "kind": "CurationPipeline",
-    "metadata": {"name": "corpus", "namespace": "team", "uid": "uid-p", "generation": 1},
-    "spec": {
-        "source": {"use": "files"},
-        "sink": {"use": "jsonl"},
-        "retry": {"jitter": "none"},
-        "ray": {"workerGroups": [{"name": "cpu", "resources": {"memory": "8Gi"}}]},
-    },
-}
 
 
 @dataclass
@@ -110,9 +96,7 @@ class SimulatedCluster:
     defaults_digest: str = ""
     defaults_before: DefaultsRecord | None = None
     limits: Limits = field(default_factory=Limits)
-    listens: bool = True
-    heard: list[AttemptEnd] = field(default_factory=list)
-    reports: dict[int, LineageState] = field(default_factory=dict)
+    lineage: LineageListener = field(default_factory=LineageListener)
     cpu_rules: CpuRules = field(default_factory=CpuRules)
     most_running: int = 0
     calls: int = 0
@@ -186,7 +170,7 @@ class SimulatedCluster:
             defaults_before=self.defaults_before,
             preflight=self._read_preflight(),
             cpu_rules=self.cpu_rules,
-            lineage=self.reports,
+            lineage=self.lineage.states,
         )
 
     def _follow(self, body: Body) -> Pod:
@@ -227,7 +211,6 @@ class SimulatedCluster:
         return self.code if is_read else None
 
     def _name_output(self) -> str | None:
-        """The claim for outputs, as a pass reads it: of the pipeline, or by default."""
         spec = fill_in(self._view_pipeline(), self.defaults)
         return None if spec is None else spec.storage.output.claim_name
 
@@ -248,23 +231,13 @@ class SimulatedCluster:
         self.refusals = ()
         try:
             self._enact(plan)
-            self._hear(plan)
         except KilledError:
-            self.cuts += 1
-            self.reports = {}
+            self.cuts, self.lineage.states = self.cuts + 1, {}
             return plan
         self.events += plan.events
         self.counts += plan.counts
         self.audit += plan.audit
         return plan
-
-    def _hear(self, plan: PassPlan) -> None:
-        """A lineage system takes each end that this process has not sent it yet."""
-        if plan.ends:
-            self._call()
-        self.heard += [end for end in plan.ends if end.number not in self.reports]
-        if self.listens:
-            self.reports |= {end.number: LineageState.SENT for end in plan.ends}
 
     def _decide(self) -> PassPlan:
         """What follows; up to the cut that is what followed when the same story was uncut."""
@@ -304,7 +277,7 @@ class SimulatedCluster:
         """The operator is gone for some time, and begins anew with what the server has."""
         self.time += outage
         self.progress, self.outcome, self.silence = None, None, Silence()
-        self.reports = {}
+        self.lineage.states = {}
 
     # What other controllers do.
 
@@ -471,6 +444,9 @@ class SimulatedCluster:
                 self._grow(action)
             else:
                 self._set_finalizer(action)
+        if plan.ends:
+            self._call()
+            self.lineage.take(plan.ends)
 
     def _call(self) -> None:
         self.calls += 1
@@ -522,7 +498,3 @@ class SimulatedCluster:
             for pod in self.list_of(Resource.POD)
         }
         self.most_running = max(self.most_running, len(numbers))
-
-
-class KilledError(Exception):
-    """The operator was killed."""

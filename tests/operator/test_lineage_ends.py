@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from simulated_cluster import PIPELINE, SimulatedCluster
+from simulated_cluster import SimulatedCluster
+from simulated_pipeline import PIPELINE
 from strandline_api.names import CANCEL_ANNOTATION, FINALIZER
 from strandline_api.outcome.causes import Cause
 from strandline_api.outcome.driver_outcome import DriverOutcome, SourceCounts
@@ -35,7 +36,7 @@ def cluster() -> SimulatedCluster:
 
 
 def list_ends(cluster: SimulatedCluster) -> list[AttemptEnd]:
-    return cluster.heard
+    return cluster.lineage.ends
 
 
 def read_states(cluster: SimulatedCluster) -> list[LineageState | None]:
@@ -185,16 +186,16 @@ def test_an_end_that_is_written_once_more_is_not_told_again(cluster: SimulatedCl
 def lose_reports(cluster: SimulatedCluster) -> None:
     """Kill the operator between the write of an end and its report, and start another one."""
     cluster.restart(60)
-    cluster.heard.clear()
+    cluster.lineage.ends.clear()
 
 
 def test_an_end_whose_report_was_lost_with_the_operator_is_sent_by_the_next_one() -> None:
     cluster = run_reported()
-    cluster.listens = False
+    cluster.lineage.answers = False
     cluster.finish(137, evidence=(OOM,))
     assert read_states(cluster) == [LineageState.PENDING]
     lose_reports(cluster)
-    cluster.listens = True
+    cluster.lineage.answers = True
     cluster.pass_once()
     (end,) = list_ends(cluster)
     assert (end.number, end.status.cause, end.status.message) == (1, Cause.OOM_KILLED, OOM.message)
@@ -207,13 +208,13 @@ def test_an_end_whose_report_was_lost_with_the_operator_is_sent_by_the_next_one(
 
 def test_a_pending_report_keeps_the_pipeline_from_resting() -> None:
     cluster = run_reported()
-    cluster.listens = False
+    cluster.lineage.answers = False
     cluster.finish(0)
     cluster.advance(60)
     plan = cluster.pass_once()
     assert (len(plan.ends), plan.is_at_rest) == (1, False)
     assert plan.wake_at == cluster.time + REPORTING.resync
-    cluster.reports[1] = LineageState.REFUSED
+    cluster.lineage.states[1] = LineageState.REFUSED
     cluster.settle()
     assert read_states(cluster) == [LineageState.REFUSED]
     plan = cluster.pass_once()
@@ -222,11 +223,11 @@ def test_a_pending_report_keeps_the_pipeline_from_resting() -> None:
 
 def test_an_attempt_that_lost_its_object_keeps_its_report() -> None:
     cluster = run_reported()
-    cluster.listens = False
+    cluster.lineage.answers = False
     del cluster.attempts["corpus-1"]
     cluster.settle()
     lose_reports(cluster)
-    cluster.listens = True
+    cluster.lineage.answers = True
     cluster.settle()
     (end,) = list_ends(cluster)
     assert (end.number, end.status.cause) == (1, Cause.INTERRUPTED)
@@ -235,14 +236,14 @@ def test_an_attempt_that_lost_its_object_keeps_its_report() -> None:
 def test_a_pending_report_outlives_the_limit_of_the_history() -> None:
     cluster = run_reported()
     cluster.edit(attemptHistoryLimit=1, retry={"jitter": "none", "maxRetries": 9})
-    cluster.listens = False
+    cluster.lineage.answers = False
     for _ in range(3):
         cluster.fail_attempt()
         cluster.run_next()
     cluster.fail_attempt()
     assert [past.number for past in cluster.status.attempts] == [1, 2, 3, 4]
     lose_reports(cluster)
-    cluster.listens = True
+    cluster.lineage.answers = True
     cluster.settle()
     assert [end.number for end in list_ends(cluster)] == [1, 2, 3, 4]
     cluster.run_next()
@@ -252,10 +253,10 @@ def test_a_pending_report_outlives_the_limit_of_the_history() -> None:
 
 def test_a_pending_report_is_sent_though_the_spec_is_invalid_by_then() -> None:
     cluster = run_reported()
-    cluster.listens = False
+    cluster.lineage.answers = False
     cluster.finish(0)
     lose_reports(cluster)
-    cluster.listens = True
+    cluster.lineage.answers = True
     cluster.edit(source={"colour": "red"})
     cluster.settle()
     assert [end.number for end in list_ends(cluster)] == [1]
@@ -271,14 +272,14 @@ def test_an_operator_that_reports_nowhere_records_no_report() -> None:
 
 def test_an_operator_that_no_longer_reports_leaves_pending_reports_alone() -> None:
     cluster = run_reported()
-    cluster.listens = False
+    cluster.lineage.answers = False
     cluster.finish(0)
     cluster.limits = Limits()
     cluster.settle()
     plan = cluster.pass_once()
     assert (plan.ends, plan.is_at_rest) == ((), True)
-    cluster.limits, cluster.listens = REPORTING, True
-    cluster.heard.clear()
+    cluster.limits, cluster.lineage.answers = REPORTING, True
+    cluster.lineage.ends.clear()
     cluster.settle()
     assert [end.number for end in list_ends(cluster)] == [1]
 

@@ -62,7 +62,7 @@ class DefaultsRecord(Record):
 
     @property
     def is_known(self) -> bool:
-        """Whether the namespace had defaults."""
+        """Return whether the namespace had defaults."""
         return bool(self.digest)
 
     def note(self, digest: str, now: float) -> Self:

@@ -108,7 +108,7 @@ class PassState:
 
     @property
     def is_uncounted(self) -> bool:
-        """Whether an attempt has ended that the run has not counted yet."""
+        """Return whether an attempt has ended that the run has not counted yet."""
         newest = self.newest
         number = max(self.status.attempt, newest.spec.number if newest is not None else 0)
         return self.active is None and number > self.through

@@ -3,7 +3,7 @@
 OpenLineage's client blocks, and a listener may be slow or away. Ends wait in a queue of bounded
 length, and each is sent again until the listener takes or refuses it; an end that can't be sent is
 a line of the log and a number. An end that is handed in again is sent once, as far as this process
-remembers. Whether somebody listens, and where, is in the environment, in
+remembers. Whether a listener is wanted, and where, is in the environment, in
 OpenLineage's own variables. This room must not know what follows an end, nor which are reported.
 """
 

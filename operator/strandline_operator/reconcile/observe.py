@@ -153,7 +153,6 @@ async def observe(
     if access.refused:
         return Observed(View(pipeline, turn=turn or Turn(), unread=tuple(access.refused)), None)
     defaults = await inputs.defaults.read(api, namespace, now)
-    former_defaults = await _find_former_defaults(reader, pipeline, defaults)
     filled = replace(pipeline, spec=fill_in(pipeline, defaults.spec))
     rayjob = _find_rayjob(pipeline, current, children)
     driver, ask_at = await _read_driver(api, pipeline, current, children, inputs.drivers, now)
@@ -176,14 +175,10 @@ async def observe(
         turn=turn or Turn(),
         refusals=(*refusals, *defaults.refusals, *inputs.blind(namespace)),
         unread=tuple(access.refused),
-        defaults=defaults.spec,
-        defaults_problem=defaults.unusable,
-        defaults_name=inputs.defaults.name,
-        defaults_digest=defaults.digest,
-        defaults_before=former_defaults,
         lineage=_find_reports(pipeline, inputs),
     )
     view = replace(view, **environment._asdict())
+    view = await _add_defaults(view, reader, defaults, inputs.defaults.name)
     if needs_others(pipeline, current):
         others = await _read_others(reader, pipeline)
         view = replace(view, others=others, unread=tuple(access.refused))
@@ -192,6 +187,19 @@ async def observe(
     if needs_nodes(view) or needs_sizes(view):
         view = replace(view, sizes=await inputs.capacity.read(api, now))
     return Observed(view, ask_at)
+
+
+async def _add_defaults(view: View, reader: Reader, defaults: FoundDefaults, name: str) -> View:
+    """Return the view with the namespace's defaults, or with what was recorded of them."""
+    before = await _find_former_defaults(reader, view.pipeline, defaults)
+    return replace(
+        view,
+        defaults=defaults.spec,
+        defaults_problem=defaults.unusable,
+        defaults_name=name,
+        defaults_digest=defaults.digest,
+        defaults_before=before,
+    )
 
 
 async def _find_former_defaults(

@@ -1,0 +1,49 @@
+"""The pipeline of a simulated cluster, and the lineage system that the operator reports to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from strandline_api.status.enums import LineageState
+from strandline_operator.model.plan import AttemptEnd
+
+Body = dict[str, Any]
+PIPELINE: Body = {
+    "apiVersion": "strandline.dev/v1alpha1",
+    "kind": "CurationPipeline",
+    "metadata": {"name": "corpus", "namespace": "team", "uid": "uid-p", "generation": 1},
+    "spec": {
+        "source": {"use": "files"},
+        "sink": {"use": "jsonl"},
+        "retry": {"jitter": "none"},
+        "ray": {"workerGroups": [{"name": "cpu", "resources": {"memory": "8Gi"}}]},
+    },
+}
+
+
+@dataclass
+class LineageListener:
+    """What a lineage system has received, and what the operator's process remembers of that.
+
+    Attributes:
+        answers: without answers, ends stay pending.
+        states: of reports, by number of the attempt; forgotten with the process.
+    """
+
+    answers: bool = True
+    ends: list[AttemptEnd] = field(default_factory=list)
+    states: dict[int, LineageState] = field(default_factory=dict)
+
+    def take(self, ends: Iterable[AttemptEnd]) -> None:
+        """Take each end that this process has not sent yet."""
+        for end in ends:
+            if end.number not in self.states:
+                self.ends.append(end)
+            if self.answers:
+                self.states[end.number] = LineageState.SENT
+
+
+class KilledError(Exception):
+    """The operator was killed."""
