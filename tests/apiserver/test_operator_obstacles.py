@@ -60,6 +60,8 @@ RIGHTS = (
     ("", "secrets", ["create"]),
     ("", "events", ["create", "list"]),
     ("", "resourcequotas", ["list"]),
+    ("kueue.x-k8s.io", "workloads", ["list"]),
+    ("kueue.x-k8s.io", "localqueues", ["get"]),
     ("", "limitranges", ["list"]),
 )
 RBAC = "rbac.authorization.k8s.io"
