@@ -1,0 +1,206 @@
+"""What users see of each obstacle after 1, 5, and 30 minutes, on a real API server.
+
+One operator serves a namespace for each scene. Its clock, and the dates of the server's answers,
+are set ahead by as many minutes, so that what was written in the beginning is as old. The golden
+text is a page of the documentation; `pytest --update-golden` writes it.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+import yaml
+
+from api_server import ROOT, ApiServer
+from counting_proxy import run_proxy
+from kube_client import KubeClient, spell_path
+from obstacle_scenes import Cluster, list_scenes
+from operator_process import QUICK, OperatorProcess, run_skewed_operator
+from operator_stories import spell_pipeline
+from recordings import Json
+from test_operator_obstacles import PATIENCE, grant
+from waiting import wait_until
+
+PAGE = ROOT / "docs" / "obstacles.md"
+ALERTS = ROOT / "charts" / "strandline" / "files" / "alerts.yaml"
+MINUTES = (1, 5, 30)
+LATE_SECONDS = 30.0  # by which a look comes after what happens then
+TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
+# Passes come every other second, and most of what follows needs a few of them.
+SETTLE_SECONDS = 15.0
+HEAD = (
+    "# What an obstacle looks like\n\n"
+    "A pipeline that doesn't run says why: in the column STATE of `kubectl get cpipe`, in its "
+    "conditions, in events, and, where nothing changes for long, by an alert. This page shows what "
+    "you see of each obstacle after 1, 5, and 30 minutes. [Reasons](failures.md#reasons) has what "
+    "to do about each.\n\n"
+    "Words in capitals stand for what differs: TIME, and N for a number. The page is made by "
+    "`pytest --update-golden tests/apiserver/test_obstacles_over_time.py`.\n"
+)
+_MASKS = (
+    (re.compile(r"\d{4}-\d\d-\d\dT[\d:.]+Z"), "TIME"),
+    (re.compile(r"\b\d\d:\d\d:\d\dZ?\b"), "TIME"),
+    (re.compile(r"\bt-\d+-[0-9a-f]{6}\b"), "team"),
+    (re.compile(r"\bhome-\d+-[0-9a-f]{6}\b"), "strandline"),
+    (re.compile(r"\b\d+ (s|min|m|h|seconds|minutes)\b"), r"N \1"),
+    (re.compile(r"uid [0-9a-f-]{36}"), "uid UID"),
+)
+
+
+class Sight(NamedTuple):
+    """What is seen of a pipeline at one moment.
+
+    Attributes:
+        pipeline: phase and state.
+        attempt: name, phase, and message of the newest one; empty where there is none.
+        warnings: reasons of warning events, by how often each was told.
+        conditions: type, truth, and reason of each.
+    """
+
+    pipeline: tuple[str, str]
+    attempt: tuple[str, str, str]
+    warnings: Counter[str]
+    conditions: dict[str, tuple[str, str]]
+
+
+def mask(text: str) -> str:
+    for pattern, word in _MASKS:
+        text = pattern.sub(word, text)
+    return text
+
+
+def look(client: KubeClient, namespace: str, name: str) -> Sight:
+    body = client.get("CurationPipeline", name, namespace) or {}
+    status: Json = body.get("status", {})
+    attempts = [
+        each
+        for each in client.list("CurationAttempt", namespace)
+        if each["spec"]["pipeline"] == name
+    ]
+    newest = max(attempts, key=lambda each: each["spec"]["number"], default=None)
+    told: Counter[str] = Counter()
+    for event in client.list("Event", namespace):
+        about = event["involvedObject"]
+        if event["type"] == "Warning" and about["kind"].startswith("Curation"):
+            told[event["reason"]] += event.get("count") or 1
+    return Sight(
+        show_row(client, namespace, name),
+        ("", "", "") if newest is None else describe_attempt(newest),
+        told,
+        {each["type"]: (each["status"], each["reason"]) for each in status.get("conditions", ())},
+    )
+
+
+def show_row(client: KubeClient, namespace: str, name: str) -> tuple[str, str]:
+    """The columns PHASE and STATE, as the server prints them."""
+    path = spell_path("CurationPipeline", namespace, name)
+    table = client.ask("GET", path, accept=TABLE)
+    names = [column["name"].upper() for column in table["columnDefinitions"]]
+    (row,) = table["rows"]
+    cells = dict(zip(names, row["cells"], strict=True))
+    return str(cells["PHASE"] or ""), str(cells["STATE"] or "")
+
+
+def describe_attempt(body: Json) -> tuple[str, str, str]:
+    status = body.get("status", {})
+    number = str(body["spec"]["number"])
+    return number, str(status.get("phase", "")), str(status.get("message", ""))
+
+
+def find_alert(sights: list[Sight]) -> str:
+    """The alert that fires by the last look, of the two about pipelines that stand still."""
+    reasons = [sight.conditions.get("Succeeded", ("", ""))[1] for sight in sights]
+    if sights[-1].pipeline[0] == "Failed":
+        return "StrandlineRunFailed"
+    # It waits for a quarter of an hour, so it is there at the last look alone.
+    (blocked,) = [rule for rule in list_rules() if rule["alert"] == "StrandlinePipelinesBlocked"]
+    pattern = re.search(r'reason=~"([^"]+)"', blocked["expr"])
+    assert pattern is not None
+    is_late = len(sights) == len(MINUTES) and re.fullmatch(pattern[1], reasons[-1])
+    return str(blocked["alert"]) if is_late else ""
+
+
+def list_rules() -> list[Json]:
+    groups = yaml.safe_load(ALERTS.read_text(encoding="utf-8"))
+    listed = groups["groups"] if isinstance(groups, dict) else groups
+    return [rule for group in listed for rule in group["rules"]]
+
+
+def spell_section(title: str, sights: list[Sight]) -> Iterator[str]:
+    yield f"\n## {title}\n"
+    yield "| After | PHASE | STATE | Attempt | Its MESSAGE | Warnings | Conditions | Alert |"
+    yield "|---|---|---|---|---|---|---|---|"
+    for at, minutes in enumerate(MINUTES):
+        sight = sights[at]
+        conditions = ", ".join(
+            f"{name}={truth}: {reason}"
+            for name, (truth, reason) in sorted(sight.conditions.items())
+        )
+        number, phase, message = sight.attempt
+        cells = [
+            *sight.pipeline,
+            f"{number} {phase}".strip(),
+            message,
+            ", ".join(sorted(sight.warnings)),
+            conditions,
+            find_alert(sights[: at + 1]),
+        ]
+        shown = " | ".join(mask(cell).replace("|", "/") for cell in cells)
+        yield f"| {minutes} min | {shown} |"
+
+
+@pytest.mark.timeout(900)
+def test_the_page_shows_what_users_see_of_each_obstacle(
+    request: pytest.FixtureRequest, api_server: ApiServer, client: KubeClient, tmp_path: Path
+) -> None:
+    home = api_server.make_namespace("home")
+    kubeconfig = api_server.make_account(home, "operator")
+    scenes = list_scenes()
+    places = {title: api_server.make_namespace() for title in scenes}
+    for title, scene in scenes.items():
+        grant(client, places[title], home, scene.missing)
+        scene.prepare(client, places[title])
+        client.create(spell_pipeline(scene.name, **scene.spec), places[title])
+    clusters = [Cluster(client, places[title], scene) for title, scene in scenes.items()]
+    clock = tmp_path / "clock"
+    clock.write_text("0")
+    with run_proxy(kubeconfig, tmp_path) as proxy:
+        words = ("--namespaces", ",".join(places.values()))
+        with run_skewed_operator(proxy.kubeconfig, tmp_path, clock, *words, **QUICK) as operator:
+            seen = {title: list[Sight]() for title in scenes}
+            wait_until(
+                lambda: all(has_status(client, place) for place in places.values()), PATIENCE
+            )
+            play(clusters, operator)
+            for minutes in MINUTES:
+                proxy.ahead = 60.0 * minutes + LATE_SECONDS
+                clock.write_text(str(proxy.ahead))
+                for cluster in clusters:
+                    cluster.go_on(proxy.ahead)
+                play(clusters, operator)
+                for title, scene in scenes.items():
+                    seen[title].append(look(client, places[title], scene.name))
+    text = HEAD + "\n".join(line for title in scenes for line in spell_section(title, seen[title]))
+    if request.config.getoption("--update-golden"):
+        PAGE.write_text(f"{text}\n", encoding="utf-8")
+    assert PAGE.read_text(encoding="utf-8") == f"{text}\n"
+
+
+def has_status(client: KubeClient, namespace: str) -> bool:
+    return any("status" in body for body in client.list("CurationPipeline", namespace))
+
+
+def play(clusters: list[Cluster], operator: OperatorProcess) -> None:
+    """Let the operator see what there is, and the cluster what it has made."""
+    until = time.monotonic() + SETTLE_SECONDS
+    while time.monotonic() < until:
+        assert operator.is_alive, operator.tail
+        for cluster in clusters:
+            cluster.tick()
+        time.sleep(0.2)
