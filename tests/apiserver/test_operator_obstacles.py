@@ -229,7 +229,8 @@ def test_pods_that_a_quota_forbids_are_told_and_end_the_attempt(
     begin = datetime.now(UTC)
     troupe = Troupe(ServerStage(client), namespace, ["v-quota-on-pods"], begin=begin)
     pipeline = spell_pipeline()
-    pipeline["spec"]["retry"] = {"disruptions": {"maxRetries": 0}}
+    # No budget pays for a quota: the next attempt comes when the pause is over.
+    pipeline["spec"]["retry"] = {"disruptions": {"maxRetries": 0}, "delay": "1h"}
     client.create(pipeline, namespace)
 
     def is_so(reason: str) -> bool:
@@ -244,8 +245,9 @@ def test_pods_that_a_quota_forbids_are_told_and_end_the_attempt(
         wait_until(lambda: is_so("QuotaUsedUp"), PATIENCE)
         # The RayJob's deletion is in the recording: it is the operator's, in its own time.
         wait_until(is_ending, PATIENCE)
-        wait_until(lambda: is_so("QuotaExceeded"), PATIENCE)
+        wait_until(lambda: is_so("WaitingToRetry"), PATIENCE)
     (attempt,) = client.list("CurationAttempt", namespace)
+    assert attempt["status"]["cause"] == "QuotaExceeded"
     assert "exceeded quota: small, requested: limits.memory" in attempt["status"]["message"]
     client.delete("Namespace", namespace)
 
