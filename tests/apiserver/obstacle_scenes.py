@@ -386,8 +386,9 @@ class Cluster:
             "spec": {**spec, "nodeName": NODE} if self._scene.placed else spec,
         }
         made = self._client.create(body, self._namespace)
-        self._client.put_status("Pod", pod, status, self._namespace)
+        # What the status says is explained by then, as far as anything explains it.
         self._warn_again(made)
+        self._client.put_status("Pod", pod, status, self._namespace)
 
     def _warn_again(self, pod: Json) -> None:
         for reason, message in self._scene.warnings.items():
