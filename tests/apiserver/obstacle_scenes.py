@@ -1,8 +1,8 @@
 """What keeps a pipeline from running, as a cluster shows it: one scene for each obstacle.
 
-A scene says what is there before the pipeline, what its spec asks for, and what KubeRay, the
-scheduler, and the kubelet say of the pods of each of its attempts. Of nothing else is anything
-made, so a server without any of them plays it. This room must not know what the operator says.
+A scene has objects that exist before the pipeline, a spec, and the statuses and events that
+KubeRay, the scheduler, and the kubelet write for each attempt. A server without any of these plays
+it. This room must not know what the operator says.
 """
 
 from __future__ import annotations
@@ -386,7 +386,7 @@ class Cluster:
             "spec": {**spec, "nodeName": NODE} if self._scene.placed else spec,
         }
         made = self._client.create(body, self._namespace)
-        # What the status says is explained by then, as far as anything explains it.
+        # Events come first, so that no pass sees a status without its explanation.
         self._warn_again(made)
         self._client.put_status("Pod", pod, status, self._namespace)
 

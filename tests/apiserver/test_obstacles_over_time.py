@@ -56,7 +56,7 @@ _MASKS = (
 
 
 class Sight(NamedTuple):
-    """What is seen of a pipeline at one moment.
+    """A pipeline as users see it at one moment.
 
     Attributes:
         pipeline: phase and state.

@@ -17,7 +17,7 @@ import asyncio
 import os
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -29,9 +29,9 @@ from control_plane import run_control_plane
 from counting_proxy import CountingProxy, run_proxy
 from kube_client import KubeClient, ServerStage
 from kuberay_player import Troupe
+from obstacle_scenes import Prepare, put_rayjob_in_the_way, use_quota_up
 from operator_process import OperatorProcess, run_operator
 from operator_stories import NAME, spell_pipeline
-from rayjob_bodies import make_rayjob
 from recordings import Json
 from strandline_api.names import GROUP
 from waiting import wait_until
@@ -65,20 +65,6 @@ RIGHTS = (
     ("", "limitranges", ["list"]),
 )
 RBAC = "rbac.authorization.k8s.io"
-Prepare = Callable[[KubeClient, str], object]
-
-
-def put_rayjob_in_the_way(client: KubeClient, namespace: str) -> None:
-    client.create(make_rayjob(f"{NAME}-1"), namespace)
-
-
-def use_quota_up(client: KubeClient, namespace: str) -> None:
-    """No controller counts here, so the count is written as one would."""
-    hard = {f"count/rayjobs.{RAY}": "0"}
-    metadata = {"name": "none"}
-    quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": metadata}
-    client.create({**quota, "spec": {"hard": hard}}, namespace)
-    client.put_status("ResourceQuota", "none", {"hard": hard, "used": hard}, namespace)
 
 
 def do_nothing(client: KubeClient, namespace: str) -> None:

@@ -1,4 +1,4 @@
-"""What `plan --list` says of a run that does finished sources again."""
+"""`plan --list` for a run that processes finished sources again."""
 
 from __future__ import annotations
 

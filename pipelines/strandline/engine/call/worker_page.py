@@ -2,7 +2,7 @@
 
 A worker that hangs in C code keeps the interpreter, and a dead one says nothing. The driver reads
 the page all the same, and the interpreter's own handler of a signal writes the stacks of all
-threads behind it, whatever they do. It must not know what a worker is asked, nor what stacks mean.
+threads behind it, whatever they do. Calls and the meaning of stacks are unknown here.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ import mmap
 import os
 import signal
 import struct
-import tempfile
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -76,12 +75,8 @@ class WorkerPage:
 
     @classmethod
     def make(cls) -> Self:
-        """Return a new page, which no file of a disk has where the system knows such memory."""
-        if hasattr(os, "memfd_create"):
-            handle = os.memfd_create("worker-page")
-        else:
-            with tempfile.TemporaryFile() as file:
-                handle = os.dup(file.fileno())
+        """Return a new page, which no disk has a file for."""
+        handle = os.memfd_create("worker-page")
         os.ftruncate(handle, _SIZE)
         return cls(handle)
 
