@@ -19,6 +19,7 @@ import pytest
 from conformance import REFERENCE, ConformanceRuns, StoredRun, every
 from conformance_scenarios import BROKEN, FILES, MISSING, fields, odd, payloads, rows
 from conformance_stages import HALF, ROWS_PER_TASK
+from strandline.storage.outputs.names import DEAD_LETTERS
 from strandline_api.outcome.exit_codes import ExitCode
 
 GROUP, PAIR = 4, 2
@@ -68,7 +69,7 @@ def read_tables(run: StoredRun, *, dead: bool) -> list[list[int]]:
     return sorted(
         pq.read_table(io.BytesIO(content))["n"].to_pylist()
         for name, content in run.outputs.items()
-        if name.endswith(".parquet") and ("dead" in name) is dead
+        if name.endswith(".parquet") and (DEAD_LETTERS in name) is dead
     )
 
 
@@ -131,7 +132,9 @@ def test_metrics_of_the_sink_add_up_to_its_files(first: StoredRun) -> None:
     stages = {stage for _, stage in first.efforts}
     assert stages == first.result.counts.keys() - {first.plan.source.name}
     written = sum(each.size for (_, stage), each in first.efforts.items() if stage == "parquet")
-    names = [name for name in first.outputs if "dead" not in name and name.endswith(".parquet")]
+    names = [
+        name for name in first.outputs if DEAD_LETTERS not in name and name.endswith(".parquet")
+    ]
     assert written == sum(len(first.outputs[name]) for name in names)
 
 

@@ -23,6 +23,7 @@ from strandline.plan.registry import find_stage
 from strandline.run.redo.dead_letters.counts import count_dead_letters
 from strandline.run.redo.dead_letters.listing import list_dead_letters
 from strandline.storage.outputs.manifest import list_outputs
+from strandline.storage.outputs.names import DEAD_LETTERS
 from strandline_api.outcome.exit_codes import ExitCode
 from strandline_api.spec.work import StageWork
 from strandline_api.status.enums import Trigger
@@ -105,7 +106,7 @@ def test_readers_from_outside_get_none_of_them(numbers: Numbers) -> None:
     numbers.run(THREES)
     listed = list_outputs(numbers.output)
     assert 4 == len(listed)
-    assert not any("dead" in name for name in listed)
+    assert not any(DEAD_LETTERS in name for name in listed)
     source = {"use": "parquet-row-groups", "with": {"paths": [f"{numbers.output}/**/*.parquet"]}}
     read = {"use": "read-parquet"}
     outcome = numbers.passes.run("after", source=source, stages=[read], sink={"use": "jsonl"})
