@@ -1,4 +1,4 @@
-"""The schema of a run where a reader is to infer it: from the first sources, once for a ledger.
+"""The schema of a run where a reader infers it: from some of the sources, once for a ledger.
 
 What was inferred is kept beside what is finished, so attempts that go on, and sources that come
 later, have the same. It must not know how files are read, nor what runs the stages.
@@ -40,10 +40,13 @@ _SINCE = "schemas since"  # the first attempt of the recipe for which they were 
 # So many sources are tried for each that is to be read: more that can't be read, or have no row,
 # would be read one after another before the run begins.
 _TRIED = 10
+# Where nothing is said of a schema, the sample is from so many sources: to list millions of them
+# before the first one is read would cost more than a better sample is worth.
+_LISTED = 10_000
 
 
 class SchemaInferenceError(StrandlineError):
-    """The first sources have no schema in common, or none of them can be read."""
+    """The sources have no schema in common, or none of the first ones can be read."""
 
     exit_code: ClassVar[ExitCode] = ExitCode.BAD_SPEC
 
@@ -75,6 +78,8 @@ def settle_schema(
     is_new = renews and store is not None and _has_other_rows(plan, store)
     if store is not None and not is_new and (settled := recall_schema(plan, store)) is not plan:
         return settled
+    if store is not None and reader.is_sampled and _has_own_types(plan, store):
+        return plan
     with closing(list_sources()) as listing:
         schema = _infer(plan.stages[0], listing, tell, must_stop)
     if schema is None:  # nothing is listed, or a stop was asked for
@@ -97,6 +102,12 @@ def recall_schema(plan: PipelinePlan, store: Store) -> PipelinePlan:
     return plan if packed is None else _put(plan, reader, unpack_schema(packed))
 
 
+def _has_own_types(plan: PipelinePlan, store: Store) -> bool:
+    """Return whether something is finished with types of its own, as up to release 0.1."""
+    is_kept = plan.stages[0].name in (store.read_meta(_META) or {})
+    return not is_kept and store.count()["finished"] > 0
+
+
 def _has_other_rows(plan: PipelinePlan, store: Store) -> bool:
     """Return whether source or reader have changed since the schema was inferred."""
     changes = read_changes(store)
@@ -116,6 +127,8 @@ def describe_schema(plan: PipelinePlan) -> str | None:
         return format_schema(stage.schema)
     if not stage.sample_size:
         return None
+    if stage.is_sampled:
+        return f"inferred when a run begins, from the beginnings of {stage.sample_size} sources"
     return f"inferred from the first sources when a run begins, {stage.sample_size} of them"
 
 
@@ -138,7 +151,8 @@ def _infer(
     whole: pa.Schema | None = None
     schemas: list[pa.Schema] = []
     failures: list[str] = []
-    for source in _find_first(listing, reader.sample_size * _TRIED, must_stop):
+    find = _find_spread if reader.is_sampled else _find_first
+    for source in find(listing, reader.sample_size, must_stop):
         if must_stop():
             return None
         if len(schemas) == reader.sample_size:
@@ -149,17 +163,17 @@ def _infer(
                 continue
             whole = schema if whole is None else unify(whole, schema)
         except SchemaClashError as error:
-            raise _explain_clash(plan.name, source, error) from error
+            raise _explain_clash(plan.name, source, error, reader) from error
         except Exception as error:  # noqa: BLE001 - it fails in the run, where it is told and kept
             failures.append(f"{source.key}: {explain_error(error)}")
             continue
         schemas.append(schema)
     if whole is None:
-        if failures:
+        if failures and not reader.is_sampled:  # each fails in the run, or is mended by then
             msg = f"stage {plan.name!r} can't infer a schema: no source can be read; {failures[0]}"
             raise SchemaInferenceError(msg)
         return None
-    _tell(plan.name, schemas, whole, tell)
+    _tell(plan.name, schemas, whole, tell, is_asked=not reader.is_sampled)
     return whole
 
 
@@ -168,23 +182,43 @@ def _find_first(listing: Listing, count: int, must_stop: Callable[[], bool]) -> 
     first: list[Source] = []
     while not (listing.is_ended or must_stop()):
         first += listing.draw_sources(ADMIT_BATCH)
-        first = nsmallest(count, first, key=lambda source: source.key)
+        first = nsmallest(count * _TRIED, first, key=lambda source: source.key)
     return first
 
 
-def _explain_clash(stage: str, source: Source, error: SchemaClashError) -> SchemaInferenceError:
+def _find_spread(listing: Listing, count: int, must_stop: Callable[[], bool]) -> list[Source]:
+    """Return sources from all over the keys, first to last, and then others to try."""
+    listed: list[Source] = []
+    while len(listed) < _LISTED and not (listing.is_ended or must_stop()):
+        listed += listing.draw_sources(ADMIT_BATCH)
+    listed.sort(key=lambda source: source.key)
+    chosen = {at * (len(listed) - 1) // max(1, count - 1) for at in range(count)} if listed else ()
+    others = [source for at, source in enumerate(listed) if at not in chosen]
+    return [listed[at] for at in sorted(chosen)] + others[: count * (_TRIED - 1)]
+
+
+def _explain_clash(
+    stage: str, source: Source, error: SchemaClashError, reader: SchemaReader
+) -> SchemaInferenceError:
     before, here = error.kinds
+    other = ", or have the types of each task by `schema: perTask`" if reader.is_sampled else ""
     return SchemaInferenceError(
         f"stage {stage!r} can't infer a schema: the column {error.column!r} is {here} in "
-        f"{source.key} and {before} before; declare it under `schema`"
+        f"{source.key} and {before} before; declare it under `schema`{other}"
     )
 
 
 def _tell(
-    stage: str, schemas: list[pa.Schema], whole: pa.Schema, tell: Callable[[str], None]
+    stage: str,
+    schemas: list[pa.Schema],
+    whole: pa.Schema,
+    tell: Callable[[str], None],
+    *,
+    is_asked: bool,
 ) -> None:
     count = f"{len(schemas)} sources" if len(schemas) > 1 else "the first source"
-    tell(f"{stage}: the schema, inferred from {count}: {format_schema(whole)}")
+    if is_asked:  # who has asked for nothing finds it in `strandline plan`
+        tell(f"{stage}: the schema, inferred from {count}: {format_schema(whole)}")
     widened = {path for schema in schemas for path in list_widened(schema, whole)}
     if widened:
         tell(f"{stage}: whole numbers are read as fractions in: {', '.join(sorted(widened))}")

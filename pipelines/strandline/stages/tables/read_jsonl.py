@@ -230,7 +230,8 @@ class ReadJsonl(SchemaReader):
     def _refuse(self, line: _Line, misfit: RowMisfit) -> None:
         if self.params.bad_lines is BadInput.FAIL:
             column = f"the column {misfit.column!r} has " if misfit.column else ""
-            msg = f"{line.name}: {column}{misfit.details}"
+            remedy = "" if self.schema is None else self.explain_refusal()
+            msg = f"{line.name}: {column}{misfit.details}{remedy}"
             raise UnreadableFileError(msg)
         self.count(f"dropped: {misfit.reason}")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator
 from typing import ClassVar
 
@@ -65,6 +66,7 @@ class ReadParquet(SchemaReader):
 
     version = "2"
     params: Params
+    _reads_rows = True
     added_params: ClassVar[frozenset[str]] = SchemaReader.added_params | {
         "max_task_bytes",
         "partitioning",
@@ -113,6 +115,12 @@ class ReadParquet(SchemaReader):
         except (OSError, ParquetDamageError, pa.ArrowException, OverflowError) as error:
             raise explain_error(file.key, error) from error
 
+    def list_tables(self, task: Task) -> Iterator[pa.Table]:
+        """Yield one table without rows for each group: the footer has the types of all."""
+        reader = copy.copy(self)
+        reader._reads_rows = False
+        yield from (each.table for each in reader.process(task))
+
     def _add_key(self, table: pa.Table, source: str, first: int) -> pa.Table:
         """Return the table with a key for each row, where it has none and none was left out."""
         is_wanted = self.params.columns is None or _KEY in self.params.columns
@@ -143,6 +151,9 @@ class ReadParquet(SchemaReader):
                 msg = f"there is no column {name!r}; there are: {', '.join(names)}"
                 raise MissingColumnError(msg)
         stored = None if columns is None else [name for name in columns if name in names]
+        if not self._reads_rows:
+            types = parquet.schema_arrow.empty_table()
+            return iter([types if stored is None else types.select(stored)])
         params = self.params
         return read_group(
             parquet, group, stored, most_rows=params.max_rows, most_bytes=params.max_task_bytes

@@ -1,6 +1,6 @@
 """What readers have in common of files that say themselves which columns they have.
 
-Without a schema each task has the types that stand in its own rows, and files of one run need not
+Where nothing is declared, a run infers the schema from a sample of its sources, so that its files
 open as one data set. It must not know how rows are read, nor where a schema is kept that was
 inferred.
 """
@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterable, Iterator
+from enum import StrEnum
+from itertools import chain
 from typing import Any, ClassVar, Self
 
 import pyarrow as pa
@@ -23,33 +25,53 @@ from strandline.stages.tables.contents.schemas import parse_schema, simplify, un
 
 KEY = "key"
 _INFER = "infer"
+_SAMPLE = 32  # sources, where nothing is said
+# Of each of these. A value that stands further down and does not fit is refused when it is read.
+_SAMPLED_BYTES = 2 << 20
+_SAMPLED_ROWS = 100  # of a task: one may hold pictures
+
+
+EXPLAINED = (
+    "the schema was inferred from a sample of the sources: declare it under `schema`, or have the "
+    "types of each task by `schema: perTask`"
+)
+
+
+class Types(StrEnum):
+    """Whose rows decide the types of a task, in place of a schema."""
+
+    PER_TASK = "perTask"
 
 
 class SchemaReader(Stage):
-    """Reads tables of one schema, where one is declared or inferred.
+    """Reads tables of one schema, declared or inferred, unless each task is to have its own.
 
     Attributes:
-        schema: of all that it gives; None: each task has its own.
+        schema: of all that it gives; None: each task has its own, or none is inferred yet.
     """
 
     class Params(Stage.Params):
         """What each of these readers has."""
 
-        schema_: dict[str, Any] | None = Field(
+        schema_: dict[str, Any] | Types | None = Field(
             default=None,
             alias="schema",
-            min_length=1,
             description="Columns and their types, for all files: `{note: text, score: float, "
-            "tags: [text], meta: {lines: int}}`, or `{infer: 4}` to read the first four sources "
-            "before the run and keep with the ledger what they have. A column that is not there "
-            "is null; one that the schema does not have, or a value of another type, is refused.",
+            "tags: [text], meta: {lines: int}}`. `{infer: 4}` reads the first four sources before "
+            "the run and keeps with the ledger what they have; when unset, the beginnings of "
+            f"{_SAMPLE} sources are read. A column that is not there is null; one that the schema "
+            "does not have, or a value of another type, is refused. `perTask`: no schema, each "
+            "task has the types of its own rows.",
         )
 
         @field_validator("schema_")
         @classmethod
-        def _check_schema(cls, wanted: dict[str, Any] | None) -> dict[str, Any] | None:
-            if wanted is None:
-                return None
+        def _check_schema(cls, wanted: dict[str, Any] | Types | None) -> object:
+            if not isinstance(wanted, dict):
+                return wanted
+            if not wanted:
+                msg = "must not be empty; leave it out to have it inferred"
+                raise ValueError(msg)
             count = wanted.get(_INFER)
             if not isinstance(count, int):
                 parse_schema(wanted)
@@ -68,14 +90,22 @@ class SchemaReader(Stage):
     def __init__(self, params: BaseModel | None = None, **values: Any) -> None:  # noqa: ANN401
         super().__init__(params, **values)
         declared = self.params.schema_
-        if declared is not None and not self.sample_size:
+        if isinstance(declared, dict) and not self.sample_size:
             self.schema = self._with_key(parse_schema(declared))
+
+    @property
+    def is_sampled(self) -> bool:
+        """Return whether nothing is said of a schema, so a sample of the sources decides."""
+        return self.params.schema_ is None
 
     @property
     def sample_size(self) -> int:
         """Return of how many sources the schema is to be inferred; 0 where it is not to be."""
-        wanted = (self.params.schema_ or {}).get(_INFER)
-        return wanted if isinstance(wanted, int) else 0
+        if self.is_sampled:
+            return _SAMPLE
+        wanted = self.params.schema_
+        count = wanted.get(_INFER) if isinstance(wanted, dict) else None
+        return count if isinstance(count, int) else 0
 
     def settle(self, schema: pa.Schema) -> Self:
         """Return the same reader with the schema that was inferred for it."""
@@ -86,17 +116,32 @@ class SchemaReader(Stage):
     def infer_schema(self, tasks: Iterable[Task]) -> pa.Schema | None:
         """Return the schema that holds all that the reader gives for tasks; None for no row.
 
+        Where nothing is said of a schema, the beginning of a task stands for all of it.
+
         Raises:
             SchemaClashError: there is none; it names the column and both types.
             UnreadableFileError: a file can't be read.
         """
+        reader, left = (self._shorten(), _SAMPLED_BYTES) if self.is_sampled else (self, None)
         whole: pa.Schema | None = None
-        for table in (table for task in tasks for table in self._list_tables(task)):
+        for table in chain.from_iterable(map(reader.list_tables, tasks)):
             schema = simplify(table.schema)
             whole = schema if whole is None else unify(whole, schema)
+            if left is not None and (left := left - table.nbytes) <= 0:
+                break
         return whole
 
-    def _list_tables(self, task: Task) -> Iterator[pa.Table]:
+    def _shorten(self) -> Self:
+        """Return the same reader with small tasks, of which the first ones come soon."""
+        fields = type(self.params).model_fields
+        most = getattr(self.params, "max_rows", _SAMPLED_ROWS)
+        rows = {"max_rows": min(most, _SAMPLED_ROWS)} if "max_rows" in fields else {}
+        shortened = copy.copy(self)
+        shortened.params = self.params.model_copy(update=rows)
+        return shortened
+
+    def list_tables(self, task: Task) -> Iterator[pa.Table]:
+        """Yield tables whose types stand for those of what the reader gives for a task."""
         answer = self.process(task)
         # A user's own reader passes here too, and may give one task or a list.
         slots = answer if isinstance(answer, Iterable) else [answer]
@@ -111,7 +156,7 @@ class SchemaReader(Stage):
 
     def find_conflict(self, before: Any) -> str | None:  # noqa: ANN401 - as in `Stage`
         """Refuse to infer where other stages would have to be run before."""
-        if self.sample_size and len(before) > 1:
+        if self.sample_size and not self.is_sampled and len(before) > 1:
             return "infers its schema from what the source lists, so it has to come first"
         return None
 
@@ -131,7 +176,11 @@ class SchemaReader(Stage):
         except SchemaMisfitError as error:
             if error.row is not None and KEY in table.column_names:
                 location = str(table.column(KEY)[error.row].as_py() or location)
-            raise UnreadableFileError(f"{location}: {error}") from error
+            raise UnreadableFileError(f"{location}: {error}{self.explain_refusal()}") from error
+
+    def explain_refusal(self) -> str:
+        """Return what to do about a value that a schema refused that nobody wrote; "" otherwise."""
+        return f"; {EXPLAINED}" if self.is_sampled else ""
 
     def _with_key(self, schema: pa.Schema) -> pa.Schema:
         """Return a schema that has a column for the key, which readers add."""
