@@ -36,19 +36,21 @@ def make_module(text: str, path: str = "pipelines/strandline/sample.py") -> Modu
 
 def find_long(module: Module) -> Iterator[str]:
     lines = module.text.count("\n")
-    if lines > (MAX_TEST_LINES if module.path.startswith("tests/") else MAX_MODULE_LINES):
-        yield f"{module.path} has {lines} lines"
+    most = MAX_TEST_LINES if module.path.startswith("tests/") else MAX_MODULE_LINES
+    if lines > most:
+        yield f"{module.path}:{most + 1}: {lines} lines: split the module by idea, at most {most}"
     for node in ast.walk(module.tree):
         if isinstance(node, Function) and node.end_lineno is not None:
             lines = node.end_lineno - node.lineno + 1
             if lines > MAX_FUNCTION_LINES:
-                yield f"{module.path}: {node.name} has {lines} lines"
+                remedy = f"give its parts functions, at most {MAX_FUNCTION_LINES}"
+                yield f"{module.path}:{node.lineno}: {node.name} has {lines} lines: {remedy}"
 
 
 def find_empty_names(module: Module) -> Iterator[str]:
     parts = module.path.removesuffix(".py").split("/")
-    if EMPTY_NAMES.intersection(parts):
-        yield module.path
+    for word in sorted(EMPTY_NAMES.intersection(parts)):
+        yield f"{module.path}:1: {word}: name the module by the noun that lives in it"
 
 
 def find_definitions(module: Module) -> Iterator[str]:
@@ -58,7 +60,7 @@ def find_definitions(module: Module) -> Iterator[str]:
     for node in module.tree.body:
         is_docstring = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
         if not (is_docstring or isinstance(node, ast.ImportFrom | ast.Assign)):
-            yield f"{module.path}:{node.lineno}"
+            yield f"{module.path}:{node.lineno}: code in a conftest: move it to a module beside it"
 
 
 def find_documented_methods(modules: tuple[Module, ...]) -> frozenset[str]:
@@ -83,46 +85,44 @@ def find_adapters(module: Module) -> frozenset[str]:
 
 def find_undocumented(module: Module, known: frozenset[str]) -> Iterator[str]:
     if not ast.get_docstring(module.tree):
-        yield module.path
+        yield f"{module.path}:1: the module: write a docstring: why it exists"
     adapters = find_adapters(module)
     for dotted, node in walk_public(module.tree):
         owner = dotted.rpartition(".")[0]
         is_known = isinstance(node, Function) and owner and node.name in known
         if not (ast.get_docstring(node) or is_known or owner in adapters):
-            yield f"{module.path}: {dotted}"
+            yield f"{module.path}:{node.lineno}: {dotted}: write a docstring"
 
 
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
         ("x = 1\n" * 450, []),
-        ("x = 1\n" * 451, ["sample.py has 451 lines"]),
+        ("x = 1\n" * 451, ["451 lines"]),
         ("def long():\n" + "    x = 1\n" * 59, []),
         ("class A:\n    async def long(self):\n" + "        x = 1\n" * 60, ["long has 61 lines"]),
     ],
 )
 def test_the_budget_sees_what_is_too_long(text: str, expected: list[str]) -> None:
-    assert [said.rpartition("/")[2].split(": ")[-1] for said in find_long(make_module(text))] == (
-        expected
-    )
+    assert [said.split(": ")[1] for said in find_long(make_module(text))] == expected
 
 
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("x = 1\n", [""]),
-        ('"""Why."""\ndef run(): ...\n', [": run"]),
+        ("x = 1\n", ["the module"]),
+        ('"""Why."""\ndef run(): ...\n', ["run"]),
         ('"""Why."""\ndef _run(): ...\n', []),
-        ('"""Why."""\nclass A:\n    def run(self): ...\n', [": A", ": A.run"]),
+        ('"""Why."""\nclass A:\n    def run(self): ...\n', ["A", "A.run"]),
         ('"""Why."""\nclass A:\n    """Who."""\n    def take(self): ...\n', []),
-        ('"""Why."""\ndef take(): ...\n', [": take"]),
+        ('"""Why."""\ndef take(): ...\n', ["take"]),
         ('"""Why."""\nclass A(io.RawIOBase):\n    """Who."""\n    def run(self): ...\n', []),
     ],
 )
 def test_missing_words_are_seen(text: str, expected: list[str]) -> None:
     module = make_module(text)
     found = find_undocumented(module, frozenset({"take"}))
-    assert [said.removeprefix(module.path) for said in found] == expected
+    assert [said.split(": ")[1] for said in found] == expected
 
 
 def test_an_empty_name_is_seen() -> None:
@@ -141,17 +141,20 @@ def test_code_in_a_conftest_is_seen() -> None:
     text = '"""Why."""\nfrom fixtures import store\n\n__all__ = ["store"]\n'
     assert not list(find_definitions(make_module(text, "tests/ledger/conftest.py")))
     planted = make_module(f"{text}def more(): ...\n", "tests/ledger/conftest.py")
-    assert list(find_definitions(planted)) == ["tests/ledger/conftest.py:5"]
+    (found,) = find_definitions(planted)
+    assert found.startswith("tests/ledger/conftest.py:5: code in a conftest: ")
 
 
 def test_conftests_only_import_fixtures_so_that_types_are_checked_once() -> None:
     modules = list_modules("e2e", "tests")
-    assert [place for module in modules for place in find_definitions(module)] == []
+    found = [place for module in modules for place in find_definitions(module)]
+    assert found == [], "\n".join(found)
 
 
 def test_names_say_what_lives_there() -> None:
     modules = list_modules(*EVERYWHERE)
-    assert [said for module in modules for said in find_empty_names(module)] == []
+    found = [said for module in modules for said in find_empty_names(module)]
+    assert found == [], "\n".join(found)
 
 
 def test_modules_and_everything_public_are_documented() -> None:
@@ -169,4 +172,4 @@ def test_every_test_and_bench_says_what_it_is_for() -> None:
 def test_file_names_of_tests_are_unique() -> None:
     names = [module.path.rpartition("/")[2] for module in list_modules("tests")]
     doubled = {name for name in names if names.count(name) > 1}
-    assert doubled <= {"conftest.py"}
+    assert doubled <= {"conftest.py"}, f"{doubled}: give each file of tests a name of its own"

@@ -36,9 +36,10 @@ Documented = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
 
 class Entry(NamedTuple):
-    """A row of the dictionary: words to avoid, and where they are looked for."""
+    """A row of the dictionary: words to avoid, what to write, and where they are looked for."""
 
     words: frozenset[str]
+    remedy: str
     in_parts: bool
     in_docstrings: bool
 
@@ -50,6 +51,7 @@ def read_dictionary(text: str) -> list[Entry]:
     return [
         Entry(
             frozenset(re.findall(r"`(\w+)`", row[0])),
+            row[1].replace("`", "").strip(),
             "whole" not in row[2],
             "docstrings" in row[2],
         )
@@ -80,12 +82,18 @@ def list_names(module: Module) -> Iterator[tuple[int, str]]:
 
 
 def find_dialect(module: Module) -> Iterator[str]:
-    whole = {word for entry in DICTIONARY if not entry.in_parts for word in entry.words}
-    parts = {word for entry in DICTIONARY if entry.in_parts for word in entry.words}
+    """Yield names that have a word of the dictionary: file, line, name, and what to write."""
     for line, name in list_names(module):
-        found = parts.intersection(split(name)) | whole.intersection([name.strip("_")])
-        if found and name.strip("_") not in PUBLISHED:
-            yield f"{module.path}:{line}: {name}"
+        if name.strip("_") in PUBLISHED:
+            continue
+        for entry in DICTIONARY:
+            words = split(name) if entry.in_parts else [name.strip("_")]
+            for word in sorted(entry.words.intersection(words)):
+                yield f"{module.path}:{line}: {name}: {describe_remedy(word, entry)}"
+
+
+def describe_remedy(word: str, entry: Entry) -> str:
+    return f"in place of {word!r} write: {entry.remedy} (CONTRIBUTING.md, Words)"
 
 
 def list_docstrings(module: Module) -> Iterator[tuple[Documented, str]]:
@@ -96,11 +104,13 @@ def list_docstrings(module: Module) -> Iterator[tuple[Documented, str]]:
 
 
 def find_spoken(module: Module) -> Iterator[str]:
-    """Find words of the dictionary in first lines of docstrings."""
-    words = {word for entry in DICTIONARY if entry.in_docstrings for word in entry.words}
+    """Yield words of the dictionary in first lines of docstrings, and what to write."""
+    entries = [entry for entry in DICTIONARY if entry.in_docstrings]
     for node, line in list_docstrings(module):
-        if found := words.intersection(re.findall(r"[a-z]+", line.lower())):
-            yield f"{module.path}:{node.lineno}: {', '.join(sorted(found))}: {line}"
+        said = re.findall(r"[a-z]+", line.lower())
+        for entry in entries:
+            for word in sorted(entry.words.intersection(said)):
+                yield f"{module.path}:{node.lineno}: {line}: {describe_remedy(word, entry)}"
 
 
 def has_decorator(node: Function, name: str) -> bool:
@@ -113,8 +123,10 @@ def find_no_verbs(module: Module) -> Iterator[str]:
         if not isinstance(node, Function) or has_decorator(node, "command"):
             continue
         first = re.sub(r"[^\w].*", "", line.strip("`")).lower()
-        if first in (NO_NOUNS if has_decorator(node, "property") else NO_VERBS):
-            yield f"{module.path}:{node.lineno}: {node.name}: {line}"
+        is_noun = has_decorator(node, "property")
+        if first in (NO_NOUNS if is_noun else NO_VERBS):
+            remedy = "a noun" if is_noun else "a verb, such as Return or Yield"
+            yield f"{module.path}:{node.lineno}: {first}: begin the docstring with {remedy}"
 
 
 def make_module(text: str, path: str = "crds/strandline_api/sample.py") -> Module:
@@ -141,7 +153,7 @@ def test_the_dictionary_has_words_of_each_kind() -> None:
     ],
 )
 def test_a_name_of_the_dialect_is_seen(text: str, expected: list[str]) -> None:
-    assert [found.rpartition(": ")[2] for found in find_dialect(make_module(text))] == expected
+    assert [found.split(": ")[1] for found in find_dialect(make_module(text))] == expected
 
 
 def test_a_module_of_the_dialect_is_seen() -> None:
@@ -151,14 +163,27 @@ def test_a_module_of_the_dialect_is_seen() -> None:
 @pytest.mark.parametrize(
     ("line", "expected"),
     [
-        ("Spell a time.", ["spell"]),
-        ("Return what was parked, as it is spelled.", ["parked, spelled"]),
+        ("Spell a time.", ["'spell'"]),
+        ("Return what was parked, as it is spelled.", ["'spelled'", "'parked'"]),
         ("Return the place of a pod.", []),
     ],
 )
 def test_a_docstring_in_dialect_is_seen(line: str, expected: list[str]) -> None:
     module = make_module(f'def run():\n    """{line}"""')
-    assert [found.split(": ")[1] for found in find_spoken(module)] == expected
+    assert [re.findall(r"'\w+'", found)[0] for found in find_spoken(module)] == expected
+
+
+def test_a_finding_names_file_line_word_and_remedy() -> None:
+    module = make_module('\ndef spell_time():\n    """The time."""\n')
+    (name,), (docstring,) = find_dialect(module), find_no_verbs(module)
+    assert name == (
+        "crds/strandline_api/sample.py:2: spell_time: in place of 'spell' write: "
+        "format, render, describe (CONTRIBUTING.md, Words)"
+    )
+    assert docstring == (
+        "crds/strandline_api/sample.py:2: the: begin the docstring with a verb, such as Return "
+        "or Yield"
+    )
 
 
 @pytest.mark.parametrize(

@@ -40,8 +40,8 @@ _SINCE = "schemas since"  # the first attempt of the recipe for which they were 
 # So many sources are tried for each that is to be read: more that can't be read, or have no row,
 # would be read one after another before the run begins.
 _TRIED = 10
-# Where nothing is said of a schema, the sample is from so many sources: to list millions of them
-# before the first one is read would cost more than a better sample is worth.
+# Most sources that a sample is drawn from: listing millions of them before the first one is read
+# would cost more than a better sample is worth.
 _LISTED = 10_000
 
 
@@ -169,7 +169,7 @@ def _infer(
             continue
         schemas.append(schema)
     if whole is None:
-        if failures and not reader.is_sampled:  # each fails in the run, or is mended by then
+        if failures and not reader.is_sampled:  # the run reports each
             msg = f"stage {plan.name!r} can't infer a schema: no source can be read; {failures[0]}"
             raise SchemaInferenceError(msg)
         return None
@@ -217,7 +217,7 @@ def _tell(
     is_asked: bool,
 ) -> None:
     count = f"{len(schemas)} sources" if len(schemas) > 1 else "the first source"
-    if is_asked:  # who has asked for nothing finds it in `strandline plan`
+    if is_asked:  # any other run shows it in `strandline plan`
         tell(f"{stage}: the schema, inferred from {count}: {format_schema(whole)}")
     widened = {path for schema in schemas for path in list_widened(schema, whole)}
     if widened:

@@ -66,7 +66,7 @@ class ReadParquet(SchemaReader):
 
     version = "2"
     params: Params
-    _reads_rows = True
+    reads_rows = True
     added_params: ClassVar[frozenset[str]] = SchemaReader.added_params | {
         "max_task_bytes",
         "partitioning",
@@ -118,7 +118,7 @@ class ReadParquet(SchemaReader):
     def list_tables(self, task: Task) -> Iterator[pa.Table]:
         """Yield one table without rows for each group: the footer has the types of all."""
         reader = copy.copy(self)
-        reader._reads_rows = False
+        reader.reads_rows = False
         yield from (each.table for each in reader.process(task))
 
     def _add_key(self, table: pa.Table, source: str, first: int) -> pa.Table:
@@ -151,7 +151,7 @@ class ReadParquet(SchemaReader):
                 msg = f"there is no column {name!r}; there are: {', '.join(names)}"
                 raise MissingColumnError(msg)
         stored = None if columns is None else [name for name in columns if name in names]
-        if not self._reads_rows:
+        if not self.reads_rows:
             types = parquet.schema_arrow.empty_table()
             return iter([types if stored is None else types.select(stored)])
         params = self.params

@@ -26,7 +26,7 @@ from strandline.stages.tables.contents.schemas import parse_schema, simplify, un
 KEY = "key"
 _INFER = "infer"
 _SAMPLE = 32  # sources, where nothing is said
-# Of each of these. A value that stands further down and does not fit is refused when it is read.
+# Read of each of these. A value further down that does not fit is refused when a run reads it.
 _SAMPLED_BYTES = 2 << 20
 _SAMPLED_ROWS = 100  # of a task: one may hold pictures
 
@@ -38,7 +38,7 @@ EXPLAINED = (
 
 
 class Types(StrEnum):
-    """Whose rows decide the types of a task, in place of a schema."""
+    """Types of a reader without a schema."""
 
     PER_TASK = "perTask"
 
@@ -141,7 +141,7 @@ class SchemaReader(Stage):
         return shortened
 
     def list_tables(self, task: Task) -> Iterator[pa.Table]:
-        """Yield tables whose types stand for those of what the reader gives for a task."""
+        """Yield tables that have the types of all that the reader gives for a task."""
         answer = self.process(task)
         # A user's own reader passes here too, and may give one task or a list.
         slots = answer if isinstance(answer, Iterable) else [answer]
@@ -179,7 +179,7 @@ class SchemaReader(Stage):
             raise UnreadableFileError(f"{location}: {error}{self.explain_refusal()}") from error
 
     def explain_refusal(self) -> str:
-        """Return what to do about a value that a schema refused that nobody wrote; "" otherwise."""
+        """Return the remedy for a value that an inferred schema refuses; "" for a declared one."""
         return f"; {EXPLAINED}" if self.is_sampled else ""
 
     def _with_key(self, schema: pa.Schema) -> pa.Schema:
