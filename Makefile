@@ -33,10 +33,10 @@ run: $(RUNTIME) ## Run the main example: the Python sources on this machine, cur
 	@echo "strandline run $(EXAMPLE) $(ARGS)"
 	@$(BIN)/strandline run $(EXAMPLE) $(ARGS)
 
-quick: $(STAMP) ## Lint, types, the layout, and the tests of the pure rooms with few examples, in a minute or two
+quick: $(STAMP) ## Lint, types, the layout, and the short tests of the pure rooms with few examples: two minutes on two cores
 	@$(lint)
 	@echo "pytest tests/architecture $(PURE)"
-	@$(BIN)/python -m pytest --quiet $(PARALLEL) --hypothesis-profile=quick -m "not slow" tests/architecture $(PURE) $(ARGS)
+	@$(BIN)/python -m pytest --quiet $(PARALLEL) --hypothesis-profile=quick -m "not slow" --most-seconds=4 tests/architecture $(PURE) $(ARGS)
 
 room: $(STAMP) ## The same for one room, with all of its tests: R=engine
 	@test -n "$(R)" && test -d "tests/$(R)" || { \

@@ -16,7 +16,7 @@ from durations import read_longest
 from garbage import spare_collector
 from group_order import find_group, needs_server, order_groups
 from run_summary import pytest_terminal_summary
-from tier_selection import SelectionReport, add_option, select_tier
+from tier_selection import SelectionReport, add_option, select_tests
 
 # Tables are as wide as it says, and whoever runs these tests may have said something.
 os.environ.pop("COLUMNS", None)
@@ -94,7 +94,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     A run without worker processes keeps the order of the files. Within a group, tests that need a
     server come last.
     """
-    select_tier(config, items)
+    select_tests(config, items)
     if hasattr(config, "workerinput"):
         ranks = order_groups((item.nodeid for item in items), read_longest())
         items.sort(key=lambda item: (ranks[find_group(item.nodeid)], needs_server(item.nodeid)))

@@ -58,7 +58,12 @@ SHOWN = 20  # findings of a figure that is exceeded
 BUDGET = Voice(people=6, pronouns=31, participles=34)
 
 
-def list_comments(module: Module) -> Iterator[tuple[int, str]]:
+@cache  # each figure reads them, and tokens are slow
+def list_comments(module: Module) -> tuple[tuple[int, str], ...]:
+    return tuple(_find_comments(module))
+
+
+def _find_comments(module: Module) -> Iterator[tuple[int, str]]:
     """Yield comments with their line, those of several lines as one; directives are none."""
     lines: list[str] = []
     first = last = 0
@@ -79,7 +84,12 @@ def list_comments(module: Module) -> Iterator[tuple[int, str]]:
         yield first, " ".join(lines)
 
 
-def list_docstrings(module: Module) -> Iterator[tuple[int, str]]:
+@cache
+def list_docstrings(module: Module) -> tuple[tuple[int, str], ...]:
+    return tuple(_find_docstrings(module))
+
+
+def _find_docstrings(module: Module) -> Iterator[tuple[int, str]]:
     for node in ast.walk(module.tree):
         if isinstance(
             node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import random
+import shutil
 import tempfile
 import time
 import tomllib
@@ -24,6 +25,7 @@ ROOT = Path(__file__).parents[2]
 ALIVE = Path(__file__).with_name("alive.toml")
 ENOUGH = 0.95
 PATIENCE = 1000.0
+SHOWN = 100  # characters of the names of tests
 # A fault that only few examples miss is no finding. The later tiers must not be needed.
 OPTIONS = ("--hypothesis-profile=hundred", "--tier=first")
 LEDGER = ("tests/laws", "tests/ledger")
@@ -74,12 +76,17 @@ def main() -> int:
     for path, mutant in drawn:
         if str(mutant) not in named:
             groups.setdefault((*find_tests(path), *OPTIONS), []).append(Trial(ROOT / path, mutant))
-    with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
+    # A `TemporaryDirectory` is removed at the exit of any process that tests fork and end as usual.
+    folder = tempfile.mkdtemp(prefix="mutants-")
+    try:
         left = sum(map(len, groups.values()))
         for tests, trials in groups.items():
             share = (end - time.monotonic()) * len(trials) / left
+            print(f"{len(trials)} of them for {share:.0f} s: {' '.join(tests)[:SHOWN]}", flush=True)
             fates.update(try_for(share, tests, trials, Path(folder, "log")))
             left -= len(trials)
+    finally:
+        shutil.rmtree(folder)
     tried = sum(fates[fate] for fate in Fate)
     share = 1 - fates[Fate.ALIVE] / tried if tried else 1.0
     print(f"{tried} tried, {share:.1%} killed; {dict(fates)}")

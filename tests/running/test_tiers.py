@@ -34,18 +34,30 @@ def test_a_selection_reports_what_it_leaves_out() -> None:
     assert describe_rest({"more": 0}) == ""
 
 
+CONFTEST = """
+from tier_selection import SelectionReport, add_option, select_tests
+
+
+def pytest_addoption(parser):
+    add_option(parser)
+
+
+def pytest_configure(config):
+    config.pluginmanager.register(SelectionReport())
+
+
+def pytest_collection_modifyitems(config, items):
+    select_tests(config, items)
+"""
+
+
 def test_the_option_runs_one_tier_and_reports_the_rest(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(
         "import pytest\n\n\ndef test_one():\n    pass\n\n\n@pytest.mark.more\ndef test_two():\n"
         "    pass\n\n\n@pytest.mark.full\ndef test_three():\n    pass\n"
     )
     pytester.makeini("[pytest]\nmarkers =\n    more: second\n    full: third\n")
-    pytester.makeconftest(
-        "from tier_selection import SelectionReport, add_option, select_tier\n\n\n"
-        "def pytest_addoption(parser):\n    add_option(parser)\n\n\n"
-        "def pytest_configure(config):\n    config.pluginmanager.register(SelectionReport())\n\n\n"
-        "def pytest_collection_modifyitems(config, items):\n    select_tier(config, items)\n"
-    )
+    pytester.makeconftest(CONFTEST)
     plain = pytester.runpytest("-p", "no:cacheprovider", "-p", "no:xdist")
     plain.assert_outcomes(passed=3)
     first = pytester.runpytest("-p", "no:cacheprovider", "-p", "no:xdist", "--tier=first")
@@ -55,6 +67,19 @@ def test_the_option_runs_one_tier_and_reports_the_rest(pytester: pytest.Pytester
     spread = pytester.runpytest("-p", "no:cacheprovider", "--numprocesses=2", "--tier=more")
     assert "1 passed" in spread.outlines[-1]
     assert "1 tests of `make test`, 1 tests of `make test-all`" in "\n".join(spread.outlines)
+
+
+def test_long_files_are_left_out_and_reported(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seconds = {"test_long.py": 4.1, "test_short.py": 4.0}
+    monkeypatch.setattr("tier_selection.read_durations", lambda: {"first": seconds})
+    for name in (*seconds, "test_unlisted.py"):
+        pytester.makepyfile(**{name.removesuffix(".py"): "def test_it():\n    pass\n"})
+    pytester.makeconftest(CONFTEST)
+    result = pytester.runpytest("-p", "no:cacheprovider", "-p", "no:xdist", "--most-seconds=4")
+    result.assert_outcomes(passed=2, deselected=1)
+    assert "not in this selection: 1 tests of `make room R=FOLDER`" in result.outlines
 
 
 def find_over_budget(seconds: dict[str, float], sources: dict[str, str]) -> list[str]:

@@ -1,4 +1,4 @@
-"""The pytest option `--tier`: runs the tests of one tier and reports how many others there are."""
+"""The pytest options `--tier` and `--most-seconds`: run a part of the tests, and count the rest."""
 
 from __future__ import annotations
 
@@ -6,37 +6,49 @@ from collections import Counter
 
 import pytest
 
-from tiers import Tier, describe_rest, find_tier
+from durations import read_durations
+from tiers import LONG_FILES, Tier, describe_rest, find_tier
 
 LEFT_OUT = pytest.StashKey[Counter[str]]()
 KEY = "strandline_left_out"  # in the output that a worker of pytest-xdist sends to the controller
 
 
 def add_option(parser: pytest.Parser) -> None:
-    """Add `--tier`; without it pytest runs everything that it is given."""
+    """Add both options; without them pytest runs everything that it is given."""
     parser.addoption(
         "--tier", choices=[tier.value for tier in Tier], help="run the tests of this tier only"
     )
+    parser.addoption(
+        "--most-seconds", type=float, help="leave out files that take longer by durations.json"
+    )
 
 
-def select_tier(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Deselect the tests of other tiers, in place."""
-    wanted = config.getoption("--tier")
+def select_tests(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Deselect the tests of other tiers and of long files, in place."""
+    wanted, most = config.getoption("--tier"), config.getoption("--most-seconds")
+    long = find_long_files(most) if most else frozenset()
     left_out: Counter[str] = Counter()
     config.stash[LEFT_OUT] = left_out
-    if not wanted:
-        return
     selected, deselected = [], []
     for item in items:
         tier = find_tier(item.nodeid, {mark.name for mark in item.iter_markers()})
-        if tier == wanted:
-            selected.append(item)
-        else:
+        if wanted and tier != wanted:
             left_out[tier.value] += 1  # plain text, which pytest-xdist can send
-            deselected.append(item)
+        elif item.nodeid.partition("::")[0] in long:
+            left_out[LONG_FILES] += 1
+        else:
+            selected.append(item)
+            continue
+        deselected.append(item)
     if deselected:
         config.hook.pytest_deselected(items=deselected)
         items[:] = selected
+
+
+def find_long_files(most_seconds: float) -> frozenset[str]:
+    """Return the files whose tests of the first tier take longer."""
+    seconds = read_durations()[Tier.FIRST.value]
+    return frozenset(name for name, duration in seconds.items() if duration > most_seconds)
 
 
 class SelectionReport:

@@ -20,7 +20,13 @@ class Tier(StrEnum):
 
 # Their tests need a server or a program that is built from Go, or repeat what a benchmark measures.
 FOLDERS_OF_MORE = frozenset({"apiserver", "bench", "chart", "gitops", "stores"})
-COMMANDS = {Tier.FIRST: "make test", Tier.MORE: "make test-more", Tier.FULL: "make test-all"}
+LONG_FILES = "long files"
+COMMANDS = {
+    Tier.FIRST.value: "make test",
+    Tier.MORE.value: "make test-more",
+    Tier.FULL.value: "make test-all",
+    LONG_FILES: "make room R=FOLDER",
+}
 
 
 def find_tier(nodeid: str, marks: Collection[str]) -> Tier:
@@ -41,9 +47,11 @@ def describe_rest(counts: dict[str, int]) -> str:
     """Describe in one sentence what a selection left out, with the command that runs it.
 
     Args:
-        counts: of the tests left out, by tier.
+        counts: of the tests left out, by tier; those of long files by `LONG_FILES`.
     """
     parts = [
-        f"{counts[tier]} tests of `{COMMANDS[tier]}`" for tier in Tier if counts.get(tier, 0) > 0
+        f"{counts[part]} tests of `{command}`"
+        for part, command in COMMANDS.items()
+        if counts.get(part, 0) > 0
     ]
     return f"not in this selection: {', '.join(parts)}" if parts else ""
