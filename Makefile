@@ -91,8 +91,9 @@ browser: ## Install Chromium, in which reports are tested, where there is no bro
 crds: $(STAMP) ## Write the generated files anew
 	@$(BIN)/python pipelines/stage_index.py && $(BIN)/python crds/generate.py
 
-reference: $(STAMP) ## Write docs/api-python.md anew from the docstrings
+reference: $(STAMP) ## Write docs/api-python.md and docs/stage-table.md anew from the code
 	@$(BIN)/python docs/python_reference.py
+	@$(BIN)/python docs/stage_table.py
 
 bench: $(STAMP) ## Measure, and print tables; COMPARE=<commit> names what became worse since, ARGS=--floors what a night must hold
 	@$(BIN)/python bench/run.py $(if $(COMPARE),--compare $(COMPARE)) $(ARGS)

@@ -7,14 +7,30 @@ from __future__ import annotations
 
 import inspect
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from textwrap import fill
 from typing import Any, NamedTuple
 
-from strandline.cli.views.format import align
-from strandline.plan.pipeline import StagePlan
-from strandline.plan.stage import Shape, Stage
+from pydantic import ValidationError
 
+from strandline.cli.views.format import align
+from strandline.plan.columns import Columns
+from strandline.plan.pipeline import StagePlan
+from strandline.plan.stage import Shape, SinkStage, SourceStage, Stage, StatefulFilter
+
+# Stages of which the class does not tell what an earlier pipeline has put into a task or a file.
+_SCOPES = {
+    "cluster-duplicates": "partition",
+    "drop-contaminated": "list",
+    "drop-listed": "list",
+    "drop-listed-sentences": "list",
+    "drop-seen": "list",
+    "join-paragraphs": "partition",
+    "link-duplicates": "partition",
+    "list-kept": "partition",
+    "sample-groups": "partition",
+}
+_OTHER = "a column that no stage reads"
 _TYPES = {
     "string": "text",
     "integer": "whole number",
@@ -48,6 +64,24 @@ class Parameter(NamedTuple):
     description: str
 
 
+class StageColumns(NamedTuple):
+    """What a stage with the defaults of its parameters does with the columns of a table.
+
+    Attributes:
+        needed: columns without which it fails.
+        added: columns that its answer has besides.
+        removed: needed columns that its answer lacks.
+        keeps_others: columns that it does not read are in its answer.
+        is_open: its answer may have more columns, which only the data tells.
+    """
+
+    needed: tuple[str, ...]
+    added: tuple[str, ...]
+    removed: tuple[str, ...]
+    keeps_others: bool
+    is_open: bool
+
+
 class StageEntry(NamedTuple):
     """A stage as the catalogue shows it."""
 
@@ -58,6 +92,8 @@ class StageEntry(NamedTuple):
     version: str
     description: str
     parameters: tuple[Parameter, ...]
+    scope: str
+    columns: StageColumns | None = None
 
     @property
     def summary(self) -> str:
@@ -89,7 +125,56 @@ def read_entry(use: str, stage_class: type[Stage]) -> StageEntry:
         stage_class.version,
         inspect.getdoc(stage_class) or "",
         tuple(parameters),
+        describe_scope(use, stage_class),
+        read_columns(stage_class),
     )
+
+
+def describe_scope(use: str, stage_class: type[Stage]) -> str:
+    """Describe what a stage looks at for one answer: a row, a task, or the whole corpus."""
+    if use in _SCOPES:
+        return _SCOPES[use]
+    if issubclass(stage_class, SourceStage):
+        return "corpus"
+    if issubclass(stage_class, SinkStage):
+        return "task"
+    is_mixing = stage_class.mixes_rows or "within" in stage_class.Params.model_fields
+    alone = "task" if is_mixing else "row"
+    return f"{alone}; gathers of the corpus" if issubclass(stage_class, StatefulFilter) else alone
+
+
+def read_columns(
+    stage_class: type[Stage], values: Mapping[str, Any] | None = None
+) -> StageColumns | None:
+    """Return what a stage does with columns; None for a source, a sink, or where it says nothing.
+
+    Args:
+        values: parameters, for a stage of which some are required.
+    """
+    is_end = issubclass(stage_class, SourceStage | SinkStage)
+    if is_end or (stage_class.keeps_columns is None and not _overrides_columns(stage_class)):
+        return None
+    stage = stage_class.__new__(stage_class)
+    try:
+        stage.params = stage_class.Params.model_validate(values or {})
+    except ValidationError:  # some are required
+        stage.params = stage_class.Params.model_construct()
+    try:
+        needed = tuple(stage.list_needed_columns())
+        after = stage.change_columns(Columns((*needed, _OTHER)))
+    except AttributeError:  # a required parameter names them
+        return None
+    return StageColumns(
+        needed,
+        tuple(name for name in after.names if name not in needed and name != _OTHER),
+        tuple(name for name in needed if name not in after.names and not after.is_open),
+        keeps_others=_OTHER in after.names,
+        is_open=after.is_open,
+    )
+
+
+def _overrides_columns(stage_class: type[Stage]) -> bool:
+    return stage_class.change_columns is not Stage.change_columns
 
 
 def describe_type(schema: dict[str, Any], definitions: dict[str, Any]) -> str:
@@ -121,6 +206,8 @@ def render_entry(entry: StageEntry) -> dict[str, Any]:
         "gathers": entry.gathers,
         "version": entry.version,
         "description": entry.description,
+        "scope": entry.scope,
+        "columns": _render_columns(entry.columns),
         "parameters": [
             {
                 "name": each.name,
@@ -131,6 +218,17 @@ def render_entry(entry: StageEntry) -> dict[str, Any]:
             }
             for each in entry.parameters
         ],
+    }
+
+
+def _render_columns(columns: StageColumns | None) -> dict[str, Any] | None:
+    if columns is None:
+        return None
+    return {
+        "needed": list(columns.needed),
+        "added": list(columns.added),
+        "removed": list(columns.removed),
+        "keepsOthers": columns.keeps_others,
     }
 
 
@@ -145,8 +243,28 @@ def describe_entry(entry: StageEntry, width: int | None = None) -> list[str]:
     """Describe one stage with its parameters, in lines of so many letters at most."""
     also = (", fans out" if entry.fans_out else "") + (", gathers" if entry.gathers else "")
     head = [f"{entry.use} ({entry.shape}{also}, version {entry.version})", ""]
-    lines = [*head, *entry.description.splitlines(), *_describe_parameters(entry)]
+    lines = [*head, *entry.description.splitlines(), *_describe_columns(entry)]
+    lines += _describe_parameters(entry)
     return [_fold(line, width) for line in lines]
+
+
+def _describe_columns(entry: StageEntry) -> Iterator[str]:
+    """Yield what it looks at, and what becomes of columns where no parameter says otherwise."""
+    yield ""
+    yield f"looks at: {entry.scope}"
+    if (columns := entry.columns) is None:
+        return
+    for verb, names in (("reads", columns.needed), ("adds", columns.added)):
+        if names:
+            yield f"{verb}: {', '.join(names)}"
+    if removed := describe_removed(columns):
+        yield f"removes: {removed}"
+
+
+def describe_removed(columns: StageColumns) -> str:
+    """Describe which columns are gone behind a stage; "" for none."""
+    others = [] if columns.keeps_others or columns.is_open else ["all others"]
+    return ", ".join([*columns.removed, *others])
 
 
 def _fold(line: str, width: int | None) -> str:

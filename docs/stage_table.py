@@ -1,0 +1,104 @@
+"""Writes docs/stage-table.md from what the stages declare, or checks what is there."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import strandline.stages.catalogue  # noqa: F401 - registers them
+from strandline.cli.views.stage_catalogue import (
+    describe_removed,
+    describe_scope,
+    read_columns,
+)
+from strandline.plan.registry import list_registered
+from strandline.plan.stage import SinkStage, SourceStage, Stage
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGE = "docs/stage-table.md"
+INTRODUCTION = """\
+<!-- Made by `make reference` from what the stages declare. Do not edit. -->
+
+# Stages and columns
+
+Columns are those of the default parameters; `COLUMN` is named by a required one.
+[Stages](stages.md) says what each stage does, and `strandline stages NAME` shows its parameters.
+
+*looks at* is what decides one answer:
+
+- **row**: the row alone. The answer does not depend on the other rows of its task.
+- **task**: the rows that a reader hands on at once, such as 10,000 lines of a file. Rows of other
+  tasks are not seen.
+- **partition**: rows of the whole corpus that have something in common, which
+  [an earlier pipeline](duplicates.md) has put into one task.
+- **list**: the row, and a file that is made of a corpus before.
+- **corpus**: what all tasks add up to.
+
+A sink writes a file for each task, or one for several with `targetBytes`; a source lists a corpus.
+Neither is in the table.
+
+"""
+# Sample parameters of stages for which some are required, since they name columns.
+REQUIRED: dict[str, dict[str, Any]] = {
+    "ask-model": {"url": "http://localhost/v1", "model": "m", "prompt": "{{ COLUMN }}"},
+    "keep-rows": {"where": "COLUMN > 1"},
+    "measure-fields": {"columns": ("COLUMN",)},
+    "sample-groups": {"group": "COLUMN", "rows": 1},
+    "select-columns": {"columns": ("COLUMN",)},
+}
+
+
+def list_inner() -> dict[str, type[Stage]]:
+    """Return the stages that come along, by name, without sources and sinks."""
+    return {
+        use: found
+        for use, found in sorted(list_registered().items())
+        if found.__module__.startswith("strandline.stages.")
+        and not issubclass(found, SourceStage | SinkStage)
+    }
+
+
+def render_page() -> str:
+    """Render the whole page."""
+    lines = ["| stage | looks at | reads | adds | removes |", "|---|---|---|---|---|"]
+    lines += [_render_row(use, found) for use, found in list_inner().items()]
+    return INTRODUCTION + "\n".join(lines) + "\n"
+
+
+def _render_row(use: str, stage_class: type[Stage]) -> str:
+    columns = read_columns(stage_class, REQUIRED.get(use))
+    if columns is None:
+        raise ValueError(f"{use}: needs sample parameters in {Path(__file__).name}")
+    added = [*_format_names(columns.added), *(["what the data has"] if columns.is_open else [])]
+    cells = (
+        f"`{use}`",
+        describe_scope(use, stage_class),
+        ", ".join(_format_names(columns.needed)),
+        ", ".join(added),
+        describe_removed(columns),
+    )
+    return f"| {' | '.join(cells)} |"
+
+
+def _format_names(names: Iterable[str]) -> Iterator[str]:
+    return (f"`{name}`" for name in names)
+
+
+def main(arguments: list[str] | None = None, root: Path = ROOT) -> int:
+    """Write the page, or check it with `--check`; return the exit code."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--check", action="store_true", help="write nothing, fail where it differs")
+    page = root / PAGE
+    if not parser.parse_args(arguments).check:
+        page.write_text(render_page(), encoding="utf-8")
+    elif not page.is_file() or page.read_text(encoding="utf-8") != render_page():
+        sys.stderr.write(f"{page.name} is out of date; run: make reference\n")
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
