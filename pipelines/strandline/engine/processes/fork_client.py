@@ -23,12 +23,15 @@ from strandline.engine.processes.frames import Message, MessageReader, send
 from strandline.engine.processes.worker import WorkerTerms
 from strandline.plan.errors import StrandlineError
 from strandline.storage.outputs.own_handles import keep_own
+from strandline_api.outcome.causes import Cause
 
 _END_SECONDS = 10.0
 
 
 class ForkServerLostError(StrandlineError):
     """The process that starts workers died under the run; what was committed is kept."""
+
+    cause = Cause.KILLED
 
 
 class Fork:

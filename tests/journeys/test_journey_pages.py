@@ -1,0 +1,90 @@
+"""The pages in docs/journeys: files are written, commands are run, their outputs compared."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from document_blocks import ROOT, read_blocks, run_in
+
+PAGES = sorted(path.relative_to(ROOT).as_posix() for path in ROOT.glob("docs/journeys/*.md"))
+EXIT_CODE = re.compile(r"\[exit code (\d+)\]")
+
+
+class Command(NamedTuple):
+    """A command of a page, what it prints there, and its exit code."""
+
+    words: list[str]
+    output: list[str]
+    code: int
+
+
+def read_commands(block: str) -> Iterator[Command]:
+    """Yield the commands of a console block, each with the lines below it."""
+    for part in re.split(r"(?m)^\$ ", block)[1:]:
+        line, _, output = part.partition("\n")
+        lines = output.splitlines()
+        ends = [found for found in map(EXIT_CODE.fullmatch, lines) if found]
+        shown = [each for each in lines if not EXIT_CODE.fullmatch(each)]
+        yield Command(shlex.split(line), shown, int(ends[0][1]) if ends else 0)
+
+
+def matches(output: list[str], expected: list[str]) -> bool:
+    """Return whether lines are as expected; `…` is any text, and alone on a line any lines."""
+    lines = [r"(?:.*\n)*?" if line == "…" else f"{_match_line(line)}\n" for line in expected]
+    return re.fullmatch("".join(lines), "".join(f"{line}\n" for line in output)) is not None
+
+
+def _match_line(line: str) -> str:
+    """Return a pattern of a line in which the width of gaps between columns is free."""
+    return "".join(
+        ".*" if part == "…" else r" +" if part.isspace() else re.escape(part)
+        for part in re.split(r"(…| {2,})", line)
+    )
+
+
+@pytest.mark.parametrize(
+    ("output", "expected", "is_match"),
+    [
+        ("a\nb", "a\nb", True),
+        ("a\nb", "a", False),
+        ("a 5.1 s", "a … s", True),
+        ("a 5.1 h", "a … s", False),
+        ("x\ny\nb", "…\nb", True),
+        ("b", "…\nb", True),
+        ("x\ny", "…\nb", False),
+        ("rows     10", "rows  10", True),
+        ("rows     11", "rows  10", False),
+    ],
+)
+def test_an_output_that_differs_is_seen(output: str, expected: str, is_match: bool) -> None:
+    assert matches(output.splitlines(), expected.splitlines()) is is_match
+
+
+def test_there_are_journeys() -> None:
+    assert len(PAGES) >= 2
+
+
+@pytest.mark.more
+@pytest.mark.parametrize("page", PAGES)
+def test_a_journey_goes_as_its_page_says(page: str, tmp_path: Path) -> None:
+    commands = 0
+    for block in read_blocks(page):
+        if block.file:
+            (tmp_path / block.file).write_text(block.code)
+            continue
+        for command in read_commands(block.code):
+            words = [sys.executable if word == "python" else word for word in command.words]
+            done = run_in(tmp_path, *words)
+            # Notes come while a command works, and its result at the end.
+            output = (done.stderr + done.stdout).splitlines()
+            assert done.returncode == command.code, (command.words, output)
+            assert matches(output, command.output), "\n".join([*command.words, *output])
+            commands += 1
+    assert commands > 3
