@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stage_runs import StageRun
-from strandline.stages.text.filters.gopher_repetition import GopherRepetition
+from strandline.stages.text.filters.presets.gopher_repetition import GopherRepetition
 from strandline.stages.text.filters.repetition import (
     Ngrams,
     count_repeats,

@@ -14,8 +14,8 @@ from stage_runs import StageRun
 from strandline.plan.receipt import StageCounts
 from strandline.plan.registry import find_stage
 from strandline.run.history.funnel import find_sweeping_rules
-from strandline.stages.text.filters.gopher_quality import GopherQuality
 from strandline.stages.text.filters.presets.fineweb_2 import list_presets
+from strandline.stages.text.filters.presets.gopher_quality import GopherQuality
 from strandline.stages.text.filters.words.scripts import find_script
 from strandline_api.documents.problems import SpecError
 

@@ -72,11 +72,11 @@ if TYPE_CHECKING:
     from strandline.stages.tables.shuffle.shuffle_source import ShufflePartitions
     from strandline.stages.text.count_tokens import CountTokens
     from strandline.stages.text.filter_text_quality import FilterTextQuality
-    from strandline.stages.text.filters.c4_quality import C4Quality
     from strandline.stages.text.filters.drop_listed_words import DropListedWords
-    from strandline.stages.text.filters.fineweb_quality import FinewebQuality
-    from strandline.stages.text.filters.gopher_quality import GopherQuality
-    from strandline.stages.text.filters.gopher_repetition import GopherRepetition
+    from strandline.stages.text.filters.presets.c4_quality import C4Quality
+    from strandline.stages.text.filters.presets.fineweb_quality import FinewebQuality
+    from strandline.stages.text.filters.presets.gopher_quality import GopherQuality
+    from strandline.stages.text.filters.presets.gopher_repetition import GopherRepetition
     from strandline.stages.text.normalise_text import NormaliseText
     from strandline.stages.text.parse_documents import ParseDocuments
     from strandline.stages.text.redact_pii import RedactPii
@@ -193,7 +193,7 @@ __all__ = [
 _ROOMS = {
     "ArrowSink": "strandline.stages.sinks.row_sinks",
     "AskModel": "strandline.stages.models.asking.ask_model",
-    "C4Quality": "strandline.stages.text.filters.c4_quality",
+    "C4Quality": "strandline.stages.text.filters.presets.c4_quality",
     "CaptionFrames": "strandline.stages.models.caption_frames",
     "ClassifyText": "strandline.stages.text.scoring.classify_text",
     "ClusterDuplicates": "strandline.stages.dedup.corpus.cluster_duplicates",
@@ -223,9 +223,9 @@ _ROOMS = {
     "FilterTextQuality": "strandline.stages.text.filter_text_quality",
     "FilterUrls": "strandline.stages.web.filter_urls",
     "FilterVideo": "strandline.stages.video.filter_video",
-    "FinewebQuality": "strandline.stages.text.filters.fineweb_quality",
-    "GopherQuality": "strandline.stages.text.filters.gopher_quality",
-    "GopherRepetition": "strandline.stages.text.filters.gopher_repetition",
+    "FinewebQuality": "strandline.stages.text.filters.presets.fineweb_quality",
+    "GopherQuality": "strandline.stages.text.filters.presets.gopher_quality",
+    "GopherRepetition": "strandline.stages.text.filters.presets.gopher_repetition",
     "HashVideo": "strandline.stages.video.hash_video",
     "IdentifyLanguage": "strandline.stages.text.scoring.identify_language",
     "JoinParagraphs": "strandline.stages.dedup.corpus.paragraphs",
