@@ -63,6 +63,7 @@ def test_public_names_change_on_purpose_alone(
 
 def test_documents_and_examples_import_public_modules_alone() -> None:
     pages = [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]
+    pages += (ROOT / "docs/journeys").glob("*.md")
     pages += [*(ROOT / "pipelines" / "examples").rglob("*.py")]
     found = [
         (page.name, first or second)

@@ -1,0 +1,99 @@
+"""The guide for a new filter is followed in a copy of the repository, and its tests pass there."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from document_blocks import ROOT, read_blocks
+from source_tree import list_files
+
+PAGE = "docs/contributing/adding-a-filter.md"
+PATH = re.compile(r"# ([\w./-]+/[\w.-]+)\n")
+# What stands for the commands of the guide; `make` would install an environment first.
+COMMANDS = {
+    "make crds": [["pipelines/stage_index.py"], ["crds/generate.py"]],
+    "make reference": [["docs/python_reference.py"], ["docs/stage_table.py"]],
+    ".venv/bin/pytest --update-golden tests/face": [["-m", "pytest", "--update-golden"]],
+    "make room R=stages": [["-m", "ruff", "check"], ["-m", "ruff", "format", "--check"]],
+    "make quick": [],
+}
+ROOMS = ("crds", "operator", "pipelines")
+PYTEST = ("-q", "-p", "no:xdist", "-p", "no:cacheprovider")
+GOLDEN = "tests/face/test_python_compatibility.py"
+# The tests that a filter with a file missing or stale turns red.
+TESTS = (
+    "tests/stages/test_shouting.py",
+    "tests/stages/test_marks.py",
+    "tests/stages/test_catalogue.py",
+    "tests/docs/test_documented_stages.py",
+    "tests/docs/test_python_reference.py",
+    "tests/docs/test_stage_table.py",
+    "tests/api/test_generated_files.py",
+    "tests/architecture/test_rooms.py",
+    "tests/architecture/test_words.py",
+    "tests/architecture/test_module_shape.py",
+    GOLDEN,
+)
+
+
+class Copy:
+    """A copy of the tracked files, in which programs are run."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        for path in list_files():
+            (folder / path.parent).mkdir(parents=True, exist_ok=True)
+            shutil.copy2(ROOT / path, folder / path)
+        self.execute("git", "init", "--quiet")
+        self.execute("git", "add", "--all")
+
+    def python(self, *words: str) -> str:
+        return self.execute(sys.executable, *words)
+
+    def execute(self, *command: str, text: str | None = None) -> str:
+        """Run a program, and return what it printed; it has to succeed."""
+        rooms = os.pathsep.join(
+            str(self.folder / room) for room in ("crds", "pipelines", "operator")
+        )
+        done = subprocess.run(
+            command, cwd=self.folder, env=os.environ | {"PYTHONPATH": rooms}, input=text,
+            capture_output=True, text=True, check=False, timeout=500,
+        )  # fmt: skip
+        assert done.returncode == 0, (command, done.stdout[-5000:], done.stderr[-3000:])
+        return done.stdout
+
+    def list_changed(self) -> set[str]:
+        lines = self.execute("git", "status", "--porcelain", "--untracked-files=all").splitlines()
+        return {line[3:] for line in lines if not line.startswith("A ")}
+
+
+def read_table() -> dict[str, str]:
+    """Return the files that the guide lists, and what writes each."""
+    text = (ROOT / PAGE).read_text(encoding="utf-8")
+    return dict(re.findall(r"(?m)^\| `([^`]+)` \| (.+) \|$", text))
+
+
+@pytest.mark.more
+def test_the_guide_leads_to_a_filter_that_passes_its_tests(tmp_path: Path) -> None:
+    copy = Copy(tmp_path)
+    for block in read_blocks(PAGE):
+        if block.language == "diff":
+            copy.execute("git", "apply", "-", text=block.code)
+        elif named := PATH.match(block.code):
+            code = block.code[named.end() :]
+            (copy.folder / named[1]).write_text(code, encoding="utf-8")
+    by_hand = {name for name, writer in read_table().items() if writer.startswith("you:")}
+    assert copy.list_changed() == by_hand
+    (console,) = [block.code for block in read_blocks(PAGE) if block.language == "console"]
+    for line in console.splitlines():
+        for words in COMMANDS[line.partition("#")[0].strip()]:
+            copy.python(*words, *((*PYTEST, GOLDEN) if "pytest" in words else ()))
+    assert copy.list_changed() == set(read_table())
+    copy.python("-m", "pytest", *PYTEST, "--hypothesis-profile=quick", *TESTS)
