@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import signal
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -44,6 +46,17 @@ def test_variables_that_were_set_since_are_those_of_workers(
     start_ahead()
     monkeypatch.setenv("OF_A_STAGE", "1")
     assert take_program() is started[1]
+    assert started[0].process.returncode == 0
+
+
+def test_one_that_still_loads_ends_in_order(
+    started: list[ForkProgram], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # On a busy machine a program loads for longer than its end is waited for.
+    (tmp_path / "pyarrow.py").write_text("import time\nwhile True:\n    time.sleep(0.01)\n")
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+    with ending_ahead():
+        start_ahead()
     assert started[0].process.returncode == 0
 
 

@@ -97,6 +97,33 @@ def test_a_server_that_dies_is_replaced_and_its_requests_are_asked_again(tmp_pat
     assert set(answered) == set(prompts)
 
 
+def test_a_port_is_kept_for_a_server_that_binds_it_late(tmp_path: Path) -> None:
+    program = (
+        "import runpy, socket, sys\n"
+        "try:\n"
+        "    socket.socket().bind(('127.0.0.1', int(sys.argv[1])))\n"
+        "except OSError:\n"
+        "    runpy.run_path(sys.argv[4], run_name='__main__')\n"
+    )
+    command = [sys.executable, "-c", program, "{port}", "{name}", str(tmp_path), str(ENGINE)]
+    stage = open_stage(tmp_path, serve=serve(tmp_path, command=command))
+    assert ask(stage, "a") == ["small: a"]
+    assert len(list_started(tmp_path)) == 1
+
+
+def test_a_server_that_shares_no_address_starts_at_its_second_try(tmp_path: Path) -> None:
+    program = (
+        "import runpy, socketserver, sys\n"
+        "from http.server import ThreadingHTTPServer\n"
+        "ThreadingHTTPServer.allow_reuse_address = False\n"
+        "runpy.run_path(sys.argv[4], run_name='__main__')\n"
+    )
+    command = [sys.executable, "-c", program, "{port}", "{name}", str(tmp_path), str(ENGINE)]
+    stage = open_stage(tmp_path, serve=serve(tmp_path, command=command))
+    assert ask(stage, "a") == ["small: a"]
+    assert len(list_started(tmp_path)) == 2
+
+
 def test_a_row_that_kills_the_server_each_time_fails_alone(tmp_path: Path) -> None:
     stage = open_stage(tmp_path, tries=2)
     slots = stage.process(Task(pa.table({"text": ["poison"]})))

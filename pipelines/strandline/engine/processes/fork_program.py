@@ -17,12 +17,30 @@ from contextvars import ContextVar
 
 from strandline.storage.outputs.own_handles import keep_own
 
-# Modules are looked for where this process looks for them, whatever has changed that.
-_PROGRAM = (
-    "import json, sys; sys.path[:] = json.loads(sys.argv[2]);"
-    " from strandline.engine.processes.fork_server import main;"
-    " main(int(sys.argv[1]), int(sys.argv[3]))"
-)
+# Modules are looked for where this process looks for them, whatever has changed that. Loading takes
+# seconds on a busy machine; until it is over, a signal of the kernel ends an unwanted program.
+_PROGRAM = """
+import fcntl, json, os, signal, socket, sys
+control = socket.socket(fileno=os.dup(int(sys.argv[1])))
+flags = fcntl.fcntl(control, fcntl.F_GETFL)
+def end_if_closed(*_):
+    try:
+        if not control.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT):
+            os._exit(0)
+    except BlockingIOError:
+        pass
+signal.signal(signal.SIGIO, end_if_closed)
+fcntl.fcntl(control, fcntl.F_SETOWN, os.getpid())
+fcntl.fcntl(control, fcntl.F_SETFL, flags | os.O_ASYNC)
+end_if_closed()
+sys.path[:] = json.loads(sys.argv[2])
+from strandline.engine.processes.fork_server import main
+signal.signal(signal.SIGIO, signal.SIG_IGN)
+fcntl.fcntl(control, fcntl.F_SETFL, flags)
+signal.signal(signal.SIGIO, signal.SIG_DFL)
+control.close()
+main(int(sys.argv[1]), int(sys.argv[3]))
+"""
 _END_SECONDS = 10.0
 
 

@@ -95,6 +95,7 @@ class OwnServer:
         self._starting = asyncio.Lock()
         self._running: tuple[subprocess.Popen[bytes], EngineWire] | None = None
         self._log: IO[bytes] | None = None
+        self._port: socket.socket | None = None
         self._deaths = 0
 
     async def start(self) -> None:
@@ -126,6 +127,7 @@ class OwnServer:
         """End the server."""
         if self._running is not None:
             await self._end(self._running)
+        self._release_port()
         if self._log is not None:
             self._log.close()
 
@@ -151,8 +153,7 @@ class OwnServer:
         return None
 
     def _start(self) -> tuple[subprocess.Popen[bytes], EngineWire]:
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            port = free.getsockname()[1]
+        port = self._reserve_port()
         if self._log is None:
             self._log = tempfile.TemporaryFile(prefix="strandline-engine-")  # noqa: SIM115 - for its life
         process = subprocess.Popen(  # noqa: S603 - the words are the pipeline's own
@@ -162,6 +163,27 @@ class OwnServer:
             stderr=self._log,
         )
         return process, self._connect(f"http://127.0.0.1:{port}/v1")
+
+    def _reserve_port(self) -> int:
+        """Return a free port, which no connection of another process takes meanwhile.
+
+        A server that loads for long binds it late. Servers that share an address, as nearly all do,
+        bind what is bound here and not listened on. Any other one gets a free port at its next try.
+        """
+        self._release_port()
+        self._port = socket.socket()
+        for option in (socket.SO_REUSEADDR, socket.SO_REUSEPORT):
+            self._port.setsockopt(socket.SOL_SOCKET, option, 1)
+        self._port.bind(("127.0.0.1", 0))
+        port: int = self._port.getsockname()[1]
+        if self._deaths:
+            self._release_port()
+        return port
+
+    def _release_port(self) -> None:
+        if self._port is not None:
+            self._port.close()
+            self._port = None
 
     async def _examine(self, running: tuple[subprocess.Popen[bytes], EngineWire]) -> None:
         """Have a server that hangs replaced; one that has died is, when it is needed."""
