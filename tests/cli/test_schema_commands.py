@@ -37,7 +37,7 @@ def test_plan_shows_what_is_to_be_inferred_and_what_was(
 def test_verify_says_where_files_do_not_open_as_one(
     project: Project, run: Call, call: Call
 ) -> None:
-    set_reader(project, {"score": 1}, {"score": 1.5}, {"score": None})
+    set_reader(project, {"score": 1}, {"score": 1.5}, {"score": None}, schema="perTask")
     assert run().exit_code == 0
     result = call("verify", "pipeline.yaml")
     assert result.exit_code == 0

@@ -141,6 +141,15 @@ def test_a_value_that_does_not_fit_fails_its_source_with_a_remedy(passes: Passes
         assert "`schema: perTask`" in message
 
 
+def test_one_text_among_the_numbers_of_a_file_fails_that_file(passes: Passes) -> None:
+    put(passes, "a.jsonl", *({"note": number} for number in range(150)), {"note": "many"})
+    put(passes, "b.jsonl", {"note": 1})
+    result = run(passes)
+    assert result.code is ExitCode.SOURCES_FAILED
+    (failure,) = result.failures
+    assert "a.jsonl#L151: the column 'note' has text, where the schema has int" in failure.message
+
+
 def test_a_line_that_does_not_fit_is_dropped_and_counted(passes: Passes) -> None:
     put(passes, "a.jsonl", {"note": 1})
     assert run(passes, badLines="drop").code is ExitCode.COMPLETE

@@ -158,7 +158,10 @@ def _infer(
         if len(schemas) == reader.sample_size:
             break
         try:
-            schema = reader.infer_schema([Task(source.data, source.meta)])
+            task = Task(source.data, source.meta)
+            schema = (
+                reader.sample_schema(task) if reader.is_sampled else reader.infer_schema([task])
+            )
             if schema is None:
                 continue
             whole = schema if whole is None else unify(whole, schema)

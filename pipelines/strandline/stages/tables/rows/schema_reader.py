@@ -21,7 +21,12 @@ from strandline.plan.stage import Stage
 from strandline.plan.task import Task
 from strandline.stages.sources.opening import UnreadableFileError
 from strandline.stages.tables.contents.conforming import SchemaMisfitError, conform_table
-from strandline.stages.tables.contents.schemas import parse_schema, simplify, unify
+from strandline.stages.tables.contents.schemas import (
+    SchemaClashError,
+    parse_schema,
+    simplify,
+    unify,
+)
 
 KEY = "key"
 _INFER = "infer"
@@ -116,18 +121,32 @@ class SchemaReader(Stage):
     def infer_schema(self, tasks: Iterable[Task]) -> pa.Schema | None:
         """Return the schema that holds all that the reader gives for tasks; None for no row.
 
-        Where nothing is said of a schema, the beginning of a task stands for all of it.
-
         Raises:
             SchemaClashError: there is none; it names the column and both types.
             UnreadableFileError: a file can't be read.
         """
-        reader, left = (self._shorten(), _SAMPLED_BYTES) if self.is_sampled else (self, None)
         whole: pa.Schema | None = None
-        for table in chain.from_iterable(map(reader.list_tables, tasks)):
+        for table in chain.from_iterable(map(self.list_tables, tasks)):
             schema = simplify(table.schema)
             whole = schema if whole is None else unify(whole, schema)
-            if left is not None and (left := left - table.nbytes) <= 0:
+        return whole
+
+    def sample_schema(self, task: Task) -> pa.Schema | None:
+        """Return the schema of the beginning of a task; None for no row.
+
+        Raises:
+            UnreadableFileError: a file can't be read.
+        """
+        whole: pa.Schema | None = None
+        left = _SAMPLED_BYTES
+        for table in self._shorten().list_tables(task):
+            schema = simplify(table.schema)
+            try:
+                whole = schema if whole is None else unify(whole, schema)
+            except SchemaClashError:  # the run refuses the rows behind, or drops them
+                break
+            left -= table.nbytes
+            if left <= 0:
                 break
         return whole
 
