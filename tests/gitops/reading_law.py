@@ -10,15 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 from typing import Any
 
-import yaml
+from recorded_runs import list_statuses
 
 Body = dict[str, Any]
 Pair = tuple[str, str]
 
-GOLDEN = Path(__file__).parents[1] / "golden" / "scenarios"
 GONE: Pair = ("Terminating", "Progressing")
 UNSEEN: Pair = ("InProgress", "Progressing")
 ENDS: dict[str, Pair] = {"Succeeded": ("Current", "Healthy"), "Failed": ("Failed", "Degraded")}
@@ -33,17 +31,10 @@ class Sight:
     expected: Pair
 
 
-def list_scenarios() -> tuple[str, ...]:
-    """Name all recordings whose statuses are kept."""
-    return tuple(sorted(path.stem for path in GOLDEN.glob("*.yaml")))
-
-
 @cache
 def read_sights(scenario: str) -> tuple[Sight, ...]:
-    """Read the statuses of a recording in the order they were written."""
-    text = (GOLDEN / f"{scenario}.yaml").read_text(encoding="utf-8")
-    documents = yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506
-    return tuple(_expect(scenario, documents))
+    """Return the statuses of a recording in the order they were written."""
+    return tuple(_expect(scenario, list_statuses(scenario)))
 
 
 def _expect(scenario: str, documents: list[Body]) -> Iterator[Sight]:

@@ -10,8 +10,9 @@ import pytest
 import yaml
 
 from gitops_states import STATES, end_first
-from reading_law import list_scenarios, read_sights
+from reading_law import read_sights
 from readings import ROOT, Reader, Reading
+from recordings import list_recordings
 from simulated_cluster import SimulatedCluster
 from strandline_api.documents.documents import parse_pipeline
 from strandline_api.names import MANAGED_BY_LABEL
@@ -112,7 +113,7 @@ def test_every_manifest_is_looked_at_and_every_file_is_there() -> None:
 
 def test_a_spec_is_never_written() -> None:
     """The store counts a generation up with each edit; so there is nothing to ignore."""
-    for scenario in list_scenarios():
+    for scenario in list_recordings():
         assert {sight.body["metadata"]["generation"] for sight in read_sights(scenario)} == {1}
 
 

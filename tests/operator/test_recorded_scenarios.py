@@ -1,24 +1,23 @@
 """Every recording of a real KubeRay ends in the right cause and is followed by the right thing.
 
-The table is by what the recordings' own notes say, not by what the code does. All statuses on the
-way are kept in tests/golden/scenarios, for whoever reads them as GitOps tools do.
+The table is by what the recordings' own notes say, not by what the code does. Transcripts of what
+changed in the statuses on the way are kept in tests/golden/scenarios.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from functools import cache
 from typing import Any, NamedTuple
 
 import pytest
-import yaml
 
 from agreeing_conditions import find_contradictions
 from played_operator import AwayScenario, Scenario, Sighting
+from recorded_runs import list_statuses, play
 from recordings import list_recordings, read_recording
+from status_transcript import render_transcript
 from strandline_api.status.pipeline_status import parse_status
-from strandline_operator.model.limits import Limits
 from strandline_operator.model.plan import Resource
 from summary_law import check_summary
 
@@ -103,21 +102,8 @@ ENDS = {
     "v-raycluster-deleted": End("Interrupted", DISRUPTION),
     "v-slow-start": End("", DONE),
 }
-# The driver never gets to run, and the recorder went away before the operator's own patience ends.
-SPECS: dict[str, dict[str, Any]] = {
-    "i-unschedulable": {"deadlines": {"preRunning": "60s"}},
-    "v-no-ray-version": {"deadlines": {"preRunning": "90s"}},
-}
 NAMES = list_recordings()
 everywhere = pytest.mark.parametrize("name", NAMES)
-
-
-@cache
-def play(name: str) -> Scenario:
-    spec = dict(SPECS.get(name, {}))
-    scenario = Scenario(name, Limits(), **spec)
-    scenario.run()
-    return scenario
 
 
 def statuses(scenario: Scenario, kind: str) -> Iterator[Sighting]:
@@ -308,23 +294,26 @@ def forget_times(status: dict[str, Any]) -> dict[str, Any]:
     return {**status, "conditions": conditions}
 
 
-def forget_config(status: dict[str, Any]) -> dict[str, Any]:
-    """Without what changes with each field of a pod that is rendered."""
-    return {key: value for key, value in status.items() if key != "config"}
-
-
 @everywhere
 def test_every_status_is_kept(name: str, golden: Callable[[str, str], None]) -> None:
-    documents = [
-        {
-            "at": sighting.at,
-            "after": sighting.after,
-            "kind": sighting.kind,
-            "generation": sighting.body["metadata"]["generation"],
-            "status": forget_config(sighting.body["status"]),
-        }
-        for sighting in play(name).sightings
+    title = f"# {name}: {read_recording(name).title}\n\n"
+    golden(f"scenarios/{name}.txt", title + render_transcript(list_statuses(name)))
+
+
+def test_a_transcript_has_what_changed_and_what_is_gone() -> None:
+    ready = {"type": "Ready", "status": "False", "reason": "Waiting", "message": "for a node"}
+    first = {"phase": "Pending", "conditions": [ready | {"lastTransitionTime": "1"}], "tries": 0}
+    later = {"phase": "Running", "conditions": [ready | {"lastTransitionTime": "2"}]}
+    statuses = [
+        {"at": 0.0, "after": "apply", "kind": "Run", "status": first},
+        {"at": 2.5, "after": "a node", "kind": "Run", "status": later},
     ]
-    title = f"# {name}: {read_recording(name).title}\n"
-    text = yaml.safe_dump(documents, sort_keys=False, width=100, allow_unicode=True)
-    golden(f"scenarios/{name}.yaml", title + text)
+    assert render_transcript(statuses).splitlines() == [
+        "0 s, after apply: Run",
+        "  phase: Pending",
+        "  conditions.Ready: False, Waiting: for a node",
+        "",
+        "2.5 s, after a node: Run",
+        "  phase: Running",
+        "  - tries",
+    ]
