@@ -27,15 +27,14 @@ INTRODUCTION = """\
 Columns are those of the default parameters; `COLUMN` is named by a required one.
 [Stages](stages.md) says what each stage does, and `strandline stages NAME` shows its parameters.
 
-*looks at* is what decides one answer:
+The column *looks at* names the rows that decide one answer:
 
-- **row**: the row alone. The answer does not depend on the other rows of its task.
-- **task**: the rows that a reader hands on at once, such as 10,000 lines of a file. Rows of other
-  tasks are not seen.
-- **partition**: rows of the whole corpus that have something in common, which
-  [an earlier pipeline](duplicates.md) has put into one task.
-- **list**: the row, and a file that is made of a corpus before.
-- **corpus**: what all tasks add up to.
+- **row**: this row only. Other rows of its task do not change the answer.
+- **task**: the rows of one task, such as 10,000 lines of a file. The stage sees no other task.
+- **partition**: related rows of the whole corpus, which [an earlier pipeline](duplicates.md) put
+  into one task.
+- **list**: this row, and a file that an earlier pipeline made from a corpus.
+- **corpus**: all tasks together.
 
 A sink writes a file for each task, or one for several with `targetBytes`; a source lists a corpus.
 Neither is in the table.
