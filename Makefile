@@ -186,8 +186,8 @@ try: $(STAMP) ## Show the main example on a real node, a worker that is killed, 
 e2e: $(STAMP) ## Play the short scenarios on a real node, or in the cluster of KUBECONFIG; KUBERAY=CHECKOUT
 	@$(call play,not extended)
 
-e2e-all: $(STAMP) ## Play all scenarios, the same ways
-	@$(call play,extended or not extended)
+e2e-all: $(STAMP) ## Play all scenarios, the same ways; writes the result of each to docs/scenarios.md
+	@$(call play,extended or not extended,--record-results)
 
 helm: ## Build Helm for tests, once: Go and four minutes; prints where it is
 	@$(call build_go,helm,helm,1.26,four minutes)
@@ -294,7 +294,7 @@ endef
 
 # A node needs images in the cache; a cluster that is there needs them in its registry, or loaded.
 # KUBERAY, the folder of a checkout in which KubeRay was built, takes the place of the stand-in.
-# 1: which scenarios, as pytest's marks say it
+# 1: which scenarios, as pytest's marks say it, 2: more options of pytest
 define play
 	if [ -z "$$KUBECONFIG" ] && [ "$$(id -u)" != 0 ]; then \
 		echo "strandline: a node is brought up by root only; or name a cluster by KUBECONFIG" >&2; exit 1; fi; \
@@ -308,7 +308,7 @@ define play
 	$(call need_helm); \
 	$(MAKE) --silent --no-print-directory s3 > /dev/null || exit 1; \
 	[ "$(1)" != "extended or not extended" ] || $(MAKE) --silent --no-print-directory policies > /dev/null || exit 1; \
-	set -- $(BIN)/python -m pytest e2e/scenarios -p no:cacheprovider -m "$(1)" $(ARGS); \
+	set -- $(BIN)/python -m pytest e2e/scenarios -p no:cacheprovider -m "$(1)" $(2) $(ARGS); \
 	if [ -z "$$KUBECONFIG" ]; then \
 		$(call need_images); \
 		[ "$(1)" != "extended or not extended" ] || { \

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -17,10 +17,12 @@ from proving_ground.installation.rayjobs import find_version
 from proving_ground.installation.release_before import ReleaseBefore, find_release_before
 from proving_ground.object_store import ObjectStore, serve_objects
 from proving_ground.results.figures import Figures
+from proving_ground.results.outcomes import Outcomes, Phase
 from proving_ground.results.records import Records
 
 ROOT = Path(__file__).parents[2]
 FIGURES = pytest.StashKey[Figures]()
+OUTCOMES = pytest.StashKey[Outcomes]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -29,6 +31,25 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="write docs/failures and the table of docs/reliability.md anew",
     )
+    parser.addoption(
+        "--record-results",
+        action="store_true",
+        help="write the result of each scenario to docs/scenarios.md when the scenario ends",
+    )
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item,
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Record the phases of each scenario, once the installation has named its KubeRay."""
+    report = yield
+    outcomes = item.config.stash.get(OUTCOMES, None)
+    if outcomes is not None:
+        reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else ""
+        phase = Phase(report.when, report.outcome, report.duration, reason)
+        outcomes.add(report.nodeid.rpartition("scenarios/")[2], phase)
+    return report
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
@@ -40,10 +61,15 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 
 @pytest.fixture(scope="session")
-def installation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
+def installation(
+    tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
+) -> Iterator[Installation]:
     if "KUBECONFIG" not in os.environ:
         pytest.fail("there is no cluster: `make e2e` brings one up, or set KUBECONFIG")
     with install(tmp_path_factory.mktemp("logs")) as installed:
+        if request.config.getoption("--record-results"):
+            version, day = find_version(installed.carrier), find_day()
+            request.config.stash[OUTCOMES] = Outcomes(version, day)
         yield installed
 
 
@@ -87,11 +113,16 @@ def release_before(installation: Installation) -> ReleaseBefore:
 def figures(installation: Installation, request: pytest.FixtureRequest) -> Iterator[Figures]:
     """Provide the table of what each scenario measured, and print it at the end."""
     version = find_version(installation.carrier)
-    measured = Figures(version, datetime.now(UTC).date().isoformat())
+    measured = Figures(version, find_day())
     request.config.stash[FIGURES] = measured
     yield measured
     if request.config.getoption("--update-records"):
         measured.keep(ROOT / "docs" / "reliability.md")
+
+
+def find_day() -> str:
+    """Return the day of the run."""
+    return datetime.now(UTC).date().isoformat()
 
 
 @pytest.fixture

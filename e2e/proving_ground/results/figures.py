@@ -90,15 +90,19 @@ def read_table(text: str) -> dict[str, Row]:
     }
 
 
-def render_table(rows: dict[str, Row]) -> str:
-    """Render a table, with the newest KubeRay first; a cell is empty where nothing was played."""
+def render_table(rows: dict[str, Row], what: str = WHAT) -> str:
+    """Render a table, with the newest KubeRay first; a cell is empty where nothing was played.
+
+    Args:
+        what: the head of the first column.
+    """
     if not rows:
         return ""
     found = {name for cells in rows.values() for name in cells}
     others = sorted(found - set(HEADS), reverse=True)
     heads = [*(HEADS if found & set(HEADS) else ()), *others]
     body = [[what, *(cells.get(name, "") for name in heads)] for what, cells in rows.items()]
-    lines = [[WHAT, *heads], ["---"] * (len(heads) + 1), *body]
+    lines = [[what, *heads], ["---"] * (len(heads) + 1), *body]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
