@@ -173,3 +173,105 @@ def test_a_claim_that_is_worse_off_is_named_by_its_own_reason(
     storage = cluster.status.find_condition(ConditionType.STORAGE_READY)
     assert storage is not None
     assert storage.reason == expected
+
+
+# Words about a claim that a user's pod template names, or about its volume.
+OF_TEMPLATES = [
+    *UNBOUND,
+    '0/3 nodes are available: persistentvolumeclaim "models" not found.',
+    '0/3 nodes are available: persistentvolumeclaim "models" is being deleted.',
+    "0/3 nodes are available: 3 node(s) unavailable due to one or more pvc(s) bound to "
+    "non-existent pv(s).",
+    'running PreBind plugin "VolumeBinding": binding volumes: context deadline exceeded',
+    'running PreBind plugin "VolumeBinding": binding volumes: provisioning failed for PVC "models"',
+    "PVC team/corpus-1-head-scratch was not created for pod team/corpus-1-head (pod is not owner)",
+]
+
+
+def start_with_template(words: str, ending: str = "") -> SimulatedCluster:
+    """An attempt whose pods wait for a claim of a pod template; the pipeline's own has a volume."""
+    cluster = start(words, ending)
+    cluster.bind_claim()
+    for pod in cluster.list_of(Resource.POD):
+        pod.setdefault("spec", {})["volumes"] = [
+            {"name": "ledger", "persistentVolumeClaim": {"claimName": "corpus-ledger"}},
+            {"name": "models", "persistentVolumeClaim": {"claimName": "models"}},
+            {"name": "code", "configMap": {"name": "corpus-1"}},
+        ]
+    cluster.settle()
+    return cluster
+
+
+@pytest.mark.parametrize(
+    ("words", "ending"),
+    [*((words, "head") for words in OF_TEMPLATES), (UNBOUND[0], "cpu"), (UNBOUND[0], "")],
+)
+def test_a_claim_of_a_pod_template_ends_as_the_pipelines_own_does(words: str, ending: str) -> None:
+    cluster = start_with_template(words, ending)
+    cluster.advance(90.0)
+    check(cluster)
+    reason, message = summary(cluster)
+    assert reason == Reason.CLAIM_PENDING
+    assert words.partition(". preemption")[0].rstrip(".") in message
+    assert "kubectl describe pvc" in message
+    play(cluster, 3600.0)
+    assert list(cluster.attempts) == ["corpus-1"]
+    status = cluster.attempts["corpus-1"][1]
+    assert status.cause is Cause.VOLUME_UNUSABLE
+    assert "node selector" not in status.message
+    assert words.partition(". preemption")[0].rstrip(".") in status.message
+    assert summary(cluster)[0] == Cause.VOLUME_UNUSABLE
+
+
+def test_the_message_names_the_claim_of_the_template_and_not_one_with_a_volume() -> None:
+    cluster = start_with_template(UNBOUND[0], "head")
+    cluster.advance(90.0)
+    assert "claim models: 0/3 nodes" in summary(cluster)[1]
+    assert "corpus-ledger" not in summary(cluster)[1]
+
+
+@pytest.mark.parametrize(("ending", "node"), [("head", "head"), ("cpu", "group")])
+def test_a_claim_is_found_in_the_pod_template_of_the_spec(ending: str, node: str) -> None:
+    volume = {"name": "models", "persistentVolumeClaim": {"claimName": "models"}}
+    template = {"spec": {"volumes": [volume]}}
+    group = {"name": "cpu", "minReplicas": 1} | (
+        {"podTemplate": template} if node == "group" else {}
+    )
+    head = {"podTemplate": template} if node == "head" else {}
+    cluster = start(UNBOUND[0], ending, ray={"head": head, "workerGroups": [group]})
+    cluster.bind_claim()
+    cluster.advance(90.0)
+    assert "claim models: 0/3 nodes" in summary(cluster)[1]
+    cluster.advance(3600.0)
+    assert cluster.attempts["corpus-1"][1].cause is Cause.VOLUME_UNUSABLE
+
+
+def test_a_claim_that_one_other_pod_holds_is_no_claim_without_a_volume() -> None:
+    words = (
+        "0/1 nodes are available: 1 node has pod using PersistentVolumeClaim with the same name "
+        "and ReadWriteOncePod access mode."
+    )
+    cluster = start_with_template(words)
+    cluster.advance(90.0)
+    assert summary(cluster)[0] == Reason.CLAIM_IN_USE
+    cluster.advance(3600.0)
+    assert cluster.attempts["corpus-1"][1].cause is Cause.SCHEDULING_TIMEOUT
+
+
+def test_a_volume_that_never_comes_is_named_while_the_scheduler_reports_nothing() -> None:
+    cluster = start(UNBOUND[0])
+    for claim in cluster.list_of(Resource.CLAIM):
+        claim["metadata"]["annotations"] = {"volume.kubernetes.io/selected-node": "node-1"}
+    for pod in cluster.list_of(Resource.POD):
+        # The scheduler has chosen a node and waits for the volume, without a condition.
+        pod["status"] = {"phase": "Pending"}
+        volume = {"name": "ledger", "persistentVolumeClaim": {"claimName": "corpus-ledger"}}
+        pod["spec"] = {"volumes": [volume]}
+    cluster.advance(90.0)
+    check(cluster)
+    reason, message = summary(cluster)
+    assert reason == Reason.CLAIM_PENDING
+    assert "claim corpus-ledger" in message
+    cluster.advance(3600.0)
+    assert cluster.attempts["corpus-1"][1].cause is Cause.VOLUME_UNUSABLE
+    assert "claim corpus-ledger" in cluster.attempts["corpus-1"][1].message

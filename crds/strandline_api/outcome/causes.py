@@ -226,11 +226,11 @@ _ROWS = {
         Treatment.NEVER,
         (
             "The volume cannot be used because of its file system, space or permissions, or the "
-            "claim has no volume."
+            "claim does not exist or has no volume."
         ),
         (
-            "See the message: enlarge the claim, or choose an existing storage class of local or "
-            "block storage. Then retry by hand."
+            "See the message: create or enlarge the claim, or choose an existing storage class of "
+            "local or block storage. Then retry by hand."
         ),
     ),
     Cause.QUARANTINE_EXCEEDED: _Row(

@@ -20,7 +20,7 @@ from strandline_operator.model.capacity import NodeSize
 from strandline_operator.model.limits import Limits
 from strandline_operator.model.nodes import NodeMarks, NodeState, NodeView
 from strandline_operator.model.notices import Notice, QueueState
-from strandline_operator.model.objects import Meta, Pod, RayClusterState, RayJob
+from strandline_operator.model.objects import Meta, Pod, RayClusterState, RayJob, VolumeClaim
 from strandline_operator.model.view import AttemptObject, DriverView, View
 from strandline_operator.render.order import Role
 
@@ -144,7 +144,7 @@ class Scene:
         notices: what others say of any of it, in no order.
         sizes: of all nodes; None where they were not read.
         spot: how spot nodes have served the run so far.
-        pending_claims: names of the pipeline's claims that have no volume.
+        claims: those of the pipeline's storage that exist.
         queue: what Kueue reports about its RayJob; None if it does not wait, or if it is unknown.
     """
 
@@ -167,7 +167,7 @@ class Scene:
     former_node: str = ""
     sizes: tuple[NodeSize, ...] | None = None
     spot: tuple[SpotGroup, ...] = ()
-    pending_claims: tuple[str, ...] = ()
+    claims: tuple[VolumeClaim, ...] = ()
     queue: QueueState | None = None
 
     @classmethod
@@ -200,11 +200,7 @@ class Scene:
             former_node=_find_former_node(view, number),
             sizes=view.sizes,
             spot=view.pipeline.status.spot,
-            pending_claims=tuple(
-                claim.meta.name
-                for claim in (view.claim, view.output)
-                if claim is not None and claim.phase != "Bound"
-            ),
+            claims=tuple(filter(None, (view.claim, view.output))),
             queue=view.queue,
         )
 

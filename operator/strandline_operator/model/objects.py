@@ -122,6 +122,7 @@ class Pod:
         is_revived: it had ended, and its node has begun it once more; why it had ended stands in
             `reason`, `message` and `disruption`.
         request: what it asks of its node.
+        claims: names of the claims that it mounts.
         driver_port: where its driver answers; 0 where it names no such port.
     """
 
@@ -144,6 +145,7 @@ class Pod:
     request: PodRequest = field(default_factory=PodRequest)
     driver_port: int = 0
     disrupted: float | None = None
+    claims: tuple[str, ...] = ()
 
     @property
     def submitter_end(self) -> Termination | None:
@@ -193,6 +195,7 @@ class Pod:
                 if target.get("status") == "True"
                 else None
             ),
+            claims=tuple(list_mounted(spec, _text(read_mapping(body.get("metadata")).get("name")))),
         )
 
     def follow(self, before: Pod | None) -> Pod:
@@ -401,6 +404,19 @@ def _read_driver_port(spec: Json) -> int:
     )
     ports_of_name = (port.get("containerPort") for port in ports if port.get("name") == DRIVER_PORT)
     return next((port for port in ports_of_name if isinstance(port, int)), 0)
+
+
+def list_mounted(spec: Json, pod: str = "") -> Iterator[str]:
+    """Yield the names of the claims in the spec of a pod, or of a template of pods.
+
+    Args:
+        pod: name of the pod, from which Kubernetes derives the names of its own claims.
+    """
+    for volume in map(read_mapping, read_list(spec.get("volumes"))):
+        if "persistentVolumeClaim" in volume:
+            yield _text(read_mapping(volume["persistentVolumeClaim"]).get("claimName"))
+        elif "ephemeral" in volume:
+            yield f"{pod}-{_text(volume.get('name'))}"
 
 
 def _read_seconds(value: object, default: float) -> float:

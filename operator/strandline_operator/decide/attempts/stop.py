@@ -21,10 +21,10 @@ from strandline_operator.decide.obstacles.code import find_lost_code
 from strandline_operator.decide.obstacles.delays import (
     explain_delay,
     find_refusal,
-    has_unbound,
     is_starting,
 )
 from strandline_operator.decide.obstacles.room import describe_misfit, find_misfit
+from strandline_operator.decide.obstacles.storage import lacks_volume
 from strandline_operator.decide.obstacles.token import find_missing_token
 from strandline_operator.decide.scene import Scene, find_first, find_lost_node, is_head, role_of
 from strandline_operator.model.objects import Pod
@@ -181,8 +181,7 @@ def _describe_slow_start(scene: Scene, longest: float) -> Evidence:
     why = explain_delay(scene)
     message = f"the driver did not start within {longest:g} s{why and ': '}{why}"
     # A retry would wait for the same claim.
-    lacks_volume = bool(scene.pending_claims) and has_unbound(scene)
-    cause = Cause.VOLUME_UNUSABLE if lacks_volume else Cause.SCHEDULING_TIMEOUT
+    cause = Cause.VOLUME_UNUSABLE if lacks_volume(scene) else Cause.SCHEDULING_TIMEOUT
     return Evidence(cause, message, "deadline")
 
 

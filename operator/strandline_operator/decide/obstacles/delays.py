@@ -21,7 +21,13 @@ from strandline_operator.decide.evidence import (
 )
 from strandline_operator.decide.obstacles.attachment import find_attachment
 from strandline_operator.decide.obstacles.obstacles import Block, is_by_quota
-from strandline_operator.decide.obstacles.room import find_shortage, is_unbound
+from strandline_operator.decide.obstacles.room import find_shortage
+from strandline_operator.decide.obstacles.storage import (
+    describe_unbound,
+    find_awaited_claim,
+    is_held,
+    is_unbound,
+)
 from strandline_operator.decide.scene import Scene, find_first, is_head, role_of
 from strandline_operator.model.notices import Notice, find_newest
 from strandline_operator.model.objects import (
@@ -271,23 +277,20 @@ def _has_failed(container: Container, end: Termination) -> bool:
     return container.name in RAY_CONTAINERS and bool(_RAISED.match(find_last_line(end)))
 
 
-def has_unbound(scene: Scene) -> bool:
-    """Return whether a pod waits for a claim without a volume."""
-    return any(map(is_unbound, scene.pods))
-
-
 def _find_unplaced(scene: Scene) -> Block | None:
-    waiting = [pod for pod in scene.pods if pod.unschedulable]
     # A claim that lacks its volume keeps a pod from every node, so new nodes would not help.
-    unplaced = min(waiting, key=lambda pod: (not is_unbound(pod), not is_head(pod)), default=None)
-    if unplaced is None:
-        return None
-    words = f"Pod {unplaced.meta.name}: {unplaced.unschedulable}"
-    # The claim has to be let go by another pod.
-    if "ReadWriteOncePod" in unplaced.unschedulable:
-        return Block(Reason.CLAIM_IN_USE, words)
+    waiting = sorted(
+        (pod for pod in scene.pods if pod.unschedulable),
+        key=lambda pod: (not is_unbound(pod), not is_held(pod), not is_head(pod)),
+    )
+    if not waiting:
+        return find_awaited_claim(scene)
+    unplaced = waiting[0]
     if is_unbound(unplaced):
-        return Block(Reason.CLAIM_PENDING, words)
+        return Block(Reason.CLAIM_PENDING, describe_unbound(scene, unplaced))
+    words = f"Pod {unplaced.meta.name}: {unplaced.unschedulable}"
+    if is_held(unplaced):
+        return Block(Reason.CLAIM_IN_USE, words)
     return find_shortage(scene) or Block(Reason.UNSCHEDULABLE, words)
 
 

@@ -110,9 +110,9 @@ _LASTS = re.compile(
     r"|that the pod didn't tolerate|volume node affinity conflict|requested node name"
     r"|didn't match pod affinity rules"
 )
-_CLAIMS = re.compile(
-    r"PersistentVolumeClaim|persistent ?volumes? to bind|enough free storage|ReadWriteOncePod"
-    r"|\bstorageclass",
+CLAIMS = re.compile(
+    r"PersistentVolumeClaim|\bPVC|persistent ?volumes? to bind|binding volumes"
+    r"|enough free storage|ReadWriteOncePod|\bstorageclass",
     re.IGNORECASE,
 )
 _TAINT = re.compile(r"\{([^:}]+)(?::[^}]*)?\}")
@@ -151,11 +151,6 @@ def find_room(
 def is_unplaced(pod: Pod) -> bool:
     """Return whether a pod waits for a node, and has been looked at."""
     return bool(pod.unschedulable) and not pod.node and not pod.meta.is_deleting
-
-
-def is_unbound(pod: Pod) -> bool:
-    """Return whether a pod waits for a claim without a volume, which no node provides."""
-    return is_unplaced(pod) and _CLAIMS.search(pod.unschedulable) is not None
 
 
 def list_claims(notices: Iterable[Notice]) -> tuple[str, ...]:
@@ -247,7 +242,7 @@ def _is_full(pool: str) -> bool:
 def _read_scheduler(words: str, pod: Pod, sizes: Sequence[NodeSize] | None) -> RoomFinding | None:
     """Read the scheduler's words where no autoscaler reports anything."""
     # A pod with an unbound claim waits for its volume, and no node helps.
-    if _CLAIMS.search(words):
+    if CLAIMS.search(words):
         return RoomFinding(RoomKind.NEVER_FITS, _SCHEDULER, words)
     if _can_pass(words, pod, sizes):
         # A pod larger than all nodes waits without end where no autoscaler makes others.
@@ -261,7 +256,7 @@ def _weigh(
     growth: RoomFinding, words: str, pod: Pod, sizes: Sequence[NodeSize] | None
 ) -> RoomFinding:
     """Weigh that no new node would hold a pod against the nodes that there are."""
-    if _CLAIMS.search(words):
+    if CLAIMS.search(words):
         return RoomFinding(RoomKind.NEVER_FITS, _SCHEDULER, words)
     # No node that is there would hold the pod either.
     if not _can_pass(words, pod, sizes):
@@ -356,7 +351,7 @@ def describe_misfit(pod: Pod, finding: RoomFinding) -> str:
     speaker = "" if finding.speaker == _SCHEDULER else f"{finding.speaker}: "
     asks = pod.request.describe()
     # A pod whose claim has no volume would not fit a larger node either.
-    is_size = asks and not _CLAIMS.search(finding.words)
+    is_size = asks and not CLAIMS.search(finding.words)
     request = f" requests {asks}, and no node can hold it" if is_size else ""
     return f"Pod {pod.meta.name}{request}: {speaker}{finding.words}"
 
@@ -377,7 +372,7 @@ def _judge(scene: Scene, pod: Pod) -> RoomFinding | None:
     if finding is None:
         return None
     # Nodes on demand may hold what no spot node can, and no node helps a pod without its volume.
-    if may_fall_back(scene, pod) and not _CLAIMS.search(finding.words):
+    if may_fall_back(scene, pod) and not CLAIMS.search(finding.words):
         return finding if finding.kind is RoomKind.ON_ITS_WAY else _make_wait(finding)
     if finding.is_guess and scene.now - find_wait_start(scene, pod) > _find_longest(scene, pod):
         return finding._replace(

@@ -1,4 +1,4 @@
-"""The claim that holds the ledger: made, or found wanting."""
+"""The claim that holds the ledger: made, or found wanting; and claims that pods wait for."""
 
 from __future__ import annotations
 
@@ -10,13 +10,17 @@ from strandline_api.outcome.causes import Cause
 from strandline_api.quantities import parse_memory
 from strandline_api.status.reasons import ConditionType, Reason
 from strandline_operator.decide.conditions import Truth
-from strandline_operator.decide.obstacles.obstacles import describe_refusal
-from strandline_operator.model.objects import VolumeClaim
+from strandline_operator.decide.obstacles.obstacles import Block, describe_refusal
+from strandline_operator.decide.obstacles.room import CLAIMS, find_group, is_unplaced
+from strandline_operator.decide.scene import Scene
+from strandline_operator.model.objects import Pod, VolumeClaim, list_mounted, read_mapping
 from strandline_operator.model.plan import Create, Grow, Resource
 from strandline_operator.model.view import View
 from strandline_operator.render.attempt import render_claim
 
 WRITABLE = frozenset({"ReadWriteOnce", "ReadWriteOncePod", "ReadWriteMany"})
+# Annotation of a claim whose class provides the volume on the node that the scheduler chose.
+_SELECTED_NODE = "volume.kubernetes.io/selected-node"
 
 
 class ClaimVerdict(NamedTuple):
@@ -200,3 +204,61 @@ def describe_problem(reason: Reason, name: str, detail: str = "") -> ClaimVerdic
         message=reason.explain(outcome),
         detail=outcome,
     )
+
+
+def is_unbound(pod: Pod) -> bool:
+    """Return whether a pod waits for a claim without a volume, which no node provides."""
+    words = pod.unschedulable
+    return is_unplaced(pod) and not is_held(pod) and CLAIMS.search(words) is not None
+
+
+def is_held(pod: Pod) -> bool:
+    """Return whether a pod waits for a claim that another pod has to release."""
+    return is_unplaced(pod) and "ReadWriteOncePod" in pod.unschedulable
+
+
+def lacks_volume(scene: Scene) -> bool:
+    """Return whether a pod waits for a claim without a volume, the pipeline's own or another."""
+    is_unbound_pod = any(is_unbound(pod) and _list_lacking(scene, pod) for pod in scene.pods)
+    return is_unbound_pod or find_awaited_claim(scene) is not None
+
+
+def describe_unbound(scene: Scene, pod: Pod) -> str:
+    """Describe a pod that waits for a volume, with its claims that may lack one."""
+    names = _list_lacking(scene, pod)
+    # The scheduler names a claim that is missing, and none that has no volume.
+    unnamed = [name for name in names if f'"{name}"' not in pod.unschedulable]
+    claims = f"claim{'s' if len(names) > 1 else ''} {', '.join(names)}: " if unnamed else ""
+    return f"Pod {pod.meta.name}: {claims}{pod.unschedulable}"
+
+
+def find_awaited_claim(scene: Scene) -> Block | None:
+    """Return a claim that has a node and no volume; the scheduler reports nothing meanwhile."""
+    awaited = {
+        claim.meta.name: claim.meta.annotations[_SELECTED_NODE]
+        for claim in scene.claims
+        if claim.phase != "Bound" and _SELECTED_NODE in claim.meta.annotations
+    }
+    pods = (pod for pod in scene.pods if not pod.node and not pod.meta.is_deleting)
+    waiting = ((pod, name) for pod in pods for name in pod.claims if name in awaited)
+    pod, name = next(waiting, (None, ""))
+    if pod is None:
+        return None
+    words = f"claim {name}: its storage class has not provided a volume for node {awaited[name]}"
+    return Block(Reason.CLAIM_PENDING, f"Pod {pod.meta.name}: {words}")
+
+
+def _list_lacking(scene: Scene, pod: Pod) -> list[str]:
+    """Return a pod's claims that may lack a volume: the pipeline's own if one does, else others."""
+    own = [claim.meta.name for claim in scene.claims if claim.phase != "Bound"]
+    known = {claim.meta.name for claim in scene.claims}
+    names = dict.fromkeys([*pod.claims, *_list_template_claims(scene, pod)])
+    return own or [name for name in names if name not in known]
+
+
+def _list_template_claims(scene: Scene, pod: Pod) -> list[str]:
+    ray = scene.spec.ray
+    groups = {group.name: group for group in ray.worker_groups}
+    node = groups.get(find_group(pod), ray.head)
+    specs = (read_mapping(each.pod_template.get("spec")) for each in (ray, node))
+    return [name for spec in specs for name in list_mounted(spec, pod.meta.name)]
