@@ -58,11 +58,11 @@ def test_a_claim_that_never_binds(ground: Ground, records: Records, figures: Fig
         lambda: story.condition("StorageReady").get("reason") == "ClaimPending",
         60,
     )
-    assert story.wait_for_cause(1, 180) == "SchedulingTimeout", story.describe()
+    assert story.wait_for_cause(1, 180) == "VolumeUnusable", story.describe()
     message = story.attempt(1)["status"]["message"]
     assert "PersistentVolumeClaim" in message or "nobody-provides-this" in message
     records.take(ground, story, "claim-not-bound", "The claim never gets a volume")
-    figures.note_end("the claim never gets a volume", "SchedulingTimeout")
+    figures.note_end("the claim never gets a volume", "VolumeUnusable")
     _few_events(story)
 
 

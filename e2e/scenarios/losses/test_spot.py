@@ -26,6 +26,9 @@ pytestmark = [pytest.mark.extended, pytest.mark.spot]
 COUNT, EARLY = 60, 8
 WORK: Json = {"use": "tide:Work", "with": {"seconds": 0.5}}
 START_SECONDS, DRY_SECONDS = 30, 60
+# A task that does not fit into the 30 seconds that Kubernetes gives a pod by default.
+LONG_TASK: Json = {"use": "tide:Work", "with": {"seconds": 45}}
+LONG_GRACE = 120
 
 
 @pytest.fixture
@@ -50,9 +53,9 @@ def _find_reasons(story: Story, number: int = 1) -> set[str]:
     return {str(record.get("details", {}).get("reason", "")) for record in evidence}
 
 
-def _check_unpaid(story: Story) -> None:
+def _check_unpaid(story: Story, count: int = COUNT) -> None:
     assert story.wait_for_end()["status"] == "True", story.describe()
-    assert story.status["progress"]["text"] == f"{COUNT}/{COUNT}"
+    assert story.status["progress"]["text"] == f"{count}/{count}"
     assert story.status["retries"]["retries"] == 0
 
 
@@ -64,6 +67,23 @@ def test_a_worker_that_is_evicted_in_time_loses_no_work(ground: Ground, figures:
     outcome = story.attempt(1)["status"]["outcome"]
     assert (outcome.get("workLost") or {}).get("node", 0) == 0, outcome
     figures.note_absorbed("a worker pod is evicted with notice", ground)
+
+
+def test_a_worker_with_a_longer_grace_ends_a_long_task(ground: Ground, figures: Figures) -> None:
+    count, ray = 4, ground.render("x")["spec"]["ray"]
+    template = ray["workerGroups"][0]["podTemplate"]["spec"]
+    template["terminationGracePeriodSeconds"] = LONG_GRACE
+    story = ground.begin("corpus", count=count, stages=[LONG_TASK], finished=1, spec={"ray": ray})
+    name = story.pods("worker")[0]["metadata"]["name"]
+    # The next task has just begun.
+    evict(ground.kube, name)
+    (leaving,) = [pod for pod in story.pods("worker") if pod["metadata"]["name"] == name]
+    assert leaving["metadata"]["deletionGracePeriodSeconds"] == LONG_GRACE
+    _check_unpaid(story, count)
+    assert [attempt["spec"]["number"] for attempt in story.attempts] == [1]
+    outcome = story.attempt(1)["status"]["outcome"]
+    assert (outcome.get("workLost") or {}).get("node", 0) == 0, outcome
+    figures.note_absorbed("a worker pod with a grace of 120 s is evicted in a task of 45 s", ground)
 
 
 def test_a_head_on_a_spot_node_that_shuts_down(
