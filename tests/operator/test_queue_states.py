@@ -28,8 +28,10 @@ FORMER = {Resource.FORMER_WORKLOAD, Resource.FORMER_LOCAL_QUEUE}
 CURRENT = {Resource.WORKLOAD, Resource.LOCAL_QUEUE}
 
 
-def render_workload(name: str = "rayjob-corpus-1", **status: Any) -> dict[str, Any]:
-    labels = {"kueue.x-k8s.io/job-uid": "uid-rayjob"}
+def render_workload(
+    name: str = "rayjob-corpus-1", job: str = "uid-rayjob", **status: Any
+) -> dict[str, Any]:
+    labels = {"kueue.x-k8s.io/job-uid": job}
     return {"metadata": {"name": name, "labels": labels}, "spec": {}, "status": status}
 
 
@@ -78,6 +80,21 @@ def test_a_workload_is_read_in_the_version_that_is_served(
     assert state is not None
     assert (state.workload, state.message) == ("rayjob-corpus-1", MISSING)
     assert state.since == 1_795_726_990.0
+
+
+def test_a_workload_of_another_job_is_not_read() -> None:
+    reading = Reading()
+    other = render_workload("rayjob-other", "uid-other")
+    reading.api.store.create(Resource.WORKLOAD, NAMESPACE, other)
+    assert reading.read() == QueueState(exists=False)
+
+
+@pytest.mark.parametrize("order", [("old", "new"), ("new", "old")])
+def test_the_newest_workload_of_a_job_explains_its_wait(order: tuple[str, str]) -> None:
+    workloads = {name: render_workload(name) for name in order}
+    workloads["old"]["metadata"]["creationTimestamp"] = "2026-11-26T21:00:00Z"
+    workloads["new"]["metadata"]["creationTimestamp"] = "2026-11-26T22:00:00Z"
+    assert QueueState.read(workloads.values()).workload == "new"
 
 
 def test_each_version_has_its_path() -> None:
