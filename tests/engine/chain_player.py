@@ -170,7 +170,8 @@ class Played:
     """What came of a pipeline.
 
     Attributes:
-        events: by source, in any order.
+        events: by source, in any order, without efforts.
+        changes: of the number of rows, by source and stage, as the ledger counts them.
         failed: sources, with the stages that failed them.
         outputs: by token; without those of failed sources.
         counts: of each stage: tasks in and out, filtered, and its own counters; where nothing has
@@ -179,6 +180,7 @@ class Played:
     """
 
     events: dict[bytes, set[Event]] = field(default_factory=dict)
+    changes: dict[bytes, dict[str, int]] = field(default_factory=dict)
     failed: dict[bytes, set[str]] = field(default_factory=dict)
     outputs: dict[bytes, list[int]] = field(default_factory=dict)
     counts: dict[str, tuple[int, ...]] = field(default_factory=dict)
@@ -188,9 +190,31 @@ class Played:
     def keep_whole(self) -> Played:
         """Without what a failed source has left, which depends on who was quick."""
         events = {key: said for key, said in self.events.items() if key not in self.failed}
+        changes = {
+            key: {stage: rows for stage, rows in known.items() if rows}
+            for key, known in self.changes.items()
+            if key not in self.failed
+        }
         return replace(
-            self, events=events, counts={} if self.failed else self.counts, given_back=0, split=0
+            self,
+            events=events,
+            changes={key: known for key, known in changes.items() if known},
+            counts={} if self.failed else self.counts,
+            given_back=0,
+            split=0,
         )
+
+    def count(self, event: Event) -> None:
+        """Count the rows that come with an event; a duplicate's count no more."""
+        bare = event._replace(efforts=())
+        known = self.events.setdefault(event.source, set())
+        if bare in known:
+            return
+        known.add(bare)
+        changes = self.changes.setdefault(event.source, {})
+        for effort in event.efforts:
+            rows = effort.rows_out - effort.rows_in
+            changes[effort.stage] = changes.get(effort.stage, 0) + rows
 
 
 class Player:
@@ -335,12 +359,13 @@ class Player:
 
     def _note(self, stage: int, receipt: Receipt, block: list[list[object]]) -> None:
         played = self.played
+        receipt = self._flow.meter.attach(receipt, self._flow.failed)
         played.given_back += sum(emitted.link > 0 for emitted in receipt.emitted)
         for failure in receipt.failures:
             played.failed.setdefault(failure.source, set()).add(failure.stage)
         for event in receipt.events:
             pieces = [left for left in event.outputs if isinstance(left, Piece)]
-            played.events.setdefault(event.source, set()).add(event._replace(outputs=tuple(pieces)))
+            played.count(event._replace(outputs=tuple(pieces)))
         if stage + 1 == len(self._calls):
             (made, _) = read_input(
                 block[each.position] for each in receipt.emitted if not each.link

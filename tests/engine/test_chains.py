@@ -60,6 +60,7 @@ def test_law_what_comes_of_a_source_does_not_depend_on_how_stages_are_chained(
     assert chained.failed.keys() == apart.failed.keys()
     ours, theirs = chained.keep_whole(), apart.keep_whole()
     assert ours.events == theirs.events
+    assert ours.changes == theirs.changes
     assert ours.counts == theirs.counts
     # What was written for a source that failed is written again with its replay.
     if not apart.failed:
@@ -87,6 +88,7 @@ def assert_same(parted: Played, whole: Played) -> None:
     assert parted.failed.keys() == whole.failed.keys()
     ours, theirs = parted.keep_whole(), whole.keep_whole()
     assert (ours.events, ours.counts) == (theirs.events, theirs.counts)
+    assert ours.changes == theirs.changes
     if not whole.failed:
         assert ours.outputs == theirs.outputs
 

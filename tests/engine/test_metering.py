@@ -76,8 +76,8 @@ def test_law_shares_of_a_call_add_up_to_its_counts(
     )
     assert sum(effort.rows_in for effort in efforts) == receipt.counts.rows_in
     assert sum(effort.rows_out for effort in efforts) == receipt.counts.rows_out
-    assert sum(effort.seconds for effort in efforts) == pytest.approx(receipt.counts.seconds)
-    assert all(effort.seconds > 0 for effort in efforts)
+    assert sum(effort.seconds or 0.0 for effort in efforts) == pytest.approx(receipt.counts.seconds)
+    assert all((effort.seconds or 0.0) > 0 for effort in efforts)
     assert unpack_receipt(pack_receipt(receipt)) == receipt
 
 

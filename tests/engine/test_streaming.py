@@ -235,7 +235,7 @@ def test_efforts_of_all_parts_together_are_what_the_counts_say() -> None:
     assert len(parts) > 1
     assert sum(effort.rows_in for effort in efforts) == counts.rows_in
     assert sum(effort.rows_out for effort in efforts) == counts.rows_out
-    assert sum(effort.seconds for effort in efforts) == counts.seconds
+    assert sum(effort.seconds or 0.0 for effort in efforts) == counts.seconds
 
 
 class Counting(StatefulFilter, Yielding):

@@ -24,7 +24,14 @@ from strandline.ledger.entries import (
     unpack_quarantined,
     unpack_record,
 )
-from strandline.plan.receipt import Effort, Output, Piece, PieceLocation, SharedPart
+from strandline.plan.receipt import (
+    Effort,
+    Output,
+    Piece,
+    PieceLocation,
+    RowChange,
+    SharedPart,
+)
 from strandline.plan.token import derive_root
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]))
@@ -36,10 +43,20 @@ SUFFIXES = st.sampled_from([".parquet", ""])
 OUTPUTS = st.builds(Output, TOKENS, SUFFIXES, NUMBER, TOKENS, NUMBER, PARTS)
 PIECES = st.builds(Piece, TEXT, TOKENS, st.builds(PieceLocation, NUMBER, NUMBER, NUMBER, TOKENS))
 SHARES = [(b"f" * 16, 3), (b"f" * 16, 4), (b"g" * 16, 1)]
-EFFORTS = st.builds(Effort, TEXT, NUMBER, NUMBER, st.floats(0, 1e9), NUMBER)
+EFFORTS = st.builds(Effort, TEXT, NUMBER, NUMBER, st.floats(0, 1e9), NUMBER, st.just(()))
+REASONS = st.lists(st.tuples(TEXT, NUMBER), max_size=2).map(tuple)
+CHANGES = st.builds(RowChange, TEXT, st.integers(-(2**62), 2**62), REASONS)
 
 
-@given(TOKENS, VERSIONS, TEXT, st.lists(OUTPUTS), st.lists(PIECES), st.lists(EFFORTS))
+@given(
+    TOKENS,
+    VERSIONS,
+    TEXT,
+    st.lists(OUTPUTS),
+    st.lists(PIECES),
+    st.lists(EFFORTS),
+    st.lists(CHANGES),
+)
 def test_records(
     source: bytes,
     version: bytes,
@@ -47,9 +64,10 @@ def test_records(
     outputs: list[Output],
     pieces: list[Piece],
     efforts: list[Effort],
+    changes: list[RowChange],
 ) -> None:
     root = Output(derive_root(source, version), ".jsonl", 5, b"d" * 16, 2)
-    record = SourceRecord(key, (root, *outputs), tuple(pieces), tuple(efforts))
+    record = SourceRecord(key, (root, *outputs), tuple(pieces), tuple(efforts), tuple(changes))
     assert record == unpack_record(source, version, pack_record(source, version, record))
 
 

@@ -9,9 +9,10 @@ from typing import Any, NamedTuple
 
 import msgpack
 
-from strandline.plan.receipt import Effort, Output, Piece, PieceLocation, SharedPart
+from strandline.plan.receipt import Effort, Output, Piece, PieceLocation, RowChange, SharedPart
 from strandline.plan.token import derive_root
 
+_EFFORT_FIELDS = 5  # older releases read no more
 # The constructor of a class takes twice as long.
 _new_tuple = tuple.__new__
 
@@ -82,12 +83,14 @@ class SourceRecord(NamedTuple):
         outputs: what was written for it.
         pieces: what was gathered of it.
         efforts: by how much work, where that is asked for.
+        changes: stages that changed the number of its rows, and how.
     """
 
     key: str
     outputs: tuple[Output, ...]
     pieces: tuple[Piece, ...] = ()
     efforts: tuple[Effort, ...] = ()
+    changes: tuple[RowChange, ...] = ()
 
     @property
     def data(self) -> tuple[Output, ...]:
@@ -289,12 +292,14 @@ def pack_record(
     Args:
         pack: see `create_packer`.
     """
-    key, outputs, pieces, efforts = record
+    key, outputs, pieces, efforts, changes = record
     content: list[Any] = [key, _pack_outputs(source, version, outputs)]
-    if pieces or efforts:
+    if pieces or efforts or changes:
         content.append([(stage, token, *location) for stage, token, location in pieces])
-    if efforts:
-        content.append(efforts)
+    if efforts or changes:
+        content.append([effort[:_EFFORT_FIELDS] for effort in efforts])
+    if changes:  # an older release does not read so far
+        content.append([change if change.reasons else change[:2] for change in changes])
     return pack(content)
 
 
@@ -319,8 +324,21 @@ def unpack_record(source: bytes, version: bytes, packed: bytes) -> SourceRecord:
         key,
         tuple(_unpack_output(token or root, rest) for token, *rest in outputs),
         _unpack_pieces(more),
-        tuple(Effort(*effort) for effort in more[1]) if len(more) > 1 else (),
+        *_unpack_work(*more[1:]),
     )
+
+
+def _unpack_work(
+    efforts: Iterable[Sequence[Any]] = (), changes: Iterable[Sequence[Any]] = ()
+) -> tuple[tuple[Effort, ...], tuple[RowChange, ...]]:
+    return (
+        tuple(Effort(*effort) for effort in efforts),
+        tuple(_unpack_change(*change) for change in changes),
+    )
+
+
+def _unpack_change(stage: str, rows: int, reasons: Sequence[Sequence[Any]] = ()) -> RowChange:
+    return RowChange(stage, rows, tuple((reason, number) for reason, number in reasons))
 
 
 def _unpack_output(token: bytes, packed: list[Any]) -> Output:

@@ -57,7 +57,9 @@ class StagePlan:
         runtime_env: Ray's runtime environment of the workers.
         max_age, max_memory: seconds and bytes after which a worker is replaced; None: no limit.
         timeout: seconds that one task may take; None: no limit.
-        is_metered: what it does is told source by source, too.
+        is_metered: its work is measured for each source. Without that, only changes of the
+            number of rows are reported.
+        is_first: it takes the root tasks of sources.
         streams: what it yields travels on before its answer has ended.
         isolate: no other stage runs in its workers.
         on_error: what follows where a row raises an error.
@@ -85,6 +87,7 @@ class StagePlan:
     max_memory: int | None = None
     timeout: float | None = None
     is_metered: bool = False
+    is_first: bool = False
     streams: bool = False
     isolate: bool = False
     on_error: OnError = "fail"

@@ -108,20 +108,37 @@ Left = Output | Piece
 """What a settled task leaves behind; it counts when its source is finished, and only then."""
 
 
+Reasons = tuple[tuple[str, int], ...]
+"""Rows by the reason for which a stage dropped them."""
+
+# How stages begin the names of counters that count dropped rows by reason.
+DROPPED = "dropped: "
+# Stands for the source stage where the root task of a source is a table: its rows enter the
+# pipeline. Any other root task counts as one row, and is not reported.
+ROOT = ""
+
+
 class Effort(NamedTuple):
-    """What a stage did for a source; several of one stage add up.
+    """Work of a stage for a source; several of one stage add up.
+
+    Without measurement, only calls that changed the number of rows are reported, or that gave a
+    reason for dropped rows. So `rows_in` and `rows_out` are then those of some calls, and only
+    their difference means something.
 
     Attributes:
         rows_in, rows_out: rows of the source's tasks.
-        seconds: of the stage's own code; those of a batch are shared out by rows.
+        seconds: of the stage's own code; those of a batch are shared out by rows. None: the stage
+            is not measured.
         size: bytes of the tables that came out; of a sink, of the files.
+        reasons: dropped rows, by reason.
     """
 
     stage: str
     rows_in: int
     rows_out: int
-    seconds: float
-    size: int
+    seconds: float | None = None
+    size: int = 0
+    reasons: Reasons = ()
 
     def add(self, other: Effort) -> Effort:
         """Return both, of the stage of this one."""
@@ -129,9 +146,80 @@ class Effort(NamedTuple):
             self.stage,
             self.rows_in + other.rows_in,
             self.rows_out + other.rows_out,
-            self.seconds + other.seconds,
+            _add_seconds(self.seconds, other.seconds),
             self.size + other.size,
+            add_reasons(self.reasons, other.reasons),
         )
+
+
+class RowChange(NamedTuple):
+    """Change of the number of a source's rows by a stage.
+
+    Attributes:
+        rows: rows out less rows in.
+        reasons: dropped rows, by reason.
+    """
+
+    stage: str
+    rows: int
+    reasons: Reasons = ()
+
+
+Work = tuple[tuple[Effort, ...], tuple[RowChange, ...]]
+NO_EFFORTS: Work = (), ()
+
+
+# Stages that a redo or a retry adds to those of a pipeline. Users see these names beside their
+# own, which have no spaces.
+READ_KEPT_OUTPUT, READ_DEAD_LETTERS = "read kept output", "read dead letters"
+
+
+def name_keeping(stage: str) -> str:
+    """Return the name of the stage that keeps the output of another one."""
+    return f"keep output of {stage}"
+
+
+def is_added(stage: str) -> bool:
+    """Return whether a stage is none of the pipeline's own."""
+    return " " in stage
+
+
+def split_work(efforts: Iterable[Effort]) -> Work:
+    """Return the measured efforts of a source, each of another stage, and its changes of rows."""
+    known = [effort for effort in efforts if not is_added(effort.stage)]
+    return (
+        tuple(each._replace(reasons=()) for each in known if each.seconds is not None),
+        tuple(
+            RowChange(each.stage, each.rows_out - each.rows_in, each.reasons)
+            for each in known
+            if each.rows_out != each.rows_in or each.reasons
+        ),
+    )
+
+
+def add_changes(first: Iterable[RowChange], second: Iterable[RowChange]) -> tuple[RowChange, ...]:
+    """Return the sum of two lists of changes, by stage."""
+    known = {change.stage: change for change in first}
+    for stage, rows, reasons in second:
+        before = known.get(stage, RowChange(stage, 0))
+        known[stage] = RowChange(stage, before.rows + rows, add_reasons(before.reasons, reasons))
+    return tuple(change for change in known.values() if change.rows or change.reasons)
+
+
+def add_reasons(first: Reasons, second: Reasons) -> Reasons:
+    """Return the sum of two counts by reason, in the order of the reasons."""
+    if not (first and second):
+        return first or second
+    total = dict(first)
+    for reason, rows in second:
+        total[reason] = total.get(reason, 0) + rows
+    return tuple(sorted(total.items()))
+
+
+def _add_seconds(first: float | None, second: float | None) -> float | None:
+    if first is None or second is None:
+        return second if first is None else first
+    return first + second
 
 
 def add_efforts(known: dict[str, Effort], efforts: Iterable[Effort]) -> None:

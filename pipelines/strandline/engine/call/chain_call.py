@@ -16,6 +16,7 @@ from typing import NamedTuple
 from strandline.engine.call.handover import Unreadable, pack_answers, read_input
 from strandline.engine.call.payloads import Dumps, is_unchanging
 from strandline.engine.call.slots import describe_keys
+from strandline.engine.call.stage.metering import settle_efforts
 from strandline.engine.call.stage.receipts import CallPart, WorkUnit, find_gone
 from strandline.engine.call.stage.stage_call import NOTHING_HANDED, StageCall
 from strandline.engine.call.wire import pack_sharing
@@ -132,7 +133,7 @@ class ChainCall:
         begun = self._begin(link, tasks)
         for part in self._calls[link].stream(tasks, unreadable, handed):
             if len(self._calls) == 1:
-                yield part
+                yield part._replace(receipt=settle_efforts(part.receipt))
                 continue
             draft = self._draft = _ChainDraft(len(self._calls))
             self._take(draft, link, self._lineages, part)
@@ -393,7 +394,7 @@ class _ChainDraft:
         counts: dict[int, StageCounts] = {}
         for link, unit in self.units:
             counts.setdefault(link, StageCounts()).add(unit.counts)
-        return Receipt(
+        receipt = Receipt(
             tuple(self.events),
             tuple(self.failures),
             tuple(self.emitted),
@@ -402,6 +403,7 @@ class _ChainDraft:
             tuple(counts.items()),
             tuple(self.gone),
         )
+        return settle_efforts(receipt)
 
     def _count(self, counts: Mapping[int, StageCounts], calls: int) -> StageCounts:
         """Return the counts as those of one stage: what has entered it, and what has left it."""

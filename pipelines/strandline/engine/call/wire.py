@@ -11,7 +11,6 @@ import pickle
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import astuple
 from functools import partial
-from itertools import starmap
 from typing import Any, overload
 
 import msgpack
@@ -247,7 +246,7 @@ def unpack_receipt(packed: Plain) -> Receipt:
             for position, source, token, origin, link in emitted
         ),
         StageCounts(*counts),
-        tuple((source, Effort(*effort)) for source, *effort in efforts),
+        tuple((source, _unpack_effort(effort)) for source, *effort in efforts),
         tuple((link, StageCounts(*counts)) for link, *counts in links),
         tuple((Origin(*origin), source) for origin, source in gone),
     )
@@ -308,7 +307,13 @@ def unpack_events(packed: bytes) -> list[Event]:
 def _unpack_event(packed: Sequence[Any]) -> Event:
     source, settled, children, outputs, efforts = packed
     left = tuple(map(_unpack_left, outputs))
-    return Event(source, settled, children, left, tuple(starmap(Effort, efforts)))
+    return Event(source, settled, children, left, tuple(map(_unpack_effort, efforts)))
+
+
+def _unpack_effort(packed: Sequence[Any]) -> Effort:
+    stage, rows_in, rows_out, seconds, size, reasons = packed
+    known = tuple((reason, number) for reason, number in reasons)
+    return Effort(stage, rows_in, rows_out, seconds, size, known)
 
 
 def _unpack_left(packed: Sequence[Any]) -> Left:

@@ -26,7 +26,7 @@ from strandline.engine.core.pools import PoolSize, size_pools
 from strandline.engine.ray_data.worker import StageRows, WorkerSettings, make_rows
 from strandline.ledger.tally import Tally
 from strandline.plan.pipeline import PipelinePlan, StagePlan
-from strandline.plan.receipt import Event, Failure, Receipt
+from strandline.plan.receipt import Effort, Event, Failure, Receipt, add_efforts
 from strandline.storage.outputs.outputs import OutputLocation
 
 
@@ -50,6 +50,7 @@ class Window:
         self.open = {root.source: root for root in roots}
         self.has_finished = False
         self._taken: dict[bytes, list[Event]] = {source: [] for source in self.open}
+        self._efforts: dict[bytes, dict[str, Effort]] = {}
         self._tally = Tally(lambda source: source not in self.open)
         self._tally.count(Event(root.source, (), (root.token,)) for root in roots)
 
@@ -62,6 +63,11 @@ class Window:
         for event in receipt.events:
             if event.source in self._taken:
                 self._taken[event.source].append(event)
+        for source, effort in receipt.efforts:
+            if source in self._taken:
+                # Receipts may come after the end of their source, so no measurement is whole.
+                rows = effort._replace(seconds=None, size=0)
+                add_efforts(self._efforts.setdefault(source, {}), (rows,))
         failures = self._tally.fail(receipt.failures)
         for failure in failures:
             self._end(failure.source)
@@ -72,7 +78,11 @@ class Window:
 
     def _end(self, source: bytes) -> list[Event]:
         del self.open[source]
-        return self._taken.pop(source)
+        events, efforts = self._taken.pop(source), self._efforts.pop(source, {})
+        if events and efforts:
+            # The ledger does not count efforts of a duplicate, which the first event never is.
+            events[0] = events[0]._replace(efforts=tuple(efforts.values()))
+        return events
 
 
 BLOCKS = 64

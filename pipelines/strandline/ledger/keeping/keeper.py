@@ -42,7 +42,7 @@ from strandline.ledger.store.vanished import (
     find_vanished,
 )
 from strandline.ledger.tally import Tally
-from strandline.plan.receipt import Event, Failure, Left
+from strandline.plan.receipt import NO_EFFORTS, Event, Failure, Left, split_work
 from strandline.plan.token import derive_root
 from strandline.storage import faults
 from strandline.storage.errors import naming_volume
@@ -370,9 +370,9 @@ class Keeper:
         key, version, *_ = self._live[source]
         outputs, pieces = split(left) if left else ((), [])
         kept = self._pieces.keep(source, pieces) if self._pieces is not None else ()
-        efforts = self._tally.efforts
-        efforts_of = tuple(efforts[source].values()) if source in efforts else ()
-        record = _new_tuple(SourceRecord, (key, outputs, kept, efforts_of))
+        efforts = self._tally.efforts.get(source)
+        work = split_work(efforts.values()) if efforts else NO_EFFORTS
+        record = _new_tuple(SourceRecord, (key, outputs, kept, *work))
         return _new_tuple(Finish, (source, version, record))
 
     def _amend(self, change: Change) -> None:

@@ -7,7 +7,6 @@ must not know what a recipe is, nor how a cut is read.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
 from strandline.ledger.entries import (
@@ -22,11 +21,20 @@ from strandline.ledger.gather.pieces import split
 from strandline.ledger.keeping.rejoining import RevisingKeeper
 from strandline.ledger.location import Redo
 from strandline.ledger.store.store import Store
-from strandline.plan.receipt import Effort, Failure, Left, Output
+from strandline.plan.receipt import (
+    READ_KEPT_OUTPUT,
+    ROOT,
+    Failure,
+    Left,
+    Output,
+    Work,
+    split_work,
+)
 from strandline.storage.outputs.names import name_output
 
 # The stage that reads a cut; a source that fails there is not to blame.
-READING = "read-kept"
+READING = READ_KEPT_OUTPUT
+_READING_NAMES = {READING, "read-kept"}  # older releases wrote the second one
 
 
 class RedoingKeeper(RevisingKeeper):
@@ -78,14 +86,14 @@ class RedoingKeeper(RevisingKeeper):
             before.key,
             (*stay, *outputs),
             (*(piece for piece in before.pieces if piece.stage in self._above), *kept),
-            (*self._list_efforts(before.efforts), *self._tally.efforts.get(source, {}).values()),
+            *self._join_work(source, before),
         )
         return Finish(source, entry.version, record)
 
     def _has_whole(self, source: bytes, before: SourceRecord) -> bool:
         """Return whether the former outputs are there, as far as a look at their sizes shows."""
         failure = self._failed_before.get(source)
-        if failure is not None and failure.stage == READING:
+        if failure is not None and failure.stage in _READING_NAMES:
             return False
         own = (output for output in before.data if output.part is None)
         return all(self._outputs.has(name_output(source, output), output.size) for output in own)
@@ -94,8 +102,14 @@ class RedoingKeeper(RevisingKeeper):
         stage = output.cut[0] if output.cut else output.dead_stage
         return stage in self._above
 
-    def _list_efforts(self, efforts: Iterable[Effort]) -> Iterable[Effort]:
-        return (effort for effort in efforts if effort.stage in self._above)
+    def _join_work(self, source: bytes, before: SourceRecord) -> Work:
+        """Return what stages above the cut did for a source before, and those below it now."""
+        efforts, changes = split_work(self._tally.efforts.get(source, {}).values())
+        above = self._above | {ROOT} if self._above else self._above
+        return (
+            (*(each for each in before.efforts if each.stage in above), *efforts),
+            (*(each for each in before.changes if each.stage in above), *changes),
+        )
 
     def _fail(self, failure: Failure, change: Change) -> None:
         source = failure.source
@@ -123,7 +137,8 @@ def note_unreadable(key: str, entry: FinishedEntry, attempt: int, message: str) 
 
 def list_unreadable(store: Store) -> set[bytes]:
     """Return the finished sources with outputs that can't be read again."""
-    return {source for source, failure in store.list_failures() if failure.stage == READING}
+    failures = store.list_failures()
+    return {source for source, failure in failures if failure.stage in _READING_NAMES}
 
 
 def _keep_equal(before: SourceRecord, outputs: tuple[Output, ...]) -> tuple[Output, ...]:

@@ -24,7 +24,7 @@ from strandline.ledger.entries import (
 from strandline.ledger.gather.pieces import split
 from strandline.ledger.keeping.keeper import Keeper
 from strandline.ledger.output_root import name_kept
-from strandline.plan.receipt import Left, add_efforts
+from strandline.plan.receipt import Effort, Left, Work, add_changes, add_efforts, split_work
 from strandline.plan.token import derive_root
 from strandline.storage import faults
 from strandline.storage.errors import naming_volume
@@ -139,14 +139,24 @@ class RejoiningKeeper(RevisingKeeper):
         entry, before = self._former[source]
         outputs, pieces = split(left) if left else ((), [])
         kept = self._pieces.keep(source, pieces) if self._pieces is not None else ()
-        efforts = {effort.stage: effort for effort in before.efforts}
-        add_efforts(efforts, self._tally.efforts.get(source, {}).values())
+        efforts, changes = self._join_work(source, before)
         whole = drop_cuts(before, self._stale_cuts).outputs
         stay = tuple(output for output in whole if output.dead_stage != self._stage)
         record = SourceRecord(
             before.key,
             (*stay, *outputs),
             (*before.pieces, *kept),
-            tuple(efforts.values()) if before.efforts else (),
+            efforts if before.efforts else (),
+            changes,
         )
         return Finish(source, entry.version, record)
+
+    def _join_work(self, source: bytes, before: SourceRecord) -> Work:
+        """Return what was done for a source in all: its dead letters came to the stage before."""
+        own = dict(self._tally.efforts.get(source, {}))
+        letters = before.count_dead().get(self._stage, 0)
+        add_efforts(own, (Effort(self._stage, -letters, 0),))
+        measured, changes = split_work(own.values())
+        efforts = {effort.stage: effort for effort in before.efforts}
+        add_efforts(efforts, measured)
+        return tuple(efforts.values()), add_changes(before.changes, changes)

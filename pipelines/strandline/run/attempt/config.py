@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from strandline.ledger.lease import OnChange
@@ -67,3 +67,11 @@ class AttemptConfig:
         """The pipeline's own folder on the volume, where there is one."""
         assert self.volume is not None  # a run without a ledger asks for no folder
         return PipelineFolder.of(self.volume, self.plan.namespace, self.plan.name)
+
+    def count_by_source(self) -> AttemptConfig:
+        """Return the same with stages that count rows by source, and measure work if asked to."""
+        first, *others = self.plan.stages
+        stages = [replace(first, is_first=True), *others]
+        if self.checkpoint.source_metrics:
+            stages = [replace(stage, is_metered=True) for stage in stages]
+        return replace(self, plan=replace(self.plan, stages=tuple(stages)))

@@ -11,6 +11,7 @@ from dataclasses import replace
 from strandline.ledger.keeping.redoing import READING
 from strandline.plan.pipeline import PipelinePlan, StagePlan
 from strandline.plan.planning import mark_streaming
+from strandline.plan.receipt import name_keeping
 from strandline.plan.stage import Stage
 from strandline.run.redo.kept_rows import ReadKept, ReadOutput, RereadableSink
 from strandline.run.redo.listing import Start
@@ -53,7 +54,7 @@ def _keep(stage: StagePlan) -> StagePlan:
     # here it would be waited for, on the driver's node perhaps, which has none.
     is_common = not (stage.gpu or stage.custom or stage.memory) and stage.cpu <= 1
     return StagePlan(
-        f"{stage.name}.kept",
+        name_keeping(stage.name),
         "keep",
         KeepCut(),
         cpu=stage.cpu if is_common else 1.0,

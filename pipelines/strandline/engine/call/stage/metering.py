@@ -6,44 +6,160 @@ next event and travel with it. Pure: times come in, and what a source is is not 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 import pyarrow as pa
 
-from strandline.plan.receipt import Effort, Event, Output, Receipt, add_efforts
+from strandline.engine.call.stage.receipts import ReceiptDraft, WorkUnit
+from strandline.plan.receipt import (
+    DROPPED,
+    ROOT,
+    Effort,
+    Event,
+    Output,
+    Reasons,
+    Receipt,
+    add_efforts,
+    add_reasons,
+)
 from strandline.plan.task import DeadLetters, Task
 
+RAISED = "raised an error"  # rows that are left out, as a reason
 
-def share_out(
-    stage: str, taken: Sequence[tuple[bytes, int]], data: Sequence[Task], receipt: Receipt
-) -> Iterator[tuple[bytes, Effort]]:
-    """Yield a call's efforts by source; together they are what its counts say.
+
+def measure_efforts(draft: ReceiptDraft, receipt: Receipt) -> Iterator[tuple[bytes, Effort]]:
+    """Yield all efforts of a call by source; together they are what its counts say.
 
     Args:
-        taken: the source and the rows of each task that went in, as they were then.
-        data: what came out.
+        draft: of the receipt.
     """
-    rows_in: dict[bytes, int] = {}
-    weights: dict[bytes, int] = {}
-    for source, rows in taken:
-        rows_in[source] = rows_in.get(source, 0) + rows
-        weights[source] = weights.get(source, 0) + max(1, rows)
-    rows_out = dict.fromkeys(rows_in, 0)
-    sizes = dict.fromkeys(rows_in, 0)
-    for task in data:
-        if isinstance(task.data, DeadLetters):  # counted by themselves
-            continue
-        rows_out[_source_of(task)] += task.num_rows
+    rows = _RowsBySource(draft, receipt)
+    sizes = dict.fromkeys(rows.taken, 0)
+    for task in _list_made(draft.data):
         sizes[_source_of(task)] += _measure(task.data) if isinstance(task.data, pa.Table) else 0
     for event in receipt.events:
         for output in event.outputs:
             if isinstance(output, Output) and output.is_data:
-                rows_out[event.source] += output.rows
                 sizes[event.source] += output.size
+    weights = dict.fromkeys(rows.taken, 0)
+    for source, number in draft.taken:
+        weights[source] += max(1, number)
     whole = sum(weights.values())
-    for source, rows in rows_in.items():
+    for source, effort in rows.list_efforts():
         seconds = receipt.counts.seconds * weights[source] / whole
-        yield source, Effort(stage, rows, rows_out[source], seconds, sizes[source])
+        yield source, effort._replace(seconds=seconds, size=sizes[source])
+
+
+def find_changes(draft: ReceiptDraft, receipt: Receipt) -> Iterator[tuple[bytes, Effort]]:
+    """Yield the efforts of a call, by source, that changed a number of rows or gave a reason."""
+    for source, effort in _RowsBySource(draft, receipt).list_efforts():
+        if effort.rows_out != effort.rows_in or effort.reasons:
+            yield source, effort
+
+
+def list_roots(taken: Iterable[tuple[bytes, int]]) -> Iterator[tuple[bytes, Effort]]:
+    """Yield the rows with which sources enter the pipeline, where these are not one each.
+
+    Args:
+        taken: the source and the rows of each task that went into the first stage.
+    """
+    yield from ((source, Effort(ROOT, 1, rows)) for source, rows in taken if rows > 1)
+
+
+class _RowsBySource:
+    """Rows that went into a call and came out of it, by source.
+
+    Attributes:
+        taken: rows in.
+        made: rows out.
+    """
+
+    def __init__(self, draft: ReceiptDraft, receipt: Receipt) -> None:
+        self._draft = draft
+        self.taken: dict[bytes, int] = {}
+        for source, rows in draft.taken:
+            self.taken[source] = self.taken.get(source, 0) + rows
+        self.made = dict.fromkeys(self.taken, 0)
+        for task in _list_made(draft.data):
+            self.made[_source_of(task)] += task.num_rows
+        for event in receipt.events:
+            for output in event.outputs:
+                if isinstance(output, Output) and output.is_data:
+                    self.made[event.source] += output.rows
+
+    def list_efforts(self) -> Iterator[tuple[bytes, Effort]]:
+        """Yield what was done for each source."""
+        reasons = self._find_reasons()
+        for source, rows in self.taken.items():
+            known = reasons.get(source, ())
+            yield source, Effort(self._draft.stage, rows, self.made[source], reasons=known)
+
+    def _find_reasons(self) -> dict[bytes, Reasons]:
+        """Return the reasons that a stage counted; those of a batch are shared out by lost rows."""
+        found: dict[bytes, Reasons] = {}
+        for unit in self._draft.units:
+            for source, reasons in self._share(unit):
+                found[source] = add_reasons(found.get(source, ()), reasons)
+        return found
+
+    def _share(self, unit: WorkUnit) -> Iterator[tuple[bytes, Reasons]]:
+        reasons = _read_reasons(unit)
+        sources = sorted(unit.sources)
+        if not reasons:
+            return
+        if len(sources) == 1:
+            yield sources[0], reasons
+            return
+        lost = {source: self.taken.get(source, 0) - self.made.get(source, 0) for source in sources}
+        weights = {source: max(0, rows) for source, rows in lost.items()}
+        if not any(weights.values()):  # a reader makes rows, whatever it drops
+            weights = {source: max(1, self.taken.get(source, 0)) for source in sources}
+        for reason, number in reasons:
+            for source, share in split_by_weight(number, weights).items():
+                yield source, ((reason, share),)
+
+
+def split_by_weight(number: int, weights: Mapping[bytes, int]) -> dict[bytes, int]:
+    """Split a number into whole shares that add up to it; shares of 0 are left out."""
+    whole, given, passed = sum(weights.values()), 0, 0
+    shares = {}
+    for source, weight in weights.items():
+        passed += weight
+        share = number * passed // whole - given
+        given += share
+        if share:
+            shares[source] = share
+    return shares
+
+
+def _read_reasons(unit: WorkUnit) -> Reasons:
+    counters = unit.counts.counters.items()
+    found = [(name.removeprefix(DROPPED), n) for name, n in counters if name.startswith(DROPPED)]
+    if unit.counts.dropped:
+        found.append((RAISED, unit.counts.dropped))
+    return tuple(sorted(found))
+
+
+def settle_efforts(receipt: Receipt) -> Receipt:
+    """Return a receipt with efforts in the last event of their source, where it has one.
+
+    The driver passes packed events on unread, unless it has to put efforts into them.
+    """
+    if not receipt.efforts:
+        return receipt
+    positions = {event.source: at for at, event in enumerate(receipt.events)}
+    settled: dict[bytes, dict[str, Effort]] = {}
+    rest = []
+    for source, effort in receipt.efforts:
+        if source in positions:
+            add_efforts(settled.setdefault(source, {}), (effort,))
+        else:
+            rest.append((source, effort))
+    events = list(receipt.events)
+    for source, known in settled.items():
+        at = positions[source]
+        events[at] = events[at]._replace(efforts=(*events[at].efforts, *known.values()))
+    return receipt._replace(events=tuple(events), efforts=tuple(rest))
 
 
 class Meter:
@@ -61,11 +177,15 @@ class Meter:
         Args:
             failed: sources of which nothing is to be kept.
         """
-        if not receipt.efforts:
-            return receipt
         for source, effort in receipt.efforts:
             if source not in failed:
                 add_efforts(self._waiting.setdefault(source, {}), (effort,))
+        # Packed events are passed on as they are, and not even read if nothing waits.
+        is_awaited = self._waiting and any(
+            event.source in self._waiting for event in receipt.events
+        )
+        if not is_awaited:
+            return receipt._replace(efforts=()) if receipt.efforts else receipt
         return receipt._replace(events=tuple(map(self._attach, receipt.events)), efforts=())
 
     def forget(self, source: bytes) -> None:
@@ -74,7 +194,12 @@ class Meter:
 
     def _attach(self, event: Event) -> Event:
         known = self._waiting.pop(event.source, None)
-        return event._replace(efforts=tuple(known.values())) if known else event
+        return event._replace(efforts=(*event.efforts, *known.values())) if known else event
+
+
+def _list_made(data: Iterable[Task]) -> Iterator[Task]:
+    """Yield the tasks that a stage made; dead letters are counted by themselves."""
+    return (task for task in data if not isinstance(task.data, DeadLetters))
 
 
 def _measure(table: pa.Table) -> int:

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from strandline.engine.call.payloads import copy_tasks, measure
 from strandline.engine.call.stage.cuts import CutCall
-from strandline.engine.call.stage.metering import share_out
+from strandline.engine.call.stage.metering import find_changes, list_roots, measure_efforts
 from strandline.engine.call.stage.receipts import (
     CallPart,
     FlushError,
@@ -140,9 +140,8 @@ class StageCall:
             self._rest.clear()
         else:
             while self._rest:
-                # Without a second thread, a call is one unit.
-                most = self._unit_size if self._trials.turn else len(self._rest)
-                unit = [self._rest.popleft() for _ in range(min(most, len(self._rest)))]
+                most = min(self._unit_size, len(self._rest))
+                unit = [self._rest.popleft() for _ in range(most)]
                 self._begin_unit(unit, writing)
                 self._answer_all(unit, writing)
         yield self._close(writing, None)
@@ -202,9 +201,12 @@ class StageCall:
 
     def _make_part(self, writing: ReceiptDraft, opened: OpenTask | None) -> CallPart:
         receipt = writing.close()
+        efforts = list(list_roots(writing.taken)) if self._plan.is_first else []
         if self._plan.is_metered:
-            efforts = share_out(self._plan.name, writing.taken, writing.data, receipt)
-            receipt = receipt._replace(efforts=tuple(efforts))
+            efforts += measure_efforts(writing, receipt)
+        elif not self._plan.writes:  # sinks and cuts have as many rows out as in
+            efforts += find_changes(writing, receipt)
+        receipt = receipt._replace(efforts=tuple(efforts))
         return CallPart(writing.data, receipt, opened, writing.units)
 
     def _gather(self, tasks: Sequence[Task], writing: ReceiptDraft) -> None:
