@@ -20,8 +20,8 @@ from fake_model import LASTING, MODEL, FakeModel, Fault, draw_faults, serve
 from mounts import fill, mounted_small
 from pipeline_runs import Passes
 from strandline.cli.app.commands import program
+from strandline.ledger.checks.counts import count_dead_letters
 from strandline.plan.errors import StageStoppedError
-from strandline.run.redo.dead_letters.counts import count_dead_letters
 from strandline.stages.models.asking.keeping.request_log import FileLog
 from strandline.storage.errors import VolumeError
 from strandline_api.outcome.exit_codes import ExitCode

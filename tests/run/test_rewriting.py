@@ -10,10 +10,10 @@ import pyarrow as pa
 import pytest
 
 from ledger_builders import finish_of, listed, opened, root_of
-from strandline.cli.card.reading import count_data
 from strandline.cli.commands.runs.outcome_details import _count_written
 from strandline.cli.views.summary import WrittenFiles
 from strandline.engine.call.stage.stage_call import StageCall
+from strandline.ledger.checks.counts import count_data
 from strandline.ledger.checks.verification import verify
 from strandline.ledger.entries import Change, ListedSource, Mark
 from strandline.ledger.store.store import Store

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from strandline.ledger.checks.counts import count_sources
 from strandline.ledger.checks.verification import count_missing
 from strandline.ledger.entries import LISTING, SETTLED
 from strandline.ledger.store.recipes import count_older, read_recipes
@@ -64,7 +65,7 @@ def find_gaps(store: Store, outputs: OutputStore | None = None) -> Gaps:
     Raises:
         LedgerError, VolumeError: ledger or outputs can't be read.
     """
-    states = store.count()
+    states = count_sources(store)
     return Gaps(
         _has_listed(store),
         states["inflight"],

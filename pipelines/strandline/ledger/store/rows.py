@@ -6,20 +6,30 @@ It reads a store; how rows are printed or written is not its business.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from itertools import islice
+from itertools import chain, islice
+from typing import Any
 
-from strandline.ledger.entries import FailureRecord, Quarantined, Row, SourceEffort, SourceState
+from strandline.ledger.entries import (
+    FailureRecord,
+    Quarantined,
+    Row,
+    SourceEffort,
+    SourceRecord,
+    SourceState,
+)
 from strandline.ledger.store.store import Store
 from strandline.storage.outputs.names import name_output
 
 _LOOKED_THROUGH = 100_000  # failures; a second
+_PORTION = 1000
 
 
 def list_efforts(store: Store) -> Iterator[SourceEffort]:
     """Yield what each stage did for each finished source of which that is kept."""
     for _, entry, record in store.list_records():
-        for effort in record.efforts:
-            yield SourceEffort(record.key, entry.attempt, *effort)
+        for stage, rows_in, rows_out, seconds, size, _ in record.efforts:
+            work = stage, rows_in, rows_out, seconds or 0.0, size
+            yield SourceEffort(record.key, entry.attempt, *work)
 
 
 def list_rows(store: Store, state: SourceState | None = None) -> Iterator[Row]:
@@ -35,15 +45,30 @@ def list_rows(store: Store, state: SourceState | None = None) -> Iterator[Row]:
 
 
 def list_output_names(store: Store) -> list[str]:
-    """Return the names of all outputs of finished sources, each once, by their sources' keys.
-
-    Dead letters are none.
-    """
-    rows = sorted(
-        (row.key, [output["name"] for output in row.outputs if "deadLettersOf" not in output])
-        for row in list_rows(store, SourceState.FINISHED)
+    """Return the names of all files for readers, each once, by the keys of their sources."""
+    records = (
+        (record.key, [name_output(source, output) for output in record.data])
+        for source, _, record in store.list_records()
     )
-    return list(dict.fromkeys(name for _, names in rows for name in names))
+    return list(dict.fromkeys(name for _, names in sorted(records) for name in names))
+
+
+def list_failed(store: Store) -> Iterator[tuple[bytes, FailureRecord]]:
+    """Yield the sources that failed.
+
+    A note about a finished source that has to be read from elsewhere is no failure.
+    """
+    return (each for each in store.list_failures() if each[1].times)
+
+
+def find_refused(store: Store) -> set[bytes]:
+    """Return the finished sources with a replacement that failed or was quarantined."""
+    known = (source for source, _ in chain(list_failed(store), store.list_quarantined()))
+    refused: set[bytes] = set()
+    # Millions of sources may have failed, and hardly any of them is finished.
+    while portion := list(islice(known, _PORTION)):
+        refused.update(store.find_finished(portion))
+    return refused
 
 
 def list_failures(store: Store, attempt: int | None = None) -> Iterator[FailureRecord]:
@@ -51,7 +76,7 @@ def list_failures(store: Store, attempt: int | None = None) -> Iterator[FailureR
 
     Of very many only the first are looked at.
     """
-    for _, entry in islice(store.list_failures(), _LOOKED_THROUGH):
+    for _, entry in islice(list_failed(store), _LOOKED_THROUGH):
         if attempt is None or entry.attempt == attempt:
             yield entry
 
@@ -63,26 +88,34 @@ def list_quarantined(store: Store) -> Iterator[Quarantined]:
 
 
 def _list_finished(store: Store) -> Iterator[Row]:
+    refused = find_refused(store)
     for source, entry, record in store.list_records():
-        outputs = [
-            {
-                "name": name_output(source, output),
-                "bytes": output.size,
-                "rows": output.rows,
-                "digest": output.digest.hex(),
-                **({} if output.part is None else {"firstRow": output.part.begin}),
-                **({} if output.dead_stage is None else {"deadLettersOf": output.dead_stage}),
-                **({} if output.cut is None else {"keptOf": output.cut[0]}),
-            }
-            for output in record.outputs
-        ]
-        yield Row(record.key, SourceState.FINISHED, entry.version.hex(), entry.attempt, outputs)
+        if source not in refused:
+            outputs = _list_outputs(source, record)
+            yield Row(record.key, SourceState.FINISHED, entry.version.hex(), entry.attempt, outputs)
+
+
+def _list_outputs(source: bytes, record: SourceRecord | None) -> list[dict[str, Any]]:
+    return [
+        {
+            "name": name_output(source, output),
+            "bytes": output.size,
+            "rows": output.rows,
+            "digest": output.digest.hex(),
+            **({} if output.part is None else {"firstRow": output.part.begin}),
+            **({} if output.dead_stage is None else {"deadLettersOf": output.dead_stage}),
+            **({} if output.cut is None else {"keptOf": output.cut[0]}),
+        }
+        for output in (record.outputs if record else ())
+    ]
 
 
 def _list_failed(store: Store) -> Iterator[Row]:
-    for _, entry in store.list_failures():
+    former = store.find_records(find_refused(store))
+    for source, entry in list_failed(store):
+        outputs = _list_outputs(source, former.get(source))
         why = (entry.stage, entry.message, entry.times)
-        yield Row(entry.key, SourceState.FAILED, entry.version.hex(), entry.attempt, [], *why)
+        yield Row(entry.key, SourceState.FAILED, entry.version.hex(), entry.attempt, outputs, *why)
 
 
 def _list_inflight(store: Store) -> Iterator[Row]:
@@ -91,6 +124,9 @@ def _list_inflight(store: Store) -> Iterator[Row]:
 
 
 def _list_quarantined(store: Store) -> Iterator[Row]:
-    for _, entry in store.list_quarantined():
+    former = store.find_records(find_refused(store))
+    for source, entry in store.list_quarantined():
+        outputs = _list_outputs(source, former.get(source))
         why = (entry.stage, entry.message, entry.times, entry.cause)
-        yield Row(entry.key, SourceState.QUARANTINED, entry.version.hex(), entry.attempt, [], *why)
+        version = entry.version.hex()
+        yield Row(entry.key, SourceState.QUARANTINED, version, entry.attempt, outputs, *why)

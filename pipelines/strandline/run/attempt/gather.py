@@ -17,6 +17,7 @@ from typing import NamedTuple
 from pydantic import JsonValue
 
 from strandline.engine.core.heartbeat import Heartbeat
+from strandline.ledger.checks.counts import count_sources
 from strandline.ledger.errors import LedgerError
 from strandline.ledger.gather.gather import gather
 from strandline.ledger.gather.merge import FAULTS_OF_DISKS, MergeError
@@ -372,7 +373,7 @@ def _publish(
 
 
 def _count(store: Store) -> Mapping[str, int]:
-    counts = store.count()
+    counts = count_sources(store)
     return {"finished": counts["finished"], "failed": counts["failed"], "skipped": 0}
 
 

@@ -12,6 +12,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
+from strandline.ledger.checks.counts import count_sources
 from strandline.ledger.errors import LedgerError, LedgerInUseError
 from strandline.ledger.lease import ORPHAN_SECONDS
 from strandline.ledger.session import opened_to_read
@@ -85,7 +86,7 @@ def _read_through(copy: Path, owner: str) -> tuple[int, dict[str, int]]:
             pipeline = store.read_meta("pipeline")
             for _ in list_rows(store, None):
                 pass
-            lease, counts = store.read_meta("lease") or {"attempt": 0}, store.count()
+            lease, counts = store.read_meta("lease") or {"attempt": 0}, count_sources(store)
     except LedgerError as error:
         msg = f"nothing was restored, since the copy can't be read: {error}"
         raise LedgerError(msg) from error

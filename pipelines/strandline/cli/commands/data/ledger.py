@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -30,9 +30,13 @@ from strandline.cli.views.format import (
 )
 from strandline.cli.views.ledger_export import write_jsonl, write_metrics, write_parquet
 from strandline.cli.views.summary import describe_failure
+from strandline.ledger.checks.counts import count_finished, count_sources
 from strandline.ledger.entries import Row, SourceState
 from strandline.ledger.store.rows import list_efforts, list_rows
+from strandline.ledger.store.store import Store
 from strandline.run.manifest.manifest import read_manifest
+
+COUNTED_AT_MOST = 100_000  # finished sources of which files and rows are counted in a second
 
 take_state = click.option(
     "--state", type=click.Choice([state.value for state in SourceState]), help="Only sources in it."
@@ -67,7 +71,8 @@ def stats(file: Path, settings: tuple[str, ...], volume: Path, as_json: bool) ->
             "attempt": lease["attempt"],
             "ended": lease["ended"],
             "listed": store.read_meta("listed"),
-            **store.count(),
+            **count_sources(store),
+            **_count_output(store),
             "bytes": (folder.ledger / "data.mdb").stat().st_blocks * 512,
         }
     if as_json:
@@ -81,9 +86,26 @@ def stats(file: Path, settings: tuple[str, ...], volume: Path, as_json: bool) ->
         ("last attempt", f"{facts['attempt']}{ended}"),
         ("last full listing", "none" if listed is None else format_amount(listed, "source")),
         *((state.value, format_count(facts[state])) for state in SourceState),
+        *_describe_output(facts),
         ("size", format_bytes(facts["bytes"])),
     ]
     click.echo("\n".join(align(rows, 2, find_width())))
+
+
+def _count_output(store: Store) -> dict[str, int | None]:
+    """Count files and rows of finished sources; None for a large ledger, which would take long."""
+    if store.count()["finished"] > COUNTED_AT_MOST:
+        return {"files": None, "rows": None, "deadLetters": None}
+    counts = count_finished(store)
+    data = counts.data
+    return {"files": data.files, "rows": data.rows, "deadLetters": counts.dead.total}
+
+
+def _describe_output(facts: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    if facts["files"] is not None:
+        rows, files = format_amount(facts["rows"], "row"), format_amount(facts["files"], "file")
+        yield "output", f"{rows} in {files}"
+        yield "dead letters", format_count(facts["deadLetters"])
 
 
 @ledger.command(

@@ -34,6 +34,7 @@ from strandline.cli.views.plan import (
     describe_plan,
     render_plan,
 )
+from strandline.ledger.checks.counts import count_sources
 from strandline.ledger.lease import OnChange, find_changes
 from strandline.ledger.store.store import Store
 from strandline.plan.partition import pack
@@ -210,13 +211,13 @@ def _gather_facts(
     with looking(folder) as store:
         lease = store.read_meta("lease") or {"attempt": 0}
         changes = find_changes(store, make_claim(plan, folder))
-        ledger = LedgerPreview(lease["attempt"], store.count(), changes)
+        ledger = LedgerPreview(lease["attempt"], count_sources(store), changes)
         listing = count(plan, store) if count else None
         plan = recall_schema(plan, store)
         worst = _estimate_worst(store, folder)
         cuts = read_choice(store).judged if manifest.pipeline.spec.keep else ()
         redo = None
-        if on_change is OnChange.REDO and ledger.counts["finished"]:
+        if on_change is OnChange.REDO:
             redo = _preview_redo(store, plan, folder)
     schema = describe_schema(plan)
     if listing is not None:
@@ -255,7 +256,7 @@ def _estimate_worst(store: Store, folder: PipelineFolder) -> WorstKill | None:
 def _list_weights(store: Store) -> Iterator[tuple[str, float, int]]:
     """Yield of the first finished sources the key, the seconds that are known, and the bytes."""
     for _, _, record in islice(store.list_records(), SOURCES_WEIGHED):
-        seconds = sum(effort.seconds for effort in record.efforts)
+        seconds = sum(effort.seconds or 0.0 for effort in record.efforts)
         yield record.key, seconds, sum(output.size for output in record.data)
 
 

@@ -16,12 +16,12 @@ from strandline.cli.views.failures import (
     describe_failures,
     render_failure_group,
 )
+from strandline.ledger.checks.counts import count_dead_letters, count_sources
 from strandline.ledger.entries import SourceState
 from strandline.ledger.output_root import read_output_root
 from strandline.ledger.store.rows import list_failures, list_quarantined
 from strandline.run.attempt.failures import FailureGroup, group_failures, view_quarantined
 from strandline.run.manifest.yaml_file import read_pipeline
-from strandline.run.redo.dead_letters.counts import count_dead_letters
 from strandline.run.redo.dead_letters.listing import list_dead_letters
 from strandline.storage.layout import PipelineFolder
 
@@ -55,7 +55,7 @@ def failures(file: Path, settings: tuple[str, ...], volume: Path, as_json: bool)
             SourceState.FAILED: group_failures(list_failures(store)),
             SourceState.QUARANTINED: group_failures(map(view_quarantined, list_quarantined(store))),
         }
-        counts, dead = store.count(), count_dead_letters(store)
+        counts, dead = count_sources(store), count_dead_letters(store)
         location = read_output_root(store) or str(folder.output)
         letters = group_failures(list_dead_letters(store, location)) if dead.total else ()
     if as_json:

@@ -6,6 +6,7 @@ from itertools import islice
 
 from strandline.cli.app.ledger_access import looking
 from strandline.cli.views.summary import Details, WrittenFiles
+from strandline.ledger.checks.counts import count_data
 from strandline.ledger.errors import LedgerError
 from strandline.ledger.store.store import Store
 from strandline.run.attempt.failures import group_failures, view_quarantined
@@ -44,7 +45,5 @@ def read_details(
 def _count_written(store: Store) -> WrittenFiles | None:
     if store.count()["finished"] > COUNTED_AT_MOST:
         return None
-    outputs = [output for _, _, record in store.list_records() for output in record.data]
-    files = sum(output.part is None for output in outputs)
-    files += sum(1 + len(shared.companions) for _, shared in store.list_shared())
-    return WrittenFiles(files, sum(output.size for output in outputs))
+    data = count_data(store)
+    return WrittenFiles(data.files, data.size)

@@ -27,6 +27,8 @@ from strandline.cli.app.terminal import find_width
 from strandline.cli.views.attempt import read_live, view_attempt
 from strandline.cli.views.snapshot import parse_json
 from strandline.cli.views.top import Failed, RecentFailures, TopFacts, draw_top
+from strandline.ledger.checks.counts import count_sources
+from strandline.ledger.store.rows import list_failed
 from strandline.plan.errors import StrandlineError
 from strandline.run.history.records import find_last
 from strandline.run.manifest.yaml_file import read_pipeline
@@ -107,9 +109,9 @@ def look_at_volume(
     if not (data.exists() and data.stat().st_size):
         return TopFacts(name, view, live)
     with looking(folder) as store:
-        counts = store.count()
+        counts = count_sources(store)
         known: Iterator[tuple[bytes, Failed]] = chain(
-            islice(store.list_failures(), LOOKED_THROUGH),
+            islice(list_failed(store), LOOKED_THROUGH),
             islice(store.list_quarantined(), LOOKED_THROUGH),
         )
         own = (report for _, report in known if report.attempt == record.number)

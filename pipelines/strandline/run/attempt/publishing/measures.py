@@ -12,6 +12,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from strandline.ledger.checks.counts import count_data, count_dead_letters
 from strandline.ledger.checks.verification import verify
 from strandline.ledger.gather.verification import verify_pieces
 from strandline.ledger.output_root import list_out
@@ -26,7 +27,6 @@ from strandline.run.attempt.publishing.requirements import (
     RunMeasures,
     SchemaGroup,
 )
-from strandline.run.redo.dead_letters.counts import count_dead_letters
 from strandline.stages.sources.opening import open_binary
 from strandline.storage.outputs.remote import open_outputs
 from strandline_api.spec.publishing import ColumnKind, Expectation, Requirements
@@ -73,14 +73,15 @@ def measure_run(
     if require.verified:
         problems += verify(store, open_outputs(location)).problems
         problems += verify_pieces(store, shards).problems
-    files = [(output.name, output.rows) for output in list_out(store)]
     is_counted = require.dead_letters is not None
     return RunMeasures(
         problems=problems,
         older=count_older(store) if require.one_recipe else 0,
-        rows=sum(rows for _, rows in files),
+        rows=count_data(store).rows,
         dead=count_dead_letters(store).total if is_counted else 0,
-        schemas=_read_schemas(location, [name for name, _ in files]) if require.columns else None,
+        schemas=_read_schemas(location, [each.name for each in list_out(store)])
+        if require.columns
+        else None,
         statistics=_read_statistics(require.expectations, artifacts),
     )
 

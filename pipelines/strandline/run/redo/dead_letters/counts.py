@@ -5,34 +5,14 @@ A process that supervises others loads it, so it must not know how their files a
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from strandline.ledger.checks.counts import MAY_HAVE_DEAD_LETTERS
 from strandline.ledger.entries import Change
 from strandline.ledger.store.store import Store
 from strandline.plan.receipt import Output
 from strandline.storage.outputs.names import name_output
-
-# In `meta`: a pipeline has run that may leave dead letters. Without it no record is looked at.
-EXPECTED = "dead letters"
-
-
-class DeadLetterCounts(NamedTuple):
-    """How many rows are dead letters.
-
-    Attributes:
-        rows: by the stage in which they failed.
-        sources: that have some.
-    """
-
-    rows: Counter[str]
-    sources: int
-
-    @property
-    def total(self) -> int:
-        """All of them."""
-        return self.rows.total()
 
 
 class DeadLetterFile(NamedTuple):
@@ -51,26 +31,16 @@ class DeadLetterFile(NamedTuple):
 
 def expect_dead_letters(store: Store) -> None:
     """Note, before a source is worked on, that finished ones may have dead letters."""
-    if store.read_meta(EXPECTED) is None:
-        store.write(Change(meta={EXPECTED: True}))
+    if store.read_meta(MAY_HAVE_DEAD_LETTERS) is None:
+        store.write(Change(meta={MAY_HAVE_DEAD_LETTERS: True}))
 
 
 def list_dead_letter_files(store: Store) -> Iterator[DeadLetterFile]:
     """Yield what finished sources have left of rows that failed, in the order of the ledger."""
-    if store.read_meta(EXPECTED) is None:
+    if store.read_meta(MAY_HAVE_DEAD_LETTERS) is None:
         return
     for source, entry, record in store.list_records():
         for output in record.outputs:
             if output.dead_stage is not None:
                 stage = output.dead_stage
                 yield DeadLetterFile(source, record.key, entry.attempt, stage, output)
-
-
-def count_dead_letters(store: Store) -> DeadLetterCounts:
-    """Count the dead letters of all finished sources."""
-    rows: Counter[str] = Counter()
-    sources = set()
-    for file in list_dead_letter_files(store):
-        rows[file.stage] += file.output.rows
-        sources.add(file.source)
-    return DeadLetterCounts(rows, len(sources))

@@ -7,22 +7,24 @@ from dataclasses import replace
 
 from strandline.engine.core.ports import Ending, Listing
 from strandline.ledger.checks.completeness import find_gaps
+from strandline.ledger.checks.counts import count_sources
 from strandline.ledger.store.recipes import read_changes
 from strandline.ledger.store.store import Store
 from strandline.plan.pipeline import PipelinePlan, StagePlan
 from strandline.plan.planning import mark_streaming
+from strandline.plan.receipt import READ_DEAD_LETTERS
 from strandline.plan.stage import Source
 from strandline.run.redo.dead_letters.counts import list_dead_letter_files
 from strandline.run.redo.dead_letters.rows import ReadDeadLetters
-
-READING = "read-dead-letters"
 
 
 def plan_retrial(plan: PipelinePlan, stage: str) -> PipelinePlan:
     """Return the plan of another try, over dead letters of a stage."""
     names = [each.name for each in plan.stages]
-    reading = StagePlan(READING, READING, ReadDeadLetters())
-    stages = (reading, *plan.stages[names.index(stage) :])
+    reading = StagePlan(READ_DEAD_LETTERS, READ_DEAD_LETTERS, ReadDeadLetters())
+    # The rows of a source entered the pipeline before.
+    again = (replace(each, is_first=False) for each in plan.stages[names.index(stage) :])
+    stages = (reading, *again)
     return replace(plan, stages=tuple(mark_streaming(stages)))
 
 
@@ -62,7 +64,7 @@ def widen_ending(ending: Ending, store: Store) -> Ending:
     """
     own, gaps = ending.standing, find_gaps(store)
     failed, unfinished = gaps.failed + own.failed, gaps.unfinished + own.unfinished
-    finished, listed = store.count()["finished"], store.read_meta("listed")
+    finished, listed = count_sources(store)["finished"], store.read_meta("listed")
     standing = own._replace(
         failed=failed,
         unfinished=unfinished,
