@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from report_builders import ASKED, HARM, asking_funnel, facts_of, harmful, troubled
+from report_builders import ASKED, HARM, asked_requests, facts_of, harmful, troubled
 from strandline.cli.card.card import list_patterns, make_front, name_size, render_card
-from strandline.cli.card.facts import NAMED, CardFacts, DataSetFacts
+from strandline.cli.card.facts import NAMED, CardFacts
 from strandline.cli.report.facts import RunFacts, RunLedger, StageDefinition
+from strandline.ledger.checks.counts import DataCounts, FinishedCounts
 
 ORDER = "n<1K, 1K<n<10K, 10K<n<100K, 100K<n<1M, 1M<n<10M, 10M<n<100M, 100M<n<1B, 1B<n<10B"
 KINDS = (".parquet", ".jsonl", ".jsonl.gz", ".zarr.zip")
@@ -19,8 +21,15 @@ READ_ALIKE = ({".parquet"}, {".jsonl"}, {".jsonl.gz"}, {".jsonl", ".jsonl.gz"})
 STAGES = tuple(StageDefinition(name, name, {}) for name in ("files", "read", "write"))
 
 
-def card_of(run: RunFacts, data: DataSetFacts | None = None) -> CardFacts:
-    return CardFacts("Notes", "cc0-1.0", "ab12", data or DataSetFacts(), run)
+def card_of(run: RunFacts, data: DataCounts | None = None) -> CardFacts:
+    if data is not None:
+        ledger = replace(run.ledger or RunLedger(), counts=FinishedCounts(data))
+        run = replace(run, ledger=ledger)
+    return CardFacts("Notes", "cc0-1.0", "ab12", run)
+
+
+def data_of(files: int, size: int, rows: int, suffix: str) -> DataCounts:
+    return DataCounts(files, size, rows, Counter({suffix: files}))
 
 
 def test_sizes_are_the_hubs() -> None:
@@ -33,21 +42,21 @@ def test_sizes_are_the_hubs() -> None:
 
 @given(st.dictionaries(st.sampled_from(KINDS), st.just(1)))
 def test_law_files_are_named_where_one_reader_takes_them_all(suffixes: dict[str, int]) -> None:
-    found = list_patterns(DataSetFacts(suffixes=suffixes))
+    found = list_patterns(DataCounts(suffixes=Counter(suffixes)))
     is_readable = set(suffixes) in READ_ALIKE
     assert bool(found) == is_readable
     assert len(found) in {0, len(suffixes)}
 
 
 def test_a_kind_of_its_own_has_no_files_to_load() -> None:
-    facts = card_of(facts_of(definition=STAGES), DataSetFacts(2, 10, 4, {".zarr.zip": 2}))
+    facts = card_of(facts_of(definition=STAGES), data_of(2, 10, 4, ".zarr.zip"))
     assert "configs" not in make_front(facts)
     assert "no kind that `load_dataset` reads" in render_card(facts)
 
 
 def test_a_run_in_trouble_says_so_and_what_it_knows() -> None:
     run = replace(troubled(), definition=STAGES)
-    text = render_card(card_of(run, DataSetFacts(5, 10**6, 1_234_567, {".parquet": 5})))
+    text = render_card(card_of(run, data_of(5, 10**6, 1_234_567, ".parquet")))
     for words in (
         "1,234,567 rows in 5 files, 1.0 MB",
         "**It is not complete**",
@@ -61,7 +70,7 @@ def test_a_run_in_trouble_says_so_and_what_it_knows() -> None:
 
 
 def test_what_was_asked_of_models_is_told() -> None:
-    text = render_card(card_of(facts_of(definition=STAGES, funnel=asking_funnel())))
+    text = render_card(card_of(facts_of(definition=STAGES, requests=asked_requests())))
     assert f"A model was asked by ask: {ASKED}." in text
     assert "A model was asked" not in render_card(card_of(facts_of(definition=STAGES)))
 
@@ -70,7 +79,7 @@ def test_no_text_from_outside_breaks_the_head() -> None:
     for harm in HARM:
         stages = tuple(StageDefinition(harm, harm, {harm: harm}) for _ in range(2))
         run = replace(harmful(harm), definition=stages)
-        text = render_card(CardFacts(harm, None, harm, DataSetFacts(), run))
+        text = render_card(CardFacts(harm, None, harm, run))
         _, front, _ = text.split("---\n", 2)
         assert set(yaml.safe_load(front)) == {"pretty_name", "size_categories", "tags"}
 
@@ -90,12 +99,12 @@ def test_an_empty_ledger_makes_a_card() -> None:
 
 
 def test_where_other_files_lie_among_them_programs_load_those_that_count_by_name() -> None:
-    data = DataSetFacts(2, 10, 4, {".jsonl": 2}, ("a/b/1.jsonl", "a/b/2.jsonl"))
-    (config,) = make_front(card_of(facts_of(definition=STAGES), data))["configs"]
+    facts = card_of(facts_of(definition=STAGES), data_of(2, 10, 4, ".jsonl"))
+    (config,) = make_front(replace(facts, names=("a/b/1.jsonl", "a/b/2.jsonl")))["configs"]
     assert config["data_files"] == [{"split": "train", "path": ["a/b/1.jsonl", "a/b/2.jsonl"]}]
 
 
 def test_too_many_names_are_none() -> None:
     names = tuple(f"a/b/{number}.jsonl" for number in range(NAMED + 1))
-    data = DataSetFacts(len(names), 10, 4, {".jsonl": len(names)}, names)
-    assert "configs" not in make_front(card_of(facts_of(definition=STAGES), data))
+    facts = card_of(facts_of(definition=STAGES), data_of(len(names), 10, 4, ".jsonl"))
+    assert "configs" not in make_front(replace(facts, names=names))

@@ -205,6 +205,7 @@ def test_the_summary_as_a_whole() -> None:
         "12 of 1500 sources failed; another attempt would try them again "
         "(attempt 3, 1 min 5 s, 100 skipped, 2 no longer listed)",
         "",
+        "in this attempt:",
         "stage     in    out  filtered  failed  rows in  rows out  seconds",
         "files      0  1,500         0       0        0         0      0.0",
         "read   1,400  1,300        99       1    1,400    90,000     12.3",

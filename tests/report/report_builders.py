@@ -21,18 +21,18 @@ from strandline.cli.report.facts import (
 from strandline.cli.views.attempt import AttemptState, AttemptSummary
 from strandline.cli.views.snapshot import Snapshot, StageView
 from strandline.engine.core.pools import PoolState
+from strandline.ledger.checks.counts import StageTotals
 from strandline.ledger.entries import FailureRecord, Mark, Quarantined
-from strandline.plan.receipt import StageCounts
 from strandline.run.attempt.failures import (
     FailureGroup,
     FailureReason,
     group_failures,
     view_quarantined,
 )
-from strandline.run.history.funnel import Cost, StageFunnel, add_up
+from strandline.run.history.funnel import Cost
 from strandline.run.history.records import Witness
 from strandline.run.history.samples import Sample, Samples, StagePoint
-from strandline.statistics.request_figures import name_time
+from strandline.statistics.request_figures import RequestFigures, name_time, read_figures
 from strandline_api.outcome.causes import Cause
 from strandline_api.outcome.driver_outcome import SourceCounts
 
@@ -140,27 +140,23 @@ def group(entries: list[FailureRecord], count: int) -> tuple[FailureGroup, ...]:
     return tuple(replace(each, count=count) for each in group_failures(entries[:1]))
 
 
-def funnel_of(rows: int, *reasons: str) -> tuple[StageFunnel, ...]:
+def funnel_of(rows: int, *reasons: str) -> tuple[StageTotals, ...]:
     """A stage that reads so many rows, one that drops some for reasons, and one that writes."""
     left = rows - 10 * len(reasons)
-    counters = {f"dropped: {reason}": 10 for reason in reasons}
-    return add_up(
-        [
-            {
-                "read": StageCounts(50, 48, 1, 1, rows, rows, 3.0),
-                "filter": StageCounts(48, 48, 0, 0, rows, left, 9.0, counters),
-                "write": StageCounts(48, 0, 0, 0, left, left, 1.0),
-            }
-        ]
+    dropped = tuple((reason, 10) for reason in reasons)
+    return (
+        StageTotals("read", 50, rows),
+        StageTotals("filter", rows, left, 0, dropped),
+        StageTotals("write", left, left),
     )
 
 
-def asking_funnel() -> tuple[StageFunnel, ...]:
-    """A stage that has asked a model."""
+def asked_requests() -> dict[str, RequestFigures]:
+    """Requests of a stage that has asked a model."""
     counters = {"requests": 1200, "spent: prompt tokens": 9000, "spent: completion tokens": 700}
     counters |= {"requests answered by the log": 34, "spent: cost, in millionths": 5_670_000}
     counters |= {name_time(seconds): 400 for seconds in (0.4, 0.9, 4.0)}
-    return add_up([{"ask": StageCounts(50, 50, 0, 0, 1234, 1234, 3.0, counters)}])
+    return {"ask": read_figures(counters)}
 
 
 ASKED = (
@@ -313,7 +309,7 @@ def harmful(harm: str) -> RunFacts:
         live=Snapshot(1.0, 1, True, 0, 0, 0, 1.0, (StageView(harm, 1, 1, 0, 0),), 0, harm),
         fingerprint=harm,
         definition=(StageDefinition(harm, harm, {harm: harm}),),
-        funnel=(StageFunnel(harm, StageCounts(1, 1, rows_in=1, rows_out=1), ((harm, 1),)),),
+        funnel=(StageTotals(harm, 1, 1, 0, ((harm, 1),)),),
         costs={1: Cost(1.0, 0.5)},
         file=(harm,),
         volume=(harm,),

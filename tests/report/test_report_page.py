@@ -14,7 +14,7 @@ from report_builders import (
     ASKED,
     HARM,
     Outline,
-    asking_funnel,
+    asked_requests,
     ended,
     facts_of,
     failures_of,
@@ -52,7 +52,8 @@ def test_only_markup_is_markup() -> None:
 
 
 def test_what_was_asked_of_models_is_told() -> None:
-    assert f"ask: {ASKED}." in read(facts_of(funnel=asking_funnel())).text
+    text = read(facts_of(requests=asked_requests())).text
+    assert f"ask, over all attempts: {ASKED}." in text
     assert "requests" not in read(facts_of(funnel=funnel_of(20))).text
 
 
@@ -142,10 +143,9 @@ def test_a_run_in_trouble_says_all_of_it() -> None:
         "and 3 sources of other kinds",
         "strandline ledger sources --state failed jobs/pipeline.yaml --volume '/data/my volume' "
         "| grep -F -- ': read: UnicodeDecodeError' | grep -F -- texts.py:12",
-        "10 a duplicate, 10 empty, 10 too long",
+        "10 too long, 10 empty, 10 a duplicate",
         "12,315",
         "99.8%",
-        "Counted over 3 attempts",
         "1.01 core hours in the stages' own code",
         "about 0.33 went into sources that are done again",
         "Fingerprint 0a0a",

@@ -11,8 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from pipeline_runs import Passes
+from strandline.plan.receipt import DROPPED
 from strandline.run.attempt.outcome import AttemptResult
-from strandline.run.history.funnel import DROPPED
 from strandline_api.outcome.exit_codes import ExitCode
 
 PROSE = "The keeper of the lighthouse climbed the stairs and he trimmed the wick with care. "

@@ -13,7 +13,7 @@ from script_pages import SENTENCES, write_pages
 from stage_runs import StageRun
 from strandline.plan.receipt import StageCounts
 from strandline.plan.registry import find_stage
-from strandline.run.history.funnel import find_sweeping_rules
+from strandline.run.history.funnel import find_sweeping_rules, view_rows
 from strandline.stages.text.filters.presets.fineweb_2 import list_presets
 from strandline.stages.text.filters.presets.gopher_quality import GopherQuality
 from strandline.stages.text.filters.words.scripts import find_script
@@ -145,4 +145,4 @@ def count(rows: int, **dropped: int) -> StageCounts:
 def test_a_rule_that_takes_everything_is_told(
     counts: dict[str, StageCounts], messages: list[str]
 ) -> None:
-    assert messages == [str(rule) for rule in find_sweeping_rules(counts)]
+    assert messages == [str(rule) for rule in find_sweeping_rules(view_rows(counts))]

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import yaml
 
-from strandline.cli.card.facts import NAMED, CardFacts, DataSetFacts
+from strandline.cli.card.facts import NAMED, CardFacts
 from strandline.cli.card.markdown import escape, make_code, make_table
 from strandline.cli.report.facts import RunFacts, StageArtifacts
 from strandline.cli.report.panels import flatten
+from strandline.cli.report.sections.funnel import describe_coverage, describe_reasons
 from strandline.cli.views.format import (
     describe_requests,
     format_amount,
@@ -19,8 +20,7 @@ from strandline.cli.views.format import (
     format_measure,
     format_time,
 )
-from strandline.run.history.funnel import RETELLING
-from strandline.statistics.request_figures import read_figures
+from strandline.ledger.checks.counts import DataCounts, StageTotals
 from strandline.storage.outputs.names import MANIFEST
 
 NUMBERS = 40  # numbers from the statistics of one stage
@@ -71,7 +71,7 @@ def make_front(facts: CardFacts) -> dict[str, Any]:
         front["license"] = facts.license
     front["size_categories"] = [name_size(facts.data.rows)]
     front["tags"] = ["strandline"]
-    if patterns := list_loadable(facts.data):
+    if patterns := list_loadable(facts.data, facts.names):
         files = [{"split": "train", "path": patterns}]
         front["configs"] = [{"config_name": "default", "data_files": files}]
     return front
@@ -82,14 +82,14 @@ def name_size(rows: int) -> str:
     return next((name for limit, name in _SIZES if rows < limit), "n>1T")
 
 
-def list_loadable(data: DataSetFacts) -> list[str]:
+def list_loadable(data: DataCounts, names: Sequence[str] | None) -> list[str]:
     """Return what programs are to load: patterns, or names where other files lie among these."""
-    if data.names is None or len(data.names) > NAMED:
-        return list_patterns(data) if data.names is None else []
-    return list(data.names) if list_patterns(data) else []
+    if names is None or len(names) > NAMED:
+        return list_patterns(data) if names is None else []
+    return list(names) if list_patterns(data) else []
 
 
-def list_patterns(data: DataSetFacts) -> list[str]:
+def list_patterns(data: DataCounts) -> list[str]:
     """Return what finds the files below the card; nothing where no one reader takes them all."""
     readers = {_READ_AS.get(suffix) for suffix in data.suffixes}
     if len(readers) != 1 or None in readers:
@@ -147,29 +147,28 @@ def _render_yaml(content: Any) -> str:  # noqa: ANN401 - any YAML
 def _make_funnel(facts: CardFacts) -> Iterator[str]:
     yield "## Kept and dropped"
     yield ""
-    if not facts.run.funnel:
+    if facts.run.funnel:
+        yield from _make_rows(facts.run.funnel)
+        yield ""
+        yield f"The files of finished sources have {format_amount(facts.data.rows, 'row')}."
+    else:
         yield "Nothing was counted."
-        return
-    rows = []
-    for stage in facts.run.funnel:
-        reasons = [f"{format_count(number)} {name}" for name, number in stage.dropped[:REASONS]]
-        more = len(stage.dropped) - REASONS
-        reasons += [f"and {more} more reasons"] if more > 0 else []
-        counts = stage.counts
-        numbers = (counts.rows_in, counts.rows_out, counts.filtered, counts.failed)
-        rows.append((stage.name, *map(format_count, numbers), ", ".join(reasons)))
-    columns = ("stage", "#rows in", "#rows out", "#tasks dropped", "#tasks failed", "rows dropped")
-    yield from make_table(columns, rows)
-    yield ""
-    attempts = len(facts.run.costs)
-    yield f"Counted over {format_amount(attempts, 'attempt')}." + (
-        f" {RETELLING}" if attempts > 1 else ""
-    )
-    yield f"The files of finished sources have {format_amount(facts.data.rows, 'row')}."
-    for stage in facts.run.funnel:
-        figures = read_figures(stage.counts.counters)
-        if figures.has_any:
-            yield f"A model was asked by {escape(stage.name)}: {describe_requests(figures)}."
+    yield from describe_coverage(facts.run.counts)
+    for name, figures in facts.run.requests.items():
+        yield f"A model was asked by {escape(name)}: {describe_requests(figures)}."
+
+
+def _make_rows(funnel: Iterable[StageTotals]) -> list[str]:
+    rows = [
+        (
+            stage.name,
+            *map(format_count, (stage.rows_in, stage.rows_out, stage.dead)),
+            ", ".join(describe_reasons(stage, REASONS)),
+        )
+        for stage in funnel
+    ]
+    columns = ("stage", "#rows in", "#rows out", "#dead letters", "rows dropped")
+    return make_table(columns, rows)
 
 
 def _make_statistics(run: RunFacts) -> Iterator[str]:

@@ -2,29 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from strandline.cli.report.facts import RunFacts
+from strandline.ledger.checks.counts import DataCounts
 
 NAMED = 1000  # files, in the head of a card
-
-
-@dataclass(frozen=True, slots=True)
-class DataSetFacts:
-    """What lies in the output of finished sources, by the ledger.
-
-    Attributes:
-        suffixes: how many files end in what, such as `.parquet`.
-        names: of the files, where others may lie among them, one more than `NAMED` at most; None:
-            nothing else lies there.
-    """
-
-    files: int = 0
-    size: int = 0
-    rows: int = 0
-    suffixes: Mapping[str, int] = field(default_factory=dict)
-    names: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,11 +20,18 @@ class CardFacts:
         ledger: the id of the ledger that counts its files.
         run: what a report says too.
         cuts: stages of which cuts were chosen, by `keep: auto`.
+        names: of the files, if others may lie among them, one more than `NAMED` at most. None:
+            nothing else lies there.
     """
 
     title: str
     license: str | None
     ledger: str
-    data: DataSetFacts
     run: RunFacts
     cuts: tuple[str, ...] = ()
+    names: tuple[str, ...] | None = None
+
+    @property
+    def data(self) -> DataCounts:
+        """Files and rows of finished sources."""
+        return self.run.counts.data

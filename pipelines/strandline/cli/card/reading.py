@@ -5,12 +5,12 @@ It changes nothing.
 
 from __future__ import annotations
 
-from collections import Counter
 from itertools import islice
 
 from strandline.cli.app.ledger_access import looking
-from strandline.cli.card.facts import NAMED, CardFacts, DataSetFacts
+from strandline.cli.card.facts import NAMED, CardFacts
 from strandline.cli.report.reading import read_facts
+from strandline.ledger.checks.counts import count_sources
 from strandline.ledger.errors import LedgerError
 from strandline.ledger.lease import find_changes
 from strandline.ledger.output_root import list_out
@@ -44,24 +44,15 @@ def read_card(
                 f"what has changed: {changes[0]}"
             )
             raise LedgerError(msg)
-        ledger, data = str(store.read_meta("id") or ""), count_data(store)
+        ledger, names = str(store.read_meta("id") or ""), _name_files(store)
         cuts = tuple(cut.stage for cut in read_choice(store).judged if cut.is_kept)
-    return CardFacts(title, license_id, ledger, data, read_facts(plan, folder, time), cuts)
+    return CardFacts(title, license_id, ledger, read_facts(plan, folder, time), cuts, names)
 
 
-def count_data(store: Store) -> DataSetFacts:
-    """Count the files of all finished sources, their bytes and rows."""
-    suffixes: Counter[str] = Counter()
-    size = rows = 0
-    for _, _, record in store.list_records():
-        for output in record.data:
-            suffixes[output.suffix] += output.part is None
-            size += output.size
-            rows += output.rows
-    for _, shared in store.list_shared():
-        suffixes.update(suffix for suffix, *_ in shared.list_files())
-    states = store.count()
-    others = states["failed"] + states["inflight"] + states["quarantined"]
-    # A name more than a card has room for says that they are too many.
-    names = tuple(output.name for output in islice(list_out(store), NAMED + 1)) if others else None
-    return DataSetFacts(suffixes.total(), size, rows, dict(suffixes), names)
+def _name_files(store: Store) -> tuple[str, ...] | None:
+    """Return the names of the files, if files of unfinished sources may lie among them."""
+    states = count_sources(store)
+    if not (states["failed"] or states["inflight"] or states["quarantined"]):
+        return None
+    # A name more than a card has room for means that there are too many.
+    return tuple(output.name for output in islice(list_out(store), NAMED + 1))

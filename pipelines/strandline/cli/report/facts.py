@@ -12,10 +12,12 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 from strandline.cli.views.attempt import AttemptState, AttemptSummary
 from strandline.cli.views.snapshot import Snapshot
+from strandline.ledger.checks.counts import FinishedCounts, StageTotals
 from strandline.ledger.entries import FailureRecord, Mark, Quarantined
 from strandline.run.attempt.failures import FailureGroup
-from strandline.run.history.funnel import Cost, StageFunnel
+from strandline.run.history.funnel import Cost
 from strandline.run.history.samples import Samples
+from strandline.statistics.request_figures import RequestFigures
 from strandline_api.outcome.driver_outcome import SourceCounts
 
 Item = TypeVar("Item")
@@ -58,7 +60,8 @@ class RunLedger:
         finished_by: how many of them by which attempt, of which alone that is kept.
         failed_in: how many failed in which stage.
         failures_by_kind, quarantine_by_kind: sources by why they are there.
-        dead, dead_sources, dead_by_kind: rows that failed alone, of how many sources, by why.
+        counts: files and rows of finished sources.
+        dead_by_kind: rows that failed alone, by why.
         failed_by, inflight_of: how many failed in, or were released to, which attempt.
         gaps: what the data set lacks of a complete one, a sentence each.
     """
@@ -70,8 +73,7 @@ class RunLedger:
     failed_in: Mapping[str, int] = field(default_factory=dict)
     failures_by_kind: Kinds = field(default_factory=Kinds)
     quarantine_by_kind: Kinds = field(default_factory=Kinds)
-    dead: int = 0
-    dead_sources: int = 0
+    counts: FinishedCounts = field(default_factory=FinishedCounts)
     dead_by_kind: Kinds = field(default_factory=Kinds)
     failed_by: Mapping[int, int] = field(default_factory=dict)
     inflight_of: Mapping[int, int] = field(default_factory=dict)
@@ -206,7 +208,8 @@ class RunFacts:
         fingerprint: of the pipeline as its file is now.
         definition: its stages, source and sink included.
         chains: the names of the stages that run in one worker, in order.
-        funnel: what went through them, over all attempts of the run.
+        funnel: rows of finished sources at each stage, the source not among them.
+        requests: to models, by stage, over all attempts of the run.
         costs: by number of attempt, of all of them.
         file: words of a command line that name the pipeline.
         volume: words that name its volume.
@@ -225,7 +228,8 @@ class RunFacts:
     fingerprint: str = ""
     definition: tuple[StageDefinition, ...] = ()
     chains: tuple[tuple[str, ...], ...] = ()
-    funnel: tuple[StageFunnel, ...] = ()
+    funnel: tuple[StageTotals, ...] = ()
+    requests: Mapping[str, RequestFigures] = field(default_factory=dict)
     costs: Mapping[int, Cost] = field(default_factory=dict)
     file: tuple[str, ...] = ("FILE",)
     volume: tuple[str, ...] = ()
@@ -234,6 +238,11 @@ class RunFacts:
     def last(self) -> AttemptSummary | None:
         """The newest attempt."""
         return self.attempts.items[-1] if self.attempts.items else None
+
+    @property
+    def counts(self) -> FinishedCounts:
+        """Files and rows of finished sources; none before there is a ledger."""
+        return FinishedCounts() if self.ledger is None else self.ledger.counts
 
     def list_gaps(self) -> tuple[str, ...]:
         """Return what the data set lacks, a sentence each; nothing before there is a ledger."""

@@ -27,18 +27,19 @@ from strandline.cli.views.attempt import read_live, view_attempt
 from strandline.cli.views.snapshot import parse_json
 from strandline.engine.core.chains import cut_chains
 from strandline.ledger.checks.completeness import find_gaps
+from strandline.ledger.checks.counts import count_finished, count_sources
 from strandline.ledger.entries import FailureRecord, Mark, Quarantined
 from strandline.ledger.output_root import read_output_root
+from strandline.ledger.store.rows import list_failed
 from strandline.ledger.store.store import Store
 from strandline.plan.errors import StrandlineError
 from strandline.plan.pipeline import PipelinePlan
-from strandline.plan.receipt import StageCounts
 from strandline.run.attempt.failures import FailureGroups, view_quarantined
-from strandline.run.history.funnel import Cost, StageFunnel, add_up, estimate_cost
+from strandline.run.history.funnel import Cost, estimate_cost
 from strandline.run.history.records import AttemptRecord, read_chain
 from strandline.run.history.sampling import count_done, read_samples
-from strandline.run.redo.dead_letters.counts import count_dead_letters
 from strandline.run.redo.dead_letters.listing import list_dead_letters
+from strandline.statistics.request_figures import RequestFigures, read_figures
 from strandline.storage.layout import PipelineFolder
 from strandline.storage.outputs.remote import open_outputs
 from strandline.storage.volume.latest import find_pinned, resolve
@@ -76,14 +77,15 @@ def read_facts(
     views = tuple(view_attempt(folder, record, time) for record in records[-ATTEMPTS:])
     shown = read_live(folder, views[-1], time) if views else None
     shown_samples = {view.record.number: read_samples(folder, view.record.number) for view in views}
-    funnel, costs = _read_work(plan, folder, records)
+    ledger = _read_ledger(folder)
+    requests, costs = _read_work(plan, folder, records)
     published = resolve(folder) if folder.path.is_dir() else None
     return RunFacts(
         pipeline=f"{plan.namespace}/{plan.name}",
         run=plan.run_id,
         time=time,
         folder=str(folder.path),
-        ledger=_read_ledger(folder),
+        ledger=ledger,
         attempts=Cut(views, len(records)),
         latest=_describe_latest(folder, published) if published else None,
         samples={number: found for number, found in shown_samples.items() if found},
@@ -94,7 +96,8 @@ def read_facts(
         chains=tuple(
             tuple(stage.name for stage in chain.stages) for chain in cut_chains(plan.stages)
         ),
-        funnel=funnel,
+        funnel=ledger.counts.stages if ledger and ledger.counts.counted else (),
+        requests=requests,
         costs=costs,
         file=tuple(file),
         volume=tuple(volume),
@@ -113,21 +116,23 @@ def define_stages(plan: PipelinePlan) -> tuple[StageDefinition, ...]:
 
 def _read_work(
     plan: PipelinePlan, folder: PipelineFolder, records: Iterable[AttemptRecord]
-) -> tuple[tuple[StageFunnel, ...], Mapping[int, Cost]]:
-    """Return funnel and cost of all attempts of a run; stages come in the pipeline's order."""
+) -> tuple[Mapping[str, RequestFigures], Mapping[int, Cost]]:
+    """Return requests to models, by stage, and the cost of each attempt of a run."""
     cores = {stage.name: stage.cpu for stage in plan.stages}
-    order = {stage.name: StageCounts() for stage in plan.stages}
-    funnel, costs = add_up([order]), {}
+    counters: dict[str, Counter[str]] = {}
+    costs = {}
     for record in records:
         samples = read_samples(folder, record.number) if record.run == plan.run_id else None
         if samples is None or not samples.counts:
             continue
-        funnel = add_up([{stage.name: stage.counts for stage in funnel}, samples.counts])
+        for name, each in samples.counts.items():
+            counters.setdefault(name, Counter()).update(each.counters)
         done = count_done(record, samples)
         costs[record.number] = estimate_cost(
             samples.counts, cores, done, is_cut=record.cause is not None
         )
-    return (funnel if costs else ()), costs
+    figures = {name: read_figures(each) for name, each in counters.items()}
+    return {name: each for name, each in figures.items() if each.has_any}, costs
 
 
 def _read_ledger(folder: PipelineFolder) -> RunLedger | None:
@@ -135,25 +140,24 @@ def _read_ledger(folder: PipelineFolder) -> RunLedger | None:
     if not (data.exists() and data.stat().st_size):
         return None
     with looking(folder) as store:
-        counts = store.count()
+        sources, finished = count_sources(store), count_finished(store)
         failures, failed_in, failed_by, failures_by_kind = _read_failures(store)
         marks, inflight_of = _read_marks(store)
         progress = store.read_meta("progress") or {}
         quarantine, quarantine_by_kind = _read_quarantine(store)
-        dead = count_dead_letters(store)
+        dead = finished.dead.total
         location = read_output_root(store) or str(folder.output)
         return RunLedger(
             size=data.stat().st_blocks * 512,
             listed=store.read_meta("listed"),
-            finished=counts["finished"],
+            finished=sources["finished"],
             finished_by={progress["attempt"]: progress["finished"]} if progress else {},
+            counts=finished,
             failed_in=failed_in,
             failed_by=failed_by,
             failures_by_kind=failures_by_kind,
             quarantine_by_kind=quarantine_by_kind,
-            dead=dead.total,
-            dead_sources=dead.sources,
-            dead_by_kind=_read_dead_letters(store, location) if dead.total else Kinds(),
+            dead_by_kind=_read_dead_letters(store, location) if dead else Kinds(),
             inflight_of=inflight_of,
             failures=failures,
             quarantine=quarantine,
@@ -178,7 +182,7 @@ def _read_failures(
     failed_in: Counter[str] = Counter()
     failed_by: Counter[int] = Counter()
     groups = FailureGroups()
-    for _, entry in store.list_failures():
+    for _, entry in list_failed(store):
         failed_in[entry.stage] += 1
         failed_by[entry.attempt] += 1
         groups.add(entry)

@@ -25,7 +25,7 @@ from strandline.ledger.entries import Quarantined, Row
 from strandline.plan.receipt import StageCounts
 from strandline.run.attempt.failures import FailureGroup
 from strandline.run.attempt.outcome import AttemptResult
-from strandline.run.history.funnel import find_sweeping_rules
+from strandline.run.history.funnel import find_sweeping_rules, view_rows
 from strandline.statistics.request_figures import read_figures
 
 FAILURES_RENDERED = 20
@@ -62,7 +62,7 @@ def describe_outcome(
     """Describe the summary as lines, its tables of so many letters at most."""
     return [
         f"{outcome.message} ({_describe_effort(outcome)})",
-        *_describe_stages(outcome.counts, width),
+        *_describe_stages(outcome, width),
         *_describe_counters(outcome.counts, width),
         *_describe_requests(outcome.counts),
         *_describe_parted_rows(outcome.counts),
@@ -106,7 +106,8 @@ def _describe_effort(outcome: AttemptResult) -> str:
     return ", ".join(parts)
 
 
-def _describe_stages(counts: dict[str, StageCounts], width: int | None) -> Iterator[str]:
+def _describe_stages(outcome: AttemptResult, width: int | None) -> Iterator[str]:
+    counts = outcome.counts
     if not any(each.tasks_in for each in counts.values()):
         return
     rows = [_COLUMNS]
@@ -116,6 +117,8 @@ def _describe_stages(counts: dict[str, StageCounts], width: int | None) -> Itera
         cells = map(format_count, numbers + rows_seen)
         rows.append((name, *cells, f"{each.seconds:,.1f}"))  # type: ignore[arg-type]
     yield ""
+    if outcome.attempt > 1:  # attempts before worked on sources, too
+        yield "in this attempt:"
     yield from align(rows, 1, width)
     yield ""
 
@@ -215,7 +218,7 @@ def _explain_empty(outcome: AttemptResult) -> Iterator[str]:
 
 
 def _describe_sweeping(outcome: AttemptResult) -> Iterator[str]:
-    for rule in find_sweeping_rules(outcome.counts):
+    for rule in find_sweeping_rules(view_rows(outcome.counts)):
         yield f"hint: {escape_text(str(rule))}; is it meant for these rows?"
 
 

@@ -1,7 +1,7 @@
-"""What became of the rows of a run, stage by stage, over all of its attempts, and what it cost.
+"""Work of attempts: the rows that went through stages, what it cost, and what a kill costs.
 
-An attempt knows what went through it; what was lost to a kill goes through once more in the next
-and counts there again. What is finished is the ledger's to know. Pure.
+An attempt counts its own work. Work that is lost to a kill is done again and counts again, so these
+numbers may be more than those of the finished sources, which `ledger.checks.counts` has. Pure.
 """
 
 from __future__ import annotations
@@ -9,44 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from strandline.plan.receipt import StageCounts
-
-DROPPED = "dropped: "  # how stages begin the names of counters that say why a row went
+from strandline.ledger.checks.counts import StageTotals
+from strandline.plan.receipt import DROPPED, StageCounts
 
 _SWEEPING, _FEWEST_ROWS = 0.99, 10
-
-RETELLING = (
-    "What an interruption made necessary a second time is counted a second time, and a kill takes "
-    "the counts of its last seconds along."
-)
-
-
-class StageFunnel(NamedTuple):
-    """What went into a stage and out of it.
-
-    Attributes:
-        counts: of all attempts.
-        dropped: rows by the reason that the stage gave, the most first.
-    """
-
-    name: str
-    counts: StageCounts
-    dropped: tuple[tuple[str, int], ...]
-
-    @property
-    def share_kept(self) -> float | None:
-        """Rows out for each row that was decided on; None where none was.
-
-        A task that failed comes again in the next attempt, so its rows are in `rows_in` once for
-        each try and were decided on in none of them.
-        """
-        counts, dropped = self.counts, sum(number for _, number in self.dropped)
-        if dropped:
-            return counts.rows_out / (counts.rows_out + dropped)
-        # Rows of failed tasks are not counted apart: they are taken to be as many as in others.
-        begun = max(counts.tasks_in, 1)
-        decided = counts.rows_in * max(counts.tasks_in - counts.failed, 0) / begun
-        return counts.rows_out / decided if decided else None
 
 
 class SweepingRule(NamedTuple):
@@ -140,24 +106,20 @@ def estimate_worst(
     return WorstKill(key, mean * size * len(known) / total if total else mean, mean)
 
 
-def add_up(attempts: Iterable[Mapping[str, StageCounts]]) -> tuple[StageFunnel, ...]:
-    """Return the funnel of several attempts, in the order of the stages."""
-    totals: dict[str, StageCounts] = {}
-    for counts in attempts:
-        for name, each in counts.items():
-            totals.setdefault(name, StageCounts()).add(each)
-    return tuple(
-        StageFunnel(name, counts, _find_reasons(counts)) for name, counts in totals.items()
-    )
+def view_rows(counts: Mapping[str, StageCounts]) -> list[StageTotals]:
+    """Return the rows that went through each stage in an attempt."""
+    return [
+        StageTotals(name, each.rows_in, each.rows_out, each.dead, _find_reasons(each))
+        for name, each in counts.items()
+    ]
 
 
-def find_sweeping_rules(counts: Mapping[str, StageCounts]) -> list[SweepingRule]:
-    """Find the rules that took nearly all of what came, by the counts of each stage."""
+def find_sweeping_rules(stages: Iterable[StageTotals]) -> list[SweepingRule]:
+    """Find the rules that took nearly all rows that came to their stage."""
     rules = []
-    for name, each in counts.items():
-        reasons = _find_reasons(each)
+    for name, rows_in, rows_out, _, reasons in stages:
         # A reader gets files, one row each, and drops lines of them.
-        rows = max(each.rows_in, each.rows_out + sum(number for _, number in reasons))
+        rows = max(rows_in, rows_out + sum(number for _, number in reasons))
         rules += [
             SweepingRule(name, reason, number, rows)
             for reason, number in reasons

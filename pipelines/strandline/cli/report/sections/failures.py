@@ -26,7 +26,10 @@ def make_failures(facts: RunFacts) -> Markup:
     """Return failures and quarantine with their messages."""
     ledger = facts.ledger or RunLedger()
     if not (
-        ledger.failures.count or ledger.quarantine.count or ledger.inflight.count or ledger.dead
+        ledger.failures.count
+        or ledger.quarantine.count
+        or ledger.inflight.count
+        or ledger.counts.dead.total
     ):
         note = make_note("No source has failed, none is quarantined, none is in flight.")
         return make_section("failures", "Failures", note)
@@ -94,7 +97,7 @@ def _make_kinds(facts: RunFacts, kinds: Kinds, state: SourceState) -> list[Marku
 
 def _make_dead(facts: RunFacts, ledger: RunLedger) -> list[Markup | None]:
     """Return a table of why rows failed alone, each reason with some of its rows."""
-    if not ledger.dead:
+    if not ledger.counts.dead.total:
         return []
     shown = ledger.dead_by_kind.groups[:GROUPS]
     rows = [
@@ -110,8 +113,8 @@ def _make_dead(facts: RunFacts, ledger: RunLedger) -> list[Markup | None]:
         for example in (entry.example, *entry.more)
     ]
     columns = ("error", "#rows", "stage", "raised at", "one of them", "its message")
-    rows_of = f"{format_amount(ledger.dead, 'row')} of"
-    sources = format_amount(ledger.dead_sources, "source")
+    rows_of = f"{format_amount(ledger.counts.dead.total, 'row')} of"
+    sources = format_amount(ledger.counts.dead.sources, "source")
     return [
         element("p", f"{rows_of} {sources} failed alone, and are dead letters; others went on."),
         make_table("Dead letters by kind", columns, rows),

@@ -1,34 +1,28 @@
-"""The funnel: what became of sources and rows, stage by stage, over all attempts. Pure."""
+"""The funnel: rows of finished sources, stage by stage. Pure."""
 
 from __future__ import annotations
+
+from collections.abc import Iterator
 
 from strandline.cli.report.charts import draw_share
 from strandline.cli.report.facts import RunFacts
 from strandline.cli.report.markup import Markup, element
 from strandline.cli.report.tables import Cell, make_note, make_section, make_table
 from strandline.cli.views.format import describe_requests, format_amount, format_count
-from strandline.run.history.funnel import RETELLING, StageFunnel, find_sweeping_rules
-from strandline.statistics.request_figures import read_figures
+from strandline.ledger.checks.counts import FinishedCounts, StageTotals
+from strandline.run.history.funnel import find_sweeping_rules
 
 REASONS = 12  # most of one stage
-_COLUMNS = (
-    "stage",
-    "#rows in",
-    "#rows out",
-    "kept",
-    "#tasks in",
-    "#dropped",
-    "#failed",
-    "rows dropped, and why",
-)
+_COLUMNS = ("stage", "#rows in", "#rows out", "kept", "#dead letters", "rows dropped, and why")
 
 
 def make_funnel(facts: RunFacts) -> Markup:
     """Return what was kept and dropped by each stage, and why."""
+    notes = list(map(make_note, describe_coverage(facts.counts)))
     if not facts.funnel:
-        note = make_note("Nothing has been counted yet.")
-        return make_section("funnel", "Kept and dropped", note)
-    largest = max(max(stage.counts.rows_in, stage.counts.rows_out) for stage in facts.funnel)
+        notes = notes or [make_note("Nothing has been counted yet.")]
+        return make_section("funnel", "Kept and dropped", *notes, *_list_requests(facts))
+    largest = max(max(stage.rows_in, stage.rows_out) for stage in facts.funnel)
     counts = facts.count_sources()
     listed = "" if counts.listed is None else f"{format_count(counts.listed)} listed, "
     sources = (
@@ -40,47 +34,47 @@ def make_funnel(facts: RunFacts) -> Markup:
         "funnel",
         "Kept and dropped",
         element("p", sources),
-        make_table("Rows and tasks by stage, over all attempts", _COLUMNS, rows),
+        make_table("Rows of finished sources by stage", _COLUMNS, rows),
         *_warn(facts),
+        *notes,
         *_list_requests(facts),
-        make_note(_describe(facts)),
     )
+
+
+def describe_coverage(counts: FinishedCounts) -> Iterator[str]:
+    """Yield a sentence about finished sources that are not among the rows by stage."""
+    if counts.uncounted:
+        of = format_amount(counts.counted + counts.uncounted, "source")
+        yield (
+            f"Rows of {format_count(counts.uncounted)} of {of} are not in this table: an older "
+            "release or the engine `ray-data` finished them without counts."
+        )
 
 
 def _warn(facts: RunFacts) -> list[Markup]:
     """Return a paragraph for each rule that took nearly all that there was."""
-    rules = find_sweeping_rules({stage.name: stage.counts for stage in facts.funnel})
+    rules = find_sweeping_rules(facts.funnel)
     return [element("p", f"Look here: {rule}. Is it meant for these rows?") for rule in rules]
 
 
 def _list_requests(facts: RunFacts) -> list[Markup]:
     """Return a paragraph for each stage that has asked a model."""
-    figures = {stage.name: read_figures(stage.counts.counters) for stage in facts.funnel}
     return [
-        element("p", f"{name}: {describe_requests(each)}.")
-        for name, each in figures.items()
-        if each.has_any
+        element("p", f"{name}, over all attempts: {describe_requests(each)}.")
+        for name, each in facts.requests.items()
     ]
 
 
-def _describe(facts: RunFacts) -> str:
-    text = f"Counted over {format_amount(len(facts.costs), 'attempt')}."
-    return f"{text} {RETELLING}" if len(facts.costs) > 1 else text
-
-
-def _make_row(stage: StageFunnel, largest: int) -> tuple[Cell, ...]:
-    counts = stage.counts
+def _make_row(stage: StageTotals, largest: int) -> tuple[Cell, ...]:
     kept = _describe_share(stage.share_kept)
-    chart = draw_share(counts.rows_out / largest if largest else 0.0, f"{stage.name}: {kept} kept")
+    chart = draw_share(stage.rows_out / largest if largest else 0.0, f"{stage.name}: {kept} kept")
     return (
         stage.name,
-        format_count(counts.rows_in),
-        format_count(counts.rows_out),
+        format_count(stage.rows_in),
+        format_count(stage.rows_out),
         element("span", kept, chart),
-        format_count(counts.tasks_in),
-        format_count(counts.filtered),
-        format_count(counts.failed),
-        (_describe_reasons(stage), "words"),
+        format_count(stage.dead),
+        (", ".join(describe_reasons(stage, REASONS)), "words"),
     )
 
 
@@ -90,7 +84,9 @@ def _describe_share(share: float | None) -> str:
     return f"{share:.1%}" if share <= 1 else f"×{share:,.1f}"  # a stage may make many of one
 
 
-def _describe_reasons(stage: StageFunnel) -> str:
-    words = [f"{format_count(number)} {name}" for name, number in stage.dropped[:REASONS]]
-    more = len(stage.dropped) - REASONS
-    return ", ".join([*words, f"and {more} more reasons"] if more > 0 else words)
+def describe_reasons(stage: StageTotals, most: int) -> Iterator[str]:
+    """Yield the most frequent reasons of a stage with their numbers, and how many more it has."""
+    yield from (f"{format_count(number)} {name}" for name, number in stage.reasons[:most])
+    more = len(stage.reasons) - most
+    if more > 0:
+        yield f"and {format_amount(more, 'more reason')}"
