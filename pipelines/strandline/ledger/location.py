@@ -20,7 +20,7 @@ class Redo(NamedTuple):
         finished, remaining: sources that the attempt had finished before, and all that it has to
             finish where that is known.
         total: sources that the attempt replaces.
-        listed, skipped, quarantined: of all its sources, those that are neither replaced nor tried.
+        listed, skipped, quarantined, failed: of all its sources, those that are not replaced.
         reason: from where, and since what has changed, in words.
     """
 
@@ -33,6 +33,7 @@ class Redo(NamedTuple):
     listed: int = 0
     skipped: int = 0
     quarantined: int = 0
+    failed: int = 0
 
 
 class Trial(NamedTuple):

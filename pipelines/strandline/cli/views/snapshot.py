@@ -180,7 +180,7 @@ class Pace:
 
 def take_snapshot(progress: RunProgress, seconds: float, pace: Pace) -> Snapshot:
     """Return what an engine's progress amounts to, `seconds` after the attempt began."""
-    failed = len(progress.flow.failed)
+    failed = progress.failed
     if not progress.listed:
         pace.begin(seconds)
     return Snapshot(

@@ -99,6 +99,7 @@ class RunProgress(NamedTuple):
         measure_work: what it has taken so far; reckoned when asked.
         redone: see `Ending`.
         redo_reason: from where those go on, and since what has changed; empty: there are none.
+        failed_before: sources that failed in earlier phases of the attempt.
     """
 
     flow: Flow
@@ -116,6 +117,12 @@ class RunProgress(NamedTuple):
     measure_work: Callable[[], WorkCost] = WorkCost
     redone: int = 0
     redo_reason: str = ""
+    failed_before: int = 0
+
+    @property
+    def failed(self) -> int:
+        """Sources that have failed in the attempt."""
+        return self.failed_before + len(self.flow.failed)
 
 
 class DepartureNotice(NamedTuple):

@@ -41,6 +41,7 @@ from strandline.run.attempt.look_ahead import look_ahead, pass_over
 from strandline.run.attempt.outcome import (
     AttemptResult,
     conclude_attempt,
+    conclude_tracked,
     describe_error,
     describe_overrun,
     to_driver_outcome,
@@ -58,7 +59,7 @@ from strandline.run.outputs.rewriting import tidy_shared
 from strandline.run.redo.auto_cuts import AutoCuts, Keeping, run_trial
 from strandline.run.redo.cuts import plan_keeping
 from strandline.run.redo.dead_letters.counts import expect_dead_letters
-from strandline.run.redo.dead_letters.retrial import list_retried, plan_retrial, widen_ending
+from strandline.run.redo.dead_letters.retrial import list_retried, plan_retrial
 from strandline.run.redo.phases import RedoTools, join_endings, replace_older, show_whole
 from strandline.run.schema_inference import settle_schema
 from strandline.run.supervise.memory_kills import MemoryKills
@@ -164,18 +165,10 @@ def run_attempt(
             with reporting(
                 config.plan, config.folder, config.engine, os.environ, unreported.append
             ) as begin:
-                outcome = _run_tracked(_measure_sources(config), control, kills, begin)
+                outcome = _run_tracked(config.count_by_source(), control, kills, begin)
             return replace(outcome, incidents=(*outcome.incidents, *unreported))
     finally:
         kills.close()
-
-
-def _measure_sources(config: AttemptConfig) -> AttemptConfig:
-    """Have stages measure each source, where the pipeline asks for that."""
-    if not config.checkpoint.source_metrics:
-        return config
-    stages = tuple(replace(stage, is_metered=True) for stage in config.plan.stages)
-    return replace(config, plan=replace(config.plan, stages=stages))
 
 
 def _run_untracked(config: AttemptConfig, control: Control) -> AttemptResult:
@@ -192,7 +185,8 @@ def _run_untracked(config: AttemptConfig, control: Control) -> AttemptResult:
     else:
         settled = _settle_schema(config, control, None)
         ending = make_engine(config, OutputLocation(location)).run(settled, listing, None, control)
-    outcome = conclude_attempt(config, source, ending, was_stopped=control.must_stop())
+    dead = sum(each.dead for each in ending.counts.values())
+    outcome = conclude_attempt(config, source, ending, was_stopped=control.must_stop(), dead=dead)
     failures = [FailureRecord(each.key, 0, each.stage, each.message, 1) for each in ending.failures]
     return replace(
         outcome,
@@ -244,12 +238,10 @@ def _run_tracked(
                     control.note(_repair(held, control))
                 lists = source, listing
                 ending = _run_engine(config, lists, watched, held)
-            if config.dead_letters is not None:
-                with held.session.open() as store:
-                    ending = widen_ending(ending, store)
             sampler.take(ending.standing.finished, ending.counts)
-            outcome = conclude_attempt(config, source, ending, was_stopped=control.must_stop())
             with held.session.open() as store:
+                was_stopped = control.must_stop()
+                outcome = conclude_tracked(config, source, ending, store, was_stopped=was_stopped)
                 # An attempt that has to stop has little time; the next one tidies up.
                 is_stopped = control.must_stop()
                 notes = [] if is_stopped else _tidy(config.plan, store, held, control)

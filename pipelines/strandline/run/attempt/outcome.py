@@ -8,12 +8,15 @@ from typing import Any
 
 from strandline.engine.core.pools import PoolState
 from strandline.engine.core.ports import NO_WORK, Ending, WorkCost
+from strandline.ledger.checks.counts import count_dead_letters
 from strandline.ledger.entries import FailureRecord, Standing
+from strandline.ledger.store.store import Store
 from strandline.plan.errors import code_of
 from strandline.plan.receipt import StageCounts
 from strandline.plan.stage import SourceStage
 from strandline.run.attempt.config import AttemptConfig
 from strandline.run.attempt.failures import FailureGroup
+from strandline.run.redo.dead_letters.retrial import widen_ending
 from strandline_api.outcome.causes import Cause
 from strandline_api.outcome.driver_outcome import DriverOutcome, SourceCounts
 from strandline_api.outcome.evidence import Evidence, read_exit
@@ -32,8 +35,8 @@ class AttemptResult:
         total: sources listed; None where the listing did not end.
         standing: numbers of sources: `finished` by this attempt, `skipped` since an earlier one
             had finished them, `failed`, `quarantined`, `removed`, and `unfinished`, the rest.
-        counts: of each stage, by its name: `tasks_in`, `tasks_out`, `filtered`, `failed`,
-            `rows_in`, `rows_out`, `seconds` in its own code, `counters`.
+        counts: work of this attempt in each stage, by its name: `tasks_in`, `tasks_out`,
+            `filtered`, `failed`, `rows_in`, `rows_out`, `seconds` in its own code, `counters`.
         output: folder or URL of the output.
         seconds: how long it took.
         incidents: a sentence for each worker that was lost and replaced.
@@ -148,8 +151,14 @@ def describe_leaving() -> DriverOutcome:
     )
 
 
-def judge(ending: Ending, *, was_stopped: bool, quarantine: Quarantine) -> tuple[ExitCode, str]:
-    """Return the exit code and sentence of an attempt after its engine's end."""
+def judge(
+    ending: Ending, *, was_stopped: bool, quarantine: Quarantine, dead: int = 0
+) -> tuple[ExitCode, str]:
+    """Return the exit code and sentence of an attempt after its engine's end.
+
+    Args:
+        dead: dead letters of all finished sources, whichever attempt left them.
+    """
     standing, listed = ending.standing, ending.listed
     is_whole = ending.is_listed and not standing.unfinished
     if was_stopped and not is_whole:
@@ -169,7 +178,6 @@ def judge(ending: Ending, *, was_stopped: bool, quarantine: Quarantine) -> tuple
             "see `strandline ledger quarantine list`"
         )
         return ExitCode.QUARANTINE_EXCEEDED, message
-    dead = sum(each.dead for each in ending.counts.values())
     return ExitCode.COMPLETE, _describe_complete(standing, listed, dead)
 
 
@@ -200,10 +208,14 @@ def _describe_complete(standing: Standing, listed: int, dead: int) -> str:
 
 
 def conclude_attempt(
-    config: AttemptConfig, source: SourceStage, ending: Ending, *, was_stopped: bool
+    config: AttemptConfig, source: SourceStage, ending: Ending, *, was_stopped: bool, dead: int
 ) -> AttemptResult:
-    """Return what an attempt has come to, by its engine's end."""
-    code, message = judge(ending, was_stopped=was_stopped, quarantine=config.quarantine)
+    """Return what an attempt has come to, by its engine's end.
+
+    Args:
+        dead: see `judge`.
+    """
+    code, message = judge(ending, was_stopped=was_stopped, quarantine=config.quarantine, dead=dead)
     listed = StageCounts(tasks_out=ending.listed, counters=source.counters)
     evidence = tuple(
         Evidence(
@@ -226,3 +238,14 @@ def conclude_attempt(
         work=ending.work,
         redone=ending.redone,
     )
+
+
+def conclude_tracked(
+    config: AttemptConfig, source: SourceStage, ending: Ending, store: Store, *, was_stopped: bool
+) -> AttemptResult:
+    """Return the same of an attempt with a ledger, which has the dead letters of all attempts."""
+    if config.dead_letters is not None:
+        ending = widen_ending(ending, store)
+    # A stopped attempt has little time, and its sentence does not mention them.
+    dead = 0 if was_stopped else count_dead_letters(store).total
+    return conclude_attempt(config, source, ending, was_stopped=was_stopped, dead=dead)

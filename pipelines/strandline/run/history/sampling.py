@@ -45,7 +45,7 @@ class Sampler:
 
     def report(self, progress: RunProgress) -> None:
         """Take a sample, where it is time to."""
-        self._failed = len(progress.flow.failed)
+        self._failed = progress.failed
         seconds = self._now() - self._begun
         is_due = self._series.is_due(seconds)
         if is_due or seconds >= self._keep_at:

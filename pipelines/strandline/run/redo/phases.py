@@ -103,6 +103,7 @@ def replace_older(plan: PipelinePlan, before: Ending, tools: RedoTools) -> Endin
             listed=ending.listed,
             skipped=max(0, standing.skipped - look.total),
             quarantined=standing.quarantined,
+            failed=standing.failed,
         )
         chosen = tools.cuts.plan_trial() if is_trial else tools.cuts.plan_chosen()
         ran = tools.run(plan_from(chosen, start), listing, redo)
@@ -166,6 +167,7 @@ def show_whole(progress: RunProgress, redo: Redo) -> RunProgress:
         quarantined=redo.quarantined + progress.quarantined,
         redone=redo.total,
         redo_reason=redo.reason,
+        failed_before=redo.failed,
     )
 
 

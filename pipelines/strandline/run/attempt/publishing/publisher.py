@@ -150,6 +150,6 @@ def _render_sources(progress: RunProgress) -> dict[str, Any]:
     return {
         "total": progress.listed if progress.is_listed else None,
         "finished": progress.finished,
-        "failed": len(progress.flow.failed),
+        "failed": progress.failed,
         "skipped": progress.skipped,
     }
