@@ -1,0 +1,139 @@
+"""Numbers of a pipeline as every command and page shows them, and a count of its files by hand."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from itertools import takewhile
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+from click.testing import CliRunner
+
+from number_runs import Item
+from strandline.cli.app.commands import program
+from strandline.storage.outputs.names import DEAD_LETTERS, DESCRIPTIONS
+from tuning import NAME, Tuning
+
+Faces = dict[str, Any]
+STATES = ("finished", "failed", "inflight", "quarantined")
+
+
+def keep(limit: int, *, name: str = "limit", keeps: bool = False, **params: Any) -> Item:
+    """A filter of numbers below a limit that counts what it drops."""
+    options = {"where": f"n < {limit}", "reason": "too large", **params}
+    return {"use": "keep-rows", "name": name, "with": options, "keep": keeps}
+
+
+class CountedRuns(Tuning):
+    """A pipeline over files of numbers, with the numbers that users see of it."""
+
+    def call(self, *words: str) -> str:
+        """Return the output of a command on the pipeline."""
+        said = [word for each in words for word in each.split()]
+        command = list(takewhile(lambda word: not word.startswith("-"), said))
+        paths = [str(self.passes.folder / f"{NAME}.yaml"), "--volume", str(self.passes.volume)]
+        result = CliRunner().invoke(program, [*command, *paths, *said[len(command) :]])
+        assert result.exit_code == 0, result.output
+        return result.stdout
+
+    def read_json(self, *words: str) -> list[Any]:
+        """Return each line that a command prints as JSON."""
+        return [json.loads(line) for line in self.call(*words, "--json").splitlines()]
+
+    def read_faces(self) -> Faces:
+        """Return what each command and page counts; nothing that differs from run to run."""
+        (stats,) = self.read_json("ledger stats")
+        (plan,) = self.read_json("plan")
+        return {
+            "card": read_card_table(self.call("card --out -")),
+            "report": read_report_section(self.call("report --out -"), "funnel"),
+            "stats": drop_names(stats),
+            "plan": drop_names(plan["ledger"]),
+            "top": re.findall(r"ledger: .*", self.call("top --once")),
+            "sources": sorted(
+                (Path(row["key"]).name, row["state"], count_listed_rows(row["outputs"]))
+                for row in self.read_json("ledger sources")
+            ),
+            "failures": [drop_names(group) for group in self.read_json("failures")],
+            "dropped": [(row["reason"], row["count"]) for row in self.read_json("dropped")[0]],
+        }
+
+    def check_agreement(self) -> None:
+        """See that all faces have the same numbers, and that these are those of the files."""
+        faces, hand = self.read_faces(), self.count_by_hand()
+        stats = faces["stats"]
+        listed = Counter(state for _, state, _ in faces["sources"])
+        counts = {state: listed[state] for state in STATES}
+        assert counts == {state: stats[state] for state in STATES}
+        assert counts == {state: faces["plan"][state] for state in STATES}
+        words = ", ".join(f"{number} {state}" for state, number in counts.items())
+        assert faces["top"] == [f"ledger: {words}"]
+        assert stats["listed"] == listed.total()
+        words = f"Sources: {stats['listed']} listed, {stats['finished']} finished"
+        assert f"{words}, {stats['failed']} failed" in " ".join(faces["report"])
+        assert (stats["rows"], stats["deadLetters"]) == (hand["data"], hand["dead"])
+        assert sum(rows for *_, rows in faces["sources"]) == hand["data"]
+        assert faces["card"][0].startswith(f"{hand['data']} row")
+        *_, sink = read_rows(faces["card"])
+        assert sink == ("parquet", hand["data"], hand["data"], 0)
+        assert sum(dead for *_, dead in read_rows(faces["card"])) == hand["dead"]
+        letters = [group["count"] for group in faces["failures"] if group["state"] == "dead"]
+        assert sum(letters) == hand["dead"]
+
+    def count_by_hand(self) -> Counter[str]:
+        """Count the rows in the files that lie there: those for readers, and dead letters."""
+        rows: Counter[str] = Counter()
+        for path in self.output.rglob("*.parquet"):
+            where = path.relative_to(self.output).as_posix()
+            if where.startswith(DEAD_LETTERS):
+                rows["dead"] += pq.read_metadata(path).num_rows
+            elif not where.startswith(DESCRIPTIONS):
+                rows["data"] += pq.read_metadata(path).num_rows
+        return rows
+
+
+def read_card_table(card: str) -> list[str]:
+    """Return the lines of a card with numbers of rows."""
+    section = card.partition("## Kept and dropped")[2].partition("\n## ")[0]
+    # How rows are spread over files, and how these are compressed, depends on attempts.
+    head = re.findall(r"^([\d,]+ rows?) in .*?(, of .*)", card, re.MULTILINE)
+    return [*map("".join, head), *(line for line in section.splitlines() if line)]
+
+
+def read_rows(card: list[str]) -> list[tuple[str, int, int, int]]:
+    """Return the stages of a card with rows in, rows out, and dead letters."""
+    cells = [line.strip("| ").split(" | ") for line in card if line.startswith("| ")]
+    return [
+        (name, int(rows_in), int(rows_out), int(dead))
+        for name, rows_in, rows_out, dead, *_ in cells
+        if dead.isdigit()
+    ]
+
+
+def read_report_section(page: str, name: str) -> list[str]:
+    """Return the text of a section of a report, piece by piece."""
+    section = page.partition(f'<section id="{name}"')[2].partition("</section>")[0]
+    return [text for text in re.split(r"<[^>]*>", section) if text.strip()]
+
+
+def count_listed_rows(outputs: list[dict[str, Any]]) -> int:
+    """Return the rows for readers among outputs as `ledger sources` lists them."""
+    return sum(each["rows"] for each in outputs if not {"deadLettersOf", "keptOf"} & each.keys())
+
+
+def drop_names(facts: dict[str, Any]) -> dict[str, Any]:
+    """Return facts without those that differ between a run and a fresh one."""
+    volatile = {"ledger", "attempt", "bytes", "run", "pipeline", "ended", "example", "files"}
+    return {name: value for name, value in facts.items() if name not in volatile}
+
+
+def find_words(folder: Path, words: tuple[str, ...]) -> list[str]:
+    """Return the text files below a folder that have one of some words in them."""
+    return [
+        path.name
+        for path in folder.rglob("*")
+        if path.is_file() and any(word.encode() in path.read_bytes() for word in words)
+    ]
