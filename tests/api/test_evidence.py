@@ -39,6 +39,8 @@ BETWEEN = {
     # Who refused a driver has nothing to do with what befell its pod.
     "LedgerInUse": ("DeadlineExceeded", "OOMKilled"),
     "Stalled": ("OOMKilled", "Killed"),
+    # The exit code says ApplicationError beside it.
+    "ModelUnavailable": ("SubmissionFailed", "ApplicationError"),
 }
 
 details = st.dictionaries(st.text(), st.text() | st.integers(), max_size=4)

@@ -36,6 +36,7 @@ RETRIED = {
     "SubmissionFailed",
     "RayNotStarted",
     "Stalled",
+    "ModelUnavailable",
     "SourcesFailed",
     "ApplicationError",
     "Unknown",

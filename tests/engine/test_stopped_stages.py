@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import pickle
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
 from strandline import Stage, Task
-from strandline.engine.call.setup import find_volume_folder, set_up_stage
+from strandline.engine.call.setup import StageSetupError, find_volume_folder, set_up_stage
 from strandline.engine.call.stage.stage_call import StageCall
 from strandline.plan.errors import StageStoppedError
 from strandline.plan.pipeline import StagePlan
 from strandline.plan.task import Lineage
 from strandline.storage.outputs.outputs import OutputLocation
+from strandline_api.outcome.causes import Cause
 from strandline_api.spec.work import OnError
 
 
@@ -36,6 +38,20 @@ def test_what_stops_a_stage_is_no_rows_fault(on_error: OnError) -> None:
         call.run([task])
     assert caught.value.is_lasting
     assert Stops.calls == 1  # nothing is split to find the row
+
+
+class NeverReady(Stage):
+    """Starts a server that does not become ready."""
+
+    def setup(self) -> None:
+        raise StageStoppedError("its server ends", is_lasting=True, cause=Cause.MODEL_UNAVAILABLE)
+
+
+def test_a_setup_that_stops_a_stage_keeps_its_cause() -> None:
+    with pytest.raises(StageSetupError, match="'s' can't be set up: .*its server ends") as caught:
+        set_up_stage(StagePlan("s", "s", NeverReady()))
+    assert caught.value.cause is Cause.MODEL_UNAVAILABLE
+    assert pickle.loads(pickle.dumps(caught.value)).cause is Cause.MODEL_UNAVAILABLE
 
 
 def test_a_stage_has_the_pipelines_folder_where_the_volume_is(tmp_path: Path) -> None:

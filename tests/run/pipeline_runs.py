@@ -23,6 +23,7 @@ from strandline.run.attempt.attempt import run_attempt
 from strandline.run.attempt.config import AttemptConfig
 from strandline.run.attempt.outcome import AttemptResult
 from strandline.run.handover.pushing import PushClock
+from strandline.run.history.records import AttemptRecord, read_record
 from strandline.run.manifest.manifest import read_manifest
 from strandline.run.redo.auto_cuts import Keeping
 from strandline.storage import faults
@@ -100,6 +101,12 @@ class Passes:
         """What `verify` would say."""
         with self.opened(name) as store:
             return verify(store, open_outputs(output or str(self.find_output(name)))).problems
+
+    def read_record(self, name: str, number: int = 1) -> AttemptRecord:
+        """What an attempt has left of its end."""
+        record = read_record(self._of(name), number)
+        assert record is not None
+        return record
 
     @contextmanager
     def opened(self, name: str) -> Iterator[Store]:

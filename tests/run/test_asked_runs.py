@@ -24,6 +24,7 @@ from strandline.ledger.checks.counts import count_dead_letters
 from strandline.plan.errors import StageStoppedError
 from strandline.stages.models.asking.keeping.request_log import FileLog
 from strandline.storage.errors import VolumeError
+from strandline_api.outcome.causes import Cause
 from strandline_api.outcome.exit_codes import ExitCode
 from vendor_replies import HIDDEN_ERRORS, NO_ANSWERS, choose
 
@@ -187,6 +188,18 @@ def test_a_key_that_is_refused_ends_the_attempt_and_fails_no_source(tmp_path: Pa
     with serve(model) as url:
         assert runs.run(url) is ExitCode.COMPLETE
     assert Counter(runs.prompts) == runs.read()
+
+
+@pytest.mark.parametrize("engine", ["inline", "processes"])
+def test_a_server_that_is_down_is_the_cause_of_the_end(tmp_path: Path, engine: str) -> None:
+    runs = AskingRuns(tmp_path, 2)
+    spec = runs.describe("http://127.0.0.1:1/v1", patience=0.001)
+    with pytest.raises(StageStoppedError, match="it has answered nothing for"):
+        runs.passes.run(NAME, engine=engine, **spec)
+    record = runs.passes.read_record(NAME)
+    assert record.cause is Cause.MODEL_UNAVAILABLE
+    assert record.outcome is not None
+    assert {"outcome", "exit code"} == {seen.source for seen in record.outcome.evidence}
 
 
 def test_logs_are_listed_and_pruned_by_commands(tmp_path: Path) -> None:

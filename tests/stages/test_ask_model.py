@@ -22,6 +22,7 @@ from strandline.plan.errors import StageStoppedError
 from strandline.plan.task import FailedRow, Lineage, Task
 from strandline.stages import AskModel
 from strandline.stages.models.asking.keeping.request_log import FileLog
+from strandline_api.outcome.causes import Cause
 
 URL = "http://127.0.0.1:9/v1"
 SCORE = {
@@ -118,8 +119,9 @@ def test_half_answers_and_lost_connections_are_asked_again(
 
 def test_nobody_who_listens_ends_the_attempt_after_patience() -> None:
     asked = Asked(FakeModel(), url="http://127.0.0.1:1/v1", patience=0.001)
-    with pytest.raises(StageStoppedError, match=r"127\.0\.0\.1:1/v1: it has answered nothing for"):
+    with pytest.raises(StageStoppedError, match=r"127\.0\.0\.1:1/v1: it has answered nothing for") as e:
         asked.run(texts("a"))
+    assert e.value.cause is Cause.MODEL_UNAVAILABLE
     asked.stage._loop.close()
 
 

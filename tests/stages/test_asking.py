@@ -35,6 +35,7 @@ from strandline.stages.models.asking.asker import (
 from strandline.stages.models.asking.health import Terms
 from strandline.stages.models.asking.pace import FIRST_LIMIT, RequestPace, choose_wait, read_hold
 from strandline.stages.models.asking.spending.tally import RequestTally
+from strandline_api.outcome.causes import Cause
 
 PATIENCE = 600.0
 
@@ -132,6 +133,7 @@ def test_what_no_row_can_pass_ends_the_attempt_in_one_sentence(fault: str, words
         asking.ask(list_prompts(100))
     assert f"ask: the server: {words}" == str(caught.value)
     assert caught.value.is_lasting
+    assert caught.value.cause is None  # the server is up
     assert asking.model.asked.total() <= 5  # those in flight, and no other
     assert not asking.found
 
@@ -164,6 +166,7 @@ def test_a_server_that_is_down_is_waited_for_told_of_once_and_burns_no_row(fault
     with pytest.raises(StageStoppedError, match=r"it has answered nothing for \d+ s; last: ") as e:
         asking.ask(list_prompts(10))
     assert not e.value.is_lasting
+    assert e.value.cause is Cause.MODEL_UNAVAILABLE
     assert not asking.found
     assert PATIENCE < asking.time.now < PATIENCE + 120
     (line,) = asking.lines

@@ -27,6 +27,7 @@ from strandline.plan.task import FailedRow, Task
 from strandline.stages import AskModel
 from strandline.stages.models import model_files
 from strandline.stages.models.asking.serving.commands import ServeParams, render_command
+from strandline_api.outcome.causes import Cause
 
 pytestmark = pytest.mark.first(reason="servers hang until they are replaced")
 
@@ -208,6 +209,7 @@ def test_a_server_that_never_starts_ends_the_attempt_with_what_it_said(tmp_path:
     with pytest.raises(StageStoppedError, match="3 times in a row") as caught:
         open_stage(tmp_path)
     assert caught.value.is_lasting
+    assert caught.value.cause is Cause.MODEL_UNAVAILABLE
     assert "its own command: its server ended with code 1" in str(caught.value)
     assert "the weights are torn" in str(caught.value)
 

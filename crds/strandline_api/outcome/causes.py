@@ -36,6 +36,7 @@ class Cause(StrEnum):
     SUBMISSION_FAILED = "SubmissionFailed"
     RAY_NOT_STARTED = "RayNotStarted"
     STALLED = "Stalled"
+    MODEL_UNAVAILABLE = "ModelUnavailable"
     SOURCES_FAILED = "SourcesFailed"
     APPLICATION_ERROR = "ApplicationError"
     UNKNOWN = "Unknown"
@@ -167,6 +168,14 @@ _ROWS = {
             "Look in the last log lines for what the driver did: a merge, or a disk that does not "
             "answer. If that may take so long, raise `deadlines.stall`. A worker that hangs does "
             "not silence the driver: `timeout` of the stage ends it."
+        ),
+    ),
+    Cause.MODEL_UNAVAILABLE: _Row(
+        Treatment.RETRIED,
+        "A model server that a stage sends requests to was down for longer than `patience`.",
+        (
+            "Start the server in the message, or correct `url` of the stage. Answers so far are "
+            "kept. If the server may be down for so long, raise `patience`."
         ),
     ),
     Cause.SOURCES_FAILED: _Row(

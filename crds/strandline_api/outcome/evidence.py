@@ -42,6 +42,7 @@ PRECEDENCE: tuple[Cause, ...] = (
     Cause.SCHEDULING_TIMEOUT,
     Cause.SUBMISSION_FAILED,
     Cause.RAY_NOT_STARTED,
+    Cause.MODEL_UNAVAILABLE,
     Cause.SOURCES_FAILED,
     Cause.APPLICATION_ERROR,
     Cause.UNKNOWN,

@@ -31,11 +31,15 @@ class StageStoppedError(StrandlineError):
     Args:
         message: one sentence that says what to do.
         is_lasting: another attempt would end the same way.
+        cause: of the attempt's end, if one fits better than `ApplicationError`.
     """
 
-    def __init__(self, message: str, *, is_lasting: bool = False) -> None:
+    def __init__(
+        self, message: str, *, is_lasting: bool = False, cause: Cause | None = None
+    ) -> None:
         super().__init__(message)
         self.is_lasting = is_lasting
+        self.cause = cause
 
 
 class BudgetSpentError(StageStoppedError):

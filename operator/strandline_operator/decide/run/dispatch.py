@@ -375,6 +375,7 @@ _UNSPOKEN = frozenset(
         Cause.LEDGER_IN_USE,
         Cause.TIMEOUT,
         Cause.RAY_NOT_STARTED,
+        Cause.MODEL_UNAVAILABLE,
         Cause.REQUIREMENTS_NOT_MET,
         Cause.BUDGET_SPENT,
     }

@@ -20,7 +20,7 @@ from typing import Any, ClassVar, NamedTuple
 
 from strandline.engine.call.stage.stage_call import StageCall
 from strandline.engine.raised_errors import explain_error
-from strandline.plan.errors import StrandlineError, may_pass
+from strandline.plan.errors import StageStoppedError, StrandlineError, may_pass
 from strandline.plan.packages import explain_import
 from strandline.plan.pipeline import StagePlan
 from strandline.storage.outputs.outputs import OutputLocation, OutputStore
@@ -50,6 +50,7 @@ def name_setup_error(what: str, error: Exception) -> StageSetupError:
         return PackageMissingError(f"{what}: {explain_import(error)}")
     failed = StageSetupError(f"{what}: {explain_error(error)}")
     failed.is_lasting = not may_pass(error)
+    failed.cause = error.cause if isinstance(error, StageStoppedError) else None
     return failed
 
 

@@ -11,7 +11,7 @@ from strandline.engine.core.ports import NO_WORK, Ending, WorkCost
 from strandline.ledger.checks.counts import count_dead_letters
 from strandline.ledger.entries import FailureRecord, Standing
 from strandline.ledger.store.store import Store
-from strandline.plan.errors import code_of
+from strandline.plan.errors import StrandlineError, code_of
 from strandline.plan.receipt import StageCounts
 from strandline.plan.stage import SourceStage
 from strandline.run.attempt.config import AttemptConfig
@@ -120,9 +120,10 @@ def describe_error(error: BaseException, attempt: int, memory_kills: int) -> Dri
     code = int(code_of(error))
     message = " ".join(str(error).split()) or type(error).__name__
     evidence = [item for item in (read_exit(code),) if item]
-    cause = getattr(error, "cause", None)
+    cause = error.cause if isinstance(error, StrandlineError) else None
     if cause is not None:
-        evidence.insert(0, Evidence(cause, message, "ray"))
+        observer = "outcome" if cause is Cause.MODEL_UNAVAILABLE else "ray"
+        evidence.insert(0, Evidence(cause, message, observer))
     return DriverOutcome(
         exit_code=code,
         message=message,

@@ -242,7 +242,8 @@ class AskModel(Stage):
             self._loop.run(self._asker.await_others(self.params.timeouts.total))
             raise
         except StageStoppedError as error:
-            raise StageStoppedError(self._hide(str(error)), is_lasting=error.is_lasting) from None
+            msg = self._hide(str(error))
+            raise StageStoppedError(msg, is_lasting=error.is_lasting, cause=error.cause) from None
         for name, number in self._tally.take().items():
             self.count(name, number)
 

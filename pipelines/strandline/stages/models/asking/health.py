@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from strandline.plan.errors import StageStoppedError
 from strandline.stages.models.asking.verdicts.blame import ServerTraffic
+from strandline_api.outcome.causes import Cause
 
 _REPORTED_SETBACKS = 3  # in a row, before a line reports them
 
@@ -96,7 +97,7 @@ class ServerHealth:
         silent, name = now - self._since, self._terms.name
         if silent > self._terms.outage_limit:
             msg = f"{name}: it has answered nothing for {silent:.0f} s; last: {what}"
-            raise StageStoppedError(msg)
+            raise StageStoppedError(msg, cause=Cause.MODEL_UNAVAILABLE)
         if self._in_a_row >= _REPORTED_SETBACKS and not self._is_reported:
             self._is_reported = True
             since, until = self._since, self._since + self._terms.outage_limit

@@ -19,6 +19,7 @@ from typing import IO, NamedTuple, Protocol
 from strandline.plan.errors import StageStoppedError
 from strandline.stages.models.asking.answers import Reply, Unanswered
 from strandline.stages.models.asking.health import Clock
+from strandline_api.outcome.causes import Cause
 
 _GUARD = """
 import ctypes, os, signal, subprocess, sys, threading
@@ -208,7 +209,11 @@ class OwnServer:
         self._deaths += 1
         if self._deaths >= _MOST_DEATHS:
             msg = f"{self._terms.name}: its server {what}, {self._deaths} times in a row"
-            raise StageStoppedError(f"{msg}; its log ends: {self._read_log()}", is_lasting=True)
+            raise StageStoppedError(
+                f"{msg}; its log ends: {self._read_log()}",
+                is_lasting=True,
+                cause=Cause.MODEL_UNAVAILABLE,
+            )
         self._report(f"{self._terms.name}: its server {what}; it is started again")
 
     async def _end(self, running: tuple[subprocess.Popen[bytes], EngineWire]) -> None:
