@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from strandline.engine.call.stage import failed_rows
 from strandline.engine.call.stage.failed_rows import (
+    DETAIL_CHARACTERS,
     MOST_WITHOUT_ONE,
     RowError,
     build_dead_letters,
@@ -268,7 +269,18 @@ def test_dead_letters_tell_what_went_wrong_beside_the_columns() -> None:
         "dead_error": "ValueError",
         "dead_source": "in/a.jsonl",
         "dead_position": 1,
+        "dead_detail": None,
     }
+
+
+def test_what_a_stage_adds_to_a_failed_row_is_kept_in_bounded_length() -> None:
+    class Explains(Stage):
+        def process(self, task: Task) -> list[Slot]:
+            return [FailedRow(0, "bad", "x" * 9000), FailedRow(1, "worse"), FailedRow(2, "", "\ud83d")]
+
+    _, (table,) = part(call(Explains(), [1, 2, 3])[0])
+    assert ["x" * DETAIL_CHARACTERS, None, "\\ud83d"] == table["dead_detail"].to_pylist()
+    assert ["bad", "worse", ""] == table["dead_message"].to_pylist()
 
 
 def test_a_failed_task_is_parted_too() -> None:

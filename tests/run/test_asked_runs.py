@@ -169,7 +169,12 @@ def test_refused_rows_and_bad_endings_are_dead_letters_and_nothing_else_is_asked
     runs, model = AskingRuns(tmp_path, 40), FakeModel(choose=lambda prompt, _: faults.get(prompt))
     with serve(model) as url:
         assert runs.run(url, tries=2) is ExitCode.COMPLETE
-    dead = {row["text"]: row["dead_message"] for row in runs.rows() if "dead_stage" in row}
+    letters = [row for row in runs.rows() if "dead_stage" in row]
+    dead = {row["text"]: row["dead_message"] for row in letters}
+    assert {row["text"]: row["dead_detail"] for row in letters} == {
+        **dict.fromkeys(["0-3", "0-9", "1-5"]),
+        **{"2-7": "and then", "2-8": "smile ?!"},
+    }
     assert dead.keys() == faults.keys()
     assert "403: No access to this input" in dead["0-3"]
     assert words in dead["0-9"]

@@ -230,9 +230,12 @@ def test_an_answer_that_is_not_what_was_asked_for_is_repaired() -> None:
 
 
 def test_an_answer_that_stays_wrong_is_a_fault() -> None:
-    asking = Asking(FakeModel(), repairs=2)
+    asking = Asking(FakeModel(answer=lambda _: "five"), repairs=2)
     (found,) = asking.ask(["a"], lambda _: "it is no number")
-    assert RowFault("malformed", "the answer is not what was asked for: it is no number") == found
+    why = "the answer is not what was asked for: it is no number"
+    assert RowFault("malformed", why, "five") == found
+    assert "Answer again" in asking.model.bodies[1]["messages"][2]["content"]
+    assert "ModelAnswer" not in asking.model.bodies[1]["messages"][2]["content"]
     assert asking.model.asked.total() == 3
 
 

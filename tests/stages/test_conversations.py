@@ -105,6 +105,7 @@ def test_what_it_returns_is_held_to_the_schema() -> None:
     rows, (mark,) = asked.run([{"text": "b", "score": "high"}])
     assert not rows
     assert "is not right: $.score: 'high' is not of type 'integer'" in mark.msg
+    assert json.loads(mark.detail) == {"question": "echo: b", "score": "high"}
 
 
 def test_a_row_on_which_the_function_breaks_fails_alone() -> None:
@@ -114,6 +115,7 @@ def test_a_row_on_which_the_function_breaks_fails_alone() -> None:
     rows, marks = asked.run(texts("a"))
     assert not rows
     assert "the conversation raised KeyError: 'missing'" in marks[0].msg
+    assert marks[0].detail == "echo: a"
     assert asked.stage.counters["failed: raised"] == 1
 
 

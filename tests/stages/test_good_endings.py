@@ -62,6 +62,7 @@ def test_any_other_ending_is_the_rows_fault(kind: str, finish: str) -> None:
     verdict = judge(choose("and then", finish), Endpoint.CHAT)
     assert isinstance(verdict, RowFault)
     assert verdict.kind == kind
+    assert verdict.answer == "and then"
     choice = {"text": "and then", "finish_reason": finish}
     assert judge(give({"choices": [choice]}), Endpoint.COMPLETIONS) == verdict
 
@@ -75,6 +76,15 @@ def test_no_bad_ending_is_in_the_log(finish: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", NO_ANSWERS)
 def test_a_content_that_is_no_answer_is_not_in_the_log(name: str, tmp_path: Path) -> None:
     ask_beside(NO_ANSWERS[name], tmp_path)
+
+
+@pytest.mark.parametrize("name", NO_ANSWERS)
+def test_what_came_instead_of_an_answer_is_kept_for_the_dead_letter(name: str) -> None:
+    verdict = judge(NO_ANSWERS[name], Endpoint.CHAT)
+    assert isinstance(verdict, RowFault)
+    message = json.loads(NO_ANSWERS[name].body)["choices"][0]["message"]
+    told = [str(value) for value in message.values() if isinstance(value, str) and value.strip()]
+    assert verdict.answer in {*told, "No.", json.dumps(message, ensure_ascii=False), "\udc00"}
 
 
 @pytest.mark.parametrize("name", ANSWERS)
@@ -105,6 +115,7 @@ def test_half_a_character_in_a_field_of_an_answer_is_a_fault(tmp_path: Path) -> 
     rows, (mark,) = asked.run(texts("a", "bad", "c"))
     assert [row["answer_score"] for row in rows] == [1, 2]
     assert "invalid Unicode" in mark.msg
+    assert mark.detail == answers["bad"]
 
 
 def test_words_of_a_server_with_half_a_character_can_be_written(tmp_path: Path) -> None:

@@ -140,17 +140,19 @@ class FailedRow:
     Args:
         row: its position in the task's table, from 0.
         msg: one sentence for the person on call.
+        detail: text to keep with the dead letter, such as the bad answer of a model. Dead letters
+            hold its first 4,000 characters.
 
     Attributes:
-        row: as given.
-        msg: as given.
+        row, msg, detail: as given.
     """
 
-    __slots__ = ("msg", "row")
+    __slots__ = ("detail", "msg", "row")
 
-    def __init__(self, row: int, msg: str) -> None:
+    def __init__(self, row: int, msg: str, detail: str = "") -> None:
         self.row = row
         self.msg = msg
+        self.detail = detail
 
     def __repr__(self) -> str:
         return f"FailedRow({self.row}, {self.msg!r})"

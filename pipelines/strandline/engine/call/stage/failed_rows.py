@@ -13,7 +13,11 @@ import pyarrow as pa
 # So many rows in a row without one that passes: the work fails, and not a row.
 MOST_WITHOUT_ONE = 1000
 PAYLOAD = "payload"
-COLUMNS = ("dead_stage", "dead_error", "dead_message", "dead_source", "dead_position")
+COLUMNS = (
+    *("dead_stage", "dead_error", "dead_message", "dead_source", "dead_position"),
+    "dead_detail",
+)
+DETAIL_CHARACTERS = 4000
 _TEXT = pa.string()
 
 
@@ -24,11 +28,13 @@ class RowError(NamedTuple):
         row: its position in the task's table; None: the error is of the whole task.
         kind: the name of the error's class.
         message: in one line.
+        detail: text that the stage adds; empty if it adds none.
     """
 
     row: int | None
     kind: str
     message: str
+    detail: str = ""
 
 
 Attempt = Callable[[int, int], RowError | None]
@@ -97,6 +103,7 @@ def build_dead_letters(
         pa.array([error.message for error in errors], _TEXT),
         pa.array([source] * len(errors), _TEXT),
         pa.array([error.row for error in errors], pa.int64()),
+        pa.array([error.detail or None for error in errors], _TEXT),
     )
     own = dict(zip(COLUMNS, notes, strict=True))
     # Dead letters that are curated again die with what was said of them before.

@@ -371,10 +371,10 @@ class ReceiptDraft:
         self.counts, self.units, self._begun = StageCounts(), [], (0, 0, 0, 0, 0)
 
 
-def format_message(message: object) -> str:
-    """Return what a stage says of a failure, cut to size.
+def format_message(message: object, most: int = MESSAGE_CHARACTERS) -> str:
+    """Return what a stage reports of a failure, cut to so many characters.
 
-    What no text file can hold is spelled out.
+    Characters that no text file can hold are escaped.
     """
-    text = str(message)[:MESSAGE_CHARACTERS].encode(errors="backslashreplace").decode()
-    return text[:MESSAGE_CHARACTERS]
+    text = str(message)[:most].encode(errors="backslashreplace").decode()
+    return text[:most]

@@ -15,6 +15,7 @@ from typing import NoReturn
 import pyarrow as pa
 
 from strandline.engine.call.stage.failed_rows import (
+    DETAIL_CHARACTERS,
     RowError,
     build_dead_letters,
     find_failed,
@@ -128,8 +129,9 @@ class Rescue:
     def _build(self, task: Task, errors: Sequence[RowError]) -> DeadLetters | None:
         if self._plan.on_error == "drop":
             return None
-        cut = [error._replace(message=format_message(error.message)) for error in errors]
-        table = build_dead_letters(task.data, cut, self._plan.name, task.key)
+        table = build_dead_letters(
+            task.data, list(map(_bound, errors)), self._plan.name, task.key
+        )
         return DeadLetters(self._plan.name, table)
 
     def _split(self, task: Task, again: Again, whole: RowError) -> tuple[Rest, list[RowError]]:
@@ -200,7 +202,7 @@ class Rescue:
         for mark in marks:
             if not (isinstance(task.data, pa.Table) and 0 <= mark.row < task.data.num_rows):
                 self._refuse(mark, task)
-            errors.append(RowError(mark.row, FailedRow.__name__, mark.msg))
+            errors.append(RowError(mark.row, FailedRow.__name__, mark.msg, mark.detail))
         return errors
 
     def _refuse(self, mark: FailedRow, task: Task) -> NoReturn:
@@ -217,6 +219,12 @@ def _find_error(answer: object) -> RowError | None:
         if isinstance(slot, FailedTask | FailedRow):
             return RowError(None, type(slot).__name__, slot.msg)
     return None
+
+
+def _bound(error: RowError) -> RowError:
+    """Return an error with texts of bounded length, which a file can hold."""
+    detail = format_message(error.detail, DETAIL_CHARACTERS)
+    return error._replace(message=format_message(error.message), detail=detail)
 
 
 def _move(error: RowError, rows: Sequence[int]) -> RowError:

@@ -86,10 +86,12 @@ class RowFault(NamedTuple):
     Attributes:
         kind: one of a few words, by which they are counted.
         message: one sentence.
+        answer: that the server gave, if it is not good; empty if there was none.
     """
 
     kind: str
     message: str
+    answer: str = ""
 
 
 class Setback(NamedTuple):

@@ -175,7 +175,7 @@ class AskModel(Stage):
         return False
 
     def process(self, task: Task) -> Task | list[Slot] | None:
-        """ModelAnswer the rows of a task; those that the log has are not asked for.
+        """Answer the rows of a task; those that the log has are not asked for.
 
         Returns:
             The task with the rows that have an answer; with a `FailedRow` for each that failed.
@@ -359,11 +359,14 @@ class AskModel(Stage):
         self._count_all(answers, faults, dropped)
         table = task.table.take(pa.array(rows, pa.int64()))
         kept = task.replace(self._add_columns(table, [answers[row] for row in rows]))
-        marks = [FailedRow(row, self._hide(faults[row].message)) for row in sorted(faults)]
+        marks = [self._mark(row, faults[row]) for row in sorted(faults)]
         is_left = bool(rows) or not task.num_rows
         if marks:
             return [*([kept] if is_left else []), *marks]
         return kept if is_left else None
+
+    def _mark(self, row: int, fault: RowFault) -> FailedRow:
+        return FailedRow(row, self._hide(fault.message), self._hide(fault.answer))
 
     def _count_all(
         self, answers: Mapping[int, ModelAnswer], faults: Mapping[int, RowFault], dropped: set[int]

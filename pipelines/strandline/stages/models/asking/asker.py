@@ -159,7 +159,8 @@ class Asker:
             if round_ == self._terms.repairs:
                 break
             body = complain(body, found.text, complaint)
-        return RowFault("malformed", f"the answer is not what was asked for: {complaint}")
+        why = f"the answer is not what was asked for: {complaint}"
+        return RowFault("malformed", why, found.text)
 
     async def _insist(self, body: Mapping[str, Any]) -> ModelAnswer | RowFault:
         """Ask until the server says something of the question itself."""
@@ -332,7 +333,7 @@ class Asker:
 def complain(body: Mapping[str, Any], text: str, complaint: str) -> dict[str, Any]:
     """Return the body of a request that asks for a better answer than that."""
     former = {"role": "assistant", "content": text}
-    wanted = f"That is not what was asked for: {complaint}. ModelAnswer again, with nothing else."
+    wanted = f"That is not what was asked for: {complaint}. Answer again, with nothing else."
     return {**body, "messages": [*body["messages"], former, {"role": "user", "content": wanted}]}
 
 

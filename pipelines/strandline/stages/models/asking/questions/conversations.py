@@ -139,7 +139,9 @@ async def hold_conversation(
         return conversation.stopped_or(error.fault)
     except Exception as error:  # noqa: BLE001 - the user's code may raise anything
         what = " ".join(f"{type(error).__name__}: {error}".split())[:_SHOWN]
-        return conversation.stopped_or(RowFault("raised", f"the conversation raised {what}"))
+        # The function may have failed to read the last answer.
+        last = conversation.answers[-1].text if conversation.answers else ""
+        return conversation.stopped_or(RowFault("raised", f"the conversation raised {what}", last))
     return conversation.stopped_or(_sum_up(result, conversation.answers, find_fault))
 
 
@@ -158,7 +160,8 @@ def _sum_up(
     if complaint is None and find_fault is not None:
         complaint = find_fault(text)
     if complaint is not None:
-        return RowFault("malformed", f"what the conversation returned is not right: {complaint}")
+        why = f"what the conversation returned is not right: {complaint}"
+        return RowFault("malformed", why, text)
     prompt = sum(each.prompt_tokens for each in answers)
     completion = sum(each.completion_tokens for each in answers)
     last = answers[-1] if answers else ModelAnswer("", None, "stop", 0, 0, "")

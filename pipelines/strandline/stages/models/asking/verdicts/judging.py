@@ -5,6 +5,7 @@ Pure: bytes in, verdicts out. It must not know how a request travels, nor what f
 
 from __future__ import annotations
 
+import json
 import re
 from array import array
 from collections.abc import Mapping
@@ -201,11 +202,14 @@ def _judge_choice(
         return _describe_foreign("")
     content = read_text_content(message)
     if content.refusal:
-        return RowFault("refused", f"the model refuses to answer: {cut(content.refusal)}")
+        why = f"the model refuses to answer: {cut(content.refusal)}"
+        return RowFault("refused", why, content.refusal)
     if not isinstance(finish, str):
         return Setback("an answer without a reason to finish")
     fault = find_ending_fault(cut(finish)) or content.fault or find_text_fault(content.text)
-    return fault or ModelAnswer(content.text, None, finish, usage.prompt, usage.completion, model)
+    if fault is not None:
+        return fault._replace(answer=content.text or json.dumps(message, ensure_ascii=False))
+    return ModelAnswer(content.text, None, finish, usage.prompt, usage.completion, model)
 
 
 def _judge_vector(vector: object, usage: Usage, model: str) -> Verdict:
@@ -218,7 +222,7 @@ def _judge_vector(vector: object, usage: Usage, model: str) -> Verdict:
     if len(kept) < len(numbers):
         at = numbers.index(None)
         msg = f"the embedding has {cut(vector[at])} at position {at}, which is no number to keep"
-        return RowFault("malformed", msg)
+        return RowFault("malformed", msg, json.dumps(vector))
     return ModelAnswer("", array("d", kept), "stop", usage.prompt, usage.completion, model)
 
 
