@@ -276,7 +276,11 @@ def test_dead_letters_tell_what_went_wrong_beside_the_columns() -> None:
 def test_what_a_stage_adds_to_a_failed_row_is_kept_in_bounded_length() -> None:
     class Explains(Stage):
         def process(self, task: Task) -> list[Slot]:
-            return [FailedRow(0, "bad", "x" * 9000), FailedRow(1, "worse"), FailedRow(2, "", "\ud83d")]
+            return [
+                FailedRow(0, "bad", "x" * 9000),
+                FailedRow(1, "worse"),
+                FailedRow(2, "", "\ud83d"),
+            ]
 
     _, (table,) = part(call(Explains(), [1, 2, 3])[0])
     assert ["x" * DETAIL_CHARACTERS, None, "\\ud83d"] == table["dead_detail"].to_pylist()

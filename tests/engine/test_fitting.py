@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from strandline.engine.core.ports import Leave
 from strandline.engine.core.worker_pool import Call, Worker
-from strandline.engine.preemption.fitting import fits, is_hopeless, predict_ends
+from strandline.engine.preemption.fitting import fits, is_hopeless, is_late, predict_ends
 from strandline.plan.receipt import StageCounts
 from test_flow import make_slots
 
@@ -75,3 +76,21 @@ def test_what_was_not_asked_for_is_not_waited_for() -> None:
     (call,) = worker.calls.values()
     call.is_paused = True
     assert find_numbers(worker, 0.1, Leave(), 0.0) == []
+
+
+@pytest.mark.parametrize(("cost", "late"), [(None, True), (6.0, True), (5.0, False)])
+def test_a_worker_is_asked_once_to_leave_a_call_that_may_not_end_in_time(
+    cost: float | None, late: bool
+) -> None:
+    worker, leave = make_worker(1, 9), Leave(3.0, 5.0)
+    assert is_late(worker, lambda *_: cost, leave, 0.0) == late
+    worker.is_leaving = True
+    assert not is_late(worker, lambda *_: cost, leave, 0.0)
+
+
+def test_a_worker_that_leaves_its_call_is_waited_for_to_the_end() -> None:
+    worker, leave = make_worker(1), Leave(3.0, 5.0)
+    assert is_hopeless([worker], lambda *_: None, leave, 4.0)
+    worker.is_leaving = True
+    assert not is_hopeless([worker], lambda *_: None, leave, 4.0)
+    assert is_hopeless([worker], lambda *_: None, leave, 5.0)

@@ -42,6 +42,9 @@ class Pools(PooledCalls):
     def _ask_split(self, call: Call) -> None:
         pass
 
+    def _ask_leave(self, worker: Worker) -> None:
+        pass
+
     def _kill(self, worker: Worker) -> None:
         pass
 

@@ -2,16 +2,29 @@
 
 from __future__ import annotations
 
+import itertools
+
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from strandline.engine.call.slots import Slot
+from strandline.engine.call.stage.stage_call import StageCall
+from strandline.engine.call.wire import pack_receipt, unpack_receipt
+from strandline.engine.call.worker_page import Located, WorkerPage
 from strandline.engine.preemption.lost_work import WorkMeter, name_loss
+from strandline.plan.pipeline import StagePlan
 from strandline.plan.receipt import Emitted, Receipt, StageCounts
+from strandline.plan.stage import Stage
+from strandline.plan.task import Lineage, Task
 from strandline_api.outcome.causes import Cause
 from strandline_api.outcome.work_lost import WorkLost
+from test_fitting import make_worker
 from test_flow import make_slots
+from test_worker_page import page
+
+__all__ = ["page"]
 
 
 def answer(seconds: float, *made: Slot) -> Receipt:
@@ -81,6 +94,50 @@ def test_an_attempt_that_is_ended_loses_what_it_has_begun() -> None:
     assert meter.lost == WorkLost(stop=6.5)
     assert meter.worked == 9.5
     assert meter.lost.find_share(meter.worked) == 6.5 / 9.5
+
+
+def test_a_wait_for_a_service_is_no_work_and_is_not_done_again() -> None:
+    meter, (slot,) = WorkMeter(), make_slots(1)
+    counts = StageCounts(seconds=60.0, waited=58.0)
+    meter.note([slot], 0, answer(0.0, slot)._replace(counts=counts))
+    meter.lose_rest(0.0)
+    assert meter.lost == WorkLost(stop=2.0)
+    assert meter.worked == 2.0
+
+
+def test_a_wait_under_way_is_no_work(page: WorkerPage) -> None:
+    worker = make_worker(2, busy_since=100.0)
+    assert worker.measure_work(130.0) == 30.0
+    worker.page = page
+    page.note(0, 1)
+    for begun, now in ((102.0, 102.0), (None, 112.0), (120.0, 120.0)):
+        page.note_wait(begun, now)
+    assert worker.measure_work(115.0) == 15.0 - 10.0 + 5.0
+    assert worker.measure_work(130.0) == 30.0 - 10.0 - 10.0
+    page.note(1, 0)
+    assert worker.measure_work(130.0) == 30.0  # the worker is at its next call
+    worker.page = None
+    worker.located = Located(0, 1, "", 25.0)
+    assert worker.measure_work(130.0) == 5.0
+
+
+class Waits(Stage):
+    """Waits for somebody."""
+
+    def process(self, task: Task) -> Task:
+        with self.waiting(), self.waiting():
+            return task
+
+
+def test_a_stage_shows_how_long_it_waits() -> None:
+    clock, noted = itertools.count(), list[float | None]()
+    call = StageCall(StagePlan("s", "s", Waits()), None, lambda: float(next(clock)))
+    call.share_waits(noted.append)
+    tasks = [Task(pa.table({"n": [1]}), lineage=Lineage(b"s" * 16, b"t" * 16, "a"))] * 3
+    _, receipt = call.run(tasks)
+    assert receipt.counts.waited == 3.0
+    assert [None if begun is None else "begun" for begun in noted] == ["begun", None] * 3
+    assert unpack_receipt(pack_receipt(receipt)).counts.waited == 3.0
 
 
 @pytest.mark.parametrize(

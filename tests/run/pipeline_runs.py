@@ -53,6 +53,7 @@ class Passes:
         dead_letters: str | None = None,
         report: Callable[[RunProgress], None] = lambda _: None,
         engine: str = "inline",
+        must_stop: Callable[[], bool] = lambda: False,
         **spec: Any,
     ) -> AttemptResult:
         """Run a pipeline in this process; the fields are those of a manifest's `spec`.
@@ -61,6 +62,7 @@ class Passes:
             dead_letters: the stage whose dead letters are tried again, and nothing else.
             engine: that works on it.
             report: gets what the engine shows.
+            must_stop: returns whether the run is asked to stop.
         """
         document = {
             "apiVersion": "strandline.dev/v1alpha1",
@@ -87,7 +89,7 @@ class Passes:
             ),
             keeping=Keeping(told.keep is not None, told.keep_at_most_bytes),
         )
-        return run_attempt(config, report=report)
+        return run_attempt(config, must_stop, report)
 
     def find_output(self, name: str) -> Path:
         """The pipeline's own folder of outputs."""

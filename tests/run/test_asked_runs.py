@@ -173,7 +173,8 @@ def test_refused_rows_and_bad_endings_are_dead_letters_and_nothing_else_is_asked
     dead = {row["text"]: row["dead_message"] for row in letters}
     assert {row["text"]: row["dead_detail"] for row in letters} == {
         **dict.fromkeys(["0-3", "0-9", "1-5"]),
-        **{"2-7": "and then", "2-8": "smile ?!"},
+        "2-7": "and then",
+        "2-8": "smile ?!",
     }
     assert dead.keys() == faults.keys()
     assert "403: No access to this input" in dead["0-3"]

@@ -119,7 +119,9 @@ def test_half_answers_and_lost_connections_are_asked_again(
 
 def test_nobody_who_listens_ends_the_attempt_after_patience() -> None:
     asked = Asked(FakeModel(), url="http://127.0.0.1:1/v1", patience=0.001)
-    with pytest.raises(StageStoppedError, match=r"127\.0\.0\.1:1/v1: it has answered nothing for") as e:
+    with pytest.raises(
+        StageStoppedError, match=r"127\.0\.0\.1:1/v1: it has answered nothing for"
+    ) as e:
         asked.run(texts("a"))
     assert e.value.cause is Cause.MODEL_UNAVAILABLE
     asked.stage._loop.close()

@@ -24,8 +24,14 @@ from fake_model import (
     list_prompts,
 )
 from fake_time import FakeTime
-from strandline.plan.errors import StageStoppedError
-from strandline.stages.models.asking.answers import Endpoint, ModelAnswer, RowFault
+from strandline.plan.errors import StageInterruptedError, StageStoppedError
+from strandline.stages.models.asking.answers import (
+    Endpoint,
+    ModelAnswer,
+    Reply,
+    RowFault,
+    Unanswered,
+)
 from strandline.stages.models.asking.asker import (
     Asker,
     ModelQuestion,
@@ -47,8 +53,9 @@ class Asking:
         self.model, self.time, self.lines = model, FakeTime(), list[str]()
         self.pace, self.most = RequestPace(most), most
         terms = Terms("ask: the server", tries, PATIENCE, repairs)
+        self.poster = Direct(model)
         self.asker = Asker(
-            Direct(model),
+            self,
             Endpoint.CHAT,
             self.pace,
             terms,
@@ -58,8 +65,15 @@ class Asking:
         )
         self.found: dict[int, list[ModelAnswer | RowFault]] = {}
 
+    async def post(self, path: str, body: bytes) -> Reply | Unanswered:
+        return await self.poster.post(path, body)
+
     def ask(
-        self, prompts: Sequence[str], check: Callable[[str], str | None] | None = None, **more: Any
+        self,
+        prompts: Sequence[str],
+        check: Callable[[str], str | None] | None = None,
+        is_stopping: Callable[[], bool] = bool,
+        **more: Any,
     ) -> list[ModelAnswer | RowFault]:
         questions = [
             ModelQuestion(
@@ -72,7 +86,7 @@ class Asking:
             self.found.setdefault(position, []).append(outcome)
 
         works = [partial(self.asker.ask, question) for question in questions]
-        asyncio.run(self.asker.work_all(works, self.most, keep, lambda: None))
+        asyncio.run(self.asker.work_all(works, self.most, keep, lambda: None, is_stopping))
         assert all(len(each) == 1 for each in self.found.values())
         return [self.found[at][0] for at in range(len(prompts))]
 
@@ -172,6 +186,28 @@ def test_a_server_that_is_down_is_waited_for_told_of_once_and_burns_no_row(fault
     (line,) = asking.lines
     assert line.startswith("ask: the server: it has not answered since ")
     assert line.endswith("it is asked again until 00:10 UTC")
+
+
+def test_a_stop_keeps_answers_on_their_way_and_sends_nothing_more() -> None:
+    faults = {"prompt 0": "reset", "prompt 1": "500"}
+    asking = Asking(FakeModel(choose=lambda prompt, _: faults.get(prompt)), most=4)
+    stopped = list[int]()
+
+    class Slow(Direct):
+        async def post(self, path: str, body: bytes) -> Reply | Unanswered:
+            reply = await super().post(path, body)
+            if b'"prompt 3"' in body:
+                stopped.append(asking.model.asked.total())
+                await asyncio.sleep(0.02)  # its answer comes after the stop
+            return reply
+
+    asking.poster = Slow(asking.model)
+    with pytest.raises(StageInterruptedError):
+        asking.ask(list_prompts(100), is_stopping=lambda: bool(stopped))
+    assert [asking.model.asked.total()] == stopped
+    assert 3 in asking.found
+    answered = {at for at, (found,) in asking.found.items() if isinstance(found, ModelAnswer)}
+    assert {f"prompt {at}" for at in answered} == set(asking.model.answered) - {PROBE}
 
 
 def test_a_server_that_comes_back_answers_all() -> None:

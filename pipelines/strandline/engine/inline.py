@@ -20,6 +20,7 @@ from strandline.engine.call.handover import Pack, pack_answers, read_input
 from strandline.engine.call.limits import CallWatch, explain_overdue
 from strandline.engine.call.payloads import Dumps, measure
 from strandline.engine.call.setup import (
+    StageHooks,
     find_volume_folder,
     has_node_setup,
     set_up_node,
@@ -51,6 +52,7 @@ from strandline.engine.own_ledger import (
 from strandline.engine.preemption.last_words import explain_hang
 from strandline.ledger.location import LedgerLocation
 from strandline.ledger.session import LedgerSession
+from strandline.plan.errors import StageInterruptedError
 from strandline.plan.pipeline import PipelinePlan, StagePlan
 from strandline.plan.receipt import Receipt
 from strandline.plan.stage import Shape
@@ -249,6 +251,19 @@ class _Run:
         inflight = self._control.inflight
         if inflight:
             inflight.begin(sources)
+        try:
+            self._take_parts(stage, batch)
+        except StageInterruptedError:  # it is done again by the next attempt
+            self._is_cut = True
+            self._flow.stop()
+        if self._stages[stage].shape is Shape.SINK:
+            self._sink_ran = self._control.now()
+            if self._filling is not None:
+                self._filling.begin()
+        if inflight:
+            inflight.settle(sources)
+
+    def _take_parts(self, stage: int, batch: list[Slot]) -> None:
         with closing(self._call(stage, batch)) as parts:
             for part in parts:
                 if self._doubt.concerns(part.receipt):
@@ -260,12 +275,6 @@ class _Run:
                     break
                 if batch and batch[0].source in self._flow.failed:
                     self._calls[stage].leave(batch[0].token)
-        if self._stages[stage].shape is Shape.SINK:
-            self._sink_ran = self._control.now()
-            if self._filling is not None:
-                self._filling.begin()
-        if inflight:
-            inflight.settle(sources)
 
     def _take(self, stage: int, batch: list[Slot], part: _PackedPart) -> list[Slot]:
         """Take a part of an answer; return tasks of the call that are not over with it."""
@@ -320,7 +329,8 @@ def _set_up(
 ) -> StageCall:
     if has_node_setup(stage):
         set_up_node(stage, socket.gethostname())
-    return StageCall(set_up_stage(stage, folder), outputs, control.now)
+    hooks = StageHooks(is_stopping=control.must_stop)
+    return StageCall(set_up_stage(stage, folder, hooks), outputs, control.now)
 
 
 def _draw(listing: Listing, control: Control) -> Admitted:

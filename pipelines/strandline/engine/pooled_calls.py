@@ -18,8 +18,10 @@ from strandline.engine.call.wire import Plain, unpack_receipt
 from strandline.engine.core.chains import Chain
 from strandline.engine.core.flow import StageQueue
 from strandline.engine.core.pools import FreeWorkers, PoolState
+from strandline.engine.core.ports import Leave
 from strandline.engine.core.worker_pool import Call, Worker
 from strandline.engine.pool_sizes import SizedPools
+from strandline.engine.preemption.fitting import is_late
 from strandline.plan.receipt import Receipt, StageCounts
 from strandline.storage.volume.inflight import InFlightTable
 
@@ -184,6 +186,22 @@ class PooledCalls(SizedPools, ABC):
                     call.is_asked_back = True
                     self._ask_back(call)
 
+    def leave_late(self, leave: Leave) -> None:
+        """Have stages that can do so leave calls that do not end in time.
+
+        Args:
+            leave: until when calls are waited for.
+        """
+        for worker in self.list_workers():
+            self.leave_if_late(worker, leave)
+
+    def leave_if_late(self, worker: Worker, leave: Leave) -> None:
+        """Have a worker leave a call that does not end in time, if its stages can do so."""
+        can_leave = any(stage.stage.stops_early for stage in self[worker.stage].chain.stages)
+        if can_leave and is_late(worker, self.find_cost, leave, self._now()):
+            worker.is_leaving = True
+            self._ask_leave(worker)
+
     def has_room(self, stage: int, most: int) -> bool:
         """Return whether a worker has fewer calls than `most`, and can take one."""
         return self._find_free(stage).has(most)
@@ -253,9 +271,9 @@ class PooledCalls(SizedPools, ABC):
         return [state for pool in self._pools for state in pool.look_apart(now)]
 
     def sum_busy(self) -> float:
-        """Return seconds that calls under way have taken."""
+        """Return seconds of work on calls under way."""
         now = self._now()
-        return sum(now - each.busy_since for each in self.list_workers() if each.is_working)
+        return sum(each.measure_work(now) for each in self.list_workers())
 
     def look(self) -> list[PoolState]:
         """Return how each pool stands."""
@@ -317,6 +335,10 @@ class PooledCalls(SizedPools, ABC):
     @abstractmethod
     def _ask_split(self, call: Call) -> None:
         """Ask the worker of a call at work for all of it that the task at work does not need."""
+
+    @abstractmethod
+    def _ask_leave(self, worker: Worker) -> None:
+        """Ask a worker to leave its calls, which then come back."""
 
     @abstractmethod
     def _kill(self, worker: Worker) -> None:

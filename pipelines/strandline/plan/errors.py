@@ -42,6 +42,15 @@ class StageStoppedError(StrandlineError):
         self.cause = cause
 
 
+class StageInterruptedError(StageStoppedError):
+    """A stage has left its task, since the run stops; the next run works on the task again."""
+
+    exit_code = ExitCode.INTERRUPTED
+
+    def __init__(self, message: str = "the run stops") -> None:
+        super().__init__(message)
+
+
 class BudgetSpentError(StageStoppedError):
     """A stage has spent what the pipeline allows it; raised, the next attempt goes on there.
 

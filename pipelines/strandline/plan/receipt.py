@@ -284,6 +284,7 @@ class StageCounts:
         tasks_in, tasks_out, filtered, failed: tasks.
         rows_in, rows_out: rows of their tables.
         dead, dropped: rows that raised an error, and became dead letters or were left out.
+        waited: seconds of these in which the stage waited for a service.
         seconds: time inside the stage's own code; not its set-up, nor waiting, nor transport.
         counters: the stage's own, by name.
         calls: of a worker, each with a batch or several.
@@ -302,6 +303,7 @@ class StageCounts:
     size: int = 0
     dead: int = 0
     dropped: int = 0
+    waited: float = 0.0
 
     def add(self, other: StageCounts) -> None:
         """Add another call's counts to these."""
@@ -316,6 +318,7 @@ class StageCounts:
         self.size += other.size
         self.dead += other.dead
         self.dropped += other.dropped
+        self.waited += other.waited
         for name, number in other.counters.items():
             self.counters[name] = self.counters.get(name, 0) + number
 

@@ -9,6 +9,7 @@ import inspect
 import shutil
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, BinaryIO, ClassVar, NamedTuple
@@ -94,6 +95,9 @@ class Stage:
         planned_name: its name in the pipeline; empty outside of one.
         volume_folder: the pipeline's folder on the volume, in `setup`; None: it is not there.
         report: takes a sentence for people, in a worker of Ray; None: elsewhere.
+        stops_early: True says that `process` looks at `is_stopping`, in whichever thread.
+        is_stopping: returns True if the run stops: raise `StageInterruptedError` when all is kept.
+        waiting: returns a context; the time in it is a wait for a service, and no work.
     """
 
     class Params(Params):
@@ -112,6 +116,9 @@ class Stage:
     planned_name: str = ""
     volume_folder: Path | None = None
     report: Callable[[str], None] | None = None
+    stops_early: ClassVar[bool] = False
+    is_stopping: Callable[[], bool] = bool
+    waiting: Callable[[], AbstractContextManager[None]] = nullcontext
 
     def __init__(self, params: BaseModel | None = None, **values: Any) -> None:  # noqa: ANN401
         self.params = _parse_params(type(self), values) if params is None else params
@@ -132,11 +139,7 @@ class Stage:
         return ()
 
     def change_columns(self, columns: Columns) -> Columns:
-        """Declare what the columns of a table become; by default as the class says.
-
-        Args:
-            columns: of what it is given; those of what it gives may be open before a run.
-        """
+        """Return the columns that a table has after the stage; by default as the class declares."""
         if self.keeps_columns is None:
             return Columns(is_open=True)
         return (columns if self.keeps_columns else Columns()).having(self.adds_columns)
@@ -186,8 +189,7 @@ class Stage:
     def join(self, tasks: list[Task]) -> Task:
         """Join the tasks of a group, in slot order, to one that `process` gets.
 
-        By default tables are concatenated, missing columns filled with nulls. A stage with `group`
-        and another payload writes its own.
+        By default tables are concatenated, with nulls in missing columns; other payloads need more.
         """
         table = pa.concat_tables([task.table for task in tasks], promote_options="default")
         return tasks[0].replace(table)
@@ -417,8 +419,6 @@ class SharingSink(SinkStage):
     Only tables of one schema share a file; what writes companions gets one task with all rows.
     """
 
-    params: BaseModel
-
     @property
     def target_bytes(self) -> int | None:
         """Bytes of a shared file, about; None: each task has a file of its own."""
@@ -439,7 +439,6 @@ class SharingSink(SinkStage):
                 has `seek` and is at its beginning.
             ranges: of numbers of rows, rising.
             suffix: which of them is to be copied.
-            file: see `write`.
         """
 
 

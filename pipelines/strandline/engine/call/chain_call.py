@@ -413,5 +413,6 @@ class _ChainDraft:
             tasks_out=last.tasks_out if last else 0,
             failed=sum(each.failed for each in counts.values()),
             seconds=sum(each.seconds for each in counts.values()),
+            waited=sum(each.waited for each in counts.values()),
             calls=calls,
         )

@@ -75,20 +75,35 @@ def set_up_node(stage: StagePlan, node: str) -> None:
         raise name_setup_error(what, error) from error
 
 
+class StageHooks(NamedTuple):
+    """What a stage is given of the process that it works in; see `Stage`.
+
+    Attributes:
+        report: takes the stage's sentences for people.
+        is_stopping: returns whether it is to leave its work.
+    """
+
+    report: Callable[[str], None] | None = None
+    is_stopping: Callable[[], bool] = bool
+
+
+_NO_HOOKS = StageHooks()
+
+
 def set_up_stage(
-    stage: StagePlan, folder: Path | None = None, report: Callable[[str], None] | None = None
+    stage: StagePlan, folder: Path | None = None, hooks: StageHooks = _NO_HOOKS
 ) -> StagePlan:
     """Return a copy of the stage that is ready for work.
 
     Args:
         folder: the pipeline's own on the volume; None where it is not here.
-        report: takes the stage's sentences for people; see `Stage`.
 
     Raises:
         StageSetupError: its own `setup` raised; a `PackageMissingError` where that is why.
     """
     own = replace(stage, stage=copy.deepcopy(stage.stage))
-    own.stage.volume_folder, own.stage.report = folder, report
+    own.stage.volume_folder = folder
+    own.stage.report, own.stage.is_stopping = hooks
     use_access(stage.stores)
     try:
         own.stage.setup()
@@ -131,14 +146,13 @@ def set_up_call(
     site: WorkerSite,
     node: str,
     now: Callable[[], float],
-    report: Callable[[str], None] | None = None,
+    hooks: StageHooks = _NO_HOOKS,
 ) -> StageCall:
     """Return a stage set up in a worker of its own, on a node that is set up for it too.
 
     Args:
         node: its id.
         now: seconds from any fixed point.
-        report: takes the stage's sentences for people; see `Stage`.
 
     Raises:
         StageSetupError: the stage's own set-up raised.
@@ -149,7 +163,7 @@ def set_up_call(
         sweep(folder)
         set_up_once(folder, plan.name, lambda: set_up_node(plan, socket.gethostname()))
     opened = _open_to_write(outputs) if plan.writes else None
-    return StageCall(set_up_stage(plan, find_volume_folder(outputs), report), opened, now)
+    return StageCall(set_up_stage(plan, find_volume_folder(outputs), hooks), opened, now)
 
 
 def find_volume_folder(outputs: OutputLocation) -> Path | None:

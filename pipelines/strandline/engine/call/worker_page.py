@@ -19,6 +19,8 @@ from typing import NamedTuple, Self
 
 # The number of a call, and that of the stage at work in its chain.
 _WORK = struct.Struct("!qq")
+# Seconds of the call in which its stages waited for services, and since when they wait, or 0.
+_WAIT = struct.Struct("!dd")
 _SIZE = mmap.PAGESIZE
 # No library that stages use takes this one.
 _SIGNAL = signal.SIGRTMIN + 5
@@ -48,11 +50,13 @@ class Located(NamedTuple):
         number: of the call.
         link: the number of the stage in its chain.
         sources: that it was over, in words.
+        waited: seconds of the call in which its stages waited for services.
     """
 
     number: int = 0
     link: int = 0
     sources: str = ""
+    waited: float = 0.0
 
 
 class WorkerPage:
@@ -102,7 +106,22 @@ class WorkerPage:
 
     def note(self, call: int, link: int) -> None:
         """Note the stage at work."""
+        if _WORK.unpack_from(self._memory)[0] != call:
+            _WAIT.pack_into(self._memory, _WORK.size, 0.0, 0.0)
         _WORK.pack_into(self._memory, 0, call, link)
+
+    def note_wait(self, begun: float | None, now: float) -> None:
+        """Note that the stage at work waits for a service since that time; None: it goes on."""
+        waited, since = _WAIT.unpack_from(self._memory, _WORK.size)
+        waited += now - since if since else 0.0
+        _WAIT.pack_into(self._memory, _WORK.size, waited, begun or 0.0)
+
+    def read_wait(self, call: int, now: float) -> float:
+        """Return the seconds that stages have waited in a call, by the clock of this machine."""
+        waited, since = _WAIT.unpack_from(self._memory, _WORK.size)
+        if _WORK.unpack_from(self._memory)[0] != call:
+            return 0.0
+        return float(waited + (now - since if since else 0.0))
 
     def read(self, call: int) -> int | None:
         """Return the number of the stage at work in a call; None: it was not begun."""

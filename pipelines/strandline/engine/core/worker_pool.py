@@ -23,8 +23,6 @@ from strandline.plan.receipt import StageCounts
 LONG_SECONDS = 5.0  # a call that takes longer is shown with its stage of a chain
 # Counts that are reported once for all stages of a chain: under the first one.
 _OF_FIRST: dict[str, Any] = dict.fromkeys(("started", "lost", "recycled", "deaths"), 0)
-
-
 _NOT_ASKED = Located()
 
 
@@ -39,6 +37,7 @@ class Worker:
         is_ready: it is set up, and takes calls.
         is_here: it is on the driver's node.
         is_draining: it takes no new calls, and ends when it has none.
+        is_leaving: it was asked to leave its calls.
         next_number: of its next call.
         begun, ready_since, busy_since, call_since: by the clock; the last ones of the part that it
             works on, and of the call.
@@ -57,6 +56,7 @@ class Worker:
     is_ready: bool = False
     is_here: bool = False
     is_draining: bool = False
+    is_leaving: bool = False
     next_number: int = FIRST_CALL
     ready_since: float = 0.0
     busy_since: float = 0.0
@@ -84,6 +84,14 @@ class Worker:
             return ""
         known = self.located.sources if self._is_located else ""
         return known or describe_keys([slot.key for slot in self.current.batch])
+
+    def measure_work(self, now: float) -> float:
+        """Return the seconds of work on its current call, without waits for services."""
+        if self.current is None or not self.is_working:
+            return 0.0
+        known = self.located.waited if self._is_located else 0.0
+        waited = known if self.page is None else self.page.read_wait(self.current.number, now)
+        return max(0.0, now - self.busy_since - waited)
 
     @property
     def _is_located(self) -> bool:

@@ -58,9 +58,24 @@ def fits_next(worker: Worker, leaves_at: float, now: float) -> bool:
     return now + sum(parts) <= leaves_at
 
 
+def is_late(worker: Worker, find_cost: FindCost, leave: Leave, now: float) -> bool:
+    """Return whether a worker was not asked to leave its call, and is not known to end it in time.
+
+    Which stages leave their calls when they are asked is for the caller to know.
+    """
+    if worker.is_leaving or not worker.is_working:
+        return False
+    at = predict_ends(worker, find_cost, now)[0].at
+    return at is None or at > leave.latest_at
+
+
 def is_hopeless(workers: Iterable[Worker], find_cost: FindCost, leave: Leave, now: float) -> bool:
     """Return whether workers have calls, and none of these is to be waited for."""
-    ends = [end for worker in workers for end in predict_ends(worker, find_cost, now)]
+    busy = [worker for worker in workers if predict_ends(worker, find_cost, now)]
+    # What a call keeps as its worker leaves it takes a moment.
+    if any(worker.is_leaving for worker in busy) and now < leave.latest_at:
+        return False
+    ends = [end for worker in busy for end in predict_ends(worker, find_cost, now)]
     return bool(ends) and not any(fits(end, leave, now) for end in ends)
 
 

@@ -58,7 +58,7 @@ class WorkMeter:
     """Counts work of one attempt.
 
     Attributes:
-        worked: seconds of all calls, those that are lost too.
+        worked: seconds of all calls, those that are lost too. Waits for services are not work.
     """
 
     def __init__(self) -> None:
@@ -78,7 +78,7 @@ class WorkMeter:
             dropped: tasks that were, of sources that wait to begin anew.
             opened: the task that the answer goes on with.
         """
-        seconds = receipt.counts.seconds
+        seconds = max(0.0, receipt.counts.seconds - receipt.counts.waited)
         self.worked += seconds
         share = seconds / max(1, len(batch) + dropped + (opened is not None))
         if dropped:

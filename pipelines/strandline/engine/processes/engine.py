@@ -193,6 +193,7 @@ class _ProcessRun:
         if self._control.must_leave():
             return True
         leave, now = self._control.find_leave(), self._control.now()
+        self._pools.leave_late(leave)
         return is_hopeless(self._pools.list_workers(), self._pools.find_cost, leave, now)
 
     def _report(self) -> None:

@@ -84,7 +84,7 @@ class ForkLosses:
         if cause is Cause.KILLED and self._control.take_memory_kills():
             cause = Cause.OOM_KILLED
         current, over = worker.current, worker.over
-        seconds = self._control.now() - worker.busy_since if worker.is_working else 0.0
+        seconds = worker.measure_work(self._control.now())
         self.work.lose_call(name_loss(cause, is_of_node=False), seconds)
         exposed = self._count_exposed(current, cause)
         name = self._name(worker.stage, worker.link or 0)

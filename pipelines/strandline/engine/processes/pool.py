@@ -19,6 +19,7 @@ from strandline.engine.processes.fork_client import Fork, ForkServer
 from strandline.engine.processes.worker import (
     CallRequest,
     GiveBack,
+    LeaveWork,
     Proceed,
     Split,
     WorkerTerms,
@@ -150,6 +151,9 @@ class ForkedPools(PooledCalls):
 
     def _ask_split(self, call: Call) -> None:
         call.worker.actor.send(Split(call.number))
+
+    def _ask_leave(self, worker: Worker) -> None:
+        worker.actor.send(LeaveWork())
 
     def _kill(self, worker: Worker) -> None:
         fork: Fork = worker.actor

@@ -28,6 +28,7 @@ from strandline.engine.call.payloads import Dumps
 from strandline.engine.call.setup import (
     MOST_SENTENCES,
     PackedStage,
+    StageHooks,
     WorkerSite,
     load_stage,
     set_up_call,
@@ -37,7 +38,7 @@ from strandline.engine.call.wire import Plain, pack_receipt, pack_tasks
 from strandline.engine.call.worker_page import WorkerPage
 from strandline.engine.core.chains import Entry
 from strandline.engine.processes.frames import receive, send
-from strandline.plan.errors import StrandlineError
+from strandline.plan.errors import StageInterruptedError, StrandlineError
 from strandline.plan.pipeline import StagePlan
 from strandline.plan.receipt import Receipt, StageCounts
 from strandline.storage.outputs.outputs import OutputLocation
@@ -100,6 +101,10 @@ class Split(NamedTuple):
     number: int
 
 
+class LeaveWork(NamedTuple):
+    """A request to leave the call at work and those that wait, where a stage can do that."""
+
+
 class _Answer(NamedTuple):
     """A part of an answer to a call.
 
@@ -146,7 +151,7 @@ def work(
         send(line, (ERROR, error))
         return
     doubt = FailureDoubt(is_stopping, time.monotonic)
-    requests = _Requests(line, partial(worker.splitting, doubt))
+    requests = _Requests(line, partial(worker.splitting, doubt), worker.is_leaving.set)
     requests.send(READY, None)
     while True:
         _answer(worker, requests, doubt)
@@ -162,6 +167,8 @@ def _answer(worker: _Worker, requests: _Requests, doubt: FailureDoubt) -> None:
             requests.send(ANSWER, answer.content)
             if answer.is_open:
                 worker.leave(requests.proceeds.get().left)
+    except StageInterruptedError:
+        requests.send(RETURNED, request.number)
     except StrandlineError as error:
         if doubt.is_on():
             requests.send(RETURNED, request.number)
@@ -174,13 +181,18 @@ class _Requests:
 
     Args:
         splitting: see `_Worker.splitting`.
+        leave: has stages leave their work.
     """
 
     def __init__(
-        self, line: socket.socket, splitting: Callable[[int], AbstractContextManager[Plain | None]]
+        self,
+        line: socket.socket,
+        splitting: Callable[[int], AbstractContextManager[Plain | None]],
+        leave: Callable[[], None],
     ) -> None:
         self._line = line
         self._splitting = splitting
+        self._leave = leave
         self._calls: deque[CallRequest] = deque()
         self._change = threading.Condition()
         self._turn = threading.Lock()
@@ -213,6 +225,8 @@ class _Requests:
             self.proceeds.put(content)
         elif isinstance(content, GiveBack):
             self._give_back(content.number)
+        elif isinstance(content, LeaveWork):
+            self._leave()
         elif isinstance(content, Split):
             with self._splitting(content.number) as split:
                 if split is not None:
@@ -233,7 +247,11 @@ class _Requests:
 
 
 class _Worker:
-    """Stages that are set up in this process."""
+    """Stages that are set up in this process.
+
+    Attributes:
+        is_leaving: is set to have stages leave their work.
+    """
 
     def __init__(
         self,
@@ -245,10 +263,13 @@ class _Worker:
     ) -> None:
         now = time.perf_counter
         self._sentences: deque[str] = deque(maxlen=MOST_SENTENCES)
-        report = self._sentences.append
+        self.is_leaving = threading.Event()
+        hooks = StageHooks(self._sentences.append, self.is_leaving.is_set)
         outputs, site, node, dumps = terms.outputs, terms.site, terms.node, terms.dumps
-        calls = [set_up_call(plan, outputs, site, node, now, report) for plan in plans]
+        calls = [set_up_call(plan, outputs, site, node, now, hooks) for plan in plans]
         self._page = page
+        for call in calls:
+            call.share_waits(lambda begun: page.note_wait(begun, now()))
         self._call = ChainCall(plans, calls, now, dumps, self._note, joins_below=joins_below)
         self._pack: Pack = partial(pack_tasks, dumps=dumps)
         self._number = -1  # number of the call at work, or of the last one

@@ -93,6 +93,7 @@ class _RayDriver(Driver):
         """Return whether nothing that is under way, or waits to be written, can end in time."""
         if self._control.must_leave():
             return True
+        self._pools.leave_late(self._control.find_leave())
         is_writing = self._flow.fills_files and self._pools.can_write(self._flow.queues[-1])
         return bool(self._pools.calls) and not is_writing and not self._awaits_calls()
 
@@ -274,6 +275,7 @@ class _RayDriver(Driver):
             for reference in self._pools.find_answered(worker):
                 self._take_receipt(reference)
         leave = Leave(goes_at, goes_at)
+        self._pools.leave_if_late(worker, leave)
         for end in predict_ends(worker, self._pools.find_cost, now)[1:]:
             # A call that does not fit would be begun and lost. One that fits stays: it may be begun
             # by now.

@@ -190,7 +190,7 @@ class Losses:
         pool = self._pools[stage]
         death = self._judge(worker, error)
         entry = worker.current.entry if worker.current else WHOLE
-        seconds = self._control.now() - worker.busy_since if worker.is_working else 0.0
+        seconds = worker.measure_work(self._control.now())
         name = name_loss(death.cause, is_of_node=is_of_node(error))
         self.work.lose_call(name, seconds, worker.node)
         where = pool.plan.name if worker.link is None else self._name(stage, worker.link)

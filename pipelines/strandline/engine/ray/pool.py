@@ -140,6 +140,9 @@ class RayPools(PooledCalls):
     def _ask_split(self, call: Call) -> None:
         """Ray's workers are not asked."""
 
+    def _ask_leave(self, worker: Worker) -> None:
+        worker.actor.leave.remote()
+
     def _kill(self, worker: Worker) -> None:
         ray.kill(worker.actor)
         self.unplaced = {word: kept for word, kept in self.unplaced.items() if kept is not worker}

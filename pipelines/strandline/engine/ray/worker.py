@@ -10,6 +10,7 @@ import faulthandler
 import gc
 import os
 import sys
+import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -31,6 +32,7 @@ from strandline.engine.call.limits import MemoryWatch, choose_limits, read_own_m
 from strandline.engine.call.setup import (
     MOST_SENTENCES,
     PackedStage,
+    StageHooks,
     WorkerSite,
     load_stage,
     set_up_call,
@@ -49,6 +51,7 @@ from strandline.engine.call.worker_page import Located, WorkerAddress, WorkerPag
 from strandline.engine.core.chains import Chain, Entry
 from strandline.engine.core.pools import CALLS_PER_WORKER
 from strandline.engine.core.worker_pool import LONG_SECONDS, Call, Worker
+from strandline.plan.errors import StageInterruptedError
 from strandline.plan.pipeline import StagePlan
 from strandline.plan.task import Task
 from strandline.storage.outputs.outputs import OutputLocation
@@ -97,6 +100,7 @@ class StageWorker:
         self._doubt = FailureDoubt(lambda: False, time.monotonic)
         self._open: dict[int, Answers[_Made]] = {}
         self._sentences: deque[str] = deque(maxlen=MOST_SENTENCES)
+        self._is_leaving = threading.Event()
 
     @ray.method(concurrency_group=CONTROL)  # type: ignore[untyped-decorator]
     def find_address(self) -> WorkerAddress:
@@ -140,7 +144,7 @@ class StageWorker:
         work = partial(self._process, number, entry, tasks, unreadable, handed)
         try:
             return self._take(number, self._loop.begin(number, work))
-        except GivenBack:
+        except (GivenBack, StageInterruptedError):
             return [], []
 
     @ray.method(num_returns=2)  # type: ignore[untyped-decorator]
@@ -153,7 +157,10 @@ class StageWorker:
         assert self._call is not None  # a call goes on
         if left is not None:
             self._call.leave(left)
-        return self._take(number, self._open.pop(number))
+        try:
+            return self._take(number, self._open.pop(number))
+        except StageInterruptedError:
+            return [], []
 
     @ray.method(concurrency_group=CONTROL)  # type: ignore[untyped-decorator]
     def give_back(self, number: int) -> None:
@@ -161,13 +168,20 @@ class StageWorker:
         self._loop.give_back(number)
 
     @ray.method(concurrency_group=CONTROL)  # type: ignore[untyped-decorator]
-    def find_work(self) -> tuple[int, str, list[str]]:
+    def find_work(self) -> tuple[int, str, list[str], float]:
         """Return the number of the stage at work, in its chain, over what sources, and sentences.
 
-        Those are what its stages have reported since they were asked for.
+        Those are what its stages have reported since they were asked for. The last value is the
+        seconds of the call in which stages have waited for services.
         """
         link, over = (0, "") if self._call is None else self._call.find_work()
-        return link, over, self._take_sentences()
+        waited = self._page.read_wait(self._number, time.perf_counter())
+        return link, over, self._take_sentences(), waited
+
+    @ray.method(concurrency_group=CONTROL)  # type: ignore[untyped-decorator]
+    def leave(self) -> None:
+        """Have stages leave their work that can do so; their calls are returned."""
+        self._is_leaving.set()
 
     @ray.method(concurrency_group=CONTROL)  # type: ignore[untyped-decorator]
     def skip(self, number: int) -> None:
@@ -183,8 +197,10 @@ class StageWorker:
         # Only what the first one yields travels on by itself: a replay begins with its tasks.
         plans[1:] = [replace(plan, streams=False) for plan in plans[1:]]
         now = time.perf_counter
-        report = self._sentences.append
-        calls = [set_up_call(plan, self._outputs, self._site, node, now, report) for plan in plans]
+        hooks = StageHooks(self._sentences.append, self._is_leaving.is_set)
+        calls = [set_up_call(plan, self._outputs, self._site, node, now, hooks) for plan in plans]
+        for call in calls:
+            call.share_waits(lambda begun: self._page.note_wait(begun, now()))
         note, joins_below = self._note, self._joins_below
         self._call = ChainCall(plans, calls, now, cloudpickle.dumps, note, joins_below=joins_below)
         plan = plans[0]  # the others have the same limits
@@ -284,8 +300,8 @@ class LinkWatch:
         for reference in answered:
             worker, call = self._asked.pop(reference)
             with suppress(RayError):  # the worker has died, which its call tells
-                link, over, sentences = ray.get(reference)
-                worker.located = Located(call.number, link, over)
+                link, over, sentences, waited = ray.get(reference)
+                worker.located = Located(call.number, link, over, waited)
                 for sentence in sentences:
                     self._report(sentence)
 

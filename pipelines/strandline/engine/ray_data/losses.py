@@ -119,6 +119,10 @@ class Deaths:
         """Begin nothing from now on; what was begun may end."""
         self._is_left = True
 
+    def is_left(self) -> bool:
+        """Return whether nothing is begun any more."""
+        return self._is_left
+
     def look(self, stages: int) -> list[StageDeaths]:
         """Return how the workers of each stage have fared, those of stage 0 first."""
         return [

@@ -12,7 +12,7 @@ import os
 import pickle
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from hashlib import blake2b
@@ -26,7 +26,13 @@ from ray.exceptions import RayError
 from strandline.engine.call.doubt import FailureDoubt
 from strandline.engine.call.handover import pack_answers, read_input
 from strandline.engine.call.payloads import dump, load
-from strandline.engine.call.setup import PackedStage, WorkerSite, load_stage, set_up_call
+from strandline.engine.call.setup import (
+    PackedStage,
+    StageHooks,
+    WorkerSite,
+    load_stage,
+    set_up_call,
+)
 from strandline.engine.call.stage.stage_call import StageCall
 from strandline.engine.call.wire import Plain, pack_receipt, pack_tasks, read_lineage
 from strandline.engine.core.pools import PoolBrokenError
@@ -34,6 +40,7 @@ from strandline.engine.preemption.last_words import explain_death
 from strandline.engine.ray.connection import ClusterLostError, first_line
 from strandline.engine.ray.worker import find_address, read_end
 from strandline.engine.ray_data.losses import DEATHS_PER_POOL, DEATHS_PER_TASK, WorkPermission
+from strandline.plan.errors import StageInterruptedError
 from strandline.plan.receipt import Failure, Receipt, StageCounts
 from strandline.plan.stage import Shape
 from strandline.storage.outputs.outputs import OutputLocation
@@ -41,6 +48,7 @@ from strandline.storage.outputs.own_handles import keep_own_sockets
 from strandline_api.outcome.causes import Cause
 
 _PACK = partial(pack_tasks, dumps=cloudpickle.dumps)
+_LOOK_SECONDS = 0.5
 SCHEMA = pa.schema([("task", pa.large_binary()), ("notes", pa.large_binary()), ("team", "string")])
 
 
@@ -74,6 +82,7 @@ class StageRows:
         self._call: StageCall | None = None
         self._shape = Shape.TASK
         self._problem: Exception | None = None
+        self._is_left, self._look_due = False, 0.0
         self._doubt = FailureDoubt(lambda: False, time.monotonic)
         try:
             self._set_up()
@@ -113,7 +122,17 @@ class StageRows:
         position, node = self._settings, str(ray.get_runtime_context().get_node_id())
         plan = load_stage(PackedStage(position.name, position.plan), cloudpickle.loads)
         self._shape = plan.shape
-        return set_up_call(plan, position.outputs, position.site, node, time.perf_counter)
+        hooks = StageHooks(is_stopping=self._find_stop)
+        return set_up_call(plan, position.outputs, position.site, node, time.perf_counter, hooks)
+
+    def _find_stop(self) -> bool:
+        """Return whether the run has been left; the actor is asked now and then."""
+        now = time.monotonic()
+        if not self._is_left and now >= self._look_due:
+            self._look_due = now + _LOOK_SECONDS
+            with suppress(RayError):  # the next call of the stage explains it
+                self._is_left = bool(ray.get(self._settings.deaths.is_left.remote()))
+        return self._is_left
 
     def _process(self, packed: list[bytes], notes: list[bytes]) -> list[Plain]:
         if self._problem is not None:
@@ -136,6 +155,8 @@ class StageRows:
             return []
         try:
             made, receipt = self._call_stage(tasks)
+        except StageInterruptedError:
+            return []  # and no note, so its sources stay unfinished
         finally:
             self._end()
         # A signal to all ends this process, and the driver drops what comes after the signal.

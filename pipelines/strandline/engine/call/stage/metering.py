@@ -6,7 +6,8 @@ next event and travel with it. Pure: times come in, and what a source is is not 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 
 import pyarrow as pa
 
@@ -220,3 +221,44 @@ def _measure(table: pa.Table) -> int:
 def _source_of(task: Task) -> bytes:
     assert task.lineage is not None  # the driver only hands out tasks that have one
     return task.lineage.source
+
+
+class WaitClock:
+    """Measures the time in which a stage waits for a service.
+
+    Args:
+        now: seconds from any fixed point.
+
+    Attributes:
+        note: is called as a wait begins, with its time, and as it ends, with None.
+    """
+
+    def __init__(self, now: Callable[[], float]) -> None:
+        self._now = now
+        self._waited = 0.0
+        self._depth = 0
+        self.note: Callable[[float | None], None] = lambda _: None
+
+    @contextmanager
+    def waiting(self) -> Iterator[None]:
+        """Measure the time in the block; a block in a block counts once."""
+        self._depth += 1
+        if self._depth > 1:
+            try:
+                yield
+            finally:
+                self._depth -= 1
+            return
+        begun = self._now()
+        self.note(begun)
+        try:
+            yield
+        finally:
+            self._depth -= 1
+            self._waited += self._now() - begun
+            self.note(None)
+
+    def take(self) -> float:
+        """Return the seconds since the last call of this method."""
+        waited, self._waited = self._waited, 0.0
+        return waited

@@ -129,9 +129,7 @@ class Rescue:
     def _build(self, task: Task, errors: Sequence[RowError]) -> DeadLetters | None:
         if self._plan.on_error == "drop":
             return None
-        table = build_dead_letters(
-            task.data, list(map(_bound, errors)), self._plan.name, task.key
-        )
+        table = build_dead_letters(task.data, list(map(_bound, errors)), self._plan.name, task.key)
         return DeadLetters(self._plan.name, table)
 
     def _split(self, task: Task, again: Again, whole: RowError) -> tuple[Rest, list[RowError]]:

@@ -18,7 +18,12 @@ import pyarrow as pa
 
 from strandline.engine.call.payloads import copy_tasks, measure
 from strandline.engine.call.stage.cuts import CutCall
-from strandline.engine.call.stage.metering import find_changes, list_roots, measure_efforts
+from strandline.engine.call.stage.metering import (
+    WaitClock,
+    find_changes,
+    list_roots,
+    measure_efforts,
+)
 from strandline.engine.call.stage.receipts import (
     CallPart,
     FlushError,
@@ -70,6 +75,8 @@ class StageCall:
         self._plan = plan
         self._stage: Stage = plan.stage
         self._now = now
+        self._waits = WaitClock(now)
+        plan.stage.waiting = self._waits.waiting
         self._begun = 0.0  # the part that is being made
         self._writing = ReceiptDraft(plan.name)
         self._rest: deque[Task] = deque()  # tasks not begun
@@ -150,6 +157,10 @@ class StageCall:
         """Have another thread look at calls while the user's code works; see `Trials.turn`."""
         self._trials.turn = turn
 
+    def share_waits(self, note: Callable[[float | None], None]) -> None:
+        """Have waits for services noted as they begin and end; see `WaitClock.note`."""
+        self._waits.note = note
+
     def split(self) -> tuple[CallPart, Sequence[Lineage], list[Task]]:
         """Take out of a call what the unit at work does not need, for another thread in its turn.
 
@@ -195,6 +206,7 @@ class StageCall:
 
     def _close(self, writing: ReceiptDraft, opened: OpenTask | None) -> CallPart:
         writing.counts.seconds = self._now() - self._begun
+        writing.counts.waited = self._waits.take()
         self._end_unit(writing)
         self._stage.counters, self._counted = {}, {}
         return self._make_part(writing, opened)

@@ -18,7 +18,7 @@ from typing import Any, ClassVar, NamedTuple
 import pyarrow as pa
 
 from strandline.plan.columns import Columns
-from strandline.plan.errors import BudgetSpentError, StageStoppedError
+from strandline.plan.errors import BudgetSpentError, StageInterruptedError, StageStoppedError
 from strandline.plan.registry import register
 from strandline.plan.stage import Stage
 from strandline.plan.task import FailedRow, Slot, Task
@@ -102,6 +102,7 @@ class AskModel(Stage):
     )
     added_params: ClassVar[frozenset[str]] = frozenset({"rollout"})
     keeps_columns = True
+    stops_early = True
 
     def list_needed_columns(self) -> tuple[str, ...]:
         return self.params.columns
@@ -229,17 +230,25 @@ class AskModel(Stage):
     ) -> None:
         """Do works that ask the server, and make what was answered durable, whatever happens."""
         book = self._book
-        remind: Callable[[], None] = (lambda: None) if book is None else book.remind
+        most, is_stopping = self.params.concurrency, self.is_stopping
+        if book is None:  # answers of a task that is left would be lost
+            is_stopping = bool
+
+        def remind() -> None:
+            if book is not None:
+                book.remind(is_urgent=is_stopping())
+
         try:
-            with self._working():
+            with self._working(), self.waiting():
                 try:
-                    most = self.params.concurrency
-                    self._loop.run(self._asker.work_all(works, most, keep, remind))
+                    self._loop.run(self._asker.work_all(works, most, keep, remind, is_stopping))
                 finally:
                     if book is not None:
                         book.sync()
         except BudgetSpentError:
             self._loop.run(self._asker.await_others(self.params.timeouts.total))
+            raise
+        except StageInterruptedError:
             raise
         except StageStoppedError as error:
             msg = self._hide(str(error))

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping,
 from contextlib import suppress
 from typing import Any, NamedTuple, Protocol, TypeVar
 
-from strandline.plan.errors import BudgetSpentError, StageStoppedError
+from strandline.plan.errors import BudgetSpentError, StageInterruptedError, StageStoppedError
 from strandline.stages.models.asking.answers import (
     PATHS,
     Barred,
@@ -92,7 +92,9 @@ class Asker:
         self._health = ServerHealth(terms, clock, report, self._traffic)
         self._probed = float("-inf"), False  # when it was last tried out, and whether it answered
         self._report, self._has_reported_estimate = report, False
-        self._in_flight = 0
+        self._in_flight = 0  # requests that have room, and of these the number that is sent
+        self._sent = 0
+        self._is_stopping: Callable[[], bool] = bool
         self._freed = asyncio.Event()
         self._probing = asyncio.Lock()
         self._taking = asyncio.Lock()
@@ -104,6 +106,7 @@ class Asker:
         most: int,
         keep: Callable[[int, Outcome], None],
         remind: Callable[[], None],
+        is_stopping: Callable[[], bool] = bool,
     ) -> None:
         """Do all works that ask something, and hand each one's outcome on, as they come.
 
@@ -111,12 +114,15 @@ class Asker:
             most: works that are open at a time.
             keep: takes the position of a work, and what came of it.
             remind: is called after each of them, and every second.
+            is_stopping: returns whether the run stops: then nothing more is asked.
 
         Raises:
             StageStoppedError: nothing can be asked here, or the server was down for too long.
             BudgetSpentError: no more may be asked; what was under way has been handed on.
+            StageInterruptedError: the run stops; the same.
         """
-        waiting, spent = iter(enumerate(works)), list[BudgetSpentError]()
+        self._is_stopping = is_stopping
+        waiting, spent = iter(enumerate(works)), list[StageStoppedError]()
 
         async def work_on() -> None:
             """Take work after work, without a task for each of them."""
@@ -124,7 +130,7 @@ class Asker:
                 at, work = found
                 try:
                     outcome = await work()
-                except BudgetSpentError as error:
+                except (BudgetSpentError, StageInterruptedError) as error:
                     spent.append(error)
                 else:
                     keep(at, outcome)
@@ -134,12 +140,16 @@ class Asker:
         try:
             left = workers
             while left:
+                tick = _LOOK_SECONDS if is_stopping() else TICK_SECONDS
                 done, left = await asyncio.wait(
-                    left, timeout=TICK_SECONDS, return_when=asyncio.FIRST_EXCEPTION
+                    left, timeout=tick, return_when=asyncio.FIRST_EXCEPTION
                 )
                 for worker in done:
                     worker.result()
                 remind()
+                if left and not self._sent and is_stopping():
+                    spent.append(StageInterruptedError())
+                    break  # the rest waits for its turn, or until it asks again
         finally:
             await _cancel(workers)
         if spent:
@@ -147,20 +157,21 @@ class Asker:
 
     async def ask(self, question: ModelQuestion) -> ModelAnswer | RowFault:
         """Ask until there is an answer that stands the check, or none can be had."""
-        body, used = question.body, (0, 0)
+        body, used, text = question.body, (0, 0), ""
         for round_ in range(self._terms.repairs + 1):
             found = await self._insist(body)
             if isinstance(found, RowFault):
                 return found
             used = used[0] + found.prompt_tokens, used[1] + found.completion_tokens
-            complaint = question.check(found.text) if question.check is not None else None
+            text = found.text
+            complaint = question.check(text) if question.check is not None else None
             if complaint is None:
                 return found._replace(prompt_tokens=used[0], completion_tokens=used[1])
             if round_ == self._terms.repairs:
                 break
-            body = complain(body, found.text, complaint)
+            body = complain(body, text, complaint)
         why = f"the answer is not what was asked for: {complaint}"
-        return RowFault("malformed", why, found.text)
+        return RowFault("malformed", why, text)
 
     async def _insist(self, body: Mapping[str, Any]) -> ModelAnswer | RowFault:
         """Ask until the server says something of the question itself."""
@@ -216,9 +227,11 @@ class Asker:
         await self._enter(is_probe=is_probe)
         try:
             grant = await self._take(len(content))
+            if self._is_stopping():  # answers on their way are awaited, and nothing more is asked
+                raise StageInterruptedError
             begun = self._clock.now()
             self._tally.begin()
-            reply = await self._poster.post(PATHS[self._endpoint], content)
+            reply = await self._post(content)
             verdict = judge(reply, self._endpoint)
             now = self._clock.now()
             self._settle(grant, find_usage(reply, verdict, content, grant.tokens))
@@ -237,6 +250,13 @@ class Asker:
             self._in_flight -= 1
             self._freed.set()
         return verdict, begun
+
+    async def _post(self, content: bytes) -> Reply | Unanswered:
+        self._sent += 1
+        try:
+            return await self._poster.post(PATHS[self._endpoint], content)
+        finally:
+            self._sent -= 1
 
     async def _take(self, size: int) -> Grant:
         """Wait until the account allows a request.

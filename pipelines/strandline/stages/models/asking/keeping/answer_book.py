@@ -28,6 +28,7 @@ from strandline.stages.models.asking.verdicts.judging import find_answer_fault
 _START_BITS = 40  # bits of a position for the start; the part's number is above them
 _STARTS = (1 << _START_BITS) - 1
 _LOOK_SHARE = 20  # pause before the next look, in durations of the last one
+_URGENT_SECONDS = 0.25  # after which answers are durable while the run stops
 _MOST_BYTES = 8 << 20  # answers that wait to be written together
 _Item = TypeVar("_Item")
 _Found = TypeVar("_Found")
@@ -109,8 +110,11 @@ class AnswerBook:
         self._waiting[digest] = packed
         self._bytes += len(packed.content)
 
-    def remind(self) -> None:
+    def remind(self, *, is_urgent: bool = False) -> None:
         """Write what is to be written by now, and make it durable if it is due.
+
+        Args:
+            is_urgent: the process may end at any moment.
 
         Raises:
             VolumeError: the log can't be written.
@@ -118,7 +122,8 @@ class AnswerBook:
         count, keeping = len(self._waiting) + self._undurable, self._keeping
         if not count:
             return
-        is_due = count >= keeping.group or self._now() - self._began >= keeping.seconds
+        limit = min(keeping.seconds, _URGENT_SECONDS) if is_urgent else keeping.seconds
+        is_due = count >= keeping.group or self._now() - self._began >= limit
         if is_due or self._bytes >= _MOST_BYTES:
             self.sync()
         elif keeping.is_eager:
