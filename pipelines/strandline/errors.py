@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from strandline.engine.autoscaler.capacity import NoRoomError
     from strandline.engine.call.setup import PackageMissingError, StageSetupError
     from strandline.engine.call.stage.receipts import FlushError, ShapeError
-    from strandline.engine.core.flow import StageBrokenError
+    from strandline.engine.call.stage.stage_tally import StageBrokenError
     from strandline.engine.core.pools import PoolBrokenError
     from strandline.engine.processes.fork_client import ForkServerLostError
     from strandline.engine.ray.connection import ClusterLostError, ClusterRefusedError
@@ -116,7 +116,7 @@ _ROOMS = {
     "ShapeError": "strandline.engine.call.stage.receipts",
     "SourcePathError": "strandline.run.attempt.partitions",
     "SpecError": "strandline_api.documents.problems",
-    "StageBrokenError": "strandline.engine.core.flow",
+    "StageBrokenError": "strandline.engine.call.stage.stage_tally",
     "StageSetupError": "strandline.engine.call.setup",
     "StageStoppedError": "strandline.plan.errors",
     "StoppedWithRayError": "strandline.engine.ray.driver",

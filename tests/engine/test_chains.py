@@ -19,8 +19,9 @@ from strandline.engine.call.chain_call import ChainCall
 from strandline.engine.call.slots import Slot as Waiting
 from strandline.engine.call.stage import stage_call
 from strandline.engine.call.stage.stage_call import StageCall
+from strandline.engine.call.stage.stage_tally import StageBrokenError
 from strandline.engine.core.chains import Chain, cut_chains, explain_cut, list_apart
-from strandline.engine.core.flow import Flow, StageBrokenError
+from strandline.engine.core.flow import Flow
 from strandline.engine.core.worker_pool import ChainStreak
 from strandline.plan.pipeline import PipelinePlan, StagePlan
 from strandline.plan.planning import mark_streaming

@@ -23,6 +23,7 @@ from strandline.engine.call.stage.failed_rows import (
 from strandline.engine.call.stage.receipts import ShapeError
 from strandline.engine.call.stage.rescue import Rescue
 from strandline.engine.call.stage.stage_call import StageCall
+from strandline.engine.call.stage.stage_tally import ENOUGH_ROWS, find_uniform
 from strandline.engine.call.stage.trials import Trials
 from strandline.plan.pipeline import StagePlan
 from strandline.plan.receipt import Output, Piece, Receipt
@@ -271,6 +272,24 @@ def test_dead_letters_tell_what_went_wrong_beside_the_columns() -> None:
         "dead_position": 1,
         "dead_detail": None,
     }
+
+
+@pytest.mark.parametrize(
+    ("words", "rows", "found"),
+    [
+        ("no 1|no 22|no 3", 3, None),
+        ("no 1|" * ENOUGH_ROWS, ENOUGH_ROWS, "no 1"),
+        ("no 1|" * ENOUGH_ROWS, ENOUGH_ROWS + 1, None),
+        ("no 1|" * (ENOUGH_ROWS - 1) + "other|", ENOUGH_ROWS, None),
+    ],
+)
+def test_one_reason_for_all_rows_of_a_task_is_found(
+    words: str, rows: int, found: str | None
+) -> None:
+    messages = words.strip("|").split("|")
+    assert find_uniform(messages, "ValueError", rows) == found
+    lacking = find_uniform(["there is no column 'a'"], "MissingColumnError", 1)
+    assert lacking == "there is no column 'a'"
 
 
 def test_what_a_stage_adds_to_a_failed_row_is_kept_in_bounded_length() -> None:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 
 from strandline.engine.call.slots import Slot, split_opened
-from strandline.engine.core.flow import BROKEN_AFTER, FAILURES_KEPT, Flow, StageBrokenError
+from strandline.engine.call.stage.stage_tally import StageBrokenError
+from strandline.engine.core.flow import BROKEN_AFTER, FAILURES_KEPT, Flow
 from strandline.plan.fingerprint import Fingerprint
 from strandline.plan.pipeline import PipelinePlan, StagePlan
-from strandline.plan.receipt import Emitted, Failure, Receipt, StageCounts
+from strandline.plan.receipt import Emitted, Failure, Receipt, StageCounts, UniformFailure
 from strandline.plan.stage import Stage
 from strandline.plan.task import Origin
 
@@ -139,6 +140,44 @@ def test_law_sources_that_failed_before_do_not_hide_those_behind_them() -> None:
     batch = flow.next_batch(0)  # as many again, of which nothing was known
     with pytest.raises(StageBrokenError, match="'s0' failed each of its first 100 tasks"):
         flow.complete(0, batch, fail_all(batch), None)
+
+
+def kill_all(batch: list[Slot], passed: int = 0) -> Receipt:
+    uniform = UniformFailure(batch[0].source, batch[0].key, 30, "no column", fails_source=False)
+    counts = StageCounts(tasks_in=len(batch), tasks_out=passed, dead=30, uniform=uniform)
+    return Receipt((), (), (), counts)
+
+
+def test_a_first_task_of_which_all_rows_are_dead_ends_the_run_before_the_ledger_has_it() -> None:
+    flow = make_flow(1, 1)
+    flow.enter(make_slots(1))
+    with pytest.raises(
+        StageBrokenError, match="'s0' failed all 30 rows of its first task, of 'k0'"
+    ):
+        flow.refuse_uniform(0, kill_all(flow.next_batch(0)))
+
+
+def test_a_task_that_fails_as_a_whole_is_none_of_a_stage_that_has_passed_something() -> None:
+    flow = make_flow(1, 1)
+    flow.enter(make_slots(4))
+    flow.refuse_uniform(0, kill_all(flow.next_batch(0), passed=1))  # in the same call
+    first = flow.next_batch(0)
+    flow.complete(0, first, pass_on(first), None)
+    for _ in range(2):
+        batch = flow.next_batch(0)
+        flow.refuse_uniform(0, kill_all(batch))
+        flow.complete(0, batch, kill_all(batch), None)
+
+
+def test_a_source_that_has_failed_before_says_nothing_of_the_stage() -> None:
+    flow, slots = make_flow(1, 1), make_slots(2)
+    flow.known_bad.add(slots[0].source)
+    flow.enter(slots)
+    batch = flow.next_batch(0)
+    flow.refuse_uniform(0, kill_all(batch))
+    flow.complete(0, batch, kill_all(batch), None)
+    with pytest.raises(StageBrokenError, match="of 'k1'"):
+        flow.refuse_uniform(0, kill_all(flow.next_batch(0)))
 
 
 def test_one_success_keeps_a_failing_stage_going() -> None:

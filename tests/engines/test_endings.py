@@ -15,8 +15,8 @@ from conformance import ConformanceRuns, Workspace, every, is_pooled, list_engin
 from conformance_scenarios import plan_numbers, plan_text_sink
 from strandline.engine.call.setup import PackageMissingError, StageSetupError
 from strandline.engine.call.stage.receipts import ShapeError
+from strandline.engine.call.stage.stage_tally import StageBrokenError
 from strandline.engine.core import call_size
-from strandline.engine.core.flow import StageBrokenError
 from strandline.engine.core.pools import PoolBrokenError
 from strandline.ledger.errors import DuplicateKeyError
 from strandline.plan.errors import code_of

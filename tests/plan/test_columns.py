@@ -85,9 +85,60 @@ def test_law_of_a_stage_that_says_nothing_nobody_is_refused(
     stages: list[tuple[str, Stage]] = [("early", Acting(*step)) for step in before]
     stages.append(("silent", Silent()))
     # Behind one that selects it is known again what there is.
-    stages += [("late", Acting(action, names)) for action, names in after if action != "select"]
+    late = [(action, names) for action, names in after if action != "select"]
+    stages += [("late", Acting(*step)) for step in late]
     found = find_missing(trace_columns(stages), {})
-    assert found is None or found.position < len(before)
+    if found is not None and found.position < len(before):
+        return
+    gone: set[str] = set()
+    for position, (action, names) in enumerate(late, len(before) + 1):
+        if action == "drop" and gone.intersection(names):
+            assert found is not None
+            assert found.position == position
+            assert "'late' removes" in found.hint
+            return
+        gone = gone - set(names) if action == "add" else gone | set(names)
+    assert found is None
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "column"),
+    [
+        ("extract-text", "decode-python", "content"),
+        ("measure-images", "resize-images", "picture"),
+        ("decode-python", "extract-text", "content"),
+    ],
+)
+def test_a_column_that_a_stage_removes_is_missed_though_others_are_unknown(
+    before: str, after: str, column: str
+) -> None:
+    with pytest.raises(SpecError) as caught:
+        plan("read-jsonl", before, after, source="jsonl-files")
+    (problem,) = caught.value.problems
+    assert f"reads {column!r}, and the columns are: key, " in problem.message
+    assert f"others (without {column})" in problem.message
+    assert problem.suggestion == (
+        f"{before!r} removes {column!r}: put {after!r} before it, or keep the column"
+    )
+
+
+def test_a_stage_that_removes_a_column_is_named_where_all_columns_are_known() -> None:
+    select = {"use": "select-columns", "with": {"columns": ["key"]}}
+    with pytest.raises(SpecError) as caught:
+        plan("read-files", "parse-documents", select, "normalise-text")
+    (problem,) = caught.value.problems
+    assert problem.suggestion == (
+        "'select-columns' removes 'text': put 'normalise-text' before it, or keep the column"
+    )
+
+
+def test_a_new_name_of_a_column_that_is_not_selected_is_refused() -> None:
+    select = {"use": "select-columns", "with": {"columns": ["text"], "rename": {"txt": "body"}}}
+    with pytest.raises(SpecError, match="`rename` names 'txt', which `columns` does not"):
+        plan("read-files", "parse-documents", select)
+    twice = {"columns": ["text", "key"], "rename": {"text": "key"}}
+    with pytest.raises(SpecError, match="two columns would be called 'key'"):
+        plan("read-files", "parse-documents", {"use": "select-columns", "with": twice})
 
 
 @pytest.mark.parametrize(

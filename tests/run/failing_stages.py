@@ -25,6 +25,13 @@ class RefuseThrees(Stage):
         return task
 
 
+class RefuseTexts(Stage):
+    """Raises on each text, with the text in its words."""
+
+    def process(self, task: Task) -> Task:
+        raise ValueError(f"no text like {task.table['text'][0].as_py()}")
+
+
 class MarkFives(Stage):
     """Says of each number that ends in five that it failed, until it is mended."""
 

@@ -285,6 +285,7 @@ class _Run:
         receipt = self._flow.meter.attach(receipt, self._flow.failed)
         if self._filling is not None and stage + 1 == len(self._stages):
             self._filling.note(receipt)
+        self._flow.refuse_uniform(stage, receipt)
         self._ledger.forward(receipt.events, receipt.failures)
         self._flow.complete(stage, batch, receipt, packed, rest[0] if rest else None)
         return rest

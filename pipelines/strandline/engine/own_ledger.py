@@ -10,7 +10,8 @@ from contextlib import contextmanager, suppress
 
 from strandline.engine.call.handover import Pack
 from strandline.engine.call.stage.receipts import ShapeError
-from strandline.engine.core.flow import Flow, StageBrokenError
+from strandline.engine.call.stage.stage_tally import StageBrokenError
+from strandline.engine.core.flow import Flow
 from strandline.engine.core.listing_thread import ListingThread
 from strandline.engine.core.ports import Admitted, Control, Listing
 from strandline.engine.core.roots import enter_roots

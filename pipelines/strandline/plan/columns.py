@@ -18,6 +18,7 @@ class Columns:
     Attributes:
         names: that are there, in order.
         is_open: there may be others too, which only the data tells.
+        gone: names that are not among these others, in the order in which stages removed them.
 
     Example:
         `Columns(("key", "text")).having(["language"])`
@@ -25,23 +26,34 @@ class Columns:
 
     names: tuple[str, ...] = ()
     is_open: bool = False
+    gone: tuple[str, ...] = ()
 
     def having(self, names: Iterable[str]) -> Columns:
         """Return them with some more, at the end; those that are there keep their place."""
-        return replace(self, names=tuple(dict.fromkeys((*self.names, *names))))
+        there = tuple(dict.fromkeys((*self.names, *names)))
+        return replace(self, names=there, gone=_leave_out(self.gone, there))
 
     def without(self, names: Iterable[str]) -> Columns:
         """Return them without some."""
-        gone = frozenset(names)
-        return replace(self, names=tuple(name for name in self.names if name not in gone))
+        removed = tuple(names)
+        gone = tuple(dict.fromkeys((*self.gone, *removed))) if self.is_open else ()
+        return replace(self, names=_leave_out(self.names, removed), gone=gone)
 
     def list_missing(self, names: Iterable[str]) -> list[str]:
         """List which of some names are surely not there."""
-        return [] if self.is_open else [name for name in names if name not in self.names]
+        if self.is_open:
+            return [name for name in names if name in self.gone]
+        return [name for name in names if name not in self.names]
 
     def __str__(self) -> str:
         others = ["others"] if self.is_open else []
-        return ", ".join([*self.names, *others]) or "none"
+        shown = ", ".join([*self.names, *others]) or "none"
+        return f"{shown} (without {', '.join(self.gone)})" if self.gone else shown
+
+
+def _leave_out(names: Iterable[str], left: Iterable[str]) -> tuple[str, ...]:
+    without = frozenset(left)
+    return tuple(name for name in names if name not in without)
 
 
 _DECLARATIONS = frozenset(
@@ -129,14 +141,27 @@ def find_missing(
     Args:
         makers: the names of stages that add a column, by the column.
     """
-    for position, (name, needed, before, _) in enumerate(steps):
+    removers: dict[str, str] = {}
+    for position, (name, needed, before, after) in enumerate(steps):
         missing = before.list_missing(needed)
         if missing:
+            column = missing[0]
             message = (
                 f"stage {name!r} reads {' and '.join(map(repr, missing))}, and the columns are: "
                 f"{before}"
             )
-            return MissingColumns(position, message, _advise(missing[0], makers))
+            remover = removers.get(column)
+            if remover is not None:
+                hint = f"{remover!r} removes {column!r}: put {name!r} before it, or keep the column"
+            else:
+                hint = _advise(column, makers)
+            return MissingColumns(position, message, hint)
+        known = {*before.names, *after.names, *after.gone, *needed}
+        for column in known:
+            if column in after.names:
+                removers.pop(column, None)
+            elif not before.list_missing([column]) and after.list_missing([column]):
+                removers[column] = name
     return None
 
 

@@ -276,6 +276,23 @@ class Emitted(NamedTuple):
     link: int = 0
 
 
+class UniformFailure(NamedTuple):
+    """A task of which every row has failed for one reason.
+
+    Attributes:
+        source, key: of the task.
+        rows: of the task.
+        message: of the first row's failure.
+        fails_source: the source fails of it; else the rows are dead letters, or are left out.
+    """
+
+    source: bytes
+    key: str
+    rows: int
+    message: str
+    fails_source: bool
+
+
 @dataclass(slots=True)
 class StageCounts:
     """What went through a stage.
@@ -285,6 +302,7 @@ class StageCounts:
         rows_in, rows_out: rows of their tables.
         dead, dropped: rows that raised an error, and became dead letters or were left out.
         waited: seconds of these in which the stage waited for a service.
+        uniform: the first task of which every row has failed for one reason, if there is one.
         seconds: time inside the stage's own code; not its set-up, nor waiting, nor transport.
         counters: the stage's own, by name.
         calls: of a worker, each with a batch or several.
@@ -304,6 +322,7 @@ class StageCounts:
     dead: int = 0
     dropped: int = 0
     waited: float = 0.0
+    uniform: UniformFailure | None = None
 
     def add(self, other: StageCounts) -> None:
         """Add another call's counts to these."""
@@ -319,6 +338,7 @@ class StageCounts:
         self.dead += other.dead
         self.dropped += other.dropped
         self.waited += other.waited
+        self.uniform = self.uniform or other.uniform
         for name, number in other.counters.items():
             self.counters[name] = self.counters.get(name, 0) + number
 

@@ -392,7 +392,7 @@ def _describe_step(step: ColumnStep) -> str:
 
 
 def _render_columns(columns: Columns) -> dict[str, Any]:
-    return {"names": list(columns.names), "others": columns.is_open}
+    return {"names": list(columns.names), "others": columns.is_open, "without": list(columns.gone)}
 
 
 def _describe_stage(stage: StagePlan, chain: str) -> tuple[str, ...]:

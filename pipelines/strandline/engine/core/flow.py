@@ -14,10 +14,10 @@ from typing import Any, NamedTuple
 from strandline.engine.call.slots import Slot
 from strandline.engine.call.stage.metering import Meter
 from strandline.engine.call.stage.receipts import find_gone
+from strandline.engine.call.stage.stage_tally import StageBrokenError, StageTally
 from strandline.engine.core.chains import Chain, list_apart
 from strandline.engine.core.grouping import Grouping
 from strandline.engine.core.suspects import SuspectBatch, Suspects
-from strandline.plan.errors import StrandlineError
 from strandline.plan.pipeline import PipelinePlan
 from strandline.plan.receipt import Failure, Receipt, StageCounts
 
@@ -25,25 +25,6 @@ Change = Callable[[Slot], Slot]
 
 BROKEN_AFTER = 50
 FAILURES_KEPT = 1000  # with their messages; the ledger, where there is one, has all
-
-
-class StageBrokenError(StrandlineError):
-    """A stage failed every task it has seen; going on would fail them all."""
-
-    is_lasting = True
-
-
-@dataclass(slots=True)
-class StageTally:
-    """What went through one stage.
-
-    Attributes:
-        expected: failures of sources that have failed before.
-    """
-
-    name: str
-    counts: StageCounts = field(default_factory=StageCounts)
-    expected: int = 0
 
 
 class StageStanding(NamedTuple):
@@ -93,6 +74,8 @@ class StageQueue:
         self.counts.add(receipt.counts)
         for link, counts in receipt.links:
             self.stages[link].counts.add(counts)
+        for tally in self.stages:
+            tally.counts.uniform = None  # of a call, and judged there
 
     def __len__(self) -> int:
         return len(self.waiting) + self.grouped
@@ -154,6 +137,7 @@ class Flow:
         self.is_stopped = False
         self.fills_files = plan.stages[-1].target_bytes is not None and len(self.queues) > 1
         self.meter = Meter()
+        self._is_retrial = getattr(plan.stages[0].stage, "retries_rows", False)
 
     def enter(self, slots: Iterable[Slot], exposed: int = 0) -> None:
         """Queue root tasks of released sources; suspected ones (see `Suspects`) are held back."""
@@ -213,6 +197,17 @@ class Flow:
         queue = self.queues[stage]
         return len(queue), queue.waiting[0].link if queue.waiting else 0
 
+    def refuse_uniform(self, stage: int, receipt: Receipt, *, fails_source: bool = False) -> None:
+        """Refuse the rows of a first task, all dead for one reason, before the ledger has them.
+
+        Raises:
+            StageBrokenError: no row has passed before.
+        """
+        for link, counts in () if self._is_retrial else receipt.links or ((0, receipt.counts),):
+            tally, uniform = self.queues[stage].stages[link], counts.uniform
+            if uniform is not None and uniform.fails_source is fails_source:
+                tally.check_uniform(counts, self.known_bad)
+
     def complete(
         self,
         stage: int,
@@ -239,6 +234,7 @@ class Flow:
         self._queue_emitted(stage, batch if opened is None else [*batch, opened], receipt, block)
         if any(later.grouping is not None for later in self.queues[stage + 1 :]):
             self._settle_origins(stage, batch, receipt)
+        self.refuse_uniform(stage, receipt, fails_source=True)
         for tally in queue.stages:
             _check_broken(tally, receipt.failures, self.known_bad)
 
@@ -420,7 +416,7 @@ class Flow:
 
 def _create_queue(chain: Chain) -> StageQueue:
     first = chain.stages[0]
-    stages = [StageTally(stage.name) for stage in chain.stages]
+    stages = [StageTally(stage.name, tolerates=stage.tolerates) for stage in chain.stages]
     grouping: Grouping[Slot] | None = Grouping(first.group) if first.group else None
     return StageQueue(chain.name, first.batch_size, grouping, stages=stages)
 

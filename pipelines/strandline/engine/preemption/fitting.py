@@ -72,7 +72,7 @@ def is_late(worker: Worker, find_cost: FindCost, leave: Leave, now: float) -> bo
 def is_hopeless(workers: Iterable[Worker], find_cost: FindCost, leave: Leave, now: float) -> bool:
     """Return whether workers have calls, and none of these is to be waited for."""
     busy = [worker for worker in workers if predict_ends(worker, find_cost, now)]
-    # What a call keeps as its worker leaves it takes a moment.
+    # A worker that leaves its call may still keep answers.
     if any(worker.is_leaving for worker in busy) and now < leave.latest_at:
         return False
     ends = [end for worker in busy for end in predict_ends(worker, find_cost, now)]

@@ -346,6 +346,7 @@ class _RayDriver(Driver):
         receipt = self._flow.meter.attach(receipt, self._flow.failed)
         if self._filling is not None and call.stage + 1 == len(self._pools):
             self._filling.note(receipt)
+        self._flow.refuse_uniform(call.stage, receipt)
         self._ledger.forward(receipt.events, receipt.failures)
         self._flow.complete(call.stage, batch, receipt, call.data, call.opened)
 

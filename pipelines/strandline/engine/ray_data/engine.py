@@ -137,6 +137,7 @@ class _RayDataDriver(Driver):
             self._note_losses()
             failures = tuple(self._losses.name_cause(failure) for failure in receipt.failures)
             receipt = receipt._replace(failures=failures)
+        self._flow.refuse_uniform(stage, receipt)
         report = window.take(receipt)
         self._ledger.forward(report.events, report.failures)
         self._flow.complete(stage, [], receipt, None)

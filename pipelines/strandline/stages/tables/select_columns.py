@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Self
+
 import pyarrow as pa
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from strandline.plan.columns import Columns
 from strandline.plan.registry import register
@@ -21,6 +23,19 @@ class SelectColumns(Stage):
 
         columns: tuple[str, ...] = Field(min_length=1, description="Columns to keep, in order.")
         rename: dict[str, str] = Field(default={}, description="New names by old ones.")
+
+        @model_validator(mode="after")
+        def _check_names(self) -> Self:
+            unknown = next((name for name in self.rename if name not in self.columns), None)
+            if unknown is not None:
+                msg = f"`rename` names {unknown!r}, which `columns` does not"
+                raise ValueError(msg)
+            names = [self.rename.get(name, name) for name in self.columns]
+            twice = next((name for name in names if names.count(name) > 1), None)
+            if twice is not None:
+                msg = f"two columns would be called {twice!r}"
+                raise ValueError(msg)
+            return self
 
     params: Params
 

@@ -19,6 +19,7 @@ from strandline.plan.receipt import (
     Piece,
     Receipt,
     StageCounts,
+    UniformFailure,
 )
 from strandline.plan.task import (
     DeadLetters,
@@ -320,6 +321,15 @@ class ReceiptDraft:
         self.failures.append(
             Failure(lineage.source, lineage.key, lineage.token, self.stage, report)
         )
+
+    def note_uniform(
+        self, lineage: Lineage, rows: int, message: str, *, fails_source: bool
+    ) -> None:
+        """Note that all rows of a task have failed for one reason."""
+        uniform = UniformFailure(
+            lineage.source, lineage.key, rows, format_message(message), fails_source
+        )
+        self.counts.uniform = self.counts.uniform or uniform
 
     def write(self, lineage: Lineage, outputs: tuple[Output, ...]) -> None:
         """Note that a sink has written a task."""

@@ -23,6 +23,7 @@ from strandline.engine.call.stage.failed_rows import (
     spread_error,
 )
 from strandline.engine.call.stage.receipts import ReceiptDraft, ShapeError, format_message
+from strandline.engine.call.stage.stage_tally import CERTAIN, find_uniform
 from strandline.engine.call.stage.trials import StageRaisedError, Trials
 from strandline.plan.pipeline import StagePlan
 from strandline.plan.task import DeadLetters, FailedRow, FailedTask, Lineage, NoneTask, Task
@@ -97,6 +98,8 @@ class Rescue:
         """Note that work on a task has failed, with what passes without the rows that fail."""
         if not self.is_on:
             writing.fail(parents[0], str(error))
+            if error.kind == CERTAIN:
+                writing.note_uniform(parents[0], task.num_rows, str(error), fails_source=True)
             return
         rest, errors = self._split(task, again, _describe(error))
         self._part(parents, task, rest, errors, writing)
@@ -125,6 +128,11 @@ class Rescue:
     ) -> None:
         errors = sorted(errors, key=lambda error: -1 if error.row is None else error.row)
         writing.part(parents, rest, self._build(task, errors), _number(errors))
+        if rest is None and errors:
+            messages = [error.message for error in errors]
+            why = find_uniform(messages, errors[0].kind, task.num_rows)
+            if why is not None:
+                writing.note_uniform(parents[0], task.num_rows, why, fails_source=False)
 
     def _build(self, task: Task, errors: Sequence[RowError]) -> DeadLetters | None:
         if self._plan.on_error == "drop":

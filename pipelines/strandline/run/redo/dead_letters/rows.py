@@ -17,6 +17,8 @@ from strandline.stages.sources.opening import open_binary
 class ReadDeadLetters(Stage):
     """Reads the dead letters of a source, in the order in which they died."""
 
+    retries_rows = True  # so a stage is not broken if all of them fail again
+
     def process(self, task: Task) -> Task | list[Slot]:
         """Return the rows as one table, as they came to the stage; payloads each by itself.
 
