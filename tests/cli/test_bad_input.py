@@ -278,8 +278,8 @@ LEDGERS = [
         "the pipeline is not the one that wrote this ledger:\n"
         '  read-files.with.onError: "fail" -> "drop"\n'
         "set onChange to Redo to replace what is finished, to Restart to forget it and begin "
-        "again, or to Continue to keep it, "
-        "as by `strandline run FILE#notes --set onChange=Continue`",
+        "again, or to Continue to keep it\n"
+        "for example: `strandline run pipeline.yaml --set onChange=Continue`",
     ),
 ]
 

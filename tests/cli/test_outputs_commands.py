@@ -33,9 +33,9 @@ def test_a_run_elsewhere_is_refused_until_the_move_is_told(
         "the pipeline is not the one that wrote this ledger:\n"
         f"  outputs: {elsewhere.path}/old -> {elsewhere.path}/new\n"
         "set onChange to Redo to replace what is finished, to Restart to forget it and begin "
-        "again, or to Continue to keep it, "
-        "as by `strandline run FILE#notes --set onChange=Continue`\n"
-        "if you have moved the outputs there, run `strandline ledger move-outputs`"
+        "again, or to Continue to keep it\n"
+        "if you have moved the outputs there, run `strandline ledger move-outputs`\n"
+        "for example: `strandline run pipeline.yaml --set onChange=Continue`"
     )
     Path("old").rename("new")
     result = call("ledger", "move-outputs", "pipeline.yaml")

@@ -160,8 +160,10 @@ def test_a_failed_source_is_told_by_the_code_and_not_by_an_error(tmp_path: Path)
 def test_a_changed_pipeline_is_refused_unless_told_otherwise(tmp_path: Path) -> None:
     build().run(tmp_path, engine="inline")
     changed = build(stages=[KeepEven()])
-    with pytest.raises(LedgerError, match="the pipeline is not the one"):
+    with pytest.raises(LedgerError, match="the pipeline is not the one") as caught:
         changed.run(tmp_path, engine="inline")
+    assert "strandline run" not in str(caught.value)
+    assert caught.value.__notes__ == ["for example: pipeline.run(..., on_change='Continue')"]
     outcome = changed.run(tmp_path, engine="inline", on_change="Restart")
     assert outcome.standing.finished == 4
     assert read_output(tmp_path / "default/evens/output") == ["0", "2"]

@@ -23,6 +23,7 @@ from strandline.ledger.lease import (
 )
 from strandline.ledger.store.recipes import read_changes, read_recipes
 from strandline.ledger.store.store import Store
+from strandline.plan.errors import Advice
 
 DONE = [listed(f"source {number}") for number in range(5)]
 
@@ -122,9 +123,9 @@ def test_a_changed_pipeline_is_refused_untouched_and_told_what_changed(store: St
         '  split.use: "split" -> (none)\n'
         '  write.use: (none) -> "jsonl"\n'
         "set onChange to Redo to replace what is finished, to Restart to forget it and begin "
-        "again, or to Continue to keep it, "
-        "as by `strandline run FILE#clips --set onChange=Continue`"
+        "again, or to Continue to keep it"
     )
+    assert caught.value.advice == Advice("run", (("onChange", "Continue"),))
     assert before == {name: store.read_meta(name) for name in before}
     assert len(DONE) == store.count()["finished"]
 

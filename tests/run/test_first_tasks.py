@@ -108,7 +108,7 @@ def test_any_reason_counts_if_enough_rows_have_it(
     tmp_path: Path, rows: int, *, is_broken: bool
 ) -> None:
     data = Rows(tmp_path, rows)
-    spec = {
+    spec: dict[str, Any] = {
         "source": {"use": "files", "with": {"paths": [f"{data.folder}/*.jsonl"]}},
         "stages": [
             {"use": "read-jsonl"},

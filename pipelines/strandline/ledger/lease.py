@@ -39,11 +39,13 @@ from strandline.ledger.store.recipes import (
     read_recipes,
 )
 from strandline.ledger.store.store import Store
+from strandline.plan.errors import Advice
 from strandline.plan.fingerprint import Fingerprint, adopt_code, describe_difference
 from strandline.storage.volume.locks import Process
 
 MOST_RECIPES = 8  # before recipes that made nothing of what is kept are dropped
 ORPHAN_SECONDS = 30.0
+_KEPT = ("onChange", "Continue")
 
 
 class OnChange(StrEnum):
@@ -263,11 +265,10 @@ def refuse_changes(store: Store, claim: Claim) -> bool:
         raise LedgerError(msg)
     changed = find_changes(store, claim)
     if changed and claim.rejoins is not None and claim.on_change is not OnChange.CONTINUE:
-        raise LedgerError(_explain_retrial(changed))
+        raise _refuse_retrial(changed)
     # A pipeline that has finished nothing has nothing that new outputs could be mixed with.
     if changed and claim.on_change is OnChange.FAIL and store.count()["finished"]:
-        is_moved = _is_moved(store, claim)
-        raise LedgerError(_explain(changed, claim.pipeline.rpartition("/")[2], is_moved=is_moved))
+        raise _refuse_change(changed, is_moved=_is_moved(store, claim))
     return bool(changed)
 
 
@@ -334,25 +335,27 @@ def _mark_fresh(key: str, version: bytes) -> Mark:
     return Mark(key, version, attempt=0, ordinal=0, is_stale=True)
 
 
-def _explain(changed: list[str], name: str, *, is_moved: bool) -> str:
+def _refuse_change(changed: list[str], *, is_moved: bool) -> LedgerError:
     lines = "\n".join(f"  {line}" for line in changed)
     moved = "\nif you have moved the outputs there, run `strandline ledger move-outputs`"
-    return (
+    refused = LedgerError(
         f"the pipeline is not the one that wrote this ledger:\n{lines}\n"
         "set onChange to Redo to replace what is finished, to Restart to forget it and begin "
-        "again, or to Continue to keep it, "
-        f"as by `strandline run FILE#{name} --set onChange=Continue`{moved if is_moved else ''}"
+        f"again, or to Continue to keep it{moved if is_moved else ''}"
     )
+    refused.advice = Advice("run", (_KEPT,))
+    return refused
 
 
-def _explain_retrial(changed: list[str]) -> str:
+def _refuse_retrial(changed: list[str]) -> LedgerError:
     lines = "\n".join(f"  {line}" for line in changed)
-    return (
+    refused = LedgerError(
         f"the pipeline has changed since its dead letters were written:\n{lines}\n"
-        "run it with onChange: Redo, which works on their sources anew; or keep what is finished "
-        "and join rows of both recipes, by `strandline retry FILE --dead-letters "
-        "--set onChange=Continue`"
+        "set onChange to Redo and run it, which works on their sources again; or to Continue and "
+        "try the dead letters, which keeps what is finished beside rows of the new recipe"
     )
+    refused.advice = Advice("retry", (_KEPT,), ("--dead-letters",))
+    return refused
 
 
 def _identity(claim: Claim) -> dict[str, Any]:

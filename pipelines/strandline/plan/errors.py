@@ -2,11 +2,25 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 from strandline_api.documents.problems import SpecError
 from strandline_api.outcome.causes import Cause
 from strandline_api.outcome.exit_codes import ExitCode
+
+
+class Advice(NamedTuple):
+    """What to do about an error, as data: the shell and Python word it, each in its own way.
+
+    Attributes:
+        command: of the command line.
+        settings: fields of the manifest's `spec`, each with a value.
+        options: of the command, such as `--missing`.
+    """
+
+    command: str
+    settings: tuple[tuple[str, str], ...] = ()
+    options: tuple[str, ...] = ()
 
 
 class StrandlineError(Exception):
@@ -16,11 +30,13 @@ class StrandlineError(Exception):
         exit_code: what the process exits with.
         cause: where more is known than the exit code tells.
         is_lasting: another attempt on the same machine would end the same way.
+        advice: a command that may help, which is not in the message.
     """
 
     exit_code: ClassVar[ExitCode] = ExitCode.APPLICATION_ERROR
     cause: Cause | None = None
     is_lasting: bool = False
+    advice: Advice | None = None
 
 
 class StageStoppedError(StrandlineError):

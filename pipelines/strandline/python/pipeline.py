@@ -9,9 +9,11 @@ from pathlib import Path
 from typing import Any, Literal, Self
 
 from pydantic import ValidationError
+from pydantic.alias_generators import to_snake
 
 from strandline.ledger.lease import OnChange
 from strandline.ledger.session import LedgerSession
+from strandline.plan.errors import Advice, StrandlineError
 from strandline.plan.pipeline import PipelinePlan, StagePlan
 from strandline.plan.planning import check_plan, plan_stage
 from strandline.plan.registry import find_name
@@ -165,7 +167,12 @@ class Pipeline:
             deliver=self._plan_delivery(volume),
             keeping=self._read_keeping(),
         )
-        result = _run_shown(config, is_wanted=progress)
+        try:
+            result = _run_shown(config, is_wanted=progress)
+        except StrandlineError as error:
+            if note := _describe_call(error.advice):
+                error.add_note(note)
+            raise
         return make_outcome(result, config)
 
     def _plan_delivery(self, volume: Path | None) -> Callable[[LedgerSession], str] | None:
@@ -184,6 +191,14 @@ class Pipeline:
             raise ValueError(msg)
         at_most = None if self.keep_at_most is None else parse_memory(self.keep_at_most)
         return Keeping(self.keep is not None, at_most)
+
+
+def _describe_call(advice: Advice | None) -> str:
+    """Return the call that an error advises; empty if it advises none that there is in Python."""
+    if advice is None or advice.command != "run" or advice.options:
+        return ""
+    words = [f"{to_snake(field)}={value!r}" for field, value in advice.settings]
+    return f"for example: pipeline.run(..., {', '.join(words)})"
 
 
 def work(  # noqa: PLR0913 - one argument for each thing that may be asked for

@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from strandline.cli.app.advice import note_file
 from strandline.cli.app.json_output import reserve
 from strandline.cli.app.program import add_debug
 from strandline.run.attempt.engines import ENGINES
@@ -23,7 +24,7 @@ def _keep_output(ctx: click.Context, _option: click.Parameter, is_asked: bool) -
     return is_asked
 
 
-take_file = click.argument("file", type=click.Path(path_type=Path))
+take_file = click.argument("file", type=click.Path(path_type=Path), callback=note_file)
 take_files = click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
 take_volume = click.option(
     "--volume",

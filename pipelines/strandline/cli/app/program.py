@@ -14,6 +14,7 @@ from typing import Any, NoReturn
 
 import click
 
+from strandline.cli.app.advice import describe_command
 from strandline.cli.app.json_output import find_text
 from strandline.cli.app.signals import StoppedAtOnceError
 from strandline.ledger.errors import LedgerError
@@ -63,7 +64,7 @@ class Program(click.Group):
         except Exception as error:  # noqa: BLE001 - the last place that can put it into words
             if ctx.meta.get("debug"):
                 traceback.print_exc()
-            for line in explain(error):
+            for line in _add_advice(error, explain(error), ctx):
                 show_error(line)
             return code_of(error)
         return code
@@ -91,6 +92,14 @@ def explain(error: Exception) -> list[str]:
     text = " ".join(str(error).split())
     what = f"{type(error).__name__}: {text}" if text else type(error).__name__
     return [f"unexpected {what}; run the command again with --debug for the traceback"]
+
+
+def _add_advice(error: Exception, lines: list[str], ctx: click.Context) -> list[str]:
+    advice = error.advice if isinstance(error, StrandlineError) else None
+    if advice is None:
+        return lines
+    between = "\n" if "\n" in lines[-1] else "; "
+    return [*lines[:-1], f"{lines[-1]}{between}for example: `{describe_command(advice, ctx)}`"]
 
 
 def show_error(sentence: str) -> None:

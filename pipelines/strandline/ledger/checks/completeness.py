@@ -48,12 +48,12 @@ class Gaps(NamedTuple):
             yield f"{_count(self.unfinished)} unfinished; {again}"
         if self.failed:
             what = "1 source has" if self.failed == 1 else f"{self.failed:,} sources have"
-            yield f"{what} failed; `strandline failures` groups the reasons"
+            yield f"{what} failed; correct them, or what they fail in, and {again}"
         if self.older:
             yield f"{_count(self.older)} as an older recipe made them; {again}"
         if self.missing:
             more = f", and {self.missing - 1:,} more" if self.missing > 1 else ""
-            yield f"{self.first_missing}{more}; `strandline run FILE --missing` makes them again"
+            yield f"{self.first_missing}{more}; a run with `--missing` makes them again"
 
 
 def find_gaps(store: Store, outputs: OutputStore | None = None) -> Gaps:

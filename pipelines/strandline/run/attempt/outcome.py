@@ -175,8 +175,8 @@ def judge(
     quarantined = standing.quarantined
     if quarantined > (tolerated := quarantine.tolerated(listed)):
         message = (
-            f"{quarantined} of {listed} sources are quarantined, {tolerated} would be tolerated; "
-            "see `strandline ledger quarantine list`"
+            f"{quarantined} of {listed} sources are quarantined, {tolerated} would be tolerated by "
+            "`quarantine.tolerate`; list them with their reasons, and release them once corrected"
         )
         return ExitCode.QUARANTINE_EXCEEDED, message
     return ExitCode.COMPLETE, _describe_complete(standing, listed, dead)

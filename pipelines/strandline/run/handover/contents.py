@@ -71,6 +71,6 @@ class Contents:
 
 def _explain(file: ShippedFile) -> UnfitForPushError:
     return UnfitForPushError(
-        f"{file.name}: missing, or other bytes than were written; `strandline verify` says which, "
-        "and `strandline run FILE --missing` makes them again"
+        f"{file.name}: missing, or other bytes than were written; `verify` lists all of them, and "
+        "a run with `--missing` makes them again"
     )

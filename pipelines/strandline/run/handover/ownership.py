@@ -40,6 +40,5 @@ def require_ours(
     raise TargetRefusedError(
         f"{target}: another ledger of this pipeline, {str(ledger)[:_SHORT]}, has written this "
         f"{what}, and a push replaces all rows of one; for a trial name another {what}, and where "
-        "that ledger is gone for good run without `publish.to` and take this one with `strandline "
-        "push FILE --to TARGET --take-over`"
+        "that ledger is gone for good run without `publish.to`, and push there with `--take-over`"
     )

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 import click
 
+from strandline.cli.app.advice import remember_file
 from strandline.cli.app.driver_request import DriverRequest
 from strandline.cli.app.ledger_access import locate
 from strandline.cli.app.options import take_engine, take_json, take_manifest, take_volume
@@ -167,6 +168,7 @@ class MadeAttempt(NamedTuple):
 
 def make_attempt(options: DriverRequest) -> MadeAttempt:
     """Make an attempt that the command line asks for, and tell people of it."""
+    remember_file(click.get_current_context(), options.file)
     reporter = create_reporter(is_json=options.as_json)
     parent, read_on = _find_parent(), prepare_reading_on(os.environ)
     with reporter.failing(), leaving_message(os.environ):

@@ -1,0 +1,33 @@
+"""Advice of errors as command lines of the shell, with the file that the user has named.
+
+It must not know which errors have advice.
+"""
+
+from __future__ import annotations
+
+import shlex
+
+import click
+
+from strandline.plan.errors import Advice
+
+_KEY = "strandline.file"
+
+
+def note_file(ctx: click.Context, _parameter: click.Parameter, value: object) -> object:
+    """Note which file a command is about."""
+    remember_file(ctx, value)
+    return value
+
+
+def remember_file(ctx: click.Context, file: object) -> None:
+    """Note which file is worked on from now on."""
+    ctx.meta[_KEY] = str(file)
+
+
+def describe_command(advice: Advice, ctx: click.Context) -> str:
+    """Return the command line that an error advises."""
+    words = ["strandline", *advice.command.split(), ctx.meta.get(_KEY, "FILE"), *advice.options]
+    for field, value in advice.settings:
+        words += ["--set", f"{field}={value}"]
+    return shlex.join(words)
