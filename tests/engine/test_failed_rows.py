@@ -15,7 +15,9 @@ from hypothesis import strategies as st
 from strandline.engine.call.stage import failed_rows
 from strandline.engine.call.stage.failed_rows import (
     DETAIL_CHARACTERS,
+    FORMER_ROWS,
     MOST_WITHOUT_ONE,
+    FormerRows,
     RowError,
     build_dead_letters,
     find_failed,
@@ -290,6 +292,20 @@ def test_one_reason_for_all_rows_of_a_task_is_found(
     assert find_uniform(messages, "ValueError", rows) == found
     lacking = find_uniform(["there is no column 'a'"], "MissingColumnError", 1)
     assert lacking == "there is no column 'a'"
+
+
+@pytest.mark.parametrize(("stage", "row"), [("stage", 41), ("other", 1)])
+def test_a_row_of_another_try_is_called_what_it_was(stage: str, row: int) -> None:
+    class Marks(Stage):
+        def process(self, task: Task) -> list[Slot]:
+            return [FailedRow(1, "bad")]
+
+    meta = {FORMER_ROWS: FormerRows(stage, (40, 41))}
+    task = Task(pa.table({"n": [1, 2]}), meta, ROOT)
+    _, (table,) = part(call_with(Marks(), [task])[0])
+    assert table["dead_position"].to_pylist() == [row]
+    _, receipt = call_with(Marks(), [task], on_error="fail")
+    assert receipt.failures[0].message == f"row {row}: bad"
 
 
 def test_what_a_stage_adds_to_a_failed_row_is_kept_in_bounded_length() -> None:

@@ -217,6 +217,20 @@ def test_why_rows_died_is_told_by_source_and_row(numbers: Numbers) -> None:
     assert first.message.startswith("ValueError: no 13 (failing_stages.py:")
 
 
+@pytest.mark.parametrize("engine", ["inline", "processes"])
+def test_rows_that_fail_again_keep_their_numbers(numbers: Numbers, engine: str) -> None:
+    def list_keys() -> list[str]:
+        with numbers.passes.opened(NAME) as store:
+            return sorted(each.key for each in list_dead_letters(store, str(numbers.output)))
+
+    numbers.run(THREES, FIVES)
+    before = list_keys()
+    assert f"{numbers.texts}/0.jsonl row 13" in before
+    for _ in range(2):  # also those of another try
+        numbers.run(THREES, FIVES, dead_letters="refuse-threes", engine=engine)
+        assert list_keys() == before
+
+
 def test_readers_of_files_fail_by_file(numbers: Numbers) -> None:
     (numbers.texts / "0.jsonl").write_bytes(b'{"n": 1}\nno json\n')
     outcome = numbers.passes.run(

@@ -5,7 +5,7 @@ Tries come in as functions. It must not know stages, receipts, nor what follows 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -19,6 +19,29 @@ COLUMNS = (
 )
 DETAIL_CHARACTERS = 4000
 _TEXT = pa.string()
+
+
+class FormerRows(NamedTuple):
+    """Rows of a task that failed before: what they are called in the failures of that stage.
+
+    Attributes:
+        stage: in which they failed.
+        positions: of each row in what came to the stage then.
+    """
+
+    stage: str
+    positions: Sequence[int]
+
+
+FORMER_ROWS = "strandline-former-rows"  # key of `FormerRows` in the meta of a task
+
+
+def number_row(meta: Mapping[str, Any] | None, stage: str, row: int) -> int:
+    """Return what a row is called in failures of a stage: its position in the first run."""
+    former = (meta or {}).get(FORMER_ROWS)
+    if not isinstance(former, FormerRows) or former.stage != stage:
+        return row
+    return former.positions[row] if row < len(former.positions) else row
 
 
 class RowError(NamedTuple):
@@ -87,7 +110,11 @@ def spread_error(data: object, error: RowError) -> list[RowError]:
 
 
 def build_dead_letters(
-    data: object, errors: Sequence[RowError], stage: str, source: str
+    data: object,
+    errors: Sequence[RowError],
+    stage: str,
+    source: str,
+    meta: Mapping[str, Any] | None = None,
 ) -> pa.Table:
     """Return a row for each error: the columns of its row as they came in, and what went wrong.
 
@@ -95,14 +122,18 @@ def build_dead_letters(
         data: the payload of the task, a table or anything else; of that only bytes and text can
             be kept.
         source: key of the source.
+        meta: of the task, which may have `FormerRows`.
     """
+    positions = [
+        None if error.row is None else number_row(meta, stage, error.row) for error in errors
+    ]
     rows = _take_rows(data, errors)
     notes = (
         pa.array([stage] * len(errors), _TEXT),
         pa.array([error.kind for error in errors], _TEXT),
         pa.array([error.message for error in errors], _TEXT),
         pa.array([source] * len(errors), _TEXT),
-        pa.array([error.row for error in errors], pa.int64()),
+        pa.array(positions, pa.int64()),
         pa.array([error.detail or None for error in errors], _TEXT),
     )
     own = dict(zip(COLUMNS, notes, strict=True))

@@ -20,6 +20,7 @@ from strandline.engine.call.stage.failed_rows import (
     build_dead_letters,
     find_failed,
     list_others,
+    number_row,
     spread_error,
 )
 from strandline.engine.call.stage.receipts import ReceiptDraft, ShapeError, format_message
@@ -75,7 +76,8 @@ class Rescue:
         marks = [slot for slot in slots if isinstance(slot, FailedRow)]
         if marks and not self.is_on:
             first = self._read_marks(task, marks)[0]
-            writing.fail(parents[0], f"row {first.row}: {first.message}")
+            row = number_row(task.meta, self._plan.name, first.row or 0)
+            writing.fail(parents[0], f"row {row}: {first.message}")
             return True
         if not self.is_on or not (marks or any(isinstance(slot, FailedTask) for slot in slots)):
             return False
@@ -137,7 +139,8 @@ class Rescue:
     def _build(self, task: Task, errors: Sequence[RowError]) -> DeadLetters | None:
         if self._plan.on_error == "drop":
             return None
-        table = build_dead_letters(task.data, list(map(_bound, errors)), self._plan.name, task.key)
+        bounded, name = list(map(_bound, errors)), self._plan.name
+        table = build_dead_letters(task.data, bounded, name, task.key, task.meta)
         return DeadLetters(self._plan.name, table)
 
     def _split(self, task: Task, again: Again, whole: RowError) -> tuple[Rest, list[RowError]]:

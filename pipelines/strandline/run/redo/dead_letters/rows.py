@@ -8,7 +8,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from strandline.engine.call.stage.failed_rows import COLUMNS, PAYLOAD
+from strandline.engine.call.stage.failed_rows import COLUMNS, FORMER_ROWS, PAYLOAD, FormerRows
 from strandline.plan.stage import Stage
 from strandline.plan.task import Slot, Task
 from strandline.stages.sources.opening import open_binary
@@ -36,7 +36,14 @@ class ReadDeadLetters(Stage):
             return [task.replace(value) for table in rows for value in table[PAYLOAD].to_pylist()]
         if any(table["dead_position"].null_count for table in tables):
             raise ValueError("which rows of a task died is not known; work on the source again")
-        return task.replace(pa.concat_tables(rows, promote_options="permissive"))
+        again = task.replace(pa.concat_tables(rows, promote_options="permissive"))
+        again.meta = {**(task.meta or {}), FORMER_ROWS: _read_former_rows(tables)}
+        return again
+
+
+def _read_former_rows(tables: list[pa.Table]) -> FormerRows:
+    positions = [row for table in tables for row in table["dead_position"].to_pylist()]
+    return FormerRows(tables[0]["dead_stage"][0].as_py(), tuple(positions))
 
 
 def _are_payloads(tables: list[pa.Table]) -> bool:
