@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -167,12 +168,8 @@ class Pipeline:
             deliver=self._plan_delivery(volume),
             keeping=self._read_keeping(),
         )
-        try:
+        with _noting_advice():
             result = _run_shown(config, is_wanted=progress)
-        except StrandlineError as error:
-            if note := _describe_call(error.advice):
-                error.add_note(note)
-            raise
         return make_outcome(result, config)
 
     def _plan_delivery(self, volume: Path | None) -> Callable[[LedgerSession], str] | None:
@@ -191,6 +188,17 @@ class Pipeline:
             raise ValueError(msg)
         at_most = None if self.keep_at_most is None else parse_memory(self.keep_at_most)
         return Keeping(self.keep is not None, at_most)
+
+
+@contextmanager
+def _noting_advice() -> Iterator[None]:
+    """Add to an error the call that it advises."""
+    try:
+        yield
+    except StrandlineError as error:
+        if note := _describe_call(error.advice):
+            error.add_note(note)
+        raise
 
 
 def _describe_call(advice: Advice | None) -> str:

@@ -88,13 +88,13 @@ class PlanFacts(NamedTuple):
         ledger: None where the pipeline was never run there.
         listing: None where it was not asked for.
         unmet: why a run on this machine would be refused.
-        chaining: that most sources are chained into one group; None where they aren't, or where
-            sources share nothing.
+        chaining: that most sources are chained into one group; None: they aren't.
         schema: of what is read, in words; None where each task has its own.
         worst: what a kill costs at the worst moment; None where nothing was measured.
         redo: what of finished sources would be redone; None: nothing.
         cuts: that were thought of where the pipeline leaves open what is kept.
         estimates: of stages that ask models, where some rows were asked for.
+        outdated_by: pipelines before it that change, so that sources finished here are outdated.
     """
 
     plan: PipelinePlan
@@ -109,6 +109,7 @@ class PlanFacts(NamedTuple):
     redo: RedoPreview | None = None
     cuts: tuple[Judged, ...] = ()
     estimates: tuple[AskEstimate, ...] = ()
+    outdated_by: tuple[str, ...] = ()
 
 
 class RedoPreview(NamedTuple):
@@ -160,7 +161,7 @@ def describe_plan(facts: PlanFacts, width: int | None = None) -> list[str]:
     return [
         *align(heads, 2, width),
         *_describe_changes(facts),
-        *_describe_redo(facts.redo),
+        *_describe_redo(facts),
         *([""] if facts.cuts else []),
         *map(describe_cut, facts.cuts),
         "",
@@ -193,6 +194,7 @@ def render_plan(facts: PlanFacts) -> dict[str, Any]:
         "changes": ledger.changes if ledger else [],
         "schema": facts.schema,
         "onChange": facts.on_change.value,
+        "outdatedBy": list(facts.outdated_by),
         "redo": _render_redo(facts.redo),
         "cuts": [_render_cut(each) for each in facts.cuts],
         "refused": list(facts.unmet),
@@ -225,8 +227,8 @@ def _describe_worst(worst: WorstKill, source: StagePlan) -> Iterator[tuple[str, 
     largest = f"loses {lost} of work a worker, at the end of {escape_text(worst.key)}"
     yield "worst kill", f"{largest}; a source takes {mean} on average"
     if worst.seconds >= LONG_SOURCE:
-        fields = type(source.stage.params).model_fields
-        way = f"a smaller `rangeBytes` of {source.name}" if RANGES in fields else "smaller files"
+        is_cut = RANGES in type(source.stage.params).model_fields
+        way = f"a smaller `rangeBytes` of {source.name}" if is_cut else "smaller files"
         yield "", f"{way} would make it less"
 
 
@@ -329,8 +331,10 @@ def _describe_changes(facts: PlanFacts) -> Iterator[str]:
     yield from (f"  {line}" for line in facts.ledger.changes)
 
 
-def _describe_redo(redo: RedoPreview | None) -> Iterator[str]:
-    if redo is None:
+def _describe_redo(facts: PlanFacts) -> Iterator[str]:
+    for name in facts.outdated_by:
+        yield from ("", f"outdated by {name!r}, which changes: run it, then this one again")
+    if (redo := facts.redo) is None:
         return
     yield ""
     for stage, number in redo.first.items():
@@ -346,10 +350,9 @@ def describe_cut(cut: Judged) -> str:
     if cut.verdict is CutVerdict.IMPOSSIBLE:
         return f"{cut.stage}: not kept; what it hands on is no table, no bytes and no text"
     what = f"saves {format_seconds(cut.seconds)} a source for {format_bytes(int(cut.size))}"
-    if cut.is_kept:
-        why = "asked for" if cut.verdict is CutVerdict.ASKED else "keep: auto"
-        return f"{cut.stage}: kept ({why}); {what}"
-    return f"{cut.stage}: not kept, since {cut.verdict}; {what}"
+    why = "asked for" if cut.verdict is CutVerdict.ASKED else "keep: auto"
+    kept = f"kept ({why})" if cut.is_kept else f"not kept, since {cut.verdict}"
+    return f"{cut.stage}: {kept}; {what}"
 
 
 def _render_cut(cut: Judged) -> dict[str, Any]:

@@ -75,7 +75,7 @@ class StageQueue:
         for link, counts in receipt.links:
             self.stages[link].counts.add(counts)
         for tally in self.stages:
-            tally.counts.uniform = None  # of a call, and judged there
+            tally.counts.uniform = None  # judged with its call
 
     def __len__(self) -> int:
         return len(self.waiting) + self.grouped

@@ -54,6 +54,7 @@ from strandline.run.redo.stage_times import measure_stages
 from strandline.run.schema_inference import describe_schema, recall_schema
 from strandline.storage.layout import PipelineFolder
 from strandline_api.documents.problems import SpecError
+from strandline_api.objects.pipeline import CurationPipeline
 from strandline_api.outcome.exit_codes import ExitCode
 
 SOURCES_WEIGHED = 100_000
@@ -144,10 +145,11 @@ def plan(
     models for a few rows. Several pipelines are shown in the order in which they run.
     """
     targets = order_targets(list_targets(files, settings), volume)
-    others = [target.pipeline for target in targets]
+    others, changing = [target.pipeline for target in targets], set[str]()
     for index, target in enumerate(targets):
         manifest = read_manifest(target.file, settings, volume=volume, others=others)
         facts = _plan_one(manifest, volume, workers, lists=lists or sample is not None)
+        facts = _mark_outdated(facts, target.pipeline, changing)
         if sample is not None and facts.listing is not None:
             folder = locate(manifest.plan, volume).path
             estimates = estimate_costs(manifest.plan, sample, facts.listing.sources, folder)
@@ -156,6 +158,21 @@ def plan(
             write_line(json.dumps(render_plan(facts)))
         else:
             click.echo("\n" * bool(index) + "\n".join(describe_plan(facts, find_width())))
+
+
+def _mark_outdated(facts: PlanFacts, pipeline: CurationPipeline, changing: set[str]) -> PlanFacts:
+    """Return facts with the pipelines before it that change, and note whether it changes too.
+
+    Args:
+        changing: pipelines that change, or come after one that does.
+    """
+    before = tuple(name for name in pipeline.spec.predecessors if name in changing)
+    has_finished = facts.ledger is not None and facts.ledger.counts["finished"] > 0
+    # `Continue` leaves finished sources as they are.
+    is_changed = has_finished and facts.ledger is not None and bool(facts.ledger.changes)
+    if before or (is_changed and facts.on_change is not OnChange.CONTINUE):
+        changing.add(facts.plan.name)
+    return facts._replace(outdated_by=before if has_finished else ())
 
 
 def _plan_one(manifest: Manifest, volume: Path, workers: int | None, *, lists: bool) -> PlanFacts:
