@@ -253,7 +253,7 @@ class _Run:
             inflight.begin(sources)
         try:
             self._take_parts(stage, batch)
-        except StageInterruptedError:  # it is done again by the next attempt
+        except StageInterruptedError:  # the next attempt does it again
             self._is_cut = True
             self._flow.stop()
         if self._stages[stage].shape is Shape.SINK:
