@@ -28,7 +28,12 @@ if TYPE_CHECKING:
         NonDeterministicTaskError,
     )
     from strandline.ledger.gather.merge import MergeError
-    from strandline.plan.errors import BudgetSpentError, StageStoppedError, StrandlineError
+    from strandline.plan.errors import (
+        BudgetSpentError,
+        StageInterruptedError,
+        StageStoppedError,
+        StrandlineError,
+    )
     from strandline.run.attempt.engines import EngineMissingError
     from strandline.run.attempt.partitions import ListingError, PartitionError, SourcePathError
     from strandline.run.code.packages import PackageError
@@ -74,6 +79,7 @@ __all__ = [
     "SourcePathError",
     "SpecError",
     "StageBrokenError",
+    "StageInterruptedError",
     "StageSetupError",
     "StageStoppedError",
     "StoppedWithRayError",
@@ -118,6 +124,7 @@ _ROOMS = {
     "SpecError": "strandline_api.documents.problems",
     "StageBrokenError": "strandline.engine.call.stage.stage_tally",
     "StageSetupError": "strandline.engine.call.setup",
+    "StageInterruptedError": "strandline.plan.errors",
     "StageStoppedError": "strandline.plan.errors",
     "StoppedWithRayError": "strandline.engine.ray.driver",
     "StrandlineError": "strandline.plan.errors",

@@ -34,7 +34,7 @@ class Rows:
     def run(self, column: str = "txt", engine: str = "inline", **more: Any) -> AttemptResult:
         source = {"use": "files", "with": {"paths": [f"{self.folder}/*.jsonl"]}}
         stage = {"use": "normalise-text", "with": {"column": column}, **more}
-        stages = [{"use": "read-jsonl"}, stage]
+        stages = [{"use": "read-jsonl", "with": {"schema": "perTask"}}, stage]
         sink = {"use": "parquet"}
         return self.passes.run(
             NAME, "Continue", engine=engine, source=source, stages=stages, sink=sink
@@ -95,7 +95,7 @@ def test_rows_that_all_fail_are_dead_letters_if_they_are_tolerated(tmp_path: Pat
         dead_letters="normalise-text",
         source={"use": "files", "with": {"paths": [f"{rows.folder}/*.jsonl"]}},
         stages=[
-            {"use": "read-jsonl"},
+            {"use": "read-jsonl", "with": {"schema": "perTask"}},
             {"use": "normalise-text", "with": {"column": "txt"}, "onError": "deadLetter"},
         ],
         sink={"use": "parquet"},
