@@ -10,8 +10,8 @@ import pytest
 
 from pipeline_runs import Passes
 from strandline.engine.call.stage.stage_tally import ENOUGH_ROWS, StageBrokenError
+from strandline.ledger.checks.counts import count_dead_letters
 from strandline.run.attempt.outcome import AttemptResult
-from strandline.run.redo.dead_letters.counts import count_dead_letters
 from strandline_api.outcome.exit_codes import ExitCode
 
 NAME, FILES = "first", 3
