@@ -287,9 +287,10 @@ def test_plan_for_scripts(project: Project, run: Call, call: Call) -> None:
         "workers": {"min": 1, "max": None},
         "chain": 3,
         "resources": {"cpu": 1.0, "gpu": 0.5, "memory": None, "custom": {}},
-        "columns": {"names": [], "others": True},
+        "columns": {"names": [], "others": True, "without": []},
     }
-    assert plan["stages"][2]["columns"] == {"names": ["key", "format", "text"], "others": False}
+    names = ["key", "format", "text"]
+    assert plan["stages"][2]["columns"] == {"names": names, "others": False, "without": []}
 
 
 def test_describe_fills_in_defaults_and_means_the_same(project: Project, call: Call) -> None:
@@ -329,12 +330,7 @@ def test_a_stage_is_shown_with_its_parameters(project: Project, call: Call) -> N
     )
     assert call("stages", use).stdout == (
         f"{use} (1→0|1|N, fans out, version 7)\n"
-        "\n"
-        "Does little.\n"
-        "\n"
-        "And slowly.\n"
-        "\n"
-        "parameters:\n"
+        "\nDoes little.\n\nAnd slowly.\n\nlooks at: row\n\nparameters:\n"
         "  minWords (whole number; 5)\n"
         "  note (text or null; null)\n"
         "  columns (list of text; required)\n"

@@ -49,6 +49,13 @@ class Keep(Stage):
         return task
 
 
+class CountMuch(Stage):
+    """Counts more dropped rows than 64 bits hold."""
+
+    def process(self, task: Task) -> None:
+        self.count("dropped: too many", 2**70)
+
+
 def task_of(source: bytes, rows: int, token: int = 0) -> Task:
     return Task(
         pa.table({"n": list(range(rows))}), lineage=Lineage(source, bytes([token]) * 16, "")
@@ -105,6 +112,14 @@ def test_bytes_do_not_depend_on_a_copy_between_processes() -> None:
     ]
     assert sizes == [copied.nbytes, copied.nbytes]
     assert filtered.nbytes > copied.nbytes
+
+
+def test_a_count_beyond_64_bits_can_be_sent() -> None:
+    receipt = run(CountMuch(), [task_of(A, 3)])
+    efforts = [effort for _, effort in receipt.efforts]
+    efforts += [effort for event in receipt.events for effort in event.efforts]
+    assert [effort.reasons for effort in efforts] == [(("too many", 2**63 - 1),)]
+    assert unpack_receipt(pack_receipt(receipt)) == receipt
 
 
 def test_nothing_is_said_where_nobody_asks() -> None:

@@ -31,7 +31,8 @@ number = st.integers(0, 2**40)
 size = st.integers(0, 2**63 - 1)
 part = st.none() | st.builds(SharedPart, token, size, size, size)
 output = st.builds(Output, token, st.just(".parquet"), size, token, st.integers(0, 10**9), part)
-effort = st.builds(Effort, st.text(), number, number, st.floats(0, 9), number)
+reasons = st.lists(st.tuples(st.text(), number), max_size=2).map(tuple)
+effort = st.builds(Effort, st.text(), number, number, st.floats(0, 9), number, reasons)
 event = st.builds(
     Event,
     token,

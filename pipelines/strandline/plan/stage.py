@@ -438,7 +438,7 @@ class SharingSink(SinkStage):
             shared: by suffix, the file and its companions, as they were written or copied; each
                 has `seek` and is at its beginning.
             ranges: of numbers of rows, rising.
-            suffix: which of them is to be copied.
+            suffix, file: which of them is to be copied, and the file to write.
         """
 
 

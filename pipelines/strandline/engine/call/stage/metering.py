@@ -25,6 +25,8 @@ from strandline.plan.receipt import (
 )
 from strandline.plan.task import DeadLetters, Task
 
+# A stage may count any number; the ledger holds 64 bits.
+MOST_ROWS = 2**63 - 1
 RAISED = "raised an error"  # rows that are left out, as a reason
 
 
@@ -134,8 +136,11 @@ def split_by_weight(number: int, weights: Mapping[bytes, int]) -> dict[bytes, in
 
 
 def _read_reasons(unit: WorkUnit) -> Reasons:
-    counters = unit.counts.counters.items()
-    found = [(name.removeprefix(DROPPED), n) for name, n in counters if name.startswith(DROPPED)]
+    found = [
+        (name.removeprefix(DROPPED), max(0, min(number, MOST_ROWS)))
+        for name, number in unit.counts.counters.items()
+        if name.startswith(DROPPED)
+    ]
     if unit.counts.dropped:
         found.append((RAISED, unit.counts.dropped))
     return tuple(sorted(found))
