@@ -36,7 +36,7 @@ run: $(RUNTIME) ## Run the main example: the Python sources on this machine, cur
 quick: $(STAMP) ## Lint, types, the layout, and the short tests of the pure rooms with few examples: two minutes on two cores
 	@$(lint)
 	@echo "pytest tests/architecture $(PURE)"
-	@$(BIN)/python -m pytest --quiet $(PARALLEL) --hypothesis-profile=quick -m "not slow" --most-seconds=4 tests/architecture $(PURE) $(ARGS)
+	@$(BIN)/python -m pytest --quiet $(PARALLEL) --hypothesis-profile=quick -m "not slow" --most-seconds=1.5 tests/architecture $(PURE) $(ARGS)
 
 room: $(STAMP) ## The same for one room, with all of its tests: R=engine
 	@test -n "$(R)" && test -d "tests/$(R)" || { \

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from durations import read_durations
+from tier_selection import find_long_files
 from tiers import Tier, describe_rest, find_tier
 
 ROOT = Path(__file__).parents[2]
@@ -80,6 +81,12 @@ def test_long_files_are_left_out_and_reported(
     result = pytester.runpytest("-p", "no:cacheprovider", "-p", "no:xdist", "--most-seconds=4")
     result.assert_outcomes(passed=2, deselected=1)
     assert "not in this selection: 1 tests of `make room R=FOLDER`" in result.outlines
+
+
+def test_tests_of_the_layout_are_never_left_out() -> None:
+    long = find_long_files(0.0)
+    assert long
+    assert not any(name.startswith("tests/architecture/") for name in long)
 
 
 def find_over_budget(seconds: dict[str, float], sources: dict[str, str]) -> list[str]:

@@ -9,6 +9,7 @@ import pytest
 from durations import read_durations
 from tiers import LONG_FILES, Tier, describe_rest, find_tier
 
+LAYOUT = "tests/architecture/"
 LEFT_OUT = pytest.StashKey[Counter[str]]()
 KEY = "strandline_left_out"  # in the output that a worker of pytest-xdist sends to the controller
 
@@ -46,9 +47,10 @@ def select_tests(config: pytest.Config, items: list[pytest.Item]) -> None:
 
 
 def find_long_files(most_seconds: float) -> frozenset[str]:
-    """Return the files whose tests of the first tier take longer."""
+    """Return the files whose tests of the first tier take longer, but for those of the layout."""
     seconds = read_durations()[Tier.FIRST.value]
-    return frozenset(name for name, duration in seconds.items() if duration > most_seconds)
+    long = (name for name, duration in seconds.items() if duration > most_seconds)
+    return frozenset(name for name in long if not name.startswith(LAYOUT))
 
 
 class SelectionReport:
