@@ -16,7 +16,7 @@ from source_tree import list_files
 
 PAGE = "docs/contributing/adding-a-filter.md"
 PATH = re.compile(r"# ([\w./-]+/[\w.-]+)\n")
-# What stands for the commands of the guide; `make` would install an environment first.
+# Commands of the guide without `make`, which would install an environment first.
 COMMANDS = {
     "make crds": [["pipelines/stage_index.py"], ["crds/generate.py"]],
     "make reference": [["docs/python_reference.py"], ["docs/stage_table.py"]],

@@ -1,4 +1,4 @@
-"""The table of stages and columns follows from what they declare, and they do what it says."""
+"""The table of stages and columns matches the declarations of stages and their behavior."""
 
 from __future__ import annotations
 

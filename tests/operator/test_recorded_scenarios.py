@@ -1,7 +1,7 @@
 """Every recording of a real KubeRay ends in the right cause and is followed by the right thing.
 
-The table is by what the recordings' own notes say, not by what the code does. Transcripts of what
-changed in the statuses on the way are kept in tests/golden/scenarios.
+The table follows the notes of the recordings, not the code. Transcripts of the status changes are
+in tests/golden/scenarios.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The schema of a run where a reader infers it: from some of the sources, once for a ledger.
 
-What was inferred is kept beside what is finished, so attempts that go on, and sources that come
-later, have the same. It must not know how files are read, nor what runs the stages.
+The ledger stores an inferred schema, so later attempts and later sources use it too. This module
+must not know how files are read, nor what runs the stages.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What readers have in common of files that say themselves which columns they have.
+"""Base class of readers for files that name their own columns, such as JSON Lines and Parquet.
 
 Where nothing is declared, a run infers the schema from a sample of its sources, so that its files
 open as one data set. It must not know how rows are read, nor where a schema is kept that was
