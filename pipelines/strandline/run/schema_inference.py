@@ -103,7 +103,7 @@ def recall_schema(plan: PipelinePlan, store: Store) -> PipelinePlan:
 
 
 def _has_own_types(plan: PipelinePlan, store: Store) -> bool:
-    """Return whether something is finished with types of its own, as up to release 0.1."""
+    """Return whether the ledger has finished sources and no schema, as up to release 0.1."""
     is_kept = plan.stages[0].name in (store.read_meta(_META) or {})
     return not is_kept and store.count()["finished"] > 0
 

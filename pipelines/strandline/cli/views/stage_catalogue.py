@@ -65,7 +65,7 @@ class Parameter(NamedTuple):
 
 
 class StageColumns(NamedTuple):
-    """What a stage with the defaults of its parameters does with the columns of a table.
+    """Columns that a stage with default parameters reads, adds, and removes.
 
     Attributes:
         needed: columns without which it fails.
@@ -146,7 +146,7 @@ def describe_scope(use: str, stage_class: type[Stage]) -> str:
 def read_columns(
     stage_class: type[Stage], values: Mapping[str, Any] | None = None
 ) -> StageColumns | None:
-    """Return what a stage does with columns; None for a source, a sink, or where it says nothing.
+    """Return the columns of a stage, or None for a source, a sink, or a stage without declarations.
 
     Args:
         values: parameters, for a stage of which some are required.
@@ -249,7 +249,7 @@ def describe_entry(entry: StageEntry, width: int | None = None) -> list[str]:
 
 
 def _describe_columns(entry: StageEntry) -> Iterator[str]:
-    """Yield what it looks at, and what becomes of columns where no parameter says otherwise."""
+    """Yield the scope of a stage, and the columns that it reads, adds, and removes by default."""
     yield ""
     yield f"looks at: {entry.scope}"
     if (columns := entry.columns) is None:

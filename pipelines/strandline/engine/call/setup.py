@@ -76,7 +76,7 @@ def set_up_node(stage: StagePlan, node: str) -> None:
 
 
 class StageHooks(NamedTuple):
-    """What a stage is given of the process that it works in; see `Stage`.
+    """Hooks of the worker process that a stage may use; see `Stage`.
 
     Attributes:
         report: takes the stage's sentences for people.

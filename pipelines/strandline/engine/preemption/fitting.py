@@ -61,7 +61,7 @@ def fits_next(worker: Worker, leaves_at: float, now: float) -> bool:
 def is_late(worker: Worker, find_cost: FindCost, leave: Leave, now: float) -> bool:
     """Return whether a worker was not asked to leave its call, and is not known to end it in time.
 
-    Which stages leave their calls when they are asked is for the caller to know.
+    The caller checks whether the stages of the worker can leave a call early.
     """
     if worker.is_leaving or not worker.is_working:
         return False

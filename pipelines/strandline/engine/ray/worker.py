@@ -171,8 +171,8 @@ class StageWorker:
     def find_work(self) -> tuple[int, str, list[str], float]:
         """Return the number of the stage at work, in its chain, over what sources, and sentences.
 
-        Those are what its stages have reported since they were asked for. The last value is the
-        seconds of the call in which stages have waited for services.
+        The sentences are those that stages reported since the last call of this method. The last
+        value is the seconds of the call in which stages waited for services.
         """
         link, over = (0, "") if self._call is None else self._call.find_work()
         waited = self._page.read_wait(self._number, time.perf_counter())

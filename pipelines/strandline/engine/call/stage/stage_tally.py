@@ -1,4 +1,4 @@
-"""What a stage has made of its tasks so far, and whether its first tasks show that it is broken.
+"""Counts of a stage, and the rules by which its first tasks show that the stage is broken.
 
 Pure. The rules are for a stage that has passed nothing yet: one row that passes shows that others
 fail because of what is in them. See docs/design/2026-11-29-a-first-task-that-fails-as-a-whole.md.
