@@ -86,11 +86,7 @@ class SimulatedFork:
     chain: int
     free_at: float = 0.0
     pid: int = 0
-
-    @property
-    def connection(self) -> SimulatedFork:
-        """Itself: nothing is sent anywhere."""
-        return self
+    page: None = None  # nothing asks where its call is
 
     def send(self, content: Any) -> None:  # noqa: ANN401 - a request
         """Take a call."""
