@@ -35,7 +35,11 @@ if TYPE_CHECKING:
         StrandlineError,
     )
     from strandline.run.attempt.engines import EngineMissingError
-    from strandline.run.attempt.partitions import ListingError, PartitionError, SourcePathError
+    from strandline.run.attempt.sources.partitions import (
+        ListingError,
+        PartitionError,
+        SourcePathError,
+    )
     from strandline.run.code.packages import PackageError
     from strandline.run.schema_inference import SchemaInferenceError
     from strandline.stages.tables.shuffle.mix_source import MixtureError
@@ -105,7 +109,7 @@ _ROOMS = {
     "LedgerError": "strandline.ledger.errors",
     "LedgerInUseError": "strandline.ledger.errors",
     "LedgerLostError": "strandline.engine.ray.ledger_actor",
-    "ListingError": "strandline.run.attempt.partitions",
+    "ListingError": "strandline.run.attempt.sources.partitions",
     "MergeError": "strandline.ledger.gather.merge",
     "MixtureError": "strandline.stages.tables.shuffle.mix_source",
     "NegativePendingCountError": "strandline.ledger.errors",
@@ -114,13 +118,13 @@ _ROOMS = {
     "NothingThereError": "strandline.storage.downloads",
     "PackageError": "strandline.run.code.packages",
     "PackageMissingError": "strandline.engine.call.setup",
-    "PartitionError": "strandline.run.attempt.partitions",
+    "PartitionError": "strandline.run.attempt.sources.partitions",
     "PlaceTakenError": "strandline.storage.outputs.ownership",
     "PoolBrokenError": "strandline.engine.core.pools",
     "RayStartError": "strandline.engine.ray.local.start",
     "SchemaInferenceError": "strandline.run.schema_inference",
     "ShapeError": "strandline.engine.call.stage.receipts",
-    "SourcePathError": "strandline.run.attempt.partitions",
+    "SourcePathError": "strandline.run.attempt.sources.partitions",
     "SpecError": "strandline_api.documents.problems",
     "StageBrokenError": "strandline.engine.call.stage.stage_tally",
     "StageSetupError": "strandline.engine.call.setup",

@@ -316,7 +316,7 @@ def test_a_volume_on_nfs_is_refused_with_the_reason(
     project: Project, run: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     mounts = f"36 35 0:32 / {project.path} rw - nfs4 server:/share rw\n"
-    monkeypatch.setattr("strandline.run.attempt.takeover.read_mounts", lambda: mounts)
+    monkeypatch.setattr("strandline.run.attempt.folder.takeover.read_mounts", lambda: mounts)
     result = run()
     assert (
         "the ledger can't live on nfs4: each host maps pages of its own, and locks"

@@ -19,7 +19,7 @@ from strandline.cli.report.sections.overview import name_state
 from strandline.cli.views.attempt import AttemptState
 from strandline.plan.errors import StrandlineError
 from strandline.plan.pipeline import PipelinePlan
-from strandline.run.attempt.takeover import release_sources, repair_outputs
+from strandline.run.attempt.folder.takeover import release_sources, repair_outputs
 from strandline.run.handover.pushing import push
 from strandline.run.manifest.manifest import read_manifest
 from strandline.storage.layout import PipelineFolder

@@ -24,10 +24,10 @@ from strandline.plan.pipeline import PipelinePlan
 from strandline.plan.stage import StatefulFilter
 from strandline.plan.task import Task
 from strandline.python.pipeline import Pipeline
-from strandline.run.attempt import gather as gatherer_module
 from strandline.run.attempt.attempt import run_attempt
 from strandline.run.attempt.config import AttemptConfig
-from strandline.run.attempt.gather import Gatherer, gather_by_hand
+from strandline.run.attempt.publishing import gatherer as gatherer_module
+from strandline.run.attempt.publishing.gatherer import Gatherer, gather_by_hand
 from strandline.run.history.records import TABLE
 from strandline.stages.sinks.jsonl_sink import JsonlSink
 from strandline.stages.sources.files import Files

@@ -13,7 +13,7 @@ from strandline.plan.errors import StrandlineError, code_of
 from strandline.plan.pipeline import PipelinePlan, StagePlan
 from strandline.plan.planning import check_plan
 from strandline.plan.stage import Source, SourceStage
-from strandline.run.attempt.partitions import ListingError, SourcePathError, open_listing
+from strandline.run.attempt.sources.partitions import ListingError, SourcePathError, open_listing
 from strandline.stages.sinks.jsonl_sink import JsonlSink
 from strandline.stages.sources.files import Files
 from strandline_api.outcome.exit_codes import ExitCode

@@ -25,7 +25,7 @@ from strandline.plan.stage import Source
 from strandline.plan.token import digest_key, digest_version
 from strandline.run.attempt.attempt import run_attempt
 from strandline.run.attempt.config import AttemptConfig
-from strandline.run.attempt.look_ahead import look_ahead
+from strandline.run.attempt.phases.look_ahead import look_ahead
 from strandline.run.manifest.manifest import read_manifest
 
 STATES = st.lists(st.sampled_from(("finished", "quarantined", "changed", "new")), max_size=30)
@@ -165,7 +165,7 @@ def test_a_listing_is_closed_where_an_engine_does_not_start(
 
 
 def test_so_many_sources_are_kept_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("strandline.run.attempt.look_ahead.MOST_SOURCES", 10)
+    monkeypatch.setattr("strandline.run.attempt.phases.look_ahead.MOST_SOURCES", 10)
     with filled(["finished"] * 30) as store:
         listing, is_left = look_ahead(Listing(list_sources(30)), store, make_control())
         assert is_left

@@ -190,7 +190,7 @@ def test_two_who_come_at_once_are_told_apart(
     first: Letters, second: Letters, place: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The second comes in between: the first has seen an empty place."""
-    monkeypatch.setattr("strandline.run.attempt.takeover.read_owner", lambda _: None)
+    monkeypatch.setattr("strandline.run.attempt.folder.takeover.read_owner", lambda _: None)
     reads: list[str] = []
 
     def come_between(at: str) -> Any:
@@ -239,7 +239,7 @@ class TestOutputsThatAreGone:
             raise VolumeError("out: full")
 
         with monkeypatch.context() as patch:
-            patch.setattr("strandline.run.attempt.takeover.claim_location", fail)
+            patch.setattr("strandline.run.attempt.folder.takeover.claim_location", fail)
             with pytest.raises(VolumeError):
                 first.run(url=emptied, on_change=OnChange.RESTART)
         assert 3 == first.run(url=emptied).standing.finished

@@ -21,7 +21,7 @@ from strandline.plan.pipeline import PipelinePlan, StagePlan
 from strandline.plan.planning import check_plan
 from strandline.plan.stage import SinkStage, Source, SourceStage, Stage
 from strandline.plan.task import Task
-from strandline.run.attempt.partitions import PartitionError, find_chaining, open_listing
+from strandline.run.attempt.sources.partitions import PartitionError, find_chaining, open_listing
 from strandline.stages.sinks.parquet_partitions import ParquetPartitions
 from strandline.stages.sinks.zarr_sink import ZarrSink
 from strandline_api.documents.problems import SpecError

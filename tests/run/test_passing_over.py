@@ -19,11 +19,11 @@ from strandline.ledger.location import LedgerLocation
 from strandline.ledger.store.look_ups import LookedUp, LookUps
 from strandline.plan.stage import Source
 from strandline.plan.token import digest_key
-from strandline.run.attempt import look_ahead
 from strandline.run.attempt.attempt import run_attempt
 from strandline.run.attempt.config import AttemptConfig
-from strandline.run.attempt.look_ahead import CHUNK_SECONDS, PassingListing, pass_over
 from strandline.run.attempt.outcome import AttemptResult
+from strandline.run.attempt.phases import look_ahead
+from strandline.run.attempt.phases.look_ahead import CHUNK_SECONDS, PassingListing, pass_over
 from strandline.run.manifest.manifest import read_manifest
 from strandline.storage.outputs.outputs import OutputLocation
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from pipeline_runs import Passes
 from strandline.run.attempt.outcome import AttemptResult
-from strandline.run.attempt.partitions import ListingError
+from strandline.run.attempt.sources.partitions import ListingError
 from strandline.storage.layout import PipelineFolder
 from strandline_api.outcome.exit_codes import ExitCode
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from strandline.plan.stage import Source
-from strandline.run.attempt.spooled_sources import SpooledSources
+from strandline.run.attempt.sources.spooled_sources import SpooledSources
 
 
 class Point(NamedTuple):

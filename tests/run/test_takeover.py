@@ -22,9 +22,9 @@ from strandline.ledger.lease import OnChange
 from strandline.ledger.store.store import Store
 from strandline.plan.pipeline import PipelinePlan
 from strandline.plan.token import digest_key
-from strandline.run.attempt import takeover
 from strandline.run.attempt.config import AttemptConfig
-from strandline.run.attempt.takeover import TakenFolder, take_over
+from strandline.run.attempt.folder import takeover
+from strandline.run.attempt.folder.takeover import TakenFolder, take_over
 from strandline.run.history.records import (
     TABLE,
     AttemptRecord,
@@ -360,7 +360,7 @@ def test_the_lease_is_handed_back_even_if_the_attempt_cant_begin(
         raise VolumeError(name)
 
     with monkeypatch.context() as patch:
-        patch.setattr(f"strandline.run.attempt.takeover.{name}", fail)
+        patch.setattr(f"strandline.run.attempt.folder.takeover.{name}", fail)
         with pytest.raises(VolumeError, match=name), place.take():
             pytest.fail("it must not begin")
     lease = place.read_meta("lease")

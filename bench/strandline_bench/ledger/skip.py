@@ -17,7 +17,7 @@ from strandline.ledger.store.index import key_row
 from strandline.ledger.store.store import Store
 from strandline.plan.stage import Source
 from strandline.plan.token import digest_key
-from strandline.run.attempt.look_ahead import pass_over
+from strandline.run.attempt.phases.look_ahead import pass_over
 from strandline.storage.outputs.outputs import LocalOutputs, OutputLocation
 from strandline_bench.ground.filled_ledger import TEN_MILLION, Filled, key_of, version_of
 from strandline_bench.ground.garbage import search_as_commands

@@ -12,7 +12,7 @@ import click
 from strandline.ledger.session import opened_to_read
 from strandline.ledger.store.store import Store
 from strandline.plan.pipeline import PipelinePlan
-from strandline.run.attempt.output_location import locate_outputs
+from strandline.run.attempt.folder.output_location import locate_outputs
 from strandline.storage.layout import PipelineFolder, is_mounted_readonly
 
 

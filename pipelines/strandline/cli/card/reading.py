@@ -16,7 +16,7 @@ from strandline.ledger.lease import find_changes
 from strandline.ledger.output_root import list_out
 from strandline.ledger.store.store import Store
 from strandline.plan.pipeline import PipelinePlan
-from strandline.run.attempt.output_location import make_claim
+from strandline.run.attempt.folder.output_location import make_claim
 from strandline.run.redo.auto_cuts import read_choice
 from strandline.storage.layout import PipelineFolder
 

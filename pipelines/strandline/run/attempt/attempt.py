@@ -36,8 +36,7 @@ from strandline.run.attempt.engines import (
     works_in_driver,
 )
 from strandline.run.attempt.failures import group_failures
-from strandline.run.attempt.gather import make_gatherer, take_aside
-from strandline.run.attempt.look_ahead import look_ahead, pass_over
+from strandline.run.attempt.folder.takeover import TakenFolder, set_back_damage, take_over
 from strandline.run.attempt.outcome import (
     AttemptResult,
     conclude_attempt,
@@ -46,9 +45,10 @@ from strandline.run.attempt.outcome import (
     describe_overrun,
     to_driver_outcome,
 )
-from strandline.run.attempt.partitions import find_removed_folders, open_source
+from strandline.run.attempt.phases.look_ahead import look_ahead, pass_over
+from strandline.run.attempt.publishing.gatherer import make_gatherer, take_aside
 from strandline.run.attempt.publishing.publisher import Publisher, report_publishing
-from strandline.run.attempt.takeover import TakenFolder, set_back_damage, take_over
+from strandline.run.attempt.sources.partitions import find_removed_folders, open_source
 from strandline.run.code.requirements import check_requirements
 from strandline.run.history.records import Witness, find_progress
 from strandline.run.history.sampling import Sampler

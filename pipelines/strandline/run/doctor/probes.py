@@ -27,7 +27,7 @@ from strandline.ledger.session import opened_new, opened_to_read
 from strandline.ledger.store.store import Store
 from strandline.plan.pipeline import PipelinePlan
 from strandline.run.attempt.engines import find_unmet_here
-from strandline.run.attempt.output_location import locate_outputs
+from strandline.run.attempt.folder.output_location import locate_outputs
 from strandline.run.code.requirements import find_lacks
 from strandline.run.doctor.facts import (
     Disk,

@@ -17,7 +17,7 @@ from strandline.ledger.errors import LedgerError, LedgerInUseError
 from strandline.ledger.lease import ORPHAN_SECONDS
 from strandline.ledger.session import opened_to_read
 from strandline.ledger.store.rows import list_rows
-from strandline.run.attempt.takeover import make_claimant, written_alone
+from strandline.run.attempt.folder.takeover import make_claimant, written_alone
 from strandline.storage.errors import naming_volume
 from strandline.storage.layout import PipelineFolder, make_durable, replace_folder
 from strandline.storage.outputs.whole_files import write_whole

@@ -20,8 +20,13 @@ from strandline.ledger.output_root import (
 )
 from strandline.ledger.session import require_ledger
 from strandline.plan.pipeline import PipelinePlan
-from strandline.run.attempt.output_location import find_location, is_own, locate_outputs, make_claim
-from strandline.run.attempt.takeover import (
+from strandline.run.attempt.folder.output_location import (
+    find_location,
+    is_own,
+    locate_outputs,
+    make_claim,
+)
+from strandline.run.attempt.folder.takeover import (
     hold_by_command,
     make_claimant,
     read_ledger_id,

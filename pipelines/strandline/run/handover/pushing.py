@@ -11,8 +11,8 @@ from strandline.plan.columns import trace_columns
 from strandline.plan.errors import StrandlineError
 from strandline.plan.packages import advise, list_missing, load_module
 from strandline.plan.pipeline import PipelinePlan
-from strandline.run.attempt.output_location import locate_outputs
-from strandline.run.attempt.takeover import hold_by_command, make_claimant, written_alone
+from strandline.run.attempt.folder.output_location import locate_outputs
+from strandline.run.attempt.folder.takeover import hold_by_command, make_claimant, written_alone
 from strandline.run.handover.contents import Contents
 from strandline.run.handover.errors import BadTargetError
 from strandline.run.handover.folder import push_to_folder

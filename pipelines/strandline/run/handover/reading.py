@@ -11,8 +11,8 @@ from strandline.ledger.errors import LedgerError
 from strandline.ledger.lease import find_changes
 from strandline.ledger.store.store import Store
 from strandline.plan.pipeline import PipelinePlan
-from strandline.run.attempt.output_location import locate_outputs, make_claim
-from strandline.run.attempt.takeover import read_ledger_id
+from strandline.run.attempt.folder.output_location import locate_outputs, make_claim
+from strandline.run.attempt.folder.takeover import read_ledger_id
 from strandline.run.handover.errors import RequirementsError, UnfitForPushError
 from strandline.run.handover.shipment import Shipment, ShippedFile
 from strandline.run.history.records import find_last

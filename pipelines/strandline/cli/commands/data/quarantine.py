@@ -14,7 +14,7 @@ from strandline.cli.views.format import format_amount
 from strandline.cli.views.summary import describe_failure
 from strandline.ledger.entries import Row, SourceState
 from strandline.ledger.store.rows import list_rows
-from strandline.run.attempt.takeover import release_sources
+from strandline.run.attempt.folder.takeover import release_sources
 from strandline.run.manifest.manifest import read_manifest
 
 NOTHING = "nothing is quarantined"

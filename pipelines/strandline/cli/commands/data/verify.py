@@ -18,7 +18,7 @@ from strandline.ledger.errors import LedgerError
 from strandline.ledger.gather.verification import verify_pieces
 from strandline.ledger.output_root import OutputRoot, find_move, name_old
 from strandline.ledger.store.store import Store
-from strandline.run.attempt.output_location import find_location
+from strandline.run.attempt.folder.output_location import find_location
 from strandline.run.manifest.manifest import read_manifest
 from strandline.stages.sources.opening import open_binary
 from strandline.stages.tables.contents.schemas import describe_column, list_differing, simplify

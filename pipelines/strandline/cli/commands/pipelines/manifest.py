@@ -40,8 +40,8 @@ from strandline.ledger.store.store import Store
 from strandline.plan.partition import pack
 from strandline.plan.pipeline import PipelinePlan
 from strandline.run.attempt.engines import find_unmet_here
-from strandline.run.attempt.output_location import make_claim
-from strandline.run.attempt.partitions import find_chaining, open_source
+from strandline.run.attempt.folder.output_location import make_claim
+from strandline.run.attempt.sources.partitions import find_chaining, open_source
 from strandline.run.code.requirements import check_requirements
 from strandline.run.history.funnel import WorstKill, estimate_worst
 from strandline.run.history.records import read_chain

@@ -17,7 +17,7 @@ from strandline.cli.views.plan import describe_cut
 from strandline.ledger.output_root import clean_up
 from strandline.ledger.session import require_ledger
 from strandline.plan.pipeline import PipelinePlan
-from strandline.run.attempt.takeover import hold_by_command, make_claimant, written_alone
+from strandline.run.attempt.folder.takeover import hold_by_command, make_claimant, written_alone
 from strandline.run.history.records import read_chain
 from strandline.run.manifest.manifest import read_manifest
 from strandline.run.redo.auto_cuts import read_choice

@@ -18,7 +18,7 @@ from strandline.ledger.gather.verification import verify_pieces
 from strandline.ledger.output_root import list_out
 from strandline.ledger.store.recipes import count_older
 from strandline.ledger.store.store import Store
-from strandline.run.attempt.gather import ARTIFACTS
+from strandline.run.attempt.publishing.gatherer import ARTIFACTS
 from strandline.run.attempt.publishing.requirements import (
     FIELDS,
     LANGUAGES,

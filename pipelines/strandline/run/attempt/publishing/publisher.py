@@ -18,11 +18,11 @@ from strandline.ledger.checks.completeness import find_gaps
 from strandline.ledger.store.store import Store
 from strandline.plan.receipt import StageCounts
 from strandline.run.attempt.config import AttemptConfig
-from strandline.run.attempt.gather import Artifacts, Gatherer
+from strandline.run.attempt.folder.takeover import TakenFolder
 from strandline.run.attempt.outcome import AttemptResult, refuse_publishing
+from strandline.run.attempt.publishing.gatherer import Artifacts, Gatherer
 from strandline.run.attempt.publishing.measures import measure_run
 from strandline.run.attempt.publishing.requirements import list_unmet
-from strandline.run.attempt.takeover import TakenFolder
 from strandline.run.history.sampling import Sampler
 from strandline.storage.outputs.remote import open_outputs
 from strandline.storage.volume.publications import publish, retain

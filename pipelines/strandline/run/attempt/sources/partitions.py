@@ -34,7 +34,7 @@ from strandline.plan.pipeline import PipelinePlan
 from strandline.plan.stage import EndStage, Source, SourceStage
 from strandline.plan.task import Lineage, Task
 from strandline.plan.token import digest_key
-from strandline.run.attempt.spooled_sources import SpooledSources
+from strandline.run.attempt.sources.spooled_sources import SpooledSources
 from strandline.run.outputs.published_outputs import LedgerOutputs, find_published
 from strandline.stages.sources.buckets import digest_members
 from strandline.stages.sources.listing import FileSource

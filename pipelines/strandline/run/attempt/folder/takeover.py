@@ -39,7 +39,7 @@ from strandline.ledger.session import (
 from strandline.ledger.store.store import Store
 from strandline.plan.fingerprint import keep_code
 from strandline.run.attempt.config import AttemptConfig
-from strandline.run.attempt.output_location import is_own, locate_outputs, make_claim
+from strandline.run.attempt.folder.output_location import is_own, locate_outputs, make_claim
 from strandline.run.history.records import (
     TABLE,
     AttemptRecord,

@@ -32,8 +32,8 @@ from strandline.ledger.session import (
 from strandline.ledger.store.store import Store
 from strandline.plan.pipeline import PipelinePlan
 from strandline.plan.stage import StatefulFilter
-from strandline.run.attempt.output_location import make_claim
-from strandline.run.attempt.takeover import (
+from strandline.run.attempt.folder.output_location import make_claim
+from strandline.run.attempt.folder.takeover import (
     TakenFolder,
     hold_by_command,
     make_claimant,
