@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from strandline.run.attempt.attempt import (
+from strandline.run.attempt.control import (
     ENDING_SECONDS,
     PROMPT_SECONDS,
     UNKNOWN_SECONDS,

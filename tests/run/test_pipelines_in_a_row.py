@@ -14,6 +14,8 @@ from hypothesis import strategies as st
 
 from pipeline_runs import Passes
 from strandline.run.attempt.outcome import AttemptResult
+from strandline.run.attempt.phases.order import CLOSING
+from strandline.run.attempt.phases.shared_files import tidy
 from strandline.run.attempt.sources.partitions import ListingError
 from strandline.storage.layout import PipelineFolder
 from strandline_api.outcome.exit_codes import ExitCode
@@ -307,7 +309,8 @@ def test_a_shared_file_that_waits_to_be_written_anew_is_not_read(
     run_first(passes, sink)
     run_second(passes, "shared jsonl")
     with monkeypatch.context() as patch:  # as a kill would
-        patch.setattr("strandline.run.attempt.attempt._tidy", lambda *_: [])
+        closing = tuple(phase for phase in CLOSING if phase is not tidy)
+        patch.setattr("strandline.run.attempt.attempt.CLOSING", closing)
         write(passes, one="")
         run_first(passes, sink)
     with pytest.raises(ListingError, match="holds rows that pipeline default/first has no more"):

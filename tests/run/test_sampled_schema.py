@@ -185,7 +185,9 @@ def test_a_ledger_that_was_begun_without_a_schema_goes_on_without_one(
 ) -> None:
     put(passes, "a.jsonl", {"note": "x"})
     with monkeypatch.context() as before:
-        before.setattr("strandline.run.attempt.attempt.settle_schema", lambda plan, *_, **__: plan)
+        before.setattr(
+            "strandline.run.attempt.phases.schema.settle_schema", lambda plan, *_, **__: plan
+        )
         assert run(passes).code is ExitCode.COMPLETE
     put(passes, "b.jsonl", {"note": 7})
     assert run(passes).code is ExitCode.COMPLETE

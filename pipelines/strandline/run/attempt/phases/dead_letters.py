@@ -1,0 +1,28 @@
+"""Dead letters: the ledger counts them, and a retrial processes them instead of sources."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from strandline.ledger.lease import OnChange
+from strandline.run.attempt.phases.state import AttemptState
+from strandline.run.redo.dead_letters.counts import expect_dead_letters
+from strandline.run.redo.dead_letters.retrial import list_retried, plan_retrial
+
+
+def prepare_dead_letters(state: AttemptState) -> AttemptState:
+    """Have the ledger count dead letters; in a retrial, list those of its stage.
+
+    Precondition: none. Only a retrial gets another plan and listing.
+    """
+    config, held = state.config, state.held
+    with held.session.open() as store:
+        if any(stage.on_error == "deadLetter" for stage in config.plan.stages):
+            expect_dead_letters(store)
+        if config.dead_letters is None:
+            return state
+        plan = plan_retrial(config.plan, config.dead_letters)
+        mixes = config.on_change is OnChange.CONTINUE
+        note, stage = state.control.note, config.dead_letters
+        listing = list_retried(store, held.location, stage, note, mixes=mixes)
+    return replace(state, plan=plan, listing=listing)

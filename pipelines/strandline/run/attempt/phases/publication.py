@@ -1,0 +1,64 @@
+"""Publication: statistics are merged, outputs are listed, and readers get the new state."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from strandline.ledger.output_root import publish_list
+from strandline.run.attempt.phases.state import AttemptState, known
+from strandline.run.outputs.indexing import make_index
+from strandline_api.outcome.exit_codes import ExitCode
+
+# Finished sources of which the list is written in a fraction of a second, also after a stop.
+LISTED_IN_HASTE = 20_000
+
+
+def gather(state: AttemptState) -> AttemptState:
+    """Merge the statistics of all stages; after a stop, only what takes a moment.
+
+    Precondition: the attempt is judged.
+    """
+    state.gatherer.gather(is_whole=not state.was_stopped, is_brief=state.was_stopped)
+    return state
+
+
+def list_files(state: AttemptState) -> AttemptState:
+    """Write the list of files that count, and the index of the sink.
+
+    Precondition: shared files are tidy. After a stop, a long list is left to the next attempt.
+    """
+    held = state.held
+    with held.session.open() as store:
+        if state.was_stopped and store.count()["finished"] > LISTED_IN_HASTE:
+            return state
+        with state.control.heartbeat.trusting():
+            index = make_index(state.config.plan.sink, held.location)
+            return state.add_incidents(publish_list(store, held.location, held.attempt, index))
+
+
+def publish(state: AttemptState) -> AttemptState:
+    """Publish the state of the attempt, and lead readers to it where requirements are met.
+
+    Raises:
+        MergeError: a stage could not merge its statistics; all else is published.
+
+    Precondition: statistics are merged, and outputs are listed.
+    """
+    result = replace(known(state.result), seconds=state.control.now() - state.begun)
+    with state.held.session.open() as store:
+        result = known(state.publisher).publish_end(result, store)
+    state.gatherer.check()
+    return replace(state, result=result)
+
+
+def deliver(state: AttemptState) -> AttemptState:
+    """Hand the outputs over.
+
+    Precondition: the pipeline names a target, and the attempt is complete.
+    """
+    config, result = state.config, known(state.result)
+    if config.deliver is None or result.code is not ExitCode.COMPLETE:
+        return state
+    with state.control.heartbeat.trusting():
+        where = config.deliver(state.held.session)
+    return replace(state, result=replace(result, message=f"{result.message}; {where}"))

@@ -1,0 +1,128 @@
+"""Work: an engine processes the listed sources, after a trial of cuts and a look at the listing."""
+
+from __future__ import annotations
+
+import os
+from contextlib import closing
+from dataclasses import replace
+
+from strandline.engine.core.ports import Control, Ending, Listing
+from strandline.ledger.location import LedgerLocation, Redo
+from strandline.plan.pipeline import PipelinePlan
+from strandline.run.attempt.engines import IN_DRIVER, make_engine, works_in_driver
+from strandline.run.attempt.phases.look_ahead import look_ahead, pass_over
+from strandline.run.attempt.phases.state import AttemptState, known
+from strandline.run.attempt.sources.partitions import find_removed_folders
+from strandline.run.redo.auto_cuts import AutoCuts, Keeping, run_trial
+from strandline.run.redo.cuts import plan_keeping
+from strandline.run.redo.phases import join_endings, show_whole
+from strandline.storage.outputs.outputs import OutputLocation
+
+
+def try_cuts(state: AttemptState) -> AttemptState:
+    """Choose the stages that keep a cut, by a trial of a few sources where that is open.
+
+    Precondition: the schema is settled. A retrial of dead letters keeps no cuts.
+    """
+    held = state.held
+    keeping = Keeping() if state.is_retrial else state.config.keeping
+    cuts = AutoCuts(state.plan, keeping, held.folder, held.session.open, held.location)
+    state = replace(state, cuts=cuts)
+
+    def run(plan: PipelinePlan, listing: Listing) -> Ending:
+        return run_engine(state, plan, listing, is_trial=True)
+
+    tried = run_trial(cuts, state.list_sources, state.control.must_stop, run)
+    return replace(state, tried=tried)
+
+
+def look_at_listing(state: AttemptState) -> AttemptState:
+    """Leave out what is finished, and find out whether any source is left.
+
+    Precondition: cuts are chosen. The dead letters of a retrial are all left to be processed.
+    """
+    if state.is_retrial:
+        return state
+    control, ledger = state.control, _locate_ledger(state)
+    with state.held.session.open() as store:
+        cores, finished = len(os.sched_getaffinity(0)), store.count()["finished"]
+        listing = pass_over(state.listing, ledger, finished, cores, control.now)
+        if works_in_driver(state.config.engine):  # an engine that starts nothing
+            return replace(state, listing=listing)
+        listing, is_left = look_ahead(listing, store, control)
+    return replace(state, listing=listing, is_left=is_left)
+
+
+def work(state: AttemptState) -> AttemptState:
+    """Process the listed sources.
+
+    Precondition: cuts are chosen.
+    """
+    cuts, tried = known(state.cuts), state.tried
+    plan = state.plan if state.is_retrial else plan_keeping(cuts.plan_chosen())
+    ending = run_engine(state, plan, state.listing)
+    return replace(state, ending=ending if tried is None else join_endings(ending, tried.ending))
+
+
+def run_engine(
+    state: AttemptState,
+    plan: PipelinePlan,
+    listing: Listing,
+    redo: Redo | None = None,
+    *,
+    is_trial: bool = False,
+) -> Ending:
+    """Have the engine process a listing by a plan, and close the listing.
+
+    Args:
+        redo: which finished sources are replaced; None: unfinished ones are processed.
+        is_trial: the sources are the trial of cuts.
+    """
+    config, held, cuts = state.config, state.held, known(state.cuts)
+    # Ray would take seconds to start and find nothing to do.
+    is_idle = redo is None and not state.is_left
+    chosen = replace(config, engine=IN_DRIVER) if is_idle else config
+    engine = make_engine(chosen, _locate_outputs(state), held.session)
+    trial = None if is_trial or state.tried is None else state.tried.trial
+    ledger = replace(
+        _locate_ledger(state),
+        redo=redo,
+        room=cuts.measure_room(),
+        worth=cuts.worth,
+        is_trial=is_trial,
+        trial=trial,
+    )
+    with closing(listing):  # its thread draws ahead, also where an engine fails to start
+        return engine.run(plan, listing, ledger, _show_redone(state.control, redo))
+
+
+def _show_redone(control: Control, redo: Redo | None) -> Control:
+    if redo is None:
+        return control
+    report = control.report
+    return replace(control, report=lambda progress: report(show_whole(progress, redo)))
+
+
+def _locate_outputs(state: AttemptState) -> OutputLocation:
+    held, is_on_driver = state.held, state.plan.output is None
+    return OutputLocation(
+        held.location, held.writer, held.folder.writers_lock, is_on_driver=is_on_driver
+    )
+
+
+def _locate_ledger(state: AttemptState) -> LedgerLocation:
+    config, plan, held = state.config, state.plan, state.held
+    return LedgerLocation(
+        held.folder.ledger,
+        held.attempt,
+        held.session.uid,
+        _locate_outputs(state),
+        plan.deletes_removed,
+        config.quarantine.after,
+        held.folder.shards if plan.gathering else None,
+        deletes_within=find_removed_folders(state.source),
+        part_suffix=state.source.part_suffix,
+        tolerances=plan.tolerances,
+        rejoins=config.dead_letters,
+        stale_cuts=tuple(stage.name for stage in plan.stages) if state.is_retrial else (),
+    )

@@ -1,0 +1,84 @@
+"""A run without a volume: it keeps no ledger, and cannot be continued."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from strandline.engine.core.ports import Control, Ending, Listing
+from strandline.ledger.entries import FailureRecord
+from strandline.plan.pipeline import PipelinePlan
+from strandline.plan.stage import SourceStage
+from strandline.run.attempt.config import AttemptConfig
+from strandline.run.attempt.engines import make_engine
+from strandline.run.attempt.failures import group_failures
+from strandline.run.attempt.outcome import AttemptResult, conclude_attempt
+from strandline.run.attempt.phases.order import WORKING, advance
+from strandline.run.attempt.phases.schema import find_settled
+from strandline.run.attempt.phases.state import AttemptState, known
+from strandline.run.attempt.publishing.gatherer import make_gatherer, take_aside
+from strandline.run.attempt.sources.partitions import open_source
+from strandline.storage.outputs.outputs import OutputLocation
+from strandline.storage.outputs.ownership import read_owner, refuse_other
+from strandline.storage.outputs.remote import resolve_location
+from strandline_api.documents.problems import Problem, SpecError
+from strandline_api.spec.policy import Quarantine
+
+
+def run_untracked(config: AttemptConfig, control: Control) -> AttemptResult:
+    """Run a plan whose outputs go to a place of their own.
+
+    Raises:
+        SpecError: the plan names no place for its outputs, or requires a ledger.
+        PlaceTakenError: another pipeline owns the place.
+    """
+    if config.publishing is not None:
+        message = "publish.require needs a ledger, and this run has none"
+        raise SpecError((Problem("spec.publish", message, "name a volume"),))
+    begun = control.now()
+    source, listing = open_source(config.plan)
+    location = _require_output(config.plan)
+    refuse_other(location, read_owner(location), None)
+    if config.plan.gathering:
+        ending = _run_aside(config, (source, listing), control, location)
+    else:
+        plan = find_settled(config, control, None)
+        ending = make_engine(config, OutputLocation(location)).run(plan, listing, None, control)
+    dead = sum(each.dead for each in ending.counts.values())
+    result = conclude_attempt(config, source, ending, was_stopped=control.must_stop(), dead=dead)
+    failures = [FailureRecord(each.key, 0, each.stage, each.message, 1) for each in ending.failures]
+    return replace(
+        result,
+        output=location,
+        seconds=control.now() - begun,
+        failures=tuple(failures),
+        failure_groups=group_failures(failures),
+    )
+
+
+def _run_aside(
+    config: AttemptConfig, lists: tuple[SourceStage, Listing], control: Control, location: str
+) -> Ending:
+    """Run with a ledger that is removed in the end, and leave the artifacts beside the output."""
+    config = replace(config, quarantine=Quarantine())
+    with take_aside(location, control.heartbeat) as held:
+        gatherer = make_gatherer(config.plan, held, control.heartbeat, control.note)
+        state = AttemptState(config, control, control.now(), *lists, held, gatherer, config.plan)
+        state = advance(state, WORKING)
+        gatherer.gather(is_whole=True)
+        gatherer.put_beside(location)
+        gatherer.check()
+    return known(state.ending)
+
+
+def _require_output(plan: PipelinePlan) -> str:
+    if plan.output is not None:
+        return resolve_location(plan.output)
+    sink = plan.stages[-1]
+    if "path" in type(sink.stage.params).model_fields:
+        message = "required where there is no volume to write to"
+        hint = "or call `run` with a `checkpoint_path`"
+        raise SpecError((Problem("spec.sink.with.path", message, hint),))
+    # A sink of one's own has no parameter for a place: it writes to the volume.
+    message = f"required, since the sink {sink.name!r} has no parameter `path`"
+    hint = "its outputs go to that folder"
+    raise SpecError((Problem("checkpoint_path", message, hint),))
