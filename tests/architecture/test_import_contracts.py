@@ -186,7 +186,7 @@ FAULTS = [
     (API, "strandline_api/names.py", "import strandline.plan.token"),
     (API, "strandline_api/names.py", "import strandline_operator.model.plan"),
     (API, "strandline_api/names.py", "import yaml"),
-    (STORES, "strandline/stages/sources/listing.py", "import fsspec"),
+    (STORES, "strandline/files/listing.py", "import fsspec"),
     (LMDB, "strandline/ledger/store/index.py", "import lmdb"),
     (RAY, "strandline/engine/core/flow.py", "import ray"),
     (RAY, "strandline/run/attempt/attempt.py", "from ray.exceptions import RayError"),

@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 
 from gatherings import Gathering
 from stage_runs import StageRun
+from strandline.files.opening import ChangedListError, UnreadableFileError
 from strandline.plan.fingerprint import compute_fingerprint
 from strandline.plan.registry import find_stage
 from strandline.stages.dedup.drop_duplicates import Normalisation
@@ -32,7 +33,6 @@ from strandline.stages.dedup.seen.bloom_filter import (
 )
 from strandline.stages.dedup.seen.digest_files import DTYPE, join_digests, read_digests
 from strandline.stages.dedup.seen.filter_file import FilterHead, read_filter, write_filter
-from strandline.stages.sources.opening import ChangedListError, UnreadableFileError
 
 NUMBERS = st.integers(0, 2**64 - 1) | st.integers(0, 9) | st.integers(2**64 - 9, 2**64 - 1)
 CRAWLS = """

@@ -25,10 +25,10 @@ from strandline.plan.planning import plan_spec
 from strandline.plan.registry import list_registered
 from strandline.plan.stage import Shape, SinkStage, SourceStage, Stage
 from strandline.plan.task import Task
-from strandline.stages.columns import MissingColumnError
 from strandline.stages.dedup.drop_duplicates import Normalisation
 from strandline.stages.dedup.key_lists import write_key_list
 from strandline.stages.dedup.seen.filter_file import write_filter
+from strandline.tables.columns import MissingColumnError
 from strandline_api.objects.pipeline import CurationPipeline
 from tiny_models import make_mean, make_pairs, make_words
 

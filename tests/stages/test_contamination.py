@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stage_runs import StageRun
+from strandline.files.opening import ChangedListError, UnreadableFileError
 from strandline.stages.dedup.benchmark_ngrams import NgramIndex, normalise_words
-from strandline.stages.sources.opening import ChangedListError, UnreadableFileError
 
 QUESTION = "Which of the moons pulls the water of all seas"
 ANSWER = "The only one there is pulls it twice a day"

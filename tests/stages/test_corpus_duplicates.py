@@ -18,20 +18,20 @@ from hypothesis import strategies as st
 
 from corpus_passes import list_duplicates
 from stage_runs import Rows, StageRun, build
+from strandline.files.opening import UnreadableFileError
 from strandline.plan.task import Lineage, Task
-from strandline.stages.columns import MissingColumnError
 from strandline.stages.dedup.corpus.clusters import DROPPED, LINKS, link_rows, list_dropped
 from strandline.stages.dedup.corpus.components import Components
 from strandline.stages.dedup.corpus.row_buckets import BUCKETS, build_buckets
 from strandline.stages.dedup.key_lists import digest_bytes
 from strandline.stages.dedup.near_duplicates import AmbiguousKeyError
-from strandline.stages.sources.file_references import FileReference
-from strandline.stages.sources.opening import UnreadableFileError
 from strandline.stages.tables.shuffle.partition_files import (
     Parting,
     read_partitions,
     write_partitions,
 )
+from strandline.tables.columns import MissingColumnError
+from strandline.tables.file_references import FileReference
 
 Corpus = Mapping[str, Sequence[bytes]]
 

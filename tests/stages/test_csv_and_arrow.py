@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 from stage_runs import Rows, StageRun
 from strandline import ExitCode, Pipeline
+from strandline.files.opening import UnreadableFileError
 from strandline.stages import ArrowSink, CsvSink, Files, KeepRows, ReadCsv
-from strandline.stages.sources.opening import UnreadableFileError
 from strandline_api.documents.problems import SpecError
 
 Write = Callable[..., list[pa.Table]]

@@ -15,8 +15,8 @@ import pytest
 from stage_runs import StageRun
 from strandline.plan.packages import list_missing, name_package
 from strandline.plan.registry import UnknownStageError, find_stage
-from strandline.stages.columns import MissingColumnError
 from strandline.stages.text.filters.adapters import data_juicer_ops
+from strandline.tables.columns import MissingColumnError
 
 PACKAGE = "data_juicer"
 needs_data_juicer = pytest.mark.skipif(

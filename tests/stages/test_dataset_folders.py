@@ -15,8 +15,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from stage_runs import StageRun
+from strandline.files.opening import UnreadableFileError
 from strandline.stages.sources.dataset_folder import DatasetError, guess_split
-from strandline.stages.sources.opening import UnreadableFileError
 
 CARD = """---
 license: apache-2.0

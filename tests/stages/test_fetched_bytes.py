@@ -15,12 +15,11 @@ import pytest
 from fsspec.config import conf
 from fsspec.spec import AbstractBufferedFile, AbstractFileSystem
 
+from strandline.files.opening import RANGE_AHEAD
 from strandline.plan.stage import Source
 from strandline.plan.task import Task
 from strandline.stages.dedup.corpus.pass_files import read_portions
-from strandline.stages.sources.file_references import FileReference
 from strandline.stages.sources.jsonl_source import JsonlFiles
-from strandline.stages.sources.opening import RANGE_AHEAD
 from strandline.stages.sources.parquet_source import ParquetRowGroups
 from strandline.stages.sources.warc_source import WarcFiles
 from strandline.stages.tables.contents import row_groups
@@ -32,6 +31,7 @@ from strandline.stages.tables.shuffle.partition_files import (
     write_partitions,
 )
 from strandline.stages.web.read_warc import ReadWarc
+from strandline.tables.file_references import FileReference
 from web_archive import Page, format_page
 
 Reader = ReadParquet | ReadJsonl | ReadWarc

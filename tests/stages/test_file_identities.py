@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from strandline.plan.registry import find_stage
-from strandline.stages.sources.listing import FileSource
-from strandline.stages.sources.places.identities import (
+from strandline.files.identities import (
     SAMPLE_BYTES,
     FileIdentities,
     digest_sample,
 )
+from strandline.files.listing import FileSource
+from strandline.plan.registry import find_stage
 
 Edit = Callable[[Path], None]
 
@@ -168,7 +168,7 @@ def test_files_on_a_server_are_not_read(
     listings: Listings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     mounts = "1 1 0:1 / / rw - nfs4 server:/ rw"
-    monkeypatch.setattr("strandline.stages.sources.listing.read_mounts", lambda: mounts)
+    monkeypatch.setattr("strandline.files.listing.read_mounts", lambda: mounts)
     before = listings.list()
     edit_in_place(listings.path / "b", "TEXT b")
     assert (listings.list(), listings.reads) == (before, 0)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strandline.stages.sources.places.globs import (
+from strandline.files.globs import (
     Exclusion,
     check_pattern,
     expand_placeholder,

@@ -21,7 +21,7 @@ from PIL import Image, ImageDraw, ImageEnhance, ImageFilter
 from PIL.PngImagePlugin import PngImageFile
 
 from stage_runs import StageRun
-from strandline.stages.columns import MissingColumnError
+from strandline.files.opening import UnreadableFileError
 from strandline.stages.images.pictures import (
     hash_differences,
     measure,
@@ -29,7 +29,7 @@ from strandline.stages.images.pictures import (
     to_image,
     to_picture,
 )
-from strandline.stages.sources.opening import UnreadableFileError
+from strandline.tables.columns import MissingColumnError
 
 
 def draw(width: int = 320, height: int = 200) -> Image.Image:

@@ -17,8 +17,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from example_counts import scale_examples
+from strandline.files.opening import UnreadableFileError
 from strandline.plan.task import Task
-from strandline.stages.sources.opening import UnreadableFileError
 from strandline.stages.tables.contents import json_rows
 from strandline.stages.tables.contents.json_tables import JsonTables
 from strandline.stages.tables.read_jsonl import ReadJsonl

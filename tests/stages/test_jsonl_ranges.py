@@ -13,10 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from example_counts import scale_examples
+from strandline.files.opening import UnreadableFileError
 from strandline.plan.stage import Source
 from strandline.plan.task import Task
 from strandline.stages.sources.jsonl_source import JsonlFiles
-from strandline.stages.sources.opening import UnreadableFileError
 from strandline.stages.sources.warc_source import WarcFiles
 from strandline.stages.tables.read_jsonl import ReadJsonl
 

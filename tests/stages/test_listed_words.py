@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from stage_runs import StageRun
 from strandline.errors import SpecError
+from strandline.files.opening import ChangedListError
 from strandline.plan.packages import list_missing
 from strandline.plan.registry import find_stage
-from strandline.stages.sources.opening import ChangedListError
 from strandline.stages.text.filters.listed_words import WordFinder
 
 REASON = "document_removed_with_badwords"

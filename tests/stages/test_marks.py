@@ -16,8 +16,8 @@ from stage_runs import Rows, StageRun, build
 from strandline.plan.columns import Columns
 from strandline.plan.fingerprint import compute_fingerprint
 from strandline.plan.registry import list_registered
-from strandline.stages.tables.rows.row_filter import RowFilter
 from strandline.stages.text.scoring import score_perplexity
+from strandline.tables.row_filter import RowFilter
 from strandline_api.documents.problems import SpecError
 
 

@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 
 from gatherings import Gathering
 from stage_runs import StageRun
+from strandline.files.opening import ChangedListError, UnreadableFileError
 from strandline.plan.registry import find_stage
 from strandline.stages.dedup.key_lists import read_key_list, write_key_list
 from strandline.stages.dedup.minhash import (
@@ -37,7 +38,6 @@ from strandline.stages.dedup.near_duplicates import (
     find_near_duplicates,
 )
 from strandline.stages.dedup.sketch_texts import read_signatures
-from strandline.stages.sources.opening import ChangedListError, UnreadableFileError
 from strandline.stages.text.filters.words.word_rules import list_words
 
 SIGNER = Signer(words=2)

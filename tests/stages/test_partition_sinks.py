@@ -23,7 +23,7 @@ from zarr.storage import ZipStore
 from stage_runs import ForwardFile, StageRun
 from strandline.plan.stage import Source
 from strandline.plan.task import Task
-from strandline.stages.columns import MissingColumnError
+from strandline.tables.columns import MissingColumnError
 
 ROWS = st.lists(st.tuples(st.sampled_from("abcé"), st.integers(0, 99)), min_size=1, max_size=20)
 

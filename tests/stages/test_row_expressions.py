@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from stage_runs import StageRun
 from strandline.plan.registry import find_stage
-from strandline.stages.columns import MissingColumnError
 from strandline.stages.tables.rows.row_expressions import ExpressionError, RowExpression
+from strandline.tables.columns import MissingColumnError
 from strandline_api.documents.problems import SpecError
 
 JANUARY = datetime(2026, 1, 31, tzinfo=UTC)

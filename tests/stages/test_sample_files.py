@@ -14,8 +14,8 @@ import pytest
 from stage_runs import ForwardFile, Rows, StageRun
 from strandline.plan.stage import SharingSink
 from strandline.plan.task import Task
-from strandline.stages.columns import MissingColumnError
 from strandline.stages.sinks.webdataset_sink import WebdatasetSink
+from strandline.tables.columns import MissingColumnError
 from strandline_api.documents.problems import SpecError
 from test_damaged_shards import pack
 

@@ -23,7 +23,7 @@ from strandline.stages import (
     ShufflePartitions,
     ShuffleSink,
 )
-from strandline.stages.columns import MissingColumnError
+from strandline.tables.columns import MissingColumnError
 
 rows = st.lists(st.tuples(st.sampled_from("abc"), st.text(max_size=3)), max_size=30)
 

@@ -18,9 +18,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stage_runs import StageRun
+from strandline.files.opening import UnreadableFileError
 from strandline.stages import ReadJsonl
-from strandline.stages.sources.opening import UnreadableFileError
-from strandline.stages.tables.contents.schemas import (
+from strandline.tables.schemas import (
     SchemaClashError,
     find_misfit,
     format_schema,

@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 
 from example_counts import scale_examples
 from stage_runs import StageRun
-from strandline.stages.columns import MissingColumnError
-from strandline.stages.sources.opening import UnreadableFileError
+from strandline.files.opening import UnreadableFileError
 from strandline.stages.tables.shuffle.row_order import find_partitions, order_positions, part_keys
+from strandline.tables.columns import MissingColumnError
 
 PARTITIONS, ROWS, BLOCK = 16, 16_384, 64
 SEEDED = {"by": "key", "seed": 3, "partitions": PARTITIONS}

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from stage_runs import StageRun
+from strandline.files.opening import ChangedListError
 from strandline.plan.registry import find_stage
-from strandline.stages.sources.opening import ChangedListError
 from strandline.stages.web.url_rules import UrlRules, find_fault
 from strandline_api.documents.problems import SpecError
 from web_archive import SENTENCES

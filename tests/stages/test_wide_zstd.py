@@ -12,10 +12,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from strandline.files.opening import UnreadableFileError
 from strandline.plan.packages import explain_import
 from strandline.plan.stage import Stage
 from strandline.plan.task import Task
-from strandline.stages.sources.opening import UnreadableFileError
 from strandline.stages.tables.read_jsonl import ReadJsonl
 from strandline.stages.tables.read_webdataset import ReadWebdataset
 from strandline.stages.web.read_warc import ReadWarc

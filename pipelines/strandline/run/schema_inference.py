@@ -24,7 +24,8 @@ from strandline.plan.errors import StrandlineError
 from strandline.plan.pipeline import PipelinePlan, StagePlan
 from strandline.plan.stage import Source
 from strandline.plan.task import Task
-from strandline.stages.tables.contents.schemas import (
+from strandline.tables.schema_reader import SchemaReader
+from strandline.tables.schemas import (
     SchemaClashError,
     format_schema,
     list_widened,
@@ -32,7 +33,6 @@ from strandline.stages.tables.contents.schemas import (
     unify,
     unpack_schema,
 )
-from strandline.stages.tables.rows.schema_reader import SchemaReader
 from strandline_api.outcome.exit_codes import ExitCode
 
 _META = "schemas"

@@ -12,6 +12,8 @@ from mmap import ACCESS_READ, mmap
 from pathlib import Path
 from stat import S_ISDIR, S_ISREG
 
+from strandline.files.globs import expand_placeholder, is_url
+from strandline.files.opening import digest_content
 from strandline.plan.fingerprint import MODULE_NAME
 from strandline.plan.pipeline import StagePlan
 from strandline.plan.stage import Shape
@@ -19,8 +21,6 @@ from strandline.run.code.live_code import LiveCode
 from strandline.run.code.module_graph import ModuleGraph, OwnCode
 from strandline.run.code.own_modules import OwnModules
 from strandline.run.code.weight_files import WEIGHTS, list_weights
-from strandline.stages.sources.opening import digest_content
-from strandline.stages.sources.places.globs import expand_placeholder, is_url
 
 _LONGEST = 1024  # characters of a path
 LARGE = 256 << 20  # bytes, above which a file counts by blocks of it

@@ -8,9 +8,9 @@ from contextlib import contextmanager
 from hashlib import blake2b
 from pathlib import Path
 
+from strandline.files.opening import open_binary
 from strandline.run.handover.errors import UnfitForPushError
 from strandline.run.handover.shipment import ShippedFile
-from strandline.stages.sources.opening import open_binary
 from strandline.storage.errors import naming_volume
 from strandline.storage.outputs.outputs import DIGEST_BYTES
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from hashlib import blake2b
 
+from strandline.files.opening import open_binary
 from strandline.ledger.checks.completeness import find_gaps
 from strandline.ledger.entries import LISTED
 from strandline.ledger.errors import LedgerError
@@ -16,7 +17,6 @@ from strandline.run.attempt.folder.takeover import read_ledger_id
 from strandline.run.handover.errors import RequirementsError, UnfitForPushError
 from strandline.run.handover.shipment import Shipment, ShippedFile
 from strandline.run.history.records import find_last
-from strandline.stages.sources.opening import open_binary
 from strandline.storage.layout import PipelineFolder
 from strandline.storage.outputs.names import INDEX, name_output, name_shared
 from strandline.storage.outputs.outputs import DIGEST_BYTES

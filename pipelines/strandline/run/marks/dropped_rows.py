@@ -16,9 +16,9 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from strandline.files.opening import open_binary
 from strandline.plan.errors import StrandlineError
 from strandline.plan.pipeline import PipelinePlan
-from strandline.stages.sources.opening import open_binary
 
 _KEYS = ("key", "clip", "url", "id")
 _TEXTS = ("text", "content", "url", "path")

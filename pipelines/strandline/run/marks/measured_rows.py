@@ -28,7 +28,7 @@ from strandline.run.attempt.config import AttemptConfig
 from strandline.run.marks.dropped_rows import read_rows
 from strandline.run.marks.thresholds import MeasuredRows
 from strandline.stages.tables.rows.keep_rows import KeepRows
-from strandline.stages.tables.rows.row_filter import RowFilter
+from strandline.tables.row_filter import RowFilter
 
 _REASON = "reason"
 

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Protocol, runtime_checkable
 
+from strandline.files.opening import open_binary
 from strandline.plan.stage import SinkStage
-from strandline.stages.sources.opening import open_binary
 from strandline.storage.outputs.manifest import IndexedFile, ListedOutput
 
 

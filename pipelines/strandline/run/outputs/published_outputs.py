@@ -10,13 +10,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from strandline.files.globs import is_url, parse_pattern
+from strandline.files.listing import FileSource
 from strandline.ledger.errors import LedgerError
 from strandline.ledger.output_root import list_out
 from strandline.ledger.session import opened_to_read
 from strandline.ledger.store.store import Store
 from strandline.plan.errors import StrandlineError
-from strandline.stages.sources.listing import FileSource
-from strandline.stages.sources.places.globs import is_url, parse_pattern
 from strandline.storage.errors import VolumeError
 from strandline.storage.layout import PipelineFolder
 from strandline.storage.outputs.names import name_shared

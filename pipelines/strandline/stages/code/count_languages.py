@@ -11,9 +11,10 @@ from pydantic import Field
 from strandline.plan.registry import register
 from strandline.plan.stage import StatefulFilter
 from strandline.plan.task import Task
-from strandline.stages.columns import list_strings, list_texts
-from strandline.stages.tables.charts import draw_bars
-from strandline.stages.tables.summaries import (
+from strandline.statistics.moments import Moments
+from strandline.tables.charts import draw_bars
+from strandline.tables.columns import list_strings, list_texts
+from strandline.tables.summaries import (
     dump_piece,
     gather,
     merge_pieces,
@@ -21,7 +22,6 @@ from strandline.stages.tables.summaries import (
     read_rows,
     write_rows,
 )
-from strandline.statistics.moments import Moments
 
 NAME = "language-counts"
 SCHEMA = pa.schema(

@@ -10,9 +10,9 @@ import pyarrow as pa
 from pydantic import Field
 
 from strandline.plan.registry import register
-from strandline.stages.columns import list_strings
-from strandline.stages.tables.rows.row_filter import JudgedRows, RowFilter, spread_measures
-from strandline.stages.tables.rows.rules import Measured, RowVerdict, Rule
+from strandline.tables.columns import list_strings
+from strandline.tables.row_filter import JudgedRows, RowFilter, spread_measures
+from strandline.tables.rules import Measured, RowVerdict, Rule
 
 
 @register("drop-generated-code")

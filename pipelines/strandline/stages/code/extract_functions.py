@@ -16,7 +16,7 @@ from strandline.stages.code.function_syntax import (
     UnparsableSourceError,
     list_functions,
 )
-from strandline.stages.columns import list_strings
+from strandline.tables.columns import list_strings
 
 FUNCTION_SCHEMA = pa.schema(
     [

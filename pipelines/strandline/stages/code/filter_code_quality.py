@@ -11,9 +11,9 @@ from pydantic import Field
 from pydantic.alias_generators import to_camel
 
 from strandline.plan.registry import register
-from strandline.stages.columns import find_column
-from strandline.stages.tables.rows.row_filter import JudgedRows, RowFilter
-from strandline.stages.tables.rows.rules import Rule
+from strandline.tables.columns import find_column
+from strandline.tables.row_filter import JudgedRows, RowFilter
+from strandline.tables.rules import Rule
 
 
 @register("filter-code-quality")

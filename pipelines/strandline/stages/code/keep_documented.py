@@ -10,9 +10,9 @@ import pyarrow.compute as pc
 from pydantic import Field
 
 from strandline.plan.registry import register
-from strandline.stages.columns import find_column
-from strandline.stages.tables.rows.row_filter import JudgedRows, RowFilter, spread_measures
-from strandline.stages.tables.rows.rules import Rule
+from strandline.tables.columns import find_column
+from strandline.tables.row_filter import JudgedRows, RowFilter, spread_measures
+from strandline.tables.rules import Rule
 
 
 @register("keep-documented")

@@ -14,8 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from strandline.stages.columns import list_strings
-from strandline.stages.sources.opening import (
+from strandline.files.opening import (
     READ_ERRORS,
     UnreadableFileError,
     explain_error,
@@ -24,6 +23,7 @@ from strandline.stages.sources.opening import (
 )
 from strandline.stages.tables.contents.row_groups import open_parquet
 from strandline.stages.text.filters.words.word_rules import fold, is_mark, split_words
+from strandline.tables.columns import list_strings
 
 _JSON_LINES = (".jsonl", ".ndjson")
 

@@ -9,12 +9,12 @@ from typing import ClassVar, Self
 import pyarrow as pa
 from pydantic import Field, PrivateAttr, model_validator
 
+from strandline.files.opening import ChangedListError, digest_content, digest_input
 from strandline.plan.registry import register
-from strandline.stages.columns import list_strings
 from strandline.stages.dedup.benchmark_ngrams import NgramIndex, read_texts
-from strandline.stages.sources.opening import ChangedListError, digest_content, digest_input
-from strandline.stages.tables.rows.row_filter import JudgedRows, RowFilter, spread_measures
-from strandline.stages.tables.rows.rules import Rule
+from strandline.tables.columns import list_strings
+from strandline.tables.row_filter import JudgedRows, RowFilter, spread_measures
+from strandline.tables.rules import Rule
 
 
 @register("drop-contaminated")

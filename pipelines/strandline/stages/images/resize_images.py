@@ -9,8 +9,8 @@ from pydantic import Field
 from strandline.plan.registry import register
 from strandline.plan.stage import Stage
 from strandline.plan.task import Task
-from strandline.stages.columns import find_column, set_column
 from strandline.stages.images.pictures import PICTURE, shrink
+from strandline.tables.columns import find_column, set_column
 
 
 @register("resize-images")

@@ -8,8 +8,8 @@ import pyarrow as pa
 
 from strandline.plan.registry import register
 from strandline.plan.task import Task
-from strandline.stages.columns import find_column, set_column
 from strandline.stages.models.onnx_models import ModelStage
+from strandline.tables.columns import find_column, set_column
 
 
 @register("embed-frames")

@@ -16,9 +16,9 @@ from urllib.parse import urlsplit
 
 from pydantic import Field, PrivateAttr, model_validator
 
+from strandline.files.globs import expand_placeholder, is_url
+from strandline.files.opening import digest_input, open_binary
 from strandline.plan.stage import Stage
-from strandline.stages.sources.opening import digest_input, open_binary
-from strandline.stages.sources.places.globs import expand_placeholder, is_url
 from strandline.storage.outputs.own_handles import locking
 
 _CHUNK = 1 << 20

@@ -18,7 +18,6 @@ from pydantic import BaseModel, Field, model_validator
 from strandline.plan.registry import register
 from strandline.plan.stage import SharingSink, Stage
 from strandline.plan.task import Task
-from strandline.stages.columns import find_column
 from strandline.stages.sinks.formats.token_layouts import (
     DatatroveLayout,
     MegatronLayout,
@@ -26,6 +25,7 @@ from strandline.stages.sinks.formats.token_layouts import (
     TokenLayout,
 )
 from strandline.stages.sinks.jsonl_sink import SharingParams
+from strandline.tables.columns import find_column
 
 _CHUNK = 1 << 20
 _MASK_BYTES = 1

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 from pydantic import Field
 
+from strandline.files.buckets import FILE_SCHEMA, build_file_table, pack_buckets
+from strandline.files.listing import FileListParams, FileSource
 from strandline.plan.registry import register
 from strandline.plan.stage import Source
-from strandline.stages.sources.buckets import FILE_SCHEMA, build_file_table, pack_buckets
-from strandline.stages.sources.listing import FileListParams, FileSource
 
 
 @register("files")

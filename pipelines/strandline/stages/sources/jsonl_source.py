@@ -7,11 +7,11 @@ from typing import ClassVar
 
 from pydantic import Field
 
+from strandline.files.listing import FileListParams, FileSource
+from strandline.files.opening import PACKED
 from strandline.plan.registry import register
 from strandline.plan.stage import Source
-from strandline.stages.sources.file_references import RANGE_SUFFIX, build_reference, list_ranges
-from strandline.stages.sources.listing import FileListParams, FileSource
-from strandline.stages.sources.opening import PACKED
+from strandline.tables.file_references import RANGE_SUFFIX, build_reference, list_ranges
 
 
 @register("jsonl-files")

@@ -17,9 +17,12 @@ from pydantic import Field, field_validator
 from strandline.plan.registry import register
 from strandline.plan.stage import StatefulFilter
 from strandline.plan.task import Task
-from strandline.stages.columns import find_column, holds_text
-from strandline.stages.tables.charts import draw_histogram, format_number
-from strandline.stages.tables.summaries import (
+from strandline.statistics.fields import FieldKind, FieldSummary
+from strandline.statistics.histogram import GROWING, EvenBins
+from strandline.statistics.sketches import RANKS
+from strandline.tables.charts import draw_histogram, format_number
+from strandline.tables.columns import find_column, holds_text
+from strandline.tables.summaries import (
     BINS,
     dump_piece,
     gather,
@@ -29,9 +32,6 @@ from strandline.stages.tables.summaries import (
     read_rows,
     write_rows,
 )
-from strandline.statistics.fields import FieldKind, FieldSummary
-from strandline.statistics.histogram import GROWING, EvenBins
-from strandline.statistics.sketches import RANKS
 
 NAME = "field-statistics"
 SCHEMA = pa.schema(

@@ -11,10 +11,7 @@ from typing import Any, ClassVar, NamedTuple
 import pyarrow as pa
 from pydantic import Field
 
-from strandline.plan.registry import register
-from strandline.plan.task import Task
-from strandline.stages.sources.file_references import FileReference, list_references
-from strandline.stages.sources.opening import (
+from strandline.files.opening import (
     LEAST_WINDOW,
     RANGE_AHEAD,
     READ_ERRORS,
@@ -23,7 +20,8 @@ from strandline.stages.sources.opening import (
     ZstdWindow,
     open_decompressed,
 )
-from strandline.stages.tables.contents.conforming import SchemaMisfitError, conform_table
+from strandline.plan.registry import register
+from strandline.plan.task import Task
 from strandline.stages.tables.contents.first_bytes import (
     describe_contents,
     describe_misnamed,
@@ -42,7 +40,9 @@ from strandline.stages.tables.contents.partition_columns import (
     parse_folders,
 )
 from strandline.stages.tables.contents.stream_lines import list_blocks, list_lines
-from strandline.stages.tables.rows.schema_reader import KEY, SchemaReader
+from strandline.tables.conforming import SchemaMisfitError, conform_table
+from strandline.tables.file_references import FileReference, list_references
+from strandline.tables.schema_reader import KEY, SchemaReader
 
 _MOST_DIGITS = 4000  # most digits that Python makes a number of
 _BEYOND = 10**_MOST_DIGITS  # stands for any larger one

@@ -10,18 +10,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pydantic import Field
 
-from strandline.plan.columns import Columns
-from strandline.plan.registry import register
-from strandline.plan.task import Task
-from strandline.stages.columns import MissingColumnError, find_column
-from strandline.stages.sources.file_references import FileReference, list_references
-from strandline.stages.sources.opening import (
+from strandline.files.globs import is_url
+from strandline.files.opening import (
     PART_AHEAD,
     UnreadableFileError,
     explain_error,
     open_binary,
 )
-from strandline.stages.sources.places.globs import is_url
+from strandline.plan.columns import Columns
+from strandline.plan.registry import register
+from strandline.plan.task import Task
 from strandline.stages.tables.contents.first_bytes import describe_contents
 from strandline.stages.tables.contents.partition_columns import (
     PartitionColumnError,
@@ -35,7 +33,9 @@ from strandline.stages.tables.contents.row_groups import (
     open_parquet,
     read_group,
 )
-from strandline.stages.tables.rows.schema_reader import SchemaReader
+from strandline.tables.columns import MissingColumnError, find_column
+from strandline.tables.file_references import FileReference, list_references
+from strandline.tables.schema_reader import SchemaReader
 
 _KEY = "key"
 

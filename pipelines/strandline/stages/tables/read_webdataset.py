@@ -8,11 +8,7 @@ from typing import BinaryIO, ClassVar
 import pyarrow as pa
 from pydantic import Field
 
-from strandline.plan.columns import Columns
-from strandline.plan.registry import register
-from strandline.plan.task import Task
-from strandline.stages.sources.file_references import FileReference, list_references
-from strandline.stages.sources.opening import (
+from strandline.files.opening import (
     LEAST_WINDOW,
     READ_ERRORS,
     UnreadableFileError,
@@ -20,7 +16,9 @@ from strandline.stages.sources.opening import (
     explain_error,
     open_decompressed,
 )
-from strandline.stages.tables.batching import cut_batches
+from strandline.plan.columns import Columns
+from strandline.plan.registry import register
+from strandline.plan.task import Task
 from strandline.stages.tables.contents.first_bytes import describe_contents, explain_misread
 from strandline.stages.tables.contents.samples import (
     SampleError,
@@ -35,7 +33,9 @@ from strandline.stages.tables.contents.tar_members import (
     TarDamageError,
     list_members,
 )
-from strandline.stages.tables.rows.schema_reader import SchemaReader
+from strandline.tables.batching import cut_batches
+from strandline.tables.file_references import FileReference, list_references
+from strandline.tables.schema_reader import SchemaReader
 
 _NAMED = 8  # extensions, where none of them was wanted
 

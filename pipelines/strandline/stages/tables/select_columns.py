@@ -11,7 +11,7 @@ from strandline.plan.columns import Columns
 from strandline.plan.registry import register
 from strandline.plan.stage import Stage
 from strandline.plan.task import Task
-from strandline.stages.columns import find_column
+from strandline.tables.columns import find_column
 
 
 @register("select-columns")

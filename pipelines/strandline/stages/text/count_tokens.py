@@ -15,9 +15,11 @@ from pydantic import Field
 from strandline.plan.registry import register
 from strandline.plan.stage import StatefulFilter
 from strandline.plan.task import Task
-from strandline.stages.columns import list_strings, list_texts
-from strandline.stages.tables.charts import draw_histogram
-from strandline.stages.tables.summaries import (
+from strandline.stages.text.filters.words.word_rules import compose, list_words
+from strandline.statistics.volume import TextVolume
+from strandline.tables.charts import draw_histogram
+from strandline.tables.columns import list_strings, list_texts
+from strandline.tables.summaries import (
     BINS,
     dump_piece,
     gather,
@@ -27,8 +29,6 @@ from strandline.stages.tables.summaries import (
     read_rows,
     write_rows,
 )
-from strandline.stages.text.filters.words.word_rules import compose, list_words
-from strandline.statistics.volume import TextVolume
 
 NAME = "token-counts"
 SCHEMA = pa.schema(

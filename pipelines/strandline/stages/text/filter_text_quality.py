@@ -10,12 +10,12 @@ from pydantic import Field
 from pydantic.alias_generators import to_camel
 
 from strandline.plan.registry import register
-from strandline.stages.columns import list_strings
-from strandline.stages.tables.rows.row_filter import JudgedRows, RowFilter, spread_measures
-from strandline.stages.tables.rows.rules import Measured, Rule
 from strandline.stages.text.filters.words.scripts import ProseMeasure, applies, name_skipped
 from strandline.stages.text.filters.words.stop_words import STOP_WORDS
 from strandline.stages.text.text_quality import count_stop_words, measure_text
+from strandline.tables.columns import list_strings
+from strandline.tables.row_filter import JudgedRows, RowFilter, spread_measures
+from strandline.tables.rules import Measured, Rule
 
 
 @register("filter-text-quality")

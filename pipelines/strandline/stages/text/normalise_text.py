@@ -11,8 +11,8 @@ import pyarrow as pa
 from pydantic import Field
 
 from strandline.plan.registry import register
-from strandline.stages.columns import list_strings, set_column
-from strandline.stages.tables.rows.row_filter import JudgedRows, RowFilter
+from strandline.tables.columns import list_strings, set_column
+from strandline.tables.row_filter import JudgedRows, RowFilter
 
 _LINE_END = re.compile(r"\r\n?|[\x0b\x0c\x85\u2028\u2029]")
 _INVISIBLE = re.compile(r"[\x00-\x08\x0e-\x1f\x7f-\x9f\u00ad\u200b\u2060\ufeff\ufffe\uffff]")

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from strandline.plan.stage import Stage
 from strandline.plan.task import Task
-from strandline.stages.columns import map_strings
+from strandline.tables.columns import map_strings
 from strandline_api.texts import RedactionRule, redact
 
 

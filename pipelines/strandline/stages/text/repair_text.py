@@ -12,8 +12,8 @@ import pyarrow as pa
 from pydantic import Field
 
 from strandline.plan.registry import register
-from strandline.stages.columns import list_strings, set_column
-from strandline.stages.tables.rows.row_filter import JudgedRows, RowFilter
+from strandline.tables.columns import list_strings, set_column
+from strandline.tables.row_filter import JudgedRows, RowFilter
 
 
 class Entities(StrEnum):

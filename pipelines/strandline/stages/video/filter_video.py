@@ -15,7 +15,6 @@ from pydantic import Field, field_validator
 
 from strandline.plan.registry import register
 from strandline.plan.stage import StatefulFilter
-from strandline.stages.columns import find_column
 from strandline.stages.images.pictures import load_pillow
 from strandline.stages.images.samples import (
     SHOWN,
@@ -27,9 +26,10 @@ from strandline.stages.images.samples import (
     list_rows,
     rank_clip,
 )
-from strandline.stages.tables.rows.row_filter import JudgedRows, RowFilter
-from strandline.stages.tables.rows.rules import Rule
-from strandline.stages.tables.summaries import (
+from strandline.tables.columns import find_column
+from strandline.tables.row_filter import JudgedRows, RowFilter
+from strandline.tables.rules import Rule
+from strandline.tables.summaries import (
     dump_piece,
     gather,
     merge_pieces,

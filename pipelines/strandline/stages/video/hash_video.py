@@ -14,8 +14,8 @@ from pydantic import Field
 from strandline.plan.registry import register
 from strandline.plan.stage import Stage
 from strandline.plan.task import Task
-from strandline.stages.columns import find_column, set_column
 from strandline.stages.video.measures import hash_frames, to_grey
+from strandline.tables.columns import find_column, set_column
 
 
 @register("hash-video")

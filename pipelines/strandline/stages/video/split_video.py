@@ -14,12 +14,10 @@ from typing import Any, ClassVar, Self
 import pyarrow as pa
 from pydantic import Field, model_validator
 
+from strandline.files.opening import BadInput, UnreadableFileError
 from strandline.plan.registry import register
 from strandline.plan.stage import Stage
 from strandline.plan.task import Task
-from strandline.stages.sources.file_references import FileReference, list_references
-from strandline.stages.sources.opening import BadInput, UnreadableFileError
-from strandline.stages.tables.batching import cut_batches
 from strandline.stages.video.cuts import SMALL, CutFinder, Lengths
 from strandline.stages.video.files.clips import CLIP_SCHEMA, decode_packet
 from strandline.stages.video.files.containers import (
@@ -33,6 +31,8 @@ from strandline.stages.video.files.containers import (
 from strandline.stages.video.files.reading import PictureTrack, VideoReading
 from strandline.stages.video.files.sounds import SoundTrack
 from strandline.stages.video.files.windows import PacketWindow
+from strandline.tables.batching import cut_batches
+from strandline.tables.file_references import FileReference, list_references
 
 _ANY_RATE = 25  # frames a second of a video that tells none
 

@@ -9,14 +9,14 @@ from pydantic import Field
 
 from strandline.plan.columns import Columns
 from strandline.plan.registry import register
-from strandline.stages.columns import (
+from strandline.stages.web.extraction import ExtractionEngine, ExtractionSettings, Favour
+from strandline.stages.web.extractor_process import Extraction, ExtractorProcess
+from strandline.tables.columns import (
     find_column,
     list_strings,
     set_column,
 )
-from strandline.stages.tables.rows.row_filter import JudgedRows, RowFilter
-from strandline.stages.web.extraction import ExtractionEngine, ExtractionSettings, Favour
-from strandline.stages.web.extractor_process import Extraction, ExtractorProcess
+from strandline.tables.row_filter import JudgedRows, RowFilter
 
 _REPLACED = "\ufffd"
 

@@ -13,14 +13,14 @@ from typing import Self
 
 from pydantic import Field, PrivateAttr, model_validator
 
-from strandline.plan.stage import Stage
-from strandline.stages.sources.opening import (
+from strandline.files.opening import (
     READ_ERRORS,
     ChangedListError,
     UnreadableFileError,
     explain_error,
     open_decompressed,
 )
+from strandline.plan.stage import Stage
 
 
 class ItemList(Stage.Params):

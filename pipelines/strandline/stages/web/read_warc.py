@@ -9,13 +9,7 @@ from typing import ClassVar
 import pyarrow as pa
 from pydantic import Field
 
-from strandline.plan.columns import Columns
-from strandline.plan.registry import register
-from strandline.plan.stage import Stage
-from strandline.plan.task import Task
-from strandline.stages.columns import find_column
-from strandline.stages.sources.file_references import FileReference, list_references
-from strandline.stages.sources.opening import (
+from strandline.files.opening import (
     LEAST_WINDOW,
     RANGE_AHEAD,
     READ_ERRORS,
@@ -25,10 +19,16 @@ from strandline.stages.sources.opening import (
     open_binary,
     open_decompressed,
 )
-from strandline.stages.tables.batching import cut_batches
+from strandline.plan.columns import Columns
+from strandline.plan.registry import register
+from strandline.plan.stage import Stage
+from strandline.plan.task import Task
 from strandline.stages.tables.contents.first_bytes import describe_contents
 from strandline.stages.web.record_chunks import BORDER, Chunk, read_members, read_records
 from strandline.stages.web.warc_records import RecordType, WebRecord, parse_record
+from strandline.tables.batching import cut_batches
+from strandline.tables.columns import find_column
+from strandline.tables.file_references import FileReference, list_references
 
 _FACTS = ("key", "id", "url", "date", "content_type")
 _GZIP, _MARK = b"\x1f\x8b", b"WARC/"

@@ -12,11 +12,11 @@ from strandline.cli.app.json_output import write_line
 from strandline.cli.app.options import show_examples, take_json
 from strandline.cli.app.program import add_debug
 from strandline.cli.views.format import format_amount
+from strandline.files.opening import UnreadableFileError
 from strandline.plan.errors import StrandlineError
 from strandline.stages.dedup.key_lists import write_key_list
 from strandline.stages.dedup.near_duplicates import find_near_duplicates
 from strandline.stages.dedup.sketch_texts import SIGNATURES, read_signatures
-from strandline.stages.sources.opening import UnreadableFileError
 from strandline_api.outcome.exit_codes import ExitCode
 
 

@@ -13,6 +13,7 @@ from strandline.cli.app.json_output import write_line
 from strandline.cli.app.ledger_access import locate, locate_output, looking
 from strandline.cli.app.options import show_examples, take_json, take_manifest, take_volume
 from strandline.cli.views.format import escape_text, format_amount, format_bytes, format_count
+from strandline.files.opening import open_binary
 from strandline.ledger.checks.verification import VerificationResult, verify
 from strandline.ledger.errors import LedgerError
 from strandline.ledger.gather.verification import verify_pieces
@@ -20,11 +21,10 @@ from strandline.ledger.output_root import OutputRoot, find_move, name_old
 from strandline.ledger.store.store import Store
 from strandline.run.attempt.folder.output_location import find_location
 from strandline.run.manifest.manifest import read_manifest
-from strandline.stages.sources.opening import open_binary
-from strandline.stages.tables.contents.schemas import describe_column, list_differing, simplify
 from strandline.storage.outputs.names import DESCRIPTIONS
 from strandline.storage.outputs.outputs import OutputStore
 from strandline.storage.outputs.remote import open_outputs
+from strandline.tables.schemas import describe_column, list_differing, simplify
 from strandline_api.outcome.exit_codes import ExitCode
 
 PROBLEMS_SHOWN = 20

@@ -12,6 +12,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from strandline.files.opening import open_binary
 from strandline.ledger.checks.counts import count_data, count_dead_letters
 from strandline.ledger.checks.verification import verify
 from strandline.ledger.gather.verification import verify_pieces
@@ -27,7 +28,6 @@ from strandline.run.attempt.publishing.requirements import (
     RunMeasures,
     SchemaGroup,
 )
-from strandline.stages.sources.opening import open_binary
 from strandline.storage.outputs.remote import open_outputs
 from strandline_api.spec.publishing import ColumnKind, Expectation, Requirements
 

@@ -19,6 +19,9 @@ from pydantic import ValidationError
 from strandline.engine.call.setup import set_up_stage
 from strandline.engine.core.ports import Listing
 from strandline.engine.raised_errors import explain_error
+from strandline.files.buckets import digest_members
+from strandline.files.identities import FileIdentities
+from strandline.files.listing import FileSource
 from strandline.ledger.errors import DuplicateKeyError
 from strandline.plan.errors import StrandlineError, may_pass
 from strandline.plan.partition import (
@@ -36,9 +39,6 @@ from strandline.plan.task import Lineage, Task
 from strandline.plan.token import digest_key
 from strandline.run.attempt.sources.spooled_sources import SpooledSources
 from strandline.run.outputs.published_outputs import LedgerOutputs, find_published
-from strandline.stages.sources.buckets import digest_members
-from strandline.stages.sources.listing import FileSource
-from strandline.stages.sources.places.identities import FileIdentities
 from strandline.storage.layout import PipelineFolder
 from strandline.storage.outputs.temporary import spooling
 from strandline.storage.refusals import StoreRefusesError

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from strandline.run.handover.errors import TargetRefusedError
-from strandline.stages.tables.contents.schemas import format_type
+from strandline.tables.schemas import format_type
 
 Holds = Callable[[pa.DataType], bool]
 _UTC = frozenset({None, "UTC", "Etc/UTC", "+00:00"})

@@ -30,8 +30,8 @@ from strandline.run.handover.tables.column_types import DELTA as RULES
 from strandline.run.handover.tables.column_types import require_columns
 from strandline.run.handover.tables.schemas import find_new_columns, read_schema
 from strandline.run.handover.tables.table_state import TableState, require_fit
-from strandline.stages.tables.contents.schemas import simplify
 from strandline.storage import faults
+from strandline.tables.schemas import simplify
 
 _CONSTRAINT = "delta.constraints."
 _SETTINGS = {

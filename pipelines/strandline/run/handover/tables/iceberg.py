@@ -39,8 +39,8 @@ from strandline.run.handover.tables.column_types import ICEBERG as RULES
 from strandline.run.handover.tables.column_types import require_columns
 from strandline.run.handover.tables.schemas import read_schema
 from strandline.run.handover.tables.table_state import TableState, require_fit
-from strandline.stages.tables.contents.schemas import simplify
 from strandline.storage import faults
+from strandline.tables.schemas import simplify
 
 _SMALL = {pa.large_string(): pa.string(), pa.large_binary(): pa.binary()}
 _PROMOTIONS = {(IntegerType(), LongType()), (FloatType(), DoubleType())}

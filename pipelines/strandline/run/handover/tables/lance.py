@@ -35,9 +35,9 @@ from strandline.run.handover.tables.column_types import LANCE as RULES
 from strandline.run.handover.tables.column_types import require_columns
 from strandline.run.handover.tables.schemas import find_new_columns, read_schema
 from strandline.run.handover.tables.table_state import TableState, require_fit
-from strandline.stages.tables.contents.conforming import conform_table
-from strandline.stages.tables.contents.schemas import simplify
 from strandline.storage import faults
+from strandline.tables.conforming import conform_table
+from strandline.tables.schemas import simplify
 
 # Operations after which a table has the rows of before.
 # The last stands for those that Python knows nothing of, such as the reservation of numbers.

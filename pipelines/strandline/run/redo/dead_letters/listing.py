@@ -10,10 +10,10 @@ from itertools import islice
 
 import pyarrow.parquet as pq
 
+from strandline.files.opening import open_binary
 from strandline.ledger.entries import FailureRecord
 from strandline.ledger.store.store import Store
 from strandline.run.redo.dead_letters.counts import list_dead_letter_files
-from strandline.stages.sources.opening import open_binary
 
 # Of very many files only the first are looked at: their reasons are those of the others.
 FILES_READ = 2000

@@ -9,9 +9,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from strandline.engine.call.stage.failed_rows import COLUMNS, FORMER_ROWS, PAYLOAD, FormerRows
+from strandline.files.opening import open_binary
 from strandline.plan.stage import Stage
 from strandline.plan.task import Slot, Task
-from strandline.stages.sources.opening import open_binary
 
 
 class ReadDeadLetters(Stage):

@@ -7,6 +7,7 @@ from typing import ClassVar, Self
 
 from pydantic import Field, PrivateAttr, model_validator
 
+from strandline.files.opening import ChangedListError, UnreadableFileError
 from strandline.plan.columns import Columns
 from strandline.plan.registry import register
 from strandline.plan.stage import Stage
@@ -19,8 +20,7 @@ from strandline.stages.dedup.corpus.pass_files import (
     read_portions,
 )
 from strandline.stages.dedup.corpus.row_buckets import columns_of
-from strandline.stages.sources.file_references import list_references
-from strandline.stages.sources.opening import ChangedListError, UnreadableFileError
+from strandline.tables.file_references import list_references
 
 
 @register("cluster-duplicates")

@@ -9,7 +9,6 @@ from strandline.plan.columns import Columns
 from strandline.plan.registry import register
 from strandline.plan.stage import Stage
 from strandline.plan.task import Task
-from strandline.stages.columns import list_strings, list_texts
 from strandline.stages.dedup.corpus.row_buckets import (
     BUCKETS,
     build_buckets,
@@ -17,6 +16,7 @@ from strandline.stages.dedup.corpus.row_buckets import (
     mark_keys,
 )
 from strandline.stages.dedup.drop_duplicates import Normalisation, digest_values
+from strandline.tables.columns import list_strings, list_texts
 
 
 @register("digest-rows")

@@ -13,8 +13,8 @@ import pyarrow as pa
 from strandline.plan.registry import register
 from strandline.plan.stage import Stage
 from strandline.plan.task import Task
-from strandline.stages.columns import find_column, list_strings, list_texts, set_column
 from strandline.stages.dedup.keyed_texts import KeyedTextParams
+from strandline.tables.columns import find_column, list_strings, list_texts, set_column
 
 DOCUMENT = "document"
 

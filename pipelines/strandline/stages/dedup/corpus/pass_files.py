@@ -12,11 +12,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from strandline.stages.columns import find_column
+from strandline.files.opening import PART_AHEAD, explain_error, open_binary
 from strandline.stages.dedup.corpus.row_buckets import DIGEST, Digests, read_digests
 from strandline.stages.dedup.key_lists import list_key_files
-from strandline.stages.sources.file_references import FileReference
-from strandline.stages.sources.opening import PART_AHEAD, explain_error, open_binary
+from strandline.tables.columns import find_column
+from strandline.tables.file_references import FileReference
 
 KEPT = pa.schema([("id", DIGEST)])
 

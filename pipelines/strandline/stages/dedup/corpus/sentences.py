@@ -17,7 +17,6 @@ from strandline.plan.columns import Columns
 from strandline.plan.registry import register
 from strandline.plan.stage import Stage
 from strandline.plan.task import Task
-from strandline.stages.columns import list_strings, list_texts, set_column
 from strandline.stages.dedup.corpus.row_buckets import (
     BUCKETS,
     build_buckets,
@@ -27,7 +26,6 @@ from strandline.stages.dedup.corpus.row_buckets import (
 from strandline.stages.dedup.drop_duplicates import Normalisation, digest_values
 from strandline.stages.dedup.drop_listed import DropListed
 from strandline.stages.dedup.keyed_texts import KeyedTextParams
-from strandline.stages.tables.rows.row_filter import JudgedRows
 from strandline.stages.text.filters.splitting import (
     PACKAGES,
     Splitter,
@@ -35,6 +33,8 @@ from strandline.stages.text.filters.splitting import (
     cut_sentences,
     load_splitter,
 )
+from strandline.tables.columns import list_strings, list_texts, set_column
+from strandline.tables.row_filter import JudgedRows
 
 
 class SentenceRunParams(KeyedTextParams):

@@ -11,7 +11,6 @@ from strandline.plan.columns import Columns
 from strandline.plan.registry import register
 from strandline.plan.stage import Stage
 from strandline.plan.task import Task
-from strandline.stages.columns import list_strings, list_texts
 from strandline.stages.dedup.corpus.row_buckets import (
     BUCKETS,
     build_buckets,
@@ -21,6 +20,7 @@ from strandline.stages.dedup.corpus.row_buckets import (
 from strandline.stages.dedup.key_lists import digest_bytes
 from strandline.stages.dedup.keyed_texts import WordRunParams
 from strandline.stages.dedup.minhash import VALUE_BYTES, RunHasher, Signer
+from strandline.tables.columns import list_strings, list_texts
 
 
 @register("sign-texts")

@@ -15,6 +15,12 @@ import numpy.typing as npt
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic.alias_generators import to_camel
 
+from strandline.files.opening import (
+    READ_ERRORS,
+    UnreadableFileError,
+    explain_error,
+    open_binary,
+)
 from strandline.stages.dedup.drop_duplicates import Normalisation
 from strandline.stages.dedup.seen.bloom_filter import (
     BloomShape,
@@ -22,12 +28,6 @@ from strandline.stages.dedup.seen.bloom_filter import (
     find_in_bits,
     plan_shape,
     write_bits,
-)
-from strandline.stages.sources.opening import (
-    READ_ERRORS,
-    UnreadableFileError,
-    explain_error,
-    open_binary,
 )
 
 FORMAT = "strandline-bloom-1"

@@ -17,12 +17,12 @@ from typing import Any, ClassVar, NamedTuple
 
 import pyarrow as pa
 
+from strandline.files.globs import is_url
 from strandline.plan.columns import Columns
 from strandline.plan.errors import BudgetSpentError, StageInterruptedError, StageStoppedError
 from strandline.plan.registry import register
 from strandline.plan.stage import Stage
 from strandline.plan.task import FailedRow, Slot, Task
-from strandline.stages.columns import find_column, find_field, set_column
 from strandline.stages.models.asking.answers import Endpoint, ModelAnswer, RowFault
 from strandline.stages.models.asking.asker import (
     Asker,
@@ -67,7 +67,7 @@ from strandline.stages.models.asking.serving.weights import fetch_weights
 from strandline.stages.models.asking.spending.tally import FROM_LOG, RequestTally
 from strandline.stages.models.asking.verdicts.refusal_words import clean
 from strandline.stages.models.asking.wire import LoopThread, Wire, WireLimits
-from strandline.stages.sources.places.globs import is_url
+from strandline.tables.columns import find_column, find_field, set_column
 
 _KEEPING = KeepingTerms(64, 1.0, is_eager=True)
 _KEEPING_IN_STORES = KeepingTerms(1024, 10.0, is_eager=False)

@@ -23,6 +23,8 @@ from pydantic import (
 )
 from pydantic.alias_generators import to_camel
 
+from strandline.files.globs import is_url
+from strandline.files.opening import digest_input
 from strandline.plan.packages import list_missing
 from strandline.plan.stage import Stage
 from strandline.stages.models.asking.answers import Endpoint
@@ -35,8 +37,6 @@ from strandline.stages.models.asking.questions.prompts import Template
 from strandline.stages.models.asking.questions.schemas import AnswerSchema
 from strandline.stages.models.asking.serving.commands import ServeParams
 from strandline.stages.models.asking.spending.terms import SpendingTerms, TokenPrices
-from strandline.stages.sources.opening import digest_input
-from strandline.stages.sources.places.globs import is_url
 from strandline.storage.outputs.remote import resolve_location
 
 # The first that is missing names the extra with all of them; aiohttp is another's too.

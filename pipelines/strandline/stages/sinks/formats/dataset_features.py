@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from pydantic import Field
 
 from strandline.plan.stage import Params
-from strandline.stages.columns import find_column, holds_text, set_column
+from strandline.tables.columns import find_column, holds_text, set_column
 
 _MARK = b"huggingface"
 _MEDIA = pa.struct([("bytes", pa.binary()), ("path", pa.string())])

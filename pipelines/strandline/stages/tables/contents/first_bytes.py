@@ -8,8 +8,7 @@ from __future__ import annotations
 import json
 import re
 
-from strandline.stages.sources.file_references import FileReference
-from strandline.stages.sources.opening import (
+from strandline.files.opening import (
     PART_AHEAD,
     READ_ERRORS,
     UnreadableFileError,
@@ -17,6 +16,7 @@ from strandline.stages.sources.opening import (
     open_binary,
     open_decompressed,
 )
+from strandline.tables.file_references import FileReference
 
 _MOST_BYTES = 4096
 _NAMED_SO = "if it is what you want, give it a name that ends in {}"

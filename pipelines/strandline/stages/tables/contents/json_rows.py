@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from strandline.stages.tables.contents.conforming import SchemaMisfitError, conform_values
-from strandline.stages.tables.contents.schemas import NOT_THERE
+from strandline.tables.conforming import SchemaMisfitError, conform_values
+from strandline.tables.schemas import NOT_THERE
 
 Row = Mapping[str, Any]
 

@@ -11,7 +11,7 @@ from pydantic import Field, model_validator
 
 from strandline.plan.registry import register
 from strandline.stages.tables.rows.row_expressions import RowExpression
-from strandline.stages.tables.rows.row_filter import JudgedRows, RowFilter
+from strandline.tables.row_filter import JudgedRows, RowFilter
 
 
 @register("keep-rows")

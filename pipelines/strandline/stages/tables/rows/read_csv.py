@@ -17,23 +17,23 @@ from typing import ClassVar, NamedTuple, Self
 import pyarrow as pa
 from pydantic import Field, model_validator
 
-from strandline.plan.columns import Columns
-from strandline.plan.registry import register
-from strandline.plan.task import Task
-from strandline.stages.sources.file_references import FileReference, list_references
-from strandline.stages.sources.opening import (
+from strandline.files.opening import (
     READ_ERRORS,
     BadInput,
     UnreadableFileError,
     open_decompressed,
 )
-from strandline.stages.tables.contents.conforming import cast
+from strandline.plan.columns import Columns
+from strandline.plan.registry import register
+from strandline.plan.task import Task
 from strandline.stages.tables.contents.first_bytes import (
     describe_contents,
     explain_misread,
     find_kind,
 )
-from strandline.stages.tables.rows.schema_reader import SchemaReader
+from strandline.tables.conforming import cast
+from strandline.tables.file_references import FileReference, list_references
+from strandline.tables.schema_reader import SchemaReader
 
 _KEY = "key"
 _MOST_CHARACTERS = 1 << 30  # most of a value; Python's own limit is 128 KiB

@@ -10,9 +10,9 @@ import pyarrow as pa
 from pydantic import Field
 
 from strandline.plan.registry import register
-from strandline.stages.columns import list_texts
-from strandline.stages.tables.rows.row_filter import JudgedRows, RowFilter, spread_measures
-from strandline.stages.tables.rows.rules import Rule
+from strandline.tables.columns import list_texts
+from strandline.tables.row_filter import JudgedRows, RowFilter, spread_measures
+from strandline.tables.rules import Rule
 
 _BITS = 53  # what a floating point number holds exactly
 

@@ -10,15 +10,14 @@ from typing import Annotated, ClassVar, NamedTuple, Self
 import pyarrow as pa
 from pydantic import Field, field_validator, model_validator
 
+from strandline.files.buckets import build_file_table, digest_members
+from strandline.files.globs import check_pattern
+from strandline.files.listed import ListedFile
+from strandline.files.listing import FileListParams, FileSource
+from strandline.files.opening import UnreadableFileError
 from strandline.plan.errors import StageStoppedError
 from strandline.plan.registry import register
 from strandline.plan.stage import Params, Source, SourceStage
-from strandline.stages.sources.buckets import build_file_table, digest_members
-from strandline.stages.sources.file_references import FileReference
-from strandline.stages.sources.listing import FileListParams, FileSource
-from strandline.stages.sources.opening import UnreadableFileError
-from strandline.stages.sources.places.globs import check_pattern
-from strandline.stages.sources.places.listed import ListedFile
 from strandline.stages.tables.shuffle.mix_shares import (
     Draw,
     divide,
@@ -27,6 +26,7 @@ from strandline.stages.tables.shuffle.mix_shares import (
 )
 from strandline.stages.tables.shuffle.partition_files import Parting, read_facts
 from strandline.stages.tables.shuffle.row_weights import MixUnit
+from strandline.tables.file_references import FileReference
 from strandline_api.outcome.exit_codes import ExitCode
 
 ALL = ""  # the stratum of a data set that is taken as it is

@@ -19,15 +19,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from strandline.stages.columns import check_names, find_column, list_texts
-from strandline.stages.sources.file_references import FileReference
-from strandline.stages.sources.opening import (
+from strandline.files.globs import is_url
+from strandline.files.opening import (
     PART_AHEAD,
     UnreadableFileError,
     explain_error,
     open_binary,
 )
-from strandline.stages.sources.places.globs import is_url
 from strandline.stages.tables.shuffle.row_order import (
     find_partitions,
     order_keys,
@@ -35,6 +33,8 @@ from strandline.stages.tables.shuffle.row_order import (
     part_keys,
 )
 from strandline.stages.tables.shuffle.row_weights import MixUnit, Scales, Supply, measure_supply
+from strandline.tables.columns import check_names, find_column, list_texts
+from strandline.tables.file_references import FileReference
 
 _MARK = b"strandline.partitions"
 _PREFIX_BYTES = 4

@@ -15,14 +15,14 @@ from strandline.plan.columns import Columns
 from strandline.plan.registry import register
 from strandline.plan.stage import StatefulFilter
 from strandline.plan.task import Task
-from strandline.stages.columns import find_column, list_strings, list_texts, set_column
-from strandline.stages.sources.file_references import FileReference, list_references
 from strandline.stages.tables.shuffle.mix_shares import Draw, count_taken
 from strandline.stages.tables.shuffle.mixture_volume import MixtureVolume, describe_shares
 from strandline.stages.tables.shuffle.partition_files import Parting, read_parts
 from strandline.stages.tables.shuffle.row_order import Numbers, draw_chance, order_keys
 from strandline.stages.tables.shuffle.row_weights import MixUnit, list_strata, weigh_rows
-from strandline.stages.tables.summaries import (
+from strandline.tables.columns import find_column, list_strings, list_texts, set_column
+from strandline.tables.file_references import FileReference, list_references
+from strandline.tables.summaries import (
     dump_piece,
     gather,
     merge_pieces,

@@ -6,9 +6,9 @@ from strandline.plan.columns import Columns
 from strandline.plan.registry import register
 from strandline.plan.stage import Stage
 from strandline.plan.task import Task
-from strandline.stages.columns import find_column
-from strandline.stages.sources.file_references import list_references
 from strandline.stages.tables.shuffle.partition_files import read_partitions
+from strandline.tables.columns import find_column
+from strandline.tables.file_references import list_references
 
 
 @register("read-shuffle")

@@ -18,7 +18,6 @@ from pydantic.alias_generators import to_camel
 
 from strandline.plan.registry import register
 from strandline.stages.models.model_files import ModelError
-from strandline.stages.tables.rows.rules import Rule
 from strandline.stages.text.scoring.fasttext_models import FastTextModel, strip_prefix
 from strandline.stages.text.scoring.onnx_classifiers import OnnxClassifier
 from strandline.stages.text.scoring.scoring_filter import ScoringFilter
@@ -34,6 +33,7 @@ from strandline.stages.text.scoring.token_networks import (
     TokenNetwork,
     find_files,
 )
+from strandline.tables.rules import Rule
 
 # Parameters that came with networks, and say nothing without one.
 _OF_NETWORKS = frozenset({"config", "max_tokens", "model_labels", "multi_label", "pad_token"})

@@ -13,11 +13,10 @@ from typing import Any, Self
 import pyarrow as pa
 from pydantic import Field, model_validator
 
+from strandline.files.opening import open_binary
 from strandline.plan.registry import register
 from strandline.stages.models.model_files import ModelError
 from strandline.stages.models.tokenizer_files import load_tokenizer
-from strandline.stages.sources.opening import open_binary
-from strandline.stages.tables.rows.rules import Rule
 from strandline.stages.text.scoring.perplexity import (
     LineScorer,
     Tokenise,
@@ -29,6 +28,7 @@ from strandline.stages.text.scoring.scoring_filter import (
     judge_bounds,
     list_bounds,
 )
+from strandline.tables.rules import Rule
 
 
 class TextNormalisation(StrEnum):

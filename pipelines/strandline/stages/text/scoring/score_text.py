@@ -13,7 +13,6 @@ from pydantic import Field, model_validator
 
 from strandline.plan.registry import register
 from strandline.stages.models.model_files import ModelError
-from strandline.stages.tables.rows.rules import Rule
 from strandline.stages.text.scoring.scoring_filter import (
     ScoringFilter,
     judge_bounds,
@@ -27,6 +26,7 @@ from strandline.stages.text.scoring.token_networks import (
     TokenNetwork,
     find_files,
 )
+from strandline.tables.rules import Rule
 
 
 @register("score-text")

@@ -14,11 +14,11 @@ from typing import Any
 import pyarrow as pa
 
 from strandline.plan.columns import Columns
-from strandline.stages.columns import list_strings, set_column
 from strandline.stages.models.model_files import ModelFileParams, find_model
-from strandline.stages.tables.rows.row_filter import JudgedRows
-from strandline.stages.tables.rows.rules import Rule
 from strandline.stages.text.filters.document_filter import DocumentFilter, FilterAnswer
+from strandline.tables.columns import list_strings, set_column
+from strandline.tables.row_filter import JudgedRows
+from strandline.tables.rules import Rule
 
 
 class ScoringFilter(DocumentFilter):

@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 from importlib import import_module
 from typing import Any
 
+from strandline.files.globs import expand_placeholder
+from strandline.files.opening import explain_error, open_binary
 from strandline.stages.models.model_files import ModelError
-from strandline.stages.sources.opening import explain_error, open_binary
-from strandline.stages.sources.places.globs import expand_placeholder
 from strandline.stages.text.scoring.token_networks import DIGITS, TokenNetwork
 
 

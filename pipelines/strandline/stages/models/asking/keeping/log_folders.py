@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from strandline.files.globs import is_url
 from strandline.plan.stage import Stage
 from strandline.stages.models.asking.answers import Usage
 from strandline.stages.models.asking.keeping.log_blocks import LogEntry, find_blocks
@@ -26,7 +27,6 @@ from strandline.stages.models.asking.spending.terms import (
     TokenPrices,
 )
 from strandline.stages.models.asking.verdicts.judging import BYTES_OF_TOKEN
-from strandline.stages.sources.places.globs import is_url
 
 
 class LogSize(NamedTuple):

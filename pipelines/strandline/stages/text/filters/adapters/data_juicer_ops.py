@@ -21,12 +21,12 @@ from strandline.plan.packages import explain_import
 from strandline.plan.registry import UnknownStageError, register_adapter
 from strandline.plan.stage import Stage
 from strandline.plan.task import Task
-from strandline.stages.columns import find_column, keep_rows, list_strings, set_column
 from strandline.stages.text.filters.adapters.brought_params import (
     BroughtParams,
     check_refused,
     check_signature,
 )
+from strandline.tables.columns import find_column, keep_rows, list_strings, set_column
 
 PACKAGE = "data_juicer"
 _LIBRARY = "Data-Juicer"

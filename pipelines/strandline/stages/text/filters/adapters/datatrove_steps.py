@@ -17,12 +17,12 @@ from pydantic import Field, model_validator
 from strandline.plan.registry import UnknownStageError, register_adapter
 from strandline.plan.stage import Stage
 from strandline.plan.task import Task
-from strandline.stages.columns import keep_rows, list_strings, list_texts, set_column
 from strandline.stages.text.filters.adapters.brought_params import (
     BroughtParams,
     check_refused,
     check_signature,
 )
+from strandline.tables.columns import keep_rows, list_strings, list_texts, set_column
 
 PACKAGE = "datatrove"
 _ROOMS = ("filters", "formatters")

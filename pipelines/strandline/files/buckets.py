@@ -13,8 +13,8 @@ from itertools import groupby
 
 import pyarrow as pa
 
+from strandline.files.listed import ListedFile
 from strandline.plan.stage import Source
-from strandline.stages.sources.places.listed import ListedFile
 from strandline.storage.outputs.temporary import spooling
 
 FILE_SCHEMA = pa.schema(

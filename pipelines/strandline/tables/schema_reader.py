@@ -16,12 +16,12 @@ from typing import Any, ClassVar, Self
 import pyarrow as pa
 from pydantic import BaseModel, Field, field_validator
 
+from strandline.files.opening import UnreadableFileError
 from strandline.plan.columns import Columns
 from strandline.plan.stage import Stage
 from strandline.plan.task import Task
-from strandline.stages.sources.opening import UnreadableFileError
-from strandline.stages.tables.contents.conforming import SchemaMisfitError, conform_table
-from strandline.stages.tables.contents.schemas import (
+from strandline.tables.conforming import SchemaMisfitError, conform_table
+from strandline.tables.schemas import (
     SchemaClashError,
     parse_schema,
     simplify,

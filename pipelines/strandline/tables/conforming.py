@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from strandline.stages.columns import check_names, holds_text
-from strandline.stages.tables.contents.schemas import NOT_THERE, find_misfit, format_type
+from strandline.tables.columns import check_names, holds_text
+from strandline.tables.schemas import NOT_THERE, find_misfit, format_type
 
 
 class SchemaMisfitError(ValueError):

@@ -15,20 +15,20 @@ from typing import Any
 
 from pydantic import Field, ValidationInfo, field_validator
 
-from strandline.plan.stage import SourceStage
-from strandline.stages.sources.opening import digest_content
-from strandline.stages.sources.places.access import StorageOptions, check_access, list_access
-from strandline.stages.sources.places.folders import walk_folder
-from strandline.stages.sources.places.globs import (
+from strandline.files.access import StorageOptions, check_access, list_access
+from strandline.files.folders import walk_folder
+from strandline.files.globs import (
     Exclusion,
     PathPattern,
     check_pattern,
     is_url,
     parse_pattern,
 )
-from strandline.stages.sources.places.identities import FileIdentities
-from strandline.stages.sources.places.listed import ListedFile, NoteGap, WalkReport
-from strandline.stages.sources.places.urls import walk_url
+from strandline.files.identities import FileIdentities
+from strandline.files.listed import ListedFile, NoteGap, WalkReport
+from strandline.files.opening import digest_content
+from strandline.files.urls import walk_url
+from strandline.plan.stage import SourceStage
 from strandline.storage.filesystems import is_local, read_mounts
 from strandline.storage.outputs.published_files import PublishedFolder, listing_names
 from strandline_api.texts import is_unicode

@@ -9,9 +9,9 @@ import os
 import stat as stat_module
 from collections.abc import Iterator
 
-from strandline.stages.sources.places.globs import Exclusion, PathPattern
-from strandline.stages.sources.places.identities import mix_inode
-from strandline.stages.sources.places.listed import LEFT_FILE, ListedFile, WalkReport, name_left
+from strandline.files.globs import Exclusion, PathPattern
+from strandline.files.identities import mix_inode
+from strandline.files.listed import LEFT_FILE, ListedFile, WalkReport, name_left
 
 
 def walk_folder(

@@ -1,0 +1,1 @@
+"""Files behind a path or URL: found, listed, opened, and named in the results of stages."""

@@ -1,1 +1,0 @@
-"""Where files are listed: patterns, folders, stores. It knows no source and no format."""
