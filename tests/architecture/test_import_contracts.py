@@ -78,7 +78,7 @@ TRIALS = "The product knows nothing of what measures and tries it"
 # Contract, module that gets a line (a missing module is created), the line.
 FAULTS = [
     (LAYERS, "strandline/plan/token.py", "import strandline.storage.layout"),
-    (LAYERS, "strandline/statistics/moments.py", "import strandline.plan.token"),
+    (LAYERS, "strandline/data/files/globs.py", "import strandline.stages.sources.files"),
     (LAYERS, "strandline/storage/layout.py", "import strandline.ledger.entries"),
     (LAYERS, "strandline/ledger/entries.py", "import strandline.stages.sources.files"),
     (LAYERS, "strandline/engine/core/pools.py", "import strandline.stages.sources.files"),
@@ -186,7 +186,7 @@ FAULTS = [
     (API, "strandline_api/names.py", "import strandline.plan.token"),
     (API, "strandline_api/names.py", "import strandline_operator.model.plan"),
     (API, "strandline_api/names.py", "import yaml"),
-    (STORES, "strandline/files/listing.py", "import fsspec"),
+    (STORES, "strandline/data/files/listing.py", "import fsspec"),
     (LMDB, "strandline/ledger/store/index.py", "import lmdb"),
     (RAY, "strandline/engine/core/flow.py", "import ray"),
     (RAY, "strandline/run/attempt/attempt.py", "from ray.exceptions import RayError"),
@@ -225,7 +225,8 @@ FAULTS = [
     (CHOICE, "strandline/cli/app/launch.py", "import strandline.engine.ray.engine"),
     (PORTS, "strandline/engine/core/ports.py", "import strandline.ledger.keeping.keeper"),
     (PORTS, "strandline/engine/core/heartbeat.py", "import strandline.ledger.lease"),
-    (STATISTICS, "strandline/statistics/moments.py", "import pyarrow"),
+    (STATISTICS, "strandline/data/statistics/moments.py", "import pyarrow"),
+    (STATISTICS, "strandline/data/statistics/moments.py", "import strandline.plan.token"),
     (VIEWS, "strandline/cli/views/summary.py", "import strandline.ledger.store.rows"),
     (CIRCLE, "strandline/cli/views/format.py", "import strandline.cli.views.summary"),
     (CIRCLE, "strandline_bench/ground/table.py", "import strandline_bench.ledger.size"),

@@ -21,8 +21,8 @@ from promql import PromqlError, Reading
 from renderings import flags_of, parse
 from report_builders import live_of
 from strandline.cli.views.snapshot import StageView, render_snapshot
+from strandline.data.statistics.request_figures import RequestFigures
 from strandline.run.supervise.status_server import render_metrics
-from strandline.statistics.request_figures import RequestFigures
 from strandline_api.outcome.causes import Cause
 from strandline_api.status.pipeline_status import Progress
 from strandline_api.status.reasons import Reason

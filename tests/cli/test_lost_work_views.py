@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from strandline.cli.views.attempt import (
-    AttemptState,
+    AttemptStanding,
     AttemptSummary,
     describe_all_lost,
     describe_attempt,
@@ -39,7 +39,7 @@ def make_view(lost: WorkLost, worked: float) -> AttemptSummary:
         started=0.0,
         outcome=outcome,
     )
-    return AttemptSummary(record, AttemptState.COMPLETED, 10.0, 1)
+    return AttemptSummary(record, AttemptStanding.COMPLETED, 10.0, 1)
 
 
 def test_it_is_told_with_its_share_and_causes() -> None:

@@ -22,12 +22,12 @@ from cli_project import Call, Project
 from command_server import start_command
 from report_builders import VERSION, facts_of, live_of, running
 from strandline.cli.report.page import render_page
-from strandline.cli.views.attempt import AttemptState, read_live
+from strandline.cli.views.attempt import AttemptStanding, read_live
 from strandline.cli.views.snapshot import StageView, parse_json, render_snapshot
 from strandline.cli.views.top import RECENT, RecentFailures, TopFacts, draw_top
+from strandline.data.statistics.request_figures import RequestFigures
 from strandline.ledger.entries import FailureRecord, Quarantined
 from strandline.run.supervise.status_server import AttemptServer
-from strandline.statistics.request_figures import RequestFigures
 from strandline.storage.layout import PipelineFolder
 from strandline_api.outcome.reader_token import derive_token, digest_token
 
@@ -179,7 +179,7 @@ def test_a_driver_that_gives_no_time_has_said_it_long_ago(tmp_path: Path, moment
     folder.progress.parent.mkdir(parents=True, exist_ok=True)
     folder.progress.write_text(json.dumps({"pid": view.record.pid, "time": moment}))
     assert read_live(folder, view, 1e9) is not None
-    assert read_live(folder, view._replace(state=AttemptState.UNKNOWN), 1e9) is None
+    assert read_live(folder, view._replace(state=AttemptStanding.UNKNOWN), 1e9) is None
 
 
 def test_without_a_terminal_it_is_printed_once(project: Project, run: Call, call: Call) -> None:

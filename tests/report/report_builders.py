@@ -18,8 +18,9 @@ from strandline.cli.report.facts import (
     StageDefinition,
     StageFacts,
 )
-from strandline.cli.views.attempt import AttemptState, AttemptSummary
+from strandline.cli.views.attempt import AttemptStanding, AttemptSummary
 from strandline.cli.views.snapshot import Snapshot, StageView
+from strandline.data.statistics.request_figures import RequestFigures, name_time, read_figures
 from strandline.engine.core.pools import PoolState
 from strandline.ledger.checks.counts import StageTotals
 from strandline.ledger.entries import FailureRecord, Mark, Quarantined
@@ -32,7 +33,6 @@ from strandline.run.attempt.failures import (
 from strandline.run.history.funnel import Cost
 from strandline.run.history.records import Witness
 from strandline.run.history.samples import Sample, Samples, StagePoint
-from strandline.statistics.request_figures import RequestFigures, name_time, read_figures
 from strandline_api.outcome.causes import Cause
 from strandline_api.outcome.driver_outcome import SourceCounts
 
@@ -99,13 +99,13 @@ def ended(number: int, cause: Cause | None = None, *, lasted: float = 60.0) -> A
     if cause is None:
         update |= {"exit_code": 0, "evidence": ()}
     record = record.end(outcome.model_copy(update=update), begun + lasted, Witness.DRIVER)
-    state = AttemptState.ENDED if cause else AttemptState.COMPLETED
+    state = AttemptStanding.ENDED if cause else AttemptStanding.COMPLETED
     return AttemptSummary(record, state, lasted, counts.finished)
 
 
 def running(number: int) -> AttemptSummary:
     """An attempt that began a minute ago."""
-    return AttemptSummary(record_of(number, started=NOW - 60), AttemptState.RUNNING, 60.0, 7)
+    return AttemptSummary(record_of(number, started=NOW - 60), AttemptStanding.RUNNING, 60.0, 7)
 
 
 def facts_of(**changes: Any) -> RunFacts:

@@ -16,7 +16,7 @@ from strandline.cli.card.card import render_card
 from strandline.cli.card.reading import read_card
 from strandline.cli.report.reading import read_facts
 from strandline.cli.report.sections.overview import name_state
-from strandline.cli.views.attempt import AttemptState
+from strandline.cli.views.attempt import AttemptStanding
 from strandline.plan.errors import StrandlineError
 from strandline.plan.pipeline import PipelinePlan
 from strandline.run.attempt.folder.takeover import release_sources, repair_outputs
@@ -130,7 +130,8 @@ class Gates(NumberRuns):
 
     def _is_report_of_all(self) -> bool:
         return (
-            name_state(read_facts(self._read_plan(), self.folder, 0.0))[0] == AttemptState.COMPLETED
+            name_state(read_facts(self._read_plan(), self.folder, 0.0))[0]
+            == AttemptStanding.COMPLETED
         )
 
 

@@ -17,10 +17,10 @@ from example_counts import scale_examples
 from filter_cases import STAGES, WordScorer
 from marked_rows import draw_rows, name_rows
 from stage_runs import Rows, StageRun
+from strandline.data.tables.row_filter import RowFilter
+from strandline.data.tables.rules import Rule
 from strandline.run.marks.thresholds import MeasuredRows, Threshold, count_rows
 from strandline.stages.text.scoring import score_perplexity
-from strandline.tables.row_filter import RowFilter
-from strandline.tables.rules import Rule
 
 LIMITED = sorted(
     set(STAGES)

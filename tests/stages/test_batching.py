@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strandline.tables.batching import cut_batches
+from strandline.data.tables.batching import cut_batches
 
 
 @given(st.lists(st.binary(max_size=5)), st.integers(1, 4), st.integers(1, 12))

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 from gatherings import Gathering
 from stage_runs import StageRun
-from strandline.files.opening import ChangedListError, UnreadableFileError
+from strandline.data.files.opening import ChangedListError, UnreadableFileError
 from strandline.plan.fingerprint import compute_fingerprint
 from strandline.plan.registry import find_stage
 from strandline.stages.dedup.drop_duplicates import Normalisation

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stage_runs import StageRun, Tree
-from strandline.files.buckets import digest_members, find_bucket, pack_buckets
-from strandline.files.listed import ListedFile
+from strandline.data.files.buckets import digest_members, find_bucket, pack_buckets
+from strandline.data.files.listed import ListedFile
 
 KEYS = st.lists(st.text(min_size=1, max_size=12).filter(lambda key: "\0" not in key), unique=True)
 KEYS = KEYS.map(lambda keys: [key for key in keys if key.isprintable()])

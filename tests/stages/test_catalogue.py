@@ -19,6 +19,7 @@ from tokenizers import Tokenizer, models
 
 import strandline.stages.catalogue
 from stage_runs import StageRun
+from strandline.data.tables.columns import MissingColumnError
 from strandline.plan.columns import trace_columns
 from strandline.plan.packages import advise, list_missing
 from strandline.plan.planning import plan_spec
@@ -28,7 +29,6 @@ from strandline.plan.task import Task
 from strandline.stages.dedup.drop_duplicates import Normalisation
 from strandline.stages.dedup.key_lists import write_key_list
 from strandline.stages.dedup.seen.filter_file import write_filter
-from strandline.tables.columns import MissingColumnError
 from strandline_api.objects.pipeline import CurationPipeline
 from tiny_models import make_mean, make_pairs, make_words
 

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from gatherings import Gathering
 from stage_runs import StageRun
+from strandline.data.tables.columns import MissingColumnError
 from strandline.stages.images.pictures import PICTURE, load_pillow
 from strandline.stages.images.samples import (
     LONGEST,
@@ -26,7 +27,6 @@ from strandline.stages.images.samples import (
     rank_clip,
 )
 from strandline.stages.video.filter_video import FilterVideo
-from strandline.tables.columns import MissingColumnError
 
 CLIPS = pa.schema(
     [("clip", pa.string()), ("black_share", pa.float64()), ("frames", pa.list_(PICTURE))]

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stage_runs import StageRun
-from strandline.files.opening import ChangedListError, UnreadableFileError
+from strandline.data.files.opening import ChangedListError, UnreadableFileError
 from strandline.stages.dedup.benchmark_ngrams import NgramIndex, normalise_words
 
 QUESTION = "Which of the moons pulls the water of all seas"

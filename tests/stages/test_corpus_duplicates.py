@@ -18,7 +18,9 @@ from hypothesis import strategies as st
 
 from corpus_passes import list_duplicates
 from stage_runs import Rows, StageRun, build
-from strandline.files.opening import UnreadableFileError
+from strandline.data.files.opening import UnreadableFileError
+from strandline.data.tables.columns import MissingColumnError
+from strandline.data.tables.file_references import FileReference
 from strandline.plan.task import Lineage, Task
 from strandline.stages.dedup.corpus.clusters import DROPPED, LINKS, link_rows, list_dropped
 from strandline.stages.dedup.corpus.components import Components
@@ -30,8 +32,6 @@ from strandline.stages.tables.shuffle.partition_files import (
     read_partitions,
     write_partitions,
 )
-from strandline.tables.columns import MissingColumnError
-from strandline.tables.file_references import FileReference
 
 Corpus = Mapping[str, Sequence[bytes]]
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from stage_runs import Rows, StageRun
 from strandline import ExitCode, Pipeline
-from strandline.files.opening import UnreadableFileError
+from strandline.data.files.opening import UnreadableFileError
 from strandline.stages import ArrowSink, CsvSink, Files, KeepRows, ReadCsv
 from strandline_api.documents.problems import SpecError
 

@@ -15,13 +15,13 @@ from hypothesis import strategies as st
 
 from corpus_passes import list_duplicates
 from stage_runs import Rows, StageRun
-from strandline.files.opening import ChangedListError, UnreadableFileError
+from strandline.data.files.opening import ChangedListError, UnreadableFileError
+from strandline.data.tables.columns import MissingColumnError
 from strandline.plan.registry import find_stage
 from strandline.stages.dedup.corpus.clusters import LINKS, link_rows
 from strandline.stages.dedup.corpus.pass_files import KEPT, digest_kept
 from strandline.stages.dedup.corpus.row_buckets import DIGEST, build_buckets, mark_keys
 from strandline.stages.dedup.key_lists import digest_bytes
-from strandline.tables.columns import MissingColumnError
 
 Corpus = Mapping[str, frozenset[int]]
 

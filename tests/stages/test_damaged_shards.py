@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stage_runs import StageRun
-from strandline.files.opening import UnreadableFileError
+from strandline.data.files.opening import UnreadableFileError
 
 Members = list[tuple[str, bytes]]
 TWIN = b"\x00\x05\x16\x07" + bytes(60)

@@ -13,10 +13,10 @@ import pyarrow as pa
 import pytest
 
 from stage_runs import StageRun
+from strandline.data.tables.columns import MissingColumnError
 from strandline.plan.packages import list_missing, name_package
 from strandline.plan.registry import UnknownStageError, find_stage
 from strandline.stages.text.filters.adapters import data_juicer_ops
-from strandline.tables.columns import MissingColumnError
 
 PACKAGE = "data_juicer"
 needs_data_juicer = pytest.mark.skipif(

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from stage_runs import StageRun
-from strandline.files.opening import UnreadableFileError
+from strandline.data.files.opening import UnreadableFileError
 from strandline.stages.sources.dataset_folder import DatasetError, guess_split
 
 CARD = """---

@@ -8,10 +8,10 @@ import pyarrow as pa
 import pytest
 
 from stage_runs import StageRun
+from strandline.data.tables.columns import MissingColumnError
 from strandline.plan.packages import list_missing
 from strandline.plan.registry import UnknownStageError, find_stage
 from strandline.stages.text.filters.adapters import datatrove_steps
-from strandline.tables.columns import MissingColumnError
 
 # They start processes, or load another library.
 pytestmark = pytest.mark.slow

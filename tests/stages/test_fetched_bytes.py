@@ -15,7 +15,8 @@ import pytest
 from fsspec.config import conf
 from fsspec.spec import AbstractBufferedFile, AbstractFileSystem
 
-from strandline.files.opening import RANGE_AHEAD
+from strandline.data.files.opening import RANGE_AHEAD
+from strandline.data.tables.file_references import FileReference
 from strandline.plan.stage import Source
 from strandline.plan.task import Task
 from strandline.stages.dedup.corpus.pass_files import read_portions
@@ -31,7 +32,6 @@ from strandline.stages.tables.shuffle.partition_files import (
     write_partitions,
 )
 from strandline.stages.web.read_warc import ReadWarc
-from strandline.tables.file_references import FileReference
 from web_archive import Page, format_page
 
 Reader = ReadParquet | ReadJsonl | ReadWarc

@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from strandline.files.identities import (
+from strandline.data.files.identities import (
     SAMPLE_BYTES,
     FileIdentities,
     digest_sample,
 )
-from strandline.files.listing import FileSource
+from strandline.data.files.listing import FileSource
 from strandline.plan.registry import find_stage
 
 Edit = Callable[[Path], None]
@@ -168,7 +168,7 @@ def test_files_on_a_server_are_not_read(
     listings: Listings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     mounts = "1 1 0:1 / / rw - nfs4 server:/ rw"
-    monkeypatch.setattr("strandline.files.listing.read_mounts", lambda: mounts)
+    monkeypatch.setattr("strandline.data.files.listing.read_mounts", lambda: mounts)
     before = listings.list()
     edit_in_place(listings.path / "b", "TEXT b")
     assert (listings.list(), listings.reads) == (before, 0)

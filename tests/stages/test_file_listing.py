@@ -9,7 +9,7 @@ import fsspec
 import pytest
 
 from stage_runs import StageRun, Tree
-from strandline.files.buckets import build_file_table
+from strandline.data.files.buckets import build_file_table
 
 
 def test_globs_and_excludes(run: type[StageRun], tree: Tree) -> None:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strandline.files.globs import (
+from strandline.data.files.globs import (
     Exclusion,
     check_pattern,
     expand_placeholder,

@@ -21,7 +21,8 @@ from PIL import Image, ImageDraw, ImageEnhance, ImageFilter
 from PIL.PngImagePlugin import PngImageFile
 
 from stage_runs import StageRun
-from strandline.files.opening import UnreadableFileError
+from strandline.data.files.opening import UnreadableFileError
+from strandline.data.tables.columns import MissingColumnError
 from strandline.stages.images.pictures import (
     hash_differences,
     measure,
@@ -29,7 +30,6 @@ from strandline.stages.images.pictures import (
     to_image,
     to_picture,
 )
-from strandline.tables.columns import MissingColumnError
 
 
 def draw(width: int = 320, height: int = 200) -> Image.Image:

@@ -17,7 +17,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from example_counts import scale_examples
-from strandline.files.opening import UnreadableFileError
+from strandline.data.files.opening import UnreadableFileError
 from strandline.plan.task import Task
 from strandline.stages.tables.contents import json_rows
 from strandline.stages.tables.contents.json_tables import JsonTables

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from example_counts import scale_examples
-from strandline.files.opening import UnreadableFileError
+from strandline.data.files.opening import UnreadableFileError
 from strandline.plan.stage import Source
 from strandline.plan.task import Task
 from strandline.stages.sources.jsonl_source import JsonlFiles

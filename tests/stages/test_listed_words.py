@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stage_runs import StageRun
+from strandline.data.files.opening import ChangedListError
 from strandline.errors import SpecError
-from strandline.files.opening import ChangedListError
 from strandline.plan.packages import list_missing
 from strandline.plan.registry import find_stage
 from strandline.stages.text.filters.listed_words import WordFinder

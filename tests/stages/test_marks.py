@@ -13,11 +13,11 @@ from example_counts import scale_examples
 from filter_cases import PROSE, ROWS, STAGES, WordScorer
 from marked_rows import draw_rows, name_rows
 from stage_runs import Rows, StageRun, build
+from strandline.data.tables.row_filter import RowFilter
 from strandline.plan.columns import Columns
 from strandline.plan.fingerprint import compute_fingerprint
 from strandline.plan.registry import list_registered
 from strandline.stages.text.scoring import score_perplexity
-from strandline.tables.row_filter import RowFilter
 from strandline_api.documents.problems import SpecError
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from make_crawl import format_record, pack
 
 from stage_runs import StageRun
-from strandline.files.opening import UnreadableFileError
+from strandline.data.files.opening import UnreadableFileError
 from web_archive import Page, format_page
 
 HEAD = "HTTP/1.1 200 OK\r\nContent-Type: text/html"

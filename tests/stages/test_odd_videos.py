@@ -27,7 +27,7 @@ from odd_videos import (
     write_odd_video,
 )
 from stage_runs import Rows, StageRun
-from strandline.files.opening import UnreadableFileError
+from strandline.data.files.opening import UnreadableFileError
 from strandline.stages.video.files.clips import decode_clip
 
 # They encode and decode.

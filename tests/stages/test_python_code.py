@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stage_runs import StageRun
-from strandline.files.opening import UnreadableFileError
+from strandline.data.files.opening import UnreadableFileError
 from strandline.stages.code.decode_python import decode_source
 from strandline.stages.code.function_syntax import UnparsableSourceError, list_functions
 

@@ -11,8 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from stage_runs import Rows, StageRun, Tree
-from strandline.files.opening import UnreadableFileError
-from strandline.tables.columns import MissingColumnError
+from strandline.data.files.opening import UnreadableFileError
+from strandline.data.tables.columns import MissingColumnError
 
 
 def reference(path: Path, **more: object) -> Rows:

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stage_runs import StageRun
+from strandline.data.tables.columns import MissingColumnError
 from strandline.stages.code.redact_secrets import build_secret_kinds, measure_entropy
 from strandline.stages.text.addresses import (
     ACCOUNT,
@@ -19,7 +20,6 @@ from strandline.stages.text.addresses import (
     is_account_number,
     is_card_number,
 )
-from strandline.tables.columns import MissingColumnError
 from strandline_api.texts import RedactionRule, redact
 
 SECRETS = (*build_secret_kinds(32, 4.3), EMAIL, IPV4, IPV6)

@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stage_runs import StageRun
+from strandline.data.tables.columns import MissingColumnError
 from strandline.plan.registry import find_stage
 from strandline.stages.tables.rows.row_expressions import ExpressionError, RowExpression
-from strandline.tables.columns import MissingColumnError
 from strandline_api.documents.problems import SpecError
 
 JANUARY = datetime(2026, 1, 31, tzinfo=UTC)

@@ -12,10 +12,10 @@ import pyarrow as pa
 import pytest
 
 from stage_runs import ForwardFile, Rows, StageRun
+from strandline.data.tables.columns import MissingColumnError
 from strandline.plan.stage import SharingSink
 from strandline.plan.task import Task
 from strandline.stages.sinks.webdataset_sink import WebdatasetSink
-from strandline.tables.columns import MissingColumnError
 from strandline_api.documents.problems import SpecError
 from test_damaged_shards import pack
 

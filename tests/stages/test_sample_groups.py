@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from stage_runs import StageRun
 from strandline import ExitCode, Pipeline
+from strandline.data.tables.columns import MissingColumnError
 from strandline.stages import (
     ParquetRowGroups,
     ParquetSink,
@@ -23,7 +24,6 @@ from strandline.stages import (
     ShufflePartitions,
     ShuffleSink,
 )
-from strandline.tables.columns import MissingColumnError
 
 rows = st.lists(st.tuples(st.sampled_from("abc"), st.text(max_size=3)), max_size=30)
 

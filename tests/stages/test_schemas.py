@@ -18,9 +18,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stage_runs import StageRun
-from strandline.files.opening import UnreadableFileError
-from strandline.stages import ReadJsonl
-from strandline.tables.schemas import (
+from strandline.data.files.opening import UnreadableFileError
+from strandline.data.tables.schemas import (
     SchemaClashError,
     find_misfit,
     format_schema,
@@ -30,6 +29,7 @@ from strandline.tables.schemas import (
     unify,
     unpack_schema,
 )
+from strandline.stages import ReadJsonl
 from strandline_api.documents.problems import SpecError
 
 AT_TEN = datetime.fromisoformat("2024-05-01T10:00:00")

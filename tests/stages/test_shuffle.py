@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 
 from example_counts import scale_examples
 from stage_runs import StageRun
-from strandline.files.opening import UnreadableFileError
+from strandline.data.files.opening import UnreadableFileError
+from strandline.data.tables.columns import MissingColumnError
 from strandline.stages.tables.shuffle.row_order import find_partitions, order_positions, part_keys
-from strandline.tables.columns import MissingColumnError
 
 PARTITIONS, ROWS, BLOCK = 16, 16_384, 64
 SEEDED = {"by": "key", "seed": 3, "partitions": PARTITIONS}

@@ -13,7 +13,7 @@ import pytest
 
 from gatherings import Gathering
 from stage_runs import StageRun
-from strandline.tables.charts import draw_bars, draw_histogram, format_number
+from strandline.data.tables.charts import draw_bars, draw_histogram, format_number
 
 TEXTS = ["one two  three", "", "Ein Wort-Paar", "我们出海", None, "it's 3.5"]
 TABLES = [

@@ -17,13 +17,13 @@ from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import LongType, NestedField, StringType
 
 from iceberg_deletes import add_deletes
-from strandline.files.opening import UnreadableFileError
+from strandline.data.files.opening import UnreadableFileError
+from strandline.data.tables.columns import MissingColumnError
 from strandline.plan.task import Task
 from strandline.stages.sources.snapshots import iceberg as iceberg_snapshots
 from strandline.stages.sources.snapshots.snapshot import TableError
 from strandline.stages.sources.table_files import TableFiles
 from strandline.stages.tables.rows.read_table import ReadTable
-from strandline.tables.columns import MissingColumnError
 from strandline_api.documents.problems import SpecError
 
 ROWS = pa.table({"id": [1, 2, 3], "place": ["sea", "sand", "sea"]})

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stage_runs import StageRun
-from strandline.files.opening import UnreadableFileError
+from strandline.data.files.opening import UnreadableFileError
 from strandline.stages.text.normalise_text import normalise
 from strandline.stages.text.parse_documents import UndecodableError, decode_text, extract_html_text
 from strandline.stages.text.text_quality import count_stop_words, measure_text

@@ -15,7 +15,7 @@ from sentencepiece import SentencePieceTrainer
 from tokenizers import Tokenizer, models, pre_tokenizers
 
 from stage_runs import StageRun
-from strandline.files.globs import expand_placeholder
+from strandline.data.files.globs import expand_placeholder
 from strandline.plan.packages import advise, list_missing
 from strandline.plan.registry import find_stage
 from strandline.stages.models.model_files import ModelError

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from stage_runs import StageRun
-from strandline.files.opening import ChangedListError
+from strandline.data.files.opening import ChangedListError
 from strandline.plan.registry import find_stage
 from strandline.stages.web.url_rules import UrlRules, find_fault
 from strandline_api.documents.problems import SpecError

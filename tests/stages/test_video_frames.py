@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from make_videos import HEIGHT, RATE, SCENES, SIDE, SPEED, WIDTH, Scene, draw_scene
 
 from stage_runs import StageRun
-from strandline.files.opening import UnreadableFileError
+from strandline.data.files.opening import UnreadableFileError
 from strandline.stages.dedup.minhash import Signer
 from strandline.stages.dedup.near_duplicates import find_near_duplicates
 from strandline.stages.images.pictures import measure

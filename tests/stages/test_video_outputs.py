@@ -18,7 +18,7 @@ import webdataset
 from make_videos import RATE, SCENES, draw_scene
 
 from stage_runs import ForwardFile, StageRun
-from strandline.files.opening import UnreadableFileError
+from strandline.data.files.opening import UnreadableFileError
 from strandline.plan.task import Task
 from strandline.stages.sinks.webdataset_sink import WebdatasetSink
 from strandline.stages.video.files.clips import decode_clip

@@ -30,7 +30,7 @@ from make_videos import (
 )
 
 from stage_runs import Rows, StageRun
-from strandline.files.opening import UnreadableFileError, open_binary
+from strandline.data.files.opening import UnreadableFileError, open_binary
 from strandline.plan.task import Task
 from strandline.stages.video.cuts import CutFinder, Lengths
 from strandline.stages.video.files import containers

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from make_crawl import format_record, pack
 
 from stage_runs import StageRun
-from strandline.files.opening import UnreadableFileError
+from strandline.data.files.opening import UnreadableFileError
 from web_archive import Page, format_archive, format_page, write_pages
 
 PAGES = write_pages(24)

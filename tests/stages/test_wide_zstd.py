@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from strandline.files.opening import UnreadableFileError
+from strandline.data.files.opening import UnreadableFileError
 from strandline.plan.packages import explain_import
 from strandline.plan.stage import Stage
 from strandline.plan.task import Task

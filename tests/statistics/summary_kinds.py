@@ -7,11 +7,11 @@ from typing import Any, NamedTuple
 
 from hypothesis import strategies as st
 
-from strandline.statistics.fields import FieldSummary
-from strandline.statistics.histogram import EvenBins, Histogram
-from strandline.statistics.moments import Moments
-from strandline.statistics.sketches import Distinct, Quantiles
-from strandline.statistics.volume import TextVolume
+from strandline.data.statistics.fields import FieldSummary
+from strandline.data.statistics.histogram import EvenBins, Histogram
+from strandline.data.statistics.moments import Moments
+from strandline.data.statistics.sketches import Distinct, Quantiles
+from strandline.data.statistics.volume import TextVolume
 
 FLOATS = st.floats(allow_nan=False, allow_infinity=False)
 NUMBERS = FLOATS | st.integers(-(2**63), 2**64 - 1)

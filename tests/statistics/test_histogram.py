@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strandline.statistics.histogram import BinCount, EvenBins, GrowingBins, Histogram
+from strandline.data.statistics.histogram import BinCount, EvenBins, GrowingBins, Histogram
 from summary_kinds import FLOATS
 
 NORMAL = st.floats(allow_nan=False, allow_infinity=False, allow_subnormal=False)

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strandline.statistics.moments import Moments
+from strandline.data.statistics.moments import Moments
 from summary_kinds import FLOATS
 
 USUAL = st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=50)

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from strandline.cli.views.format import describe_requests
-from strandline.statistics.request_figures import (
+from strandline.data.statistics.request_figures import (
     LIMITS,
     NO_REQUESTS,
     SHARES,

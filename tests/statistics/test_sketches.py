@@ -8,8 +8,8 @@ from bisect import bisect_left, bisect_right
 import numpy as np
 import pytest
 
-from strandline.statistics.fields import FieldSummary
-from strandline.statistics.sketches import RANKS, Distinct, Quantiles
+from strandline.data.statistics.fields import FieldSummary
+from strandline.data.statistics.sketches import RANKS, Distinct, Quantiles
 
 MOST_OFF = 0.02
 

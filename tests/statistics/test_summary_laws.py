@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strandline.statistics.histogram import Histogram
+from strandline.data.statistics.histogram import Histogram
 from summary_kinds import EVEN, KINDS, SummaryKind
 
 every_kind = pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)

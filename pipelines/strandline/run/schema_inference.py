@@ -14,6 +14,15 @@ from typing import ClassVar
 
 import pyarrow as pa
 
+from strandline.data.tables.schema_reader import SchemaReader
+from strandline.data.tables.schemas import (
+    SchemaClashError,
+    format_schema,
+    list_widened,
+    pack_schema,
+    unify,
+    unpack_schema,
+)
 from strandline.engine.call.setup import set_up_stage
 from strandline.engine.core.ports import ADMIT_BATCH, Listing
 from strandline.engine.raised_errors import explain_error
@@ -24,15 +33,6 @@ from strandline.plan.errors import StrandlineError
 from strandline.plan.pipeline import PipelinePlan, StagePlan
 from strandline.plan.stage import Source
 from strandline.plan.task import Task
-from strandline.tables.schema_reader import SchemaReader
-from strandline.tables.schemas import (
-    SchemaClashError,
-    format_schema,
-    list_widened,
-    pack_schema,
-    unify,
-    unpack_schema,
-)
 from strandline_api.outcome.exit_codes import ExitCode
 
 _META = "schemas"

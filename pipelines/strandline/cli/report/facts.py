@@ -10,14 +10,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from strandline.cli.views.attempt import AttemptState, AttemptSummary
+from strandline.cli.views.attempt import AttemptStanding, AttemptSummary
 from strandline.cli.views.snapshot import Snapshot
+from strandline.data.statistics.request_figures import RequestFigures
 from strandline.ledger.checks.counts import FinishedCounts, StageTotals
 from strandline.ledger.entries import FailureRecord, Mark, Quarantined
 from strandline.run.attempt.failures import FailureGroup
 from strandline.run.history.funnel import Cost
 from strandline.run.history.samples import Samples
-from strandline.statistics.request_figures import RequestFigures
 from strandline_api.outcome.driver_outcome import SourceCounts
 
 Item = TypeVar("Item")
@@ -257,7 +257,9 @@ class RunFacts:
         # Before a listing has ended, a source that is not skipped yet may still be.
         before = ledger.finished - now if skipped is None else min(skipped, ledger.finished - now)
         failed = min(ledger.failed_by.get(number, 0), ledger.failures.count)
-        is_over = last is None or last.record.ended is not None or last.state is AttemptState.GONE
+        is_over = (
+            last is None or last.record.ended is not None or last.state is AttemptStanding.GONE
+        )
         inflight = 0 if is_over else min(ledger.inflight_of.get(number, 0), ledger.inflight.count)
         totals = SourceTotals(
             listed,

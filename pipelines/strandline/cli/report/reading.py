@@ -25,6 +25,7 @@ from strandline.cli.report.facts import (
 from strandline.cli.report.panels import read_artifacts
 from strandline.cli.views.attempt import read_live, view_attempt
 from strandline.cli.views.snapshot import parse_json
+from strandline.data.statistics.request_figures import RequestFigures, read_figures
 from strandline.engine.core.chains import cut_chains
 from strandline.ledger.checks.completeness import find_gaps
 from strandline.ledger.checks.counts import count_finished, count_sources
@@ -39,7 +40,6 @@ from strandline.run.history.funnel import Cost, estimate_cost
 from strandline.run.history.records import AttemptRecord, read_chain
 from strandline.run.history.sampling import count_done, read_samples
 from strandline.run.redo.dead_letters.listing import list_dead_letters
-from strandline.statistics.request_figures import RequestFigures, read_figures
 from strandline.storage.layout import PipelineFolder
 from strandline.storage.outputs.remote import open_outputs
 from strandline.storage.volume.latest import find_pinned, resolve

@@ -26,7 +26,7 @@ from strandline_api.outcome.work_lost import WorkLost
 _COLUMNS = ("attempt", "run", "trigger", "started (UTC)", "lasted", "finished", "end", "message")
 
 
-class AttemptState(StrEnum):
+class AttemptStanding(StrEnum):
     """Where an attempt stands."""
 
     COMPLETED = "completed"
@@ -37,8 +37,10 @@ class AttemptState(StrEnum):
 
 
 _MESSAGES = {
-    AttemptState.GONE: "nobody saw its end; the next attempt writes down what is known of it",
-    AttemptState.UNKNOWN: "it runs on another host or in another container, or nobody saw its end",
+    AttemptStanding.GONE: "nobody saw its end; the next attempt writes down what is known of it",
+    AttemptStanding.UNKNOWN: (
+        "it runs on another host or in another container, or nobody saw its end"
+    ),
 }
 
 
@@ -53,7 +55,7 @@ class AttemptSummary(NamedTuple):
     """
 
     record: AttemptRecord
-    state: AttemptState
+    state: AttemptStanding
     seconds: float | None
     finished: int
 
@@ -203,15 +205,17 @@ FRESH_SECONDS = 30.0
 def view_attempt(folder: PipelineFolder, record: AttemptRecord, time: float) -> AttemptSummary:
     """Return the attempt of a record, as it stands at a time in seconds since the epoch."""
     if record.ended is not None and record.outcome is not None:
-        state = AttemptState.ENDED if record.cause else AttemptState.COMPLETED
+        state = AttemptStanding.ENDED if record.cause else AttemptStanding.COMPLETED
         length = max(0.0, record.ended - record.started)
         return AttemptSummary(record, state, length, record.outcome.sources.finished)
     finished = read_progress(folder, record.number).finished
     if record.boot != read_boot_id():
-        return AttemptSummary(record, AttemptState.UNKNOWN, None, finished)
+        return AttemptSummary(record, AttemptStanding.UNKNOWN, None, finished)
     if find_process(record.pid) != record.process:
-        return AttemptSummary(record, AttemptState.GONE, None, finished)
-    return AttemptSummary(record, AttemptState.RUNNING, max(0.0, time - record.started), finished)
+        return AttemptSummary(record, AttemptStanding.GONE, None, finished)
+    return AttemptSummary(
+        record, AttemptStanding.RUNNING, max(0.0, time - record.started), finished
+    )
 
 
 def read_live(folder: PipelineFolder, view: AttemptSummary, time: float) -> dict[str, Any] | None:
@@ -220,8 +224,8 @@ def read_live(folder: PipelineFolder, view: AttemptSummary, time: float) -> dict
     Of a driver on another host only what it has said a moment ago counts.
     """
     shown = read_shown(folder.progress, view.record.pid)
-    if shown is None or view.state not in {AttemptState.RUNNING, AttemptState.UNKNOWN}:
+    if shown is None or view.state not in {AttemptStanding.RUNNING, AttemptStanding.UNKNOWN}:
         return None
     age = time - read_number(shown.get("time"))
-    is_live = view.state is AttemptState.RUNNING or age <= FRESH_SECONDS
+    is_live = view.state is AttemptStanding.RUNNING or age <= FRESH_SECONDS
     return dict(shown) if is_live else None

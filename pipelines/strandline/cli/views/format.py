@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from textwrap import wrap
 
-from strandline.statistics.request_figures import SHARES, RequestFigures, format_cost
+from strandline.data.statistics.request_figures import SHARES, RequestFigures, format_cost
 from strandline_api.outcome.work_lost import WorkLost
 
 _MINUTE = 60

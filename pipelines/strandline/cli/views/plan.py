@@ -17,6 +17,7 @@ from strandline.cli.views.format import (
     format_count,
     format_seconds,
 )
+from strandline.data.statistics.request_figures import format_cost
 from strandline.engine.core.chains import cut_chains
 from strandline.ledger.lease import OnChange
 from strandline.plan.columns import Columns, ColumnStep, trace_columns
@@ -27,7 +28,6 @@ from strandline.run.history.funnel import WorstKill
 from strandline.run.marks.model_costs import AskEstimate
 from strandline.run.redo.choice import CutVerdict, Judged
 from strandline.run.redo.listing import Start, describe_start
-from strandline.statistics.request_figures import format_cost
 
 _COLUMNS = (
     "stage",

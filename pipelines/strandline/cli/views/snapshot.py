@@ -10,17 +10,17 @@ from collections import deque
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from strandline.engine.core.flow import StageStanding
-from strandline.engine.core.pools import PoolState
-from strandline.engine.core.ports import NO_WORK, RunProgress, WorkCost
-from strandline.plan.receipt import StageCounts
-from strandline.run.supervise.status_server import read_number
-from strandline.statistics.request_figures import (
+from strandline.data.statistics.request_figures import (
     NO_REQUESTS,
     SHARES,
     RequestFigures,
     read_figures,
 )
+from strandline.engine.core.flow import StageStanding
+from strandline.engine.core.pools import PoolState
+from strandline.engine.core.ports import NO_WORK, RunProgress, WorkCost
+from strandline.plan.receipt import StageCounts
+from strandline.run.supervise.status_server import read_number
 from strandline_api.outcome.work_lost import WorkLost
 
 WINDOW_SECONDS = 30.0

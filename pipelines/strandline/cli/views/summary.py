@@ -20,13 +20,13 @@ from strandline.cli.views.format import (
     format_seconds,
 )
 from strandline.cli.views.snapshot import render_counts
+from strandline.data.statistics.request_figures import read_figures
 from strandline.engine.core.pools import PoolState
 from strandline.ledger.entries import Quarantined, Row
 from strandline.plan.receipt import StageCounts
 from strandline.run.attempt.failures import FailureGroup
 from strandline.run.attempt.outcome import AttemptResult
 from strandline.run.history.funnel import find_sweeping_rules, view_rows
-from strandline.statistics.request_figures import read_figures
 
 FAILURES_RENDERED = 20
 _MANY_FILES, _TINY_BYTES = 1000, 100_000

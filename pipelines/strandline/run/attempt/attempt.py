@@ -16,7 +16,7 @@ from strandline.run.attempt.folder.takeover import TakenFolder, take_over
 from strandline.run.attempt.outcome import AttemptResult, describe_error, to_driver_outcome
 from strandline.run.attempt.phases.order import CLOSING, WORKING, advance
 from strandline.run.attempt.phases.publication import deliver
-from strandline.run.attempt.phases.state import AttemptState, known
+from strandline.run.attempt.phases.state import AttemptState, require
 from strandline.run.attempt.publishing.gatherer import make_gatherer
 from strandline.run.attempt.publishing.publisher import Publisher, report_publishing
 from strandline.run.attempt.sources.partitions import open_source
@@ -57,7 +57,7 @@ def run_attempt(
 def _run_tracked(
     config: AttemptConfig, control: Control, kills: MemoryKills, begin: Begin
 ) -> AttemptResult:
-    begun, killed = control.now(), kills.count()
+    start, before = control.now(), kills.count()
     source, listing = open_source(config.plan, config.volume, is_run=True)
     with (
         take_over(config, control.heartbeat) as held,
@@ -65,26 +65,26 @@ def _run_tracked(
     ):
         begin(held.attempt, held.location)
         gatherer = make_gatherer(config.plan, held, control.heartbeat, control.note)
-        with _recording_errors(held, lambda: kills.count() - killed):
+        with _recording_errors(held, lambda: kills.count() - before):
             publisher = Publisher(config, held, gatherer, control.now, time.time)
             sampler = Sampler(held.folder, held.attempt, control.now, time.time)
             report = report_publishing(control.report, publisher, sampler)
             control = attach_folder(control, held, report)
             lists = source, listing
-            state = AttemptState(config, control, begun, *lists, held, gatherer, config.plan)
+            state = AttemptState(config, control, start, *lists, held, gatherer, config.plan)
             result = _go_through(replace(state, publisher=publisher), sampler)
-        held.end(to_driver_outcome(result, kills.count() - killed))
+        held.end(to_driver_outcome(result, kills.count() - before))
     return result
 
 
 def _go_through(state: AttemptState, sampler: Sampler) -> AttemptResult:
     with closing(state.gatherer):
         state = advance(state, WORKING)
-    ending = known(state.ending)
+    ending = require(state.ending)
     sampler.take(ending.standing.finished, ending.counts)
     with state.held.session.open():
         state = advance(state, CLOSING)
-    return known(deliver(state).result)
+    return require(deliver(state).result)
 
 
 @contextmanager

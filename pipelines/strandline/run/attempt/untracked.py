@@ -14,7 +14,7 @@ from strandline.run.attempt.failures import group_failures
 from strandline.run.attempt.outcome import AttemptResult, conclude_attempt
 from strandline.run.attempt.phases.order import WORKING, advance
 from strandline.run.attempt.phases.schema import find_settled
-from strandline.run.attempt.phases.state import AttemptState, known
+from strandline.run.attempt.phases.state import AttemptState, require
 from strandline.run.attempt.publishing.gatherer import make_gatherer, take_aside
 from strandline.run.attempt.sources.partitions import open_source
 from strandline.storage.outputs.outputs import OutputLocation
@@ -34,7 +34,7 @@ def run_untracked(config: AttemptConfig, control: Control) -> AttemptResult:
     if config.publishing is not None:
         message = "publish.require needs a ledger, and this run has none"
         raise SpecError((Problem("spec.publish", message, "name a volume"),))
-    begun = control.now()
+    start = control.now()
     source, listing = open_source(config.plan)
     location = _require_output(config.plan)
     refuse_other(location, read_owner(location), None)
@@ -49,7 +49,7 @@ def run_untracked(config: AttemptConfig, control: Control) -> AttemptResult:
     return replace(
         result,
         output=location,
-        seconds=control.now() - begun,
+        seconds=control.now() - start,
         failures=tuple(failures),
         failure_groups=group_failures(failures),
     )
@@ -67,7 +67,7 @@ def _run_aside(
         gatherer.gather(is_whole=True)
         gatherer.put_beside(location)
         gatherer.check()
-    return known(state.ending)
+    return require(state.ending)
 
 
 def _require_output(plan: PipelinePlan) -> str:

@@ -12,8 +12,8 @@ from mmap import ACCESS_READ, mmap
 from pathlib import Path
 from stat import S_ISDIR, S_ISREG
 
-from strandline.files.globs import expand_placeholder, is_url
-from strandline.files.opening import digest_content
+from strandline.data.files.globs import expand_placeholder, is_url
+from strandline.data.files.opening import digest_content
 from strandline.plan.fingerprint import MODULE_NAME
 from strandline.plan.pipeline import StagePlan
 from strandline.plan.stage import Shape

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from hashlib import blake2b
 from pathlib import Path
 
-from strandline.files.opening import open_binary
+from strandline.data.files.opening import open_binary
 from strandline.run.handover.errors import UnfitForPushError
 from strandline.run.handover.shipment import ShippedFile
 from strandline.storage.errors import naming_volume

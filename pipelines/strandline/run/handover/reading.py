@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from hashlib import blake2b
 
-from strandline.files.opening import open_binary
+from strandline.data.files.opening import open_binary
 from strandline.ledger.checks.completeness import find_gaps
 from strandline.ledger.entries import LISTED
 from strandline.ledger.errors import LedgerError

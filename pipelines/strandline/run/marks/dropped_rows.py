@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from strandline.files.opening import open_binary
+from strandline.data.files.opening import open_binary
 from strandline.plan.errors import StrandlineError
 from strandline.plan.pipeline import PipelinePlan
 

@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from strandline.data.tables.row_filter import RowFilter
 from strandline.plan.columns import trace_columns
 from strandline.plan.errors import StrandlineError
 from strandline.plan.pipeline import PipelinePlan, StagePlan
@@ -28,7 +29,6 @@ from strandline.run.attempt.config import AttemptConfig
 from strandline.run.marks.dropped_rows import read_rows
 from strandline.run.marks.thresholds import MeasuredRows
 from strandline.stages.tables.rows.keep_rows import KeepRows
-from strandline.tables.row_filter import RowFilter
 
 _REASON = "reason"
 

@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
+from strandline.data.statistics.request_figures import FROM_LOG, SENT
 from strandline.plan.errors import StrandlineError
 from strandline.plan.pipeline import PipelinePlan, StagePlan
 from strandline.plan.receipt import StageCounts
@@ -23,7 +24,6 @@ from strandline.run.marks.measured_rows import SampledSource
 from strandline.stages.models.asking.ask_model import AskModel
 from strandline.stages.models.asking.keeping.log_folders import locate_log
 from strandline.stages.models.asking.spending.terms import SpentTotals
-from strandline.statistics.request_figures import FROM_LOG, SENT
 
 MOST_SOURCES = 20
 _LIMIT = "rows-asked-for"

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from strandline.tables.rules import Rule
+from strandline.data.tables.rules import Rule
 
 Numbers = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Protocol, runtime_checkable
 
-from strandline.files.opening import open_binary
+from strandline.data.files.opening import open_binary
 from strandline.plan.stage import SinkStage
 from strandline.storage.outputs.manifest import IndexedFile, ListedOutput
 

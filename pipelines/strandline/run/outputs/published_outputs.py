@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from strandline.files.globs import is_url, parse_pattern
-from strandline.files.listing import FileSource
+from strandline.data.files.globs import is_url, parse_pattern
+from strandline.data.files.listing import FileSource
 from strandline.ledger.errors import LedgerError
 from strandline.ledger.output_root import list_out
 from strandline.ledger.session import opened_to_read

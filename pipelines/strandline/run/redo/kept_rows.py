@@ -10,8 +10,8 @@ from typing import NamedTuple, Protocol, runtime_checkable
 
 import pyarrow as pa
 
+from strandline.data.files.opening import open_binary
 from strandline.engine.call.stage.cuts import read_task
-from strandline.files.opening import open_binary
 from strandline.plan.stage import Stage
 from strandline.plan.task import FailedTask, Slot, Task
 from strandline.storage.outputs.shards import digest_bytes

@@ -8,13 +8,10 @@ from pathlib import Path
 import pyarrow as pa
 from pydantic import Field
 
-from strandline.plan.registry import register
-from strandline.plan.stage import StatefulFilter
-from strandline.plan.task import Task
-from strandline.statistics.moments import Moments
-from strandline.tables.charts import draw_bars
-from strandline.tables.columns import list_strings, list_texts
-from strandline.tables.summaries import (
+from strandline.data.statistics.moments import Moments
+from strandline.data.tables.charts import draw_bars
+from strandline.data.tables.columns import list_strings, list_texts
+from strandline.data.tables.summaries import (
     dump_piece,
     gather,
     merge_pieces,
@@ -22,6 +19,9 @@ from strandline.tables.summaries import (
     read_rows,
     write_rows,
 )
+from strandline.plan.registry import register
+from strandline.plan.stage import StatefulFilter
+from strandline.plan.task import Task
 
 NAME = "language-counts"
 SCHEMA = pa.schema(

@@ -9,12 +9,12 @@ from enum import StrEnum
 import pyarrow as pa
 from pydantic import Field
 
-from strandline.files.opening import UnreadableFileError
+from strandline.data.files.opening import UnreadableFileError
+from strandline.data.tables.columns import find_column, set_column
 from strandline.plan.columns import Columns
 from strandline.plan.registry import register
 from strandline.plan.stage import Stage
 from strandline.plan.task import Task
-from strandline.tables.columns import find_column, set_column
 
 _UNDECODABLE = (SyntaxError, LookupError, ValueError)
 

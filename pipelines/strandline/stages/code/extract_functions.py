@@ -8,6 +8,7 @@ from __future__ import annotations
 import pyarrow as pa
 from pydantic import Field
 
+from strandline.data.tables.columns import list_strings
 from strandline.plan.registry import register
 from strandline.plan.stage import Stage
 from strandline.plan.task import Task
@@ -16,7 +17,6 @@ from strandline.stages.code.function_syntax import (
     UnparsableSourceError,
     list_functions,
 )
-from strandline.tables.columns import list_strings
 
 FUNCTION_SCHEMA = pa.schema(
     [

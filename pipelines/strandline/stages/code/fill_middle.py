@@ -9,13 +9,13 @@ from typing import ClassVar, NamedTuple, Self
 import pyarrow as pa
 from pydantic import Field, PrivateAttr, model_validator
 
-from strandline.files.opening import digest_input
+from strandline.data.files.opening import digest_input
+from strandline.data.tables.columns import find_column, list_texts, set_column
 from strandline.plan.columns import Columns
 from strandline.plan.registry import register
 from strandline.plan.stage import Stage
 from strandline.plan.task import Task
 from strandline.stages.models.tokenizer_files import load_tokenizer
-from strandline.tables.columns import find_column, list_texts, set_column
 
 _BYTES = 8
 _WHOLE = 1 << 8 * _BYTES

@@ -10,10 +10,10 @@ import pyarrow.compute as pc
 from pydantic import Field
 from pydantic.alias_generators import to_camel
 
+from strandline.data.tables.columns import find_column
+from strandline.data.tables.row_filter import JudgedRows, RowFilter
+from strandline.data.tables.rules import Rule
 from strandline.plan.registry import register
-from strandline.tables.columns import find_column
-from strandline.tables.row_filter import JudgedRows, RowFilter
-from strandline.tables.rules import Rule
 
 
 @register("filter-code-quality")

@@ -9,10 +9,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pydantic import Field
 
+from strandline.data.tables.columns import find_column
+from strandline.data.tables.row_filter import JudgedRows, RowFilter, spread_measures
+from strandline.data.tables.rules import Rule
 from strandline.plan.registry import register
-from strandline.tables.columns import find_column
-from strandline.tables.row_filter import JudgedRows, RowFilter, spread_measures
-from strandline.tables.rules import Rule
 
 
 @register("keep-documented")

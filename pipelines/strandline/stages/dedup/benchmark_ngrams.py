@@ -14,16 +14,16 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from strandline.files.opening import (
+from strandline.data.files.opening import (
     READ_ERRORS,
     UnreadableFileError,
     explain_error,
     open_binary,
     open_decompressed,
 )
+from strandline.data.tables.columns import list_strings
 from strandline.stages.tables.contents.row_groups import open_parquet
 from strandline.stages.text.filters.words.word_rules import fold, is_mark, split_words
-from strandline.tables.columns import list_strings
 
 _JSON_LINES = (".jsonl", ".ndjson")
 

@@ -9,12 +9,12 @@ from typing import ClassVar, Self
 import pyarrow as pa
 from pydantic import Field, PrivateAttr, model_validator
 
-from strandline.files.opening import ChangedListError, digest_content, digest_input
+from strandline.data.files.opening import ChangedListError, digest_content, digest_input
+from strandline.data.tables.columns import list_strings
+from strandline.data.tables.row_filter import JudgedRows, RowFilter, spread_measures
+from strandline.data.tables.rules import Rule
 from strandline.plan.registry import register
 from strandline.stages.dedup.benchmark_ngrams import NgramIndex, read_texts
-from strandline.tables.columns import list_strings
-from strandline.tables.row_filter import JudgedRows, RowFilter, spread_measures
-from strandline.tables.rules import Rule
 
 
 @register("drop-contaminated")

@@ -11,11 +11,11 @@ from typing import ClassVar, Self
 import pyarrow as pa
 from pydantic import Field, PrivateAttr, model_validator
 
-from strandline.files.opening import ChangedListError, UnreadableFileError
+from strandline.data.files.opening import ChangedListError, UnreadableFileError
+from strandline.data.tables.columns import list_texts
+from strandline.data.tables.row_filter import JudgedRows, RowFilter
 from strandline.plan.registry import register
 from strandline.stages.dedup.key_lists import KEY, list_key_files, read_key_list
-from strandline.tables.columns import list_texts
-from strandline.tables.row_filter import JudgedRows, RowFilter
 
 
 @register("drop-listed")

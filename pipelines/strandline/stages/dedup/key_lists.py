@@ -17,12 +17,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from strandline.files.globs import parse_pattern
-from strandline.files.listing import FileListParams, list_files
-from strandline.files.opening import UnreadableFileError, explain_error, open_binary
+from strandline.data.files.globs import parse_pattern
+from strandline.data.files.listing import FileListParams, list_files
+from strandline.data.files.opening import UnreadableFileError, explain_error, open_binary
+from strandline.data.tables.columns import MissingColumnError, find_column
 from strandline.stages.tables.contents.row_groups import open_parquet
 from strandline.storage.stores import open_url
-from strandline.tables.columns import MissingColumnError, find_column
 
 KEY, STAYS = "key", "stays"
 DIGEST_BYTES = 16  # so that in no corpus two that differ are taken for one

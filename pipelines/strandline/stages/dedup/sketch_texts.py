@@ -16,14 +16,14 @@ import msgpack
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from strandline.files.opening import explain_error, open_binary
+from strandline.data.files.opening import explain_error, open_binary
+from strandline.data.tables.columns import find_column, list_strings, list_texts
 from strandline.plan.registry import register
 from strandline.plan.stage import StatefulFilter
 from strandline.plan.task import Task
 from strandline.stages.dedup.keyed_texts import WordRunParams
 from strandline.stages.dedup.minhash import SIGNATURE_BYTES, Signer
 from strandline.stages.tables.contents.row_groups import open_parquet
-from strandline.tables.columns import find_column, list_strings, list_texts
 
 SIGNATURES = "signatures.parquet"
 SCHEMA = pa.schema([("key", pa.string()), ("signature", pa.binary(SIGNATURE_BYTES))])

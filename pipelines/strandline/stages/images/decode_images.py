@@ -15,14 +15,14 @@ from typing import Any, ClassVar
 import pyarrow as pa
 from pydantic import Field
 
-from strandline.files.buckets import FILE_SCHEMA
-from strandline.files.opening import BadInput, UnreadableFileError
+from strandline.data.files.buckets import FILE_SCHEMA
+from strandline.data.files.opening import BadInput, UnreadableFileError
+from strandline.data.tables.columns import find_field, list_strings
 from strandline.plan.registry import register
 from strandline.plan.stage import Stage
 from strandline.plan.task import Task
 from strandline.stages.images.pictures import PICTURE, load_pillow, to_picture
 from strandline.stages.images.repairs import repair_file
-from strandline.tables.columns import find_field, list_strings
 
 IMAGE_SCHEMA = pa.schema(
     [

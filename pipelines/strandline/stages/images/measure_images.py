@@ -7,12 +7,12 @@ from typing import ClassVar
 import pyarrow as pa
 from pydantic import Field
 
+from strandline.data.tables.columns import find_column, set_column
 from strandline.plan.columns import Columns
 from strandline.plan.registry import register
 from strandline.plan.stage import Stage
 from strandline.plan.task import Task
 from strandline.stages.images.pictures import hash_differences, measure
-from strandline.tables.columns import find_column, set_column
 
 
 @register("measure-images")

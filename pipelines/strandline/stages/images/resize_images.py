@@ -6,11 +6,11 @@ from typing import ClassVar
 
 from pydantic import Field
 
+from strandline.data.tables.columns import find_column, set_column
 from strandline.plan.registry import register
 from strandline.plan.stage import Stage
 from strandline.plan.task import Task
 from strandline.stages.images.pictures import PICTURE, shrink
-from strandline.tables.columns import find_column, set_column
 
 
 @register("resize-images")

@@ -7,11 +7,11 @@ from collections.abc import Iterable
 import pyarrow as pa
 from pydantic import Field
 
-from strandline.files.opening import open_binary
+from strandline.data.files.opening import open_binary
+from strandline.data.tables.columns import find_column, set_column
 from strandline.plan.registry import register
 from strandline.plan.task import Task
 from strandline.stages.models.onnx_models import ModelParams, ModelStage
-from strandline.tables.columns import find_column, set_column
 
 
 @register("caption-frames")

@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping, Sequence
 from importlib import import_module
 from typing import Any, NamedTuple, NoReturn
 
-from strandline.files.opening import open_binary
+from strandline.data.files.opening import open_binary
 
 Messages = Sequence[Mapping[str, Any]]
 _NAMES = ("bos_token", "eos_token", "pad_token", "unk_token")

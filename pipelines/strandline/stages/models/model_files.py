@@ -16,8 +16,8 @@ from urllib.parse import urlsplit
 
 from pydantic import Field, PrivateAttr, model_validator
 
-from strandline.files.globs import expand_placeholder, is_url
-from strandline.files.opening import digest_input, open_binary
+from strandline.data.files.globs import expand_placeholder, is_url
+from strandline.data.files.opening import digest_input, open_binary
 from strandline.plan.stage import Stage
 from strandline.storage.outputs.own_handles import locking
 

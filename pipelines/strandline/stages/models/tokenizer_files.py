@@ -9,7 +9,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from strandline.files.opening import open_binary
+from strandline.data.files.opening import open_binary
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer

@@ -19,7 +19,7 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from strandline.tables.columns import check_names
+from strandline.data.tables.columns import check_names
 
 _BATCH_ROWS, _BATCH_BYTES = 1024, 4 << 20
 _PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}

@@ -9,12 +9,12 @@ from typing import Any, BinaryIO
 import pyarrow as pa
 from pydantic import Field
 
+from strandline.data.tables.columns import check_names
 from strandline.plan.registry import register
 from strandline.plan.stage import SinkStage
 from strandline.plan.task import Task
 from strandline.stages.sinks.json_values import encode_value, list_rows
 from strandline.stages.sinks.jsonl_sink import SinkParams
-from strandline.tables.columns import check_names
 
 
 @register("csv")

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pydantic import BaseModel, Field, model_validator
 
+from strandline.data.tables.columns import find_column
 from strandline.plan.registry import register
 from strandline.plan.stage import SharingSink, Stage
 from strandline.plan.task import Task
@@ -25,7 +26,6 @@ from strandline.stages.sinks.formats.token_layouts import (
     TokenLayout,
 )
 from strandline.stages.sinks.jsonl_sink import SharingParams
-from strandline.tables.columns import find_column
 
 _CHUNK = 1 << 20
 _MASK_BYTES = 1

@@ -15,13 +15,19 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pydantic import Field, ValidationInfo, field_validator
 
+from strandline.data.tables.columns import (
+    check_names,
+    find_column,
+    holds_bytes,
+    holds_text,
+    list_texts,
+)
 from strandline.plan.registry import register
 from strandline.plan.stage import SharingSink
 from strandline.plan.task import Task
 from strandline.stages.sinks.content_kinds import find_extension
 from strandline.stages.sinks.json_values import format_json, list_rows
 from strandline.stages.sinks.jsonl_sink import SharingParams
-from strandline.tables.columns import check_names, find_column, holds_bytes, holds_text, list_texts
 
 _NO_KEY = re.compile(r"[^A-Za-z0-9_-]+")  # a dot would begin the extension
 # Columns that the sink adds to the facts of a sample.

@@ -14,14 +14,14 @@ import pyarrow as pa
 import yaml
 from pydantic import Field, ValidationInfo, field_validator
 
-from strandline.files.access import StorageOptions, check_access, list_access
-from strandline.files.listed import ListedFile
-from strandline.files.listing import FileListParams, FileSource
-from strandline.files.opening import open_binary
+from strandline.data.files.access import StorageOptions, check_access, list_access
+from strandline.data.files.listed import ListedFile
+from strandline.data.files.listing import FileListParams, FileSource
+from strandline.data.files.opening import open_binary
+from strandline.data.tables.file_references import build_reference
 from strandline.plan.registry import register
 from strandline.plan.stage import Source, SourceStage
 from strandline.stages.sources.parquet_source import GROUP_SUFFIX, list_groups
-from strandline.tables.file_references import build_reference
 
 _CARD = re.compile(r"\A---\r?\n(.*?)^---\s*$", re.DOTALL | re.MULTILINE)
 _DATA = (".parquet", ".jsonl", ".ndjson", ".jsonl.gz", ".jsonl.zst", ".json.gz", ".json.zst")

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from pydantic import Field
 
-from strandline.files.buckets import FILE_SCHEMA, build_file_table, pack_buckets
-from strandline.files.listing import FileListParams, FileSource
+from strandline.data.files.buckets import FILE_SCHEMA, build_file_table, pack_buckets
+from strandline.data.files.listing import FileListParams, FileSource
 from strandline.plan.registry import register
 from strandline.plan.stage import Source
 

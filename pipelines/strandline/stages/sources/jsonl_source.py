@@ -7,11 +7,11 @@ from typing import ClassVar
 
 from pydantic import Field
 
-from strandline.files.listing import FileListParams, FileSource
-from strandline.files.opening import PACKED
+from strandline.data.files.listing import FileListParams, FileSource
+from strandline.data.files.opening import PACKED
+from strandline.data.tables.file_references import RANGE_SUFFIX, build_reference, list_ranges
 from strandline.plan.registry import register
 from strandline.plan.stage import Source
-from strandline.tables.file_references import RANGE_SUFFIX, build_reference, list_ranges
 
 
 @register("jsonl-files")

@@ -8,12 +8,12 @@ from contextlib import suppress
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from strandline.files.listed import ListedFile
-from strandline.files.listing import FileListParams, FileSource
-from strandline.files.opening import open_binary
+from strandline.data.files.listed import ListedFile
+from strandline.data.files.listing import FileListParams, FileSource
+from strandline.data.files.opening import open_binary
+from strandline.data.tables.file_references import build_reference
 from strandline.plan.registry import register
 from strandline.plan.stage import Source, SourceStage
-from strandline.tables.file_references import build_reference
 
 GROUP_SUFFIX = r"#rg=\d+"
 _TRIES = 2  # a store that does not answer once may do so at once

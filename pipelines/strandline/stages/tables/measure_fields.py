@@ -14,15 +14,12 @@ from typing import ClassVar
 import pyarrow as pa
 from pydantic import Field, field_validator
 
-from strandline.plan.registry import register
-from strandline.plan.stage import StatefulFilter
-from strandline.plan.task import Task
-from strandline.statistics.fields import FieldKind, FieldSummary
-from strandline.statistics.histogram import GROWING, EvenBins
-from strandline.statistics.sketches import RANKS
-from strandline.tables.charts import draw_histogram, format_number
-from strandline.tables.columns import find_column, holds_text
-from strandline.tables.summaries import (
+from strandline.data.statistics.fields import FieldKind, FieldSummary
+from strandline.data.statistics.histogram import GROWING, EvenBins
+from strandline.data.statistics.sketches import RANKS
+from strandline.data.tables.charts import draw_histogram, format_number
+from strandline.data.tables.columns import find_column, holds_text
+from strandline.data.tables.summaries import (
     BINS,
     dump_piece,
     gather,
@@ -32,6 +29,9 @@ from strandline.tables.summaries import (
     read_rows,
     write_rows,
 )
+from strandline.plan.registry import register
+from strandline.plan.stage import StatefulFilter
+from strandline.plan.task import Task
 
 NAME = "field-statistics"
 SCHEMA = pa.schema(

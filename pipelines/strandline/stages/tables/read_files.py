@@ -5,11 +5,11 @@ from __future__ import annotations
 import pyarrow as pa
 from pydantic import Field
 
-from strandline.files.opening import BadInput, explain_error, open_binary
+from strandline.data.files.opening import BadInput, explain_error, open_binary
+from strandline.data.tables.columns import list_strings, set_column
 from strandline.plan.registry import register
 from strandline.plan.stage import Stage
 from strandline.plan.task import Task
-from strandline.tables.columns import list_strings, set_column
 
 
 @register("read-files")

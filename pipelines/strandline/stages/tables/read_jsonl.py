@@ -11,7 +11,7 @@ from typing import Any, ClassVar, NamedTuple
 import pyarrow as pa
 from pydantic import Field
 
-from strandline.files.opening import (
+from strandline.data.files.opening import (
     LEAST_WINDOW,
     RANGE_AHEAD,
     READ_ERRORS,
@@ -20,6 +20,9 @@ from strandline.files.opening import (
     ZstdWindow,
     open_decompressed,
 )
+from strandline.data.tables.conforming import SchemaMisfitError, conform_table
+from strandline.data.tables.file_references import FileReference, list_references
+from strandline.data.tables.schema_reader import KEY, SchemaReader
 from strandline.plan.registry import register
 from strandline.plan.task import Task
 from strandline.stages.tables.contents.first_bytes import (
@@ -40,9 +43,6 @@ from strandline.stages.tables.contents.partition_columns import (
     parse_folders,
 )
 from strandline.stages.tables.contents.stream_lines import list_blocks, list_lines
-from strandline.tables.conforming import SchemaMisfitError, conform_table
-from strandline.tables.file_references import FileReference, list_references
-from strandline.tables.schema_reader import KEY, SchemaReader
 
 _MOST_DIGITS = 4000  # most digits that Python makes a number of
 _BEYOND = 10**_MOST_DIGITS  # stands for any larger one

@@ -10,13 +10,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pydantic import Field
 
-from strandline.files.globs import is_url
-from strandline.files.opening import (
+from strandline.data.files.globs import is_url
+from strandline.data.files.opening import (
     PART_AHEAD,
     UnreadableFileError,
     explain_error,
     open_binary,
 )
+from strandline.data.tables.columns import MissingColumnError, find_column
+from strandline.data.tables.file_references import FileReference, list_references
+from strandline.data.tables.schema_reader import SchemaReader
 from strandline.plan.columns import Columns
 from strandline.plan.registry import register
 from strandline.plan.task import Task
@@ -33,9 +36,6 @@ from strandline.stages.tables.contents.row_groups import (
     open_parquet,
     read_group,
 )
-from strandline.tables.columns import MissingColumnError, find_column
-from strandline.tables.file_references import FileReference, list_references
-from strandline.tables.schema_reader import SchemaReader
 
 _KEY = "key"
 

@@ -8,7 +8,7 @@ from typing import BinaryIO, ClassVar
 import pyarrow as pa
 from pydantic import Field
 
-from strandline.files.opening import (
+from strandline.data.files.opening import (
     LEAST_WINDOW,
     READ_ERRORS,
     UnreadableFileError,
@@ -16,6 +16,9 @@ from strandline.files.opening import (
     explain_error,
     open_decompressed,
 )
+from strandline.data.tables.batching import cut_batches
+from strandline.data.tables.file_references import FileReference, list_references
+from strandline.data.tables.schema_reader import SchemaReader
 from strandline.plan.columns import Columns
 from strandline.plan.registry import register
 from strandline.plan.task import Task
@@ -33,9 +36,6 @@ from strandline.stages.tables.contents.tar_members import (
     TarDamageError,
     list_members,
 )
-from strandline.tables.batching import cut_batches
-from strandline.tables.file_references import FileReference, list_references
-from strandline.tables.schema_reader import SchemaReader
 
 _NAMED = 8  # extensions, where none of them was wanted
 

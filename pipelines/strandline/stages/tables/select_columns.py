@@ -7,11 +7,11 @@ from typing import Self
 import pyarrow as pa
 from pydantic import Field, model_validator
 
+from strandline.data.tables.columns import find_column
 from strandline.plan.columns import Columns
 from strandline.plan.registry import register
 from strandline.plan.stage import Stage
 from strandline.plan.task import Task
-from strandline.tables.columns import find_column
 
 
 @register("select-columns")

@@ -12,14 +12,10 @@ from pathlib import Path
 import pyarrow as pa
 from pydantic import Field
 
-from strandline.plan.registry import register
-from strandline.plan.stage import StatefulFilter
-from strandline.plan.task import Task
-from strandline.stages.text.filters.words.word_rules import compose, list_words
-from strandline.statistics.volume import TextVolume
-from strandline.tables.charts import draw_histogram
-from strandline.tables.columns import list_strings, list_texts
-from strandline.tables.summaries import (
+from strandline.data.statistics.volume import TextVolume
+from strandline.data.tables.charts import draw_histogram
+from strandline.data.tables.columns import list_strings, list_texts
+from strandline.data.tables.summaries import (
     BINS,
     dump_piece,
     gather,
@@ -29,6 +25,10 @@ from strandline.tables.summaries import (
     read_rows,
     write_rows,
 )
+from strandline.plan.registry import register
+from strandline.plan.stage import StatefulFilter
+from strandline.plan.task import Task
+from strandline.stages.text.filters.words.word_rules import compose, list_words
 
 NAME = "token-counts"
 SCHEMA = pa.schema(

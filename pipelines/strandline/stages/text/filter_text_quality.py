@@ -9,13 +9,13 @@ import pyarrow as pa
 from pydantic import Field
 from pydantic.alias_generators import to_camel
 
+from strandline.data.tables.columns import list_strings
+from strandline.data.tables.row_filter import JudgedRows, RowFilter, spread_measures
+from strandline.data.tables.rules import Measured, Rule
 from strandline.plan.registry import register
 from strandline.stages.text.filters.words.scripts import ProseMeasure, applies, name_skipped
 from strandline.stages.text.filters.words.stop_words import STOP_WORDS
 from strandline.stages.text.text_quality import count_stop_words, measure_text
-from strandline.tables.columns import list_strings
-from strandline.tables.row_filter import JudgedRows, RowFilter, spread_measures
-from strandline.tables.rules import Measured, Rule
 
 
 @register("filter-text-quality")

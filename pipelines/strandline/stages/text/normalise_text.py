@@ -10,9 +10,9 @@ from typing import ClassVar
 import pyarrow as pa
 from pydantic import Field
 
+from strandline.data.tables.columns import list_strings, set_column
+from strandline.data.tables.row_filter import JudgedRows, RowFilter
 from strandline.plan.registry import register
-from strandline.tables.columns import list_strings, set_column
-from strandline.tables.row_filter import JudgedRows, RowFilter
 
 _LINE_END = re.compile(r"\r\n?|[\x0b\x0c\x85\u2028\u2029]")
 _INVISIBLE = re.compile(r"[\x00-\x08\x0e-\x1f\x7f-\x9f\u00ad\u200b\u2060\ufeff\ufffe\uffff]")

@@ -10,11 +10,11 @@ import pyarrow as pa
 from pydantic import Field, field_validator
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
-from strandline.files.opening import BadInput, UnreadableFileError
+from strandline.data.files.opening import BadInput, UnreadableFileError
+from strandline.data.tables.columns import find_column, list_strings
 from strandline.plan.registry import register
 from strandline.plan.stage import Stage
 from strandline.plan.task import Task
-from strandline.tables.columns import find_column, list_strings
 
 _MARKS = (
     (codecs.BOM_UTF8, "utf-8-sig"),

@@ -5,9 +5,9 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterable
 
+from strandline.data.tables.columns import map_strings
 from strandline.plan.stage import Stage
 from strandline.plan.task import Task
-from strandline.tables.columns import map_strings
 from strandline_api.texts import RedactionRule, redact
 
 

@@ -11,9 +11,9 @@ from typing import ClassVar
 import pyarrow as pa
 from pydantic import Field
 
+from strandline.data.tables.columns import list_strings, set_column
+from strandline.data.tables.row_filter import JudgedRows, RowFilter
 from strandline.plan.registry import register
-from strandline.tables.columns import list_strings, set_column
-from strandline.tables.row_filter import JudgedRows, RowFilter
 
 
 class Entities(StrEnum):

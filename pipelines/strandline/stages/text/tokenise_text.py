@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, ClassVar, Self
 import pyarrow as pa
 from pydantic import Field, PrivateAttr, model_validator
 
-from strandline.files.opening import digest_input, open_binary
+from strandline.data.files.opening import digest_input, open_binary
+from strandline.data.tables.columns import list_strings, set_column
 from strandline.plan.columns import Columns
 from strandline.plan.registry import register
 from strandline.plan.stage import Stage
 from strandline.plan.task import Task
 from strandline.stages.models.tokenizer_files import list_special, load_tokenizer
-from strandline.tables.columns import list_strings, set_column
 
 if TYPE_CHECKING:
     from tokenizers import Encoding

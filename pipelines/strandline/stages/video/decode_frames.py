@@ -8,14 +8,14 @@ from typing import Any, ClassVar
 import pyarrow as pa
 from pydantic import Field
 
-from strandline.files.opening import BadInput, UnreadableFileError
+from strandline.data.files.opening import BadInput, UnreadableFileError
+from strandline.data.tables.columns import find_column
 from strandline.plan.registry import register
 from strandline.plan.stage import Stage
 from strandline.plan.task import Task
 from strandline.stages.images.pictures import PICTURE, Picture
 from strandline.stages.video.files.clips import LACKING, NEEDED, decode_clip
 from strandline.stages.video.files.containers import FrameScaler, load_av
-from strandline.tables.columns import find_column
 
 FRAMES = pa.list_(PICTURE)
 TIMES = pa.list_(pa.float64())

@@ -13,6 +13,17 @@ from typing import Any, ClassVar
 import pyarrow as pa
 from pydantic import Field, field_validator
 
+from strandline.data.tables.columns import find_column
+from strandline.data.tables.row_filter import JudgedRows, RowFilter
+from strandline.data.tables.rules import Rule
+from strandline.data.tables.summaries import (
+    dump_piece,
+    gather,
+    merge_pieces,
+    read_piece,
+    read_rows,
+    write_rows,
+)
 from strandline.plan.registry import register
 from strandline.plan.stage import StatefulFilter
 from strandline.stages.images.pictures import load_pillow
@@ -25,17 +36,6 @@ from strandline.stages.images.samples import (
     draw_samples,
     list_rows,
     rank_clip,
-)
-from strandline.tables.columns import find_column
-from strandline.tables.row_filter import JudgedRows, RowFilter
-from strandline.tables.rules import Rule
-from strandline.tables.summaries import (
-    dump_piece,
-    gather,
-    merge_pieces,
-    read_piece,
-    read_rows,
-    write_rows,
 )
 
 NAME = "clip-outcomes"

@@ -11,11 +11,11 @@ from typing import ClassVar
 import pyarrow as pa
 from pydantic import Field
 
+from strandline.data.tables.columns import find_column, set_column
 from strandline.plan.registry import register
 from strandline.plan.stage import Stage
 from strandline.plan.task import Task
 from strandline.stages.video.measures import hash_frames, to_grey
-from strandline.tables.columns import find_column, set_column
 
 
 @register("hash-video")

@@ -14,7 +14,9 @@ from typing import Any, ClassVar, Self
 import pyarrow as pa
 from pydantic import Field, model_validator
 
-from strandline.files.opening import BadInput, UnreadableFileError
+from strandline.data.files.opening import BadInput, UnreadableFileError
+from strandline.data.tables.batching import cut_batches
+from strandline.data.tables.file_references import FileReference, list_references
 from strandline.plan.registry import register
 from strandline.plan.stage import Stage
 from strandline.plan.task import Task
@@ -31,8 +33,6 @@ from strandline.stages.video.files.containers import (
 from strandline.stages.video.files.reading import PictureTrack, VideoReading
 from strandline.stages.video.files.sounds import SoundTrack
 from strandline.stages.video.files.windows import PacketWindow
-from strandline.tables.batching import cut_batches
-from strandline.tables.file_references import FileReference, list_references
 
 _ANY_RATE = 25  # frames a second of a video that tells none
 

@@ -17,7 +17,8 @@ from typing import Any, ClassVar
 import pyarrow as pa
 from pydantic import Field
 
-from strandline.files.opening import UnreadableFileError
+from strandline.data.files.opening import UnreadableFileError
+from strandline.data.tables.columns import find_column, set_column
 from strandline.plan.registry import register
 from strandline.plan.stage import Stage
 from strandline.plan.task import Task
@@ -38,7 +39,6 @@ from strandline.stages.video.files.containers import (
 )
 from strandline.stages.video.files.looks import convert_frame, copy_tags, list_losses, read_tags
 from strandline.stages.video.files.sounds import find_layout
-from strandline.tables.columns import find_column, set_column
 
 _MILLISECOND = Fraction(1, 1000)  # times of a clip's content are whole ones
 _SOUND_RATE = 48_000

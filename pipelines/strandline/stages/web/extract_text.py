@@ -7,16 +7,16 @@ from typing import ClassVar
 import pyarrow as pa
 from pydantic import Field
 
-from strandline.plan.columns import Columns
-from strandline.plan.registry import register
-from strandline.stages.web.extraction import ExtractionEngine, ExtractionSettings, Favour
-from strandline.stages.web.extractor_process import Extraction, ExtractorProcess
-from strandline.tables.columns import (
+from strandline.data.tables.columns import (
     find_column,
     list_strings,
     set_column,
 )
-from strandline.tables.row_filter import JudgedRows, RowFilter
+from strandline.data.tables.row_filter import JudgedRows, RowFilter
+from strandline.plan.columns import Columns
+from strandline.plan.registry import register
+from strandline.stages.web.extraction import ExtractionEngine, ExtractionSettings, Favour
+from strandline.stages.web.extractor_process import Extraction, ExtractorProcess
 
 _REPLACED = "\ufffd"
 

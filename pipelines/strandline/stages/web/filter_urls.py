@@ -8,11 +8,11 @@ from typing import ClassVar
 import pyarrow as pa
 from pydantic import Field
 
+from strandline.data.tables.columns import list_strings
+from strandline.data.tables.row_filter import JudgedRows, RowFilter
 from strandline.plan.registry import register
 from strandline.stages.web.item_lists import ItemList, ListedParams
 from strandline.stages.web.url_rules import UrlRules, find_fault, normalise_url
-from strandline.tables.columns import list_strings
-from strandline.tables.row_filter import JudgedRows, RowFilter
 
 _LISTS = ("domains", "urls", "words", "subwords", "soft_words")
 

@@ -13,7 +13,7 @@ from typing import Self
 
 from pydantic import Field, PrivateAttr, model_validator
 
-from strandline.files.opening import (
+from strandline.data.files.opening import (
     READ_ERRORS,
     ChangedListError,
     UnreadableFileError,

@@ -9,7 +9,7 @@ from typing import ClassVar
 import pyarrow as pa
 from pydantic import Field
 
-from strandline.files.opening import (
+from strandline.data.files.opening import (
     LEAST_WINDOW,
     RANGE_AHEAD,
     READ_ERRORS,
@@ -19,6 +19,9 @@ from strandline.files.opening import (
     open_binary,
     open_decompressed,
 )
+from strandline.data.tables.batching import cut_batches
+from strandline.data.tables.columns import find_column
+from strandline.data.tables.file_references import FileReference, list_references
 from strandline.plan.columns import Columns
 from strandline.plan.registry import register
 from strandline.plan.stage import Stage
@@ -26,9 +29,6 @@ from strandline.plan.task import Task
 from strandline.stages.tables.contents.first_bytes import describe_contents
 from strandline.stages.web.record_chunks import BORDER, Chunk, read_members, read_records
 from strandline.stages.web.warc_records import RecordType, WebRecord, parse_record
-from strandline.tables.batching import cut_batches
-from strandline.tables.columns import find_column
-from strandline.tables.file_references import FileReference, list_references
 
 _FACTS = ("key", "id", "url", "date", "content_type")
 _GZIP, _MARK = b"\x1f\x8b", b"WARC/"

@@ -12,7 +12,7 @@ from strandline.cli.app.json_output import write_line
 from strandline.cli.app.options import show_examples, take_json
 from strandline.cli.app.program import add_debug
 from strandline.cli.views.format import format_amount
-from strandline.files.opening import UnreadableFileError
+from strandline.data.files.opening import UnreadableFileError
 from strandline.plan.errors import StrandlineError
 from strandline.stages.dedup.key_lists import write_key_list
 from strandline.stages.dedup.near_duplicates import find_near_duplicates

@@ -14,11 +14,11 @@ from strandline.cli.app.json_output import write_line
 from strandline.cli.app.ledger_access import locate
 from strandline.cli.app.options import show_examples, take_json, take_manifest, take_volume
 from strandline.cli.views.format import format_bytes, format_count
+from strandline.data.statistics.request_figures import format_cost
 from strandline.plan.pipeline import PipelinePlan
 from strandline.run.manifest.manifest import read_manifest
 from strandline.stages.models.asking.keeping.log_folders import LogFolder, find_folder
 from strandline.stages.models.asking.spending.account import read_spent
-from strandline.statistics.request_figures import format_cost
 from strandline_api.quantities import parse_duration
 
 _STORE = "{stage}: its log is at {url}; a rule of the store prunes it"

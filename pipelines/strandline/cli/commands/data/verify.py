@@ -13,7 +13,8 @@ from strandline.cli.app.json_output import write_line
 from strandline.cli.app.ledger_access import locate, locate_output, looking
 from strandline.cli.app.options import show_examples, take_json, take_manifest, take_volume
 from strandline.cli.views.format import escape_text, format_amount, format_bytes, format_count
-from strandline.files.opening import open_binary
+from strandline.data.files.opening import open_binary
+from strandline.data.tables.schemas import describe_column, list_differing, simplify
 from strandline.ledger.checks.verification import VerificationResult, verify
 from strandline.ledger.errors import LedgerError
 from strandline.ledger.gather.verification import verify_pieces
@@ -24,7 +25,6 @@ from strandline.run.manifest.manifest import read_manifest
 from strandline.storage.outputs.names import DESCRIPTIONS
 from strandline.storage.outputs.outputs import OutputStore
 from strandline.storage.outputs.remote import open_outputs
-from strandline.tables.schemas import describe_column, list_differing, simplify
 from strandline_api.outcome.exit_codes import ExitCode
 
 PROBLEMS_SHOWN = 20

@@ -14,7 +14,7 @@ from strandline.cli.report.tables import (
     make_section,
     make_table,
 )
-from strandline.cli.views.attempt import AttemptState, AttemptSummary
+from strandline.cli.views.attempt import AttemptStanding, AttemptSummary
 from strandline.cli.views.format import (
     format_amount,
     format_bytes,
@@ -119,7 +119,7 @@ def classify_end(view: AttemptSummary) -> str:
     if cause is not None:
         is_outside = cause.treatment in {Treatment.DISRUPTION, Treatment.WAITED}
         return "disrupted" if is_outside else "failed"
-    known = {AttemptState.COMPLETED: "finished", AttemptState.RUNNING: "inflight"}
+    known = {AttemptStanding.COMPLETED: "finished", AttemptStanding.RUNNING: "inflight"}
     return known.get(view.state, "waiting")
 
 
@@ -140,7 +140,7 @@ def name_state(facts: RunFacts) -> tuple[str, str]:
         return "not run yet", "waiting"
     cause = last.record.cause
     # Commands set finished sources back, and files go, after an attempt has completed.
-    if last.state is AttemptState.COMPLETED and cause is None and facts.list_gaps():
+    if last.state is AttemptStanding.COMPLETED and cause is None and facts.list_gaps():
         return "incomplete", "waiting"
     return (cause.value if cause else last.state.value), classify_end(last)
 

@@ -9,7 +9,7 @@ from strandline.engine.core.flow import FAILURES_KEPT
 from strandline.ledger.store.rows import list_failures
 from strandline.run.attempt.failures import group_failures
 from strandline.run.attempt.outcome import conclude_tracked
-from strandline.run.attempt.phases.state import AttemptState, known
+from strandline.run.attempt.phases.state import AttemptState, require
 from strandline.run.history.records import find_progress
 
 
@@ -21,7 +21,7 @@ def conclude(state: AttemptState) -> AttemptState:
     held, was_stopped = state.held, state.control.must_stop()
     with held.session.open() as store:
         result = conclude_tracked(
-            state.config, state.source, known(state.ending), store, was_stopped=was_stopped
+            state.config, state.source, require(state.ending), store, was_stopped=was_stopped
         )
         result = replace(
             result,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from strandline.ledger.output_root import publish_list
-from strandline.run.attempt.phases.state import AttemptState, known
+from strandline.run.attempt.phases.state import AttemptState, require
 from strandline.run.outputs.indexing import make_index
 from strandline_api.outcome.exit_codes import ExitCode
 
@@ -44,9 +44,9 @@ def publish(state: AttemptState) -> AttemptState:
 
     Precondition: statistics are merged, and outputs are listed.
     """
-    result = replace(known(state.result), seconds=state.control.now() - state.begun)
+    result = replace(require(state.result), seconds=state.control.now() - state.start)
     with state.held.session.open() as store:
-        result = known(state.publisher).publish_end(result, store)
+        result = require(state.publisher).publish_end(result, store)
     state.gatherer.check()
     return replace(state, result=result)
 
@@ -56,7 +56,7 @@ def deliver(state: AttemptState) -> AttemptState:
 
     Precondition: the pipeline names a target, and the attempt is complete.
     """
-    config, result = state.config, known(state.result)
+    config, result = state.config, require(state.result)
     if config.deliver is None or result.code is not ExitCode.COMPLETE:
         return state
     with state.control.heartbeat.trusting():

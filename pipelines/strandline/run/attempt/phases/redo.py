@@ -6,7 +6,7 @@ from dataclasses import replace
 from functools import partial
 
 from strandline.ledger.lease import OnChange
-from strandline.run.attempt.phases.state import AttemptState, known
+from strandline.run.attempt.phases.state import AttemptState, require
 from strandline.run.attempt.phases.work import run_engine
 from strandline.run.redo.phases import RedoTools, replace_older
 
@@ -26,6 +26,6 @@ def redo(state: AttemptState) -> AttemptState:
         partial(run_engine, state),
         control.must_stop,
         control.note,
-        known(state.cuts),
+        require(state.cuts),
     )
-    return replace(state, ending=replace_older(state.plan, known(state.ending), tools))
+    return replace(state, ending=replace_older(state.plan, require(state.ending), tools))

@@ -27,7 +27,7 @@ class AttemptState:
     Attributes:
         config: what to run, and how.
         control: steers the engine and watches it.
-        begun: time on the control's clock, in seconds, at which the attempt began.
+        start: time on the control's clock, in seconds, at which the attempt began.
         source: lists the sources.
         listing: sources that the next work is to process.
         held: the pipeline's folder with its ledger.
@@ -35,7 +35,7 @@ class AttemptState:
         publisher: publishes; None in a run without a volume.
         plan: the plan, with a schema after `settle_schema`, of the stages that work.
         cuts: which stages keep a cut; set by `try_cuts`.
-        tried: the trial of cuts; None where there was none.
+        trial: the trial of cuts; None where there was none.
         is_left: whether an unfinished source may be left.
         ending: how the work ended; set by `work`.
         result: what the attempt comes to; set by `conclude`.
@@ -44,7 +44,7 @@ class AttemptState:
 
     config: AttemptConfig
     control: Control
-    begun: float
+    start: float
     source: SourceStage
     listing: Listing
     held: TakenFolder
@@ -52,7 +52,7 @@ class AttemptState:
     plan: PipelinePlan
     publisher: Publisher | None = None
     cuts: AutoCuts | None = None
-    tried: Tried | None = None
+    trial: Tried | None = None
     is_left: bool = True
     ending: Ending | None = None
     result: AttemptResult | None = None
@@ -69,7 +69,7 @@ class AttemptState:
 
     def add_incidents(self, incidents: list[str]) -> AttemptState:
         """Return the state with more incidents in its result."""
-        result = known(self.result)
+        result = require(self.result)
         more = replace(result, incidents=(*result.incidents, *incidents))
         return replace(self, result=more)
 
@@ -82,7 +82,7 @@ def list_all(config: AttemptConfig) -> Listing:
     return open_source(config.plan, config.volume, is_run=True)[1]
 
 
-def known(value: T | None) -> T:
+def require(value: T | None) -> T:
     """Return a value that an earlier phase has set."""
     assert value is not None  # the order of phases, see `order`
     return value

@@ -11,7 +11,7 @@ from strandline.ledger.location import LedgerLocation, Redo
 from strandline.plan.pipeline import PipelinePlan
 from strandline.run.attempt.engines import IN_DRIVER, make_engine, works_in_driver
 from strandline.run.attempt.phases.look_ahead import look_ahead, pass_over
-from strandline.run.attempt.phases.state import AttemptState, known
+from strandline.run.attempt.phases.state import AttemptState, require
 from strandline.run.attempt.sources.partitions import find_removed_folders
 from strandline.run.redo.auto_cuts import AutoCuts, Keeping, run_trial
 from strandline.run.redo.cuts import plan_keeping
@@ -32,8 +32,8 @@ def try_cuts(state: AttemptState) -> AttemptState:
     def run(plan: PipelinePlan, listing: Listing) -> Ending:
         return run_engine(state, plan, listing, is_trial=True)
 
-    tried = run_trial(cuts, state.list_sources, state.control.must_stop, run)
-    return replace(state, tried=tried)
+    trial = run_trial(cuts, state.list_sources, state.control.must_stop, run)
+    return replace(state, trial=trial)
 
 
 def look_at_listing(state: AttemptState) -> AttemptState:
@@ -58,10 +58,10 @@ def work(state: AttemptState) -> AttemptState:
 
     Precondition: cuts are chosen.
     """
-    cuts, tried = known(state.cuts), state.tried
+    cuts, trial = require(state.cuts), state.trial
     plan = state.plan if state.is_retrial else plan_keeping(cuts.plan_chosen())
     ending = run_engine(state, plan, state.listing)
-    return replace(state, ending=ending if tried is None else join_endings(ending, tried.ending))
+    return replace(state, ending=ending if trial is None else join_endings(ending, trial.ending))
 
 
 def run_engine(
@@ -78,19 +78,18 @@ def run_engine(
         redo: which finished sources are replaced; None: unfinished ones are processed.
         is_trial: the sources are the trial of cuts.
     """
-    config, held, cuts = state.config, state.held, known(state.cuts)
+    config, held, cuts = state.config, state.held, require(state.cuts)
     # Ray would take seconds to start and find nothing to do.
     is_idle = redo is None and not state.is_left
     chosen = replace(config, engine=IN_DRIVER) if is_idle else config
     engine = make_engine(chosen, _locate_outputs(state), held.session)
-    trial = None if is_trial or state.tried is None else state.tried.trial
     ledger = replace(
         _locate_ledger(state),
         redo=redo,
         room=cuts.measure_room(),
         worth=cuts.worth,
         is_trial=is_trial,
-        trial=trial,
+        trial=None if is_trial or state.trial is None else state.trial.trial,
     )
     with closing(listing):  # its thread draws ahead, also where an engine fails to start
         return engine.run(plan, listing, ledger, _show_redone(state.control, redo))

@@ -12,7 +12,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from strandline.files.opening import open_binary
+from strandline.data.files.opening import open_binary
 from strandline.ledger.checks.counts import count_data, count_dead_letters
 from strandline.ledger.checks.verification import verify
 from strandline.ledger.gather.verification import verify_pieces

@@ -13,6 +13,7 @@ from deltalake import CommitProperties, DeltaTable, Schema
 from deltalake.exceptions import DeltaError
 from deltalake.transaction import AddAction, RemoveAction, create_table_with_add_actions
 
+from strandline.data.tables.schemas import simplify
 from strandline.plan.columns import Columns
 from strandline.run.handover.contents import Contents
 from strandline.run.handover.errors import TargetRefusedError
@@ -31,7 +32,6 @@ from strandline.run.handover.tables.column_types import require_columns
 from strandline.run.handover.tables.schemas import find_new_columns, read_schema
 from strandline.run.handover.tables.table_state import TableState, require_fit
 from strandline.storage import faults
-from strandline.tables.schemas import simplify
 
 _CONSTRAINT = "delta.constraints."
 _SETTINGS = {

@@ -22,6 +22,7 @@ from pyiceberg.table.snapshots import Operation, Snapshot
 from pyiceberg.transforms import VoidTransform
 from pyiceberg.types import DoubleType, FloatType, IcebergType, IntegerType, LongType
 
+from strandline.data.tables.schemas import simplify
 from strandline.plan.columns import Columns
 from strandline.plan.errors import StrandlineError
 from strandline.run.handover.contents import Contents
@@ -40,7 +41,6 @@ from strandline.run.handover.tables.column_types import require_columns
 from strandline.run.handover.tables.schemas import read_schema
 from strandline.run.handover.tables.table_state import TableState, require_fit
 from strandline.storage import faults
-from strandline.tables.schemas import simplify
 
 _SMALL = {pa.large_string(): pa.string(), pa.large_binary(): pa.binary()}
 _PROMOTIONS = {(IntegerType(), LongType()), (FloatType(), DoubleType())}

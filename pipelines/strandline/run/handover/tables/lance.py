@@ -18,6 +18,8 @@ from lance import FragmentMetadata, LanceDataset, LanceOperation
 from lance.dataset import Transaction
 from lance.fragment import write_fragments
 
+from strandline.data.tables.conforming import conform_table
+from strandline.data.tables.schemas import simplify
 from strandline.plan.columns import Columns
 from strandline.run.handover.contents import Contents
 from strandline.run.handover.errors import TargetRefusedError, UnfitForPushError
@@ -36,8 +38,6 @@ from strandline.run.handover.tables.column_types import require_columns
 from strandline.run.handover.tables.schemas import find_new_columns, read_schema
 from strandline.run.handover.tables.table_state import TableState, require_fit
 from strandline.storage import faults
-from strandline.tables.conforming import conform_table
-from strandline.tables.schemas import simplify
 
 # Operations after which a table has the rows of before.
 # The last stands for those that Python knows nothing of, such as the reservation of numbers.

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from strandline.files.opening import open_binary
+from strandline.data.files.opening import open_binary
+from strandline.data.tables.schemas import describe_column, list_differing, simplify
 from strandline.run.handover.contents import Contents
 from strandline.run.handover.errors import TargetRefusedError
 from strandline.run.handover.shipment import Shipment
-from strandline.tables.schemas import describe_column, list_differing, simplify
 
 
 def read_schema(shipment: Shipment, contents: Contents) -> pa.Schema:

@@ -8,8 +8,8 @@ from __future__ import annotations
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from strandline.data.files.opening import open_binary
 from strandline.engine.call.stage.failed_rows import COLUMNS, FORMER_ROWS, PAYLOAD, FormerRows
-from strandline.files.opening import open_binary
 from strandline.plan.stage import Stage
 from strandline.plan.task import Slot, Task
 

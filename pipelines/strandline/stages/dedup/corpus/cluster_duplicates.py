@@ -7,7 +7,8 @@ from typing import ClassVar, Self
 
 from pydantic import Field, PrivateAttr, model_validator
 
-from strandline.files.opening import ChangedListError, UnreadableFileError
+from strandline.data.files.opening import ChangedListError, UnreadableFileError
+from strandline.data.tables.file_references import list_references
 from strandline.plan.columns import Columns
 from strandline.plan.registry import register
 from strandline.plan.stage import Stage
@@ -20,7 +21,6 @@ from strandline.stages.dedup.corpus.pass_files import (
     read_portions,
 )
 from strandline.stages.dedup.corpus.row_buckets import columns_of
-from strandline.tables.file_references import list_references
 
 
 @register("cluster-duplicates")

@@ -14,11 +14,11 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from strandline.data.tables.columns import find_column
 from strandline.stages.dedup.corpus.components import Components, Nodes
 from strandline.stages.dedup.corpus.row_buckets import BUCKETS, DIGEST, Digests, read_digests
 from strandline.stages.dedup.key_lists import KEY, STAYS
 from strandline.stages.dedup.near_duplicates import AmbiguousKeyError
-from strandline.tables.columns import find_column
 
 LINKS = pa.schema([("key", pa.string()), ("id", DIGEST), ("first", DIGEST)])
 DROPPED = pa.schema([(KEY, pa.string()), (STAYS, pa.string())])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 from pydantic import Field
 
+from strandline.data.tables.columns import list_strings, list_texts
 from strandline.plan.columns import Columns
 from strandline.plan.registry import register
 from strandline.plan.stage import Stage
@@ -16,7 +17,6 @@ from strandline.stages.dedup.corpus.row_buckets import (
     mark_keys,
 )
 from strandline.stages.dedup.drop_duplicates import Normalisation, digest_values
-from strandline.tables.columns import list_strings, list_texts
 
 
 @register("digest-rows")

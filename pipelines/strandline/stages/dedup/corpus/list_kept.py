@@ -13,6 +13,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pydantic import Field
 
+from strandline.data.tables.columns import MissingColumnError, list_strings
+from strandline.data.tables.file_references import FileReference, list_references
 from strandline.plan.columns import Columns
 from strandline.plan.registry import register
 from strandline.plan.stage import Stage
@@ -20,8 +22,6 @@ from strandline.plan.task import Task
 from strandline.stages.dedup.corpus.pass_files import KEPT, cut_rows, list_columns, read_portions
 from strandline.stages.dedup.corpus.row_buckets import BUCKETS, columns_of, read_digests
 from strandline.stages.dedup.key_lists import KEY, STAYS, KeyList
-from strandline.tables.columns import MissingColumnError, list_strings
-from strandline.tables.file_references import FileReference, list_references
 
 _COLUMNS = ["key", "id", "source"]
 

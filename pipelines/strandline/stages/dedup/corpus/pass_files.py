@@ -12,11 +12,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from strandline.files.opening import PART_AHEAD, explain_error, open_binary
+from strandline.data.files.opening import PART_AHEAD, explain_error, open_binary
+from strandline.data.tables.columns import find_column
+from strandline.data.tables.file_references import FileReference
 from strandline.stages.dedup.corpus.row_buckets import DIGEST, Digests, read_digests
 from strandline.stages.dedup.key_lists import list_key_files
-from strandline.tables.columns import find_column
-from strandline.tables.file_references import FileReference
 
 KEPT = pa.schema([("id", DIGEST)])
 

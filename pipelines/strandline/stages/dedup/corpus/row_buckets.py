@@ -11,9 +11,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from strandline.data.tables.columns import find_column
 from strandline.plan.columns import Columns
 from strandline.stages.dedup.key_lists import DIGEST_BYTES, digest_bytes
-from strandline.tables.columns import find_column
 
 DIGEST = pa.binary(DIGEST_BYTES)
 # `source` is there in the rows alone that stand for a key, by which two of one key meet.

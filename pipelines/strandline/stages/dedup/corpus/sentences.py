@@ -13,6 +13,8 @@ from typing import Any
 import pyarrow as pa
 from pydantic import Field
 
+from strandline.data.tables.columns import list_strings, list_texts, set_column
+from strandline.data.tables.row_filter import JudgedRows
 from strandline.plan.columns import Columns
 from strandline.plan.registry import register
 from strandline.plan.stage import Stage
@@ -33,8 +35,6 @@ from strandline.stages.text.filters.splitting import (
     cut_sentences,
     load_splitter,
 )
-from strandline.tables.columns import list_strings, list_texts, set_column
-from strandline.tables.row_filter import JudgedRows
 
 
 class SentenceRunParams(KeyedTextParams):

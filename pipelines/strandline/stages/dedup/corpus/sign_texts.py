@@ -7,6 +7,7 @@ from typing import ClassVar
 import pyarrow as pa
 from pydantic import Field
 
+from strandline.data.tables.columns import list_strings, list_texts
 from strandline.plan.columns import Columns
 from strandline.plan.registry import register
 from strandline.plan.stage import Stage
@@ -20,7 +21,6 @@ from strandline.stages.dedup.corpus.row_buckets import (
 from strandline.stages.dedup.key_lists import digest_bytes
 from strandline.stages.dedup.keyed_texts import WordRunParams
 from strandline.stages.dedup.minhash import VALUE_BYTES, RunHasher, Signer
-from strandline.tables.columns import list_strings, list_texts
 
 
 @register("sign-texts")

@@ -11,16 +11,16 @@ from typing import ClassVar, Self
 import pyarrow as pa
 from pydantic import Field, PrivateAttr, model_validator
 
-from strandline.files.opening import (
+from strandline.data.files.opening import (
     ChangedListError,
     UnreadableFileError,
     digest_content,
     explain_error,
 )
+from strandline.data.tables.row_filter import JudgedRows, RowFilter
 from strandline.plan.registry import register
 from strandline.stages.dedup.seen.filter_file import BloomFile, read_filter
 from strandline.stages.dedup.seen.seen_rows import digest_rows
-from strandline.tables.row_filter import JudgedRows, RowFilter
 
 _ABSENT = "absent"
 

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic.alias_generators import to_camel
 
-from strandline.files.opening import (
+from strandline.data.files.opening import (
     READ_ERRORS,
     UnreadableFileError,
     explain_error,

@@ -8,10 +8,10 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
+from strandline.data.tables.columns import list_strings
 from strandline.stages.dedup.drop_duplicates import Normalisation, digest_values
 from strandline.stages.dedup.seen.bloom_filter import Digests
 from strandline.stages.dedup.seen.digest_files import DTYPE
-from strandline.tables.columns import list_strings
 
 
 def digest_rows(

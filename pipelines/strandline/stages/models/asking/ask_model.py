@@ -17,7 +17,8 @@ from typing import Any, ClassVar, NamedTuple
 
 import pyarrow as pa
 
-from strandline.files.globs import is_url
+from strandline.data.files.globs import is_url
+from strandline.data.tables.columns import find_column, find_field, set_column
 from strandline.plan.columns import Columns
 from strandline.plan.errors import BudgetSpentError, StageInterruptedError, StageStoppedError
 from strandline.plan.registry import register
@@ -67,7 +68,6 @@ from strandline.stages.models.asking.serving.weights import fetch_weights
 from strandline.stages.models.asking.spending.tally import FROM_LOG, RequestTally
 from strandline.stages.models.asking.verdicts.refusal_words import clean
 from strandline.stages.models.asking.wire import LoopThread, Wire, WireLimits
-from strandline.tables.columns import find_column, find_field, set_column
 
 _KEEPING = KeepingTerms(64, 1.0, is_eager=True)
 _KEEPING_IN_STORES = KeepingTerms(1024, 10.0, is_eager=False)

@@ -23,8 +23,8 @@ from pydantic import (
 )
 from pydantic.alias_generators import to_camel
 
-from strandline.files.globs import is_url
-from strandline.files.opening import digest_input
+from strandline.data.files.globs import is_url
+from strandline.data.files.opening import digest_input
 from strandline.plan.packages import list_missing
 from strandline.plan.stage import Stage
 from strandline.stages.models.asking.answers import Endpoint

@@ -15,8 +15,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pydantic import Field
 
+from strandline.data.tables.columns import find_column, holds_text, set_column
 from strandline.plan.stage import Params
-from strandline.tables.columns import find_column, holds_text, set_column
 
 _MARK = b"huggingface"
 _MEDIA = pa.struct([("bytes", pa.binary()), ("path", pa.string())])

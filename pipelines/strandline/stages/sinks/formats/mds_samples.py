@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from strandline.data.tables.columns import check_names
 from strandline.stages.sinks.json_values import list_cells
-from strandline.tables.columns import check_names
 
 _WORD = np.dtype("<u4")
 _MOST = (1 << 32) - 1  # offsets hold no more

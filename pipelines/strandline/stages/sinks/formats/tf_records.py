@@ -15,8 +15,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from strandline.data.tables.columns import check_names
 from strandline.stages.sinks.json_values import list_cells
-from strandline.tables.columns import check_names
 
 Checksum = Callable[[bytes], int]
 _HEAD = struct.Struct("<QI")

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 
-from strandline.files.opening import (
+from strandline.data.files.opening import (
     PART_AHEAD,
     READ_ERRORS,
     UnreadableFileError,
@@ -16,7 +16,7 @@ from strandline.files.opening import (
     open_binary,
     open_decompressed,
 )
-from strandline.tables.file_references import FileReference
+from strandline.data.tables.file_references import FileReference
 
 _MOST_BYTES = 4096
 _NAMED_SO = "if it is what you want, give it a name that ends in {}"

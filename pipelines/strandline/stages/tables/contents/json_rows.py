@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from strandline.tables.conforming import SchemaMisfitError, conform_values
-from strandline.tables.schemas import NOT_THERE
+from strandline.data.tables.conforming import SchemaMisfitError, conform_values
+from strandline.data.tables.schemas import NOT_THERE
 
 Row = Mapping[str, Any]
 

@@ -11,7 +11,7 @@ from urllib.parse import unquote
 
 import pyarrow as pa
 
-from strandline.tables.columns import check_names
+from strandline.data.tables.columns import check_names
 
 _NULL = "__HIVE_DEFAULT_PARTITION__"
 

@@ -9,13 +9,13 @@ from typing import BinaryIO
 import pyarrow as pa
 from pydantic import Field
 
-from strandline.files.opening import UnreadableFileError, explain_error, open_binary
+from strandline.data.files.opening import UnreadableFileError, explain_error, open_binary
+from strandline.data.tables.columns import check_names
+from strandline.data.tables.file_references import FileReference, list_references
+from strandline.data.tables.schema_reader import SchemaReader
 from strandline.plan.registry import register
 from strandline.plan.task import Task
 from strandline.stages.tables.contents.first_bytes import describe_contents
-from strandline.tables.columns import check_names
-from strandline.tables.file_references import FileReference, list_references
-from strandline.tables.schema_reader import SchemaReader
 
 _KEY = "key"
 _FILE, _STREAM, _END = b"ARROW1", b"\xff\xff\xff\xff", b"\xff\xff\xff\xff\0\0\0\0"

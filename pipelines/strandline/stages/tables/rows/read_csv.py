@@ -17,12 +17,15 @@ from typing import ClassVar, NamedTuple, Self
 import pyarrow as pa
 from pydantic import Field, model_validator
 
-from strandline.files.opening import (
+from strandline.data.files.opening import (
     READ_ERRORS,
     BadInput,
     UnreadableFileError,
     open_decompressed,
 )
+from strandline.data.tables.conforming import cast
+from strandline.data.tables.file_references import FileReference, list_references
+from strandline.data.tables.schema_reader import SchemaReader
 from strandline.plan.columns import Columns
 from strandline.plan.registry import register
 from strandline.plan.task import Task
@@ -31,9 +34,6 @@ from strandline.stages.tables.contents.first_bytes import (
     explain_misread,
     find_kind,
 )
-from strandline.tables.conforming import cast
-from strandline.tables.file_references import FileReference, list_references
-from strandline.tables.schema_reader import SchemaReader
 
 _KEY = "key"
 _MOST_CHARACTERS = 1 << 30  # most of a value; Python's own limit is 128 KiB

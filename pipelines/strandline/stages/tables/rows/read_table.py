@@ -7,13 +7,13 @@ from collections.abc import Iterator
 import pyarrow as pa
 from pydantic import Field
 
-from strandline.files.opening import UnreadableFileError
+from strandline.data.files.opening import UnreadableFileError
+from strandline.data.tables.columns import MissingColumnError, find_column
 from strandline.plan.columns import Columns
 from strandline.plan.registry import register
 from strandline.plan.stage import Stage
 from strandline.plan.task import Task
 from strandline.stages.sources.snapshots.snapshot import TableSnapshot, open_snapshot
-from strandline.tables.columns import MissingColumnError, find_column
 
 _KEY = "key"
 

@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from strandline.tables.columns import find_field, holds_text
+from strandline.data.tables.columns import find_field, holds_text
 
 # An array, a chunked array or a scalar of Arrow.
 Values = Any

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 import pyarrow as pa
 from pydantic import Field
 
+from strandline.data.tables.columns import list_texts
 from strandline.plan.columns import Columns
 from strandline.plan.registry import register
 from strandline.plan.stage import Stage
 from strandline.plan.task import Task
 from strandline.stages.tables.rows.sample_rows import draw_share
-from strandline.tables.columns import list_texts
 
 
 @register("sample-groups")

@@ -9,10 +9,10 @@ from typing import ClassVar
 import pyarrow as pa
 from pydantic import Field
 
+from strandline.data.tables.columns import list_texts
+from strandline.data.tables.row_filter import JudgedRows, RowFilter, spread_measures
+from strandline.data.tables.rules import Rule
 from strandline.plan.registry import register
-from strandline.tables.columns import list_texts
-from strandline.tables.row_filter import JudgedRows, RowFilter, spread_measures
-from strandline.tables.rules import Rule
 
 _BITS = 53  # what a floating point number holds exactly
 

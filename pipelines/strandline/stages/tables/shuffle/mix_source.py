@@ -10,11 +10,12 @@ from typing import Annotated, ClassVar, NamedTuple, Self
 import pyarrow as pa
 from pydantic import Field, field_validator, model_validator
 
-from strandline.files.buckets import build_file_table, digest_members
-from strandline.files.globs import check_pattern
-from strandline.files.listed import ListedFile
-from strandline.files.listing import FileListParams, FileSource
-from strandline.files.opening import UnreadableFileError
+from strandline.data.files.buckets import build_file_table, digest_members
+from strandline.data.files.globs import check_pattern
+from strandline.data.files.listed import ListedFile
+from strandline.data.files.listing import FileListParams, FileSource
+from strandline.data.files.opening import UnreadableFileError
+from strandline.data.tables.file_references import FileReference
 from strandline.plan.errors import StageStoppedError
 from strandline.plan.registry import register
 from strandline.plan.stage import Params, Source, SourceStage
@@ -26,7 +27,6 @@ from strandline.stages.tables.shuffle.mix_shares import (
 )
 from strandline.stages.tables.shuffle.partition_files import Parting, read_facts
 from strandline.stages.tables.shuffle.row_weights import MixUnit
-from strandline.tables.file_references import FileReference
 from strandline_api.outcome.exit_codes import ExitCode
 
 ALL = ""  # the stratum of a data set that is taken as it is

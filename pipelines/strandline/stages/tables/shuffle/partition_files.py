@@ -19,13 +19,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from strandline.files.globs import is_url
-from strandline.files.opening import (
+from strandline.data.files.globs import is_url
+from strandline.data.files.opening import (
     PART_AHEAD,
     UnreadableFileError,
     explain_error,
     open_binary,
 )
+from strandline.data.tables.columns import check_names, find_column, list_texts
+from strandline.data.tables.file_references import FileReference
 from strandline.stages.tables.shuffle.row_order import (
     find_partitions,
     order_keys,
@@ -33,8 +35,6 @@ from strandline.stages.tables.shuffle.row_order import (
     part_keys,
 )
 from strandline.stages.tables.shuffle.row_weights import MixUnit, Scales, Supply, measure_supply
-from strandline.tables.columns import check_names, find_column, list_texts
-from strandline.tables.file_references import FileReference
 
 _MARK = b"strandline.partitions"
 _PREFIX_BYTES = 4

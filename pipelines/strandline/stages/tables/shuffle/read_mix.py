@@ -11,6 +11,14 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from strandline.data.tables.columns import find_column, list_strings, list_texts, set_column
+from strandline.data.tables.file_references import FileReference, list_references
+from strandline.data.tables.summaries import (
+    dump_piece,
+    gather,
+    merge_pieces,
+    read_piece,
+)
 from strandline.plan.columns import Columns
 from strandline.plan.registry import register
 from strandline.plan.stage import StatefulFilter
@@ -20,14 +28,6 @@ from strandline.stages.tables.shuffle.mixture_volume import MixtureVolume, descr
 from strandline.stages.tables.shuffle.partition_files import Parting, read_parts
 from strandline.stages.tables.shuffle.row_order import Numbers, draw_chance, order_keys
 from strandline.stages.tables.shuffle.row_weights import MixUnit, list_strata, weigh_rows
-from strandline.tables.columns import find_column, list_strings, list_texts, set_column
-from strandline.tables.file_references import FileReference, list_references
-from strandline.tables.summaries import (
-    dump_piece,
-    gather,
-    merge_pieces,
-    read_piece,
-)
 
 
 class MixPortion(NamedTuple):

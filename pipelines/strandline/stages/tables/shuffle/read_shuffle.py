@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from strandline.data.tables.columns import find_column
+from strandline.data.tables.file_references import list_references
 from strandline.plan.columns import Columns
 from strandline.plan.registry import register
 from strandline.plan.stage import Stage
 from strandline.plan.task import Task
 from strandline.stages.tables.shuffle.partition_files import read_partitions
-from strandline.tables.columns import find_column
-from strandline.tables.file_references import list_references
 
 
 @register("read-shuffle")

@@ -14,7 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from strandline.tables.columns import find_column, list_texts
+from strandline.data.tables.columns import find_column, list_texts
 
 Weights = npt.NDArray[np.int64]
 

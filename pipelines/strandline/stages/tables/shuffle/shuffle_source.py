@@ -9,14 +9,14 @@ from typing import ClassVar
 import pyarrow as pa
 from pydantic import Field
 
-from strandline.files.buckets import build_file_table, digest_members
-from strandline.files.listed import ListedFile
-from strandline.files.listing import FileListParams, FileSource
-from strandline.files.opening import UnreadableFileError
+from strandline.data.files.buckets import build_file_table, digest_members
+from strandline.data.files.listed import ListedFile
+from strandline.data.files.listing import FileListParams, FileSource
+from strandline.data.files.opening import UnreadableFileError
+from strandline.data.tables.file_references import FileReference
 from strandline.plan.registry import register
 from strandline.plan.stage import Source
 from strandline.stages.tables.shuffle.partition_files import measure_partition, read_facts
-from strandline.tables.file_references import FileReference
 
 
 @register("shuffle-partitions")

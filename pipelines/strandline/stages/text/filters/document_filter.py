@@ -13,6 +13,9 @@ import pyarrow as pa
 from pydantic import BaseModel, Field, model_validator
 from pydantic.alias_generators import to_camel
 
+from strandline.data.tables.columns import list_strings, set_column
+from strandline.data.tables.row_filter import JudgedRows, RowFilter, spread_measures
+from strandline.data.tables.rules import Measured, RowVerdict, Rule
 from strandline.stages.text.filters.splitting import (
     PACKAGES,
     Splitter,
@@ -21,9 +24,6 @@ from strandline.stages.text.filters.splitting import (
 )
 from strandline.stages.text.filters.words.scripts import LATIN, find_script
 from strandline.stages.text.filters.words.word_rules import compose
-from strandline.tables.columns import list_strings, set_column
-from strandline.tables.row_filter import JudgedRows, RowFilter, spread_measures
-from strandline.tables.rules import Measured, RowVerdict, Rule
 
 
 class FilterAnswer(NamedTuple):

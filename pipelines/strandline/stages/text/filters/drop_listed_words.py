@@ -14,11 +14,11 @@ from typing import Self
 import pyarrow as pa
 from pydantic import Field, model_validator
 
+from strandline.data.tables.columns import list_strings
 from strandline.plan.registry import register
 from strandline.stages.text.filters.document_filter import DocumentFilter, FilterAnswer
 from strandline.stages.text.filters.listed_words import WordFinder
 from strandline.stages.web.item_lists import ItemList, ListedParams
-from strandline.tables.columns import list_strings
 
 _REASON = "document_removed_with_badwords"
 # Those that C4 looks for without word boundaries.

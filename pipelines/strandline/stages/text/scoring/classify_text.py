@@ -16,6 +16,7 @@ import pyarrow as pa
 from pydantic import Field, PrivateAttr, model_validator
 from pydantic.alias_generators import to_camel
 
+from strandline.data.tables.rules import Rule
 from strandline.plan.registry import register
 from strandline.stages.models.model_files import ModelError
 from strandline.stages.text.scoring.fasttext_models import FastTextModel, strip_prefix
@@ -33,7 +34,6 @@ from strandline.stages.text.scoring.token_networks import (
     TokenNetwork,
     find_files,
 )
-from strandline.tables.rules import Rule
 
 # Parameters that came with networks, and say nothing without one.
 _OF_NETWORKS = frozenset({"config", "max_tokens", "model_labels", "multi_label", "pad_token"})

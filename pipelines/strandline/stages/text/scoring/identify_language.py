@@ -13,15 +13,15 @@ import pyarrow as pa
 from py3langid.langid import MODEL_FILE, LanguageIdentifier
 from pydantic import Field, PrivateAttr, model_validator
 
-from strandline.files.globs import expand_placeholder
-from strandline.files.opening import digest_input
+from strandline.data.files.globs import expand_placeholder
+from strandline.data.files.opening import digest_input
+from strandline.data.tables.columns import list_strings, set_column
+from strandline.data.tables.row_filter import JudgedRows, RowFilter
+from strandline.data.tables.rules import Rule
 from strandline.plan.registry import register
 from strandline.stages.models.model_files import find_model
 from strandline.stages.text.filters.words.word_rules import compose
 from strandline.stages.text.scoring.fasttext_models import FastTextModel
-from strandline.tables.columns import list_strings, set_column
-from strandline.tables.row_filter import JudgedRows, RowFilter
-from strandline.tables.rules import Rule
 
 _CODE = re.compile("[a-z]{2}")
 

@@ -13,7 +13,8 @@ from typing import Any, Self
 import pyarrow as pa
 from pydantic import Field, model_validator
 
-from strandline.files.opening import open_binary
+from strandline.data.files.opening import open_binary
+from strandline.data.tables.rules import Rule
 from strandline.plan.registry import register
 from strandline.stages.models.model_files import ModelError
 from strandline.stages.models.tokenizer_files import load_tokenizer
@@ -28,7 +29,6 @@ from strandline.stages.text.scoring.scoring_filter import (
     judge_bounds,
     list_bounds,
 )
-from strandline.tables.rules import Rule
 
 
 class TextNormalisation(StrEnum):

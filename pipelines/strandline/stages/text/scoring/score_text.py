@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Self
 import pyarrow as pa
 from pydantic import Field, model_validator
 
+from strandline.data.tables.rules import Rule
 from strandline.plan.registry import register
 from strandline.stages.models.model_files import ModelError
 from strandline.stages.text.scoring.scoring_filter import (
@@ -26,7 +27,6 @@ from strandline.stages.text.scoring.token_networks import (
     TokenNetwork,
     find_files,
 )
-from strandline.tables.rules import Rule
 
 
 @register("score-text")

@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from importlib import import_module
 from typing import Any
 
-from strandline.files.globs import expand_placeholder
-from strandline.files.opening import explain_error, open_binary
+from strandline.data.files.globs import expand_placeholder
+from strandline.data.files.opening import explain_error, open_binary
 from strandline.stages.models.model_files import ModelError
 from strandline.stages.text.scoring.token_networks import DIGITS, TokenNetwork
 

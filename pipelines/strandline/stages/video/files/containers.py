@@ -17,7 +17,7 @@ from itertools import accumulate
 from operator import itemgetter
 from typing import Any, Protocol
 
-from strandline.files.opening import UnreadableFileError, explain_error, open_binary
+from strandline.data.files.opening import UnreadableFileError, explain_error, open_binary
 from strandline.plan.packages import load_module
 
 # A file that this writes does not tell when, by what or under which random name it was made.

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from fractions import Fraction
 from typing import Any
 
-from strandline.files.opening import UnreadableFileError
+from strandline.data.files.opening import UnreadableFileError
 from strandline.stages.video.files.containers import (
     CLIP_FORMAT,
     PacketCopy,

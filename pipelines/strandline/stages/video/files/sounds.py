@@ -12,7 +12,7 @@ from fractions import Fraction
 from importlib import import_module
 from typing import Any
 
-from strandline.files.opening import UnreadableFileError
+from strandline.data.files.opening import UnreadableFileError
 from strandline.stages.video.files.containers import CLIP_FORMAT, PacketCopy, copy_packet, load_av
 
 # By how a decoder hands out samples: the codec that keeps them, and the format that it takes.

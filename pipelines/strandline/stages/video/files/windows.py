@@ -10,7 +10,7 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
-from strandline.files.opening import UnreadableFileError
+from strandline.data.files.opening import UnreadableFileError
 from strandline.stages.video.files.containers import PacketCopy, Track, pack_pieces
 
 _APART = 10  # seconds that sound may come later than its pictures, as ffmpeg's own writers allow

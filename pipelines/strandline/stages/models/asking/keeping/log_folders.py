@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from strandline.files.globs import is_url
+from strandline.data.files.globs import is_url
 from strandline.plan.stage import Stage
 from strandline.stages.models.asking.answers import Usage
 from strandline.stages.models.asking.keeping.log_blocks import LogEntry, find_blocks

@@ -9,7 +9,7 @@ from typing import Self
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 from pydantic.alias_generators import to_camel
 
-from strandline.files.globs import is_url
+from strandline.data.files.globs import is_url
 
 _HERE = "127.0.0.1"
 

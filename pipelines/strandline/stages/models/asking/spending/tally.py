@@ -7,9 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from strandline.stages.models.asking.answers import Usage
-from strandline.stages.models.asking.spending.terms import SpentTotals, TokenPrices
-from strandline.statistics.request_figures import (
+from strandline.data.statistics.request_figures import (
     COMPLETION_TOKENS,
     COST,
     COST_PARTS,
@@ -19,6 +17,8 @@ from strandline.statistics.request_figures import (
     SENT,
     name_time,
 )
+from strandline.stages.models.asking.answers import Usage
+from strandline.stages.models.asking.spending.terms import SpentTotals, TokenPrices
 
 __all__ = ["FROM_LOG", "RequestTally"]
 

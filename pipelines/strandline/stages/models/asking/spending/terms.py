@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from strandline.data.statistics.request_figures import format_cost
 from strandline.stages.models.asking.answers import Usage
-from strandline.statistics.request_figures import format_cost
 
 _MINUTE = 60.0
 _PER_PRICE = 1_000_000  # tokens that a price is for

@@ -17,6 +17,7 @@ from typing import Any, ClassVar, Self
 import pyarrow as pa
 from pydantic import Field, model_validator
 
+from strandline.data.tables.columns import find_column, keep_rows, list_strings, set_column
 from strandline.plan.packages import explain_import
 from strandline.plan.registry import UnknownStageError, register_adapter
 from strandline.plan.stage import Stage
@@ -26,7 +27,6 @@ from strandline.stages.text.filters.adapters.brought_params import (
     check_refused,
     check_signature,
 )
-from strandline.tables.columns import find_column, keep_rows, list_strings, set_column
 
 PACKAGE = "data_juicer"
 _LIBRARY = "Data-Juicer"

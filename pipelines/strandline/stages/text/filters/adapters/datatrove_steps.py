@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Self
 import pyarrow as pa
 from pydantic import Field, model_validator
 
+from strandline.data.tables.columns import keep_rows, list_strings, list_texts, set_column
 from strandline.plan.registry import UnknownStageError, register_adapter
 from strandline.plan.stage import Stage
 from strandline.plan.task import Task
@@ -22,7 +23,6 @@ from strandline.stages.text.filters.adapters.brought_params import (
     check_refused,
     check_signature,
 )
-from strandline.tables.columns import keep_rows, list_strings, list_texts, set_column
 
 PACKAGE = "datatrove"
 _ROOMS = ("filters", "formatters")

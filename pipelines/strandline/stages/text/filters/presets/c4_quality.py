@@ -14,13 +14,13 @@ from enum import StrEnum
 import pyarrow as pa
 from pydantic import Field
 
+from strandline.data.tables.row_filter import JudgedRows
+from strandline.data.tables.rules import Rule
 from strandline.plan.registry import register
 from strandline.stages.text.filters.document_filter import FilterAnswer, SplittingFilter
 from strandline.stages.text.filters.splitting import cut_sentences
 from strandline.stages.text.filters.words.punctuation import TERMINAL_MARKS
 from strandline.stages.text.filters.words.scripts import ProseMeasure, applies
-from strandline.tables.row_filter import JudgedRows
-from strandline.tables.rules import Rule
 
 _CITATION = re.compile(r"\[(?:\d*|edit|citation needed)\]")
 _ENDS = (".", "?", "!", '"', "'")

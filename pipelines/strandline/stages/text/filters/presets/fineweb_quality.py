@@ -7,13 +7,13 @@ from typing import Any, ClassVar
 
 from pydantic import Field
 
+from strandline.data.tables.rules import Measured, Rule
 from strandline.plan.registry import register
 from strandline.stages.text.filters.document_filter import PresetParams, SplittingFilter
 from strandline.stages.text.filters.presets.fineweb_2 import find_line_limits
 from strandline.stages.text.filters.repetition import count_repeats
 from strandline.stages.text.filters.words.punctuation import TERMINAL_MARKS
 from strandline.stages.text.filters.words.scripts import ProseMeasure, applies
-from strandline.tables.rules import Measured, Rule
 
 
 @register("fineweb-quality")

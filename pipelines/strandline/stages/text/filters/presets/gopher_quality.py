@@ -8,6 +8,7 @@ from typing import Any, ClassVar, NamedTuple
 
 from pydantic import Field
 
+from strandline.data.tables.rules import Measured, Rule
 from strandline.plan.registry import register
 from strandline.stages.text.filters.document_filter import PresetParams, SplittingFilter
 from strandline.stages.text.filters.presets.fineweb_2 import find_quality_limits
@@ -20,7 +21,6 @@ from strandline.stages.text.filters.words.scripts import (
 )
 from strandline.stages.text.filters.words.stop_words import STOP_WORDS
 from strandline.stages.text.filters.words.word_rules import compose, has_letter, is_mark
-from strandline.tables.rules import Measured, Rule
 
 _BULLETS = ("•", "-")
 _ELLIPSES = ("...", "…")

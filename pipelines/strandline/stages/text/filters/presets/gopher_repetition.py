@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 from pydantic import Field
 
+from strandline.data.tables.rules import Measured, Rule
 from strandline.plan.registry import register
 from strandline.stages.text.filters.document_filter import PresetParams, SplittingFilter
 from strandline.stages.text.filters.presets.fineweb_2 import find_repetition_limits
@@ -17,7 +18,6 @@ from strandline.stages.text.filters.repetition import (
     name_repeated,
     name_top,
 )
-from strandline.tables.rules import Measured, Rule
 
 _PARAGRAPHS = re.compile(r"\n{2,}")
 _LINES = re.compile(r"\n+")

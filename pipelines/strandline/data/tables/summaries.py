@@ -15,7 +15,7 @@ import msgpack
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from strandline.statistics.histogram import Histogram
+from strandline.data.statistics.histogram import Histogram
 
 
 class Summary(Protocol):

@@ -7,11 +7,11 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from strandline.files.globs import is_url
-from strandline.files.listed import ListedFile
+from strandline.data.files.globs import is_url
+from strandline.data.files.listed import ListedFile
+from strandline.data.tables.columns import list_strings
 from strandline.plan.stage import Source
 from strandline.plan.task import Task
-from strandline.tables.columns import list_strings
 
 _LARGE_BYTES = 1 << 30
 _LARGE_SOURCE = (

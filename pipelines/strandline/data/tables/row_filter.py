@@ -15,11 +15,11 @@ import pyarrow as pa
 from pydantic import Field, model_validator
 from pydantic.alias_generators import to_snake
 
+from strandline.data.tables.columns import keep_rows, list_strings, set_column
+from strandline.data.tables.rules import Measured, RowVerdict, Rule, RuleSet, list_measures
 from strandline.plan.columns import Columns, trace_columns
 from strandline.plan.stage import Stage
 from strandline.plan.task import Task
-from strandline.tables.columns import keep_rows, list_strings, set_column
-from strandline.tables.rules import Measured, RowVerdict, Rule, RuleSet, list_measures
 
 _KEEP, _REASON = "keep", "reason"
 _NO_NAME = re.compile(r"[^A-Za-z0-9]+")

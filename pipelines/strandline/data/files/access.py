@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
-from strandline.files.globs import is_url, parse_pattern
+from strandline.data.files.globs import is_url, parse_pattern
 from strandline.storage.store_access import StoreAccess, find_faults
 
 

@@ -19,7 +19,7 @@ from typing import Annotated, Any, BinaryIO, cast
 import pyarrow as pa
 from pydantic import Field
 
-from strandline.files.globs import is_url
+from strandline.data.files.globs import is_url
 from strandline.storage.stores import open_url
 
 # Errors of reading a file: its place, or what it is packed in.

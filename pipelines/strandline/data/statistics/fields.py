@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from strandline.statistics.histogram import GROWING, Bins, Histogram
-from strandline.statistics.moments import Moments
-from strandline.statistics.sketches import Distinct, Quantiles
+from strandline.data.statistics.histogram import GROWING, Bins, Histogram
+from strandline.data.statistics.moments import Moments
+from strandline.data.statistics.sketches import Distinct, Quantiles
 
 
 class FieldKind(StrEnum):

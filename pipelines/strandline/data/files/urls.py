@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from strandline.files.globs import Exclusion, PathPattern
-from strandline.files.listed import LEFT_FILE, ListedFile, name_left
+from strandline.data.files.globs import Exclusion, PathPattern
+from strandline.data.files.listed import LEFT_FILE, ListedFile, name_left
 from strandline.storage.refusals import StoreRefusesError, explain_store_error, is_refusal
 from strandline.storage.stores import open_store
 

@@ -15,19 +15,19 @@ from typing import Any
 
 from pydantic import Field, ValidationInfo, field_validator
 
-from strandline.files.access import StorageOptions, check_access, list_access
-from strandline.files.folders import walk_folder
-from strandline.files.globs import (
+from strandline.data.files.access import StorageOptions, check_access, list_access
+from strandline.data.files.folders import walk_folder
+from strandline.data.files.globs import (
     Exclusion,
     PathPattern,
     check_pattern,
     is_url,
     parse_pattern,
 )
-from strandline.files.identities import FileIdentities
-from strandline.files.listed import ListedFile, NoteGap, WalkReport
-from strandline.files.opening import digest_content
-from strandline.files.urls import walk_url
+from strandline.data.files.identities import FileIdentities
+from strandline.data.files.listed import ListedFile, NoteGap, WalkReport
+from strandline.data.files.opening import digest_content
+from strandline.data.files.urls import walk_url
 from strandline.plan.stage import SourceStage
 from strandline.storage.filesystems import is_local, read_mounts
 from strandline.storage.outputs.published_files import PublishedFolder, listing_names

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from strandline.statistics.histogram import Histogram
-from strandline.statistics.moments import Moments
+from strandline.data.statistics.histogram import Histogram
+from strandline.data.statistics.moments import Moments
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,17 +16,17 @@ from typing import Any, ClassVar, Self
 import pyarrow as pa
 from pydantic import BaseModel, Field, field_validator
 
-from strandline.files.opening import UnreadableFileError
-from strandline.plan.columns import Columns
-from strandline.plan.stage import Stage
-from strandline.plan.task import Task
-from strandline.tables.conforming import SchemaMisfitError, conform_table
-from strandline.tables.schemas import (
+from strandline.data.files.opening import UnreadableFileError
+from strandline.data.tables.conforming import SchemaMisfitError, conform_table
+from strandline.data.tables.schemas import (
     SchemaClashError,
     parse_schema,
     simplify,
     unify,
 )
+from strandline.plan.columns import Columns
+from strandline.plan.stage import Stage
+from strandline.plan.task import Task
 
 KEY = "key"
 _INFER = "infer"

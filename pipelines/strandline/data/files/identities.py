@@ -16,7 +16,7 @@ from contextlib import suppress
 from hashlib import blake2b
 from pathlib import Path
 
-from strandline.files.listed import ListedFile
+from strandline.data.files.listed import ListedFile
 from strandline.storage.errors import VolumeError
 from strandline.storage.outputs.whole_files import write_whole
 

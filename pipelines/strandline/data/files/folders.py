@@ -9,9 +9,9 @@ import os
 import stat as stat_module
 from collections.abc import Iterator
 
-from strandline.files.globs import Exclusion, PathPattern
-from strandline.files.identities import mix_inode
-from strandline.files.listed import LEFT_FILE, ListedFile, WalkReport, name_left
+from strandline.data.files.globs import Exclusion, PathPattern
+from strandline.data.files.identities import mix_inode
+from strandline.data.files.listed import LEFT_FILE, ListedFile, WalkReport, name_left
 
 
 def walk_folder(

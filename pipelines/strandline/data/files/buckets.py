@@ -13,7 +13,7 @@ from itertools import groupby
 
 import pyarrow as pa
 
-from strandline.files.listed import ListedFile
+from strandline.data.files.listed import ListedFile
 from strandline.plan.stage import Source
 from strandline.storage.outputs.temporary import spooling
 

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from strandline.tables.columns import check_names, holds_text
-from strandline.tables.schemas import NOT_THERE, find_misfit, format_type
+from strandline.data.tables.columns import check_names, holds_text
+from strandline.data.tables.schemas import NOT_THERE, find_misfit, format_type
 
 
 class SchemaMisfitError(ValueError):
