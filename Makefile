@@ -67,7 +67,6 @@ check: $(STAMP) ## Lint, format, types, import contracts, generated files, spell
 	@$(lint)
 	@echo "crds/generate.py --check" && $(BIN)/python crds/generate.py --check
 	@echo "pipelines/stage_index.py --check" && $(BIN)/python pipelines/stage_index.py --check
-	@echo "docs/python_reference.py --check" && $(BIN)/python docs/python_reference.py --check
 	@echo "codespell" && $(BIN)/codespell
 
 laws: $(STAMP) ## Give every law a thousand examples that nobody has seen; what fails says how to repeat it
@@ -91,8 +90,7 @@ browser: ## Install Chromium, in which reports are tested, where there is no bro
 crds: $(STAMP) ## Write the generated files anew
 	@$(BIN)/python pipelines/stage_index.py && $(BIN)/python crds/generate.py
 
-reference: $(STAMP) ## Write docs/api-python.md and docs/stage-table.md anew from the code
-	@$(BIN)/python docs/python_reference.py
+reference: $(STAMP) ## Write docs/stage-table.md anew from the code
 	@$(BIN)/python docs/stage_table.py
 
 bench: $(STAMP) ## Measure, and print tables; COMPARE=<commit> names what became worse since, ARGS=--floors what a night must hold

@@ -1,99 +1,67 @@
-"""The reference of Python has every public name, and follows from the docstrings."""
+"""The Python reference shows every public name: mkdocstrings makes the page of the docstrings."""
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Iterable
-from pathlib import Path
+from collections.abc import Iterator
+from importlib import import_module
 
+import griffe
 import pytest
 
-from public_names import PublicName, read_name, read_names
-from python_reference import PAGE, main, read_words, render_page
-from strandline import Stage
+from public_names import MODULES, ROOT, Named, list_names
+from strandline import stages
 
-ROOT = Path(__file__).parents[2]
-TEXT = (ROOT / PAGE).read_text(encoding="utf-8")
-
-
-def test_the_page_is_up_to_date() -> None:
-    assert render_page() == TEXT
+PAGE = ROOT / "docs/api-python.md"
+PUBLIC = dict(list_names())
 
 
-def test_a_stale_page_is_told_and_made_anew(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    page = tmp_path / PAGE
-    page.parent.mkdir()
-    assert main(["--check"], tmp_path) == 1
-    shutil.copy(ROOT / PAGE, page)
-    assert main(["--check"], tmp_path) == 0
-    page.write_text(TEXT.replace("Pipeline", "Pipe"), encoding="utf-8")
-    capsys.readouterr()
-
-    assert main(["--check"], tmp_path) == 1
-    assert capsys.readouterr().err == "api-python.md is out of date; run: make reference\n"
-
-    assert main([], tmp_path) == 0
-    assert page.read_text(encoding="utf-8") == TEXT
+def test_the_page_has_each_public_module() -> None:
+    lines = PAGE.read_text(encoding="utf-8").splitlines()
+    assert [line[4:] for line in lines if line.startswith("::: ")] == [*MODULES]
 
 
-def test_every_public_name_is_on_the_page() -> None:
-    for name in read_names():
-        last = name.path.rpartition("(" if name.path.endswith(")") else ".")[2].rstrip(")")
-        written = (f"`{last}`", f".{last}`", f" {last}:", f"({last}:", f"\n    {last}:")
-        assert any(text in TEXT for text in written), name.path
+def test_every_public_name_has_a_docstring() -> None:
+    missing = [path for path, found in PUBLIC.items() if not found.has_docstring]
+    assert missing == ["strandline.__version__"]
 
 
-def find_undescribed(names: Iterable[PublicName]) -> list[str]:
-    """Arguments that nobody describes, where others of the same call are described."""
-    known, missing = list(names), []
-    for owner in known:
-        words = read_words(getattr(owner.found, "__doc__", None) or "")
-        told = {each for listed in words.items.get("Args", {}) for each in listed.split(", ")}
-        taken = [each.path for each in known if each.path.startswith(f"{owner.path}(")]
-        missing += [path for path in taken if told and path[len(owner.path) + 1 : -1] not in told]
-    return missing
+@pytest.mark.parametrize("name", stages.__all__)
+def test_the_reference_shows_all_parameters_of_a_stage(name: str) -> None:
+    fields = getattr(import_module("strandline.stages"), name).Params.model_fields
+    members = PUBLIC[f"strandline.stages.{name}"].all_members["Params"].members
+    shown = {field for field, member in members.items() if member.has_docstring}
+    assert shown == {field for field, info in fields.items() if info.description} == {*fields}
 
 
-def test_where_arguments_are_described_all_are() -> None:
-    assert find_undescribed(read_names()) == []
+def test_the_reference_shows_the_name_of_a_stage_in_a_file() -> None:
+    docstring = PUBLIC["strandline.stages.ReadFiles"].docstring
+    assert docstring is not None
+    assert docstring.value.endswith("In a file: `use: read-files`.")
 
 
-def test_an_argument_without_words_is_seen() -> None:
-    def go(one: int, other: int) -> None:
-        """Go.
-
-        Args:
-            one: described.
-        """
-
-    assert find_undescribed(read_name("go", go)) == ["go(other)"]
-
-
-def test_a_docstring_is_taken_apart() -> None:
-    words = read_words(
-        """Do it.
-
-        And more.
-
-        Args:
-            one, other: what is
-                done: twice.
-            **rest: the rest.
-
-        Returns:
-            What came
-            of it.
-
-        Raises:
-            ValueError: it is odd.
-        """
-    )
-    assert words.text == "Do it.\n\nAnd more."
-    assert words.items == {
-        "Args": {"one, other": "what is done: twice.", "**rest": "the rest."},
-        "Returns": {"": "What came of it."},
-        "Raises": {"ValueError": "it is odd."},
+def find_undescribed(path: str, found: Named) -> Iterator[str]:
+    """Yield arguments without a description, if the docstring describes others of the call."""
+    if found.is_class and path.startswith("strandline."):
+        for name, member in found.members.items():
+            yield from find_undescribed(f"{path}.{name}", member)
+    if not (found.is_class or found.is_function) or found.docstring is None:
+        return
+    sections = found.docstring.parse("google", warnings=False)
+    described = {
+        argument.name.lstrip("*")
+        for section in sections
+        if isinstance(section, griffe.DocstringSectionParameters)
+        for argument in section.value
     }
-    assert read_words(Stage.__doc__ or "").items["Attributes"]["counters"]
+    names = [each.name for each in found.parameters if each.name not in {"self", "cls"}]
+    yield from (f"{path}({name})" for name in names if described and name not in described)
+
+
+def test_docstrings_describe_all_arguments_or_none() -> None:
+    assert [each for path, found in PUBLIC.items() for each in find_undescribed(path, found)] == []
+
+
+def test_an_argument_without_a_description_is_found() -> None:
+    code = 'def go(one, other):\n    """Go.\n\n    Args:\n        one: described.\n    """\n'
+    with griffe.temporary_visited_module(code) as module:
+        assert [*find_undescribed("go", module["go"])] == ["go(other)"]

@@ -438,7 +438,8 @@ class SharingSink(SinkStage):
             shared: by suffix, the file and its companions, as they were written or copied; each
                 has `seek` and is at its beginning.
             ranges: of numbers of rows, rising.
-            suffix, file: which of them is to be copied, and the file to write.
+            suffix: of the one to copy.
+            file: the file to write.
         """
 
 

@@ -236,15 +236,19 @@ def work(  # noqa: PLR0913 - one argument for each thing that may be asked for
         name: unique in the pipeline; None: the class's registered name, or in kebab-case.
         batch_size: tasks handed to one call of `process_batch` at most.
         workers: least and greatest number; None leaves the upper bound to the engine.
-        cpu, gpu: cores and GPUs of one worker; fractions share one.
+        cpu: cores of one worker; workers share a core by fractions.
+        gpu: GPUs of one worker; workers share a GPU by fractions.
         memory: of one worker, a quantity such as "2Gi"; None: none is reserved.
         custom: other Ray resources of one worker, by name.
         group: children of one fan-out that are joined into one task; None: none are.
         runtime_env: Ray's runtime environment of the workers.
-        max_age, max_memory: of a worker, such as "1h" and "4Gi"; None: no limit.
+        max_age: of a worker, such as "1h"; None: no limit.
+        max_memory: of a worker, such as "4Gi"; None: no limit.
         timeout: longest that one task may take, such as "10m"; None: no limit.
         isolate: keep it in workers of its own, which neighbours that ask for the same would share.
-        on_error, tolerate_rows, keep: see `onError`, `tolerateRows` and `keep` in docs/api.md.
+        on_error: see `onError` in docs/api.md.
+        tolerate_rows: see `tolerateRows` in docs/api.md.
+        keep: see `keep` in docs/api.md.
 
     Returns:
         A stage for `Pipeline`, as its source, among its stages, or as its sink.
@@ -263,11 +267,14 @@ def work(  # noqa: PLR0913 - one argument for each thing that may be asked for
     }
     given |= {"group": group, "timeout": timeout, "isolate": isolate, "keep": keep}
     given |= {"onError": on_error, "tolerateRows": tolerate_rows}
+    return plan_stage(_check_work(given, stage), stage, use)
+
+
+def _check_work(given: dict[str, Any], stage: Stage) -> StageWork:
     try:
-        item = StageWork.model_validate(given)
+        return StageWork.model_validate(given)
     except ValidationError as error:
         raise SpecError(problems_of(error, StageWork, type(stage).__name__)) from None
-    return plan_stage(item, stage, use)
 
 
 def _check_engine(name: str) -> str:
