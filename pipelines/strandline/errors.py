@@ -3,7 +3,8 @@
 Each is loaded when it is first named, so that naming one costs no more than it must.
 """
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+from warnings import warn
 
 from strandline.lazy_names import load_lazily
 
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from strandline.engine.ray.driver import StoppedWithRayError
     from strandline.engine.ray.ledger_actor import LedgerLostError
     from strandline.engine.ray.local.start import RayStartError
-    from strandline.engine.ray_data.engine import WindowLostError
     from strandline.ledger.errors import (
         DuplicateKeyError,
         LeaseLostError,
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
         StageStoppedError,
         StrandlineError,
     )
-    from strandline.run.attempt.engines import EngineMissingError
     from strandline.run.attempt.sources.partitions import (
         ListingError,
         PartitionError,
@@ -57,7 +56,6 @@ __all__ = [
     "ClusterRefusedError",
     "CredentialsRefusedError",
     "DuplicateKeyError",
-    "EngineMissingError",
     "FlushError",
     "ForkServerLostError",
     "HeldError",
@@ -91,7 +89,6 @@ __all__ = [
     "UnreachableError",
     "UnreadablePlaceError",
     "VolumeError",
-    "WindowLostError",
 ]
 
 _ROOMS = {
@@ -101,7 +98,6 @@ _ROOMS = {
     "ClusterRefusedError": "strandline.engine.ray.connection",
     "CredentialsRefusedError": "strandline.storage.refusals",
     "DuplicateKeyError": "strandline.ledger.errors",
-    "EngineMissingError": "strandline.run.attempt.engines",
     "FlushError": "strandline.engine.call.stage.receipts",
     "ForkServerLostError": "strandline.engine.processes.fork_client",
     "HeldError": "strandline.storage.errors",
@@ -135,7 +131,17 @@ _ROOMS = {
     "UnreachableError": "strandline.storage.downloads",
     "UnreadablePlaceError": "strandline.storage.outputs.ownership",
     "VolumeError": "strandline.storage.errors",
-    "WindowLostError": "strandline.engine.ray_data.engine",
 }
 
-__getattr__, __dir__ = load_lazily(globals(), _ROOMS)
+# Nothing raises these since the engine `ray-data` was removed. The next minor release drops them.
+_REMOVED = ("EngineMissingError", "WindowLostError")
+
+_load, __dir__ = load_lazily(globals(), _ROOMS)
+
+
+def __getattr__(name: str) -> Any:  # noqa: ANN401 - whatever has the name
+    if name not in _REMOVED:
+        return _load(name)
+    message = f"nothing raises {name} any more, since the engine ray-data was removed"
+    warn(message, DeprecationWarning, stacklevel=2)
+    return type(name, (_load("StrandlineError"),), {})

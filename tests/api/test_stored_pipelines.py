@@ -26,6 +26,7 @@ from strandline_api.documents.stored import (
     render_document,
 )
 from strandline_api.objects.pipeline import CurationPipeline, PipelineSpec
+from strandline_api.objects.removed_engine import ENGINE_REMOVED
 from strandline_api.schema.crd import pipeline_definition
 from strandline_api.spec.policy import RetryPolicy
 
@@ -77,7 +78,7 @@ def test_what_is_wrong_is_said_without_what_is_ignored() -> None:
 @pytest.mark.parametrize(
     ("path", "value", "said"),
     [
-        ("spec.engine", "dask", "spec.engine: must be 'ray' or 'ray-data', not 'dask'"),
+        ("spec.engine", "dask", "spec.engine: must be 'ray', not 'dask'"),
         ("spec.onChange", "Ask", "spec.onChange: must be 'Fail', 'Restart', 'Continue' or 'Redo'"),
         ("spec.storage.retention", "Archive", "spec.storage.retention: must be 'Retain' or"),
     ],
@@ -89,6 +90,22 @@ def test_an_unknown_word_in_a_known_field_is_refused(path: str, value: str, said
     with pytest.raises(SpecError) as caught:
         parse_stored_pipeline(document)
     assert str(caught.value).startswith(said)
+
+
+def test_a_stored_pipeline_on_the_removed_engine_is_refused_in_one_sentence() -> None:
+    # The definition still accepts the value: an API server checks each update of such an object.
+    assert find_engines(DEFINITION) == ["ray", "ray-data"]
+    with pytest.raises(SpecError) as caught:
+        parse_stored_pipeline(with_change("spec.engine", "ray-data"))
+    assert str(caught.value) == f"spec.engine: {ENGINE_REMOVED}"
+    assert ENGINE_REMOVED.endswith("use 'ray', which continues its ledgers")
+
+
+def find_engines(definition: dict[str, Any]) -> list[str]:
+    """The values that a definition accepts for `spec.engine`."""
+    schema = definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    engines: list[str] = schema["properties"]["spec"]["properties"]["engine"]["enum"]
+    return engines
 
 
 def test_an_unknown_field_is_found_behind_another_mistake() -> None:

@@ -56,7 +56,7 @@ API = "The API knows pydantic and nothing of ours"
 CRON = "Only one module knows cron"
 LMDB = "Only the store knows lmdb"
 STORES = "Stores behind URLs are opened in one place, which keeps no listing"
-RAY = "Only the engine's two Ray rooms know Ray"
+RAY = "Only the engine's Ray room knows Ray"
 LINEAGE = "Only lineage knows OpenLineage"
 KUBERNETES = "The runtime does not know Kubernetes"
 TERMINAL = "Only the command line knows click and rich"
@@ -203,7 +203,6 @@ FAULTS = [
     (ENGINE, "strandline/engine/call/slots.py", "import strandline.engine.core.ports"),
     (ENGINE, "strandline/engine/core/pools.py", "import strandline.engine.autoscaler.model"),
     (ENGINE, "strandline/engine/ray/demand.py", "import strandline.engine.inline"),
-    (ENGINE, "strandline/engine/ray/demand.py", "import strandline.engine.ray_data.window"),
     (ENGINE, "strandline/engine/newroom.py", "X = 1"),
     (LEDGER, "strandline/ledger/tally.py", "import strandline.ledger.location"),
     (LEDGER, "strandline/ledger/store/index.py", "import strandline.ledger.gather.space"),

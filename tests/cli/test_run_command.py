@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from click.testing import Result
 
-from cli_project import Call, Project, drop_progress
+from cli_project import Call, Project, drop_progress, read_errors
 from strandline.cli.commands.runs.outcome_details import read_details
 from strandline.cli.views.summary import Details
 from strandline.engine.core.ports import RunProgress
@@ -22,6 +22,7 @@ from strandline.ledger.store.store import Store
 from strandline.run.attempt.config import AttemptConfig
 from strandline.run.attempt.outcome import AttemptResult
 from strandline.storage.layout import PipelineFolder
+from strandline_api.objects.removed_engine import ENGINE_REMOVED
 from strandline_api.outcome.exit_codes import ExitCode
 
 
@@ -49,13 +50,28 @@ def test_a_run_says_what_went_through_and_where_it_is(project: Project, run: Cal
 def test_the_file_names_its_engine_and_the_command_line_another(
     project: Project, run: Call, call: Call
 ) -> None:
-    project.spec["engine"] = "ray-data"
-    project.spec["stages"][0]["workers"] = {"maxAge": "1h"}
+    project.spec["engine"] = "ray"
+    project.spec["stages"][0]["resources"] = {"custom": {"nvdec": 1}}
     project.save()
-    refused = call("drive", "pipeline.yaml")
+    refused = call("drive", "pipeline.yaml", "--workers", "1")
     assert refused.exit_code == ExitCode.BAD_SPEC
-    assert "spec.stages[0].workers.maxAge: the engine ray-data can't replace" in refused.stderr
+    assert "nvdec" in refused.stderr
     assert run().exit_code == 0  # in line
+
+
+def test_the_removed_engine_is_refused_in_one_sentence(project: Project, call: Call) -> None:
+    named = call("run", "pipeline.yaml", "--engine", "ray-data")
+    assert named.exit_code == ExitCode.BAD_SPEC
+    assert read_errors(named) == (
+        f"Invalid value for '--engine': {ENGINE_REMOVED}; see `strandline run --help`"
+    )
+    project.spec["engine"] = "ray-data"
+    project.save()
+    for command in ("run", "drive", "validate", "plan"):
+        refused = call(command, "pipeline.yaml")
+        assert refused.exit_code == ExitCode.BAD_SPEC
+        assert read_errors(refused) == f"spec.engine: {ENGINE_REMOVED}"
+    assert not project.folder.exists()
 
 
 def test_a_complete_run_has_nothing_left_to_do(project: Project, run: Call) -> None:

@@ -299,9 +299,7 @@ def test_a_place_that_the_first_names_is_read_there(project: Project, call: Call
 
 
 ALONE: list[tuple[dict[str, Any], str | None]] = [
-    ({"engine": "ray-data"}, None),
     ({}, "inline"),
-    ({}, "ray-data"),
     ({"stages": [{"use": "read-files"}, {"use": "mystage:Mine"}]}, None),
     ({"source": {"use": "mysource:Listed"}}, None),
     ({"stages": [{"use": "read-files"}, {"use": "datatrove:LambdaFilter"}]}, None),
@@ -319,7 +317,7 @@ def test_what_may_leave_something_behind_has_a_driver_of_its_own(
 
 @pytest.mark.parametrize(
     ("spec", "engine"),
-    [({"engine": "ray"}, None), ({"engine": "ray-data"}, "ray"), ({}, None), ({}, "processes")],
+    [({"engine": "ray"}, None), ({}, "ray"), ({}, None), ({}, "processes")],
 )
 def test_what_is_of_the_catalogue_shares_a_driver(spec: dict[str, Any], engine: str | None) -> None:
     assert can_share_driver(parse_pipeline(spell("notes", **spec)).spec, engine)

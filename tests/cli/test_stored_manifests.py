@@ -12,6 +12,7 @@ from strandline.run.attempt.config import AttemptConfig
 from strandline.run.attempt.outcome import AttemptResult
 from strandline.run.manifest.manifest import read_manifest
 from strandline_api.names import STORED_ANNOTATION
+from strandline_api.objects.removed_engine import ENGINE_REMOVED
 from strandline_api.outcome.exit_codes import ExitCode
 
 SAID = "this image does not know and ignores spec.sink.later, spec.tomorrow"
@@ -81,7 +82,8 @@ def test_what_is_typed_here_is_a_slip_wherever_the_file_comes_from(
 @pytest.mark.parametrize(
     ("path", "value", "said"),
     [
-        ("engine", "dask", "spec.engine: must be 'ray' or 'ray-data', not 'dask'"),
+        ("engine", "dask", "spec.engine: must be 'ray', not 'dask'"),
+        ("engine", "ray-data", f"spec.engine: {ENGINE_REMOVED}"),
         (
             "onChange",
             "Ask",

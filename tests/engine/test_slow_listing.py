@@ -3,30 +3,19 @@
 from __future__ import annotations
 
 import operator
-import threading
-import time
 from collections.abc import Iterator, Sequence
-from types import SimpleNamespace
 from typing import Any
-
-import pytest
 
 from strandline.engine.core.heartbeat import Heartbeat
 from strandline.engine.core.ports import Control, Listing, RunProgress
 from strandline.engine.inline import LISTING_SECONDS, run_inline
 from strandline.engine.own_ledger import NoLedger
-from strandline.engine.ray.connection import Connection
-from strandline.engine.ray.driver import DriverInputs
-from strandline.engine.ray_data import engine as ray_data
 from strandline.ledger.entries import QUARANTINED, RELEASED, ListedSource
 from strandline.plan.fingerprint import Fingerprint
 from strandline.plan.pipeline import PipelinePlan, StagePlan
 from strandline.plan.stage import Source, Stage
 from strandline.plan.task import Task
-from strandline.storage.outputs.outputs import OutputLocation
 from strandline.storage.outputs.remote import open_outputs
-
-PATIENCE = 120.0
 
 
 class PassOn(Stage):
@@ -42,69 +31,6 @@ def make_plan() -> PipelinePlan:
     return PipelinePlan(
         "ns", "name", source, (StagePlan("s0", "s", PassOn()),), Fingerprint("", {})
     )
-
-
-def make_ray_data_driver(
-    monkeypatch: pytest.MonkeyPatch, listing: Listing, control: Control
-) -> ray_data._RayDataDriver:
-    """A driver without a ledger and without workers."""
-    losses = SimpleNamespace(
-        actor=None, look=list, leave=lambda: None, ask=lambda: None, note=lambda _: None
-    )
-    losses.stop = losses.leave
-    windows = SimpleNamespace(stop=lambda: None)
-    monkeypatch.setattr(ray_data, "WorkerLosses", lambda *_: losses)
-    monkeypatch.setattr(ray_data, "Windows", lambda *_: windows)
-    monkeypatch.setattr(ray_data, "ray", SimpleNamespace(get=lambda _: None))
-    monkeypatch.setattr(ray_data, "POLL_SECONDS", 0.01)
-    connection = Connection(cpus=1.0)
-    outputs = OutputLocation("out")
-    given = DriverInputs(make_plan(), listing, None, control, connection, outputs)
-    return ray_data._RayDataDriver(given)
-
-
-def test_law_ray_data_hears_a_stop_while_a_listing_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
-    is_asked, may_go_on, is_over = threading.Event(), threading.Event(), threading.Event()
-
-    def hang() -> Iterator[Source]:
-        yield Source("0", "1", 0)
-        is_asked.set()
-        may_go_on.wait(PATIENCE)
-        is_over.set()
-
-    control = Control(is_asked.is_set, lambda _: None, time.monotonic)
-    driver = make_ray_data_driver(monkeypatch, Listing(hang()), control)
-
-    driver._fill()
-
-    assert driver._flow.is_stopped
-    assert not is_over.is_set()
-    may_go_on.set()
-    driver.stop()
-
-
-def test_ray_data_lists_all_there_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    control = Control(lambda: False, lambda _: None, time.monotonic)
-    sources = (Source(str(number), "1", number) for number in range(300))
-    driver = make_ray_data_driver(monkeypatch, Listing(sources), control)
-
-    driver._fill()
-
-    assert [slot.key for slot in driver._flow.queues[0].waiting] == [*map(str, range(300))]
-    driver.stop()
-
-
-def test_law_ray_data_shows_life_while_it_waits_for_a_ledger_that_works(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    control = Control(lambda: False, lambda _: None, time.monotonic)
-    driver: Any = make_ray_data_driver(monkeypatch, Listing(iter(())), control)
-    waited: list[object] = []
-    driver._ledger = SimpleNamespace(is_tracked=True, wait=waited.append)
-
-    driver._get("answer")
-
-    assert waited == ["answer"]
 
 
 class Steps(Heartbeat):

@@ -1,4 +1,4 @@
-"""Core of the engine conformance suite: the engines, their tiers, and the stored runs.
+"""Core of the engine conformance suite: the engines and the stored runs.
 
 Each scenario runs once per engine in a session. The first test that reads a scenario starts the
 run; later tests read the stored result, the ledger, and the files on the volume.
@@ -32,48 +32,20 @@ from strandline.storage.outputs.remote import open_outputs
 REFERENCE = IN_DRIVER
 
 
-class Tier(NamedTuple):
-    """A mark for all tests of an engine, with the reason for it."""
-
-    mark: pytest.MarkDecorator
-    reason: str
-
-
-TIERS = {
-    "ray-data": Tier(pytest.mark.more, "a run takes about 30 CPU seconds, mostly startup"),
-}
-
-
 class Restriction(NamedTuple):
-    """A scenario, or a feature of one, that an engine does not complete.
+    """A scenario that an engine does not complete.
 
     Attributes:
-        reason: why.
-        refusal: pattern of the product's error message. None if the product accepts the plan; the
-            reason then names the test of the engine's own behavior.
+        reason: why, with the test of the engine's own behavior.
     """
 
     reason: str
-    refusal: str | None = None
 
 
-# A feature that is compared by itself.
-SOURCE_METRICS = "source metrics"
 RESTRICTIONS: Mapping[tuple[str, str], Restriction] = {
-    ("casualties", "ray-data"): Restriction(
-        "Ray Data cannot replace a worker that is neither dead nor idle",
-        r"spec.stages\[0\].timeout: the engine ray-data can't replace workers by timeout",
-    ),
     ("casualties", "inline"): Restriction(
         "the driver runs the stages, so a hang or a crash ends the attempt: "
         "tests/runtime/test_timeouts.py, tests/runtime/test_poison.py",
-    ),
-    ("stopped", "ray-data"): Restriction(
-        "only the tasks of one batch share a file, and the driver sees no queue of the sink: "
-        "tests/runtime/test_ray_data.py stops a run"
-    ),
-    (SOURCE_METRICS, "ray-data"): Restriction(
-        "`Checkpoint.source_metrics` documents that the engine records none"
     ),
 }
 
@@ -89,9 +61,7 @@ def list_engines(
     """
     params = []
     for engine in filter(accepts, ENGINES):
-        marks = [TIERS[engine].mark] if engine in TIERS else []
-        if more and engine not in ON_ONE_MACHINE:
-            marks = [pytest.mark.more]
+        marks = [pytest.mark.more] if more and engine not in ON_ONE_MACHINE else []
         params.append(pytest.param(engine, marks=marks))
     return pytest.mark.parametrize("engine", params)
 

@@ -7,7 +7,6 @@ import re
 import pytest
 
 from conformance import (
-    RESTRICTIONS,
     ConformanceRuns,
     Effort,
     StoredRun,
@@ -19,7 +18,6 @@ from conformance_stages import DIES, FAILS, HANGS, RAISES
 from strandline.ledger.entries import Quarantined
 from strandline.ledger.store.store import Store
 from strandline.storage.layout import PipelineFolder
-from strandline_api.documents.problems import SpecError
 from strandline_api.outcome.causes import Cause
 from strandline_api.outcome.exit_codes import ExitCode
 
@@ -27,11 +25,6 @@ pytestmark = pytest.mark.first(reason="workers die three times for each culprit"
 
 FAILED = {DIES, FAILS, HANGS, RAISES}
 replacing = list_engines(completes("casualties"), more=True)
-refused = {
-    engine: each.refusal
-    for (scenario, engine), each in RESTRICTIONS.items()
-    if scenario == "casualties" and each.refusal
-}
 
 
 @pytest.fixture
@@ -109,9 +102,3 @@ def test_metrics_count_each_finished_source_once(run: StoredRun) -> None:
     assert {run.efforts[key, "text"] for key in finished} == {
         Effort(1, 1, size) for size in written.values()
     }
-
-
-@pytest.mark.parametrize("engine", refused)
-def test_an_engine_that_cannot_replace_workers_refuses(engine: str, runs: ConformanceRuns) -> None:
-    with pytest.raises(SpecError, match=refused[engine]):
-        runs.get(casualties, engine)

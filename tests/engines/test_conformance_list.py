@@ -12,7 +12,7 @@ import test_casualties
 import test_relays
 import test_same_flow
 import test_same_results
-from conformance import REFERENCE, RESTRICTIONS, SOURCE_METRICS, TIERS, every
+from conformance import REFERENCE, RESTRICTIONS, every
 from conformance_scenarios import SCENARIOS, casualties, pieces, stopped
 from strandline.run.attempt.engines import ENGINES
 
@@ -47,7 +47,7 @@ def test_each_scenario_runs_on_each_engine_or_has_a_restriction() -> None:
     ):
         pairs |= {(scenario.__name__, engine) for (engine,) in read_params(mark)}
     missing = {(name, engine) for name in NAMES for engine in ENGINES} - pairs
-    assert missing == {pair for pair in RESTRICTIONS if pair[0] != SOURCE_METRICS}
+    assert missing == RESTRICTIONS.keys()
 
 
 def test_each_relay_step_runs_on_each_engine() -> None:
@@ -56,9 +56,9 @@ def test_each_relay_step_runs_on_each_engine() -> None:
         assert {relay[step] for relay in relays} == set(ENGINES)
 
 
-def test_restrictions_and_tiers_name_engines_of_the_product() -> None:
-    assert {engine for _, engine in RESTRICTIONS} | TIERS.keys() <= set(ENGINES)
-    assert {name for name, _ in RESTRICTIONS} <= NAMES | {SOURCE_METRICS}
+def test_restrictions_name_engines_and_scenarios_of_the_product() -> None:
+    assert {engine for _, engine in RESTRICTIONS} <= set(ENGINES)
+    assert {name for name, _ in RESTRICTIONS} <= NAMES
 
 
 def test_no_other_module_names_an_engine() -> None:

@@ -6,8 +6,6 @@ import pytest
 
 from conformance import (
     REFERENCE,
-    SOURCE_METRICS,
-    TIERS,
     ConformanceRuns,
     Scenario,
     StoredRun,
@@ -49,9 +47,8 @@ def list_comparisons() -> list[object]:
             if scenario in OWN_TESTS or engine == REFERENCE:
                 continue
             assert completes(scenario.__name__)(engine), "a restricted scenario needs its own test"
-            marks = [TIERS[engine].mark] if engine in TIERS else []
-            if scenario in SECOND_TIER and engine not in ON_ONE_MACHINE:
-                marks = [pytest.mark.more]
+            is_later = scenario in SECOND_TIER and engine not in ON_ONE_MACHINE
+            marks = [pytest.mark.more] if is_later else []
             params.append(
                 pytest.param(scenario, engine, id=f"{scenario.__name__}-{engine}", marks=marks)
             )
@@ -104,10 +101,9 @@ def test_counts_and_messages_are_the_same(
 def test_failed_sources_and_source_metrics_are_the_same(
     scenario: Scenario, engine: str, runs: ConformanceRuns
 ) -> None:
-    has_metrics = completes(SOURCE_METRICS)(engine)
     for actual, expected in get_pair(runs, scenario, engine):
         assert list_failed(actual) == list_failed(expected)
-        assert actual.efforts == (expected.efforts if has_metrics else {})
+        assert actual.efforts == expected.efforts
 
 
 def list_failed(run: StoredRun) -> set[tuple[str, str, int]]:

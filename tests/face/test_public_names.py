@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from contextlib import suppress
 
 import griffe
 import pytest
 
 from public_names import MODULES, ROOT, list_signatures, render_signatures
+from strandline import errors
 
 IMPORT = re.compile(
     r"^\s*(?:from (strandline[\w.]*) import|import (strandline[\w.]*))", re.MULTILINE
@@ -45,6 +47,15 @@ def read(code: str, path: str = "strandline") -> list[str]:
 def test_public_names_change_on_purpose_only(golden: Callable[[str, str], None]) -> None:
     """A failure lists the changed lines; docs/python.md describes how a name may go."""
     golden("api/python.txt", "\n".join(list_signatures()) + "\n")
+
+
+@pytest.mark.parametrize("name", ["EngineMissingError", "WindowLostError"])
+def test_code_that_catches_a_removed_error_works_with_a_warning(name: str) -> None:
+    with pytest.warns(DeprecationWarning, match=f"nothing raises {name} any more"):
+        removed = getattr(errors, name)
+    assert issubclass(removed, errors.StrandlineError)
+    with pytest.raises(errors.LedgerError), suppress(removed):
+        raise errors.LedgerError
 
 
 def test_signatures_hold_what_code_relies_on() -> None:

@@ -37,6 +37,7 @@ from strandline.plan.registry import find_stage, list_registered
 from strandline.plan.stage import Shape
 from strandline.run.manifest.manifest import read_manifest
 from strandline.storage.layout import PipelineFolder
+from strandline_api.objects.removed_engine import ENGINE_REMOVED
 
 
 class Numbers(SourceStage):
@@ -170,8 +171,10 @@ def test_a_changed_pipeline_is_refused_unless_told_otherwise(tmp_path: Path) -> 
 
 
 def test_wrong_arguments_of_run_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"one of ray, inline, processes, ray-data, not"):
+    with pytest.raises(ValueError, match=r"one of ray, inline, processes, not"):
         build().run(tmp_path, engine="spark")
+    with pytest.raises(ValueError, match=f"^{ENGINE_REMOVED}$"):
+        build().run(tmp_path, engine="ray-data")
     with pytest.raises(ValueError, match="'Maybe' is not a valid OnChange"):
         build().run(tmp_path, engine="inline", on_change="Maybe")
     assert list(tmp_path.iterdir()) == []
@@ -284,9 +287,13 @@ def test_a_manifest_says_what_a_change_means_and_an_argument_overrules_it(tmp_pa
 
 def test_a_manifest_names_the_engine_and_an_argument_another(tmp_path: Path) -> None:
     file = write_manifest(tmp_path)
-    file.write_text(file.read_text() + "  engine: ray-data\n")
+    text = file.read_text()
+    file.write_text(f"{text}  engine: ray-data\n")
+    with pytest.raises(SpecError, match=f"^spec.engine: {ENGINE_REMOVED}$"):
+        Pipeline.from_file(file)
+    file.write_text(f"{text}  engine: ray\n")
     pipeline = Pipeline.from_file(file)
-    assert (build().engine, pipeline.engine) == ("ray", "ray-data")
+    assert (build().engine, pipeline.engine) == ("ray", "ray")
     pipeline.engine = "spark"
     with pytest.raises(ValueError, match="not 'spark'"):
         pipeline.run(tmp_path)

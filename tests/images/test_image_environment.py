@@ -29,7 +29,7 @@ y = ["e"]
 """
 
 
-RUNTIME_EXTRAS = ["runtime", "cluster", "ray-data", "stores", "fields", "images", "statistics"]
+RUNTIME_EXTRAS = ["runtime", "cluster", "stores", "fields", "images", "statistics"]
 RUNTIME_EXTRAS += ["text", "video"]
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from simulated_cluster import SimulatedCluster
+from strandline_api.objects.removed_engine import ENGINE_REMOVED
 from strandline_api.outcome.driver_outcome import DriverOutcome
 from strandline_api.status.enums import AttemptPhase, PipelinePhase
 from strandline_api.status.reasons import ConditionType
@@ -36,13 +37,23 @@ def cluster() -> SimulatedCluster:
     return SimulatedCluster()
 
 
-def test_an_invalid_spec_is_stalled_and_mended_by_an_edit(cluster: SimulatedCluster) -> None:
-    cluster.edit(sink={"use": "NO"})
+@pytest.mark.parametrize(
+    ("wrong", "fixed", "words"),
+    [
+        ({"sink": {"use": "NO"}}, {"sink": {"use": "jsonl"}}, "spec.sink.use"),
+        # Stored by an earlier release, as the definition still allows.
+        ({"engine": "ray-data"}, {"engine": "ray"}, f"spec.engine: {ENGINE_REMOVED}"),
+    ],
+)
+def test_an_invalid_spec_is_stalled_and_mended_by_an_edit(
+    wrong: dict[str, Any], fixed: dict[str, Any], words: str, cluster: SimulatedCluster
+) -> None:
+    cluster.edit(**wrong)
     cluster.settle()
     assert truth(cluster, ConditionType.STALLED) == ("True", "InvalidSpec")
-    assert "spec.sink.use" in message(cluster, ConditionType.STALLED)
+    assert words in message(cluster, ConditionType.STALLED)
     assert not cluster.attempts
-    cluster.edit(sink={"use": "jsonl"})
+    cluster.edit(**fixed)
     cluster.settle()
     assert truth(cluster, ConditionType.STALLED) is None
     assert len(cluster.attempts) == 1

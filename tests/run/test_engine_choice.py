@@ -33,14 +33,13 @@ def test_without_a_word_a_run_on_one_machine_starts_no_ray() -> None:
     assert choose_engine(None, make_spec(), None) == "processes"
 
 
-@pytest.mark.parametrize("asked", ["inline", "processes", "ray", "ray-data"])
+@pytest.mark.parametrize("asked", ["inline", "processes", "ray"])
 def test_what_is_asked_for_is_taken(asked: str) -> None:
     assert choose_engine(asked, make_spec({"resources": {"gpu": 1}}), "auto") == asked
 
 
-@pytest.mark.parametrize("named", ["ray", "ray-data"])
-def test_what_the_file_names_is_taken(named: str) -> None:
-    assert choose_engine(None, make_spec(engine=named), None) == named
+def test_what_the_file_names_is_taken() -> None:
+    assert choose_engine(None, make_spec(engine="ray"), None) == "ray"
 
 
 def test_a_ray_that_is_there_is_used(monkeypatch: pytest.MonkeyPatch) -> None:

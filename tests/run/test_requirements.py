@@ -84,7 +84,7 @@ def test_what_is_here_is_no_problem() -> None:
     check_requirements(check_plan("default", "p", bare, [StagePlan("j", "j", JsonlSink())]))
 
 
-@pytest.mark.parametrize("engine", ["inline", "processes", "ray", "ray-data"])
+@pytest.mark.parametrize("engine", ["inline", "processes", "ray"])
 def test_no_engine_begins_what_lacks_a_package(tmp_path: Path, engine: str) -> None:
     with pytest.raises(SpecError, match="did you mean s3"):
         run_attempt(AttemptConfig(make_plan(("s4://a/*",)), tmp_path, engine=engine))

@@ -45,7 +45,6 @@ class Job:
         options: of `strandline run` besides.
         warm: modules of stages; runs of the engine `inline` are forked from a process that has
             loaded them. None: every run is a fresh interpreter.
-        has_pandas: Ray Data needs it.
     """
 
     def __init__(
@@ -54,8 +53,6 @@ class Job:
         engine: str = "ray",
         options: Sequence[str] = (),
         warm: Sequence[str] | None = None,
-        *,
-        has_pandas: bool = False,
     ) -> None:
         self._manifest = manifest
         self._engine = engine
@@ -64,8 +61,7 @@ class Job:
         # Arrow loads pandas where there is one: half a second in each process. Users have none.
         self._absent = manifest.parent / "absent"
         self._absent.mkdir(exist_ok=True)
-        if not has_pandas:
-            (self._absent / "pandas.py").write_text("raise ImportError\n")
+        (self._absent / "pandas.py").write_text("raise ImportError\n")
         self._warm = None if warm is None else WarmDrivers(self._make_environment(), warm)
 
     def find_folder(self, volume: Path) -> PipelineFolder:

@@ -32,7 +32,7 @@ PATIENCE = 120.0
 # Of a stage two calls run and three wait: of two tasks each, and of as many as the sink takes at
 # once.
 _CALLS = 3 * 5 * 2 + 5 * int(SINK_SECONDS / TINY_SECONDS)
-FEW = {"processes": _CALLS, "ray": _CALLS, "ray-data": TINY}
+FEW = {"processes": _CALLS, "ray": _CALLS}
 
 pytestmark = [
     pytest.mark.usefixtures("local_ray"),
@@ -98,14 +98,8 @@ def test_law_a_producer_twenty_times_as_fast_fills_no_memory(tmp_path: Path) -> 
     assert most * told.LARGE < COUNT * told.LARGE / 5
 
 
-# On Ray, the test above has a tighter bound. On Ray Data, all sources may be open.
-@pytest.mark.parametrize(
-    "engine",
-    [
-        "processes",
-        *(pytest.param(engine, marks=pytest.mark.more) for engine in ("ray", "ray-data")),
-    ],
-)
+# On Ray, the test above has a tighter bound.
+@pytest.mark.parametrize("engine", ["processes", pytest.param("ray", marks=pytest.mark.more)])
 def test_law_sources_that_are_open_are_a_few_calls_of_the_slowest_stage(
     tmp_path: Path, engine: str
 ) -> None:

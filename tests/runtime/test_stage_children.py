@@ -52,11 +52,8 @@ def test_law_a_child_of_a_killed_worker_does_not_hold_up_its_run(kind: str, tmp_
 
 
 @pytest.mark.usefixtures("local_ray")
-@pytest.mark.parametrize("engine", ["ray", pytest.param("ray-data", marks=pytest.mark.more)])
-def test_law_a_fork_of_a_killed_worker_on_ray_does_not_hold_up_its_run(
-    engine: str, tmp_path: Path
-) -> None:
-    outcome = run(tmp_path, ["fork"], engine, is_killed=True)
+def test_law_a_fork_of_a_killed_worker_on_ray_does_not_hold_up_its_run(tmp_path: Path) -> None:
+    outcome = run(tmp_path, ["fork"], "ray", is_killed=True)
     assert (outcome.code, outcome.standing.finished) == (ExitCode.COMPLETE, 10)
     for left in find_children(tmp_path):
         left.kill()

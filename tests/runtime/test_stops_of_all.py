@@ -32,7 +32,7 @@ def make_job(folder: Path, engine: str) -> Job:
     }
     manifest = folder / "stopped.yaml"
     manifest.write_text(yaml.safe_dump(document))
-    return Job(manifest, engine, ["--workers", "2"], has_pandas=engine == "ray-data")
+    return Job(manifest, engine, ["--workers", "2"])
 
 
 def signal_all(pid: int) -> None:
@@ -46,11 +46,7 @@ def signal_all(pid: int) -> None:
 @pytest.mark.parametrize(
     "engine",
     # A Ray takes long to start, and again where a run of it continues.
-    [
-        "inline",
-        "processes",
-        *(pytest.param(each, marks=pytest.mark.more) for each in ("ray", "ray-data")),
-    ],
+    ["inline", "processes", pytest.param("ray", marks=pytest.mark.more)],
 )
 def test_law_a_signal_to_all_is_one_request_to_stop(engine: str, tmp_path: Path) -> None:
     job, volume = make_job(tmp_path, engine), tmp_path / "volume"

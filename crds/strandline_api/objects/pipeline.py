@@ -5,10 +5,11 @@ This room puts the parts together. It must not know how a document was read, nor
 
 from typing import Annotated, Final, Literal, Self
 
-from pydantic import BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import BeforeValidator, ConfigDict, Field, WithJsonSchema, model_validator
 from pydantic_core import PydanticCustomError
 
 from strandline_api.api_model import ApiModel, Label, ObjectName, keyed_by
+from strandline_api.objects.removed_engine import ENGINE_REMOVED, REMOVED_ENGINE
 from strandline_api.quantities import PositiveDuration, Quantity, parse_duration, parse_memory
 from strandline_api.spec.code import Code
 from strandline_api.spec.policy import (
@@ -39,6 +40,21 @@ from strandline_api.status.pipeline_status import (
 
 AFTER_ITSELF: Final = "a pipeline can't come after itself; name another one"
 _TWO_RUNS = "is of run '{run}' of a pipeline of which run '{known}' is named too; name one of them"
+
+
+def _refuse_removed(engine: object) -> object:
+    if engine == REMOVED_ENGINE:
+        raise PydanticCustomError("engine_removed", ENGINE_REMOVED)
+    return engine
+
+
+# The definition keeps the removed value: an API server checks every update of a stored object, and
+# an object of an earlier release must stay readable and deletable.
+Engine = Annotated[
+    Literal["ray"],
+    BeforeValidator(_refuse_removed),
+    WithJsonSchema({"type": "string", "enum": ["ray", REMOVED_ENGINE]}),
+]
 
 
 class ObjectMeta(ApiModel):
@@ -132,13 +148,12 @@ class PipelineSpec(ApiModel):
             "saves least is not kept. No limit when unset."
         ),
     )
-    engine: Literal["ray", "ray-data"] = Field(
+    engine: Engine = Field(
         default="ray",
         description=(
-            "The engine that runs the stages: 'ray' is Strandline's own, 'ray-data' uses the "
-            "operators of Ray Data. The results are the same, and either continues what the other"
-            " has begun. Where it is not given, 'strandline run' on one machine starts no Ray "
-            "unless a stage needs it."
+            "The engine that runs the stages: 'ray'. When unset, 'strandline run' on one machine "
+            "starts no Ray unless a stage needs it. 'ray-data' was removed; a pipeline that names "
+            "it is invalid."
         ),
     )
     ray: RayCluster = Field(

@@ -332,8 +332,7 @@ class Checkpoint(ApiModel):
         default=False,
         description=(
             "Whether rows, bytes and seconds of each stage are recorded with each finished "
-            "source, for 'strandline ledger export --metrics'. The engine 'ray-data' records "
-            "none."
+            "source, for 'strandline ledger export --metrics'."
         ),
     )
 

@@ -31,6 +31,7 @@ from strandline.run.manifest.manifest import read_manifest
 from strandline.run.redo.auto_cuts import Keeping
 from strandline_api.documents.problems import Problem, SpecError, problems_of
 from strandline_api.objects.pipeline import ObjectMeta
+from strandline_api.objects.removed_engine import ENGINE_REMOVED, REMOVED_ENGINE
 from strandline_api.quantities import parse_memory
 from strandline_api.spec.policy import Checkpoint, Quarantine
 from strandline_api.spec.publishing import Publishing
@@ -52,7 +53,7 @@ class Pipeline:
         plan: the checked pipeline.
         on_change: an `OnChange`: what `run` does where the pipeline is not the one that wrote the
             ledger; at first `FAIL`.
-        engine: what `run` takes: `ray`, which it is at first, `processes`, `inline` or `ray-data`.
+        engine: what `run` takes: `ray`, which it is at first, `processes` or `inline`.
         quarantine: a `Quarantine`: when a source that keeps failing is left out.
         checkpoint: a `Checkpoint`: how often results are published.
         publishing: a `Publishing`: what is required before readers are led to results, and where
@@ -132,7 +133,7 @@ class Pipeline:
         Args:
             checkpoint_path: folder (a volume) for the ledger and, where the sink has no path, the
                 output. None: nothing is tracked, and the sink must have a path.
-            engine: `ray`, `processes`, `inline` or `ray-data`; None: the attribute of that name.
+            engine: `ray`, `processes` or `inline`; None: the attribute of that name.
             address: of a running Ray cluster, such as `auto` or `ray://head:10001`; None starts a
                 local one.
             workers: CPUs that the local Ray has; None: all.
@@ -278,6 +279,8 @@ def _check_work(given: dict[str, Any], stage: Stage) -> StageWork:
 
 
 def _check_engine(name: str) -> str:
+    if name == REMOVED_ENGINE:
+        raise ValueError(ENGINE_REMOVED)
     if name not in ENGINES:
         msg = f"engine must be one of {', '.join(ENGINES)}, not {name!r}"
         raise ValueError(msg)

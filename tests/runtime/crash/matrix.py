@@ -21,16 +21,11 @@ from _pytest.mark import ParameterSet
 
 from gather_stages import LARGE
 from jobs import Job, end_strays
-from strandline.run.attempt.engines import ENGINES as PRODUCT_ENGINES
+from strandline.run.attempt import engines as product
 from strandline.storage.faults import ACTIONS, STEPS
 from strandline_api.outcome.exit_codes import ExitCode
 
-# Engines without crash cases, with the reason.
-LEFT_OUT = {
-    "ray-data": "Ray Data restarts its workers by its own rules, so the exit codes are not fixed;"
-    " test_ray_data.py kills its driver",
-}
-ENGINES = tuple(sorted(set(PRODUCT_ENGINES) - LEFT_OUT.keys()))
+ENGINES = tuple(sorted(product.ENGINES))
 # Parts of a run that have a process of their own, apart from the driver.
 SEPARATE = {
     "inline": frozenset[str](),

@@ -13,6 +13,7 @@ from strandline.cli.app.json_output import reserve
 from strandline.cli.app.program import add_debug
 from strandline.run.attempt.engines import ENGINES
 from strandline.storage.layout import VOLUME
+from strandline_api.objects.removed_engine import ENGINE_REMOVED, REMOVED_ENGINE
 
 Command = Callable[..., Any]
 
@@ -49,15 +50,28 @@ take_settings = click.option(
 )
 
 
+class _EngineName(click.Choice):  # type: ignore[type-arg] # generic from click 8.2 on
+    """The name of an engine. The name of a removed engine gets its own sentence."""
+
+    def convert(
+        self,
+        value: Any,  # noqa: ANN401 - as click's
+        param: click.Parameter | None,
+        ctx: click.Context | None,
+    ) -> Any:  # noqa: ANN401 - as click's
+        if value == REMOVED_ENGINE:
+            self.fail(ENGINE_REMOVED, param, ctx)
+        return super().convert(value, param, ctx)
+
+
 def take_engine(command: Command) -> Command:
     """Return the options that say where and how an attempt is made."""
     options = (
         click.option(
             "--engine",
-            type=click.Choice(ENGINES),
+            type=_EngineName(ENGINES),
             help="`processes` runs on all cores, `ray` also on a cluster, `inline` in one process "
-            "for debugging, `ray-data` on Ray Data's operators; without it, what the file says, "
-            "else `processes` where that will do.",
+            "for debugging; without it, what the file says, else `processes` where that will do.",
         ),
         click.option(
             "--address", help="Address of a running Ray cluster; without it, one is started."

@@ -244,7 +244,7 @@ class Engine(Protocol):
 
         Raises:
             StageSetupError, ShapeError, StageBrokenError, VolumeError, what the ledger raises, and
-            of those on Ray PoolBrokenError, WindowLostError, LedgerLostError, ClusterLostError.
+            of those on Ray PoolBrokenError, LedgerLostError, ClusterLostError.
         """
 
 

@@ -10,11 +10,9 @@ import os
 import pickle
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
-from strandline.plan.errors import StrandlineError
 from strandline_api.documents.problems import Problem, SpecError
-from strandline_api.outcome.exit_codes import ExitCode
 
 if TYPE_CHECKING:  # see above
     from strandline.engine.core.ports import Engine
@@ -32,12 +30,6 @@ if TYPE_CHECKING:  # see above
 # it starts.
 IN_DRIVER, FORKED, SHARED = "inline", "processes", "ray"
 ON_ONE_MACHINE = (IN_DRIVER, FORKED)  # for `run` alone: no manifest names them
-
-
-class EngineMissingError(StrandlineError):
-    """The chosen engine is not installed; the message says how to."""
-
-    exit_code: ClassVar[ExitCode] = ExitCode.BAD_SPEC
 
 
 def choose_engine(
@@ -70,10 +62,9 @@ def _needs_ray(work: SinkWork) -> bool:
 
 
 def check_engine(config: AttemptConfig) -> None:
-    """Look whether the engine is here and can do all that is asked for.
+    """Check that the engine can do all that is asked for.
 
     Raises:
-        EngineMissingError: a library that it needs is not here.
         SpecError: it can't do something.
     """
     _CHOICES[config.engine](config)
@@ -88,7 +79,7 @@ def make_engine(
         session: of the ledger, for an engine that opens it in this process.
 
     Raises:
-        EngineMissingError, SpecError: see `check_engine`.
+        SpecError: see `check_engine`.
     """
     return _CHOICES[config.engine](config)(outputs, session)
 
@@ -209,20 +200,6 @@ def _choose_processes(config: AttemptConfig) -> Maker:
     return lambda outputs, session: ProcessEngine(outputs, config.workers, dump_portably, session)
 
 
-def _choose_ray_data(config: AttemptConfig) -> Maker:
-    try:
-        from strandline.engine.ray_data.engine import RayDataEngine  # noqa: PLC0415 - see above
-    except ImportError as error:
-        why = str(error) or type(error).__name__
-        msg = f"the engine ray-data is not installed ({why}); install strandline[ray-data]"
-        raise EngineMissingError(msg) from error
-    problems = (*_find_refused(config.plan), *_refuse_client(config.address))
-    if problems:
-        raise SpecError(problems)
-    _refuse_here(config)
-    return lambda outputs, _: RayDataEngine(outputs, config.address, config.workers)
-
-
 def _dump_as_ray_does(data: object, **how: Any) -> bytes:  # noqa: ANN401 - as `pickle.dumps`
     """Pickle what a stage hands on as Ray would; without Ray, as Python does by itself."""
     try:
@@ -250,33 +227,9 @@ def dump_portably(data: object, **how: Any) -> bytes:  # noqa: ANN401 - as `pick
     return _dump_as_ray_does(data, **how, **({} if take is None else {"buffer_callback": take}))
 
 
-def _find_refused(plan: PipelinePlan) -> Iterator[Problem]:
-    """Yield what Ray Data has no means for: to replace a worker that is neither dead nor idle."""
-    last = len(plan.stages) - 1
-    for index, stage in enumerate(plan.stages):
-        at = "spec.sink" if index == last else f"spec.stages[{index}]"
-        asked = {
-            "workers.maxAge": stage.max_age,
-            "workers.maxMemory": stage.max_memory,
-            "timeout": stage.timeout,
-        }
-        for field, value in asked.items():
-            if value is not None:
-                name = field.rpartition(".")[2]
-                message = f"the engine ray-data can't replace workers by {name}"
-                yield Problem(f"{at}.{field}", message, "leave it out, or use --engine ray")
-
-
-def _refuse_client(address: str | None) -> Iterator[Problem]:
-    if address is not None and address.startswith("ray://"):
-        message = f"the engine ray-data can't work through Ray Client, which {address} asks for"
-        yield Problem("", message, "run it on the cluster with --address auto")
-
-
 _CHOICES: dict[str, Callable[[AttemptConfig], Maker]] = {
     SHARED: _choose_ray,
     IN_DRIVER: _choose_inline,
     FORKED: _choose_processes,
-    "ray-data": _choose_ray_data,
 }
 ENGINES = tuple(_CHOICES)

@@ -47,7 +47,7 @@ def describe_coverage(counts: FinishedCounts) -> Iterator[str]:
         of = format_amount(counts.counted + counts.uncounted, "source")
         yield (
             f"Rows of {format_count(counts.uncounted)} of {of} are not in this table: an older "
-            "release or the engine `ray-data` finished them without counts."
+            "release finished them without counts."
         )
 
 
