@@ -28,7 +28,7 @@ FROM builder AS needs
 COPY pyproject.toml /build/
 RUN /build/tools/bin/python environment.py needs operator operator lineage \
     && /build/tools/bin/python environment.py needs runtime \
-        runtime cluster ray-data stores fields images statistics text video asking hub
+        runtime cluster stores fields images statistics text video asking hub
 
 FROM builder AS operator-libraries
 COPY --from=needs /build/operator.txt /build/

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping
 from operator import itemgetter
 from typing import Generic, NamedTuple, TypeVar
 
@@ -104,41 +104,6 @@ class FreeWorkers(Generic[Chosen]):
         if calls + 1 < CALLS_PER_WORKER:
             self._levels[calls + 1].setdefault(node, {})[worker] = None
         return worker
-
-
-class PoolSize(NamedTuple):
-    """Workers of a stage, and the CPUs that each reserves."""
-
-    workers: int
-    cpu: float
-
-
-def size_pools(stages: Sequence[StagePlan], cpus: float) -> list[PoolSize]:
-    """Return workers for each stage on a cluster with that many CPUs free.
-
-    Each stage gets its minimum. Where even that is more than there is, all reserve less, in
-    proportion, and share the cores; where some is left, stages get one more in turn, up to their
-    maximum.
-    """
-    workers = [stage.min_workers for stage in stages]
-    needed = sum(count * stage.cpu for count, stage in zip(workers, stages, strict=True))
-    if needed > cpus:
-        # Reservations are kept a little below the whole, since fractions are rounded up by Ray.
-        share = 0.95 * cpus / needed
-        return [
-            PoolSize(count, int(stage.cpu * share * 1000) / 1000)
-            for count, stage in zip(workers, stages, strict=True)
-        ]
-    has_grown = True
-    while has_grown:
-        has_grown = False
-        for index, stage in enumerate(stages):
-            bound = stage.max_workers or cpus
-            if 0 < stage.cpu <= cpus - needed and workers[index] < bound:
-                workers[index] += 1
-                needed += stage.cpu
-                has_grown = True
-    return [PoolSize(count, stage.cpu) for count, stage in zip(workers, stages, strict=True)]
 
 
 def bound_queue(call: int, workers: int) -> int:

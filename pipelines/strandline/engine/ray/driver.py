@@ -1,21 +1,20 @@
-"""What the drivers of both Ray engines share: how a run begins, shows itself, stops and ends.
+"""How a run on Ray begins, shows itself, stops and ends.
 
-The loop, and what the workers are, is each engine's own. The driver moves references and receipts,
-never data. What a receipt means for a source is the ledger's to say; what is next is the flow's.
+The loop and the workers are in `engine`. The driver moves references and receipts, never data. The
+ledger decides what a receipt means for a source, and the flow decides what is next.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 from ray.exceptions import RayError
 
 from strandline.engine.autoscaler.capacity import refuse_unmet
-from strandline.engine.core.chains import Chain, list_apart
+from strandline.engine.core.chains import Chain
 from strandline.engine.core.flow import Flow
 from strandline.engine.core.listing_thread import ListingThread
 from strandline.engine.core.pools import PoolState
@@ -111,9 +110,9 @@ class Driver(ABC):
         self._stop_workers()
         self._ledger.stop()
 
+    @abstractmethod
     def _cut(self, inputs: DriverInputs) -> list[Chain]:
-        """Return the stages as they run in workers; each by itself."""
-        return list_apart(inputs.plan.stages)
+        """Return the stages as they run in workers."""
 
     @abstractmethod
     def _run(self) -> None:
@@ -131,17 +130,17 @@ class Driver(ABC):
     def _has_losses(self) -> bool:
         """Return whether events may be missing, since a worker or what it made was lost."""
 
+    @abstractmethod
     def _find_bottleneck(self) -> str | None:
-        """Return the stage that sets the pace, where that is known."""
-        return None
+        """Return the stage that sets the pace, if it is known."""
 
+    @abstractmethod
     def _count_leaving(self) -> Mapping[str, int]:
         """Return what is still on nodes that are going; see `RunProgress`."""
-        return {notice.node: 0 for notice in self._control.read_notices()}
 
+    @abstractmethod
     def _measure_work(self) -> WorkCost:
-        """Return what the run has taken so far; nothing where the engine does not know."""
-        return WorkCost()
+        """Return what the run has taken so far."""
 
     def _begin_turn(self) -> None:
         """Show that the driver works and how far it is, and hear whether to stop."""
@@ -197,7 +196,6 @@ class DrivenEngine:
         workers: CPUs of the local one; None: the machine's.
         wait: seconds that a stage with work may wait for its first worker; None: any number.
         driver: what runs the plan.
-        surrounding: entered for as long as that takes.
     """
 
     outputs: OutputLocation
@@ -205,7 +203,6 @@ class DrivenEngine:
     workers: int | None = None
     wait: float | None = None
     driver: ClassVar[type[Driver]]
-    surrounding: ClassVar[Callable[[], AbstractContextManager[None]]] = nullcontext
 
     def run(
         self,
@@ -216,7 +213,7 @@ class DrivenEngine:
     ) -> Ending:
         """See `Engine.run`."""
         modules = list_modules(plan)
-        with type(self).surrounding(), connected(self.address, self.workers, modules) as connection:
+        with connected(self.address, self.workers, modules) as connection:
             if connection.capacity is not None:
                 refuse_unmet(plan, connection.capacity)
             inputs = DriverInputs(
