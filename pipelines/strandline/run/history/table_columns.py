@@ -7,14 +7,26 @@ both schemas without a word. It must not know how a table is read.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import Protocol, runtime_checkable
 
 from strandline.ledger.entries import Change
 from strandline.ledger.store.recipes import read_recipes
 from strandline.ledger.store.store import Store
 from strandline.plan.stage import Stage
-from strandline.stages.sources.table_files import TableFiles
 
 _META = "table columns"
+
+
+@runtime_checkable
+class TableSource(Protocol):
+    """A source whose files belong to one table."""
+
+    @property
+    def table(self) -> str:
+        """The table, as the pipeline names it."""
+
+    def list_columns(self) -> dict[str, str]:
+        """Return the types of the table's columns by name."""
 
 
 def compare_columns(source: Stage, store: Store) -> list[str]:
@@ -22,7 +34,7 @@ def compare_columns(source: Stage, store: Store) -> list[str]:
 
     A killed attempt keeps none, so the next one reports the change.
     """
-    if not isinstance(source, TableFiles) or not store.count()["finished"]:
+    if not isinstance(source, TableSource) or not store.count()["finished"]:
         return []
     try:
         present = source.list_columns()
@@ -35,7 +47,7 @@ def compare_columns(source: Stage, store: Store) -> list[str]:
     if kept is None or kept["since"] < recipes[0].since or kept["columns"] == present:
         return []
     changes = ", ".join(_list_changes(kept["columns"], present))
-    msg = f"{source.params.table}: columns changed since the last run: {changes}"
+    msg = f"{source.table}: columns changed since the last run: {changes}"
     return [f"{msg}; sources that are not read again keep the old columns"]
 
 

@@ -22,13 +22,13 @@ from strandline.data.tables.row_filter import RowFilter
 from strandline.plan.columns import trace_columns
 from strandline.plan.errors import StrandlineError
 from strandline.plan.pipeline import PipelinePlan, StagePlan
+from strandline.plan.registry import find_stage
 from strandline.plan.stage import SinkStage, Source, SourceStage
 from strandline.plan.task import Task
 from strandline.run.attempt.attempt import run_attempt
 from strandline.run.attempt.config import AttemptConfig
 from strandline.run.marks.dropped_rows import read_rows
 from strandline.run.marks.thresholds import MeasuredRows
-from strandline.stages.tables.rows.keep_rows import KeepRows
 
 _REASON = "reason"
 
@@ -209,7 +209,9 @@ def _pass_over_marked(plan: PipelinePlan, position: int) -> list[StagePlan]:
     *_, last = trace_columns(named)
     if name is None or name not in last.after.names:
         return []
-    return [StagePlan("unmarked", "keep-rows", KeepRows(where=f"{name} is None or {name} == ''"))]
+    keep_rows = find_stage("keep-rows")
+    params = keep_rows.Params.model_validate({"where": f"{name} is None or {name} == ''"})
+    return [StagePlan("unmarked", "keep-rows", keep_rows(params))]
 
 
 def _name_columns(stage: RowFilter) -> dict[str, str]:

@@ -50,6 +50,11 @@ class TableFiles(SourceStage):
     keeps_columns = False
     adds_columns = ("key", "table", "snapshot", "file")
 
+    @property
+    def table(self) -> str:
+        """The table, as the pipeline names it."""
+        return self.params.table
+
     def list_sources(self) -> Iterator[Source]:
         """Yield every data file, under its name below the table.
 
