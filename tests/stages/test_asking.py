@@ -32,15 +32,20 @@ from strandline.stages.models.asking.answers import (
     RowFault,
     Unanswered,
 )
-from strandline.stages.models.asking.asker import (
+from strandline.stages.models.asking.spending.tally import RequestTally
+from strandline.stages.models.asking.traffic.asker import (
     Asker,
     ModelQuestion,
     Spending,
     shrink,
 )
-from strandline.stages.models.asking.health import Terms
-from strandline.stages.models.asking.pace import FIRST_LIMIT, RequestPace, choose_wait, read_hold
-from strandline.stages.models.asking.spending.tally import RequestTally
+from strandline.stages.models.asking.traffic.health import Terms
+from strandline.stages.models.asking.traffic.pace import (
+    FIRST_LIMIT,
+    RequestPace,
+    choose_wait,
+    read_hold,
+)
 from strandline_api.outcome.causes import Cause
 
 PATIENCE = 600.0

@@ -29,9 +29,6 @@ from strandline.stages.models.asking.answers import (
     Unanswered,
     Usage,
 )
-from strandline.stages.models.asking.asker import Asker, ModelQuestion, Spending
-from strandline.stages.models.asking.health import Terms
-from strandline.stages.models.asking.pace import RequestPace
 from strandline.stages.models.asking.spending.account import Account, read_spent
 from strandline.stages.models.asking.spending.tally import RequestTally
 from strandline.stages.models.asking.spending.terms import (
@@ -39,6 +36,9 @@ from strandline.stages.models.asking.spending.terms import (
     SpentTotals,
     TokenPrices,
 )
+from strandline.stages.models.asking.traffic.asker import Asker, ModelQuestion, Spending
+from strandline.stages.models.asking.traffic.health import Terms
+from strandline.stages.models.asking.traffic.pace import RequestPace
 from strandline.stages.models.asking.verdicts.judging import find_usage
 from vendor_replies import NO_USAGE, USAGE
 

@@ -25,14 +25,6 @@ from strandline.plan.registry import register
 from strandline.plan.stage import Stage
 from strandline.plan.task import FailedRow, Slot, Task
 from strandline.stages.models.asking.answers import Endpoint, ModelAnswer, RowFault
-from strandline.stages.models.asking.asker import (
-    Asker,
-    ModelQuestion,
-    Outcome,
-    Poster,
-    Spending,
-)
-from strandline.stages.models.asking.health import Clock, Terms
 from strandline.stages.models.asking.keeping.answer_book import (
     AnswerBook,
     ConversationStore,
@@ -41,7 +33,6 @@ from strandline.stages.models.asking.keeping.answer_book import (
 from strandline.stages.models.asking.keeping.log_folders import locate_log, open_account
 from strandline.stages.models.asking.keeping.request_log import FolderLog
 from strandline.stages.models.asking.keeping.store_log import StoreLog
-from strandline.stages.models.asking.pace import RequestPace
 from strandline.stages.models.asking.parameters import PACKAGES, AskParams
 from strandline.stages.models.asking.questions.conversations import (
     Conversation,
@@ -66,8 +57,17 @@ from strandline.stages.models.asking.serving.commands import render_command
 from strandline.stages.models.asking.serving.engine import EngineTerms, OwnServer
 from strandline.stages.models.asking.serving.weights import fetch_weights
 from strandline.stages.models.asking.spending.tally import FROM_LOG, RequestTally
+from strandline.stages.models.asking.traffic.asker import (
+    Asker,
+    ModelQuestion,
+    Outcome,
+    Poster,
+    Spending,
+)
+from strandline.stages.models.asking.traffic.health import Clock, Terms
+from strandline.stages.models.asking.traffic.pace import RequestPace
+from strandline.stages.models.asking.traffic.wire import LoopThread, Wire, WireLimits
 from strandline.stages.models.asking.verdicts.refusal_words import clean
-from strandline.stages.models.asking.wire import LoopThread, Wire, WireLimits
 
 _KEEPING = KeepingTerms(64, 1.0, is_eager=True)
 _KEEPING_IN_STORES = KeepingTerms(1024, 10.0, is_eager=False)

@@ -18,7 +18,7 @@ from typing import IO, NamedTuple, Protocol
 
 from strandline.plan.errors import StageStoppedError
 from strandline.stages.models.asking.answers import Reply, Unanswered
-from strandline.stages.models.asking.health import Clock
+from strandline.stages.models.asking.traffic.health import Clock
 from strandline_api.outcome.causes import Cause
 
 _GUARD = """

@@ -24,7 +24,7 @@ from strandline.stages.models.asking.answers import (
     Usage,
     Verdict,
 )
-from strandline.stages.models.asking.pace import read_hold
+from strandline.stages.models.asking.traffic.pace import read_hold
 from strandline.stages.models.asking.verdicts.contents import find_text_fault, read_text_content
 from strandline.stages.models.asking.verdicts.endings import find_ending_fault
 from strandline.stages.models.asking.verdicts.refusal_words import (

@@ -26,10 +26,10 @@ from strandline.stages.models.asking.answers import (
     Usage,
     Verdict,
 )
-from strandline.stages.models.asking.health import Clock, ServerHealth, Terms
-from strandline.stages.models.asking.pace import RequestPace, choose_wait
 from strandline.stages.models.asking.spending.account import Account, Grant
 from strandline.stages.models.asking.spending.tally import RequestTally
+from strandline.stages.models.asking.traffic.health import Clock, ServerHealth, Terms
+from strandline.stages.models.asking.traffic.pace import RequestPace, choose_wait
 from strandline.stages.models.asking.verdicts.blame import RowTries, ServerTraffic
 from strandline.stages.models.asking.verdicts.judging import find_usage, judge
 
