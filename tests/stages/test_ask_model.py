@@ -210,9 +210,11 @@ def test_a_schema_is_sent_checked_and_becomes_columns() -> None:
     assert "it is no JSON" in marks[1].msg
     sent = model.bodies[0]["response_format"]
     assert SCORE == sent["json_schema"]["schema"]
-    form = Asked(model, output={"schema": SCORE, "sendAs": "json_object"}).stage._sent
-    assert form == {"response_format": {"type": "json_object", "schema": SCORE}}
-    assert not Asked(model, output={"schema": SCORE, "sendAs": "unsent"}).stage._sent
+    params = Asked(model, output={"schema": SCORE, "sendAs": "json_object"}).stage.params
+    form = {"response_format": {"type": "json_object", "schema": SCORE}}
+    assert form == params.find_response_format()
+    unsent = Asked(model, output={"schema": SCORE, "sendAs": "unsent"}).stage.params
+    assert not unsent.find_response_format()
 
 
 def test_pictures_go_before_the_prompt() -> None:

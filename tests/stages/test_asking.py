@@ -32,13 +32,9 @@ from strandline.stages.models.asking.answers import (
     RowFault,
     Unanswered,
 )
+from strandline.stages.models.asking.protocols.openai import OpenAiProtocol
 from strandline.stages.models.asking.spending.tally import RequestTally
-from strandline.stages.models.asking.traffic.asker import (
-    Asker,
-    ModelQuestion,
-    Spending,
-    shrink,
-)
+from strandline.stages.models.asking.traffic.asker import Asker, ModelQuestion, Spending
 from strandline.stages.models.asking.traffic.health import Terms
 from strandline.stages.models.asking.traffic.pace import (
     FIRST_LIMIT,
@@ -283,6 +279,7 @@ def test_an_answer_that_stays_wrong_is_a_fault() -> None:
 def test_a_probe_is_the_same_request_with_less_work() -> None:
     body = {"model": MODEL, "seed": 1, "max_completion_tokens": 100, "messages": ["x"]}
     probe = {"role": "user", "content": PROBE}
+    shrink = OpenAiProtocol().shrink
     assert {**body, "max_completion_tokens": 1, "messages": [probe]} == shrink(body)
     assert {"model": MODEL, "input": PROBE} == shrink({"model": MODEL, "input": "long"})
     assert json.dumps(body)  # and the request itself is as it was

@@ -15,7 +15,8 @@ from strandline.plan.task import FailedRow, Task
 from strandline.stages.models.asking.answers import Endpoint, ModelAnswer, Reply, RowFault
 from strandline.stages.models.asking.keeping.log_blocks import LogEntry, build_block, pack
 from strandline.stages.models.asking.keeping.request_log import FileLog
-from strandline.stages.models.asking.verdicts.judging import judge
+from strandline.stages.models.asking.rows.requests import RequestBuilder
+from strandline.stages.models.asking.traffic.judging import judge
 from test_ask_model import SCORE, Asked, texts
 from vendor_replies import (
     ANSWERS,
@@ -172,7 +173,8 @@ def test_bad_answers_that_an_earlier_version_kept_are_asked_again(tmp_path: Path
     }
     model = FakeModel()
     asked = Asked(model, None, requests=str(tmp_path))
-    requests, *_ = asked.stage._prepare(pa.table({"text": list(bad)}))
+    builder = RequestBuilder(asked.stage.params, None)
+    requests = builder.build(pa.table({"text": list(bad)})).requests
     entries = [
         pack(LogEntry(digest, 0.0, bad["abc"[each.rows[0]]])) for digest, each in requests.items()
     ]

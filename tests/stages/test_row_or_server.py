@@ -20,7 +20,7 @@ from strandline.stages.models.asking.answers import (
     Setback,
     Unfit,
 )
-from strandline.stages.models.asking.verdicts.judging import judge
+from strandline.stages.models.asking.traffic.judging import judge
 from test_asking import PATIENCE, Asking
 from vendor_replies import HIDDEN_ERRORS, give
 

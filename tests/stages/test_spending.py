@@ -38,8 +38,8 @@ from strandline.stages.models.asking.spending.terms import (
 )
 from strandline.stages.models.asking.traffic.asker import Asker, ModelQuestion, Spending
 from strandline.stages.models.asking.traffic.health import Terms
+from strandline.stages.models.asking.traffic.judging import find_usage
 from strandline.stages.models.asking.traffic.pace import RequestPace
-from strandline.stages.models.asking.verdicts.judging import find_usage
 from vendor_replies import NO_USAGE, USAGE
 
 TOKENS = USAGE["total_tokens"]
@@ -285,8 +285,8 @@ def test_a_picture_has_fewer_tokens_than_bytes() -> None:
     url = "data:image/png;base64," + "A" * 100_000
     content = json.dumps({"messages": [{"content": [{"image_url": {"url": url}}]}]}).encode()
     lost, unsent = Unanswered("it was lost"), Unanswered("no connection", was_sent=False)
-    assert find_usage(lost, Setback(lost.what), content, 0).prompt < 100
-    assert find_usage(unsent, Setback(unsent.what), content, 50) == Usage()
+    assert find_usage(lost, Setback(lost.what), content, 0, Endpoint.CHAT).prompt < 100
+    assert find_usage(unsent, Setback(unsent.what), content, 50, Endpoint.CHAT) == Usage()
 
 
 def test_costs_and_times_are_counted_as_sums() -> None:

@@ -12,18 +12,21 @@ from typing import NamedTuple
 
 
 class Endpoint(StrEnum):
-    """Which of the protocol's requests is made."""
+    """Which request is made: three of OpenAI's protocol, and Anthropic's `messages`."""
 
     CHAT = "chat"
     COMPLETIONS = "completions"
     EMBEDDINGS = "embeddings"
+    MESSAGES = "messages"
 
 
-PATHS = {
-    Endpoint.CHAT: "chat/completions",
-    Endpoint.COMPLETIONS: "completions",
-    Endpoint.EMBEDDINGS: "embeddings",
-}
+BYTES_OF_TOKEN = 4  # a guess
+# Endpoints that take a conversation: instructions, pictures, and complaints about an answer.
+CONVERSING = frozenset({Endpoint.CHAT, Endpoint.MESSAGES})
+
+
+class PromptError(ValueError):
+    """A row of which no prompt can be made."""
 
 
 class Reply(NamedTuple):

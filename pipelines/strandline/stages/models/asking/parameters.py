@@ -27,7 +27,7 @@ from strandline.data.files.globs import is_url
 from strandline.data.files.opening import digest_input
 from strandline.plan.packages import list_missing
 from strandline.plan.stage import Stage
-from strandline.stages.models.asking.answers import Endpoint
+from strandline.stages.models.asking.answers import CONVERSING, Endpoint
 from strandline.stages.models.asking.questions.conversations import (
     digest_rollout,
     load_rollout,
@@ -95,7 +95,8 @@ class OutputParams(_Part):
     send_as: SchemaFormat = Field(
         default=SchemaFormat.JSON_SCHEMA,
         description="How it is sent in `response_format`: `json_schema`, as OpenAI and vLLM have "
-        "it; `json_object`, as llama.cpp has it; or `unsent`. It is checked in any case.",
+        "it; `json_object`, as llama.cpp has it; or `unsent`, as always with `messages`. It is "
+        "checked in any case.",
     )
     repairs: int = Field(
         default=0,
@@ -136,7 +137,7 @@ class AskParams(Stage.Params):
     url: str | None = Field(
         default=None,
         min_length=1,
-        description="Address of a server that speaks OpenAI's protocol, such as "
+        description="Address of a server that speaks the protocol of `endpoint`, such as "
         "`http://127.0.0.1:8000/v1`.",
     )
     serve: ServeParams | None = Field(
@@ -146,7 +147,9 @@ class AskParams(Stage.Params):
     )
     model: str = Field(min_length=1, description="The model, as the server calls it.")
     endpoint: Endpoint = Field(
-        default=Endpoint.CHAT, description="`chat`, `completions`, or `embeddings`."
+        default=Endpoint.CHAT,
+        description="`chat`, `completions`, or `embeddings` of OpenAI's protocol, or `messages` of "
+        "Anthropic's.",
     )
     prompt: str | None = Field(
         default=None,
@@ -160,12 +163,14 @@ class AskParams(Stage.Params):
         "function(row, ask)`.",
     )
     system: str | None = Field(
-        default=None, min_length=1, description="What the model is told before; only with `chat`."
+        default=None,
+        min_length=1,
+        description="Instructions before the prompt; only with `chat` or `messages`.",
     )
     images: tuple[str, ...] = Field(
         default=(),
         description="Columns with the bytes of pictures, or lists of them, that go before the "
-        "prompt; only with `chat`.",
+        "prompt; only with `chat` or `messages`.",
     )
     parameters: dict[str, JsonValue] = Field(
         default_factory=dict,
@@ -173,7 +178,8 @@ class AskParams(Stage.Params):
         "it.",
     )
     output: OutputParams | None = Field(
-        default=None, description="What the answer must be; by default any text. Only with `chat`."
+        default=None,
+        description="What the answer must be; by default any text. Only with `chat` or `messages`.",
     )
     into: str = Field(
         default="answer",
@@ -308,11 +314,11 @@ class AskParams(Stage.Params):
         self._digests["rollout"] = digest_rollout(load_rollout(self.rollout))
 
     def _check_endpoint(self) -> None:
-        if self.endpoint is Endpoint.CHAT:
+        if self.endpoint in CONVERSING:
             return
         for name in ("system", "images", "output"):
             if getattr(self, name):
-                msg = f"`{name}` goes with `endpoint: chat` only"
+                msg = f"`{name}` goes with `endpoint: chat` or `messages` only"
                 raise ValueError(msg)
 
     @property
@@ -354,7 +360,8 @@ class AskParams(Stage.Params):
 
     def find_response_format(self) -> dict[str, Any]:
         """Return what the server is told of the schema, as a part of a request's body."""
-        if self.output is None or self.output.send_as is SchemaFormat.UNSENT:
+        is_unsent = self.endpoint is not Endpoint.CHAT
+        if self.output is None or is_unsent or self.output.send_as is SchemaFormat.UNSENT:
             return {}
         schema = self.output.schema_
         if self.output.send_as is SchemaFormat.JSON_OBJECT:

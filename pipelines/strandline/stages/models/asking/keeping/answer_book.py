@@ -23,7 +23,7 @@ from strandline.stages.models.asking.keeping.log_blocks import (
     unpack,
 )
 from strandline.stages.models.asking.keeping.request_log import LogPart, RequestLog
-from strandline.stages.models.asking.verdicts.judging import find_answer_fault
+from strandline.stages.models.asking.verdicts.messages import find_answer_fault
 
 _START_BITS = 40  # bits of a position for the start; the part's number is above them
 _STARTS = (1 << _START_BITS) - 1

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from strandline.data.files.globs import is_url
 from strandline.plan.stage import Stage
-from strandline.stages.models.asking.answers import Usage
+from strandline.stages.models.asking.answers import BYTES_OF_TOKEN, Usage
 from strandline.stages.models.asking.keeping.log_blocks import LogEntry, find_blocks
 from strandline.stages.models.asking.keeping.request_log import (
     FileLog,
@@ -26,7 +26,6 @@ from strandline.stages.models.asking.spending.terms import (
     SpentTotals,
     TokenPrices,
 )
-from strandline.stages.models.asking.verdicts.judging import BYTES_OF_TOKEN
 
 
 class LogSize(NamedTuple):

@@ -15,8 +15,8 @@ from hashlib import blake2b
 from typing import Any, Protocol
 
 from strandline.plan.errors import StrandlineError
-from strandline.stages.models.asking.answers import Endpoint, ModelAnswer, RowFault
-from strandline.stages.models.asking.questions.prompts import PromptError, build_body
+from strandline.stages.models.asking.answers import ModelAnswer, PromptError, RowFault
+from strandline.stages.models.asking.protocols.openai import build_conversation
 from strandline.stages.models.asking.verdicts.contents import find_unclean
 
 Outcome = ModelAnswer | RowFault | None
@@ -173,7 +173,7 @@ def build_messages_body(
 ) -> dict[str, Any]:
     """Return the body of a request of a conversation."""
     whole = [{"role": "user", "content": messages}] if isinstance(messages, str) else messages
-    return build_body(Endpoint.CHAT, model, {**parameters, **more}, "", whole)
+    return build_conversation(model, {**parameters, **more}, whole)
 
 
 def load_rollout(name: str) -> Rollout:

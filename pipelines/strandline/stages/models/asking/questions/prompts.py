@@ -1,35 +1,22 @@
-"""What a row becomes before it is sent: its prompt, pictures, and the body of its request.
+"""Prompts: templates over the columns of a row, and the digest by which a request is known.
 
 Templates are Jinja2's in its sandbox, which is loaded when one is read. It must not know servers.
 """
 
 from __future__ import annotations
 
-import base64
 import functools
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from hashlib import blake2b
 from importlib import import_module
 from typing import Any
 
-from strandline.stages.models.asking.answers import Endpoint
+from strandline.stages.models.asking.answers import Endpoint, PromptError
 
-# How pictures begin, and what they are called.
-_SIGNATURES = (
-    (b"\x89PNG", "image/png"),
-    (b"\xff\xd8\xff", "image/jpeg"),
-    (b"GIF8", "image/gif"),
-    (b"BM", "image/bmp"),
-)
-_WEBP = (b"RIFF", b"WEBP")
 DIGEST_BYTES = 16
 _COLUMN = "__column_"  # in front of a column's name that Jinja2 has a meaning for
 _SELF = "self"  # in Jinja2, the blocks of a template
-
-
-class PromptError(ValueError):
-    """A row of which no prompt can be made."""
 
 
 class Template:
@@ -71,31 +58,6 @@ class Template:
             raise PromptError(msg) from None
 
 
-def build_messages(
-    prompt: str, system: str | None, pictures: Sequence[bytes]
-) -> list[dict[str, Any]]:
-    """Return the messages of a conversation that has just begun."""
-    first = [{"role": "system", "content": system}] if system else []
-    if not pictures:
-        return [*first, {"role": "user", "content": prompt}]
-    parts = [{"type": "image_url", "image_url": {"url": _embed(each)}} for each in pictures]
-    return [*first, {"role": "user", "content": [*parts, {"type": "text", "text": prompt}]}]
-
-
-def build_body(
-    endpoint: Endpoint,
-    model: str,
-    parameters: Mapping[str, Any],
-    prompt: str,
-    messages: Sequence[Mapping[str, Any]],
-) -> dict[str, Any]:
-    """Return the body of a request."""
-    body = {"model": model, **parameters}
-    if endpoint is Endpoint.CHAT:
-        return {**body, "messages": list(messages)}
-    return {**body, ("input" if endpoint is Endpoint.EMBEDDINGS else "prompt"): prompt}
-
-
 def digest_request(endpoint: Endpoint, body: Mapping[str, Any], rules: object = None) -> bytes:
     """Return what a request is known by: 16 bytes of all that decides its answer.
 
@@ -127,38 +89,6 @@ def _read_value(value: Any, name: str) -> object:  # noqa: ANN401 - a scalar of 
         return value.as_py()
     except UnicodeDecodeError:
         return PromptError(f"column {name!r} has invalid Unicode; repair or drop it before")
-
-
-def list_pictures(value: object) -> list[bytes]:
-    """Return the pictures in a column's value: bytes, what has a field of them, or a list.
-
-    Raises:
-        PromptError: it is something else.
-    """
-    if value is None:
-        return []
-    if isinstance(value, list):
-        return [picture for each in value for picture in list_pictures(each)]
-    if isinstance(value, dict):
-        return list_pictures(value.get("bytes"))
-    if not isinstance(value, bytes):
-        msg = f"a picture must be bytes, and it is {type(value).__name__}"
-        raise PromptError(msg)
-    return [value]
-
-
-def _embed(picture: bytes) -> str:
-    """Return a picture as a URL that holds it.
-
-    Raises:
-        PromptError: it is none that servers take.
-    """
-    kind = next((kind for start, kind in _SIGNATURES if picture.startswith(start)), None)
-    if picture.startswith(_WEBP[0]) and picture[8:12] == _WEBP[1]:
-        kind = "image/webp"
-    if kind is None:
-        raise PromptError("a picture is neither PNG, JPEG, GIF, BMP nor WebP")
-    return f"data:{kind};base64,{base64.b64encode(picture).decode()}"
 
 
 def _free_columns(parsed: Any) -> dict[str, str]:  # noqa: ANN401 - Jinja2 is loaded here

@@ -15,9 +15,8 @@ from struct import Struct
 from typing import BinaryIO, NamedTuple
 
 from strandline.plan.errors import BudgetSpentError
-from strandline.stages.models.asking.answers import Usage
+from strandline.stages.models.asking.answers import BYTES_OF_TOKEN, Usage
 from strandline.stages.models.asking.spending.terms import NextTimes, SpendingTerms, SpentTotals
-from strandline.stages.models.asking.verdicts.judging import BYTES_OF_TOKEN
 from strandline.storage.errors import naming_volume
 from strandline.storage.layout import make_folder
 from strandline.storage.outputs.own_handles import locking

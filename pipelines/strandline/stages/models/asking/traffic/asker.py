@@ -14,7 +14,6 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 
 from strandline.plan.errors import BudgetSpentError, StageInterruptedError, StageStoppedError
 from strandline.stages.models.asking.answers import (
-    PATHS,
     Barred,
     Endpoint,
     ModelAnswer,
@@ -26,19 +25,18 @@ from strandline.stages.models.asking.answers import (
     Usage,
     Verdict,
 )
+from strandline.stages.models.asking.protocols.index import find_protocol
 from strandline.stages.models.asking.spending.account import Account, Grant
 from strandline.stages.models.asking.spending.tally import RequestTally
 from strandline.stages.models.asking.traffic.health import Clock, ServerHealth, Terms
+from strandline.stages.models.asking.traffic.judging import find_usage, judge
 from strandline.stages.models.asking.traffic.pace import RequestPace, choose_wait
 from strandline.stages.models.asking.verdicts.blame import RowTries, ServerTraffic
-from strandline.stages.models.asking.verdicts.judging import find_usage, judge
 
 TICK_SECONDS = 1.0  # seconds between two reminders to keep answers
 Outcome = TypeVar("Outcome")
 _LOOK_SECONDS = 0.1  # from one look at other workers to the next
-_PROBE_TEXT = "."
 _FAILED = "failed"  # kind of fault of a row that the server does not answer
-_LENGTHS = ("max_completion_tokens", "max_tokens")
 
 
 class Poster(Protocol):
@@ -86,6 +84,7 @@ class Asker:
         spending: Spending,
     ) -> None:
         self._poster, self._endpoint, self._pace = poster, endpoint, pace
+        self._protocol = find_protocol(endpoint)
         self._terms, self._clock = terms, clock
         self._tally, self._account = spending
         self._traffic = ServerTraffic()
@@ -169,7 +168,7 @@ class Asker:
                 return found._replace(prompt_tokens=used[0], completion_tokens=used[1])
             if round_ == self._terms.repairs:
                 break
-            body = complain(body, text, complaint)
+            body = self._protocol.complain(body, text, complaint)
         why = f"the answer is not what was asked for: {complaint}"
         return RowFault("malformed", why, text)
 
@@ -200,7 +199,7 @@ class Asker:
         tries.note(setback, self._clock.now())
         is_barred = isinstance(verdict, Barred)
         # As long an answer as the row's: a server may refuse to do more than it has credit for.
-        probe = shrink(body, is_short=not is_barred)
+        probe = self._protocol.shrink(body, is_short=not is_barred)
         is_up = (is_barred or tries.needs_evidence) and await self._answers_others(probe, sent)
         if is_barred and not is_up:
             self._health.note_setback(verdict.what)
@@ -234,7 +233,7 @@ class Asker:
             reply = await self._post(content)
             verdict = judge(reply, self._endpoint)
             now = self._clock.now()
-            self._settle(grant, find_usage(reply, verdict, content, grant.tokens))
+            self._settle(grant, find_usage(reply, verdict, content, grant.tokens, self._endpoint))
             if isinstance(verdict, Setback):
                 # A server may ask for a day; it is not waited for longer than one that is down.
                 hold = verdict.hold and min(verdict.hold, self._terms.outage_limit)
@@ -254,7 +253,7 @@ class Asker:
     async def _post(self, content: bytes) -> Reply | Unanswered:
         self._sent += 1
         try:
-            return await self._poster.post(PATHS[self._endpoint], content)
+            return await self._poster.post(self._protocol.paths[self._endpoint], content)
         finally:
             self._sent -= 1
 
@@ -318,7 +317,9 @@ class Asker:
                 raise self._bar_to_all
             if self._health.has_answered:
                 return True
-            verdict, _ = await self._try(json.dumps(shrink(body)).encode(), is_probe=True)
+            verdict, _ = await self._try(
+                json.dumps(self._protocol.shrink(body)).encode(), is_probe=True
+            )
             if isinstance(verdict, Unfit):
                 msg = f"{self._terms.name}: it takes no such request ({verdict.what})"
                 self._bar_to_all = StageStoppedError(msg, is_lasting=True)
@@ -348,30 +349,6 @@ class Asker:
             self._traffic.probed += is_up
             self._probed = probed_at, is_up
         return is_up
-
-
-def complain(body: Mapping[str, Any], text: str, complaint: str) -> dict[str, Any]:
-    """Return the body of a request that asks for a better answer than that."""
-    former = {"role": "assistant", "content": text}
-    wanted = f"That is not what was asked for: {complaint}. Answer again, with nothing else."
-    return {**body, "messages": [*body["messages"], former, {"role": "user", "content": wanted}]}
-
-
-def shrink(body: Mapping[str, Any], *, is_short: bool = True) -> dict[str, Any]:
-    """Return the body of a request of the same parameters, and of as little work as there is.
-
-    Args:
-        is_short: its answer may have a single token.
-    """
-    small = dict(body)
-    if "messages" in small:
-        small["messages"] = [{"role": "user", "content": _PROBE_TEXT}]
-    for name in {"prompt", "input"} & small.keys():
-        small[name] = _PROBE_TEXT
-    if is_short and "input" not in small:
-        given = [name for name in _LENGTHS if name in small]
-        small[given[0] if given else _LENGTHS[-1]] = 1
-    return small
 
 
 async def _cancel(tasks: Collection[asyncio.Task[Any]]) -> None:

@@ -1,0 +1,17 @@
+"""Tokens as servers report them. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+_MOST_TOKENS = 1 << 40
+
+
+def read_count(usage: Mapping[str, Any], *names: str) -> int:
+    """Return the first number of tokens that is reported under one of some names, or 0."""
+    for name in names:
+        number = usage.get(name)
+        if isinstance(number, int | float) and 0 < number < _MOST_TOKENS:
+            return int(number)
+    return 0
