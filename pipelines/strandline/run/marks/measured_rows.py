@@ -123,7 +123,7 @@ def measure_sources(plan: PipelinePlan, position: int, count: int) -> MeasuredSa
     """
     marking = _mark(plan.stages[position])
     stage = marking.stage
-    assert isinstance(stage, RowFilter)  # it was one before
+    assert isinstance(stage, RowFilter)  # a filter that marks is one
     before = [*plan.stages[:position], *_pass_over_marked(plan, position)]
     columns = _name_columns(stage)
     sink = MarkSink()

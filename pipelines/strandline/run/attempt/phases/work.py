@@ -91,7 +91,7 @@ def run_engine(
         is_trial=is_trial,
         trial=None if is_trial or state.trial is None else state.trial.trial,
     )
-    with closing(listing):  # whose thread draws ahead, also where an engine fails to start
+    with closing(listing):  # a listing may draw ahead in a thread
         return engine.run(plan, listing, ledger, _show_redone(state.control, redo))
 
 
