@@ -34,7 +34,7 @@ from strandline_operator.cluster.token_key import TokenKeyError, read_key
 from strandline_operator.decide.pipeline import decide
 from strandline_operator.handlers.framework import configure
 from strandline_operator.handlers.registry import build_registry
-from strandline_operator.lineage.reporting import start_reporting
+from strandline_operator.integrations.lineage.reporting import start_reporting
 from strandline_operator.metrics.health import make_health_page
 from strandline_operator.metrics.listening import Listener, Page
 from strandline_operator.metrics.log_lines import start_log

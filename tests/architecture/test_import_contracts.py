@@ -111,7 +111,7 @@ FAULTS = [
     (ROOMS, "strandline_operator/reconcile/queue.py", "import strandline_operator.handlers"),
     (
         ROOMS,
-        "strandline_operator/lineage/reporting.py",
+        "strandline_operator/integrations/lineage/reporting.py",
         "import strandline_operator.metrics.numbers",
     ),
     (ROOMS, "strandline_operator/newroom.py", "X = 1"),

@@ -29,9 +29,9 @@ from strandline_api.outcome.lineage import PRODUCER
 from strandline_api.status.enums import LineageState
 from strandline_api.status.pipeline_status import Progress
 from strandline_api.status.retry_counts import RetryCounts
-from strandline_operator.lineage import reporting
-from strandline_operator.lineage.events import FACET, make_end
-from strandline_operator.lineage.reporting import EndReporter, start_reporting
+from strandline_operator.integrations.lineage import reporting
+from strandline_operator.integrations.lineage.events import FACET, make_end
+from strandline_operator.integrations.lineage.reporting import EndReporter, start_reporting
 from strandline_operator.metrics.numbers import Numbers
 from strandline_operator.model.limits import Limits
 from strandline_operator.model.plan import AttemptEnd, PassPlan

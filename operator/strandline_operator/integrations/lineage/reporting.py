@@ -144,7 +144,7 @@ class EndReporter:
         raise AssertionError  # the pauses have no end
 
     def _send(self, end: AttemptEnd) -> None:
-        from strandline_operator.lineage.events import make_end  # noqa: PLC0415 - it needs the extra
+        from strandline_operator.integrations.lineage.events import make_end  # noqa: PLC0415 - it needs the extra
 
         client = _make_client()
         try:

@@ -1,0 +1,1 @@
+"""Products beside Kubernetes and KubeRay that a cluster may have, each behind a port of ours."""
