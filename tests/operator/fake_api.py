@@ -23,7 +23,7 @@ from typing import Any
 from fake_store import Body, Change, FakeStore, clone, matches
 from strandline_operator.cluster.api import Page, Scope
 from strandline_operator.cluster.errors import Gone, Invalid, NotFound, Unavailable
-from strandline_operator.model.plan import Resource
+from strandline_operator.model.plan import ObjectKind, Resource
 
 
 class KilledError(BaseException):
@@ -36,7 +36,7 @@ class Call:
 
     number: int
     verb: str
-    resource: Resource | None
+    resource: ObjectKind | None
     name: str = ""
 
     @property
@@ -64,7 +64,7 @@ class FakeApi:
     """
 
     store: FakeStore = field(default_factory=FakeStore)
-    unserved: set[Resource] = field(default_factory=set)
+    unserved: set[ObjectKind] = field(default_factory=set)
     logs: dict[tuple[str, str], str] = field(default_factory=dict)
     drivers: dict[str, Any] = field(default_factory=dict)
     tokens: dict[str, str] = field(default_factory=dict)
@@ -85,7 +85,7 @@ class FakeApi:
         """The calls that change something, in order."""
         return [call for call in self.calls if call.is_write]
 
-    async def get(self, resource: Resource, namespace: str | None, name: str) -> Body | None:
+    async def get(self, resource: ObjectKind, namespace: str | None, name: str) -> Body | None:
         async with self._call("get", resource, name):
             if resource is Resource.NODE:
                 return self.nodes.get(name, spell_node(name))
@@ -93,31 +93,31 @@ class FakeApi:
             return None if resource in self.unserved else self.store.get(resource, namespace, name)
 
     async def list_all(
-        self, resource: Resource, namespace: str | None, selector: str = ""
+        self, resource: ObjectKind, namespace: str | None, selector: str = ""
     ) -> list[Body]:
         async with self._call("list", resource):
             self._check(resource)
             return self.store.list(resource, namespace, selector)
 
     async def create(
-        self, resource: Resource, namespace: str, body: Body, *, is_strict: bool = False
+        self, resource: ObjectKind, namespace: str, body: Body, *, is_strict: bool = False
     ) -> Body:
         async with self._call("create", resource, body["metadata"]["name"]):
             self._check(resource)
             return self.store.create(resource, namespace, self._prune(body, is_strict=is_strict))
 
     async def replace_status(
-        self, resource: Resource, namespace: str, name: str, body: Body
+        self, resource: ObjectKind, namespace: str, name: str, body: Body
     ) -> Body:
         async with self._call("status", resource, name):
             return self.store.replace_status(resource, namespace, name, body)
 
-    async def patch(self, resource: Resource, namespace: str, name: str, patch: Body) -> Body:
+    async def patch(self, resource: ObjectKind, namespace: str, name: str, patch: Body) -> Body:
         async with self._call("patch", resource, name):
             return self.store.patch(resource, namespace, name, patch)
 
     async def delete(
-        self, resource: Resource, namespace: str, name: str, uid: str, grace: int | None = None
+        self, resource: ObjectKind, namespace: str, name: str, uid: str, grace: int | None = None
     ) -> None:
         async with self._call("delete", resource, name):
             self.store.delete(resource, namespace, name, uid, grace)
@@ -213,7 +213,7 @@ class FakeApi:
             unknown=set(self.unknown),
         )
 
-    def _check(self, resource: Resource) -> None:
+    def _check(self, resource: ObjectKind) -> None:
         if resource in self.unserved:
             raise NotFound(404, "", "404 page not found")
 
@@ -229,7 +229,7 @@ class FakeApi:
         return {**body, "spec": {name: spec[name] for name in spec.keys() - self.unknown}}
 
     @staticmethod
-    def _concerns(scope: Scope, resource: Resource, body: Body) -> bool:
+    def _concerns(scope: Scope, resource: ObjectKind, body: Body) -> bool:
         metadata = body["metadata"]
         return (
             resource is scope.resource
@@ -239,7 +239,7 @@ class FakeApi:
 
     @asynccontextmanager
     async def _call(
-        self, verb: str, resource: Resource | None, name: str = ""
+        self, verb: str, resource: ObjectKind | None, name: str = ""
     ) -> AsyncIterator[None]:
         call = Call(len(self.calls) + 1, verb, resource, name)
         self.calls.append(call)

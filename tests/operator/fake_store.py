@@ -12,11 +12,11 @@ from typing import Any, TypeVar, cast
 
 from strandline_api.times import format_time
 from strandline_operator.cluster.errors import Conflict, Invalid, NotFound
-from strandline_operator.model.plan import Resource
+from strandline_operator.model.plan import ObjectKind, Resource
 
 Body = dict[str, Any]
 T = TypeVar("T")
-DriverAddress = tuple[Resource, str, str]
+DriverAddress = tuple[ObjectKind, str, str]
 
 # Kinds whose status is written apart from the rest.
 WITH_STATUS = frozenset(
@@ -29,7 +29,7 @@ class Change:
     """Something that a watch tells."""
 
     version: int
-    resource: Resource
+    resource: ObjectKind
     kind: str
     body: Body
 
@@ -45,18 +45,18 @@ class FakeStore:
     """
 
     time: float = 1_000_000.0
-    patient: set[Resource] = field(default_factory=set)
+    patient: set[ObjectKind] = field(default_factory=set)
     objects: dict[DriverAddress, Body] = field(default_factory=dict)
     history: list[Change] = field(default_factory=list)
     _versions: Any = field(default_factory=lambda: count(1))
     _uids: Any = field(default_factory=lambda: count(1))
     version: int = 0
 
-    def get(self, resource: Resource, namespace: str, name: str) -> Body | None:
+    def get(self, resource: ObjectKind, namespace: str, name: str) -> Body | None:
         return clone(self.objects.get((resource, namespace, name)))
 
     def list(
-        self, resource: Resource, namespace: str | None = None, selector: str = ""
+        self, resource: ObjectKind, namespace: str | None = None, selector: str = ""
     ) -> list[Body]:
         return [
             clone(body)
@@ -66,7 +66,7 @@ class FakeStore:
             and matches(selector, body["metadata"].get("labels") or {})
         ]
 
-    def create(self, resource: Resource, namespace: str, body: Body) -> Body:
+    def create(self, resource: ObjectKind, namespace: str, body: Body) -> Body:
         place = (resource, namespace, body["metadata"]["name"])
         if place in self.objects:
             raise Conflict(409, "AlreadyExists", f"{resource} {place[2]} already exists")
@@ -82,12 +82,12 @@ class FakeStore:
         self._store(place, made, "ADDED")
         return clone(made)
 
-    def put_status(self, resource: Resource, namespace: str, name: str, status: Body) -> None:
+    def put_status(self, resource: ObjectKind, namespace: str, name: str, status: Body) -> None:
         """Write a status as another controller does, without looking at versions."""
         place = (resource, namespace, name)
         self._store(place, {**self._find(place), "status": clone(status)}, "MODIFIED")
 
-    def replace_status(self, resource: Resource, namespace: str, name: str, body: Body) -> Body:
+    def replace_status(self, resource: ObjectKind, namespace: str, name: str, body: Body) -> Body:
         place = (resource, namespace, name)
         found, given = self._find(place), body["metadata"]
         if given.get("resourceVersion") != found["metadata"]["resourceVersion"]:
@@ -98,7 +98,7 @@ class FakeStore:
         self._store(place, stored, "MODIFIED")
         return clone(stored)
 
-    def patch(self, resource: Resource, namespace: str, name: str, patch: Body) -> Body:
+    def patch(self, resource: ObjectKind, namespace: str, name: str, patch: Body) -> Body:
         place = (resource, namespace, name)
         found = self._find(place)
         version = (patch.get("metadata") or {}).get("resourceVersion")
@@ -115,7 +115,12 @@ class FakeStore:
         return clone(stored)
 
     def delete(
-        self, resource: Resource, namespace: str, name: str, uid: str = "", grace: int | None = None
+        self,
+        resource: ObjectKind,
+        namespace: str,
+        name: str,
+        uid: str = "",
+        grace: int | None = None,
     ) -> None:
         place = (resource, namespace, name)
         found = self._find(place)
@@ -129,7 +134,7 @@ class FakeStore:
             marked["metadata"]["deletionTimestamp"] = format_time(int(self.time))
             self._store(place, marked, "MODIFIED")
 
-    def remove(self, resource: Resource, namespace: str, name: str) -> None:
+    def remove(self, resource: ObjectKind, namespace: str, name: str) -> None:
         """An object goes at once, and what it owns is deleted."""
         body = self.objects.pop((resource, namespace, name))
         self._note(body, resource, "DELETED")
@@ -160,7 +165,7 @@ class FakeStore:
         self.objects[place] = body
         self._note(body, place[0], kind)
 
-    def _note(self, body: Body, resource: Resource, kind: str) -> None:
+    def _note(self, body: Body, resource: ObjectKind, kind: str) -> None:
         self.skip_version()
         body["metadata"] = {**body["metadata"], "resourceVersion": str(self.version)}
         self.history.append(Change(self.version, resource, kind, clone(body)))

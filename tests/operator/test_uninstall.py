@@ -13,7 +13,7 @@ from fake_api import Call, FakeApi
 from strandline_api.names import FINALIZER, PIPELINE_UID_LABEL
 from strandline_api.outcome.exit_codes import ExitCode
 from strandline_operator.cluster.errors import Conflict, Forbidden
-from strandline_operator.model.plan import Resource
+from strandline_operator.model.plan import ObjectKind, Resource
 from strandline_operator.uninstall.held_pipelines import describe_held, read_held
 from strandline_operator.uninstall.removal import Shell, UninstallError, prepare_removal
 from strandline_operator.uninstall.request import HeldTreatment, UninstallRequest, read_request
@@ -198,7 +198,7 @@ def test_a_namespace_that_refuses_blocks_no_removal(treatment: HeldTreatment) ->
     list_all = scene.api.list_all
 
     async def list_allowed(
-        resource: Resource, namespace: str | None, selector: str = ""
+        resource: ObjectKind, namespace: str | None, selector: str = ""
     ) -> list[Json]:
         if namespace == "gone" and resource is Resource.PIPELINE:
             raise Forbidden(403, "Forbidden", "no rights in gone")

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from strandline_operator.model.plan import Resource
+from strandline_operator.model.plan import ObjectKind, Resource
 
 Body = dict[str, Any]
 
@@ -22,7 +22,7 @@ class Scope:
         is_optional: a follower does without, where that is not allowed.
     """
 
-    resource: Resource
+    resource: ObjectKind
     namespace: str | None
     selector: str = ""
     is_optional: bool = False
@@ -44,11 +44,11 @@ class Page:
 class Api(Protocol):
     """Reads and writes of single objects. Whatever fails raises an `ApiError`."""
 
-    async def get(self, resource: Resource, namespace: str | None, name: str) -> Body | None:
+    async def get(self, resource: ObjectKind, namespace: str | None, name: str) -> Body | None:
         """Return an object; None where there is none. Nodes are in no namespace."""
 
     async def list_all(
-        self, resource: Resource, namespace: str | None, selector: str = ""
+        self, resource: ObjectKind, namespace: str | None, selector: str = ""
     ) -> list[Body]:
         """Return objects with some labels, of one namespace or of all.
 

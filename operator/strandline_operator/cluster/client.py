@@ -34,9 +34,9 @@ from strandline_operator.cluster.errors import (
     make_error,
 )
 from strandline_operator.cluster.server_clock import ServerClock
-from strandline_operator.model.plan import Resource
+from strandline_operator.model.plan import ObjectKind, Resource
 
-_ROOTS = {
+_ROOTS: dict[ObjectKind, str] = {
     Resource.PIPELINE: f"/apis/{API_VERSION}",
     Resource.ATTEMPT: f"/apis/{API_VERSION}",
     Resource.RAYJOB: "/apis/ray.io/v1",
@@ -50,12 +50,11 @@ _ROOTS = {
     Resource.FORMER_WORKLOAD: "/apis/kueue.x-k8s.io/v1beta1",
     Resource.FORMER_LOCAL_QUEUE: "/apis/kueue.x-k8s.io/v1beta1",
 }
-_CORE = "/api/v1"
 
 
-def build_path(resource: Resource, namespace: str | None, name: str = "", part: str = "") -> str:
+def build_path(resource: ObjectKind, namespace: str | None, name: str = "", part: str = "") -> str:
     """Return the path of an object, of its `part` (such as `status`), or of a list of objects."""
-    pieces = [_ROOTS.get(resource, _CORE)]
+    pieces = [_ROOTS.get(resource, resource.root)]
     if namespace is not None:
         pieces += ["namespaces", quote(namespace, safe="")]
     pieces.append(resource.value.partition(".")[0])
@@ -113,14 +112,14 @@ class KubernetesApi:
         self._has_dates = True
         self._drivers: aiohttp.ClientSession | None = None
 
-    async def get(self, resource: Resource, namespace: str | None, name: str) -> Body | None:
+    async def get(self, resource: ObjectKind, namespace: str | None, name: str) -> Body | None:
         try:
             return await self._ask("GET", resource, build_path(resource, namespace, name))
         except NotFound:
             return None
 
     async def list_all(
-        self, resource: Resource, namespace: str | None, selector: str = ""
+        self, resource: ObjectKind, namespace: str | None, selector: str = ""
     ) -> list[Body]:
         bodies: list[Body] = []
         async for page in self.list_pages(Scope(resource, namespace, selector)):
@@ -257,7 +256,7 @@ class KubernetesApi:
     async def _ask(
         self,
         verb: str,
-        resource: Resource,
+        resource: ObjectKind,
         path: str,
         body: Body | None = None,
         query: Query | None = None,
@@ -270,7 +269,7 @@ class KubernetesApi:
     async def _send(
         self,
         verb: str,
-        resource: Resource,
+        resource: ObjectKind,
         path: str,
         body: Body | None,
         query: Query,

@@ -18,8 +18,17 @@ from strandline_api.status.retry_counts import RetryCounts
 Manifest = dict[str, Any]
 
 
-class Resource(StrEnum):
-    """The kinds of objects that the operator reads or writes."""
+class ObjectKind(StrEnum):
+    """A kind of objects: plural, then group. Integrations have enums of their own kinds."""
+
+    @property
+    def root(self) -> str:
+        """The path of the kind's API version."""
+        return "/api/v1"
+
+
+class Resource(ObjectKind):
+    """The kinds of objects that the operator reads or writes on every cluster."""
 
     PIPELINE = "curationpipelines.strandline.dev"
     ATTEMPT = "curationattempts.strandline.dev"

@@ -20,7 +20,7 @@ from strandline_operator.cluster.watch import Watch
 from strandline_operator.metrics.numbers import Numbers
 from strandline_operator.model.nodes import NodeMarks
 from strandline_operator.model.objects import Meta, Pod, RayClusterState, RayJob
-from strandline_operator.model.plan import AttemptEnd, EventDraft, Resource
+from strandline_operator.model.plan import AttemptEnd, EventDraft, ObjectKind, Resource
 from strandline_operator.model.view import AttemptObject, PipelineView, Refusal
 from strandline_operator.reconcile.caches.cluster_cache import NODE, ClusterCache
 from strandline_operator.reconcile.caches.defaults import NamespaceDefaults
@@ -348,7 +348,7 @@ class Service:
             if watch.scope.namespace in {None, namespace}
         )
 
-    def _make_age(self, resource: Resource) -> Callable[[], float]:
+    def _make_age(self, resource: ObjectKind) -> Callable[[], float]:
         def age() -> float:
             last_events = [
                 watch.last_event for watch in self.watches if watch.scope.resource is resource
