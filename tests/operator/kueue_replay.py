@@ -16,6 +16,7 @@ from typing import Any
 from simulated_cluster import SimulatedCluster
 from strandline_api.status.enums import AttemptPhase
 from strandline_api.times import format_time
+from strandline_operator.integrations.kueue.workloads import read_workloads
 from strandline_operator.model.notices import QueueState
 from strandline_operator.model.plan import Create, Resource
 from strandline_operator.model.view import View
@@ -62,7 +63,7 @@ class QueuedCluster(SimulatedCluster):
     queue: QueueState | None = None
 
     def view(self) -> View:
-        """What a pass sees, with what Kueue reports about a RayJob that waits."""
+        """What a pass sees, with what a scheduler reports about a RayJob that waits."""
         view = super().view()
         is_waiting = any(rayjob.is_suspended for rayjob in view.rayjobs)
         return replace(view, queue=self.queue if is_waiting else None)
@@ -108,7 +109,7 @@ class Replay:
         if kind == "Event":
             self._add_event(recorded)
         elif kind == "Workload" and self._is_mine(recorded.get("metadata", {}).get("owner", "")):
-            self.cluster.queue = QueueState.read([recorded])
+            self.cluster.queue = read_workloads([recorded], queue="team-a")
             self._look()
         elif kind == "RayJob" and recorded and self._is_mine(recorded["metadata"]["name"]):
             body = self._wait_for_rayjob(recorded["metadata"]["name"])

@@ -8,6 +8,7 @@ import pytest
 
 from kueue_replay import Replay, read_conditions, read_rayjobs
 from strandline_api.status.pipeline_status import PipelineStatus
+from strandline_operator.integrations.kueue.scheduler import Kueue
 from strandline_operator.model.objects import RayJob
 from summary_law import check_summary
 
@@ -118,8 +119,8 @@ def test_a_queue_that_never_lets_it_in_is_recorded_without_an_admission(
     versions = read_rayjobs(story, f"{pipeline}-1")
     assert versions
     assert all(version["spec"]["suspend"] for version in versions)
-    is_elsewhere = RayJob.read(versions[-1]).is_elsewhere
-    assert is_elsewhere == (story == "multikueue")
+    misfit = Kueue().explain_misfit(RayJob.read(versions[-1]), is_queued=True)
+    assert misfit.startswith("MultiKueue sends") == (story == "multikueue")
 
 
 def test_a_flavor_is_in_all_templates_while_it_is_admitted_and_out_of_them_after() -> None:

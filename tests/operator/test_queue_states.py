@@ -13,6 +13,11 @@ from operator_bodies import KEY, NAMESPACE, make_attempt, make_pipeline, make_ra
 from played_operator import Operator
 from strandline_operator.cluster.client import build_path
 from strandline_operator.cluster.errors import Forbidden, NotFound, Unavailable
+from strandline_operator.integrations.kueue.workloads import (
+    VERSIONS,
+    KueueKind,
+    read_workloads,
+)
 from strandline_operator.model.limits import Limits
 from strandline_operator.model.notices import QueueState
 from strandline_operator.model.objects import RayJob
@@ -24,8 +29,11 @@ from strandline_operator.reconcile.caches.queues import (
 )
 
 MISSING = "LocalQueue team-a doesn't exist"
-FORMER = {Resource.FORMER_WORKLOAD, Resource.FORMER_LOCAL_QUEUE}
-CURRENT = {Resource.WORKLOAD, Resource.LOCAL_QUEUE}
+ABSENT = QueueState(message="LocalQueue team-a does not exist")
+WITHOUT_WORKLOAD = QueueState(
+    message="Kueue has created no Workload for RayJob corpus-1; see Kueue's log"
+)
+CURRENT, FORMER = map(set, VERSIONS)
 
 
 def render_workload(
@@ -53,7 +61,7 @@ def render_rayjob(**spec: Any) -> RayJob:
 class Reading:
     """Reads of one RayJob's state, with a server and a memory."""
 
-    def __init__(self, *unserved: Resource) -> None:
+    def __init__(self, *unserved: KueueKind) -> None:
         self.api, self.memory = FakeApi(unserved=set(unserved)), QueueMemory()
         self.error: Exception | None = None
         self.api.before.append(self._fail)
@@ -67,10 +75,10 @@ class Reading:
 
 
 @pytest.mark.parametrize(
-    ("kind", "unserved"), [(Resource.WORKLOAD, FORMER), (Resource.FORMER_WORKLOAD, CURRENT)]
+    ("kind", "unserved"), [(KueueKind.WORKLOAD, FORMER), (KueueKind.FORMER_WORKLOAD, CURRENT)]
 )
 def test_a_workload_is_read_in_the_version_that_is_served(
-    kind: Resource, unserved: set[Resource]
+    kind: KueueKind, unserved: set[KueueKind]
 ) -> None:
     reading = Reading(*unserved)
     reading.api.store.create(kind, NAMESPACE, render_workload())
@@ -78,15 +86,14 @@ def test_a_workload_is_read_in_the_version_that_is_served(
     reading.api.store.objects[kind, NAMESPACE, "rayjob-corpus-1"]["status"] = status
     state = reading.read()
     assert state is not None
-    assert (state.workload, state.message) == ("rayjob-corpus-1", MISSING)
-    assert state.since == 1_795_726_990.0
+    assert state == QueueState(1_795_726_990.0, MISSING)
 
 
 def test_a_workload_of_another_job_is_not_read() -> None:
     reading = Reading()
     other = render_workload("rayjob-other", "uid-other")
-    reading.api.store.create(Resource.WORKLOAD, NAMESPACE, other)
-    assert reading.read() == QueueState(exists=False)
+    reading.api.store.create(KueueKind.WORKLOAD, NAMESPACE, other)
+    assert reading.read() == ABSENT
 
 
 @pytest.mark.parametrize("order", [("old", "new"), ("new", "old")])
@@ -94,13 +101,17 @@ def test_the_newest_workload_of_a_job_explains_its_wait(order: tuple[str, str]) 
     workloads = {name: render_workload(name) for name in order}
     workloads["old"]["metadata"]["creationTimestamp"] = "2026-11-26T21:00:00Z"
     workloads["new"]["metadata"]["creationTimestamp"] = "2026-11-26T22:00:00Z"
-    assert QueueState.read(workloads.values()).workload == "new"
+    workloads["old"]["status"] = {"conditions": [render_condition("no room")]}
+    workloads["new"]["status"] = {"conditions": [render_condition(MISSING)]}
+    state = read_workloads(workloads.values(), "team-a")
+    assert state is not None
+    assert state.message == MISSING
 
 
 def test_each_version_has_its_path() -> None:
     path = "/apis/kueue.x-k8s.io/v1beta{}/namespaces/team/workloads"
-    assert build_path(Resource.WORKLOAD, "team") == path.format(2)
-    assert build_path(Resource.FORMER_WORKLOAD, "team") == path.format(1)
+    assert build_path(KueueKind.WORKLOAD, "team") == path.format(2)
+    assert build_path(KueueKind.FORMER_WORKLOAD, "team") == path.format(1)
 
 
 @pytest.mark.parametrize("exists", [True, False])
@@ -108,15 +119,15 @@ def test_without_a_workload_the_queue_itself_is_looked_for(*, exists: bool) -> N
     reading = Reading()
     if exists:
         body = {"metadata": {"name": "team-a"}}
-        reading.api.store.create(Resource.LOCAL_QUEUE, NAMESPACE, body)
-    assert reading.read() == QueueState(exists=exists)
+        reading.api.store.create(KueueKind.LOCAL_QUEUE, NAMESPACE, body)
+    assert reading.read() == (WITHOUT_WORKLOAD if exists else ABSENT)
 
 
 def test_without_kueue_the_state_says_so() -> None:
     reading = Reading(*CURRENT, *FORMER)
     state = reading.read()
     assert state is not None
-    assert "does not serve Kueue's Workloads" in state.problem
+    assert "does not serve Kueue's Workloads" in state.message
 
 
 def test_without_rights_the_state_says_so_and_is_read_again_later() -> None:
@@ -124,27 +135,28 @@ def test_without_rights_the_state_says_so_and_is_read_again_later() -> None:
     reading.error = Forbidden(403, "Forbidden", "no")
     state = reading.read()
     assert state is not None
-    assert "may not read Kueue's Workloads" in state.problem
+    assert "may not read Kueue's Workloads" in state.message
     reading.error = None
     assert reading.read(FORBIDDEN_SECONDS - 1) == state
-    assert reading.read(FORBIDDEN_SECONDS) == QueueState(exists=False)
+    assert reading.read(FORBIDDEN_SECONDS) == ABSENT
 
 
 @pytest.mark.parametrize("error", [Unavailable(0, "", "no answer"), NotFound(404, "", "no")])
 def test_a_server_that_fails_leaves_the_last_state(error: Exception) -> None:
     reading = Reading()
-    reading.api.store.create(Resource.WORKLOAD, NAMESPACE, render_workload())
+    reading.api.store.create(KueueKind.WORKLOAD, NAMESPACE, render_workload())
     before = reading.read()
     assert before is not None
     reading.error = error
     later = reading.read(KEEP_SECONDS)
     is_gone = isinstance(error, NotFound)
-    assert (later == before, later is not None and bool(later.problem)) == (not is_gone, is_gone)
+    assert later is not None
+    assert (later == before, "does not serve" in later.message) == (not is_gone, is_gone)
 
 
 def test_a_state_is_read_at_most_every_few_seconds() -> None:
     reading = Reading()
-    reading.api.store.create(Resource.WORKLOAD, NAMESPACE, render_workload())
+    reading.api.store.create(KueueKind.WORKLOAD, NAMESPACE, render_workload())
     for now in (0.0, 1.0, KEEP_SECONDS - 0.1):
         reading.read(now)
     assert len(reading.api.calls) == 1
@@ -162,16 +174,24 @@ def test_a_rayjob_that_does_not_wait_costs_no_request(spec: dict[str, Any]) -> N
 @pytest.mark.parametrize(
     ("workloads", "state"),
     [
-        ([], QueueState()),
+        ([], None),
         ([{}], QueueState(since=0.0)),
         ([{"status": {"conditions": 7}, "spec": []}], QueueState(since=0.0)),
+        (
+            [{"metadata": {"name": "w"}, "spec": {"active": False}}],
+            QueueState(
+                0.0,
+                "the Workload is deactivated; "
+                "set `spec.active` of Workload w to true to queue it again",
+            ),
+        ),
         # A resized cluster has a Workload for each size, and the former ones are finished.
         (
             [
                 render_workload("old", conditions=[render_condition("", "True", "Finished")]),
                 render_workload("new", conditions=[render_condition("no room")]),
             ],
-            QueueState("new", 1_795_726_990.0, "no room"),
+            QueueState(1_795_726_990.0, "no room"),
         ),
         (
             [
@@ -184,29 +204,22 @@ def test_a_rayjob_that_does_not_wait_costs_no_request(spec: dict[str, Any]) -> N
                 )
             ],
             QueueState(
-                "rayjob-corpus-1",
                 1_795_726_990.0,
                 "Quota reserved in ClusterQueue all; admission checks are pending: provision",
             ),
         ),
     ],
 )
-def test_any_workload_is_read(workloads: list[Any], state: QueueState) -> None:
-    assert QueueState.read(workloads) == state
+def test_any_workload_is_read(workloads: list[Any], state: QueueState | None) -> None:
+    assert read_workloads(workloads, "team-a") == state
 
 
 @pytest.mark.parametrize(
     ("queue", "words"),
     [
         (None, "LocalQueue nightly since 1970-01-12T13:46:40Z. You may"),
-        (QueueState(exists=False), "Z: LocalQueue nightly does not exist. You may"),
-        (QueueState(exists=True), "Kueue has created no Workload for RayJob corpus-1; see Kueue's"),
-        (QueueState(problem="it may not be read"), "Z: it may not be read. You may"),
-        (QueueState("w", 0.0, "no room"), "nightly since 1970-01-01T00:00:00Z: no room. You may"),
-        (
-            QueueState("w", 0.0, "given up", is_active=False),
-            "given up; set `spec.active` of Workload w to true to queue it again",
-        ),
+        (QueueState(message="it may not be read"), "Z: it may not be read. You may"),
+        (QueueState(0.0, "no room"), "nightly since 1970-01-01T00:00:00Z: no room. You may"),
     ],
 )
 def test_a_queued_attempt_explains_itself(queue: QueueState | None, words: str) -> None:
@@ -227,12 +240,13 @@ def test_a_queued_attempt_explains_itself(queue: QueueState | None, words: str) 
 
 
 def test_a_rayjob_without_a_queue_that_kueue_holds_says_what_is_missing() -> None:
-    cluster = QueuedCluster(queue=QueueState("w", 0.0, "LocalQueue  doesn't exist"))
+    workload = render_workload(conditions=[render_condition("LocalQueue  doesn't exist")])
+    cluster = QueuedCluster(queue=read_workloads([workload], queue=""))
     cluster.settle()
     cluster.bind_claim()
     cluster.settle()
     assert cluster.status.state == (
-        "attempt 1: queued in Kueue since 1970-01-01T00:00:00Z: the pipeline names no queue in "
+        "attempt 1: queued in Kueue since 2026-11-26T21:03:10Z: the pipeline names no queue in "
         "`ray.queueName`"
     )
 

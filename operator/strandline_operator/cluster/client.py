@@ -45,10 +45,6 @@ _ROOTS: dict[ObjectKind, str] = {
     Resource.DEPLOYMENT: "/apis/apps/v1",
     Resource.NETWORK_POLICY: "/apis/networking.k8s.io/v1",
     Resource.DISRUPTION_BUDGET: "/apis/policy/v1",
-    Resource.WORKLOAD: "/apis/kueue.x-k8s.io/v1beta2",
-    Resource.LOCAL_QUEUE: "/apis/kueue.x-k8s.io/v1beta2",
-    Resource.FORMER_WORKLOAD: "/apis/kueue.x-k8s.io/v1beta1",
-    Resource.FORMER_LOCAL_QUEUE: "/apis/kueue.x-k8s.io/v1beta1",
 }
 
 

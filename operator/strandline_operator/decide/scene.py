@@ -145,7 +145,7 @@ class Scene:
         sizes: of all nodes; None where they were not read.
         spot: how spot nodes have served the run so far.
         claims: those of the pipeline's storage that exist.
-        queue: what Kueue reports about its RayJob; None if it does not wait, or if it is unknown.
+        queue: the report of a scheduler about its RayJob; None if it does not wait or is unknown.
     """
 
     attempt: AttemptObject

@@ -1,8 +1,7 @@
-"""What the cluster's own controllers report about objects: events, and Kueue's Workloads.
+"""What the cluster's own controllers report about objects: events, and waits in a queue.
 
 A failed mount, a pod that a policy refused, the words of a failed probe and those of an autoscaler
-are in events alone, and the reason for a wait in a queue in a Workload. This room must not know
-which of them matter.
+are in events alone. This room must not know which of them matter.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from strandline_operator.model.objects import Meta, read_list, read_mapping, read_time
+from strandline_operator.model.objects import read_time
 
 Json = Mapping[str, Any]
 
@@ -56,57 +55,15 @@ class Notice:
 
 @dataclass(frozen=True, slots=True)
 class QueueState:
-    """What Kueue reports about a RayJob that waits in a queue.
+    """What a scheduler reports about a RayJob that waits in a queue.
 
     Attributes:
-        workload: name of its Workload; empty if there is none.
         since: start of the wait (epoch); None if unknown.
-        message: Kueue's own message; empty if there is none.
-        is_active: False if the Workload was deactivated, and will not be admitted.
-        exists: whether the LocalQueue exists; None if unknown.
-        problem: why the Workload could not be read; empty if it could.
+        message: why the RayJob waits; empty if unknown.
     """
 
-    workload: str = ""
     since: float | None = None
     message: str = ""
-    is_active: bool = True
-    exists: bool | None = None
-    problem: str = ""
-
-    @classmethod
-    def read(cls, workloads: Iterable[Json]) -> QueueState:
-        """Return the state by the newest Workload that is not finished; a resize adds others."""
-        states = [(Meta.read(body), body) for body in workloads if not _is_finished(body)]
-        if not states:
-            return cls()
-        meta, body = max(states, key=lambda each: each[0].created)
-        reserved = _read_condition(body, "QuotaReserved")
-        since = read_time(reserved.get("lastTransitionTime"))
-        message = " ".join(_text(reserved.get("message")).split())
-        checks = read_list(read_mapping(body.get("status")).get("admissionChecks"))
-        pending = [
-            read_mapping(each) for each in checks if read_mapping(each).get("state") != "Ready"
-        ]
-        # Admission checks come after the quota.
-        if reserved.get("status") == "True" and pending:
-            names = ", ".join(_text(each.get("name")) for each in pending)
-            message = f"{message}; admission checks are pending: {names}"
-        return cls(
-            workload=meta.name,
-            since=meta.created if since is None else since,
-            message=message,
-            is_active=read_mapping(body.get("spec")).get("active") is not False,
-        )
-
-
-def _is_finished(workload: Json) -> bool:
-    return _read_condition(workload, "Finished").get("status") == "True"
-
-
-def _read_condition(body: Json, type_: str) -> Json:
-    conditions = map(read_mapping, read_list(read_mapping(body.get("status")).get("conditions")))
-    return next((each for each in conditions if each.get("type") == type_), {})
 
 
 def find_newest(notices: Iterable[Notice], reasons: Iterable[str], uid: str = "") -> Notice | None:

@@ -22,9 +22,6 @@ OOM_KILLED = "OOMKilled"
 DRIVER_PORT = "strandline"  # name of a container's port
 # In a pod of its own, or beside Ray in the head pod, as the submission mode has it.
 SUBMITTER = SUBMITTER_CONTAINER
-# Kueue's name for the submitter's pod, and for those that carry out RayJobs on other clusters.
-SUBMITTER_SET = "submitter"
-MULTIKUEUE = "kueue.x-k8s.io/multikueue"
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,8 +226,9 @@ class RayJob:
             twice. None where Ray has not said.
         ended: end of the driver's run by Ray's word, else that of the RayJob (epoch); None while
             neither has ended.
-        is_elsewhere: another cluster is to carry it out.
-        pod_sets: the kinds of its pods, each by the name that Kueue has for it.
+        managed_by: the controller that carries out the RayJob; empty for KubeRay.
+        groups: names of the worker groups.
+        has_submitter: a pod of its own submits the driver.
     """
 
     meta: Meta
@@ -241,8 +239,9 @@ class RayJob:
     cluster: str
     started: float | None
     is_suspended: bool
-    is_elsewhere: bool = False
-    pod_sets: tuple[str, ...] = ()
+    managed_by: str = ""
+    groups: tuple[str, ...] = ()
+    has_submitter: bool = False
     ended: float | None = None
 
     @classmethod
@@ -250,6 +249,7 @@ class RayJob:
         """Return a RayJob from its object."""
         status, spec = read_mapping(body.get("status")), read_mapping(body.get("spec"))
         info = read_mapping(status.get("rayJobInfo"))
+        groups = read_list(read_mapping(spec.get("rayClusterSpec")).get("workerGroupSpecs"))
         return cls(
             meta=Meta.read(body),
             deployment=_text(status.get("jobDeploymentStatus")),
@@ -259,18 +259,11 @@ class RayJob:
             cluster=_text(status.get("rayClusterName")),
             started=read_time(info.get("startTime")),
             is_suspended=spec.get("suspend") is True,
-            is_elsewhere=spec.get("managedBy") == MULTIKUEUE,
-            pod_sets=tuple(_list_pod_sets(spec)),
+            managed_by=_text(spec.get("managedBy")),
+            groups=tuple(_text(read_mapping(group).get("groupName")) for group in groups),
+            has_submitter=spec.get("submissionMode") == "K8sJobMode",
             ended=read_time(info.get("endTime")) or read_time(status.get("endTime")),
         )
-
-
-def _list_pod_sets(spec: Json) -> Iterator[str]:
-    yield "head"
-    groups = read_list(read_mapping(spec.get("rayClusterSpec")).get("workerGroupSpecs"))
-    yield from (_text(read_mapping(group).get("groupName")) for group in groups)
-    if spec.get("submissionMode") == "K8sJobMode":
-        yield SUBMITTER_SET
 
 
 @dataclass(frozen=True, slots=True)

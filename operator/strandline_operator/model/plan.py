@@ -46,10 +46,6 @@ class Resource(ObjectKind):
     EVENT = "events"
     QUOTA = "resourcequotas"
     LIMIT_RANGE = "limitranges"
-    WORKLOAD = "workloads.kueue.x-k8s.io"
-    LOCAL_QUEUE = "localqueues.kueue.x-k8s.io"
-    FORMER_WORKLOAD = "workloads.v1beta1.kueue.x-k8s.io"
-    FORMER_LOCAL_QUEUE = "localqueues.v1beta1.kueue.x-k8s.io"
 
 
 @dataclass(frozen=True, slots=True)

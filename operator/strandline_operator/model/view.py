@@ -182,7 +182,7 @@ class View:
         preflight: the Job that checks it before it runs; None where there is none, or nothing is
             to be checked.
         cpu_rules: what the namespace demands of containers, where this pass may make some.
-        queue: what Kueue reports about a RayJob that waits; None if none does, or if it is unknown.
+        queue: the report of a scheduler about a waiting RayJob; None if none waits, or if unknown.
         lineage: what became of pending reports to a lineage system, by number of the attempt.
         defaults: what the namespace gives where the pipeline says nothing.
         defaults_problem: why its values are unknown; empty where they are known.

@@ -15,9 +15,9 @@ from strandline_api.spec.namespace_defaults import RayDefaults, SpecDefaults
 from strandline_api.spec.ray_cluster import RayCluster
 from strandline_api.spec.storage import Storage
 from strandline_api.status.defaults import DefaultOutput, DefaultsRecord
+from strandline_operator.integrations.schedulers import names_priority, names_queue
 from strandline_operator.model.view import PipelineView
 from strandline_operator.render.pods.overlay import lay_over
-from strandline_operator.render.rayjob import QUEUE_LABEL, QUEUE_PRIORITY_LABEL
 
 NO_DEFAULTS = SpecDefaults()
 
@@ -75,9 +75,9 @@ def _fill_ray(ray: RayCluster, defaults: RayDefaults, labels: Mapping[str, str])
         gcs_fault_tolerance_options=ray.gcs_fault_tolerance_options
         or defaults.gcs_fault_tolerance_options,
         # A label of the pipeline itself says as much as its spec.
-        queue_name=ray.queue_name or _unless(QUEUE_LABEL in labels, defaults.queue_name),
+        queue_name=ray.queue_name or _unless(names_queue(labels), defaults.queue_name),
         queue_priority_class=ray.queue_priority_class
-        or _unless(QUEUE_PRIORITY_LABEL in labels, defaults.queue_priority_class),
+        or _unless(names_priority(labels), defaults.queue_priority_class),
     )
 
 

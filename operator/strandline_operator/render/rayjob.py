@@ -24,6 +24,11 @@ from strandline_api.spec.pod_paths import (
 )
 from strandline_api.spec.predecessors import Reference, join_location, replace_references
 from strandline_api.spec.ray_cluster import RayCluster, RayNode, WorkerGroup
+from strandline_operator.integrations.schedulers import (
+    annotate_rayjob,
+    has_one_size,
+    label_rayjob,
+)
 from strandline_operator.model.objects import Meta
 from strandline_operator.model.plan import Manifest
 from strandline_operator.render.code import render_code
@@ -49,24 +54,11 @@ SLACK_SECONDS = 120
 # hangs.
 LONGEST_DROUGHT_SECONDS = 30 * 86_400
 NO_HEAD_RESTART = "ray.io/disable-provisioned-head-restart"
-QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
-# Marks a pipeline whose Kueue resizes admitted work; KubeRay hands it on to the cluster.
-RESIZED_ANNOTATION = "kueue.x-k8s.io/elastic-job"
-# Annotations of a pipeline that its RayJobs get.
-RENDERED_ANNOTATIONS = (RESIZED_ANNOTATION,)
-QUEUE_PRIORITY_LABEL = "kueue.x-k8s.io/priority-class"
-# KubeRay hands these on from a RayJob to its cluster and pods, for Volcano and YuniKorn.
-SCHEDULER_LABELS = frozenset(
-    {"ray.io/scheduler-name", "ray.io/priority-class-name", "ray.io/gang-scheduling-enabled"}
-)
 # KubeRay's own, of which some versions know none.
 OPTIONS = ("authOptions", "tlsOptions", "gcsFaultToleranceOptions")
 # From this version on it is Ray's default for all clusters, as its release notes announce.
 WANTS_TOKEN = (2, 61)
 _VERSION = re.compile(r"v?(\d+)\.(\d+)")
-YUNIKORN_PREFIX = "yunikorn.apache.org/"
-YUNIKORN_APPLICATION = f"{YUNIKORN_PREFIX}app-id"
-SCHEDULER_PREFIXES = ("volcano.sh/", YUNIKORN_PREFIX)
 
 
 def render_config(order: Order) -> Manifest:
@@ -118,8 +110,11 @@ def render_disruption_budget(order: Order) -> Manifest | None:
 def render_rayjob(order: Order) -> Manifest:
     """Render the RayJob."""
     metadata = _metadata(order, order.rayjob)
-    metadata["labels"] = metadata["labels"] | _label_queue(order) | _label_scheduler(order)
-    metadata["annotations"] = {NO_HEAD_RESTART: "true", **_annotate_queue(order)}
+    own = Meta.read(order.manifest)
+    labels = label_rayjob(order.rayjob, order.spec.ray, own.labels)
+    annotations = annotate_rayjob(own.annotations)
+    metadata["labels"] = metadata["labels"] | labels
+    metadata["annotations"] = {NO_HEAD_RESTART: "true", **annotations}
     pre_running = order.spec.deadlines.pre_running_seconds or LONGEST_DROUGHT_SECONDS
     spec: dict[str, Any] = {
         "entrypoint": _render_entrypoint(order),
@@ -130,7 +125,7 @@ def render_rayjob(order: Order) -> Manifest:
         "ttlSecondsAfterFinished": int(order.spec.hold_on_failure_seconds or 0) + KEEP_SECONDS,
         "preRunningDeadlineSeconds": int(pre_running) + SLACK_SECONDS,
         **_bound_activity(order, pre_running),
-        "rayClusterSpec": _render_cluster(order),
+        "rayClusterSpec": _render_cluster(order, has_one_size=has_one_size(labels, annotations)),
     }
     if order.spec.ray.submission_mode == "K8sJobMode":
         spec["submitterConfig"] = {"backoffLimit": 0}
@@ -153,34 +148,6 @@ def _metadata(order: Order, name: str) -> dict[str, Any]:
         "labels": order.labels,
         "ownerReferences": [owner],
     }
-
-
-def _label_queue(order: Order) -> dict[str, str]:
-    """Return what Kueue reads: from the spec, or else the same labels of the pipeline itself."""
-    ray, own = order.spec.ray, Meta.read(order.manifest).labels
-    labels = {
-        QUEUE_LABEL: ray.queue_name or own.get(QUEUE_LABEL),
-        QUEUE_PRIORITY_LABEL: ray.queue_priority_class or own.get(QUEUE_PRIORITY_LABEL),
-    }
-    return {name: value for name, value in labels.items() if value}
-
-
-def _annotate_queue(order: Order) -> dict[str, str]:
-    """Return what has Kueue resize the cluster, where the pipeline itself asks for it."""
-    is_resized = Meta.read(order.manifest).annotations.get(RESIZED_ANNOTATION) == "true"
-    return {RESIZED_ANNOTATION: "true"} if is_resized else {}
-
-
-def _label_scheduler(order: Order) -> dict[str, str]:
-    """Return what KubeRay's batch schedulers read, from the labels of the pipeline itself."""
-    labels = {
-        name: value
-        for name, value in Meta.read(order.manifest).labels.items()
-        if name in SCHEDULER_LABELS or name.startswith(SCHEDULER_PREFIXES)
-    }
-    # YuniKorn knows applications by it: each attempt is one, or it would wait for another's end.
-    is_yunikorn = any(name.startswith(YUNIKORN_PREFIX) for name in labels)
-    return labels | ({YUNIKORN_APPLICATION: order.rayjob} if is_yunikorn else {})
 
 
 def _render_entrypoint(order: Order) -> str:
@@ -212,10 +179,9 @@ def _bound_activity(order: Order, pre_running: float) -> dict[str, int]:
     return {"activeDeadlineSeconds": seconds}
 
 
-def _render_cluster(order: Order) -> dict[str, Any]:
+def _render_cluster(order: Order, *, has_one_size: bool) -> dict[str, Any]:
     ray = order.spec.ray
     head, growth = render_head(order), {}
-    has_one_size = QUEUE_LABEL in _label_queue(order) and not _annotate_queue(order)
     if is_elastic(order, has_one_size=has_one_size):
         head, growth = make_elastic(order, head), render_autoscaler(order, confine())
     # The version of a pipeline's own image is known to the pipeline alone.

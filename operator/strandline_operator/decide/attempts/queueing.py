@@ -11,15 +11,10 @@ from strandline_api.status.reasons import Reason
 from strandline_api.times import format_time
 from strandline_operator.decide.obstacles.obstacles import Block
 from strandline_operator.decide.scene import SUSPENDED, Scene
+from strandline_operator.integrations.schedulers import find_holder, list_stop_reasons
 from strandline_operator.model.notices import QueueState, find_newest
-from strandline_operator.model.objects import SUBMITTER_SET, RayJob
-from strandline_operator.render.rayjob import QUEUE_LABEL
 
-# Kueue's reason of the event about the RayJob whose message explains the stop.
-_TAKEN_BACK = ("Stopped",)
 _BARE = "was suspended while its driver ran"
-# The API server refuses a Workload of more, and Kueue says that in its own log alone.
-MOST_POD_SETS = 8
 
 
 def find_suspension(scene: Scene) -> Evidence | None:
@@ -59,64 +54,24 @@ def _recall_suspension(status: AttemptStatus) -> Evidence | None:
 
 
 def _describe(scene: Scene, name: str, uid: str) -> str:
-    notice = find_newest(scene.notices, _TAKEN_BACK, uid=uid)
+    notice = find_newest(scene.notices, list_stop_reasons(), uid=uid)
     why = f": {notice.message}" if notice is not None else ""
     return f"RayJob {name} {_BARE}{why}"
 
 
 def find_queue_obstacle(scene: Scene) -> Block | None:
     """Find that a queue holds the attempt, or can never admit it."""
-    return _find_unfit_queue(scene) or _find_wait(scene)
-
-
-def _find_wait(scene: Scene) -> Block | None:
-    """Find that a queue holds the attempt: which queue, since when, and why."""
-    rayjob = scene.rayjob
-    if rayjob is None or not scene.is_queued:
-        return None
-    state, name = scene.queue or QueueState(), rayjob.meta.labels.get(QUEUE_LABEL, "")
-    since = rayjob.meta.created if state.since is None else state.since
-    words = _explain_queue(state, rayjob, name) if scene.queue is not None else ""
-    holder = f"LocalQueue {name}" if name else "Kueue"
-    return Block(Reason.QUEUED, f"{holder} since {format_time(int(since))}{words and ': '}{words}")
-
-
-def _explain_queue(state: QueueState, rayjob: RayJob, name: str) -> str:
-    """Explain why a queue does not admit a RayJob yet: by Kueue's own message, if there is one."""
-    if state.problem:
-        return state.problem
-    # Kueue queues a job without a queue's name if it manages all jobs, and never admits it.
-    if not name:
-        return "the pipeline names no queue in `ray.queueName`"
-    if not state.workload and state.exists is False:
-        return f"LocalQueue {name} does not exist"
-    if not state.workload:
-        return f"Kueue has created no Workload for RayJob {rayjob.meta.name}; see Kueue's log"
-    if state.is_active:
-        return state.message
-    repair = f"set `spec.active` of Workload {state.workload} to true to queue it again"
-    return f"{state.message or 'the Workload is deactivated'}; {repair}"
-
-
-def _find_unfit_queue(scene: Scene) -> Block | None:
-    """Find that an attempt waits in a queue that can never run it; no other sign shows that."""
     rayjob = scene.rayjob
     if rayjob is None:
         return None
-    # The other cluster has neither ConfigMap nor claims, so the driver could not begin there.
-    if rayjob.is_elsewhere:
-        where = "which has neither its ConfigMap nor its claims"
-        words = f"MultiKueue sends RayJob {rayjob.meta.name} to another cluster, {where}"
-        return Block(Reason.QUEUE_UNFIT, words)
-    # A RayJob that a queue has let in is not held by its shape.
-    if not scene.is_queued or QUEUE_LABEL not in rayjob.meta.labels:
+    holder = find_holder(rayjob.meta)
+    # No other sign shows that a queue can never run an attempt.
+    misfit = holder.explain_misfit(rayjob, is_queued=scene.is_queued)
+    if misfit:
+        return Block(Reason.QUEUE_UNFIT, misfit)
+    if not scene.is_queued:
         return None
-    # Kueue can't tell two kinds of pods of one name apart.
-    if rayjob.pod_sets.count(SUBMITTER_SET) > 1:
-        words = f"a worker group is named {SUBMITTER_SET!r}, as is the submitter's pod in Kueue"
-        return Block(Reason.QUEUE_UNFIT, words)
-    if len(rayjob.pod_sets) <= MOST_POD_SETS:
-        return None
-    kinds = ", ".join(rayjob.pod_sets)
-    words = f"Kueue supports at most {MOST_POD_SETS} kinds of pods, and these are more: {kinds}"
-    return Block(Reason.QUEUE_UNFIT, words)
+    state = scene.queue or QueueState()
+    since = format_time(int(rayjob.meta.created if state.since is None else state.since))
+    where = f"{holder.name_holder(rayjob.meta)} since {since}"
+    return Block(Reason.QUEUED, f"{where}: {state.message}" if state.message else where)

@@ -183,7 +183,7 @@ def find_next_look(scene: Scene) -> float | None:
     Soon at first, then in ever longer steps.
     """
     rayjob = scene.rayjob
-    # Kueue writes its reasons into objects that no watch follows.
+    # Schedulers write their reasons into objects that no watch follows.
     if rayjob is None or not (is_starting(scene) or scene.is_queued):
         return None
     now = scene.now

@@ -37,9 +37,9 @@ from strandline_operator.decide.run.lineage import begin_report, is_pending
 from strandline_operator.decide.run.memory import raise_memory
 from strandline_operator.decide.scene import Pass
 from strandline_operator.decide.verdict import PassState, Verdict, add_event, warn
+from strandline_operator.integrations.schedulers import has_queue
 from strandline_operator.model.plan import Count
 from strandline_operator.model.view import AttemptObject
-from strandline_operator.render.rayjob import QUEUE_LABEL
 
 SUSPEND = "suspend"  # the word of evidence that an attempt was ended to hold the pipeline back
 
@@ -278,9 +278,8 @@ def foresee(
 
 def _was_taken_back(facts: Pass, status: AttemptStatus) -> bool:
     """Return whether a queue has suspended an attempt in the middle."""
-    meta, spec = facts.view.pipeline.meta, facts.spec
-    has_queue = bool(spec.ray.queue_name or meta.labels.get(QUEUE_LABEL))
-    return has_queue and was_suspended(status)
+    labels = facts.view.pipeline.meta.labels
+    return has_queue(facts.spec.ray, labels) and was_suspended(status)
 
 
 def _ask_law(

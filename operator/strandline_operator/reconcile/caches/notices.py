@@ -1,7 +1,7 @@
 """Events about what does not get to start, and what is taken away, and about nothing else.
 
 A mount that fails, a policy that refuses, the words of a probe and those of an autoscaler, and why
-Karpenter ends a node or Kueue a run stand in events alone, and no watch shows those: so the
+Karpenter ends a node or a scheduler a run stand in events alone, and no watch shows those: so the
 events of a few objects are asked for while an attempt starts, is suspended or a pod is evicted, at
 most every few seconds. This room must not know what an event means.
 """

@@ -11,11 +11,10 @@ import re
 from strandline_api.status.reasons import Reason
 from strandline_api.status.records import MAX_SUMMARY
 from strandline_operator.decide.obstacles.obstacles import Block
+from strandline_operator.integrations.schedulers import list_names
 
 _WORD_START = re.compile(r"(?<=[a-z])(?=[A-Z])")
 _ENDING = re.compile(r"attempt \d+ ended with \w+")
-# These begin with a capital letter anywhere in a sentence.
-_PRODUCTS = ("KubeRay", "Kueue")
 
 
 def choose_form(*forms: str) -> str:
@@ -30,7 +29,8 @@ def _fits(form: str) -> bool:
 def list_block_forms(block: Block, prefix: str = "") -> tuple[str, ...]:
     """Return shorter forms of an obstacle's sentence: without advice, without detail, in words."""
     meaning = block.reason.meaning.rstrip(".")
-    if not meaning.startswith(_PRODUCTS):
+    # Names of products begin with a capital letter anywhere in a sentence.
+    if not meaning.startswith(("KubeRay", *list_names())):
         meaning = f"{meaning[:1].lower()}{meaning[1:]}"
     detail = block.detail.rstrip(".")
     whole = f"{meaning}: {detail}" if detail else ""
@@ -42,7 +42,7 @@ def list_queue_forms(block: Block, prefix: str) -> tuple[str, ...]:
     """Return shorter forms of a wait in a queue: why, else where and since when."""
     queue, _, rest = block.detail.partition(" since ")
     time, _, why = rest.partition(": ")
-    name = queue.removeprefix("LocalQueue ")
+    name = queue.rpartition(" ")[2]
     forms = (f"queued: {why}" if why else "", f"queued in {name} since {time[11:]}", "queued")
     return tuple(f"{prefix}{form}" for form in forms if form)
 

@@ -1,0 +1,31 @@
+"""Volcano and YuniKorn: KubeRay hands their labels on from a RayJob to its cluster and pods.
+
+Their RayJobs are not suspended: KubeRay's pods wait for a node instead.
+"""
+
+from __future__ import annotations
+
+from strandline_api.spec.ray_cluster import RayCluster
+from strandline_operator.integrations.scheduler import Labels, Scheduler
+
+KUBERAY_LABELS = frozenset(
+    {"ray.io/scheduler-name", "ray.io/priority-class-name", "ray.io/gang-scheduling-enabled"}
+)
+YUNIKORN_PREFIX = "yunikorn.apache.org/"
+YUNIKORN_APPLICATION = f"{YUNIKORN_PREFIX}app-id"
+PREFIXES = ("volcano.sh/", YUNIKORN_PREFIX)
+
+
+class BatchSchedulers(Scheduler):
+    """Copies the labels of a pipeline that KubeRay's batch schedulers read."""
+
+    def label_rayjob(self, rayjob: str, ray: RayCluster, pipeline: Labels) -> dict[str, str]:
+        """Return the pipeline's labels for batch schedulers."""
+        labels = {
+            name: value
+            for name, value in pipeline.items()
+            if name in KUBERAY_LABELS or name.startswith(PREFIXES)
+        }
+        # To YuniKorn, each attempt is an application, or it would wait for another's end.
+        is_yunikorn = any(name.startswith(YUNIKORN_PREFIX) for name in labels)
+        return labels | ({YUNIKORN_APPLICATION: rayjob} if is_yunikorn else {})

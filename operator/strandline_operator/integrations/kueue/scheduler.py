@@ -1,0 +1,107 @@
+"""Kueue as a scheduler: it suspends RayJobs until a queue admits them, and may take them back."""
+
+from __future__ import annotations
+
+from strandline_api.spec.ray_cluster import RayCluster
+from strandline_operator.integrations.kueue.workloads import (
+    RECORDS,
+    VERSIONS,
+    ApiVersion,
+    describe_absence,
+    read_workloads,
+    select_workloads,
+)
+from strandline_operator.integrations.scheduler import ClusterReader, Labels, Scheduler
+from strandline_operator.model.notices import QueueState
+from strandline_operator.model.objects import Meta, RayJob
+
+QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
+PRIORITY_LABEL = "kueue.x-k8s.io/priority-class"
+# Marks a pipeline whose Kueue resizes admitted work; KubeRay hands it on to the cluster.
+RESIZED_ANNOTATION = "kueue.x-k8s.io/elastic-job"
+# Kueue's names for RayJobs that run on other clusters, and for the submitter's pod.
+MULTIKUEUE = "kueue.x-k8s.io/multikueue"
+SUBMITTER_SET = "submitter"
+# The API server refuses a Workload of more, and Kueue says that in its own log alone.
+MOST_POD_SETS = 8
+
+
+class Kueue(Scheduler):
+    """Puts RayJobs into a LocalQueue, and reads their Workloads."""
+
+    name = "Kueue"
+    records = RECORDS
+    queue_label = QUEUE_LABEL
+    priority_label = PRIORITY_LABEL
+    kept_annotations = (RESIZED_ANNOTATION,)
+    stop_reasons = frozenset({"Stopped"})
+
+    def label_rayjob(self, rayjob: str, ray: RayCluster, pipeline: Labels) -> dict[str, str]:
+        """Return queue and priority: from the spec, or else from labels of the pipeline itself."""
+        labels = {
+            QUEUE_LABEL: ray.queue_name or pipeline.get(QUEUE_LABEL),
+            PRIORITY_LABEL: ray.queue_priority_class or pipeline.get(PRIORITY_LABEL),
+        }
+        return {name: value for name, value in labels.items() if value}
+
+    def annotate_rayjob(self, pipeline: Labels) -> dict[str, str]:
+        """Return the annotation that makes Kueue resize the cluster, if the pipeline has it."""
+        is_resized = pipeline.get(RESIZED_ANNOTATION) == "true"
+        return {RESIZED_ANNOTATION: "true"} if is_resized else {}
+
+    def has_one_size(self, rayjob: Labels, annotations: Labels) -> bool:
+        """Return whether a queue admits the RayJob, and does not resize it later."""
+        return QUEUE_LABEL in rayjob and RESIZED_ANNOTATION not in annotations
+
+    def holds(self, rayjob: Meta) -> bool:
+        """Return True: Kueue also holds RayJobs without a queue's name if it manages all jobs."""
+        return True
+
+    def name_holder(self, rayjob: Meta) -> str:
+        """Return the LocalQueue of a RayJob."""
+        name = rayjob.labels.get(QUEUE_LABEL)
+        return f"LocalQueue {name}" if name else self.name
+
+    def explain_misfit(self, rayjob: RayJob, *, is_queued: bool) -> str:
+        """Explain why Kueue can never run a RayJob: its own log is the only other sign."""
+        # The other cluster has neither ConfigMap nor claims, so the driver could not begin there.
+        if rayjob.managed_by == MULTIKUEUE:
+            where = "which has neither its ConfigMap nor its claims"
+            return f"MultiKueue sends RayJob {rayjob.meta.name} to another cluster, {where}"
+        # A RayJob that a queue has admitted is not held by its shape.
+        is_held = is_queued and QUEUE_LABEL in rayjob.meta.labels
+        return _explain_shape(_list_pod_sets(rayjob)) if is_held else ""
+
+    async def read_wait(self, reader: ClusterReader, rayjob: RayJob) -> QueueState | None:
+        """Return the state of the RayJob's Workload, or of its LocalQueue if it has no Workload."""
+        namespace, queue = rayjob.meta.namespace, rayjob.meta.labels.get(QUEUE_LABEL, "")
+        for version in VERSIONS:
+            selector = select_workloads(rayjob.meta.uid)
+            workloads = await reader.list_all(version.workload, namespace, selector)
+            if workloads is not None:
+                state = read_workloads(workloads, queue)
+                return state or await _read_queue(reader, version, rayjob.meta, queue)
+        return None
+
+
+async def _read_queue(
+    reader: ClusterReader, version: ApiVersion, rayjob: Meta, queue: str
+) -> QueueState:
+    # A Workload's own message reports a missing queue.
+    found = queue and await reader.get(version.queue, rayjob.namespace, queue)
+    return QueueState(message=describe_absence(rayjob.name, queue, is_missing=found is None))
+
+
+def _list_pod_sets(rayjob: RayJob) -> list[str]:
+    """Return the kinds of a RayJob's pods, by Kueue's names."""
+    return ["head", *rayjob.groups, *([SUBMITTER_SET] if rayjob.has_submitter else ())]
+
+
+def _explain_shape(pod_sets: list[str]) -> str:
+    # Kueue can't tell two kinds of pods of one name apart.
+    if pod_sets.count(SUBMITTER_SET) > 1:
+        return f"a worker group is named {SUBMITTER_SET!r}, as is the submitter's pod in Kueue"
+    if len(pod_sets) <= MOST_POD_SETS:
+        return ""
+    kinds = ", ".join(pod_sets)
+    return f"Kueue supports at most {MOST_POD_SETS} kinds of pods, and these are more: {kinds}"

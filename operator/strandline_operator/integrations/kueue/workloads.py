@@ -1,0 +1,100 @@
+"""Kueue's Workloads: one for each RayJob in a queue, with the reason of its wait.
+
+No watch of the operator follows them. Without Kueue, or without the right to read its objects, a
+state says so and nothing fails.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+from strandline_operator.model.notices import QueueState
+from strandline_operator.model.objects import Meta, read_list, read_mapping, read_time
+from strandline_operator.model.plan import ObjectKind
+
+Json = Mapping[str, Any]
+RECORDS = "Kueue's Workloads"
+_NO_QUEUE = "the pipeline names no queue in `ray.queueName`"
+
+
+class KueueKind(ObjectKind):
+    """Kueue's kinds. Kueue serves the former version for some releases beside the current one."""
+
+    WORKLOAD = "workloads.kueue.x-k8s.io"
+    LOCAL_QUEUE = "localqueues.kueue.x-k8s.io"
+    FORMER_WORKLOAD = "workloads.v1beta1.kueue.x-k8s.io"
+    FORMER_LOCAL_QUEUE = "localqueues.v1beta1.kueue.x-k8s.io"
+
+    @property
+    def root(self) -> str:
+        """The path of the kind's API version."""
+        return f"/apis/kueue.x-k8s.io/{'v1beta1' if '.v1beta1.' in self else 'v1beta2'}"
+
+
+class ApiVersion(NamedTuple):
+    """The kinds of one version of Kueue's API."""
+
+    workload: KueueKind
+    queue: KueueKind
+
+
+VERSIONS = (
+    ApiVersion(KueueKind.WORKLOAD, KueueKind.LOCAL_QUEUE),
+    ApiVersion(KueueKind.FORMER_WORKLOAD, KueueKind.FORMER_LOCAL_QUEUE),
+)
+
+
+def select_workloads(uid: str) -> str:
+    """Return the selector of a RayJob's Workloads: Kueue labels each with the uid of its job."""
+    return f"kueue.x-k8s.io/job-uid={uid}"
+
+
+def read_workloads(workloads: Iterable[Json], queue: str) -> QueueState | None:
+    """Return the state by the newest Workload that is not finished; a resize adds others.
+
+    Return None if there is none.
+    """
+    states = [(Meta.read(body), body) for body in workloads if not _is_finished(body)]
+    if not states:
+        return None
+    meta, body = max(states, key=lambda each: each[0].created)
+    reserved = _read_condition(body, "QuotaReserved")
+    since = read_time(reserved.get("lastTransitionTime"))
+    message = _explain_wait(body, reserved)
+    if read_mapping(body.get("spec")).get("active") is False:
+        repair = f"set `spec.active` of Workload {meta.name} to true to queue it again"
+        message = f"{message or 'the Workload is deactivated'}; {repair}"
+    # Kueue queues a job without a queue's name if it manages all jobs, and never admits it.
+    return QueueState(meta.created if since is None else since, message if queue else _NO_QUEUE)
+
+
+def describe_absence(rayjob: str, queue: str, *, is_missing: bool) -> str:
+    """Explain why a RayJob in a queue has no Workload."""
+    if not queue:
+        return _NO_QUEUE
+    if is_missing:
+        return f"LocalQueue {queue} does not exist"
+    return f"Kueue has created no Workload for RayJob {rayjob}; see Kueue's log"
+
+
+def _explain_wait(workload: Json, reserved: Json) -> str:
+    """Return Kueue's own message. Empty if there is none."""
+    message = reserved.get("message")
+    text = " ".join(message.split()) if isinstance(message, str) else ""
+    checks = read_list(read_mapping(workload.get("status")).get("admissionChecks"))
+    pending = [each for each in map(read_mapping, checks) if each.get("state") != "Ready"]
+    # Admission checks come after the quota.
+    if reserved.get("status") == "True" and pending:
+        names = ", ".join(str(each.get("name", "")) for each in pending)
+        return f"{text}; admission checks are pending: {names}"
+    return text
+
+
+def _is_finished(workload: Json) -> bool:
+    return _read_condition(workload, "Finished").get("status") == "True"
+
+
+def _read_condition(body: Json, type_: str) -> Json:
+    conditions = map(read_mapping, read_list(read_mapping(body.get("status")).get("conditions")))
+    return next((each for each in conditions if each.get("type") == type_), {})
