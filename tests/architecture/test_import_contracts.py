@@ -41,6 +41,8 @@ LINT = "from importlinter.cli import lint_imports_command; lint_imports_command(
 
 LAYERS = "The rooms of the runtime are layers"
 ROOMS = "The rooms of the operator are layers"
+BEHIND_PORTS = "Products beside Kubernetes are behind a port"
+SCHEDULERS = "Only the list of schedulers knows their products"
 DECIDE = "What the operator decides is in layers"
 ATTEMPTS = "What is decided of an attempt is in layers"
 RECONCILE = "What the operator reads and does is in layers"
@@ -115,6 +117,22 @@ FAULTS = [
         "import strandline_operator.metrics.numbers",
     ),
     (ROOMS, "strandline_operator/newroom.py", "X = 1"),
+    (
+        BEHIND_PORTS,
+        "strandline_operator/integrations/kueue/workloads.py",
+        "import strandline_operator.integrations.batch_schedulers",
+    ),
+    (BEHIND_PORTS, "strandline_operator/integrations/newroom.py", "X = 1"),
+    (
+        SCHEDULERS,
+        "strandline_operator/decide/attempts/queueing.py",
+        "import strandline_operator.integrations.kueue.workloads",
+    ),
+    (
+        SCHEDULERS,
+        "strandline_operator/render/rayjob.py",
+        "import strandline_operator.integrations.batch_schedulers",
+    ),
     (
         DECIDE,
         "strandline_operator/decide/obstacles/obstacles.py",
