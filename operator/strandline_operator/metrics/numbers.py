@@ -7,7 +7,6 @@ know why something is counted.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from functools import partial
 
@@ -18,29 +17,30 @@ from strandline_api.outcome.work_lost import WorkLost
 from strandline_api.status.pipeline_status import Progress
 from strandline_api.status.reasons import Reason
 from strandline_operator.metrics.listening import Page
-from strandline_operator.model.plan import Count
+from strandline_operator.model.plan import Count, CounterName, HistogramName, MetricName
 
-_LOGGER = logging.getLogger(__name__)
 PREFIX = "strandline_"
 # From a minute to two weeks; waits start at a second.
 _DURATIONS = (60, 300, 900, 1800, 3600, 7200, 14400, 28800, 86400, 259200, 604800, 1209600)
 _WAITS = (1, 5, 15, 30, 60, 120, 300, 900, 1800, 3600, 14400, 86400)
 _DELAYS = (0.1, 0.25, 0.5, 1, 2, 5, 10, 30, 60, 300)
 _PASSES = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
-_COUNTERS = {
+_COUNTERS: dict[CounterName, str] = {
     "attempts": "Attempts that have ended, by cause.",
     "retry_scheduled": "Retries that were scheduled, by the cause of the attempt before.",
     "retry_exhausted": "Runs that ended since no retry was left, by the last cause.",
     "retry_succeeded": "Retries that completed, by the cause of the attempt before.",
     "workers_lost": "Workers that were lost while their attempt went on, by cause.",
     "work_lost_seconds": "Seconds of work that were done again, by what they were lost to.",
+    "status_refused": "Statuses that may not be written.",
 }
-_HISTOGRAMS = {
+_HISTOGRAMS: dict[HistogramName, tuple[str, tuple[float, ...]]] = {
     "attempt_seconds": ("From an attempt's start to its end, by cause.", _DURATIONS),
     "retry_wait_seconds": ("Wait before a retry, by the cause of the attempt before.", _WAITS),
     "recovery_seconds": ("From an attempt's end until the driver of its retry ran.", _WAITS),
     "attempt_delay_seconds": ("From the time that an attempt is due to its object.", _DELAYS),
 }
+_PLAIN = frozenset({"status_refused"})  # counters without a cause
 COMPLETED = "Completed"  # stands for the cause of an attempt that ended well
 _SOURCE_STATES = ("finished", "failed", "quarantined", "unfinished")
 _REASONS = frozenset(reason.value for reason in Reason) - {Reason.COMPLETED.value}
@@ -52,18 +52,15 @@ class Numbers:
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
-        self._counters = {
-            name: Counter(PREFIX + name, documentation, ["cause"], registry=self.registry)
+        self._counters: dict[MetricName, Counter] = {
+            name: self._count(name, documentation, *(() if name in _PLAIN else ("cause",)))
             for name, documentation in _COUNTERS.items()
         }
-        self._histograms = {
+        self._histograms: dict[MetricName, Histogram] = {
             name: Histogram(
                 PREFIX + name, documentation, ["cause"], buckets=buckets, registry=self.registry
             )
             for name, (documentation, buckets) in _HISTOGRAMS.items()
-        }
-        self._plain = {
-            "status_refused": self._count("status_refused", "Statuses that may not be written.")
         }
         self._passes = Histogram(
             PREFIX + "reconcile_duration_seconds",
@@ -110,17 +107,15 @@ class Numbers:
         self._results: dict[str, tuple[str, str]] = {}
 
     def note(self, count: Count) -> None:
-        """Count what a plan says; a name that is not known is said in the log."""
+        """Count what a plan says."""
         labels = WorkLost.model_fields if count.name == "work_lost_seconds" else _CAUSES
         cause = count.cause if count.cause in labels else ""
-        if count.name in _COUNTERS:
-            self._counters[count.name].labels(cause).inc(count.value)
-        elif count.name in self._plain:
-            self._plain[count.name].inc(count.value)
-        elif count.name in _HISTOGRAMS:
+        if count.name in self._histograms:
             self._histograms[count.name].labels(cause).observe(max(0.0, count.value))
+        elif count.name in _PLAIN:
+            self._counters[count.name].inc(count.value)
         else:
-            _LOGGER.error("there is no metric named %s", count.name)
+            self._counters[count.name].labels(cause).inc(count.value)
 
     def note_pass(self, seconds: float, outcome: str) -> None:
         """Count a pass that ended: `done`, `again`, or `failed`."""

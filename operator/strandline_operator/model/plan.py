@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+from typing import Any, Literal
 
 from strandline_api.objects.attempt import AttemptStatus
 from strandline_api.status.pipeline_status import PipelineStatus
@@ -112,11 +112,26 @@ class EventDraft:
     attempt: str | None = None
 
 
+CounterName = Literal[
+    "attempts",
+    "retry_scheduled",
+    "retry_exhausted",
+    "retry_succeeded",
+    "workers_lost",
+    "work_lost_seconds",
+    "status_refused",
+]
+HistogramName = Literal[
+    "attempt_seconds", "retry_wait_seconds", "recovery_seconds", "attempt_delay_seconds"
+]
+MetricName = CounterName | HistogramName
+
+
 @dataclass(frozen=True, slots=True)
 class Count:
     """A metric's step: name of a counter or histogram of ours, a cause or nothing, a value."""
 
-    name: str
+    name: MetricName
     cause: str = ""
     value: float = 1.0
 
