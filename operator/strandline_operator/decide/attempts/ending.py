@@ -16,8 +16,8 @@ from strandline_api.outcome.evidence import PRECEDENCE, Evidence, name_cause, re
 from strandline_api.outcome.exit_codes import ExitCode
 from strandline_api.spec.pod_paths import HEAD_CONTAINER
 from strandline_api.status.pipeline_status import Progress
+from strandline_operator.decide.attempts.head_fate import explain_by_head
 from strandline_operator.decide.attempts.losses import (
-    BY_FORCE,
     DISRUPTIONS,
     find_newest_head,
     is_nameless,
@@ -38,22 +38,17 @@ from strandline_operator.decide.rayjob_evidence import (
     ENDED_JOBS,
     TERMINAL,
     find_rayjob_evidence,
-    is_lost,
 )
-from strandline_operator.decide.scene import Scene, find_lost_node, is_head, role_of
+from strandline_operator.decide.scene import Scene, is_head, role_of
 from strandline_operator.model.objects import SUBMITTER, Pod
 from strandline_operator.render.order import Role
 
 # Ends that a teardown, ours or another's, gives to a driver.
 _BY_TEARDOWN = frozenset({Cause.INTERRUPTED, Cause.KILLED})
-# Causes without an explanation; a lost node is one.
-_VAGUE = frozenset({Cause.UNKNOWN, Cause.STALLED, Cause.SUBMISSION_FAILED})
 _DELETED = "Deleted"
 _OWN_LOSSES = DISRUPTIONS | {Cause.OOM_KILLED}
 # The word of evidence that an attempt was ended for want of room, to have the next one elsewhere.
 NO_ROOM = "no-room"
-# The controllers of nodes need some minutes to notice that a machine is gone.
-_NODE_GONE = 600.0
 # Ours for an end that says nothing against the attempt.
 _ON_PURPOSE = frozenset({"suspend", NO_ROOM})
 # Ends that say enough; what befell a worker on the way did not bring them about.
@@ -353,88 +348,6 @@ def weigh(status: AttemptStatus) -> tuple[Evidence, ...]:
     if outcome is not None and outcome.cause not in _BY_TEARDOWN:
         records = tuple(each for each in records if each.details.get("reason") != _DELETED)
     return tuple(record.evidence for record in records)
-
-
-def explain_by_head(scene: Scene) -> Evidence | None:
-    """Explain what became of the head, where nothing better tells why the attempt ended."""
-    status = scene.status
-    # A driver's own word explains its end better than the head's fate does.
-    if status.outcome is not None or status.end_time is None:
-        return None
-    explained = [
-        record
-        for record in status.evidence
-        if record.cause not in _VAGUE and not is_of(record, Role.WORKER)
-    ]
-    # A named cause explains more than the absence of a pod does, unless it only repeats that the
-    # driver is not there any more.
-    if not all(map(_is_echo, explained)):
-        return None
-    evidence = _find_silent_node(scene, status.end_time) or _find_vanished_node(scene)
-    return evidence or (None if explained else _find_taken_head(scene) or _find_unseen_head(scene))
-
-
-def _is_echo(record: EvidenceRecord) -> bool:
-    """Return whether evidence is what others made of a driver's end: KubeRay, or a kubelet.
-
-    A driver that is killed with its node leaves an exit code too.
-    """
-    is_vague = record.cause in {Cause.APPLICATION_ERROR, Cause.KILLED}
-    return is_vague and record.source in {"rayjob", "pod"}
-
-
-def _find_vanished_node(scene: Scene) -> Evidence | None:
-    """Return a head that was not being deleted, while its node is gone or was taken.
-
-    The loss may show late: our own teardown tells a head to go, and takes no node.
-    """
-    end_time = scene.status.end_time
-    # A node that goes while a failed attempt is held has ended nothing.
-    if end_time is None or scene.now > end_time + _NODE_GONE:
-        return None
-    for pod in filter(is_head, scene.all_pods):
-        taker = None if pod.meta.is_deleting else scene.find_taker(pod)
-        if taker is not None:
-            return blame_taking(pod, taker)
-    return None
-
-
-def _find_silent_node(scene: Scene, end_time: float) -> Evidence | None:
-    for pod in filter(is_head, scene.all_pods):
-        evidence, node = find_lost_node(pod, scene.nodes, scene.marks), scene.nodes.get(pod.node)
-        # A node that fell silent during our own teardown has ended nothing.
-        if evidence and node and (node.since is None or node.since <= end_time):
-            return evidence
-    return None
-
-
-def _find_taken_head(scene: Scene) -> Evidence | None:
-    """Return a head that went without an end of its containers: no kubelet has taken it away.
-
-    Nor has a teardown, ours or KubeRay's, which leaves pods their grace.
-    """
-    # A deletion takes the pods along, so that they go says nothing.
-    if scene.rayjob is None or scene.rayjob.meta.is_deleting:
-        return None
-    losses = (record for record in list_losses(scene) if may_explain(scene, record))
-    cut = (record.evidence for record in losses if record.details.get("reason") == BY_FORCE)
-    return next(cut, None)
-
-
-def _find_unseen_head(scene: Scene) -> Evidence | None:
-    """Return a head that went while neither KubeRay nor we were there, as when all are evicted.
-
-    No driver has said that it failed, and a head that stands on its own does not vanish.
-    """
-    is_there = any(map(is_head, scene.all_pods)) or any(
-        is_of(record, Role.HEAD) for record in scene.status.losses
-    )
-    # A cluster that is deleted, after a time or by hand, has taken it along.
-    has_cluster = any(not cluster.meta.is_deleting for cluster in scene.clusters)
-    if is_there or not has_cluster or scene.rayjob is None or not is_lost(scene.rayjob):
-        return None
-    message = "the head pod is gone for an unknown reason"
-    return Evidence(Cause.INTERRUPTED, message, "rayjob", {"reason": scene.rayjob.reason})
 
 
 def _is_deleted(scene: Scene) -> bool:

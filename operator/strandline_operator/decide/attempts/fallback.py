@@ -16,10 +16,12 @@ from strandline_api.spec.pods.templates import SpotFallback
 from strandline_api.spec.ray_cluster import RayCluster
 from strandline_api.status.pipeline_status import SpotGroup
 from strandline_operator.decide.attempts.ending import NO_ROOM
-from strandline_operator.decide.obstacles.room import (
+from strandline_operator.decide.obstacles.room.findings import (
     ON_ITS_WAY_SECONDS,
     RoomFinding,
     RoomKind,
+)
+from strandline_operator.decide.obstacles.room.shortages import (
     find_group,
     find_spot_group,
     find_wait_start,

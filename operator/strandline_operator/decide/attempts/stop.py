@@ -23,7 +23,7 @@ from strandline_operator.decide.obstacles.delays import (
     find_refusal,
     is_starting,
 )
-from strandline_operator.decide.obstacles.room import describe_misfit, find_misfit
+from strandline_operator.decide.obstacles.room.shortages import describe_misfit, find_misfit
 from strandline_operator.decide.obstacles.storage import lacks_volume
 from strandline_operator.decide.obstacles.token import find_missing_token
 from strandline_operator.decide.scene import Scene, find_first, find_lost_node, is_head, role_of

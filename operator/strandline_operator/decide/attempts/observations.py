@@ -1,0 +1,166 @@
+"""What a pass observes of an attempt, recorded in its status: start, driver, room, and outcome.
+
+This room must not know whether the attempt has ended by it, nor what follows.
+"""
+
+from __future__ import annotations
+
+from strandline_api.api_model import evolve
+from strandline_api.objects.attempt import (
+    AttemptOutcome,
+    AttemptStatus,
+    EvidenceRecord,
+    PipelineReference,
+)
+from strandline_api.outcome.driver_outcome import DriverOutcome, find_outcome_line
+from strandline_api.outcome.evidence import Evidence
+from strandline_api.status.enums import AttemptPhase
+from strandline_api.status.pipeline_status import ProgressCounts
+from strandline_api.status.work import LostWork
+from strandline_operator.decide.attempts.ending import is_by_teardown, merge, read_progress
+from strandline_operator.decide.attempts.fallback import note_lost_heads
+from strandline_operator.decide.attempts.losses import note_losses
+from strandline_operator.decide.clock_steps import LEAST_STEP
+from strandline_operator.decide.evidence import find_outcome, locate_kill
+from strandline_operator.decide.obstacles.attachment import is_let_go
+from strandline_operator.decide.obstacles.room.shortages import find_waits
+from strandline_operator.decide.scene import Scene
+from strandline_operator.model.objects import RayJob
+
+
+def record_observations(scene: Scene) -> Scene:
+    """Record in the status of an attempt what a pass observes, whether it has ended or not."""
+    scene = _note_room(_note_driver(_note_rayjob(scene)))
+    scene = note_lost_heads(note_losses(scene))
+    outcome = _find_outcome(scene)
+    if outcome is not None:
+        scene = _note_outcome(scene, outcome)
+    last = read_progress(scene.status, scene.status.end_time or scene.now)
+    return scene.with_status(evolve(scene.status, progress=last or scene.status.progress))
+
+
+def _note_rayjob(scene: Scene) -> Scene:
+    rayjob, status = scene.rayjob, scene.status
+    if rayjob is None:
+        return scene
+    start_time = status.start_time or _date_rayjob(rayjob, scene.now)
+    if status.phase is AttemptPhase.QUEUED and not scene.is_queued:
+        start_time = scene.now  # the time in a queue is free
+    # So is the time for which a volume was held by a node that is lost.
+    if is_let_go(scene):
+        start_time = scene.now
+    is_begun = rayjob.deployment == "Running" and rayjob.job
+    return scene.with_status(
+        evolve(
+            status,
+            ray_job=PipelineReference(name=rayjob.meta.name, uid=rayjob.meta.uid),
+            start_time=start_time,
+            ray_cluster=rayjob.cluster or status.ray_cluster,
+            job_start_time=status.job_start_time or rayjob.started,
+            running_time=status.running_time or (scene.now if is_begun else None),
+        )
+    )
+
+
+def _date_rayjob(rayjob: RayJob, now: float) -> float:
+    """Return when a RayJob that is seen for the first time was made, by our clock.
+
+    It is dated by the server's, which may be another; all that counts from there counts by ours.
+    """
+    created = rayjob.meta.created
+    return now if abs(now - created) > LEAST_STEP else created
+
+
+def _note_room(scene: Scene) -> Scene:
+    """Take down since when pods find no room; that time is free, as in a queue."""
+    status = scene.status
+    # An ended attempt keeps this record of what its pods had waited for.
+    if status.end_time is not None:
+        return scene
+    waits = find_waits(scene)
+    is_over = bool(status.no_room_since) and not waits and status.running_time is None
+    # A user's bound on the start covers the wait for room as well.
+    is_free = is_over and scene.spec.deadlines.pre_running_seconds is None
+    start_time = _skip_wait(status, scene.now) if is_free else status.start_time
+    return scene.with_status(evolve(status, no_room_since=waits, start_time=start_time))
+
+
+def _skip_wait(status: AttemptStatus, now: float) -> float:
+    """Return the start of an attempt as if a wait for room that is over had not been.
+
+    The time with a node counts, or nodes that come and go would let a start take any time.
+    """
+    waited = now - min(status.no_room_since.values())
+    return min(now, (status.start_time or now) + waited)
+
+
+def _note_driver(scene: Scene) -> Scene:
+    driver, status = scene.driver, scene.status
+    if driver is None:
+        return scene
+    # A driver that answers runs, though KubeRay may take its time to report that.
+    is_reported = driver.progress is not None
+    return scene.with_status(
+        evolve(
+            status,
+            progress=driver.progress or status.progress,
+            latest=driver.latest or status.latest,
+            log_file=driver.log_file or status.log_file,
+            log_tail=driver.log_tail or status.log_tail,
+            running_time=status.running_time or (scene.now if is_reported else None),
+        )
+    )
+
+
+def _note_outcome(scene: Scene, outcome: DriverOutcome) -> Scene:
+    reported = (item for item in outcome.evidence if _is_new(scene, item))
+    placed = (locate_kill(item, scene.all_pods) for item in reported)
+    return scene.with_status(
+        evolve(
+            scene.status,
+            outcome=_convert_outcome(outcome),
+            latest=outcome.latest or scene.status.latest,
+            log_file=outcome.log_file or scene.status.log_file,
+            evidence=merge(scene, placed),
+        )
+    )
+
+
+def _is_new(scene: Scene, item: Evidence) -> bool:
+    """Return whether it is to be taken down.
+
+    The pod that it was placed on may be forgotten meanwhile.
+    """
+    status = scene.attempt.status
+    outcome = (item.cause, item.source, EvidenceRecord.of(item).message)
+    is_known = any(
+        (record.cause, record.source, record.message) == outcome for record in status.evidence
+    )
+    # Our own deletion stops a driver, which says so: that brought no end about.
+    is_late = status.end_time is not None and is_by_teardown(scene, item.cause)
+    return not is_known and not is_late
+
+
+def _find_outcome(scene: Scene) -> DriverOutcome | None:
+    """Return the driver's word, from the first that has it."""
+    driver, rayjob = scene.driver, scene.rayjob
+    candidates = (
+        driver.outcome if driver else None,
+        find_outcome_line(rayjob.message) if rayjob else None,
+        driver.log_outcome if driver else None,
+        *(find_outcome(pod) for pod in scene.all_pods),
+    )
+    return next((candidate for candidate in candidates if candidate is not None), None)
+
+
+def _convert_outcome(outcome: DriverOutcome) -> AttemptOutcome:
+    return AttemptOutcome(
+        exit_code=outcome.exit_code,
+        outcome=outcome.outcome,
+        message=outcome.message,
+        sources=ProgressCounts.parse(outcome.to_json()["sources"]),
+        remaining=outcome.remaining,
+        work_seconds=outcome.work_seconds or None,
+        work_lost=LostWork(**outcome.work_lost.to_json()) if outcome.work_seconds else None,
+        lineage=outcome.lineage or None,
+    )
