@@ -24,7 +24,7 @@ from strandline_operator.cluster.errors import Forbidden
 from strandline_operator.decide.obstacles.namesakes import list_living, may_launch
 from strandline_operator.decide.obstacles.predecessors import is_beginning, needs_others
 from strandline_operator.decide.obstacles.preflight import needs_preflight
-from strandline_operator.decide.obstacles.room import needs_sizes
+from strandline_operator.decide.obstacles.room.shortages import needs_sizes
 from strandline_operator.decide.run.memory import needs_nodes
 from strandline_operator.model.code import CodeFiles
 from strandline_operator.model.cpu_rules import CpuRules

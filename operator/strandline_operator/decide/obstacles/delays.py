@@ -21,7 +21,7 @@ from strandline_operator.decide.evidence import (
 )
 from strandline_operator.decide.obstacles.attachment import find_attachment
 from strandline_operator.decide.obstacles.obstacles import Block, is_by_quota
-from strandline_operator.decide.obstacles.room import find_shortage
+from strandline_operator.decide.obstacles.room.shortages import find_shortage
 from strandline_operator.decide.obstacles.storage import (
     describe_unbound,
     find_awaited_claim,

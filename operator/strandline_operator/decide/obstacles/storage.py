@@ -11,7 +11,8 @@ from strandline_api.quantities import parse_memory
 from strandline_api.status.reasons import ConditionType, Reason
 from strandline_operator.decide.conditions import Truth
 from strandline_operator.decide.obstacles.obstacles import Block, describe_refusal
-from strandline_operator.decide.obstacles.room import CLAIMS, find_group, is_unplaced
+from strandline_operator.decide.obstacles.room.findings import CLAIMS, is_unplaced
+from strandline_operator.decide.obstacles.room.shortages import find_group
 from strandline_operator.decide.scene import Scene
 from strandline_operator.model.objects import Pod, VolumeClaim, list_mounted, read_mapping
 from strandline_operator.model.plan import Create, Grow, Resource

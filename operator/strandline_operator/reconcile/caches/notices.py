@@ -22,7 +22,8 @@ from strandline_operator.decide.attempts.queueing import (
 )
 from strandline_operator.decide.disruptions import is_unexplained
 from strandline_operator.decide.obstacles.delays import is_unmade
-from strandline_operator.decide.obstacles.room import list_claims, list_unplaced
+from strandline_operator.decide.obstacles.room.findings import list_claims
+from strandline_operator.decide.obstacles.room.shortages import list_unplaced
 from strandline_operator.decide.scene import SUSPENDED
 from strandline_operator.model.nodes import NodeMarks
 from strandline_operator.model.notices import Notice

@@ -14,16 +14,9 @@ from collections.abc import Iterable, Sequence
 from enum import StrEnum
 from typing import NamedTuple
 
-from strandline_api.names import GROUP_LABEL
-from strandline_api.status.reasons import Reason
-from strandline_api.times import format_time
-from strandline_operator.decide.obstacles.obstacles import Block
-from strandline_operator.decide.scene import Scene, is_head, role_of
 from strandline_operator.model.capacity import NodeSize, can_hold, is_passing
 from strandline_operator.model.notices import Notice
 from strandline_operator.model.objects import Pod
-from strandline_operator.model.view import View
-from strandline_operator.render.spot import HEAD, list_fallbacks
 
 # An autoscaler gives up a node that does not come within a quarter of an hour.
 ON_ITS_WAY_SECONDS = 900.0
@@ -31,13 +24,7 @@ ON_ITS_WAY_SECONDS = 900.0
 TRIED_SECONDS = 1800.0
 # The share of a node's cores and memory that daemons, which are not counted, leave to pods.
 _SHARE_FOR_PODS = 0.9
-_SCHEDULER = "the scheduler"
-_MOST_ASKED = 16
-# Nearly every pod waits for a moment, and that is no news.
-REPORTED_AFTER_SECONDS = 60.0
-# Longest waits if no node is known that could hold the pod. A cluster may be full for a day.
-_LONGEST_GUESS, _LONGEST_IF_RAISED = 86_400.0, 3_600.0
-_UNKNOWN = "no known node can hold it, and no autoscaler reports anything"
+SCHEDULER = "the scheduler"
 
 
 class RoomKind(StrEnum):
@@ -243,13 +230,13 @@ def _read_scheduler(words: str, pod: Pod, sizes: Sequence[NodeSize] | None) -> R
     """Read the scheduler's words where no autoscaler reports anything."""
     # A pod with an unbound claim waits for its volume, and no node helps.
     if CLAIMS.search(words):
-        return RoomFinding(RoomKind.NEVER_FITS, _SCHEDULER, words)
+        return RoomFinding(RoomKind.NEVER_FITS, SCHEDULER, words)
     if _can_pass(words, pod, sizes):
         # A pod larger than all nodes waits without end where no autoscaler makes others.
         is_small = bool(sizes) and not _has_fitting(sizes, pod, share=1.0)
         kind = RoomKind.NEVER_FITS if is_small else RoomKind.NO_ROOM
-        return RoomFinding(kind, _SCHEDULER, words, is_guess=not sizes)
-    return RoomFinding(RoomKind.NEVER_FITS, _SCHEDULER, words) if _LASTS.search(words) else None
+        return RoomFinding(kind, SCHEDULER, words, is_guess=not sizes)
+    return RoomFinding(RoomKind.NEVER_FITS, SCHEDULER, words) if _LASTS.search(words) else None
 
 
 def _weigh(
@@ -257,13 +244,13 @@ def _weigh(
 ) -> RoomFinding:
     """Weigh that no new node would hold a pod against the nodes that there are."""
     if CLAIMS.search(words):
-        return RoomFinding(RoomKind.NEVER_FITS, _SCHEDULER, words)
+        return RoomFinding(RoomKind.NEVER_FITS, SCHEDULER, words)
     # No node that is there would hold the pod either.
     if not _can_pass(words, pod, sizes):
         return growth
     # Nodes that no autoscaler looks after may be larger than those that it makes.
     if sizes and _has_fitting(sizes, pod, share=_SHARE_FOR_PODS):
-        return RoomFinding(RoomKind.NO_ROOM, _SCHEDULER, words)
+        return RoomFinding(RoomKind.NO_ROOM, SCHEDULER, words)
     return growth if sizes else growth._replace(is_certain=False)
 
 
@@ -283,159 +270,3 @@ def _has_fitting(sizes: Sequence[NodeSize] | None, pod: Pod, *, share: float) ->
 def _was_tried(own: Iterable[Notice], now: float) -> bool:
     tried = _TRIGGERED | _NOMINATED | _FAILED | _NO_CAPACITY
     return any(notice.reason in tried and now - notice.time <= TRIED_SECONDS for notice in own)
-
-
-def needs_sizes(view: View) -> bool:
-    """Return whether it matters how large nodes are, since a pod has found none."""
-    current = view.attempts[-1] if view.attempts else None
-    is_over = current is None or current.status.end_time is not None
-    return not is_over and any(map(is_unplaced, view.pods))
-
-
-def find_waits(scene: Scene) -> dict[str, float]:
-    """Return since when the head and groups wait for room, by name; empty: nothing does.
-
-    So it is too where a pod that has no node may wait for something else, or in vain.
-    """
-    shortages = list_shortages(scene)
-    # A wait for something else, or in vain, is no free time.
-    if any(finding is None or finding.kind is RoomKind.NEVER_FITS for _, finding in shortages):
-        return {}
-    since: dict[str, float] = {}
-    for pod, _ in shortages:
-        group, wait_start = find_group(pod), find_wait_start(scene, pod)
-        since[group] = min(since.get(group, wait_start), wait_start)
-    return since
-
-
-def find_shortage(scene: Scene) -> Block | None:
-    """Return that pods find no room, or that a node is on its way; None where neither is news."""
-    findings = [(pod, finding) for pod, finding in list_shortages(scene) if finding is not None]
-    never = [each for each in findings if each[1].kind is RoomKind.NEVER_FITS]
-    # Faults that only a user can repair go before waits.
-    if never:
-        return Block(Reason.UNSCHEDULABLE, describe_misfit(*never[0]))
-    dry = [each for each in findings if each[1].kind is RoomKind.NO_ROOM]
-    pod, finding = next(iter(dry or findings), (None, None))
-    if pod is None or finding is None:
-        return None
-    since = scene.status.no_room_since.get(find_group(pod), scene.now)
-    # Most pods find room within seconds, and a block each time would be noise.
-    if dry and scene.now - since < REPORTED_AFTER_SECONDS:
-        return None
-    # A moment and no duration: a message that changed with time would be written without end.
-    waits = _describe_wait(pod, format_time(int(since)))
-    reason = Reason.NO_ROOM if dry else Reason.NODE_ON_ITS_WAY
-    return Block(reason, f"{waits}; {finding.speaker}: {finding.words}")
-
-
-def find_worker_shortage(scene: Scene) -> Block | None:
-    """Return that a driver runs, and a group of which no worker has a node."""
-    return find_shortage(scene) if scene.status.running_time is not None else None
-
-
-def find_misfit(scene: Scene) -> tuple[Pod, RoomFinding] | None:
-    """Return a pod that no node can hold, by a program that knows all possible nodes."""
-    return next(
-        (
-            (pod, finding)
-            for pod, finding in list_shortages(scene)
-            if finding is not None and finding.is_certain
-        ),
-        None,
-    )
-
-
-def describe_misfit(pod: Pod, finding: RoomFinding) -> str:
-    """Describe what a pod asks for that no node can hold, and by which program's word."""
-    speaker = "" if finding.speaker == _SCHEDULER else f"{finding.speaker}: "
-    asks = pod.request.describe()
-    # A pod whose claim has no volume would not fit a larger node either.
-    is_size = asks and not CLAIMS.search(finding.words)
-    request = f" requests {asks}, and no node can hold it" if is_size else ""
-    return f"Pod {pod.meta.name}{request}: {speaker}{finding.words}"
-
-
-def list_shortages(scene: Scene) -> list[tuple[Pod, RoomFinding | None]]:
-    """Return the pods without a node that hold an attempt up, a head first, and how they stand."""
-    pods = list_unplaced(scene.pods)
-    # Once the driver runs, each group goes on with the workers that it has.
-    if scene.status.running_time is not None:
-        working = list_working(scene)
-        pods = [pod for pod in pods if role_of(pod) == "worker" and find_group(pod) not in working]
-    return [(pod, _judge(scene, pod)) for pod in pods]
-
-
-def _judge(scene: Scene, pod: Pod) -> RoomFinding | None:
-    """Return how a pod without a node stands, by what its attempt may still do about it."""
-    finding = find_room(pod, scene.notices, scene.sizes, scene.now)
-    if finding is None:
-        return None
-    # Nodes on demand may hold what no spot node can, and no node helps a pod without its volume.
-    if may_fall_back(scene, pod) and not CLAIMS.search(finding.words):
-        return finding if finding.kind is RoomKind.ON_ITS_WAY else _make_wait(finding)
-    if finding.is_guess and scene.now - find_wait_start(scene, pod) > _find_longest(scene, pod):
-        return finding._replace(
-            kind=RoomKind.NEVER_FITS, words=f"{finding.words.rstrip('.')}; {_UNKNOWN}"
-        )
-    return finding
-
-
-def _make_wait(finding: RoomFinding) -> RoomFinding:
-    return RoomFinding(RoomKind.NO_ROOM, finding.speaker, finding.words)
-
-
-def may_fall_back(scene: Scene, pod: Pod) -> bool:
-    """Return whether a pod waits for a spot node, and uses other nodes after a while without."""
-    name = find_spot_group(pod)
-    fallback = list_fallbacks(scene.spec.ray).get(name)
-    is_timed = fallback is not None and fallback.after_no_room is not None
-    return is_timed and name not in scene.attempt.spec.on_demand
-
-
-def find_wait_start(scene: Scene, pod: Pod) -> float:
-    """Return since when a pod waits for a node."""
-    # A pod that was made in place of another waits for the same room.
-    since = scene.status.no_room_since.get(find_group(pod), scene.now)
-    return min(since, pod.meta.created or scene.now)
-
-
-def _find_longest(scene: Scene, pod: Pod) -> float:
-    """Return for how many seconds a pod may wait if no node is known that could hold it."""
-    # Memory that the operator has raised may have outgrown all nodes.
-    is_raised = find_group(pod) in scene.attempt.spec.memory
-    return _LONGEST_IF_RAISED if is_raised else _LONGEST_GUESS
-
-
-def list_working(scene: Scene) -> set[str]:
-    """Return the worker groups, and roles, of which a pod runs."""
-    return {find_group(pod) for pod in scene.pods if pod.phase == "Running"}
-
-
-def list_unplaced(pods: Iterable[Pod]) -> list[Pod]:
-    """Return pods without a node, one of the head and of each group, whose pods are alike.
-
-    What others say of them is asked for, so there are no more than some.
-    """
-    groups: dict[str, Pod] = {}
-    unplaced = filter(is_unplaced, pods)
-    for pod in sorted(unplaced, key=lambda pod: (not is_head(pod), pod.meta.name)):
-        groups.setdefault(find_group(pod), pod)
-    return list(groups.values())[:_MOST_ASKED]
-
-
-def find_group(pod: Pod) -> str:
-    """Return the pod's worker group, or its role if it has none."""
-    return pod.meta.labels.get(GROUP_LABEL) or role_of(pod)
-
-
-def find_spot_group(pod: Pod) -> str:
-    """Return the group whose choice of spot nodes a pod has; the submitter has the head's."""
-    return pod.meta.labels.get(GROUP_LABEL) or HEAD
-
-
-def _describe_wait(pod: Pod, since: str) -> str:
-    asks = pod.request.describe()
-    role = role_of(pod)
-    name = f"{role} pod {pod.meta.name}" if role else f"pod {pod.meta.name}"
-    return f"{name} has waited for a node since {since}{asks and f' (requests {asks})'}"

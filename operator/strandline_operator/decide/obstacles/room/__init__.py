@@ -1,0 +1,1 @@
+"""Pods without a node: what schedulers and autoscalers report, and what an attempt makes of it."""
