@@ -185,7 +185,7 @@ FAULTS = [
         "import strandline_operator.render.pods.overlay",
     ),
     (PURE, "strandline_operator/decide/run/deadline.py", "import time"),
-    (PURE, "strandline_operator/decide/evidence.py", "from asyncio import sleep"),
+    (PURE, "strandline_operator/decide/evidence/pods.py", "from asyncio import sleep"),
     (PURE, "strandline_operator/decide/run/lineage.py", "import strandline_api.outcome.lineage"),
     (PURE, "strandline_operator/render/pods/templates.py", "import yaml"),
     (
@@ -200,7 +200,7 @@ FAULTS = [
     (SERVERS, "strandline_operator/reconcile/observe.py", "import kubernetes.aio.client"),
     (SERVERS, "strandline_operator/handlers/registry.py", "from aiohttp import web"),
     (PROMETHEUS, "strandline_operator/reconcile/passes.py", "import prometheus_client"),
-    (CRON, "strandline_operator/decide/run/schedule.py", "import cronsim"),
+    (CRON, "strandline_operator/decide/run/timetable/schedule.py", "import cronsim"),
     (API, "strandline_api/names.py", "import strandline.plan.token"),
     (API, "strandline_api/names.py", "import strandline_operator.model.plan"),
     (API, "strandline_api/names.py", "import yaml"),

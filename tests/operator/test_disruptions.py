@@ -21,9 +21,9 @@ from node_bodies import (
 from strandline_api.outcome.causes import Cause
 from strandline_api.outcome.disruptions import Disruption
 from strandline_api.outcome.evidence import Evidence
-from strandline_operator.decide.disruptions import SHUTDOWN_REASONS, find_mark
-from strandline_operator.decide.evidence import find_pod_evidence, find_reserved_name
-from strandline_operator.decide.taker_marks import CONDITIONS, TAINTS
+from strandline_operator.decide.evidence.disruptions import SHUTDOWN_REASONS, find_mark
+from strandline_operator.decide.evidence.pods import find_pod_evidence, find_reserved_name
+from strandline_operator.decide.evidence.taker_marks import CONDITIONS, TAINTS
 from strandline_operator.model.nodes import NodeMarks, read_marks
 from strandline_operator.model.notices import Notice
 from strandline_operator.model.objects import Pod

@@ -15,7 +15,7 @@ import pytest
 from strandline_api.outcome.causes import Cause
 from strandline_api.outcome.disruptions import Disruption
 from strandline_operator.decide.attempts.drains import read_drain
-from strandline_operator.decide.disruptions import find_taking
+from strandline_operator.decide.evidence.disruptions import find_taking
 from strandline_operator.decide.obstacles.room.findings import RoomFinding, RoomKind, find_room
 from strandline_operator.model.nodes import NodeMarks, read_marks
 from strandline_operator.model.notices import Notice

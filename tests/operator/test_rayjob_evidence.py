@@ -13,7 +13,7 @@ import pytest
 from simulated_cluster import SimulatedCluster
 from strandline_api.outcome.causes import Cause
 from strandline_api.status.event_reasons import EventReason
-from strandline_operator.decide.rayjob_evidence import find_rayjob_evidence
+from strandline_operator.decide.evidence.rayjobs import find_rayjob_evidence
 from strandline_operator.model.objects import RayJob
 from strandline_operator.model.plan import Resource
 

@@ -9,7 +9,7 @@ import pytest
 
 from simulated_cluster import SimulatedCluster
 from strandline.engine.ray.demand import VARIABLE
-from strandline_operator.decide.evidence import find_pod_evidence
+from strandline_operator.decide.evidence.pods import find_pod_evidence
 from strandline_operator.model.objects import Pod
 from strandline_operator.model.plan import Resource
 from strandline_operator.render.elastic import FULL_SIZE, MOST_ASKED, TOKEN_PATH

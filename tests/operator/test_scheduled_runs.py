@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from simulated_cluster import SimulatedCluster
 from strandline_api.spec.schedule import RunSchedule
 from strandline_api.status.pipeline_status import PipelineStatus, ScheduleStatus
-from strandline_operator.decide.run.cron import MOST_STARTS, count_starts, find_next
+from strandline_operator.decide.run.timetable.cron import MOST_STARTS, count_starts, find_next
 from strandline_operator.model.plan import Resource
 
 MIDNIGHT = datetime(2026, 11, 24, tzinfo=UTC).timestamp()

@@ -51,7 +51,6 @@ from strandline_operator.decide.run.requests import (
     note_first_requests,
     settle_under_way,
 )
-from strandline_operator.decide.run.schedule import begin_scheduled_run
 from strandline_operator.decide.run.sequence import (
     begin_first_run,
     begin_next_run,
@@ -59,6 +58,7 @@ from strandline_operator.decide.run.sequence import (
     count_missing,
     measure_recovery,
 )
+from strandline_operator.decide.run.timetable.schedule import begin_scheduled_run
 from strandline_operator.decide.scene import Pass
 from strandline_operator.decide.verdict import Decider, PassState, Verdict, fold
 from strandline_operator.model.limits import Limits

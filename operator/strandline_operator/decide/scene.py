@@ -14,8 +14,8 @@ from strandline_api.outcome.disruptions import Disruption
 from strandline_api.outcome.evidence import Evidence
 from strandline_api.status.pipeline_status import SpotGroup
 from strandline_operator.decide.clock_steps import settle_attempt
-from strandline_operator.decide.disruptions import Taking, find_mark
-from strandline_operator.decide.evidence import find_pod_evidence
+from strandline_operator.decide.evidence.disruptions import Taking, find_mark
+from strandline_operator.decide.evidence.pods import find_pod_evidence
 from strandline_operator.model.capacity import NodeSize
 from strandline_operator.model.limits import Limits
 from strandline_operator.model.nodes import NodeMarks, NodeState, NodeView

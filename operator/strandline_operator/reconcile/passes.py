@@ -19,7 +19,7 @@ from strandline_api.status.pipeline_status import Progress
 from strandline_api.status.reasons import ConditionType, Reason
 from strandline_operator.cluster.access import Access
 from strandline_operator.cluster.api import Api
-from strandline_operator.decide.rayjob_evidence import TERMINAL
+from strandline_operator.decide.evidence.rayjobs import TERMINAL
 from strandline_operator.model.limits import Limits
 from strandline_operator.model.plan import (
     Action,

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 
 from strandline_api.outcome.disruptions import Disruption
 from strandline_operator.decide.attempts.drains import find_firm_taker, find_hold
-from strandline_operator.decide.disruptions import Taking, find_taking
-from strandline_operator.decide.rayjob_evidence import TERMINAL
+from strandline_operator.decide.evidence.disruptions import Taking, find_taking
+from strandline_operator.decide.evidence.rayjobs import TERMINAL
 from strandline_operator.decide.scene import Scene, is_head, role_of
 from strandline_operator.model.objects import Pod
 from strandline_operator.model.plan import Departure

@@ -10,10 +10,10 @@ from typing import NamedTuple
 
 from strandline_api.spec.ray_cluster import RayCluster
 from strandline_api.status.reasons import Reason
-from strandline_operator.decide.disruptions import Taking, find_mark, is_unexplained
+from strandline_operator.decide.evidence.disruptions import Taking, find_mark, is_unexplained
+from strandline_operator.decide.evidence.taker_marks import REVOCABLE
 from strandline_operator.decide.obstacles.obstacles import Block
 from strandline_operator.decide.scene import Scene, is_head, role_of
-from strandline_operator.decide.taker_marks import REVOCABLE
 from strandline_operator.model.nodes import NodeMarks
 from strandline_operator.model.objects import Pod
 from strandline_operator.render.disruptions import (

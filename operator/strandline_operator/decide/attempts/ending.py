@@ -28,13 +28,13 @@ from strandline_operator.decide.attempts.losses import (
     may_explain,
 )
 from strandline_operator.decide.attempts.queueing import explain_suspension
-from strandline_operator.decide.evidence import (
+from strandline_operator.decide.evidence.pods import (
     blame_taking,
     find_foreign_kills,
     find_image_problem,
     find_reserved_name,
 )
-from strandline_operator.decide.rayjob_evidence import (
+from strandline_operator.decide.evidence.rayjobs import (
     ENDED_JOBS,
     TERMINAL,
     find_rayjob_evidence,

@@ -6,8 +6,8 @@ from strandline_api.objects.attempt import EvidenceRecord
 from strandline_api.outcome.causes import Cause
 from strandline_api.outcome.evidence import Evidence
 from strandline_operator.decide.attempts.losses import BY_FORCE, is_of, list_losses, may_explain
-from strandline_operator.decide.evidence import blame_taking
-from strandline_operator.decide.rayjob_evidence import is_lost
+from strandline_operator.decide.evidence.pods import blame_taking
+from strandline_operator.decide.evidence.rayjobs import is_lost
 from strandline_operator.decide.scene import Scene, find_lost_node, is_head
 from strandline_operator.render.order import Role
 

@@ -21,9 +21,9 @@ from strandline_operator.decide.attempts.ending import is_by_teardown, merge, re
 from strandline_operator.decide.attempts.fallback import note_lost_heads
 from strandline_operator.decide.attempts.losses import note_losses
 from strandline_operator.decide.clock_steps import LEAST_STEP
-from strandline_operator.decide.evidence import find_outcome, locate_kill
-from strandline_operator.decide.obstacles.attachment import is_let_go
+from strandline_operator.decide.evidence.pods import find_outcome, locate_kill
 from strandline_operator.decide.obstacles.room.shortages import find_waits
+from strandline_operator.decide.obstacles.volumes.attachment import is_let_go
 from strandline_operator.decide.scene import Scene
 from strandline_operator.model.objects import RayJob
 

@@ -15,8 +15,7 @@ from strandline_operator.decide.attempts.losses import (
 )
 from strandline_operator.decide.attempts.queueing import find_suspension
 from strandline_operator.decide.attempts.silence import find_stall
-from strandline_operator.decide.evidence import find_image_problem, find_reserved_name
-from strandline_operator.decide.obstacles.attachment import is_kept_by_volume
+from strandline_operator.decide.evidence.pods import find_image_problem, find_reserved_name
 from strandline_operator.decide.obstacles.code import find_lost_code
 from strandline_operator.decide.obstacles.delays import (
     explain_delay,
@@ -24,8 +23,9 @@ from strandline_operator.decide.obstacles.delays import (
     is_starting,
 )
 from strandline_operator.decide.obstacles.room.shortages import describe_misfit, find_misfit
-from strandline_operator.decide.obstacles.storage import lacks_volume
 from strandline_operator.decide.obstacles.token import find_missing_token
+from strandline_operator.decide.obstacles.volumes.attachment import is_kept_by_volume
+from strandline_operator.decide.obstacles.volumes.claims import lacks_volume
 from strandline_operator.decide.scene import Scene, find_first, find_lost_node, is_head, role_of
 from strandline_operator.model.objects import Pod
 

@@ -13,16 +13,16 @@ from typing import NamedTuple
 
 from strandline_api.status.reasons import Reason
 from strandline_api.times import format_time
-from strandline_operator.decide.evidence import (
+from strandline_operator.decide.evidence.pods import (
     IMAGE_REASONS,
     SIGKILLED,
     find_image_problem,
     find_last_line,
 )
-from strandline_operator.decide.obstacles.attachment import find_attachment
 from strandline_operator.decide.obstacles.obstacles import Block, is_by_quota
 from strandline_operator.decide.obstacles.room.shortages import find_shortage
-from strandline_operator.decide.obstacles.storage import (
+from strandline_operator.decide.obstacles.volumes.attachment import find_attachment
+from strandline_operator.decide.obstacles.volumes.claims import (
     describe_unbound,
     find_awaited_claim,
     is_held,

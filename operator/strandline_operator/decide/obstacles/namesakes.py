@@ -11,8 +11,8 @@ from collections.abc import Iterable
 
 from strandline_api.status.handled_tokens import HandledTokens
 from strandline_api.status.reasons import Reason
+from strandline_operator.decide.evidence.rayjobs import TERMINAL
 from strandline_operator.decide.obstacles.obstacles import Block
-from strandline_operator.decide.rayjob_evidence import TERMINAL
 from strandline_operator.decide.scene import Pass
 from strandline_operator.model.objects import Pod, RayClusterState, RayJob
 from strandline_operator.model.view import AttemptObject, PipelineView

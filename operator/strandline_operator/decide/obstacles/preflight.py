@@ -17,7 +17,7 @@ from strandline_api.status.enums import Trigger
 from strandline_api.status.pipeline_status import PipelineStatus
 from strandline_api.status.preflight import Preflight, PreflightVerdict
 from strandline_api.status.reasons import Reason
-from strandline_operator.decide.evidence import find_image_problem
+from strandline_operator.decide.evidence.pods import find_image_problem
 from strandline_operator.decide.obstacles.namesakes import may_launch
 from strandline_operator.decide.obstacles.obstacles import Block, describe_refusal
 from strandline_operator.decide.scene import Pass, find_first

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from strandline_api.outcome.causes import Cause
 from strandline_api.outcome.evidence import Evidence
-from strandline_operator.decide.evidence import find_last_line
+from strandline_operator.decide.evidence.pods import find_last_line
 from strandline_operator.decide.scene import Scene, is_head, role_of
 from strandline_operator.model.objects import Pod, Termination
 from strandline_operator.render.pods.templates import RAY_CONTAINERS

@@ -26,7 +26,6 @@ from strandline_operator.decide.obstacles.obstacles import (
     find_reserved_account,
     find_unusable_defaults,
 )
-from strandline_operator.decide.obstacles.output import examine_storage, find_unusable_storage
 from strandline_operator.decide.obstacles.predecessors import (
     find_absent_inputs,
     find_commit_end,
@@ -35,6 +34,10 @@ from strandline_operator.decide.obstacles.predecessors import (
     record_inputs,
 )
 from strandline_operator.decide.obstacles.preflight import check, is_checked
+from strandline_operator.decide.obstacles.volumes.output import (
+    examine_storage,
+    find_unusable_storage,
+)
 from strandline_operator.decide.scene import Pass, Scene, find_first
 from strandline_operator.decide.verdict import PassState, Verdict, add_event, warn
 from strandline_operator.model.objects import Meta

@@ -18,7 +18,7 @@ from strandline_api.quantities import format_memory, parse_memory
 from strandline_api.status.event_reasons import EventReason
 from strandline_api.status.pipeline_status import PipelineStatus
 from strandline_operator.decide.attempts.fallback import list_on_demand
-from strandline_operator.decide.evidence import RAY, find_pod_evidence
+from strandline_operator.decide.evidence.pods import RAY, find_pod_evidence
 from strandline_operator.decide.obstacles.capacity import FreeCapacity, find_rooms
 from strandline_operator.decide.scene import Pass
 from strandline_operator.decide.verdict import PassState, Verdict, add_event, warn

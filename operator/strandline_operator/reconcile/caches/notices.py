@@ -20,7 +20,7 @@ from strandline_operator.cluster.errors import ApiError, Forbidden
 from strandline_operator.decide.attempts.queueing import (
     is_suspension_unexplained,
 )
-from strandline_operator.decide.disruptions import is_unexplained
+from strandline_operator.decide.evidence.disruptions import is_unexplained
 from strandline_operator.decide.obstacles.delays import is_unmade
 from strandline_operator.decide.obstacles.room.findings import list_claims
 from strandline_operator.decide.obstacles.room.shortages import list_unplaced

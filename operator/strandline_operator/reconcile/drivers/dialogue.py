@@ -16,7 +16,7 @@ from strandline_api.status.enums import AttemptPhase
 from strandline_operator.cluster.api import Api
 from strandline_operator.cluster.driver import Answer, DriverAddress, ask, read_tail
 from strandline_operator.cluster.errors import ApiError
-from strandline_operator.decide.rayjob_evidence import ENDED_JOBS
+from strandline_operator.decide.evidence.rayjobs import ENDED_JOBS
 from strandline_operator.model.limits import Limits
 from strandline_operator.model.objects import Pod, RayJob
 from strandline_operator.model.view import AttemptObject, DriverView, Silence

@@ -15,7 +15,7 @@ from strandline_api.status.preflight import PreflightVerdict
 from strandline_api.status.reasons import ConditionType, Reason
 from strandline_operator.decide.conditions import Truth, drop_conditions, has_lasted, set_condition
 from strandline_operator.decide.obstacles.obstacles import Block, find_unread, read_refusals
-from strandline_operator.decide.obstacles.output import examine_storage
+from strandline_operator.decide.obstacles.volumes.output import examine_storage
 from strandline_operator.decide.run.lineage import is_pending
 from strandline_operator.decide.run.report.brief import (
     choose_form,

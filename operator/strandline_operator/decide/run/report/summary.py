@@ -16,7 +16,7 @@ from strandline_api.times import format_time
 from strandline_operator.decide.attempts.ending import read_progress
 from strandline_operator.decide.conditions import Truth
 from strandline_operator.decide.obstacles.obstacles import Block
-from strandline_operator.decide.obstacles.output import examine_storage
+from strandline_operator.decide.obstacles.volumes.output import examine_storage
 from strandline_operator.decide.run.report.brief import (
     list_block_forms,
     list_failure_forms,

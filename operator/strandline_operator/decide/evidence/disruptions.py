@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from strandline_api.outcome.disruptions import Disruption
 from strandline_api.spec.pod_paths import AUTOSCALER_CONTAINER
-from strandline_operator.decide.taker_marks import (
+from strandline_operator.decide.evidence.taker_marks import (
     CANDIDATE,
     CONDITIONS,
     DELETION,

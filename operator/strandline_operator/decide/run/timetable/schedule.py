@@ -12,8 +12,8 @@ from strandline_api.spec.schedule import RunSchedule, name_scheduled_run
 from strandline_api.status.event_reasons import EventReason
 from strandline_api.status.pipeline_status import ScheduleStatus
 from strandline_api.times import format_time
-from strandline_operator.decide.run.cron import count_starts, find_next
 from strandline_operator.decide.run.sequence import begin_run
+from strandline_operator.decide.run.timetable.cron import count_starts, find_next
 from strandline_operator.decide.scene import Pass
 from strandline_operator.decide.verdict import PassState, Verdict, warn
 

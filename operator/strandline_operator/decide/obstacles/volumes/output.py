@@ -8,7 +8,7 @@ from __future__ import annotations
 from strandline_api.objects.pipeline import PipelineSpec
 from strandline_api.status.reasons import Reason
 from strandline_operator.decide.obstacles.obstacles import Block
-from strandline_operator.decide.obstacles.storage import (
+from strandline_operator.decide.obstacles.volumes.claims import (
     WRITABLE,
     ClaimVerdict,
     describe_problem,

@@ -1,0 +1,1 @@
+"""Claims and their volumes: made, found wanting, or attached elsewhere."""
