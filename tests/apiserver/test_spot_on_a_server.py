@@ -12,7 +12,7 @@ from kube_client import KubeClient, Refusal
 from recordings import Json
 from strandline_operator.manifests import render_attempt
 from strandline_operator.model.limits import Limits
-from strandline_operator.render.spot import PRESETS
+from strandline_operator.render.pods.spot import PRESETS
 
 EXAMPLE = ROOT / "pipelines" / "examples" / "spot.yaml"
 STRICT = {"dryRun": "All", "fieldValidation": "Strict"}

@@ -21,7 +21,7 @@ from strandline_api.outcome.evidence import Evidence
 from strandline_api.status.enums import PipelinePhase
 from strandline_api.status.pipeline_status import Progress
 from strandline_api.times import format_time
-from strandline_operator.model.nodes import read_marks
+from strandline_operator.model.nodes.marks import read_marks
 from strandline_operator.model.plan import Resource
 from strandline_operator.model.view import Silence
 from test_droughts import FULL, place, unplace

@@ -25,11 +25,11 @@ from strandline_operator.decide.obstacles.namesakes import may_launch
 from strandline_operator.decide.obstacles.predecessors import needs_others
 from strandline_operator.decide.obstacles.preflight import needs_preflight
 from strandline_operator.decide.pipeline import decide
-from strandline_operator.model.capacity import NodeSize
 from strandline_operator.model.code import CodeFiles
 from strandline_operator.model.cpu_rules import CpuRules
 from strandline_operator.model.limits import Limits
-from strandline_operator.model.nodes import NodeMarks, NodeView
+from strandline_operator.model.nodes.capacity import NodeSize
+from strandline_operator.model.nodes.marks import NodeMarks, NodeView
 from strandline_operator.model.notices import Notice
 from strandline_operator.model.objects import Meta, Pod, RayClusterState, RayJob, VolumeClaim
 from strandline_operator.model.plan import (

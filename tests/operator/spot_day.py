@@ -25,7 +25,7 @@ from node_bodies import (
 from simulated_cluster import SimulatedCluster
 from strandline_api.status.enums import PipelinePhase
 from strandline_api.status.pipeline_status import Progress
-from strandline_operator.model.nodes import read_marks
+from strandline_operator.model.nodes.marks import read_marks
 from strandline_operator.model.plan import Resource
 from test_droughts import FULL, STOCK_OUT, place, unplace
 

@@ -14,8 +14,8 @@ from strandline_api.documents.documents import parse_pipeline
 from strandline_api.objects.pipeline import PipelineSpec
 from strandline_operator.cluster.errors import Forbidden, Unavailable
 from strandline_operator.decide.obstacles.capacity import find_rooms
-from strandline_operator.model.capacity import NodeSize, Taint, read_size
 from strandline_operator.model.limits import Limits
+from strandline_operator.model.nodes.capacity import NodeSize, Taint, read_size
 from strandline_operator.model.plan import Resource
 from strandline_operator.reconcile.caches.capacity import CapacityMemory
 from strandline_operator.reconcile.observe import find_pipeline, observe

@@ -24,7 +24,7 @@ from strandline_api.outcome.evidence import Evidence
 from strandline_operator.decide.evidence.disruptions import SHUTDOWN_REASONS, find_mark
 from strandline_operator.decide.evidence.pods import find_pod_evidence, find_reserved_name
 from strandline_operator.decide.evidence.taker_marks import CONDITIONS, TAINTS
-from strandline_operator.model.nodes import NodeMarks, read_marks
+from strandline_operator.model.nodes.marks import NodeMarks, read_marks
 from strandline_operator.model.notices import Notice
 from strandline_operator.model.objects import Pod
 

@@ -11,7 +11,7 @@ from strandline_api.outcome.causes import Cause
 from strandline_api.status.enums import PipelinePhase
 from strandline_api.status.reasons import ConditionType, Reason
 from strandline_api.times import format_time
-from strandline_operator.model.capacity import NodeSize
+from strandline_operator.model.nodes.capacity import NodeSize
 from strandline_operator.model.plan import Resource
 
 GIB = 1024**3

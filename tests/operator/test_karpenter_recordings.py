@@ -17,7 +17,7 @@ from strandline_api.outcome.disruptions import Disruption
 from strandline_operator.decide.attempts.drains import read_drain
 from strandline_operator.decide.evidence.disruptions import find_taking
 from strandline_operator.decide.obstacles.room.findings import RoomFinding, RoomKind, find_room
-from strandline_operator.model.nodes import NodeMarks, read_marks
+from strandline_operator.model.nodes.marks import NodeMarks, read_marks
 from strandline_operator.model.notices import Notice
 from strandline_operator.model.objects import Pod
 

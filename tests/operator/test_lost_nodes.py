@@ -20,7 +20,12 @@ from strandline_api.times import format_time
 from strandline_operator.cluster.client import build_path
 from strandline_operator.cluster.errors import Forbidden
 from strandline_operator.model.limits import Limits
-from strandline_operator.model.nodes import OUT_OF_SERVICE_TAINT, NodeState, NodeView, read_node
+from strandline_operator.model.nodes.marks import (
+    OUT_OF_SERVICE_TAINT,
+    NodeState,
+    NodeView,
+    read_node,
+)
 from strandline_operator.model.objects import Pod
 from strandline_operator.model.plan import Resource
 from strandline_operator.reconcile.caches.nodes import NodeMemory, list_suspects

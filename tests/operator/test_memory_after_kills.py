@@ -10,7 +10,7 @@ from simulated_cluster import SimulatedCluster
 from strandline_api.status.event_reasons import EventReason
 from strandline_api.status.pipeline_status import SpotGroup, parse_status
 from strandline_api.status.reasons import ConditionType
-from strandline_operator.model.capacity import NodeSize
+from strandline_operator.model.nodes.capacity import NodeSize
 from strandline_operator.model.plan import Resource
 
 GI = 2**30

@@ -18,7 +18,7 @@ from strandline_operator.cluster.errors import Forbidden, Unavailable
 from strandline_operator.cluster.scope_cache import Observation
 from strandline_operator.decide.evidence.pods import find_pod_evidence
 from strandline_operator.model.limits import Limits
-from strandline_operator.model.nodes import NodeMarks, NodeState, read_marks
+from strandline_operator.model.nodes.marks import NodeMarks, NodeState, read_marks
 from strandline_operator.model.objects import Pod
 from strandline_operator.model.plan import Resource
 from strandline_operator.reconcile.caches.nodes import (

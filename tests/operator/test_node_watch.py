@@ -11,7 +11,7 @@ from fake_api import Call, until
 from node_bodies import GKE_SPOT, SHUTTING_DOWN, spell_node, spell_taint
 from operator_bodies import make_attempt, make_pipeline, make_pod
 from strandline_operator.cluster.errors import Forbidden
-from strandline_operator.model.nodes import NodeMarks
+from strandline_operator.model.nodes.marks import NodeMarks
 from strandline_operator.model.plan import Resource
 from strandline_operator.settings import Settings
 from test_service import Scene

@@ -12,7 +12,7 @@ from strandline.engine.ray.demand import VARIABLE
 from strandline_operator.decide.evidence.pods import find_pod_evidence
 from strandline_operator.model.objects import Pod
 from strandline_operator.model.plan import Resource
-from strandline_operator.render.elastic import FULL_SIZE, MOST_ASKED, TOKEN_PATH
+from strandline_operator.render.pods.elastic import FULL_SIZE, MOST_ASKED, TOKEN_PATH
 from test_render import pods_of, render
 
 GROWS = {"name": "cpu", "minReplicas": 1, "maxReplicas": 4, "resources": {"cpu": 3.5}}

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from strandline_api.times import format_time
 from strandline_operator.decide.obstacles.room.findings import RoomKind, find_room
-from strandline_operator.model.capacity import NodeSize, Taint
+from strandline_operator.model.nodes.capacity import NodeSize, Taint
 from strandline_operator.model.notices import Notice
 from strandline_operator.model.objects import Pod
 

@@ -9,7 +9,7 @@ import pytest
 from simulated_cluster import SimulatedCluster
 from strandline_api.outcome.causes import Cause
 from strandline_api.status.enums import Trigger
-from strandline_operator.model.capacity import NodeSize
+from strandline_operator.model.nodes.capacity import NodeSize
 from strandline_operator.model.plan import Resource
 from test_droughts import (
     BACKOFF,

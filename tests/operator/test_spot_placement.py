@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from simulated_cluster import SimulatedCluster
 from strandline_operator.model.plan import Resource
 from strandline_operator.model.view import Refusal
-from strandline_operator.render.spot import PRESETS, NodeChoice, apply_choice
+from strandline_operator.render.pods.spot import PRESETS, NodeChoice, apply_choice
 from test_render import pods_of, render
 
 NO_RAYJOB = Refusal(Resource.RAYJOB, "corpus-1", 0, "not yet")

@@ -16,7 +16,7 @@ from strandline_api.outcome.driver_outcome import DriverOutcome
 from strandline_api.outcome.evidence import Evidence
 from strandline_api.status.pipeline_status import Progress
 from strandline_api.times import format_time
-from strandline_operator.model.nodes import read_marks
+from strandline_operator.model.nodes.marks import read_marks
 from strandline_operator.model.plan import Resource
 
 HOUR = 3600.0

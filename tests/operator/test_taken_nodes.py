@@ -29,7 +29,7 @@ from strandline_api.outcome.disruptions import Disruption
 from strandline_api.outcome.driver_outcome import DriverOutcome
 from strandline_api.status.enums import AttemptPhase
 from strandline_api.times import format_time
-from strandline_operator.model.nodes import NodeState, NodeView, read_marks
+from strandline_operator.model.nodes.marks import NodeState, NodeView, read_marks
 from strandline_operator.model.plan import Resource
 
 Json = dict[str, Any]

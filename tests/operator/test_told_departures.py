@@ -38,7 +38,7 @@ from strandline_operator.cluster.client import KubernetesApi
 from strandline_operator.cluster.driver import DriverAddress, send_notice
 from strandline_operator.cluster.errors import Unavailable
 from strandline_operator.model.limits import Limits
-from strandline_operator.model.nodes import read_marks
+from strandline_operator.model.nodes.marks import read_marks
 from strandline_operator.model.plan import Departure, PassPlan, Resource
 from strandline_operator.model.view import View
 from strandline_operator.reconcile.departures import MOST_AT_ONCE, MOST_TRIES, DepartureReports

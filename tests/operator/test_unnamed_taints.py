@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from strandline_operator.decide.obstacles.room.findings import RoomKind, find_room
-from strandline_operator.model.capacity import NodeSize, read_size
+from strandline_operator.model.nodes.capacity import NodeSize, read_size
 from test_room import NOW, find, make_notice, make_pod
 
 UNNAMED = "0/3 nodes are available: 3 node(s) had untolerated taint(s)."

@@ -11,7 +11,7 @@ from simulated_cluster import SimulatedCluster
 from strandline_api.spec.pod_paths import MESH_KEYS
 from strandline_api.status.reasons import ConditionType, Reason
 from strandline_operator.decide.attempts.drains import read_drain
-from strandline_operator.model.nodes import NodeMarks, read_marks
+from strandline_operator.model.nodes.marks import NodeMarks, read_marks
 from strandline_operator.model.plan import Create, Resource
 from test_render import pods_of, render
 

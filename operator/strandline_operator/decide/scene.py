@@ -16,9 +16,9 @@ from strandline_api.status.pipeline_status import SpotGroup
 from strandline_operator.decide.clock_steps import settle_attempt
 from strandline_operator.decide.evidence.disruptions import Taking, find_mark
 from strandline_operator.decide.evidence.pods import find_pod_evidence
-from strandline_operator.model.capacity import NodeSize
 from strandline_operator.model.limits import Limits
-from strandline_operator.model.nodes import NodeMarks, NodeState, NodeView
+from strandline_operator.model.nodes.capacity import NodeSize
+from strandline_operator.model.nodes.marks import NodeMarks, NodeState, NodeView
 from strandline_operator.model.notices import Notice, QueueState
 from strandline_operator.model.objects import Meta, Pod, RayClusterState, RayJob, VolumeClaim
 from strandline_operator.model.view import AttemptObject, DriverView, View

@@ -13,10 +13,10 @@ from strandline_api.spec.policy import RetryPolicy
 from strandline_api.status.defaults import DefaultsRecord
 from strandline_api.status.enums import LineageState
 from strandline_api.status.pipeline_status import PipelineStatus, Progress
-from strandline_operator.model.capacity import NodeSize
 from strandline_operator.model.code import CodeFiles
 from strandline_operator.model.cpu_rules import CpuRules
-from strandline_operator.model.nodes import NodeMarks, NodeView
+from strandline_operator.model.nodes.capacity import NodeSize
+from strandline_operator.model.nodes.marks import NodeMarks, NodeView
 from strandline_operator.model.notices import Notice, QueueState
 from strandline_operator.model.objects import Meta, Pod, RayClusterState, RayJob, VolumeClaim
 from strandline_operator.model.preflight import PreflightJob

@@ -28,7 +28,7 @@ from strandline_operator.decide.obstacles.room.shortages import needs_sizes
 from strandline_operator.decide.run.memory import needs_nodes
 from strandline_operator.model.code import CodeFiles
 from strandline_operator.model.cpu_rules import CpuRules
-from strandline_operator.model.nodes import NodeMarks, NodeView
+from strandline_operator.model.nodes.marks import NodeMarks, NodeView
 from strandline_operator.model.notices import Notice, QueueState
 from strandline_operator.model.objects import Meta, Pod, RayClusterState, RayJob, VolumeClaim
 from strandline_operator.model.plan import Resource

@@ -18,7 +18,7 @@ from strandline_operator.cluster.errors import ApiError, Forbidden, NotFound
 from strandline_operator.cluster.scope_cache import Observation, ScopeCache
 from strandline_operator.cluster.watch import Watch
 from strandline_operator.metrics.numbers import Numbers
-from strandline_operator.model.nodes import NodeMarks
+from strandline_operator.model.nodes.marks import NodeMarks
 from strandline_operator.model.objects import Meta, Pod, RayClusterState, RayJob
 from strandline_operator.model.plan import AttemptEnd, EventDraft, ObjectKind, Resource
 from strandline_operator.model.view import AttemptObject, PipelineView, Refusal

@@ -33,9 +33,9 @@ from strandline_operator.model.objects import Meta
 from strandline_operator.model.plan import Manifest
 from strandline_operator.render.code import render_code
 from strandline_operator.render.disruptions import render_budget
-from strandline_operator.render.elastic import is_elastic, make_elastic, render_autoscaler
 from strandline_operator.render.network import render_metadata_beside, render_network
 from strandline_operator.render.order import Order
+from strandline_operator.render.pods.elastic import is_elastic, make_elastic, render_autoscaler
 from strandline_operator.render.pods.templates import (
     EXTRA_GRACE_SECONDS,
     confine,

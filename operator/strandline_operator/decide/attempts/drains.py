@@ -14,7 +14,7 @@ from strandline_operator.decide.evidence.disruptions import Taking, find_mark, i
 from strandline_operator.decide.evidence.taker_marks import REVOCABLE
 from strandline_operator.decide.obstacles.obstacles import Block
 from strandline_operator.decide.scene import Scene, is_head, role_of
-from strandline_operator.model.nodes import NodeMarks
+from strandline_operator.model.nodes.marks import NodeMarks
 from strandline_operator.model.objects import Pod
 from strandline_operator.render.disruptions import (
     AUTOSCALER_WAIT,

@@ -30,7 +30,7 @@ from strandline_operator.decide.obstacles.room.shortages import (
 )
 from strandline_operator.decide.scene import Scene, is_head
 from strandline_operator.model.objects import Pod
-from strandline_operator.render.spot import HEAD, list_fallbacks, list_spot
+from strandline_operator.render.pods.spot import HEAD, list_fallbacks, list_spot
 
 # A node that goes sooner has hardly brought the run on.
 WORKED_SECONDS = 300.0

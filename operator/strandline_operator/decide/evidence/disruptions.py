@@ -26,7 +26,7 @@ from strandline_operator.decide.evidence.taker_marks import (
     TAINTS,
     TakerMark,
 )
-from strandline_operator.model.nodes import NodeMarks
+from strandline_operator.model.nodes.marks import NodeMarks
 from strandline_operator.model.notices import Notice
 from strandline_operator.model.objects import OOM_KILLED, Pod
 

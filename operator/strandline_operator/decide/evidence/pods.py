@@ -20,7 +20,7 @@ from strandline_api.outcome.evidence import Evidence
 from strandline_api.spec.pod_paths import CONTAINERS, SUBMITTER_CONTAINER
 from strandline_api.times import format_time
 from strandline_operator.decide.evidence.disruptions import Taking, find_taking, is_reserved
-from strandline_operator.model.nodes import NodeMarks
+from strandline_operator.model.nodes.marks import NodeMarks
 from strandline_operator.model.notices import Notice
 from strandline_operator.model.objects import OOM_KILLED, Container, Pod, Termination
 from strandline_operator.render.order import Role

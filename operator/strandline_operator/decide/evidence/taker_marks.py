@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from strandline_api.outcome.disruptions import Disruption
-from strandline_operator.model.nodes import OUT_OF_SERVICE_TAINT
+from strandline_operator.model.nodes.marks import OUT_OF_SERVICE_TAINT
 
 # Seconds. GCE and Azure give the short one; a kubelet keeps half of it for critical pods.
 EC2_NOTICE, SHORT_NOTICE, SHUTDOWN_NOTICE = 120.0, 30.0, 15.0

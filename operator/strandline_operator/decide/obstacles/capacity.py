@@ -14,11 +14,11 @@ from typing import NamedTuple
 from strandline_api.law.memory_growth import MIB
 from strandline_api.objects.pipeline import PipelineSpec
 from strandline_api.spec.ray_cluster import RayCluster, RayNode
-from strandline_operator.model.capacity import NodeSize, can_hold
+from strandline_operator.model.nodes.capacity import NodeSize, can_hold
 from strandline_operator.model.objects import read_mapping
 from strandline_operator.model.pod_requests import GPU, PodRequest
 from strandline_operator.render.pods.overlay import lay_over
-from strandline_operator.render.spot import HEAD, apply_choice, choose_nodes
+from strandline_operator.render.pods.spot import HEAD, apply_choice, choose_nodes
 
 # Every node has pods of the cluster's own, which its allocatable sizes still count as free.
 _TENTHS_FOR_US = 9

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from strandline_operator.cluster.api import Api, Scope
 from strandline_operator.cluster.errors import ApiError, Forbidden
-from strandline_operator.model.capacity import NodeSize, read_size
+from strandline_operator.model.nodes.capacity import NodeSize, read_size
 from strandline_operator.model.plan import Resource
 from strandline_operator.reconcile.caches.ttl_cache import TtlCache
 

@@ -25,7 +25,7 @@ from strandline_operator.decide.obstacles.delays import is_unmade
 from strandline_operator.decide.obstacles.room.findings import list_claims
 from strandline_operator.decide.obstacles.room.shortages import list_unplaced
 from strandline_operator.decide.scene import SUSPENDED
-from strandline_operator.model.nodes import NodeMarks
+from strandline_operator.model.nodes.marks import NodeMarks
 from strandline_operator.model.notices import Notice
 from strandline_operator.model.objects import Meta, Pod, RayClusterState, RayJob
 from strandline_operator.model.view import AttemptObject

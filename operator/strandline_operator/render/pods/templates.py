@@ -46,8 +46,8 @@ from strandline_operator.render.pods.overlay import (
     lay_over,
     render_volumes,
 )
+from strandline_operator.render.pods.spot import apply_choice, choose_nodes
 from strandline_operator.render.pods.token_secret import NOTICE_KEY
-from strandline_operator.render.spot import apply_choice, choose_nodes
 
 # The head outlives its driver by so much that KubeRay, which looks every 3 s, sees how it ended.
 LINGER_SECONDS = 8

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 from enum import StrEnum
 from typing import NamedTuple
 
-from strandline_operator.model.capacity import NodeSize, can_hold, is_passing
+from strandline_operator.model.nodes.capacity import NodeSize, can_hold, is_passing
 from strandline_operator.model.notices import Notice
 from strandline_operator.model.objects import Pod
 

@@ -19,7 +19,7 @@ from strandline_operator.decide.obstacles.room.findings import (
 from strandline_operator.decide.scene import Scene, is_head, role_of
 from strandline_operator.model.objects import Pod
 from strandline_operator.model.view import View
-from strandline_operator.render.spot import HEAD, list_fallbacks
+from strandline_operator.render.pods.spot import HEAD, list_fallbacks
 
 _MOST_ASKED = 16
 # Nearly every pod waits for a moment, and that is no news.

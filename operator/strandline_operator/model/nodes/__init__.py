@@ -1,0 +1,1 @@
+"""Nodes: the marks that they bear, and their sizes."""
