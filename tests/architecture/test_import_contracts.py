@@ -110,7 +110,11 @@ FAULTS = [
     ),
     (ROOMS, "strandline_operator/cluster/watch.py", "import strandline_operator.metrics.numbers"),
     (ROOMS, "strandline_operator/metrics/numbers.py", "import strandline_operator.settings"),
-    (ROOMS, "strandline_operator/reconcile/queue.py", "import strandline_operator.handlers"),
+    (
+        ROOMS,
+        "strandline_operator/reconcile/scheduling/queue.py",
+        "import strandline_operator.handlers",
+    ),
     (
         ROOMS,
         "strandline_operator/integrations/lineage/reporting.py",
@@ -157,7 +161,7 @@ FAULTS = [
     (
         RECONCILE,
         "strandline_operator/reconcile/caches/pods.py",
-        "import strandline_operator.reconcile.schedule",
+        "import strandline_operator.reconcile.scheduling.schedule",
     ),
     (
         RECONCILE,
@@ -194,7 +198,7 @@ FAULTS = [
         "import strandline.plan.token",
     ),
     (NO_RUNTIME, "strandline_operator/render/pods/templates.py", "import ray"),
-    (NO_RUNTIME, "strandline_operator/reconcile/schedule.py", "import lmdb"),
+    (NO_RUNTIME, "strandline_operator/reconcile/scheduling/schedule.py", "import lmdb"),
     (KOPF, "strandline_operator/reconcile/service.py", "import kopf"),
     (KOPF, "strandline_operator/cluster/client.py", "from kopf import ConnectionInfo"),
     (SERVERS, "strandline_operator/reconcile/observe.py", "import kubernetes.aio.client"),

@@ -15,7 +15,7 @@ from strandline_api.spec.namespace_defaults import RayDefaults
 from strandline_api.spec.policy import RetryPolicy
 from strandline_api.spec.ray_cluster import PodSecurity
 from strandline_api.spec.storage import OutputStorage
-from strandline_operator.reconcile.caches.defaults import OUTPUT, RAY, RETRY, parse_part
+from strandline_operator.reconcile.caches.namespaces.defaults import OUTPUT, RAY, RETRY, parse_part
 from strandline_operator.settings import Settings
 
 

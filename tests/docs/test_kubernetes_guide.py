@@ -16,7 +16,7 @@ from strandline_api.documents.documents import parse_pipeline
 from strandline_api.spec.namespace_defaults import RayDefaults
 from strandline_api.spec.policy import RetryPolicy
 from strandline_api.spec.storage import OutputStorage
-from strandline_operator.reconcile.caches.defaults import parse_part
+from strandline_operator.reconcile.caches.namespaces.defaults import parse_part
 
 ROOT = Path(__file__).parents[2]
 GUIDE = (ROOT / "docs" / "kubernetes.md").read_text(encoding="utf-8")

@@ -15,7 +15,7 @@ from strandline_api.names import (
 )
 from strandline_api.objects.attempt import AttemptSpec
 from strandline_operator.model.plan import Resource
-from strandline_operator.reconcile.schedule import Key
+from strandline_operator.reconcile.scheduling.schedule import Key
 
 Body = dict[str, Any]
 NAMESPACE = "team"

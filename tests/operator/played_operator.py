@@ -33,13 +33,13 @@ from strandline_operator.metrics.numbers import Numbers
 from strandline_operator.model.limits import Limits
 from strandline_operator.model.objects import Pod
 from strandline_operator.model.plan import Resource
-from strandline_operator.reconcile.caches.defaults import NamespaceDefaults
+from strandline_operator.reconcile.caches.namespaces.defaults import NamespaceDefaults
 from strandline_operator.reconcile.caches.pods import PodMemory
 from strandline_operator.reconcile.drivers.dialogue import DriverTalk
-from strandline_operator.reconcile.gate import DispatchGate
 from strandline_operator.reconcile.observe import PassInputs
 from strandline_operator.reconcile.passes import Passes
-from strandline_operator.reconcile.schedule import SeenPipelines
+from strandline_operator.reconcile.scheduling.gate import DispatchGate
+from strandline_operator.reconcile.scheduling.schedule import SeenPipelines
 
 Body = dict[str, Any]
 # At midnight, so that every time in a status reads as time since the beginning.

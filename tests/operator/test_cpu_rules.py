@@ -18,7 +18,7 @@ from strandline_operator.cluster.errors import Forbidden, Unavailable
 from strandline_operator.model.cpu_rules import CpuRules, read_rules
 from strandline_operator.model.limits import Limits
 from strandline_operator.model.plan import Resource
-from strandline_operator.reconcile.caches.cpu_rules import KEEP_SECONDS, CpuRulesMemory
+from strandline_operator.reconcile.caches.namespaces.cpu_rules import KEEP_SECONDS, CpuRulesMemory
 
 Body = dict[str, Any]
 RESOURCES = {"requests": {"cpu": "50m", "memory": "128Mi"}, "limits": {"memory": "512Mi"}}

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from strandline_operator.model.view import Turn
-from strandline_operator.reconcile.gate import DispatchGate
-from strandline_operator.reconcile.schedule import Key
+from strandline_operator.reconcile.scheduling.gate import DispatchGate
+from strandline_operator.reconcile.scheduling.schedule import Key
 
 A, B, C = (Key(f"team-{name}", "corpus") for name in "abc")
 

@@ -12,7 +12,7 @@ from strandline_api.spec.namespace_defaults import SpecDefaults
 from strandline_api.spec.policy import RetryPolicy
 from strandline_operator.cluster.errors import Forbidden, NotFound, Unavailable
 from strandline_operator.model.plan import Resource
-from strandline_operator.reconcile.caches.defaults import (
+from strandline_operator.reconcile.caches.namespaces.defaults import (
     KEEP_SECONDS,
     RETRY,
     FoundDefaults,

@@ -36,7 +36,7 @@ from strandline_operator.model.plan import Resource
 from strandline_operator.model.view import Refusal, Turn, View
 from strandline_operator.reconcile.caches.claims import KEEP_SECONDS, UNBOUND_SECONDS
 from strandline_operator.reconcile.caches.cluster_cache import ClusterCache
-from strandline_operator.reconcile.caches.defaults import NamespaceDefaults
+from strandline_operator.reconcile.caches.namespaces.defaults import NamespaceDefaults
 from strandline_operator.reconcile.caches.own_kinds import read_pipeline
 from strandline_operator.reconcile.caches.pods import PodMemory, PodOwner
 from strandline_operator.reconcile.drivers.dialogue import DriverTalk

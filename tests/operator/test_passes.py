@@ -37,14 +37,14 @@ from strandline_operator.model.plan import (
     SetFinalizer,
 )
 from strandline_operator.model.view import View
-from strandline_operator.reconcile.caches.defaults import NamespaceDefaults
+from strandline_operator.reconcile.caches.namespaces.defaults import NamespaceDefaults
 from strandline_operator.reconcile.caches.pods import PodMemory
 from strandline_operator.reconcile.drivers.dialogue import DriverTalk
-from strandline_operator.reconcile.gate import DispatchGate
 from strandline_operator.reconcile.observe import PassInputs
 from strandline_operator.reconcile.passes import Passes
-from strandline_operator.reconcile.queue import Passed
-from strandline_operator.reconcile.schedule import Key, SeenPipelines
+from strandline_operator.reconcile.scheduling.gate import DispatchGate
+from strandline_operator.reconcile.scheduling.queue import Passed
+from strandline_operator.reconcile.scheduling.schedule import Key, SeenPipelines
 
 LIMITS = Limits(settle=9.0)
 

@@ -9,7 +9,7 @@ from operator_bodies import NAMESPACE, make_pipeline, make_pod
 from strandline_operator.cluster.scope_cache import Observation
 from strandline_operator.model.objects import Pod
 from strandline_operator.reconcile.caches.pods import PodMemory, PodOwner
-from strandline_operator.reconcile.schedule import Key, SeenPipelines
+from strandline_operator.reconcile.scheduling.schedule import Key, SeenPipelines
 
 
 def make_pods(

@@ -14,9 +14,9 @@ from simulated_cluster import SimulatedCluster
 from strandline_api.status.enums import PipelinePhase
 from strandline_api.status.reasons import ConditionType
 from strandline_operator.model.plan import Resource
-from strandline_operator.reconcile.dependents import Dependents
 from strandline_operator.reconcile.observe import MOST_OTHERS
-from strandline_operator.reconcile.schedule import Key
+from strandline_operator.reconcile.scheduling.dependents import Dependents
+from strandline_operator.reconcile.scheduling.schedule import Key
 from test_observe import look
 
 Body = dict[str, Any]

@@ -9,8 +9,8 @@ import pytest
 
 from fake_api import until
 from strandline_operator.cluster.errors import TooMany
-from strandline_operator.reconcile.queue import Passed, Queue
-from strandline_operator.reconcile.schedule import FIRST_BACKOFF, Key
+from strandline_operator.reconcile.scheduling.queue import Passed, Queue
+from strandline_operator.reconcile.scheduling.schedule import FIRST_BACKOFF, Key
 
 A, B, C = (Key("team", name) for name in "abc")
 

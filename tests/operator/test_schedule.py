@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strandline_operator.reconcile.schedule import (
+from strandline_operator.reconcile.scheduling.schedule import (
     FIRST_BACKOFF,
     LEAST_PAUSE,
     LONGEST_BACKOFF,

@@ -17,7 +17,7 @@ from strandline_operator.model.limits import Limits
 from strandline_operator.model.plan import PassPlan, Resource
 from strandline_operator.model.view import View
 from strandline_operator.reconcile.passes import Decide
-from strandline_operator.reconcile.schedule import Key
+from strandline_operator.reconcile.scheduling.schedule import Key
 from strandline_operator.reconcile.service import (
     STUCK_PASS,
     STUCK_QUEUE,

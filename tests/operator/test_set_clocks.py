@@ -18,9 +18,9 @@ from strandline_operator.cluster.client import KubernetesApi
 from strandline_operator.cluster.errors import ApiError
 from strandline_operator.cluster.server_clock import ServerClock
 from strandline_operator.model.plan import Create, Resource
-from strandline_operator.reconcile.gate import DispatchGate
-from strandline_operator.reconcile.queue import Passed, Queue
-from strandline_operator.reconcile.schedule import Key, Schedule
+from strandline_operator.reconcile.scheduling.gate import DispatchGate
+from strandline_operator.reconcile.scheduling.queue import Passed, Queue
+from strandline_operator.reconcile.scheduling.schedule import Key, Schedule
 
 MIDNIGHT = datetime(2026, 11, 24, tzinfo=UTC).timestamp()
 HOUR, DAY = 3600.0, 86400.0

@@ -11,8 +11,8 @@ import yaml
 from simulated_cluster import SimulatedCluster
 from strandline_api.status.inputs import InputRecord
 from strandline_operator.model.plan import Resource
-from strandline_operator.reconcile.dependents import Dependents
-from strandline_operator.reconcile.schedule import Key
+from strandline_operator.reconcile.scheduling.dependents import Dependents
+from strandline_operator.reconcile.scheduling.schedule import Key
 from test_predecessors_on_a_cluster import (
     REFERENCE,
     complete,

@@ -16,8 +16,8 @@ from typing import Any
 from strandline_bench.operator.meter import meter
 from strandline_operator.__main__ import main
 from strandline_operator.reconcile import service
-from strandline_operator.reconcile.queue import Passed, Queue
-from strandline_operator.reconcile.schedule import Key
+from strandline_operator.reconcile.scheduling.queue import Passed, Queue
+from strandline_operator.reconcile.scheduling.schedule import Key
 
 PASSES = "STRANDLINE_BENCH_PASSES"
 PROFILE = "STRANDLINE_BENCH_PROFILE"

@@ -44,8 +44,11 @@ from strandline_operator.model.view import (
 from strandline_operator.reconcile.caches.capacity import CapacityMemory
 from strandline_operator.reconcile.caches.claims import ClaimMemory
 from strandline_operator.reconcile.caches.cluster_cache import ClusterCache
-from strandline_operator.reconcile.caches.cpu_rules import CpuRulesMemory
-from strandline_operator.reconcile.caches.defaults import FoundDefaults, NamespaceDefaults
+from strandline_operator.reconcile.caches.namespaces.cpu_rules import CpuRulesMemory
+from strandline_operator.reconcile.caches.namespaces.defaults import (
+    FoundDefaults,
+    NamespaceDefaults,
+)
 from strandline_operator.reconcile.caches.nodes import NodeMemory, list_suspects
 from strandline_operator.reconcile.caches.notices import NoticeMemory, list_stuck
 from strandline_operator.reconcile.caches.own_kinds import read_pipeline
@@ -54,7 +57,7 @@ from strandline_operator.reconcile.caches.queues import QueueMemory
 from strandline_operator.reconcile.departures import DepartureReports
 from strandline_operator.reconcile.drivers.dialogue import DriverTalk
 from strandline_operator.reconcile.readers import Reader, ServerReader
-from strandline_operator.reconcile.schedule import Key
+from strandline_operator.reconcile.scheduling.schedule import Key
 from strandline_operator.render.defaults import fill_in
 
 # The most pipelines that are read of those before one, directly or not.

@@ -35,16 +35,16 @@ from strandline_operator.reconcile.caches.cluster_cache import NamespaceCache
 from strandline_operator.reconcile.caches.pods import PodOwner
 from strandline_operator.reconcile.departures import RETRY_SECONDS
 from strandline_operator.reconcile.enact import Enacted, enact
-from strandline_operator.reconcile.gate import DispatchGate
 from strandline_operator.reconcile.observe import (
     Observed,
     PassInputs,
     find_pipeline,
     observe,
 )
-from strandline_operator.reconcile.queue import Passed
 from strandline_operator.reconcile.readers import CacheReader, Reader, RecheckReader, ServerReader
-from strandline_operator.reconcile.schedule import Key, SeenPipelines
+from strandline_operator.reconcile.scheduling.gate import DispatchGate
+from strandline_operator.reconcile.scheduling.queue import Passed
+from strandline_operator.reconcile.scheduling.schedule import Key, SeenPipelines
 
 
 class Recheck(IntEnum):

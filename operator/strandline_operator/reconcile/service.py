@@ -23,19 +23,19 @@ from strandline_operator.model.objects import Meta, Pod, RayClusterState, RayJob
 from strandline_operator.model.plan import AttemptEnd, EventDraft, ObjectKind, Resource
 from strandline_operator.model.view import AttemptObject, PipelineView, Refusal
 from strandline_operator.reconcile.caches.cluster_cache import NODE, ClusterCache
-from strandline_operator.reconcile.caches.defaults import NamespaceDefaults
+from strandline_operator.reconcile.caches.namespaces.defaults import NamespaceDefaults
+from strandline_operator.reconcile.caches.namespaces.refused import RefusedNamespaces
 from strandline_operator.reconcile.caches.nodes import NodeMemory
 from strandline_operator.reconcile.caches.pods import PodMemory, PodOwner, find_owner
-from strandline_operator.reconcile.caches.refused_namespaces import RefusedNamespaces
-from strandline_operator.reconcile.dependents import Dependents
 from strandline_operator.reconcile.drivers.dialogue import DriverTalk
 from strandline_operator.reconcile.drivers.poller import Poller
 from strandline_operator.reconcile.enact import render_event_about
-from strandline_operator.reconcile.gate import DispatchGate
 from strandline_operator.reconcile.observe import PassInputs
 from strandline_operator.reconcile.passes import Decide, Passes
-from strandline_operator.reconcile.queue import Queue
-from strandline_operator.reconcile.schedule import Key, SeenPipelines
+from strandline_operator.reconcile.scheduling.dependents import Dependents
+from strandline_operator.reconcile.scheduling.gate import DispatchGate
+from strandline_operator.reconcile.scheduling.queue import Queue
+from strandline_operator.reconcile.scheduling.schedule import Key, SeenPipelines
 from strandline_operator.settings import Settings
 
 Item = TypeVar("Item")

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from strandline_operator.model.view import Turn
-from strandline_operator.reconcile.schedule import Key
+from strandline_operator.reconcile.scheduling.schedule import Key
 
 _MINUTE = 60.0
 _ROUNDING = 1e-6

@@ -13,7 +13,7 @@ from strandline_api.spec.predecessors import find_references
 from strandline_api.status.reasons import ConditionType
 from strandline_operator.cluster.api import Body
 from strandline_operator.model.objects import Meta, read_mapping
-from strandline_operator.reconcile.schedule import Key
+from strandline_operator.reconcile.scheduling.schedule import Key
 
 State = tuple[object, ...]
 

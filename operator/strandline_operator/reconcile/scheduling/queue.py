@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from strandline_operator.cluster.errors import ApiError
-from strandline_operator.reconcile.schedule import Key, Schedule
+from strandline_operator.reconcile.scheduling.schedule import Key, Schedule
 
 _LOGGER = logging.getLogger(__name__)
 # The wall clock may be set while we wait by another one.

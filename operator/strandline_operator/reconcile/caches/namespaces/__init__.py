@@ -1,0 +1,1 @@
+"""What a namespace has in store for all of its pipelines."""
