@@ -19,7 +19,6 @@ from importlib.metadata import version
 import kopf
 
 from strandline_api.outcome.exit_codes import ExitCode
-from strandline_operator import manifests
 from strandline_operator.cluster.client import KubernetesApi
 from strandline_operator.cluster.connection import (
     Credentials,
@@ -28,9 +27,12 @@ from strandline_operator.cluster.connection import (
     read_credentials,
 )
 from strandline_operator.cluster.errors import ApiError
-from strandline_operator.cluster.garbage import GarbageWatch
 from strandline_operator.cluster.server_clock import ServerClock
 from strandline_operator.cluster.token_key import TokenKeyError, read_key
+from strandline_operator.cluster.watches.garbage import GarbageWatch
+from strandline_operator.commands import manifests
+from strandline_operator.commands.uninstall.removal import Shell, UninstallError, prepare_removal
+from strandline_operator.commands.uninstall.request import UninstallRequest, read_request
 from strandline_operator.decide.pipeline import decide
 from strandline_operator.handlers.framework import configure
 from strandline_operator.handlers.registry import build_registry
@@ -47,8 +49,6 @@ from strandline_operator.settings import (
     add_flags,
     read_settings,
 )
-from strandline_operator.uninstall.removal import Shell, UninstallError, prepare_removal
-from strandline_operator.uninstall.request import UninstallRequest, read_request
 
 PROGRAM = "strandline-operator"
 UNINSTALL = "uninstall"

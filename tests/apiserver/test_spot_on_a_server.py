@@ -10,7 +10,7 @@ import yaml
 from api_server import ROOT
 from kube_client import KubeClient, Refusal
 from recordings import Json
-from strandline_operator.manifests import render_attempt
+from strandline_operator.commands.manifests import render_attempt
 from strandline_operator.model.limits import Limits
 from strandline_operator.render.pods.spot import PRESETS
 

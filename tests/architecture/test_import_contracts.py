@@ -108,7 +108,11 @@ FAULTS = [
         "strandline_operator/decide/obstacles/obstacles.py",
         "import strandline_operator.settings",
     ),
-    (ROOMS, "strandline_operator/cluster/watch.py", "import strandline_operator.metrics.numbers"),
+    (
+        ROOMS,
+        "strandline_operator/cluster/watches/watch.py",
+        "import strandline_operator.metrics.numbers",
+    ),
     (ROOMS, "strandline_operator/metrics/numbers.py", "import strandline_operator.settings"),
     (
         ROOMS,

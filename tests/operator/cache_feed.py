@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from fake_store import FakeStore
-from strandline_operator.cluster.scope_cache import Observation
+from strandline_operator.cluster.watches.scope_cache import Observation
 from strandline_operator.model.plan import Resource
 from strandline_operator.reconcile.caches.cluster_cache import ClusterCache
 from strandline_operator.reconcile.caches.pods import PodMemory

@@ -10,7 +10,7 @@ from itertools import count
 
 import pytest
 
-from strandline_operator.cluster.garbage import LONG, WHOLE_AFTER, GarbageWatch
+from strandline_operator.cluster.watches.garbage import LONG, WHOLE_AFTER, GarbageWatch
 
 pytestmark = pytest.mark.usefixtures("_thawed")
 

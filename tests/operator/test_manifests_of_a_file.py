@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from strandline_operator.__main__ import main
-from strandline_operator.manifests import RenderError, render_attempt
+from strandline_operator.commands.manifests import RenderError, render_attempt
 from strandline_operator.model.limits import Limits
 from strandline_operator.render.pods.spot import PRESETS
 from test_render import pods_of

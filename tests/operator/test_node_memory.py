@@ -15,7 +15,7 @@ from played_operator import Operator
 from strandline_api.outcome.causes import Cause
 from strandline_api.times import format_time
 from strandline_operator.cluster.errors import Forbidden, Unavailable
-from strandline_operator.cluster.scope_cache import Observation
+from strandline_operator.cluster.watches.scope_cache import Observation
 from strandline_operator.decide.evidence.pods import find_pod_evidence
 from strandline_operator.model.limits import Limits
 from strandline_operator.model.nodes.marks import NodeMarks, NodeState, read_marks

@@ -28,7 +28,7 @@ from strandline_api.documents.documents import parse_pipeline
 from strandline_api.schema.crd import pipeline_definition
 from strandline_api.spec.policy import RetryPolicy
 from strandline_operator.cluster.errors import ApiError, Forbidden, TooMany, Unavailable
-from strandline_operator.cluster.scope_cache import Observation
+from strandline_operator.cluster.watches.scope_cache import Observation
 from strandline_operator.model.code import CodeFiles
 from strandline_operator.model.limits import Limits
 from strandline_operator.model.objects import Pod

@@ -24,7 +24,7 @@ from strandline_api.objects.attempt import AttemptStatus
 from strandline_api.spec.policy import RetryPolicy
 from strandline_api.status.pipeline_status import Condition, PipelineStatus, Progress
 from strandline_operator.cluster.errors import ApiError, Conflict, Forbidden, Unavailable
-from strandline_operator.cluster.scope_cache import Observation
+from strandline_operator.cluster.watches.scope_cache import Observation
 from strandline_operator.model.limits import Limits
 from strandline_operator.model.objects import Pod
 from strandline_operator.model.plan import (

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from fake_store import FakeStore
 from operator_bodies import NAMESPACE, make_pipeline, make_pod
-from strandline_operator.cluster.scope_cache import Observation
+from strandline_operator.cluster.watches.scope_cache import Observation
 from strandline_operator.model.objects import Pod
 from strandline_operator.reconcile.caches.pods import PodMemory, PodOwner
 from strandline_operator.reconcile.scheduling.schedule import Key, SeenPipelines

@@ -11,7 +11,11 @@ from hypothesis import strategies as st
 from fake_store import FakeStore
 from operator_bodies import NAMESPACE
 from strandline_operator.cluster.api import Body
-from strandline_operator.cluster.scope_cache import EXPECTATION_SECONDS, Observation, ScopeCache
+from strandline_operator.cluster.watches.scope_cache import (
+    EXPECTATION_SECONDS,
+    Observation,
+    ScopeCache,
+)
 from strandline_operator.model.plan import Resource
 
 Value = tuple[str, str, str]

@@ -11,7 +11,7 @@ from fake_api import Call, FakeApi, until
 from operator_bodies import KEY, NAMESPACE, make_attempt, make_pipeline, make_pod, make_rayjob
 from strandline_api.status.pipeline_status import PipelineStatus
 from strandline_operator.cluster.errors import Forbidden, Unavailable
-from strandline_operator.cluster.scope_cache import EXPECTATION_SECONDS
+from strandline_operator.cluster.watches.scope_cache import EXPECTATION_SECONDS
 from strandline_operator.metrics.numbers import Numbers
 from strandline_operator.model.limits import Limits
 from strandline_operator.model.plan import PassPlan, Resource

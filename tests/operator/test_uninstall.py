@@ -13,10 +13,14 @@ from fake_api import Call, FakeApi
 from strandline_api.names import FINALIZER, PIPELINE_UID_LABEL
 from strandline_api.outcome.exit_codes import ExitCode
 from strandline_operator.cluster.errors import Conflict, Forbidden
+from strandline_operator.commands.uninstall.held_pipelines import describe_held, read_held
+from strandline_operator.commands.uninstall.removal import Shell, UninstallError, prepare_removal
+from strandline_operator.commands.uninstall.request import (
+    HeldTreatment,
+    UninstallRequest,
+    read_request,
+)
 from strandline_operator.model.plan import ObjectKind, Resource
-from strandline_operator.uninstall.held_pipelines import describe_held, read_held
-from strandline_operator.uninstall.removal import Shell, UninstallError, prepare_removal
-from strandline_operator.uninstall.request import HeldTreatment, UninstallRequest, read_request
 
 Json = dict[str, Any]
 OTHER = "example.com/audit"

@@ -15,8 +15,8 @@ from operator_bodies import NAMESPACE, Body, make_pipeline, make_pod
 from strandline_api.names import select_all
 from strandline_operator.cluster.api import Scope
 from strandline_operator.cluster.errors import Forbidden, Gone, NotFound, TooMany, Unavailable
-from strandline_operator.cluster.scope_cache import Observation, ScopeCache
-from strandline_operator.cluster.watch import LONGEST_WAIT, PAUSE, Watch
+from strandline_operator.cluster.watches.scope_cache import Observation, ScopeCache
+from strandline_operator.cluster.watches.watch import LONGEST_WAIT, PAUSE, Watch
 from strandline_operator.model.objects import Meta, Pod
 from strandline_operator.model.plan import Resource
 

@@ -15,8 +15,8 @@ from strandline_api.names import select_all
 from strandline_api.status.enums import LineageState
 from strandline_operator.cluster.api import Api, Body, Scope, WatchApi
 from strandline_operator.cluster.errors import ApiError, Forbidden, NotFound
-from strandline_operator.cluster.scope_cache import Observation, ScopeCache
-from strandline_operator.cluster.watch import Watch
+from strandline_operator.cluster.watches.scope_cache import Observation, ScopeCache
+from strandline_operator.cluster.watches.watch import Watch
 from strandline_operator.metrics.numbers import Numbers
 from strandline_operator.model.nodes.marks import NodeMarks
 from strandline_operator.model.objects import Meta, Pod, RayClusterState, RayJob

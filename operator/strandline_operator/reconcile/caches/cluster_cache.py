@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from strandline_api.names import PIPELINE_LABEL, PIPELINE_UID_LABEL, format_label_value
 from strandline_operator.cluster.api import Body
-from strandline_operator.cluster.scope_cache import ScopeCache
+from strandline_operator.cluster.watches.scope_cache import ScopeCache
 from strandline_operator.model.objects import Meta, Pod, RayClusterState, RayJob
 from strandline_operator.model.plan import Resource
 from strandline_operator.model.view import AttemptObject, PipelineView

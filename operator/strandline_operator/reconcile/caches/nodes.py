@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from strandline_api.names import ROLE_LABEL
 from strandline_operator.cluster.api import Api, Body
 from strandline_operator.cluster.errors import ApiError, Forbidden
-from strandline_operator.cluster.scope_cache import Observation, ScopeCache
+from strandline_operator.cluster.watches.scope_cache import Observation, ScopeCache
 from strandline_operator.model.nodes.marks import (
     NodeMarks,
     NodeState,

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple, TypeVar
 
 from strandline_api.names import PIPELINE_UID_LABEL
-from strandline_operator.cluster.scope_cache import Observation
+from strandline_operator.cluster.watches.scope_cache import Observation
 from strandline_operator.model.objects import Meta, Pod
 
 # A pod takes some 2 kB here.

@@ -13,14 +13,14 @@ from strandline_api.names import select_pipeline
 from strandline_api.outcome.exit_codes import ExitCode
 from strandline_operator.cluster.api import Api
 from strandline_operator.cluster.errors import ApiError, Conflict, Forbidden, NotFound
-from strandline_operator.model.plan import Resource
-from strandline_operator.uninstall.held_pipelines import (
+from strandline_operator.commands.uninstall.held_pipelines import (
     HeldPipeline,
     describe_held,
     describe_release,
     read_held,
 )
-from strandline_operator.uninstall.request import HeldTreatment, UninstallRequest
+from strandline_operator.commands.uninstall.request import HeldTreatment, UninstallRequest
+from strandline_operator.model.plan import Resource
 
 PAUSE_SECONDS = 2.0
 # A watch, a user or another controller may write a pipeline in between, but not for ever.

@@ -13,7 +13,7 @@ from typing import Generic, TypeVar
 
 from strandline_operator.cluster.api import Scope, WatchApi
 from strandline_operator.cluster.errors import ApiError, Forbidden, Gone, NotFound
-from strandline_operator.cluster.scope_cache import Entry, Observation, ScopeCache
+from strandline_operator.cluster.watches.scope_cache import Entry, Observation, ScopeCache
 
 T = TypeVar("T")
 
