@@ -15,8 +15,8 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 
 from strandline_api.api_model import Label, ObjectName
 from strandline_api.documents.problems import Problem, problems_of
+from strandline_api.notation.quantities import parse_duration
 from strandline_api.outcome.exit_codes import ExitCode
-from strandline_api.quantities import parse_duration
 from strandline_api.spec.policy import RetryPolicy
 from strandline_api.spec.ray_cluster import PodSecurity
 from strandline_operator.model.limits import Limits

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strandline_api.quantities import (
+from strandline_api.notation.quantities import (
     MAX_BYTES,
     format_memory,
     parse_cpu,

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strandline_api.times import format_time, parse_time
+from strandline_api.notation.times import format_time, parse_time
 
 EARLIEST, LATEST = -62135510400, 253402128000
 

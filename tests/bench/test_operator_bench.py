@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from api_server import NoApiServerError
-from strandline_api.times import format_time
+from strandline_api.notation.times import format_time
 from strandline_bench.operator.bench import Findings, Load, list_rows, observe
 from strandline_bench.operator.host import Pass, Reading, count_requests, read_passes
 from strandline_bench.operator.meter import meter

@@ -15,12 +15,12 @@ from typing import Any
 from node_bodies import GKE_SPOT, SILENT, end_by_eviction, end_by_shutdown, spell_node, spell_taint
 from operator_bodies import oom
 from simulated_cluster import SimulatedCluster
+from strandline_api.notation.times import format_time
 from strandline_api.outcome.causes import Cause
 from strandline_api.outcome.driver_outcome import DriverOutcome
 from strandline_api.outcome.evidence import Evidence
 from strandline_api.status.enums import PipelinePhase
 from strandline_api.status.pipeline_status import Progress
-from strandline_api.times import format_time
 from strandline_operator.model.nodes.marks import read_marks
 from strandline_operator.model.plan import Resource
 from strandline_operator.model.view import Silence

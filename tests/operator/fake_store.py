@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Any, TypeVar, cast
 
-from strandline_api.times import format_time
+from strandline_api.notation.times import format_time
 from strandline_operator.cluster.errors import Conflict, Invalid, NotFound
 from strandline_operator.model.plan import ObjectKind, Resource
 

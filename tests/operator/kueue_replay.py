@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from simulated_cluster import SimulatedCluster
+from strandline_api.notation.times import format_time
 from strandline_api.status.enums import AttemptPhase
-from strandline_api.times import format_time
 from strandline_operator.integrations.kueue.workloads import read_workloads
 from strandline_operator.model.notices import QueueState
 from strandline_operator.model.plan import Create, Resource

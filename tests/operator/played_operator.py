@@ -24,8 +24,8 @@ from kuberay_player import Player
 from operator_bodies import KEY, NAMESPACE, make_pipeline
 from recordings import Step, read_recording
 from strandline_api.names import ATTEMPT_LABEL, ROLE_LABEL
+from strandline_api.notation.times import format_time
 from strandline_api.spec.policy import RetryPolicy
-from strandline_api.times import format_time
 from strandline_operator.cluster.errors import ApiError
 from strandline_operator.decide.pipeline import decide
 from strandline_operator.decide.scene import is_head

@@ -14,13 +14,13 @@ from typing import Any, Self, cast
 from parsed_bodies import ParsedBodies
 from simulated_pipeline import PIPELINE, Body, KilledError, LineageListener
 from strandline_api.names import FINALIZER, name_claim, name_preflight
+from strandline_api.notation.times import format_time
 from strandline_api.objects.attempt import AttemptSpec, AttemptStatus
 from strandline_api.outcome.driver_outcome import DriverOutcome
 from strandline_api.spec.namespace_defaults import SpecDefaults
 from strandline_api.spec.policy import RetryPolicy
 from strandline_api.status.defaults import DefaultsRecord
 from strandline_api.status.pipeline_status import PipelineStatus, Progress
-from strandline_api.times import format_time
 from strandline_operator.decide.obstacles.namesakes import may_launch
 from strandline_operator.decide.obstacles.predecessors import needs_others
 from strandline_operator.decide.obstacles.preflight import needs_preflight

@@ -12,8 +12,8 @@ from kueue_replay import QueuedCluster
 from made_up_scheduler import URN_LABEL, Lots, LotsKind
 from operator_bodies import NAMESPACE
 from source_tree import list_modules
+from strandline_api.notation.times import format_time
 from strandline_api.spec.namespace_defaults import RayDefaults, SpecDefaults
-from strandline_api.times import format_time
 from strandline_operator.cluster.client import build_path
 from strandline_operator.integrations import schedulers
 from strandline_operator.integrations.scheduler import Scheduler

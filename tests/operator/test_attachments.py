@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from simulated_cluster import SimulatedCluster
+from strandline_api.notation.times import format_time
 from strandline_api.outcome.causes import Cause
-from strandline_api.times import format_time
 from strandline_operator.model.plan import Resource
 
 HEAD = "corpus-1-head"

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from fake_api import Call, FakeApi
 from operator_bodies import NAMESPACE
 from simulated_cluster import SimulatedCluster
-from strandline_api.quantities import parse_cpu
+from strandline_api.notation.quantities import parse_cpu
 from strandline_operator.cluster.errors import Forbidden, Unavailable
 from strandline_operator.model.cpu_rules import CpuRules, read_rules
 from strandline_operator.model.limits import Limits

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from simulated_cluster import SimulatedCluster
+from strandline_api.notation.times import format_time
 from strandline_api.objects.removed_engine import ENGINE_REMOVED
 from strandline_api.outcome.driver_outcome import DriverOutcome
 from strandline_api.status.enums import AttemptPhase, PipelinePhase
 from strandline_api.status.reasons import ConditionType
-from strandline_api.times import format_time
 from strandline_operator.decide.pipeline import decide
 from strandline_operator.model.limits import Limits
 from strandline_operator.model.plan import Delete, Resource

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from simulated_cluster import SimulatedCluster
+from strandline_api.notation.times import format_time
 from strandline_api.outcome.causes import Cause
 from strandline_api.status.enums import PipelinePhase
 from strandline_api.status.reasons import ConditionType, Reason
-from strandline_api.times import format_time
 from strandline_operator.model.nodes.capacity import NodeSize
 from strandline_operator.model.plan import Resource
 

@@ -8,9 +8,9 @@ import pytest
 
 from node_bodies import end_by_shutdown
 from simulated_cluster import SimulatedCluster
+from strandline_api.notation.times import format_time
 from strandline_api.outcome.causes import Cause
 from strandline_api.status.enums import PipelinePhase
-from strandline_api.times import format_time
 from strandline_operator.model.plan import Resource
 from test_droughts import FULL, HOUR, NO_SUCH_NODE, newest, place, start_dry, unplace
 from test_spot_fallback import is_on_spot, newest_spec, spot

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from simulated_cluster import SimulatedCluster
+from strandline_api.notation.times import format_time
 from strandline_api.outcome.causes import Cause
 from strandline_api.outcome.driver_outcome import DriverOutcome
 from strandline_api.status.enums import PipelinePhase
 from strandline_api.status.pipeline_status import Progress
-from strandline_api.times import format_time
 from strandline_operator.model.plan import Resource
 
 HOUR = 3600.0

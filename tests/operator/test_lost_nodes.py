@@ -13,10 +13,10 @@ from fake_api import Call, FakeApi, spell_node
 from operator_bodies import KEY, make_attempt, make_pipeline, make_pod
 from played_operator import Operator
 from simulated_cluster import SimulatedCluster
+from strandline_api.notation.times import format_time
 from strandline_api.outcome.causes import Cause
 from strandline_api.outcome.driver_outcome import DriverOutcome
 from strandline_api.status.reasons import ConditionType
-from strandline_api.times import format_time
 from strandline_operator.cluster.client import build_path
 from strandline_operator.cluster.errors import Forbidden
 from strandline_operator.model.limits import Limits

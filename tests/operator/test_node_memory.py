@@ -12,8 +12,8 @@ from fake_api import Call, FakeApi
 from node_bodies import GKE_SPOT, KARPENTER_SPOT, spell_node, spell_taint
 from operator_bodies import KEY, make_attempt, make_pipeline, make_pod
 from played_operator import Operator
+from strandline_api.notation.times import format_time
 from strandline_api.outcome.causes import Cause
-from strandline_api.times import format_time
 from strandline_operator.cluster.errors import Forbidden, Unavailable
 from strandline_operator.cluster.watches.scope_cache import Observation
 from strandline_operator.decide.evidence.pods import find_pod_evidence

@@ -22,7 +22,7 @@ from operator_bodies import (
     spell_labels,
 )
 from played_operator import Operator
-from strandline_api.times import format_time
+from strandline_api.notation.times import format_time
 from strandline_operator.cluster.client import KubernetesApi
 from strandline_operator.cluster.errors import Forbidden, Unavailable
 from strandline_operator.model.limits import Limits

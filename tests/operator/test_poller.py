@@ -9,8 +9,8 @@ import pytest
 
 from fake_api import Call, FakeApi, until
 from operator_bodies import NAMESPACE, Body, make_attempt, make_pipeline, make_pod, make_rayjob
+from strandline_api.notation.times import format_time
 from strandline_api.outcome.driver_outcome import DriverOutcome
-from strandline_api.times import format_time
 from strandline_operator.model.limits import Limits
 from strandline_operator.model.objects import Pod, RayJob
 from strandline_operator.model.plan import Resource

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strandline_api.times import format_time
+from strandline_api.notation.times import format_time
 from strandline_operator.decide.obstacles.room.findings import RoomKind, find_room
 from strandline_operator.model.nodes.capacity import NodeSize, Taint
 from strandline_operator.model.notices import Notice

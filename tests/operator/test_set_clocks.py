@@ -11,9 +11,9 @@ from kubernetes.aio.client.configuration import Configuration
 from fake_api import until
 from http_stub import serve
 from simulated_cluster import SimulatedCluster
+from strandline_api.notation.times import format_time
 from strandline_api.outcome.driver_outcome import DriverOutcome
 from strandline_api.status.pipeline_status import Progress
-from strandline_api.times import format_time
 from strandline_operator.cluster.client import KubernetesApi
 from strandline_operator.cluster.errors import ApiError
 from strandline_operator.cluster.server_clock import ServerClock

@@ -10,12 +10,12 @@ import pytest
 from node_bodies import GKE_SPOT, end_by_shutdown, spell_node
 from operator_bodies import oom
 from simulated_cluster import SimulatedCluster
+from strandline_api.notation.times import format_time
 from strandline_api.objects.attempt import MAX_EVIDENCE, AttemptStatus
 from strandline_api.outcome.causes import Cause, Treatment
 from strandline_api.outcome.driver_outcome import DriverOutcome
 from strandline_api.outcome.evidence import Evidence
 from strandline_api.status.pipeline_status import Progress
-from strandline_api.times import format_time
 from strandline_operator.model.nodes.marks import read_marks
 from strandline_operator.model.plan import Resource
 

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from simulated_cluster import SimulatedCluster
+from strandline_api.notation.times import format_time
 from strandline_api.outcome.causes import Cause
 from strandline_api.outcome.driver_outcome import DriverOutcome
 from strandline_api.status.pipeline_status import Progress
 from strandline_api.status.reasons import ConditionType, Reason
-from strandline_api.times import format_time
 from strandline_operator.model.plan import Resource
 
 READY = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}

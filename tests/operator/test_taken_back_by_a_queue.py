@@ -12,10 +12,10 @@ from fake_store import FakeStore
 from operator_bodies import KEY, NAMESPACE, make_attempt, make_pipeline, make_rayjob
 from played_operator import Operator
 from simulated_cluster import SimulatedCluster
+from strandline_api.notation.times import format_time
 from strandline_api.outcome.causes import Cause
 from strandline_api.outcome.driver_outcome import DriverOutcome
 from strandline_api.spec.policy import RetryPolicy
-from strandline_api.times import format_time
 from strandline_operator.model.limits import Limits
 from strandline_operator.model.plan import Resource
 

@@ -24,11 +24,11 @@ from node_bodies import (
     spell_taint,
 )
 from simulated_cluster import SimulatedCluster
+from strandline_api.notation.times import format_time
 from strandline_api.outcome.causes import Cause, Treatment
 from strandline_api.outcome.disruptions import Disruption
 from strandline_api.outcome.driver_outcome import DriverOutcome
 from strandline_api.status.enums import AttemptPhase
-from strandline_api.times import format_time
 from strandline_operator.model.nodes.marks import NodeState, NodeView, read_marks
 from strandline_operator.model.plan import Resource
 

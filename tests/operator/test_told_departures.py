@@ -27,13 +27,13 @@ from node_bodies import (
 from operator_bodies import KEY, make_attempt, make_pipeline, make_pod
 from played_operator import Operator
 from simulated_cluster import SimulatedCluster
+from strandline_api.notation.times import format_time
 from strandline_api.outcome.reader_token import (
     HEADER,
     derive_former_notice_token,
     derive_notice_token,
 )
 from strandline_api.status.reasons import ConditionType, Reason
-from strandline_api.times import format_time
 from strandline_operator.cluster.client import KubernetesApi
 from strandline_operator.cluster.driver import DriverAddress, send_notice
 from strandline_operator.cluster.errors import Unavailable

@@ -16,8 +16,8 @@ from aiohttp import web
 
 from recordings import Json
 from strandline_api.names import ATTEMPT_LABEL, PIPELINE_LABEL
+from strandline_api.notation.times import format_time
 from strandline_api.outcome.driver_outcome import DriverOutcome, format_outcome_line
-from strandline_api.times import format_time
 from strandline_bench.operator.moments import AttemptId
 from strandline_bench.operator.objects import NODE, name_of, render_end, render_running
 from strandline_bench.operator.player import (

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from strandline_api.times import parse_time
+from strandline_api.notation.times import parse_time
 
 FINAL = frozenset({"Succeeded", "Failed"})
 Json = Mapping[str, Any]

@@ -17,7 +17,7 @@ from aiohttp import web
 
 from recordings import Json
 from strandline_api.names import ATTEMPT_LABEL, PIPELINE_LABEL
-from strandline_api.times import format_time
+from strandline_api.notation.times import format_time
 from strandline_bench.operator.moments import AttemptId
 from strandline_bench.operator.objects import (
     DRIVER_ADDRESS,

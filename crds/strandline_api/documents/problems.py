@@ -15,7 +15,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from strandline_api.documents.locations import SchemaLocation, find_location, joined
-from strandline_api.quantities import shorten
+from strandline_api.notation.quantities import shorten
 
 _EXPECTATIONS = {
     "bool_parsing": "true or false",

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from types import MappingProxyType
 
-from strandline_api.quantities import MAX_BYTES
+from strandline_api.notation.quantities import MAX_BYTES
 from strandline_api.spec.policy import OomPolicy
 
 MIB = 2**20

@@ -9,11 +9,12 @@ from typing import Annotated, ClassVar, Literal, Self
 from pydantic import BeforeValidator, ConfigDict, Field, WithJsonSchema
 
 from strandline_api.api_model import ApiModel, Label, ObjectName
+from strandline_api.notation.quantities import parse_memory
+from strandline_api.notation.times import Time
 from strandline_api.objects.pipeline import ObjectMeta
 from strandline_api.outcome.causes import Cause
 from strandline_api.outcome.driver_log import LogFile
 from strandline_api.outcome.evidence import Evidence
-from strandline_api.quantities import parse_memory
 from strandline_api.status.enums import (
     A_CAUSE,
     ATTEMPT_PHASES,
@@ -47,7 +48,6 @@ from strandline_api.status.records import (
 )
 from strandline_api.status.work import LostWork, Seconds
 from strandline_api.texts import fitting
-from strandline_api.times import Time
 
 MAX_DETAILS = 16
 _MAX_DETAIL = 256

@@ -9,8 +9,13 @@ from pydantic import BeforeValidator, ConfigDict, Field, WithJsonSchema, model_v
 from pydantic_core import PydanticCustomError
 
 from strandline_api.api_model import ApiModel, Label, ObjectName, keyed_by
+from strandline_api.notation.quantities import (
+    PositiveDuration,
+    Quantity,
+    parse_duration,
+    parse_memory,
+)
 from strandline_api.objects.removed_engine import ENGINE_REMOVED, REMOVED_ENGINE
-from strandline_api.quantities import PositiveDuration, Quantity, parse_duration, parse_memory
 from strandline_api.spec.code import Code
 from strandline_api.spec.policy import (
     Checkpoint,

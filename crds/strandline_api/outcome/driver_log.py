@@ -9,7 +9,7 @@ from typing import Annotated, Final
 
 from pydantic import BeforeValidator, Field
 
-from strandline_api.times import format_time
+from strandline_api.notation.times import format_time
 
 LOGS: Final = "logs"
 SUFFIX: Final = ".log"

@@ -19,8 +19,7 @@ from pydantic import (
 )
 
 from strandline_api.api_model import ApiModel, distinct
-from strandline_api.outcome.causes import RETRYABLE_CAUSES, Cause, Treatment
-from strandline_api.quantities import (
+from strandline_api.notation.quantities import (
     Duration,
     PositiveDuration,
     Quantity,
@@ -28,6 +27,7 @@ from strandline_api.quantities import (
     parse_memory,
     shorten,
 )
+from strandline_api.outcome.causes import RETRYABLE_CAUSES, Cause, Treatment
 
 OnChange = Literal["Fail", "Restart", "Continue", "Redo"]
 OnLoss = Literal["Recreate", "Absorb"]

@@ -19,7 +19,7 @@ from strandline_api.api_model import (
     keyed_by,
     validated_by,
 )
-from strandline_api.quantities import Quantity, parse_memory
+from strandline_api.notation.quantities import Quantity, parse_memory
 from strandline_api.spec.pod_paths import HEAD_CONTAINER, SUBMITTER_CONTAINER, WORKER_CONTAINER
 from strandline_api.spec.pods.templates import Spot, find_misfit
 from strandline_api.spec.pods.variables import Variables, VariableSource

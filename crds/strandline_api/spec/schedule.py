@@ -13,7 +13,7 @@ from typing import Annotated, Final
 from pydantic import AfterValidator, Field
 
 from strandline_api.api_model import ApiModel, Matching
-from strandline_api.quantities import PositiveDuration, parse_duration
+from strandline_api.notation.quantities import PositiveDuration, parse_duration
 
 _PART = r"(\*|[0-9A-Za-z]+(-[0-9A-Za-z]+)?)(/[0-9]+)?"
 _FIELD = rf"{_PART}(,{_PART})*"

@@ -9,7 +9,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from strandline_api.api_model import ApiModel, ObjectName, validated_by
-from strandline_api.quantities import Quantity
+from strandline_api.notation.quantities import Quantity
 
 DEFAULT_CLAIM_SIZE = "10Gi"
 

@@ -17,7 +17,12 @@ from strandline_api.api_model import (
     Label,
     Matching,
 )
-from strandline_api.quantities import PositiveDuration, Quantity, parse_duration, parse_memory
+from strandline_api.notation.quantities import (
+    PositiveDuration,
+    Quantity,
+    parse_duration,
+    parse_memory,
+)
 from strandline_api.spec.policy import Tolerance
 
 _IDENTIFIER = r"[A-Za-z_][A-Za-z0-9_]*"

@@ -12,8 +12,8 @@ from typing import Annotated, Self
 from pydantic import Field
 
 from strandline_api.api_model import evolve
+from strandline_api.notation.times import Time
 from strandline_api.status.records import Name, Record
-from strandline_api.times import Time
 
 # A ConfigMap that is replaced by deletion returns within this time.
 DEFAULTS_WAIT_SECONDS = 300.0

@@ -11,7 +11,8 @@ from pydantic import BeforeValidator, Field, ValidationInfo
 
 from strandline_api.api_model import keyed_by
 from strandline_api.law.retry import Spent
-from strandline_api.quantities import Quantity
+from strandline_api.notation.quantities import Quantity
+from strandline_api.notation.times import Time
 from strandline_api.status.defaults import DefaultsRecord
 from strandline_api.status.enums import (
     A_CAUSE,
@@ -41,7 +42,6 @@ from strandline_api.status.records import (
 from strandline_api.status.retry_counts import RetryCounts
 from strandline_api.status.run_clock import RunClock
 from strandline_api.status.work import RunWork
-from strandline_api.times import Time
 
 MAX_CONDITIONS = 16
 MAX_ATTEMPTS = 100

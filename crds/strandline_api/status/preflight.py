@@ -11,10 +11,10 @@ from typing import Annotated
 
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
+from strandline_api.notation.times import Time
 from strandline_api.status.enums import MAX_ENUM_TEXT
 from strandline_api.status.records import Count, Record, Sentence, read_value
 from strandline_api.texts import fitting
-from strandline_api.times import Time
 
 MAX_IMAGE = 512
 

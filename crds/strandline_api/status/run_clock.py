@@ -11,8 +11,8 @@ from typing import Annotated, Self
 from pydantic import Field
 
 from strandline_api.api_model import evolve
+from strandline_api.notation.times import Time
 from strandline_api.status.records import Record
-from strandline_api.times import Time
 
 
 class RunClock(Record):

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from email.utils import parsedate_to_datetime
 
-from strandline_api.times import parse_time
+from strandline_api.notation.times import parse_time
 
 # Clocks that are kept together differ by less, and an answer's time is cut to the second.
 TOLERANCE = 5.0

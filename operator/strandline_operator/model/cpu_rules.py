@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from strandline_api.quantities import parse_cpu
+from strandline_api.notation.quantities import parse_cpu
 from strandline_operator.model.objects import read_list, read_mapping
 
 Json = Mapping[str, Any]

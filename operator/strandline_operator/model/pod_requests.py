@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from strandline_api.quantities import format_memory, parse_cpu, parse_memory
+from strandline_api.notation.quantities import format_memory, parse_cpu, parse_memory
 
 GPU = "nvidia.com/gpu"
 MIB = 1024**2

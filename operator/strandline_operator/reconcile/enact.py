@@ -22,8 +22,8 @@ from strandline_api.names import (
     PIPELINE_LABEL,
     name_attempt,
 )
+from strandline_api.notation.times import format_time
 from strandline_api.texts import scrub
-from strandline_api.times import format_time
 from strandline_operator.cluster.api import Api, Body
 from strandline_operator.cluster.errors import (
     ApiError,

@@ -30,9 +30,9 @@ from strandline.run.code.stage_code import fingerprint_code
 from strandline.run.manifest.manifest import read_manifest
 from strandline.run.redo.auto_cuts import Keeping
 from strandline_api.documents.problems import Problem, SpecError, problems_of
+from strandline_api.notation.quantities import parse_memory
 from strandline_api.objects.pipeline import ObjectMeta
 from strandline_api.objects.removed_engine import ENGINE_REMOVED, REMOVED_ENGINE
-from strandline_api.quantities import parse_memory
 from strandline_api.spec.policy import Checkpoint, Quarantine
 from strandline_api.spec.publishing import Publishing
 from strandline_api.spec.work import StageWork, default_name

@@ -11,7 +11,7 @@ from pydantic import AfterValidator, Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from strandline_api.api_model import SUBDOMAIN_PATTERN, ApiModel, Matching, validated_by
-from strandline_api.quantities import PositiveDuration, parse_duration
+from strandline_api.notation.quantities import PositiveDuration, parse_duration
 from strandline_api.spec.pod_paths import CONTAINERS
 
 NO_NODES: Final = "'spot' needs a 'preset' (gke, eks, karpenter or aks) or a 'nodeSelector'"

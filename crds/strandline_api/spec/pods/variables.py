@@ -16,7 +16,7 @@ from strandline_api.api_model import (
     distinct,
     validated_by,
 )
-from strandline_api.quantities import Quantity
+from strandline_api.notation.quantities import Quantity
 from strandline_api.spec.pod_paths import VARIABLE_PREFIXES
 
 _VARIABLE_PATTERN = r"[-._a-zA-Z][-._a-zA-Z0-9]*"

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from strandline_api.quantities import parse_duration
+from strandline_api.notation.quantities import parse_duration
 from strandline_operator.settings import FlagParser
 
 PROGRAM = "strandline-operator uninstall"

@@ -11,13 +11,13 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from strandline_api.api_model import evolve
+from strandline_api.notation.times import format_time
 from strandline_api.objects.attempt import (
     AttemptStatus,
 )
 from strandline_api.outcome.evidence import Evidence
 from strandline_api.status.enums import AttemptPhase
 from strandline_api.status.reasons import Reason
-from strandline_api.times import format_time
 from strandline_operator.decide.attempts.drains import find_held_drain
 from strandline_operator.decide.attempts.ending import (
     end,

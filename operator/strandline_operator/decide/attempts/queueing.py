@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from strandline_api.notation.times import format_time
 from strandline_api.objects.attempt import AttemptStatus
 from strandline_api.outcome.causes import Cause
 from strandline_api.outcome.evidence import Evidence
 from strandline_api.status.reasons import Reason
-from strandline_api.times import format_time
 from strandline_operator.decide.obstacles.obstacles import Block
 from strandline_operator.decide.scene import SUSPENDED, Scene
 from strandline_operator.integrations.schedulers import find_holder, list_stop_reasons

@@ -13,12 +13,12 @@ from contextlib import suppress
 from dataclasses import replace
 
 from strandline_api.names import GROUP_LABEL, ROLE_LABEL
+from strandline_api.notation.times import format_time
 from strandline_api.outcome.causes import Cause
 from strandline_api.outcome.disruptions import Disruption
 from strandline_api.outcome.driver_outcome import DriverOutcome, find_outcome_line
 from strandline_api.outcome.evidence import Evidence
 from strandline_api.spec.pod_paths import CONTAINERS, SUBMITTER_CONTAINER
-from strandline_api.times import format_time
 from strandline_operator.decide.evidence.disruptions import Taking, find_taking, is_reserved
 from strandline_operator.model.nodes.marks import NodeMarks
 from strandline_operator.model.notices import Notice

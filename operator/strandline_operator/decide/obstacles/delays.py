@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable
 from operator import itemgetter
 from typing import NamedTuple
 
+from strandline_api.notation.times import format_time
 from strandline_api.status.reasons import Reason
-from strandline_api.times import format_time
 from strandline_operator.decide.evidence.pods import (
     IMAGE_REASONS,
     SIGKILLED,

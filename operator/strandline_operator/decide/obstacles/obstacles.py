@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
+from strandline_api.notation.times import format_time
 from strandline_api.status.defaults import DEFAULTS_WAIT_SECONDS, DefaultsRecord
 from strandline_api.status.pipeline_status import PipelineStatus
 from strandline_api.status.reasons import Reason
-from strandline_api.times import format_time
 from strandline_operator.decide.scene import Pass
 from strandline_operator.model.plan import Resource
 from strandline_operator.model.view import UNANSWERED_WEBHOOK, Refusal, View

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from strandline_api.notation.times import format_time
 from strandline_api.objects.attempt import AttemptSpec
 from strandline_api.spec.predecessors import Reference, find_circle
 from strandline_api.status.enums import Trigger
@@ -16,7 +17,6 @@ from strandline_api.status.handled_tokens import HandledTokens
 from strandline_api.status.inputs import InputRecord
 from strandline_api.status.pipeline_status import PipelineStatus
 from strandline_api.status.reasons import ConditionType, Reason
-from strandline_api.times import format_time
 from strandline_operator.decide.obstacles.namesakes import may_launch
 from strandline_operator.decide.obstacles.obstacles import Block
 from strandline_operator.decide.scene import Pass

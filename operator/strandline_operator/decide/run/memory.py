@@ -11,10 +11,10 @@ from collections.abc import Mapping
 
 from strandline_api.api_model import evolve
 from strandline_api.law.memory_growth import MIB, grow_memory, hold_memory
+from strandline_api.notation.quantities import format_memory, parse_memory
 from strandline_api.objects.attempt import AttemptStatus
 from strandline_api.objects.pipeline import PipelineSpec
 from strandline_api.outcome.causes import Cause
-from strandline_api.quantities import format_memory, parse_memory
 from strandline_api.status.event_reasons import EventReason
 from strandline_api.status.pipeline_status import PipelineStatus
 from strandline_operator.decide.attempts.fallback import list_on_demand

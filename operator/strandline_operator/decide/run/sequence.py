@@ -19,6 +19,7 @@ from strandline_api.law.retry import (
     describe_due,
 )
 from strandline_api.names import name_attempt
+from strandline_api.notation.times import format_time
 from strandline_api.objects.attempt import AttemptStatus
 from strandline_api.outcome.causes import Cause
 from strandline_api.status.enums import LineageState, Trigger
@@ -27,7 +28,6 @@ from strandline_api.status.pipeline_status import PastAttemptRecord, PipelineSta
 from strandline_api.status.retry_counts import RetryCounts
 from strandline_api.status.run_clock import RunClock
 from strandline_api.status.work import RunWork
-from strandline_api.times import format_time
 from strandline_operator.decide.attempts.ending import NO_ROOM
 from strandline_operator.decide.attempts.fallback import describe_fallback, note_spot
 from strandline_operator.decide.attempts.queueing import was_suspended

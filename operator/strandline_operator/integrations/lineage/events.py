@@ -18,13 +18,13 @@ from openlineage.client.facet_v2 import (
     parent_run,
 )
 
+from strandline_api.notation.times import format_time
 from strandline_api.outcome.lineage import (
     PRODUCER,
     name_attempt_run,
     name_end,
     name_parent_run,
 )
-from strandline_api.times import format_time
 from strandline_operator.model.plan import AttemptEnd
 
 FACET = "strandline_operator"  # beside the driver's `strandline`, which a facet would replace

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from strandline_api.quantities import parse_cpu, parse_memory
+from strandline_api.notation.quantities import parse_cpu, parse_memory
 from strandline_operator.model.objects import read_list, read_mapping
 from strandline_operator.model.pod_requests import GPU, PodRequest
 

@@ -23,8 +23,8 @@ from strandline_api.names import (
     fit_name,
     format_label_value,
 )
+from strandline_api.notation.quantities import parse_cpu
 from strandline_api.outcome.reader_token import DRIVERS_OWN
-from strandline_api.quantities import parse_cpu
 from strandline_api.spec.pod_paths import HEAD_CONTAINER, MESH_KEYS, OUT_OF_MESHES, OUTPUT, VOLUME
 
 CONTAINER = "strandline"

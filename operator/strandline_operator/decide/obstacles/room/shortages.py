@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from strandline_api.names import GROUP_LABEL
+from strandline_api.notation.times import format_time
 from strandline_api.status.reasons import Reason
-from strandline_api.times import format_time
 from strandline_operator.decide.obstacles.obstacles import Block
 from strandline_operator.decide.obstacles.room.findings import (
     CLAIMS,

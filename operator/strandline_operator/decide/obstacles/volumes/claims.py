@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from strandline_api.names import MANAGED_BY_LABEL, MANAGER, name_claim
+from strandline_api.notation.quantities import parse_memory
 from strandline_api.objects.pipeline import PipelineSpec
 from strandline_api.outcome.causes import Cause
-from strandline_api.quantities import parse_memory
 from strandline_api.status.reasons import ConditionType, Reason
 from strandline_operator.decide.conditions import Truth
 from strandline_operator.decide.obstacles.obstacles import Block, describe_refusal

@@ -8,11 +8,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from strandline_api.api_model import evolve
+from strandline_api.notation.times import format_time
 from strandline_api.objects.attempt import AttemptStatus
 from strandline_api.status.enums import AttemptPhase, PipelinePhase
 from strandline_api.status.pipeline_status import PipelineStatus, Progress
 from strandline_api.status.reasons import ConditionType, Reason
-from strandline_api.times import format_time
 from strandline_operator.decide.attempts.ending import read_progress
 from strandline_operator.decide.conditions import Truth
 from strandline_operator.decide.obstacles.obstacles import Block

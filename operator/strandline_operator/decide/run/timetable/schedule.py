@@ -8,10 +8,10 @@ so however often a pass is cut short, a start makes one run or none. The spec is
 from __future__ import annotations
 
 from strandline_api.api_model import evolve
+from strandline_api.notation.times import format_time
 from strandline_api.spec.schedule import RunSchedule, name_scheduled_run
 from strandline_api.status.event_reasons import EventReason
 from strandline_api.status.pipeline_status import ScheduleStatus
-from strandline_api.times import format_time
 from strandline_operator.decide.run.sequence import begin_run
 from strandline_operator.decide.run.timetable.cron import count_starts, find_next
 from strandline_operator.decide.scene import Pass

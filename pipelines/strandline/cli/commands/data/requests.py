@@ -19,7 +19,7 @@ from strandline.plan.pipeline import PipelinePlan
 from strandline.run.manifest.manifest import read_manifest
 from strandline.stages.models.asking.keeping.log_folders import LogFolder, find_folder
 from strandline.stages.models.asking.spending.account import read_spent
-from strandline_api.quantities import parse_duration
+from strandline_api.notation.quantities import parse_duration
 
 _STORE = "{stage}: its log is at {url}; a rule of the store prunes it"
 

@@ -32,7 +32,7 @@ from strandline.run.redo.kept_output import (
 from strandline.run.redo.stage_times import measure_stages
 from strandline.storage.layout import PipelineFolder
 from strandline.storage.outputs.remote import open_outputs
-from strandline_api.quantities import parse_duration, parse_memory
+from strandline_api.notation.quantities import parse_duration, parse_memory
 
 NOTHING = "nothing is kept; write `keep: true` on a stage"
 

@@ -1,0 +1,1 @@
+"""Values in one notation, formatted and parsed: amounts and times."""
