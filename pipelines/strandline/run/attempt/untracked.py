@@ -25,7 +25,7 @@ from strandline_api.spec.policy import Quarantine
 
 
 def run_untracked(config: AttemptConfig, control: Control) -> AttemptResult:
-    """Run a plan whose outputs go to a place of their own.
+    """Run a plan that writes to a place of its own.
 
     Raises:
         SpecError: the plan names no place for its outputs, or requires a ledger.

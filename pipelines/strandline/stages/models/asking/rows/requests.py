@@ -37,7 +37,7 @@ class TableRequests:
     Attributes:
         requests: by their digests.
         faults: of rows that can't be asked for, by row.
-        dropped: rows whose prompt is too long.
+        dropped: rows with a prompt that is too long.
         truncated: prompts that were cut.
     """
 
