@@ -1,18 +1,25 @@
-"""What scenarios share: one installation, and for each of them a namespace of its own."""
+"""What scenarios share: one installation, and for each of them a namespace of its own.
+
+Where several processes play scenarios, the one that hands them out installs.
+"""
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Generator, Iterator
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from images.errors import ImagesError
 from proving_ground.ground import Ground, prepare_ground
-from proving_ground.installation.chart import Installation, install
+from proving_ground.installation.chart import HELM, Installation, find_cluster, install
 from proving_ground.installation.rayjobs import find_version
 from proving_ground.installation.release_before import ReleaseBefore, find_release_before
 from proving_ground.object_store import ObjectStore, serve_objects
@@ -23,6 +30,8 @@ from proving_ground.results.records import Records
 ROOT = Path(__file__).parents[2]
 FIGURES = pytest.StashKey[Figures]()
 OUTCOMES = pytest.StashKey[Outcomes]()
+SHARED = pytest.StashKey[ExitStack]()
+INSTALLED = pytest.StashKey[Installation]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -38,18 +47,71 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(
-    item: pytest.Item,
-) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Record the phases of each scenario, once the installation has named its KubeRay."""
-    report = yield
-    outcomes = item.config.stash.get(OUTCOMES, None)
-    if outcomes is not None:
-        reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else ""
-        phase = Phase(report.when, report.outcome, report.duration, reason)
-        outcomes.add(report.nodeid.rpartition("scenarios/")[2], phase)
-    return report
+def pytest_configure(config: pytest.Config) -> None:
+    is_player = hasattr(config, "workerinput")
+    if not is_player and config.getoption("--record-results", default=False):
+        config.pluginmanager.register(ResultRecorder(config))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """Install before the first player starts, and tell each of them what is installed."""
+    config = node.config
+    if INSTALLED not in config.stash:
+        folder = config.stash.setdefault(SHARED, ExitStack())
+        logs = folder.enter_context(tempfile.TemporaryDirectory())
+        config.stash[INSTALLED] = folder.enter_context(install(Path(logs)))
+        _name_kuberay(config, config.stash[INSTALLED])
+    installed = config.stash[INSTALLED]
+    node.workerinput["chart"] = dict(installed.values)
+    node.workerinput["kuberay"] = installed.carrier.version if installed.carrier else None
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    """Take over the figures of a player that has ended."""
+    config = node.config
+    version = find_version(config.stash[INSTALLED].carrier)
+    measured = config.stash.setdefault(FIGURES, Figures(version, find_day()))
+    measured.rows.update(getattr(node, "workeroutput", {}).get("figures", {}))
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    measured = config.stash.get(FIGURES, None)
+    if hasattr(config, "workerinput"):
+        return
+    if measured is not None and config.getoption("--update-records", default=False):
+        measured.keep(ROOT / "docs" / "reliability.md")
+    config.stash.get(SHARED, ExitStack()).close()
+
+
+@dataclass(slots=True)
+class ResultRecorder:
+    """Writes the result of each scenario, whichever process has played it."""
+
+    config: pytest.Config
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Record a phase of a scenario, once the installation has named its KubeRay."""
+        outcomes = self.config.stash.get(OUTCOMES, None)
+        if outcomes is not None:
+            reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else ""
+            phase = Phase(report.when, report.outcome, report.duration, reason)
+            scenario, _, _ = report.nodeid.rpartition("scenarios/")[2].partition("@")
+            outcomes.add(scenario, phase)
+
+
+@dataclass(frozen=True, slots=True)
+class CarrierElsewhere:
+    """What carries RayJobs out, for a process that plays beside others and must not touch it."""
+
+    version: str
+
+    def stop(self) -> None:
+        """Refuse: others are at work on it."""
+        pytest.fail("a scenario that stops KubeRay is to be marked `alone`")
+
+    start = kill = stop
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
@@ -66,11 +128,20 @@ def installation(
 ) -> Iterator[Installation]:
     if "KUBECONFIG" not in os.environ:
         pytest.fail("there is no cluster: `make e2e` brings one up, or set KUBECONFIG")
+    told = getattr(request.config, "workerinput", None)
+    if told is not None:
+        kube, node = find_cluster()
+        version = told["kuberay"]
+        carrier = None if version is None else CarrierElsewhere(version)
+        yield Installation(kube, node, Path(os.environ[HELM]), told["chart"], carrier)
+        return
     with install(tmp_path_factory.mktemp("logs")) as installed:
-        if request.config.getoption("--record-results"):
-            version, day = find_version(installed.carrier), find_day()
-            request.config.stash[OUTCOMES] = Outcomes(version, day)
+        _name_kuberay(request.config, installed)
         yield installed
+
+
+def _name_kuberay(config: pytest.Config, installed: Installation) -> None:
+    config.stash[OUTCOMES] = Outcomes(find_version(installed.carrier), find_day())
 
 
 @pytest.fixture
@@ -116,8 +187,9 @@ def figures(installation: Installation, request: pytest.FixtureRequest) -> Itera
     measured = Figures(version, find_day())
     request.config.stash[FIGURES] = measured
     yield measured
-    if request.config.getoption("--update-records"):
-        measured.keep(ROOT / "docs" / "reliability.md")
+    told = getattr(request.config, "workeroutput", None)
+    if told is not None:
+        told["figures"] = measured.rows
 
 
 def find_day() -> str:

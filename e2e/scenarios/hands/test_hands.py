@@ -43,6 +43,7 @@ def _find_reason(story: Story, type_: str) -> tuple[str, str]:
     return condition.get("status", ""), condition.get("reason", "")
 
 
+@pytest.mark.alone
 @pytest.mark.usefixtures("checking")
 def test_a_slip_is_found_before_there_is_a_cluster(ground: Ground) -> None:
     story = ground.begin("corpus", count=COUNT, stages=[SLIP])

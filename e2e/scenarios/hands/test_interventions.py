@@ -131,6 +131,7 @@ def test_delete_in_mid_run(ground: Ground, records: Records, figures: Figures) -
     figures.note_end("the pipeline is deleted in mid-run", "Deleted")
 
 
+@pytest.mark.alone
 def test_an_operator_killed_in_mid_run(ground: Ground, records: Records, figures: Figures) -> None:
     story = ground.begin("corpus", count=COUNT, stages=[WORK], finished=EARLY)
     system = ground.kube.within("strandline-system")

@@ -13,7 +13,7 @@ from proving_ground.installation.chart import Installation
 from proving_ground.installation.enforcement import enforce_policies, invite_stranger
 from proving_ground.kube import Json
 
-pytestmark = pytest.mark.extended
+pytestmark = [pytest.mark.extended, pytest.mark.alone]
 
 COUNT, EARLY = 120, 8
 WORK: Json = {"use": "tide:Work", "with": {"seconds": 0.5}}

@@ -8,6 +8,8 @@ import shlex
 import subprocess
 from pathlib import Path
 
+import pytest
+
 from proving_ground.installation.chart import RELEASE, SYSTEM, Installation
 
 GUIDE = Path(__file__).parents[3] / "docs" / "install.md"
@@ -15,6 +17,7 @@ BLOCK = re.compile(r"^```sh nodes\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 SECONDS = 240
 
 
+@pytest.mark.alone
 def test_it_is_well_as_the_guide_tells_it(installation: Installation, tmp_path: Path) -> None:
     programs = {"helm": str(installation.helm), "kubectl": shlex.join(installation.kube.command)}
     for name, command in programs.items():

@@ -24,7 +24,7 @@ UPGRADED = Expectation(
     "RunSucceeded",
     'strandline_attempts_total{cause="Completed"}',
 )
-pytestmark = pytest.mark.extended
+pytestmark = [pytest.mark.extended, pytest.mark.alone]
 
 
 def _wait_for_more(story: Story) -> None:

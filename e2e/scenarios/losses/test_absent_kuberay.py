@@ -14,7 +14,7 @@ from proving_ground.pipelines import KERNEL_ONLY
 from proving_ground.results.figures import Figures
 from proving_ground.story import Story
 
-pytestmark = pytest.mark.extended
+pytestmark = [pytest.mark.extended, pytest.mark.alone]
 
 # The long one is not to be over before it was killed three times.
 COUNT, LONG, EARLY = 60, 200, 8

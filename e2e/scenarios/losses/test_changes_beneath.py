@@ -19,6 +19,7 @@ AWAY_SECONDS = 25
 DRIVER_PORT = 8790
 
 
+@pytest.mark.alone
 def test_an_api_server_that_is_away_for_a_while(ground: Ground, figures: Figures) -> None:
     node = ground.installation.node
     if node is None:
@@ -60,6 +61,7 @@ def test_a_namespace_deleted_in_mid_run(ground: Ground, figures: Figures) -> Non
     figures.note_end("the namespace is deleted in mid-run", "Deleted")
 
 
+@pytest.mark.alone
 def test_values_of_the_chart_changed_in_mid_run(ground: Ground, figures: Figures) -> None:
     """A run goes on as it was begun: its driver answers where the operator of then has put it."""
     installation = ground.installation

@@ -56,6 +56,7 @@ def _begin(ground: Ground, role: str) -> Story:
     return story
 
 
+@pytest.mark.xdist_group("slots")
 @pytest.mark.spot
 @pytest.mark.usefixtures("slot")
 def test_a_preempted_worker(ground: Ground, figures: Figures, records: Records) -> None:
@@ -70,6 +71,7 @@ def test_a_preempted_worker(ground: Ground, figures: Figures, records: Records) 
     figures.note_absorbed("a worker pod is preempted", ground)
 
 
+@pytest.mark.xdist_group("slots")
 @pytest.mark.spot
 @pytest.mark.usefixtures("slot")
 def test_a_preempted_head(ground: Ground, figures: Figures, records: Records) -> None:

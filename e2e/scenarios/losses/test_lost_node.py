@@ -12,7 +12,7 @@ from proving_ground.results.records import Records
 # Containers go on where only the kubelet is silent: the work must last longer than it takes to see.
 COUNT, EARLY = 240, 8
 WORK: Json = {"use": "tide:Work", "with": {"seconds": 0.5}}
-pytestmark = [pytest.mark.extended, pytest.mark.spot]
+pytestmark = [pytest.mark.extended, pytest.mark.spot, pytest.mark.alone]
 
 
 def test_a_node_that_comes_back(ground: Ground, figures: Figures, records: Records) -> None:

@@ -67,6 +67,7 @@ def test_the_submitter_is_deleted(ground: Ground, figures: Figures) -> None:
     figures.note("the submitter is deleted by hand", story, past)
 
 
+@pytest.mark.alone
 def test_a_pipeline_is_deleted_while_nobody_runs_rayjobs(ground: Ground, figures: Figures) -> None:
     carrier = ground.installation.carrier
     if ground.installation.node is None or carrier is None:

@@ -86,6 +86,7 @@ def test_a_worker_with_a_longer_grace_ends_a_long_task(ground: Ground, figures: 
     figures.note_absorbed("a worker pod with a grace of 120 s is evicted in a task of 45 s", ground)
 
 
+@pytest.mark.alone
 def test_a_head_on_a_spot_node_that_shuts_down(
     ground: Ground, figures: Figures, spot_node: str
 ) -> None:
@@ -100,6 +101,7 @@ def test_a_head_on_a_spot_node_that_shuts_down(
     figures.note("the head's spot node shuts down", story, past)
 
 
+@pytest.mark.alone
 def test_a_node_whose_end_is_announced(ground: Ground, figures: Figures, spot_node: str) -> None:
     """Drivers drain on the mark alone; the next attempt waits for a node, at no cost."""
     story = ground.begin("corpus", count=COUNT, stages=[WORK], finished=EARLY)
@@ -114,6 +116,7 @@ def test_a_node_whose_end_is_announced(ground: Ground, figures: Figures, spot_no
     figures.note("the end of the head's spot node is announced", story, past)
 
 
+@pytest.mark.alone
 def test_a_drain_that_a_budget_holds_up_is_reported(ground: Ground) -> None:
     ray = ground.render("x")["spec"]["ray"]
     ray["voluntaryDisruptions"] = {"podDisruptionBudget": True}
@@ -127,6 +130,7 @@ def test_a_drain_that_a_budget_holds_up_is_reported(ground: Ground) -> None:
     _check_unpaid(story)
 
 
+@pytest.mark.alone
 @pytest.mark.usefixtures("impatient")
 def test_a_pool_without_room_is_waited_for(ground: Ground, figures: Figures) -> None:
     """Twice as long as a start may take, on the scheduler's word that the only node is full."""

@@ -13,7 +13,7 @@ from proving_ground.ground import Ground
 from proving_ground.installation.chart import RELEASE, Installation
 from proving_ground.story import Story
 
-pytestmark = pytest.mark.extended
+pytestmark = [pytest.mark.extended, pytest.mark.alone]
 EXAMPLE = Path(__file__).parents[3] / "pipelines" / "examples" / "python-functions.yaml"
 # Where it runs; deadlines, retries and checkpoints stay as they are where nobody sets them.
 CLUSTER_FIELDS = ("storage", "ray")

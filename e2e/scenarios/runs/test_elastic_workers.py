@@ -48,6 +48,7 @@ def test_a_group_grows_while_work_waits(ground: Ground, figures: Figures) -> Non
     figures.note_end("a worker group grows while work waits", "Succeeded")
 
 
+@pytest.mark.xdist_group("slots")
 @pytest.mark.spot
 def test_a_group_that_dries_out_is_filled_again(ground: Ground, figures: Figures) -> None:
     """Its nodes are taken, for a minute there are none, and the same attempt goes on."""

@@ -28,6 +28,7 @@ def test_a_head_is_deleted_in_sidecar_mode(ground: Ground, figures: Figures) -> 
     _lose_head(ground, story, figures, "the head pod is deleted, SidecarMode")
 
 
+@pytest.mark.alone
 @pytest.mark.usefixtures("unhurried")
 def test_a_head_is_deleted_under_default_settings(ground: Ground, figures: Figures) -> None:
     story = ground.begin("corpus", count=3 * COUNT, stages=[WORK])
