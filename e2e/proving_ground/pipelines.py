@@ -15,6 +15,7 @@ from proving_ground.kube import Json
 STAGES = Path(__file__).parents[1] / "scenarios" / "stages" / "tide.py"
 STAGES_MAP = "tide"
 OUTPUT = "/var/lib/strandline-output"
+HOLD = "hold"  # see the stage `tide:Work`
 OPENED = f"{OUTPUT}/opened.log"
 HEAD_MEMORY, WORKER_MEMORY = "1536Mi", "1Gi"
 # Ray's own watch over memory is mostly quicker than the kernel.

@@ -1,6 +1,6 @@
 """Plays scenarios: those that share the cluster side by side, then the others one by one.
 
-A scenario mostly waits, so several on one node take little longer than one.
+A scenario mostly waits, so two on one node take little longer than one.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from pytest import ExitCode  # noqa: PT013 - the only name
 
-SIDE_BY_SIDE = 3
+SIDE_BY_SIDE = 2
 ENDED = {ExitCode.OK, ExitCode.NO_TESTS_COLLECTED}
 
 

@@ -40,7 +40,8 @@ def test_the_plugin_beside_a_run_and_after_it(
     assert "attempt 1 of corpus is under way" in refused.stderr
     log = plugin.ask("logs", "corpus")
     assert log.returncode == 0, log.stderr
-    _check_beside(plugin, tmp_path, story)
+    with ground.held():
+        _check_beside(plugin, tmp_path, story)
     assert plugin.ask("wait", "corpus", "--timeout", "400").returncode == 0, story.describe()
     _check_at_rest(plugin, tmp_path, story)
     story.wait_until("no pods of commands are left", lambda: _is_idle(ground), 60)

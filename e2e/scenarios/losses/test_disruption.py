@@ -114,13 +114,13 @@ def _delete_by_force(kube: Kube, pod: str) -> None:
 def test_a_head_taken_by_hand(
     ground: Ground, figures: Figures, records: Records, disturb: Disturb, how: str, cause: str
 ) -> None:
-    story = ground.begin("corpus", count=COUNT, stages=[WORK], finished=EARLY)
+    story = ground.begin("corpus", count=LONG, stages=[WORK], finished=EARLY)
     disturb(ground.kube, story.pods("head")[0]["metadata"]["name"])
     assert story.wait_for_cause(1, 120) == cause, story.describe()
     if cause == "Evicted":
         records.take(ground, story, "head-evicted", "The head is evicted")
     assert story.wait_for_end()["status"] == "True", story.describe()
-    figures.note(f"the head pod is {how}", story, _check_resumed(ground, story))
+    figures.note(f"the head pod is {how}", story, _check_resumed(ground, story, LONG))
 
 
 @pytest.mark.extended
@@ -132,8 +132,9 @@ def test_a_head_that_has_filled_its_disk(ground: Ground, figures: Figures) -> No
     story = ground.begin("corpus", count=LONG, stages=[WORK], finished=EARLY, spec={"ray": ray})
     (head,) = story.pods("head", 1)
     fill = ("dd", "if=/dev/zero", "of=/tmp/filler", "bs=1M", f"count={2 * DISK_MEBIBYTES}")
-    ground.kube.call("exec", head["metadata"]["name"], "-c", container["name"], "--", *fill)
-    assert story.wait_for_cause(1, 240) == "Evicted", story.describe()
+    with ground.held():
+        ground.kube.call("exec", head["metadata"]["name"], "-c", container["name"], "--", *fill)
+        assert story.wait_for_cause(1, 240) == "Evicted", story.describe()
     evidence = story.attempt(1)["status"]["evidence"]
     reasons = [record.get("details", {}).get("reason") for record in evidence]
     assert "PodOverLimit" in reasons, evidence
@@ -175,10 +176,10 @@ def test_a_deleted_head_drains(ground: Ground, figures: Figures, records: Record
     figures.note("the head pod is deleted, and drains", story, past)
 
 
-def _check_resumed(ground: Ground, story: Story) -> Resumption:
+def _check_resumed(ground: Ground, story: Story, count: int = COUNT) -> Resumption:
     """Return the second attempt went on where the first had come to."""
     past = ground.look_back(story)
     assert len(past.finished) >= EARLY
     assert past.finished.isdisjoint(past.second)
-    assert story.status["progress"]["text"] == f"{COUNT}/{COUNT}"
+    assert story.status["progress"]["text"] == f"{count}/{count}"
     return past

@@ -41,8 +41,9 @@ def test_what_kuberay_runs_is_touched(
     ground: Ground, figures: Figures, meddle: Callable[[Kube, str], None], what: str
 ) -> None:
     story = ground.begin("corpus", count=COUNT, stages=[WORK], finished=EARLY)
-    meddle(ground.kube, story.attempt(1)["status"]["rayJob"]["name"])
-    assert story.wait_for_cause(1, 180) == "Interrupted", story.describe()
+    with ground.held():
+        meddle(ground.kube, story.attempt(1)["status"]["rayJob"]["name"])
+        assert story.wait_for_cause(1, 180) == "Interrupted", story.describe()
     assert story.wait_for_end()["status"] == "True", story.describe()
     past = ground.look_back(story)
     assert len(past.finished) >= EARLY

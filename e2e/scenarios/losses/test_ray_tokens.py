@@ -36,15 +36,16 @@ def test_a_run_whose_ray_wants_a_token(ground: Ground, figures: Figures, tmp_pat
     ground.kube.apply(_give({"ray": json.dumps(AUTH)}))
     story = ground.begin("corpus", count=COUNT, stages=[WORK], finished=EARLY)
     token = _read_token(story)
-    for role in ("head", "worker", "submitter"):
-        (pod,) = story.pods(role, 1)
-        assert _has_token(pod), role
-    _try_doors(ground, story, token)
-    plugin = Plugin(ground.kube, tmp_path)
-    for words in (("logs", "corpus"), ("verify", "corpus"), ("top", "corpus")):
-        answer = plugin.ask(*words)
-        assert answer.returncode == 0, answer.stderr
-        assert token not in answer.stdout + answer.stderr
+    with ground.held():
+        for role in ("head", "worker", "submitter"):
+            (pod,) = story.pods(role, 1)
+            assert _has_token(pod), role
+        _try_doors(ground, story, token)
+        plugin = Plugin(ground.kube, tmp_path)
+        for words in (("logs", "corpus"), ("verify", "corpus"), ("top", "corpus")):
+            answer = plugin.ask(*words)
+            assert answer.returncode == 0, answer.stderr
+            assert token not in answer.stdout + answer.stderr
     _lose_worker(story)
     shown = story.describe() + ground.kube.call("get", KINDS, "-o", "json")
     story.kill_head(1)

@@ -40,10 +40,11 @@ def test_a_second_pass_begins_when_the_first_has_succeeded(ground: Ground) -> No
     # In one file, and the one that waits before the other.
     ground.kube.apply(_render_second(ground), manifest)
     first.wait_for_finished(EARLY)
-    first.kill_head(1)
-    waiting = second.condition("Succeeded")
-    assert (waiting["status"], waiting["reason"]) == ("Unknown", "WaitsForPipelines")
-    assert ("first" in second.status["state"], second.attempts) == (True, []), second.describe()
+    with ground.held():
+        first.kill_head(1)
+        waiting = second.condition("Succeeded")
+        assert (waiting["status"], waiting["reason"]) == ("Unknown", "WaitsForPipelines")
+        assert ("first" in second.status["state"], second.attempts) == (True, []), second.describe()
     assert first.wait_for_end()["status"] == "True", first.describe()
     assert [attempt["spec"]["number"] for attempt in first.attempts] == [1, 2]
     assert second.wait_for_end()["status"] == "True", second.describe()

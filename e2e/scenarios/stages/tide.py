@@ -21,6 +21,7 @@ from strandline import SinkStage, Source, SourceStage, Stage, Task
 
 MIB = 1 << 20
 FILLER = Path("/dev/shm/filler")  # noqa: S108 - in the pod's memory volume
+HOLD = Path("/var/lib/strandline-output/hold")  # while there is such a file, no work ends
 
 
 class Numbers(SourceStage):
@@ -76,6 +77,8 @@ class Work(Stage):
     def process(self, task: Task) -> Task:
         """Return the same task."""
         time.sleep(self.params.seconds)
+        while HOLD.exists():
+            time.sleep(0.2)
         return task
 
 
