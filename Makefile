@@ -306,7 +306,7 @@ define play
 	$(call need_helm); \
 	$(MAKE) --silent --no-print-directory s3 > /dev/null || exit 1; \
 	[ "$(1)" != "extended or not extended" ] || $(MAKE) --silent --no-print-directory policies > /dev/null || exit 1; \
-	set -- $(BIN)/python -m proving_ground.playing "$(1)" $(2) $(ARGS); \
+	set -- $(BIN)/python -m proving_ground.results.playing "$(1)" $(2) $(ARGS); \
 	if [ -z "$$KUBECONFIG" ]; then \
 		$(call need_images); \
 		[ "$(1)" != "extended or not extended" ] || { \

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from proving_ground import playing
+from proving_ground.results import playing
 
 NONE_CHOSEN = 5
 
