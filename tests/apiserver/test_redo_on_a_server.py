@@ -17,7 +17,8 @@ from operator_process import QUICK, run_operator
 from operator_stories import STORIES, Performance
 from overlap_watch import OverlapWatch
 from recordings import Json
-from strandline.cli.views.snapshot import Pace, render_snapshot, take_snapshot
+from strandline.cli.views.running.snapshot import Pace, take_snapshot
+from strandline.cli.views.running.snapshot_json import render_snapshot
 from test_operator_outage import is_running, read_attempt, wait_for
 from tuning import FILES, Tuning, add, below
 

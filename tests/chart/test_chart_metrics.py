@@ -20,7 +20,8 @@ from network_rules import Endpoint, is_allowed
 from promql import PromqlError, Reading
 from renderings import flags_of, parse
 from report_builders import live_of
-from strandline.cli.views.snapshot import StageView, render_snapshot
+from strandline.cli.views.running.snapshot import StageView
+from strandline.cli.views.running.snapshot_json import render_snapshot
 from strandline.data.statistics.request_figures import RequestFigures
 from strandline.run.supervise.status_server import render_metrics
 from strandline_api.outcome.causes import Cause

@@ -10,7 +10,8 @@ from strandline.cli.views.attempt import (
     render_attempt,
 )
 from strandline.cli.views.format import describe_lost_work
-from strandline.cli.views.snapshot import STARTING, parse_json, render_snapshot
+from strandline.cli.views.running.snapshot import STARTING
+from strandline.cli.views.running.snapshot_json import parse_json, render_snapshot
 from strandline.engine.core.ports import WorkCost
 from strandline.run.history.records import AttemptRecord
 from strandline_api.outcome.driver_outcome import (

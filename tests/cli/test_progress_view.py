@@ -18,17 +18,9 @@ from strandline.cli.views.format import (
     format_rate,
     format_seconds,
 )
-from strandline.cli.views.progress import describe_line, describe_sources, draw
-from strandline.cli.views.snapshot import (
-    Pace,
-    RowsDone,
-    Snapshot,
-    StageView,
-    parse_json,
-    render_pool,
-    render_snapshot,
-    take_snapshot,
-)
+from strandline.cli.views.running.progress import describe_line, describe_sources, draw
+from strandline.cli.views.running.snapshot import Pace, RowsDone, Snapshot, StageView, take_snapshot
+from strandline.cli.views.running.snapshot_json import parse_json, render_pool, render_snapshot
 from strandline.engine.core.pools import PoolState
 from strandline.engine.core.ports import RunProgress
 

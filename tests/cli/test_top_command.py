@@ -23,8 +23,9 @@ from command_server import start_command
 from report_builders import VERSION, facts_of, live_of, running
 from strandline.cli.report.page import render_page
 from strandline.cli.views.attempt import AttemptStanding, read_live
-from strandline.cli.views.snapshot import StageView, parse_json, render_snapshot
-from strandline.cli.views.top import RECENT, RecentFailures, TopFacts, draw_top
+from strandline.cli.views.running.snapshot import StageView
+from strandline.cli.views.running.snapshot_json import parse_json, render_snapshot
+from strandline.cli.views.running.top import RECENT, RecentFailures, TopFacts, draw_top
 from strandline.data.statistics.request_figures import RequestFigures
 from strandline.ledger.entries import FailureRecord, Quarantined
 from strandline.run.supervise.status_server import AttemptServer

@@ -15,9 +15,9 @@ from rich.console import Console
 from cli_project import Call, Project
 from strandline.cli.app.terminal import find_width
 from strandline.cli.views.format import align
-from strandline.cli.views.progress import draw
-from strandline.cli.views.snapshot import Snapshot, StageView
-from strandline.cli.views.top import TopFacts, draw_top
+from strandline.cli.views.running.progress import draw
+from strandline.cli.views.running.snapshot import Snapshot, StageView
+from strandline.cli.views.running.top import TopFacts, draw_top
 from strandline.engine.core.pools import PoolState
 
 LONG = "keep-what-a-reader-would-call-a-document"

@@ -8,13 +8,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strandline.cli.views.snapshot import (
-    Pace,
-    Snapshot,
-    render_counts,
-    render_snapshot,
-    take_snapshot,
-)
+from strandline.cli.views.running.snapshot import Pace, Snapshot, take_snapshot
+from strandline.cli.views.running.snapshot_json import render_counts, render_snapshot
 from strandline.cli.views.summary import Details, describe_outcome, render_outcome
 from strandline.engine.core.flow import StageStanding
 from strandline.engine.core.pools import PoolState

@@ -7,7 +7,8 @@ import json
 import pytest
 
 from cli_project import Call, Project
-from strandline.cli.views.plan import PlanFacts, describe_plan
+from strandline.cli.views.plans.facts import PlanFacts
+from strandline.cli.views.plans.text import describe_plan
 from strandline.ledger.lease import OnChange
 from strandline.run.history.funnel import WorstKill
 from strandline.run.manifest.manifest import read_manifest

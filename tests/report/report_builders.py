@@ -19,7 +19,7 @@ from strandline.cli.report.facts import (
     StageFacts,
 )
 from strandline.cli.views.attempt import AttemptStanding, AttemptSummary
-from strandline.cli.views.snapshot import Snapshot, StageView
+from strandline.cli.views.running.snapshot import Snapshot, StageView
 from strandline.data.statistics.request_figures import RequestFigures, name_time, read_figures
 from strandline.engine.core.pools import PoolState
 from strandline.ledger.checks.counts import StageTotals

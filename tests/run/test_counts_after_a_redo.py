@@ -11,7 +11,8 @@ from counted_faces import CountedRuns, find_words, keep
 from failing_stages import MENDED
 from number_runs import Item
 from pipeline_runs import crashing_at
-from strandline.cli.views.snapshot import Pace, render_snapshot, take_snapshot
+from strandline.cli.views.running.snapshot import Pace, take_snapshot
+from strandline.cli.views.running.snapshot_json import render_snapshot
 from strandline.engine.core.ports import RunProgress
 from strandline.plan.receipt import (
     READ_DEAD_LETTERS,

@@ -16,7 +16,8 @@ import pytest
 import tuned_stages
 from number_runs import Item
 from pipeline_runs import Passes
-from strandline.cli.views.snapshot import Pace, parse_json, render_snapshot, take_snapshot
+from strandline.cli.views.running.snapshot import Pace, take_snapshot
+from strandline.cli.views.running.snapshot_json import parse_json, render_snapshot
 from strandline.engine.call.stage.cuts import read_task
 from strandline.engine.core.ports import RunProgress
 from strandline.ledger.checks.verification import verify

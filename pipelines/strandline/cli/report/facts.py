@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from strandline.cli.views.attempt import AttemptStanding, AttemptSummary
-from strandline.cli.views.snapshot import Snapshot
+from strandline.cli.views.running.snapshot import Snapshot
 from strandline.data.statistics.request_figures import RequestFigures
 from strandline.ledger.checks.counts import FinishedCounts, StageTotals
 from strandline.ledger.entries import FailureRecord, Mark, Quarantined

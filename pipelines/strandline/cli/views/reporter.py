@@ -23,8 +23,9 @@ from strandline.cli.app.json_output import find_text
 from strandline.cli.app.signals import StoppedAtOnceError
 from strandline.cli.app.terminal import find_width
 from strandline.cli.views.format import format_seconds
-from strandline.cli.views.progress import describe_line, draw
-from strandline.cli.views.snapshot import STARTING, Pace, Snapshot, render_snapshot, take_snapshot
+from strandline.cli.views.running.progress import describe_line, draw
+from strandline.cli.views.running.snapshot import STARTING, Pace, Snapshot, take_snapshot
+from strandline.cli.views.running.snapshot_json import render_snapshot
 from strandline.cli.views.summary import Details, describe_outcome, render_outcome
 from strandline.engine.core.ports import RunProgress
 from strandline.plan.errors import code_of

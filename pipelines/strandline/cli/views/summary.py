@@ -19,7 +19,7 @@ from strandline.cli.views.format import (
     format_count,
     format_seconds,
 )
-from strandline.cli.views.snapshot import render_counts
+from strandline.cli.views.running.snapshot_json import render_counts
 from strandline.data.statistics.request_figures import read_figures
 from strandline.engine.core.pools import PoolState
 from strandline.ledger.entries import Quarantined, Row

@@ -26,14 +26,9 @@ from strandline.cli.app.options import (
 from strandline.cli.app.targets import list_targets, order_targets
 from strandline.cli.app.terminal import find_width
 from strandline.cli.views.format import format_amount
-from strandline.cli.views.plan import (
-    LedgerPreview,
-    ListingFacts,
-    PlanFacts,
-    RedoPreview,
-    describe_plan,
-    render_plan,
-)
+from strandline.cli.views.plans.facts import LedgerPreview, ListingFacts, PlanFacts, RedoPreview
+from strandline.cli.views.plans.json_form import render_plan
+from strandline.cli.views.plans.text import describe_plan
 from strandline.ledger.checks.counts import count_sources
 from strandline.ledger.lease import OnChange, find_changes
 from strandline.ledger.store.store import Store

@@ -24,7 +24,8 @@ from strandline.cli.app.options import take_engine, take_json, take_manifest, ta
 from strandline.cli.app.signals import Interruption, StoppedAtOnceError
 from strandline.cli.commands.runs.outcome_details import read_details
 from strandline.cli.views.reporter import create_reporter
-from strandline.cli.views.snapshot import Pace, render_snapshot, take_snapshot
+from strandline.cli.views.running.snapshot import Pace, take_snapshot
+from strandline.cli.views.running.snapshot_json import render_snapshot
 from strandline.engine.call.descendants import ending_orphans
 from strandline.engine.core.ports import RunProgress
 from strandline.ledger.lease import OnChange

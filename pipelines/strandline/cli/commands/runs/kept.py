@@ -13,7 +13,7 @@ from strandline.cli.app.json_output import write_line
 from strandline.cli.app.ledger_access import locate, locate_output, looking
 from strandline.cli.app.options import show_examples, take_json, take_manifest, take_volume
 from strandline.cli.views.format import format_amount, format_bytes, format_seconds
-from strandline.cli.views.plan import describe_cut
+from strandline.cli.views.plans.text import describe_cut
 from strandline.ledger.output_root import clean_up
 from strandline.ledger.session import require_ledger
 from strandline.plan.pipeline import PipelinePlan

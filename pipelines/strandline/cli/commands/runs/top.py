@@ -25,8 +25,8 @@ from strandline.cli.app.ledger_access import looking
 from strandline.cli.app.options import show_examples, take_manifest, take_volume
 from strandline.cli.app.terminal import find_width
 from strandline.cli.views.attempt import read_live, view_attempt
-from strandline.cli.views.snapshot import parse_json
-from strandline.cli.views.top import Failed, RecentFailures, TopFacts, draw_top
+from strandline.cli.views.running.snapshot_json import parse_json
+from strandline.cli.views.running.top import Failed, RecentFailures, TopFacts, draw_top
 from strandline.ledger.checks.counts import count_sources
 from strandline.ledger.store.rows import list_failed
 from strandline.plan.errors import StrandlineError

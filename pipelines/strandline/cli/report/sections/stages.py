@@ -19,8 +19,8 @@ from strandline.cli.report.tables import (
     make_table,
 )
 from strandline.cli.views.format import format_count, format_rate
-from strandline.cli.views.progress import describe_longest, format_oldest
-from strandline.cli.views.snapshot import Snapshot
+from strandline.cli.views.running.progress import describe_longest, format_oldest
+from strandline.cli.views.running.snapshot import Snapshot
 
 CHARTS = 24  # chains that have one
 _DONE = ("stage", "#in", "#out", "#filtered", "#failed", "#rows in", "#rows out", "#seconds")

@@ -1,13 +1,8 @@
-"""How a plan reads: what would run, where it would write, and what is done already.
-
-Pure: a plan and facts of its ledger in, text or plain data out.
-"""
+"""A preview of a plan in words: what would run and write, and what is finished. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from types import MappingProxyType
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Sequence
 
 from strandline.cli.views.format import (
     align,
@@ -17,17 +12,24 @@ from strandline.cli.views.format import (
     format_count,
     format_seconds,
 )
+from strandline.cli.views.plans.facts import (
+    LedgerPreview,
+    ListingFacts,
+    PlanFacts,
+    describe_on_error,
+    number_chains,
+    trace_stages,
+)
 from strandline.data.statistics.request_figures import format_cost
-from strandline.engine.core.chains import cut_chains
 from strandline.ledger.lease import OnChange
-from strandline.plan.columns import Columns, ColumnStep, trace_columns
-from strandline.plan.partition import Balance, Chaining
+from strandline.plan.columns import Columns, ColumnStep
+from strandline.plan.partition import Chaining
 from strandline.plan.pipeline import PipelinePlan, StagePlan
 from strandline.plan.stage import Shape
 from strandline.run.history.funnel import WorstKill
 from strandline.run.marks.model_costs import AskEstimate
 from strandline.run.redo.choice import CutVerdict, Judged
-from strandline.run.redo.listing import Start, describe_start
+from strandline.run.redo.listing import describe_start
 
 _COLUMNS = (
     "stage",
@@ -48,82 +50,6 @@ _COLUMNS = (
 LONG_SOURCE = 60.0  # seconds, from which on a hint shows a way to make sources smaller
 RANGES = "range_bytes"  # the parameter of a source that cuts files
 _LOADS = 8  # workers whose load is shown
-
-
-class LedgerPreview(NamedTuple):
-    """What a ledger says before a run.
-
-    Attributes:
-        attempt: number of the last attempt.
-        counts: sources that are `finished`, `failed` and `inflight`.
-        changes: what differs from the pipeline that wrote it, a line each.
-    """
-
-    attempt: int
-    counts: dict[str, int]
-    changes: list[str]
-
-
-class ListingFacts(NamedTuple):
-    """What a listing would come to.
-
-    Attributes:
-        sources: how many there are; a group is one.
-        skipped: those of them that a run would skip.
-        balance: how groups of sources that share storage spread; None where none are asked for.
-        counters: what the source has counted, such as what it has not looked at.
-    """
-
-    sources: int
-    skipped: int
-    balance: Balance | None = None
-    counters: Mapping[str, int] = MappingProxyType({})
-
-
-class PlanFacts(NamedTuple):
-    """A plan and what is known about it on a volume.
-
-    Attributes:
-        output: folder or URL.
-        ledger: None where the pipeline was never run there.
-        listing: None where it was not asked for.
-        unmet: why a run on this machine would be refused.
-        chaining: that most sources are chained into one group; None: they aren't.
-        schema: of what is read, in words; None where each task has its own.
-        worst: what a kill costs at the worst moment; None where nothing was measured.
-        redo: what of finished sources would be redone; None: nothing.
-        cuts: that were thought of where the pipeline leaves open what is kept.
-        estimates: of stages that ask models, where some rows were asked for.
-        outdated_by: pipelines before it that change, so that sources finished here are outdated.
-    """
-
-    plan: PipelinePlan
-    on_change: OnChange
-    output: str
-    ledger: LedgerPreview | None
-    listing: ListingFacts | None
-    unmet: tuple[str, ...] = ()
-    chaining: Chaining | None = None
-    schema: str | None = None
-    worst: WorstKill | None = None
-    redo: RedoPreview | None = None
-    cuts: tuple[Judged, ...] = ()
-    estimates: tuple[AskEstimate, ...] = ()
-    outdated_by: tuple[str, ...] = ()
-
-
-class RedoPreview(NamedTuple):
-    """What a run would redo of finished sources.
-
-    Attributes:
-        first: sources by the first stage that has changed.
-        starts: sources by where they go on.
-        seconds: of stages' own work, by what it took so far; 0: that is not known.
-    """
-
-    first: Mapping[str, int]
-    starts: Mapping[Start, int]
-    seconds: float
 
 
 def describe_plan(facts: PlanFacts, width: int | None = None) -> list[str]:
@@ -149,7 +75,7 @@ def describe_plan(facts: PlanFacts, width: int | None = None) -> list[str]:
     if facts.chaining is not None:
         heads.append(("chained", _describe_chaining(facts.chaining)))
     stages = (plan.source, *plan.stages)
-    chains = ["", *_number_chains(plan)]
+    chains = ["", *number_chains(plan)]
     are_chained = len(set(chains)) < len(chains)
     rows: list[tuple[str, ...]] = [_COLUMNS]
     for stage, chain in zip(stages, chains, strict=True):
@@ -171,45 +97,6 @@ def describe_plan(facts: PlanFacts, width: int | None = None) -> list[str]:
         *unread,
         *refused,
     ]
-
-
-def render_plan(facts: PlanFacts) -> dict[str, Any]:
-    """Render the plan for `plan --json`; its keys are stable."""
-    plan, ledger, listing = facts.plan, facts.ledger, facts.listing
-    stages = (plan.source, *plan.stages)
-    return {
-        "pipeline": plan.name,
-        "namespace": plan.namespace,
-        "run": plan.run_id,
-        "fingerprint": plan.fingerprint.digest,
-        "notFingerprinted": list(plan.fingerprint.unread),
-        "output": facts.output,
-        "stages": [
-            _render_stage(stage) | {"chain": chain, "columns": _render_columns(step.after)}
-            for stage, chain, step in zip(
-                stages, (None, *map(int, _number_chains(plan))), _trace(stages), strict=True
-            )
-        ],
-        "ledger": ledger and {"attempt": ledger.attempt, **ledger.counts},
-        "changes": ledger.changes if ledger else [],
-        "schema": facts.schema,
-        "onChange": facts.on_change.value,
-        "outdatedBy": list(facts.outdated_by),
-        "redo": _render_redo(facts.redo),
-        "cuts": [_render_cut(each) for each in facts.cuts],
-        "refused": list(facts.unmet),
-        "worstKill": facts.worst and facts.worst._asdict(),
-        "sources": listing and _render_listing(listing),
-        "groups": listing and listing.balance and _render_groups(listing.balance),
-        "chained": facts.chaining and _render_chaining(facts.chaining),
-        "asks": [_render_estimate(each) for each in facts.estimates],
-    }
-
-
-def _number_chains(plan: PipelinePlan) -> Iterator[str]:
-    """Yield the number of the chain that each stage runs in, from 1; see `cut_chains`."""
-    for number, chain in enumerate(cut_chains(plan.stages), start=1):
-        yield from [str(number)] * len(chain.stages)
 
 
 def _describe_ledger(ledger: LedgerPreview | None) -> str:
@@ -247,24 +134,6 @@ def _describe_estimate(estimate: AskEstimate) -> str:
     )
 
 
-def _render_estimate(estimate: AskEstimate) -> dict[str, Any]:
-    return {
-        "stage": estimate.stage,
-        "rows": estimate.rows,
-        "requests": estimate.requests,
-        "promptTokens": estimate.prompt_tokens,
-        "completionTokens": estimate.completion_tokens,
-        "cost": estimate.cost,
-        "asked": estimate.asked,
-        "failed": estimate.failed,
-    }
-
-
-def _render_listing(listing: ListingFacts) -> dict[str, Any]:
-    counted = {"counters": dict(listing.counters)} if listing.counters else {}
-    return {"total": listing.sources, "skipped": listing.skipped} | counted
-
-
 def _describe_groups(plan: PipelinePlan, listing: ListingFacts | None) -> list[tuple[str, str]]:
     ends = " and ".join(plan.partitioned_by)
     if listing is None or listing.balance is None:
@@ -290,26 +159,6 @@ def _describe_chaining(chaining: Chaining) -> str:
         f"{words}; with {chaining.field}: {chaining.chunk} the largest has "
         f"{format_count(chaining.size)}"
     )
-
-
-def _render_chaining(chaining: Chaining) -> dict[str, Any]:
-    better = {"field": chaining.field, "value": chaining.chunk, "largest": chaining.size}
-    return {
-        "largest": chaining.largest.size,
-        "sources": chaining.largest.total,
-        "all": chaining.is_whole,
-        "better": better if chaining.field else None,
-    }
-
-
-def _render_groups(balance: Balance) -> dict[str, Any]:
-    return {
-        "total": len(balance.sizes),
-        "largest": balance.sizes[0],
-        "smallest": balance.sizes[-1],
-        "loads": balance.loads,
-        "ratio": balance.ratio,
-    }
 
 
 def _describe_changes(facts: PlanFacts) -> Iterator[str]:
@@ -355,33 +204,9 @@ def describe_cut(cut: Judged) -> str:
     return f"{cut.stage}: {kept}; {what}"
 
 
-def _render_cut(cut: Judged) -> dict[str, Any]:
-    return {
-        "stage": cut.stage,
-        "isKept": cut.is_kept,
-        "why": str(cut.verdict),
-        "secondsSaved": cut.seconds,
-        "bytes": cut.size,
-    }
-
-
-def _render_redo(redo: RedoPreview | None) -> dict[str, Any] | None:
-    if redo is None:
-        return None
-    starts = [
-        {"after": start.after, "fromOutput": start.from_output, "sources": number}
-        for start, number in redo.starts.items()
-    ]
-    return {"first": dict(redo.first), "starts": starts, "seconds": round(redo.seconds, 3)}
-
-
-def _trace(stages: Sequence[StagePlan]) -> Iterator[ColumnStep]:
-    return trace_columns((stage.name, stage.stage) for stage in stages)
-
-
 def _describe_columns(stages: Sequence[StagePlan], width: int | None) -> list[str]:
     """Describe the columns behind each stage but the sink; nothing where none are known."""
-    steps = list(_trace(stages))[:-1]
+    steps = list(trace_stages(stages))[:-1]
     if not any(step.after.names for step in steps):
         return []
     rows = [(step.name, _describe_step(step)) for step in steps]
@@ -392,10 +217,6 @@ def _describe_step(step: ColumnStep) -> str:
     if step.after == Columns(is_open=True):
         return "not known before a run"
     return "the same" if step.after == step.before else str(step.after)
-
-
-def _render_columns(columns: Columns) -> dict[str, Any]:
-    return {"names": list(columns.names), "others": columns.is_open, "without": list(columns.gone)}
 
 
 def _describe_stage(stage: StagePlan, chain: str) -> tuple[str, ...]:
@@ -415,36 +236,6 @@ def _describe_stage(stage: StagePlan, chain: str) -> tuple[str, ...]:
         f"{stage.gpu:g}" if stage.gpu else "",
         "" if stage.memory is None else format_bytes(stage.memory),
         ", ".join(f"{name}: {amount:g}" for name, amount in stage.custom.items()),
-        _describe_on_error(stage),
+        describe_on_error(stage),
         "yes" if stage.is_kept else "",
     )
-
-
-def _describe_on_error(stage: StagePlan) -> str:
-    """Describe what follows an error in words; empty where its source fails, as ever."""
-    if stage.on_error == "fail":
-        return ""
-    action = "drops" if stage.on_error == "drop" else "dead letters"
-    return f"{action}, by {'row' if stage.splits else 'task'}"
-
-
-def _render_stage(stage: StagePlan) -> dict[str, Any]:
-    return {
-        "name": stage.name,
-        "use": stage.use,
-        "shape": stage.shape.name.lower(),
-        "fansOut": stage.may_fan_out,
-        "gathers": stage.gathers,
-        "batchSize": stage.batch_size,
-        "group": stage.group,
-        "onError": stage.on_error,
-        "failsBy": "row" if stage.splits else "task",
-        "keep": stage.is_kept,
-        "workers": {"min": stage.min_workers, "max": stage.max_workers},
-        "resources": {
-            "cpu": stage.cpu,
-            "gpu": stage.gpu,
-            "memory": stage.memory,
-            "custom": stage.custom,
-        },
-    }

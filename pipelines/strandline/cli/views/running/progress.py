@@ -20,7 +20,7 @@ from strandline.cli.views.format import (
     format_rate,
     format_seconds,
 )
-from strandline.cli.views.snapshot import Snapshot
+from strandline.cli.views.running.snapshot import Snapshot
 from strandline.engine.core.pools import PoolState
 
 # So many move the number of those that are finished often enough to be all that one needs to know.

@@ -21,13 +21,13 @@ from strandline.cli.views.format import (
     format_count,
     format_seconds,
 )
-from strandline.cli.views.progress import (
+from strandline.cli.views.running.progress import (
     StageTable,
     describe_longest,
     describe_sources,
     format_oldest,
 )
-from strandline.cli.views.snapshot import Snapshot, StageView
+from strandline.cli.views.running.snapshot import Snapshot, StageView
 from strandline.ledger.entries import FailureRecord, Quarantined
 
 Failed = FailureRecord | Quarantined  # the last failure before a source is quarantined, too

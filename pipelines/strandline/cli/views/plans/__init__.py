@@ -1,0 +1,1 @@
+"""Previews of plans: facts in, text or plain data out."""
