@@ -128,12 +128,12 @@ def installation(
 ) -> Iterator[Installation]:
     if "KUBECONFIG" not in os.environ:
         pytest.fail("there is no cluster: `make e2e` brings one up, or set KUBECONFIG")
-    told = getattr(request.config, "workerinput", None)
-    if told is not None:
+    given = getattr(request.config, "workerinput", None)
+    if given is not None:
         kube, node = find_cluster()
-        version = told["kuberay"]
+        version = given["kuberay"]
         carrier = None if version is None else CarrierElsewhere(version)
-        yield Installation(kube, node, Path(os.environ[HELM]), told["chart"], carrier)
+        yield Installation(kube, node, Path(os.environ[HELM]), given["chart"], carrier)
         return
     with install(tmp_path_factory.mktemp("logs")) as installed:
         _name_kuberay(request.config, installed)
@@ -187,9 +187,9 @@ def figures(installation: Installation, request: pytest.FixtureRequest) -> Itera
     measured = Figures(version, find_day())
     request.config.stash[FIGURES] = measured
     yield measured
-    told = getattr(request.config, "workeroutput", None)
-    if told is not None:
-        told["figures"] = measured.rows
+    given = getattr(request.config, "workeroutput", None)
+    if given is not None:
+        given["figures"] = measured.rows
 
 
 def find_day() -> str:
