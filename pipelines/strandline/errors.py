@@ -39,14 +39,14 @@ if TYPE_CHECKING:
         PartitionError,
         SourcePathError,
     )
+    from strandline.run.attempt.sources.schema_inference import SchemaInferenceError
     from strandline.run.code.packages import PackageError
-    from strandline.run.schema_inference import SchemaInferenceError
     from strandline.stages.tables.shuffle.mix_source import MixtureError
+    from strandline.storage.access.refusals import CredentialsRefusedError
     from strandline.storage.archives import ArchiveError
     from strandline.storage.downloads import NothingThereError, UnreachableError
     from strandline.storage.errors import HeldError, VolumeError
     from strandline.storage.outputs.ownership import PlaceTakenError, UnreadablePlaceError
-    from strandline.storage.refusals import CredentialsRefusedError
     from strandline_api.documents.problems import SpecError
 
 __all__ = [
@@ -96,7 +96,7 @@ _ROOMS = {
     "BudgetSpentError": "strandline.plan.errors",
     "ClusterLostError": "strandline.engine.ray.connection",
     "ClusterRefusedError": "strandline.engine.ray.connection",
-    "CredentialsRefusedError": "strandline.storage.refusals",
+    "CredentialsRefusedError": "strandline.storage.access.refusals",
     "DuplicateKeyError": "strandline.ledger.errors",
     "FlushError": "strandline.engine.call.stage.receipts",
     "ForkServerLostError": "strandline.engine.processes.fork_client",
@@ -118,7 +118,7 @@ _ROOMS = {
     "PlaceTakenError": "strandline.storage.outputs.ownership",
     "PoolBrokenError": "strandline.engine.core.pools",
     "RayStartError": "strandline.engine.ray.local.start",
-    "SchemaInferenceError": "strandline.run.schema_inference",
+    "SchemaInferenceError": "strandline.run.attempt.sources.schema_inference",
     "ShapeError": "strandline.engine.call.stage.receipts",
     "SourcePathError": "strandline.run.attempt.sources.partitions",
     "SpecError": "strandline_api.documents.problems",

@@ -247,7 +247,7 @@ FAULTS = [
     (FLOW, "strandline/engine/core/flow.py", "import subprocess"),
     (FLOW, "strandline/engine/core/suspects.py", "import threading"),
     (CHOICE, "strandline/run/attempt/attempt.py", "import strandline.engine.inline"),
-    (CHOICE, "strandline/cli/app/launch.py", "import strandline.engine.ray.engine"),
+    (CHOICE, "strandline/cli/app/driver/launch.py", "import strandline.engine.ray.engine"),
     (PORTS, "strandline/engine/core/ports.py", "import strandline.ledger.keeping.keeper"),
     (PORTS, "strandline/engine/core/heartbeat.py", "import strandline.ledger.lease"),
     (STATISTICS, "strandline/data/statistics/moments.py", "import pyarrow"),

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from cli_project import Call, Project, drop_progress, read_errors
-from strandline.cli.commands.data.verify import describe_verdict
+from strandline.cli.commands.data.ledgers.verify import describe_verdict
 from strandline.ledger.checks.verification import VerificationResult
 from strandline.ledger.entries import Change, FailureRecord, Mark, Quarantined
 from strandline.ledger.store.store import Store

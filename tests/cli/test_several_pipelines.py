@@ -13,13 +13,13 @@ import pytest
 import yaml
 
 from cli_project import Call, Project, read_errors
-from strandline.cli.app.launch import can_share_driver
+from strandline.cli.app.driver.launch import can_share_driver
 from strandline.cli.app.targets import Target
 from strandline.cli.commands.runs.drive import _ask
 from strandline.cli.commands.runs.run import run_in_order
 from strandline.cli.views.announcer import Announcer
 from strandline.run.manifest.order import order_pipelines
-from strandline.run.supervise.kept_driver import Orders
+from strandline.run.supervise.driver.kept_driver import Orders
 from strandline.run.supervise.variables import ALL
 from strandline_api.documents.documents import parse_pipeline
 from strandline_api.documents.problems import SpecError

@@ -20,8 +20,8 @@ import pytest
 
 from cli_project import Project
 from command_server import execute_command, execute_interpreter, start_command
-from strandline.cli.app.driver_request import DriverRequest
-from strandline.cli.app.launch import launching
+from strandline.cli.app.driver.driver_request import DriverRequest
+from strandline.cli.app.driver.launch import launching
 from strandline.run.history.records import Witness, read_chain
 from strandline.storage.layout import PipelineFolder
 from strandline.storage.volume.locks import find_process

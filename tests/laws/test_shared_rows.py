@@ -23,7 +23,7 @@ from strandline.ledger.entries import ListedSource
 from strandline.ledger.keeping.keeper import GROUP_SECONDS, Keeper
 from strandline.ledger.lease import open_attempt
 from strandline.ledger.output_root import clean_up, sweep_shared
-from strandline.ledger.store import layout
+from strandline.ledger.store.environment import layout
 from strandline.ledger.store.store import Store
 from strandline.plan.pipeline import StagePlan
 from strandline.plan.receipt import Event

@@ -250,7 +250,7 @@ def test_a_crash_at_any_step_changes_nothing_in_the_end(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     end, reached = undisturbed
-    monkeypatch.setattr("strandline.ledger.store.layout.LARGE", large)
+    monkeypatch.setattr("strandline.ledger.store.environment.layout.LARGE", large)
     passes = [place for place, name in enumerate(reached, 1) if name == step]
     for number in spread(passes, PASSES if large == max(LARGE) else PASSES // 2):
         path = tmp_path / str(number)
@@ -273,6 +273,6 @@ def test_crash_after_crash_changes_nothing_in_the_end(
 ) -> None:
     path = tmp_path_factory.mktemp("crashes")
     with pytest.MonkeyPatch.context() as monkeypatch:
-        monkeypatch.setattr("strandline.ledger.store.layout.LARGE", large)
+        monkeypatch.setattr("strandline.ledger.store.environment.layout.LARGE", large)
         run(path, monkeypatch, *crashes)
     assert undisturbed[0] == end_state(path)

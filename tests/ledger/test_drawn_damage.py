@@ -13,7 +13,7 @@ import pytest
 from ledger_builders import finish_of, listed, opened
 from strandline.ledger.entries import Change
 from strandline.ledger.errors import LedgerError
-from strandline.ledger.store.inspection import check_image
+from strandline.ledger.store.environment.inspection import check_image
 
 PAGE = 4096
 CASES = 120

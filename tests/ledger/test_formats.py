@@ -22,7 +22,7 @@ from strandline.ledger.entries import Change, Mark
 from strandline.ledger.errors import DuplicateKeyError, LedgerError
 from strandline.ledger.keeping.keeper import Keeper
 from strandline.ledger.lease import restart
-from strandline.ledger.store.layout import LAYOUTS, Databases
+from strandline.ledger.store.environment.layout import LAYOUTS, Databases
 from strandline.ledger.store.store import Store
 from strandline.storage.errors import VolumeError
 from strandline.storage.outputs.outputs import LocalOutputs
@@ -48,7 +48,7 @@ COUNTS = counts(finished=len(FINISHED), failed=1, inflight=1, quarantined=1)
 
 def set_large(monkeypatch: pytest.MonkeyPatch, sources: int) -> None:
     """Have ledgers converted that hold so many finished sources."""
-    monkeypatch.setattr("strandline.ledger.store.layout.LARGE", sources)
+    monkeypatch.setattr("strandline.ledger.store.environment.layout.LARGE", sources)
 
 
 def read_format(path: Path) -> int:
@@ -311,7 +311,7 @@ CONVERT = """
 import sys
 from pathlib import Path
 from strandline.ledger.entries import Change, Finish, SourceRecord
-from strandline.ledger.store import layout
+from strandline.ledger.store.environment import layout
 from strandline.ledger.store.store import Store
 layout.LARGE = 100
 store = Store(Path(sys.argv[1]))

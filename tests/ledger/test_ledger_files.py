@@ -16,8 +16,13 @@ import pytest
 from ledger_builders import counts, finish_of, listed, opened
 from strandline.ledger.entries import Change
 from strandline.ledger.errors import LeaseLostError, LedgerError, LedgerInUseError
-from strandline.ledger.store.inspection import META_BYTES, Read, check_image, explain_damage
-from strandline.ledger.store.layout import Databases
+from strandline.ledger.store.environment.inspection import (
+    META_BYTES,
+    Read,
+    check_image,
+    explain_damage,
+)
+from strandline.ledger.store.environment.layout import Databases
 from strandline.ledger.store.store import Store
 from strandline.storage.errors import VolumeError
 

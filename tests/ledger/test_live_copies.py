@@ -15,7 +15,7 @@ from ledger_builders import finish_of, listed, opened, output_of
 from strandline.ledger.entries import Change
 from strandline.ledger.errors import LedgerInUseError
 from strandline.ledger.store import store as store_module
-from strandline.ledger.store.environment import LedgerEnvironment
+from strandline.ledger.store.environment.environment import LedgerEnvironment
 from strandline.ledger.store.store import Store
 from strandline.storage.errors import VolumeError
 

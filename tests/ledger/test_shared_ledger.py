@@ -16,7 +16,7 @@ from strandline.ledger.checks.verification import verify
 from strandline.ledger.entries import Change, Finish, ListedSource, Mark, SharedFile
 from strandline.ledger.errors import LeaseLostError
 from strandline.ledger.output_root import name_kept, sweep_shared
-from strandline.ledger.store import layout
+from strandline.ledger.store.environment import layout
 from strandline.ledger.store.rows import list_rows
 from strandline.ledger.store.shared import pack_shared
 from strandline.ledger.store.store import Store

@@ -92,5 +92,6 @@ def write_image(target: Path) -> None:
 
 if __name__ == "__main__":
     if sys.argv[2:]:  # so many sources make a ledger large
-        setattr(import_module("strandline.ledger.store.layout"), "LARGE", int(sys.argv[2]))  # noqa: B010 - of a module that earlier versions lack
+        layout = import_module("strandline.ledger.store.environment.layout")  # new since format 2
+        vars(layout)["LARGE"] = int(sys.argv[2])
     write_image(Path(sys.argv[1]))

@@ -6,7 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strandline.run.handover.backoff import LONGEST, TRIES, CallRefusal, ask_again, list_waits
+from strandline.run.handover.targets.backoff import (
+    LONGEST,
+    TRIES,
+    CallRefusal,
+    ask_again,
+    list_waits,
+)
 
 
 class BusyError(Exception):

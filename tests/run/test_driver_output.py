@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from strandline.run.history.records import read_record
-from strandline.run.supervise.driver_output import find_kept
-from strandline.run.supervise.driver_process import DriverLimits, DriverProcess
+from strandline.run.supervise.driver.driver_output import find_kept
+from strandline.run.supervise.driver.driver_process import DriverLimits, DriverProcess
 from strandline.run.supervise.stop import Stop
 from strandline.storage.layout import PipelineFolder
 from strandline.storage.volume.driver_logs import list_parts
@@ -24,8 +24,8 @@ PARENT = """
 import sys
 from contextlib import suppress
 from pathlib import Path
-from strandline.run.supervise.driver_output import find_kept
-from strandline.run.supervise.driver_process import DriverLimits, DriverProcess
+from strandline.run.supervise.driver.driver_output import find_kept
+from strandline.run.supervise.driver.driver_process import DriverLimits, DriverProcess
 from strandline.run.supervise.stop import Stop
 from strandline.storage.layout import PipelineFolder
 from strandline_api.status.enums import Trigger
@@ -40,7 +40,7 @@ ORPHAN = """
 import os, sys, time
 from contextlib import suppress
 from pathlib import Path
-from strandline.run.supervise.driver_output import prepare_reading_on
+from strandline.run.supervise.driver.driver_output import prepare_reading_on
 here, parent, read_on = Path(sys.argv[1]), os.getppid(), prepare_reading_on(os.environ)
 print("begun", flush=True)
 (here / "ready").touch()

@@ -20,8 +20,8 @@ from typing import Any, cast
 import pytest
 
 from strandline.run.history.records import AttemptRecord, Witness, read_record
-from strandline.run.supervise import driver_process
-from strandline.run.supervise.driver_process import (
+from strandline.run.supervise.driver import driver_process
+from strandline.run.supervise.driver.driver_process import (
     DriverLimits,
     DriverProcess,
     make_command,

@@ -13,10 +13,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from strandline.run.supervise import kept_driver
-from strandline.run.supervise.driver_output import STDERR, STDOUT
-from strandline.run.supervise.driver_process import DriverLimits, DriverProcess
-from strandline.run.supervise.kept_driver import KeptDriver, find_orders, keeping_driver
+from strandline.run.supervise.driver import kept_driver
+from strandline.run.supervise.driver.driver_output import STDERR, STDOUT
+from strandline.run.supervise.driver.driver_process import DriverLimits, DriverProcess
+from strandline.run.supervise.driver.kept_driver import KeptDriver, find_orders, keeping_driver
 from strandline.run.supervise.stop import Stop
 from strandline.run.supervise.supervision import EndedAttempt
 from strandline.run.supervise.variables import AHEAD
@@ -30,7 +30,7 @@ LONGEST = 30.0
 SCRIPT = """
 import os, signal, sys, time
 from pathlib import Path
-from strandline.run.supervise.kept_driver import find_orders
+from strandline.run.supervise.driver.kept_driver import find_orders
 here, orders = Path(sys.argv[1]), find_orders(os.environ)
 arguments, turn = sys.argv[2:], 0
 while arguments is not None:
@@ -51,7 +51,7 @@ import sys, time
 from pathlib import Path
 sys.path.insert(0, sys.argv[2])
 from test_kept_driver import Parent
-from strandline.run.supervise.kept_driver import KeptDriver
+from strandline.run.supervise.driver.kept_driver import KeptDriver
 parent, kept = Parent(Path(sys.argv[1])), KeptDriver()
 for name in ("a", "b"):
     assert not parent.make(name, kept).attempt("Run").outcome.exit_code

@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from strandline.plan.errors import StrandlineError
-from strandline.run.supervise.driver_message import (
+from strandline.run.supervise.driver.driver_message import (
     MOST_BYTES,
     DriverMessage,
     LastMessage,

@@ -22,7 +22,7 @@ PATIENCE = 120.0
 LOADED = (
     "pyarrow.parquet",
     "strandline.cli.app.commands",
-    "strandline.cli.commands.data.verify",
+    "strandline.cli.commands.data.ledgers.verify",
     "strandline.cli.commands.runs.drive",
     "strandline.cli.commands.runs.run",
     "strandline.engine.inline",

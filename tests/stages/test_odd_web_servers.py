@@ -15,7 +15,7 @@ from odd_web_server import Manners, OddWeb, serve_oddly
 from strandline import ExitCode, Outcome, Pipeline
 from strandline.plan.stage import SourceStage, Stage
 from strandline.stages import JsonlFiles, JsonlSink, ParquetRowGroups, ReadJsonl, ReadParquet
-from strandline.storage.stores import open_url
+from strandline.storage.access.stores import open_url
 
 ROWS = 40
 SILENT = {

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from stage_runs import StageRun
 from strandline.data.tables.columns import MissingColumnError
 from strandline.stages.code.redact_secrets import build_secret_kinds, measure_entropy
-from strandline.stages.text.addresses import (
+from strandline.stages.text.privacy.addresses import (
     ACCOUNT,
     CARD,
     EMAIL,

@@ -7,8 +7,8 @@ import sys
 import pytest
 from fsspec.registry import known_implementations
 
-from strandline.storage.protocols import Lack, find_lack
-from strandline.storage.refusals import describe_store_error
+from strandline.storage.access.protocols import Lack, find_lack
+from strandline.storage.access.refusals import describe_store_error
 
 
 @pytest.mark.parametrize(

@@ -13,8 +13,7 @@ from gcsfs.retry import HttpError
 from google.auth.exceptions import RefreshError
 from s3fs.errors import translate_boto_error
 
-from strandline.storage.errors import VolumeError
-from strandline.storage.refusals import (
+from strandline.storage.access.refusals import (
     CredentialsRefusedError,
     GoogleAnswers,
     TokenRefusedError,
@@ -24,6 +23,7 @@ from strandline.storage.refusals import (
     is_rejection,
     naming_rejection,
 )
+from strandline.storage.errors import VolumeError
 
 GRANT = "invalid_grant: Token has been expired or revoked."
 AZURE = (

@@ -14,8 +14,8 @@ from strandline.stages.sinks.jsonl_sink import JsonlSink
 from strandline.stages.sources.dataset_folder import DatasetFolder
 from strandline.stages.sources.files import Files
 from strandline.stages.tables.read_files import ReadFiles
-from strandline.storage import stores
-from strandline.storage.store_access import StoreAccess, build_arguments, find_faults
+from strandline.storage.access import stores
+from strandline.storage.access.store_access import StoreAccess, build_arguments, find_faults
 
 LITERAL = "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY"
 NAMED = {"A": "one", "B": "two"}

@@ -10,8 +10,8 @@ import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 
 from strandline.stages.sources.files import Files
+from strandline.storage.access.stores import open_store, open_url
 from strandline.storage.outputs.remote import RemoteOutputs
-from strandline.storage.stores import open_store, open_url
 
 FILE = "00/file.txt"
 

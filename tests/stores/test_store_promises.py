@@ -23,10 +23,10 @@ from strandline.plan.task import Task
 from strandline.stages.sources.files import Files
 from strandline.stages.sources.parquet_source import ParquetRowGroups
 from strandline.stages.tables.read_parquet import ReadParquet
-from strandline.storage import stores
+from strandline.storage.access import stores
+from strandline.storage.access.store_access import StoreAccess
+from strandline.storage.access.stores import open_store, use_access
 from strandline.storage.outputs.ownership import Owner, PlaceTakenError, claim_location, read_owner
-from strandline.storage.store_access import StoreAccess
-from strandline.storage.stores import open_store, use_access
 
 BUCKET = "promises"
 

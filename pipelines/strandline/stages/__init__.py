@@ -79,7 +79,7 @@ if TYPE_CHECKING:
     from strandline.stages.text.filters.presets.gopher_repetition import GopherRepetition
     from strandline.stages.text.normalise_text import NormaliseText
     from strandline.stages.text.parse_documents import ParseDocuments
-    from strandline.stages.text.redact_pii import RedactPii
+    from strandline.stages.text.privacy.redact_pii import RedactPii
     from strandline.stages.text.repair_text import RepairText
     from strandline.stages.text.scoring.classify_text import ClassifyText
     from strandline.stages.text.scoring.identify_language import IdentifyLanguage
@@ -257,7 +257,7 @@ _ROOMS = {
     "ReadTable": "strandline.stages.tables.rows.read_table",
     "ReadWarc": "strandline.stages.web.read_warc",
     "ReadWebdataset": "strandline.stages.tables.read_webdataset",
-    "RedactPii": "strandline.stages.text.redact_pii",
+    "RedactPii": "strandline.stages.text.privacy.redact_pii",
     "RedactSecrets": "strandline.stages.code.redact_secrets",
     "RepairText": "strandline.stages.text.repair_text",
     "ResizeImages": "strandline.stages.images.resize_images",

@@ -76,7 +76,7 @@ register_modules(
         "read-table": "strandline.stages.tables.rows.read_table",
         "read-warc": "strandline.stages.web.read_warc",
         "read-webdataset": "strandline.stages.tables.read_webdataset",
-        "redact-pii": "strandline.stages.text.redact_pii",
+        "redact-pii": "strandline.stages.text.privacy.redact_pii",
         "redact-secrets": "strandline.stages.code.redact_secrets",
         "repair-text": "strandline.stages.text.repair_text",
         "resize-images": "strandline.stages.images.resize_images",

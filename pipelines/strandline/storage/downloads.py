@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import BinaryIO, cast
 
 from strandline.plan.errors import StrandlineError
+from strandline.storage.access.refusals import CredentialsRefusedError, describe_store_error
+from strandline.storage.access.stores import open_store, open_url
 from strandline.storage.errors import naming_volume
-from strandline.storage.refusals import CredentialsRefusedError, describe_store_error
-from strandline.storage.stores import open_store, open_url
 from strandline_api.outcome.exit_codes import ExitCode
 
 MOST_BYTES = 1 << 30

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
 from strandline.data.files.globs import is_url, parse_pattern
-from strandline.storage.store_access import StoreAccess, find_faults
+from strandline.storage.access.store_access import StoreAccess, find_faults
 
 
 class StorageOptions(BaseModel):

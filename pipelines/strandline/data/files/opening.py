@@ -20,7 +20,7 @@ import pyarrow as pa
 from pydantic import Field
 
 from strandline.data.files.globs import is_url
-from strandline.storage.stores import open_url
+from strandline.storage.access.stores import open_url
 
 # Errors of reading a file: its place, or what it is packed in.
 READ_ERRORS = (OSError, EOFError, zlib.error, pa.ArrowException)

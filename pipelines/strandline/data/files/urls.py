@@ -10,8 +10,8 @@ from typing import Any
 
 from strandline.data.files.globs import Exclusion, PathPattern
 from strandline.data.files.listed import LEFT_FILE, ListedFile, name_left
-from strandline.storage.refusals import StoreRefusesError, explain_store_error, is_refusal
-from strandline.storage.stores import open_store
+from strandline.storage.access.refusals import StoreRefusesError, explain_store_error, is_refusal
+from strandline.storage.access.stores import open_store
 
 _MARKS = (
     *(

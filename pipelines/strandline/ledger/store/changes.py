@@ -23,8 +23,8 @@ from strandline.ledger.entries import (
     pack_record,
     read_pieces,
 )
+from strandline.ledger.store.environment.layout import Database, Databases, Layout, Transaction
 from strandline.ledger.store.index import IndexEntry, key_row, pack_entry
-from strandline.ledger.store.layout import Database, Databases, Layout, Transaction
 from strandline.ledger.store.shared import count_parts
 
 _get_source = itemgetter(0)

@@ -12,7 +12,13 @@ from typing import NamedTuple, TypeVar
 
 from strandline.ledger.entries import read_pieces
 from strandline.ledger.store.changes import find_packed, get, read_packed
-from strandline.ledger.store.layout import Database, Databases, Layout, Rows, Transaction
+from strandline.ledger.store.environment.layout import (
+    Database,
+    Databases,
+    Layout,
+    Rows,
+    Transaction,
+)
 from strandline.plan.receipt import Piece
 
 PORTION = 1000

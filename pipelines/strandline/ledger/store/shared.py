@@ -13,7 +13,7 @@ from collections.abc import Iterable
 import msgpack
 
 from strandline.ledger.entries import Change, SharedFile, SourceRecord, read_parts
-from strandline.ledger.store.layout import Database, Transaction
+from strandline.ledger.store.environment.layout import Database, Transaction
 
 
 def count_parts(

@@ -30,10 +30,9 @@ from strandline.ledger.entries import (
 )
 from strandline.ledger.errors import LeaseLostError, LedgerError, LedgerInUseError
 from strandline.ledger.store.changes import apply, find_packed, get, get_all, read_packed
-from strandline.ledger.store.environment import LedgerEnvironment, explain_write
-from strandline.ledger.store.index import key_row
-from strandline.ledger.store.inspection import UNREADABLE, check_image, describe_damage
-from strandline.ledger.store.layout import (
+from strandline.ledger.store.environment.environment import LedgerEnvironment, explain_write
+from strandline.ledger.store.environment.inspection import UNREADABLE, check_image, describe_damage
+from strandline.ledger.store.environment.layout import (
     LAYOUTS,
     NEW,
     Databases,
@@ -42,6 +41,7 @@ from strandline.ledger.store.layout import (
     convert,
     is_due,
 )
+from strandline.ledger.store.index import key_row
 from strandline.ledger.store.portions import read_portion, take_pieces
 from strandline.ledger.store.shared import unpack_shared
 from strandline.plan.errors import StrandlineError

@@ -32,6 +32,7 @@ from strandline.run.attempt.folder.takeover import (
     read_ledger_id,
     written_alone,
 )
+from strandline.storage.access.refusals import CredentialsRefusedError
 from strandline.storage.errors import VolumeError
 from strandline.storage.layout import PipelineFolder
 from strandline.storage.outputs.ownership import (
@@ -45,7 +46,6 @@ from strandline.storage.outputs.ownership import (
     take_over_location,
 )
 from strandline.storage.outputs.remote import open_outputs
-from strandline.storage.refusals import CredentialsRefusedError
 
 # Refusals of a place that was left: it may be gone altogether, or not be there to be asked.
 _UNRELEASED = (VolumeError, PlaceTakenError, UnreadablePlaceError, CredentialsRefusedError)

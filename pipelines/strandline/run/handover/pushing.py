@@ -15,11 +15,11 @@ from strandline.run.attempt.folder.output_location import locate_outputs
 from strandline.run.attempt.folder.takeover import hold_by_command, make_claimant, written_alone
 from strandline.run.handover.contents import Contents
 from strandline.run.handover.errors import BadTargetError
-from strandline.run.handover.folder import push_to_folder
 from strandline.run.handover.reading import read_shipment, require_complete
 from strandline.run.handover.shipment import Author, PushResult, Shipment
 from strandline.run.handover.tables.changes import require_parquet
 from strandline.run.handover.tables.table_state import TableState, require_fit
+from strandline.run.handover.targets.folder import push_to_folder
 from strandline.storage.layout import PipelineFolder
 from strandline.storage.outputs.remote import resolve_location
 
@@ -165,7 +165,7 @@ def _ship(
     kind = _find_kind(target)
     if kind == HUB:
         # A library that only some targets need is loaded where one is pushed to.
-        from strandline.run.handover.hub import parse_target, push_to_hub  # noqa: PLC0415
+        from strandline.run.handover.targets.hub import parse_target, push_to_hub  # noqa: PLC0415
 
         return push_to_hub(shipment, contents, parse_target(target), clock.sleep, fence)
     if kind == ICEBERG:

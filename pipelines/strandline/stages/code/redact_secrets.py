@@ -15,8 +15,8 @@ from pydantic import Field
 
 from strandline.plan.registry import register
 from strandline.plan.stage import Stage
-from strandline.stages.text.addresses import EMAIL, IPV4, IPV6
-from strandline.stages.text.redaction import RedactingStage
+from strandline.stages.text.privacy.addresses import EMAIL, IPV4, IPV6
+from strandline.stages.text.privacy.redaction import RedactingStage
 from strandline_api.texts import SECRET, SECRETS, RedactionRule
 
 _ALPHABETS = ("abcdef", "ABCDEF", "012345")

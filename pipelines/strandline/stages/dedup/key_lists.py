@@ -22,7 +22,7 @@ from strandline.data.files.listing import FileListParams, list_files
 from strandline.data.files.opening import UnreadableFileError, explain_error, open_binary
 from strandline.data.tables.columns import MissingColumnError, find_column
 from strandline.stages.tables.contents.row_groups import open_parquet
-from strandline.storage.stores import open_url
+from strandline.storage.access.stores import open_url
 
 KEY, STAYS = "key", "stays"
 DIGEST_BYTES = 16  # so that in no corpus two that differ are taken for one

@@ -13,13 +13,13 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from strandline.storage.access.refusals import naming_rejection
+from strandline.storage.access.stores import open_store, refresh
 from strandline.storage.errors import naming_volume
 from strandline.storage.outputs.names import MANIFEST
 from strandline.storage.outputs.outputs import DIGEST_BYTES, Content
 from strandline.storage.outputs.remote import open_outputs, put_files, resolve_location
 from strandline.storage.outputs.whole_files import write_whole
-from strandline.storage.refusals import naming_rejection
-from strandline.storage.stores import open_store, refresh
 
 BLOCK = 1 << 20
 

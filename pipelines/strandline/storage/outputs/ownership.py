@@ -14,15 +14,15 @@ from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, Protocol
 
 from strandline.plan.errors import StrandlineError
-from strandline.storage.errors import VolumeError, naming_volume
-from strandline.storage.layout import make_durable, make_folder, sync_folder
-from strandline.storage.outputs.names import OWNER, TEMPORARY
-from strandline.storage.refusals import (
+from strandline.storage.access.refusals import (
     explain_store_error,
     explain_unwritten,
     is_rejection,
 )
-from strandline.storage.stores import open_store, refresh
+from strandline.storage.access.stores import open_store, refresh
+from strandline.storage.errors import VolumeError, naming_volume
+from strandline.storage.layout import make_durable, make_folder, sync_folder
+from strandline.storage.outputs.names import OWNER, TEMPORARY
 from strandline_api.outcome.exit_codes import ExitCode
 
 SHORT = 12  # characters of an id that are shown, and that temporary names begin with

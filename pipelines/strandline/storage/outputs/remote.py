@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 from strandline.storage import faults
+from strandline.storage.access.refusals import explain_unwritten, naming_rejection
+from strandline.storage.access.stores import open_store, refresh
 from strandline.storage.filesystems import is_synced_whole, read_mounts
 from strandline.storage.outputs.names import (
     ASIDES,
@@ -25,8 +27,6 @@ from strandline.storage.outputs.outputs import (
     OutputStore,
     digest_file,
 )
-from strandline.storage.refusals import explain_unwritten, naming_rejection
-from strandline.storage.stores import open_store, refresh
 
 
 class RemoteOutputs:

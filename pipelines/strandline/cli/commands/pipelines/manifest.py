@@ -37,6 +37,7 @@ from strandline.plan.pipeline import PipelinePlan
 from strandline.run.attempt.engines import find_unmet_here
 from strandline.run.attempt.folder.output_location import make_claim
 from strandline.run.attempt.sources.partitions import find_chaining, open_source
+from strandline.run.attempt.sources.schema_inference import describe_schema, recall_schema
 from strandline.run.code.requirements import check_requirements
 from strandline.run.history.funnel import WorstKill, estimate_worst
 from strandline.run.history.records import read_chain
@@ -46,7 +47,6 @@ from strandline.run.marks.model_costs import estimate_costs
 from strandline.run.redo.auto_cuts import read_choice
 from strandline.run.redo.listing import preview
 from strandline.run.redo.stage_times import measure_stages
-from strandline.run.schema_inference import describe_schema, recall_schema
 from strandline.storage.layout import PipelineFolder
 from strandline_api.documents.problems import SpecError
 from strandline_api.objects.pipeline import CurationPipeline

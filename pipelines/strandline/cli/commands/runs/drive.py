@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import click
 
 from strandline.cli.app.advice import remember_file
-from strandline.cli.app.driver_request import DriverRequest
+from strandline.cli.app.driver.driver_request import DriverRequest
 from strandline.cli.app.ledger_access import locate
 from strandline.cli.app.options import take_engine, take_json, take_manifest, take_volume
 from strandline.cli.app.signals import Interruption, StoppedAtOnceError
@@ -45,9 +45,9 @@ from strandline.run.attempt.outcome import describe_leaving
 from strandline.run.history.records import end_unfinished
 from strandline.run.manifest.manifest import Manifest, read_manifest
 from strandline.run.redo.auto_cuts import Keeping
-from strandline.run.supervise.driver_message import leaving_message
-from strandline.run.supervise.driver_output import prepare_reading_on
-from strandline.run.supervise.kept_driver import Orders, find_orders
+from strandline.run.supervise.driver.driver_message import leaving_message
+from strandline.run.supervise.driver.driver_output import prepare_reading_on
+from strandline.run.supervise.driver.kept_driver import Orders, find_orders
 from strandline.run.supervise.variables import AHEAD, FORKS, PARENT
 from strandline.storage.errors import VolumeError
 from strandline.storage.layout import PipelineFolder

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import click
 
-from strandline.cli.app.driver_request import DriverRequest
-from strandline.cli.app.launch import launching
+from strandline.cli.app.driver.driver_request import DriverRequest
+from strandline.cli.app.driver.launch import launching
 from strandline.cli.app.options import (
     show_examples,
     take_engine,
@@ -21,7 +21,7 @@ from strandline.cli.views.format import format_amount
 from strandline.ledger.checks.counts import count_dead_letters
 from strandline.ledger.session import opened_to_read
 from strandline.run.history.records import find_last
-from strandline.run.supervise.driver_process import DriverProcess
+from strandline.run.supervise.driver.driver_process import DriverProcess
 from strandline_api.outcome.driver_outcome import SourceCounts
 from strandline_api.outcome.exit_codes import ExitCode
 from strandline_api.status.enums import Trigger

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from strandline.cli.app.driver_request import DriverRequest
-from strandline.cli.app.launch import can_share_driver, launching, listening
+from strandline.cli.app.driver.driver_request import DriverRequest
+from strandline.cli.app.driver.launch import can_share_driver, launching, listening
 from strandline.cli.app.options import (
     show_examples,
     take_engine,
@@ -27,8 +27,8 @@ from strandline.cli.app.options import (
 )
 from strandline.cli.app.targets import Target, list_targets, order_targets
 from strandline.cli.views.announcer import Announcer, create_announcer
-from strandline.run.supervise.driver_process import DriverProcess, wait_until
-from strandline.run.supervise.kept_driver import KeptDriver, keeping_driver
+from strandline.run.supervise.driver.driver_process import DriverProcess, wait_until
+from strandline.run.supervise.driver.kept_driver import KeptDriver, keeping_driver
 from strandline.run.supervise.notices import NoticeBoard, NoticeFile, is_own_address
 from strandline.run.supervise.stop import Stop
 from strandline.run.supervise.supervision import EndedAttempt, Environment, supervise

@@ -10,7 +10,7 @@ from strandline.ledger.store.store import Store
 from strandline.plan.pipeline import PipelinePlan
 from strandline.run.attempt.config import AttemptConfig
 from strandline.run.attempt.phases.state import AttemptState, list_all
-from strandline.run.schema_inference import settle_schema
+from strandline.run.attempt.sources.schema_inference import settle_schema
 
 
 def settle(state: AttemptState) -> AttemptState:

@@ -17,7 +17,6 @@ from strandline.data.tables.schemas import simplify
 from strandline.plan.columns import Columns
 from strandline.run.handover.contents import Contents
 from strandline.run.handover.errors import TargetRefusedError
-from strandline.run.handover.folder import open_target
 from strandline.run.handover.ownership import require_ours
 from strandline.run.handover.shipment import REVISION, PushResult, Shipment
 from strandline.run.handover.tables.changes import (
@@ -31,6 +30,7 @@ from strandline.run.handover.tables.column_types import DELTA as RULES
 from strandline.run.handover.tables.column_types import require_columns
 from strandline.run.handover.tables.schemas import find_new_columns, read_schema
 from strandline.run.handover.tables.table_state import TableState, require_fit
+from strandline.run.handover.targets.folder import open_target
 from strandline.storage import faults
 
 _CONSTRAINT = "delta.constraints."

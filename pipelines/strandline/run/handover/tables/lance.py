@@ -23,7 +23,6 @@ from strandline.data.tables.schemas import simplify
 from strandline.plan.columns import Columns
 from strandline.run.handover.contents import Contents
 from strandline.run.handover.errors import TargetRefusedError, UnfitForPushError
-from strandline.run.handover.folder import TargetFiles, open_target
 from strandline.run.handover.ownership import require_ours
 from strandline.run.handover.shipment import REVISION, PushResult, Shipment, ShippedFile
 from strandline.run.handover.tables.changes import (
@@ -37,6 +36,7 @@ from strandline.run.handover.tables.column_types import LANCE as RULES
 from strandline.run.handover.tables.column_types import require_columns
 from strandline.run.handover.tables.schemas import find_new_columns, read_schema
 from strandline.run.handover.tables.table_state import TableState, require_fit
+from strandline.run.handover.targets.folder import TargetFiles, open_target
 from strandline.storage import faults
 
 # Operations after which a table has the rows of before.

@@ -16,9 +16,9 @@ from strandline.stages.models.asking.keeping.request_log import (
     Appended,
     LogPart,
 )
+from strandline.storage.access.refusals import describe_store_error, naming_rejection
+from strandline.storage.access.stores import open_store
 from strandline.storage.errors import VolumeError
-from strandline.storage.refusals import describe_store_error, naming_rejection
-from strandline.storage.stores import open_store
 
 _AHEAD = 1 << 18  # more than the directory of a group
 

@@ -14,7 +14,7 @@ from pydantic import Field, model_validator
 
 from strandline.plan.registry import register
 from strandline.plan.stage import Stage
-from strandline.stages.text.addresses import (
+from strandline.stages.text.privacy.addresses import (
     ACCOUNT,
     CARD,
     EMAIL,
@@ -23,7 +23,7 @@ from strandline.stages.text.addresses import (
     PHONE,
     is_ip,
 )
-from strandline.stages.text.redaction import RedactingStage
+from strandline.stages.text.privacy.redaction import RedactingStage
 from strandline_api.texts import RedactionRule
 
 

@@ -16,12 +16,12 @@ from strandline.run.handover.contents import Contents
 from strandline.run.handover.ownership import require_ours
 from strandline.run.handover.shipment import MANIFEST, PushResult, Shipment, read_properties
 from strandline.storage import faults
+from strandline.storage.access.refusals import naming_rejection
+from strandline.storage.access.stores import open_store, refresh
 from strandline.storage.errors import naming_volume
 from strandline.storage.layout import make_folder
 from strandline.storage.outputs.remote import put_files
 from strandline.storage.outputs.whole_files import write_whole
-from strandline.storage.refusals import naming_rejection
-from strandline.storage.stores import open_store, refresh
 
 LATEST = "latest.json"
 

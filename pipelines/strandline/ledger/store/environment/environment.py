@@ -18,7 +18,7 @@ from typing import Any
 import lmdb
 
 from strandline.ledger.errors import LedgerError, LedgerInUseError
-from strandline.ledger.store.inspection import watching_pages
+from strandline.ledger.store.environment.inspection import watching_pages
 from strandline.storage.errors import VolumeError
 
 _VOLUME_ERRORS = (errno.ENOSPC, errno.EIO, errno.EACCES, errno.EROFS, errno.EPERM)

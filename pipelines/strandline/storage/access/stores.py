@@ -16,13 +16,13 @@ from typing import Any, BinaryIO, cast
 import fsspec
 from fsspec.core import split_protocol
 
-from strandline.storage.refusals import (
+from strandline.storage.access.refusals import (
     GoogleAnswers,
     describe_store_error,
     is_refusal,
     naming_rejection,
 )
-from strandline.storage.store_access import StoreAccess, build_arguments
+from strandline.storage.access.store_access import StoreAccess, build_arguments
 
 _CHAIN = "::"
 _WEB = ("http://", "https://")

@@ -22,7 +22,6 @@ from huggingface_hub.utils import (  # type: ignore[attr-defined]  # public, and
     hf_raise_for_status,
 )
 
-from strandline.run.handover.backoff import CallRefusal, ask_again
 from strandline.run.handover.contents import Contents
 from strandline.run.handover.errors import BadTargetError, TargetRefusedError
 from strandline.run.handover.ownership import require_ours
@@ -35,6 +34,7 @@ from strandline.run.handover.shipment import (
     list_names,
     read_properties,
 )
+from strandline.run.handover.targets.backoff import CallRefusal, ask_again
 from strandline.storage import faults
 
 T = TypeVar("T")

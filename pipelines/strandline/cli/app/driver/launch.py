@@ -15,14 +15,14 @@ from typing import NamedTuple
 
 import click
 
-from strandline.cli.app.driver_request import DriverRequest
+from strandline.cli.app.driver.driver_request import DriverRequest
 from strandline.cli.app.json_output import find_output
 from strandline.cli.app.signals import SIGNALS
 from strandline.run.attempt.engines import FORKED, SHARED, choose_engine, works_in_driver
 from strandline.run.manifest.yaml_file import read_pipeline
-from strandline.run.supervise.driver_output import STDERR, STDOUT, find_kept
-from strandline.run.supervise.driver_process import DriverLimits, DriverProcess, make_command
-from strandline.run.supervise.kept_driver import KeptDriver
+from strandline.run.supervise.driver.driver_output import STDERR, STDOUT, find_kept
+from strandline.run.supervise.driver.driver_process import DriverLimits, DriverProcess, make_command
+from strandline.run.supervise.driver.kept_driver import KeptDriver
 from strandline.run.supervise.stop import Stop
 from strandline.storage.layout import PipelineFolder, make_folder
 from strandline.storage.volume.locks import hold_alone

@@ -19,9 +19,9 @@ from strandline.cli.app.json_output import write_line
 from strandline.cli.app.ledger_access import locate, looking
 from strandline.cli.app.options import show_examples, take_json, take_manifest, take_volume
 from strandline.cli.app.terminal import find_width
-from strandline.cli.commands.data.ledger_copies import back_up, restore
-from strandline.cli.commands.data.outputs import move_outputs, own_outputs
-from strandline.cli.commands.data.quarantine import quarantine
+from strandline.cli.commands.data.ledgers.ledger_copies import back_up, restore
+from strandline.cli.commands.data.ledgers.outputs import move_outputs, own_outputs
+from strandline.cli.commands.data.ledgers.quarantine import quarantine
 from strandline.cli.views.format import (
     align,
     format_amount,

@@ -26,9 +26,9 @@ from strandline.run.history.records import (
     write_record,
 )
 from strandline.run.lineage.marker import ENDED, read_marker
-from strandline.run.supervise.driver_message import LastMessage
+from strandline.run.supervise.driver.driver_message import LastMessage
+from strandline.run.supervise.driver.kept_driver import DriverStart, KeptDriver, RunningDriver
 from strandline.run.supervise.ending import DriverEnd, conclude, is_crash_of_ray
-from strandline.run.supervise.kept_driver import DriverStart, KeptDriver, RunningDriver
 from strandline.run.supervise.memory_kills import MemoryKills
 from strandline.run.supervise.stop import Stop
 from strandline.run.supervise.supervision import EndedAttempt

@@ -17,8 +17,8 @@ from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from strandline.run.supervise.driver_message import DriverMessage, LastMessage
-from strandline.run.supervise.driver_output import STDERR, STDOUT, DriverOutput, open_output
+from strandline.run.supervise.driver.driver_message import DriverMessage, LastMessage
+from strandline.run.supervise.driver.driver_output import STDERR, STDOUT, DriverOutput, open_output
 from strandline.run.supervise.variables import AHEAD, FORKS, LAST_WORDS, ORDERS, PARENT
 from strandline.storage.volume.driver_logs import DriverLog
 from strandline.storage.volume.locks import Process, identify_child

@@ -1,0 +1,1 @@
+"""How a command starts a driver, and what it says to it."""

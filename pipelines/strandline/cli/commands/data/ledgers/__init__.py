@@ -1,0 +1,1 @@
+"""Commands about a ledger and the sources in it."""

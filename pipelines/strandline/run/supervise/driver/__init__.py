@@ -1,0 +1,1 @@
+"""The process of a driver, as its supervisor starts, hears, and keeps it."""

@@ -1,0 +1,1 @@
+"""Access to stores behind URLs: clients, credentials, and refusals."""
