@@ -26,7 +26,7 @@ from strandline_api.status.pipeline_status import (
     parse_status,
 )
 from strandline_api.status.records import MAX_COUNT
-from strandline_api.status.retry_counts import RetryCounts
+from strandline_api.status.usage.retry_counts import RetryCounts
 from structural_fit import fits
 
 FULL: dict[str, Any] = {

@@ -26,7 +26,7 @@ from played_operator import Operator
 from strandline_api.names import FINALIZER
 from strandline_api.objects.attempt import AttemptOutcome, AttemptStatus, PipelineReference
 from strandline_api.status.pipeline_status import PipelineStatus
-from strandline_api.status.retry_counts import RetryCounts
+from strandline_api.status.usage.retry_counts import RetryCounts
 from strandline_operator.model.limits import Limits
 from strandline_operator.model.objects import Meta, RayJob
 from strandline_operator.model.plan import (

@@ -28,7 +28,7 @@ from strandline_api.outcome.causes import Cause
 from strandline_api.outcome.lineage import PRODUCER
 from strandline_api.status.enums import LineageState
 from strandline_api.status.pipeline_status import Progress
-from strandline_api.status.retry_counts import RetryCounts
+from strandline_api.status.usage.retry_counts import RetryCounts
 from strandline_operator.integrations.lineage import reporting
 from strandline_operator.integrations.lineage.events import FACET, make_end
 from strandline_operator.integrations.lineage.reporting import EndReporter, start_reporting

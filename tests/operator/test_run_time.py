@@ -9,7 +9,7 @@ from strandline_api.outcome.causes import Cause
 from strandline_api.status.event_reasons import EventReason
 from strandline_api.status.pipeline_status import parse_status
 from strandline_api.status.reasons import ConditionType
-from strandline_api.status.run_clock import RunClock
+from strandline_api.status.usage.run_clock import RunClock
 from strandline_operator.model.plan import Resource
 from strandline_operator.model.view import Turn
 

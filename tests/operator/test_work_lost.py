@@ -7,7 +7,7 @@ import pytest
 from simulated_cluster import SimulatedCluster
 from strandline_api.outcome.driver_outcome import DriverOutcome
 from strandline_api.outcome.work_lost import WorkLost
-from strandline_api.status.work import LostWork
+from strandline_api.status.usage.work import LostWork
 from strandline_operator.metrics.numbers import Numbers
 from strandline_operator.model.plan import Count
 

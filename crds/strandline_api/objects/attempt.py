@@ -46,7 +46,7 @@ from strandline_api.status.records import (
     keep_first,
     keep_last,
 )
-from strandline_api.status.work import LostWork, Seconds
+from strandline_api.status.usage.work import LostWork, Seconds
 from strandline_api.texts import fitting
 
 MAX_DETAILS = 16

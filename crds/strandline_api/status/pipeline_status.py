@@ -39,9 +39,9 @@ from strandline_api.status.records import (
     keep_first,
     keep_last,
 )
-from strandline_api.status.retry_counts import RetryCounts
-from strandline_api.status.run_clock import RunClock
-from strandline_api.status.work import RunWork
+from strandline_api.status.usage.retry_counts import RetryCounts
+from strandline_api.status.usage.run_clock import RunClock
+from strandline_api.status.usage.work import RunWork
 
 MAX_CONDITIONS = 16
 MAX_ATTEMPTS = 100

@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from strandline_api.objects.attempt import AttemptStatus
 from strandline_api.status.pipeline_status import PipelineStatus
-from strandline_api.status.retry_counts import RetryCounts
+from strandline_api.status.usage.retry_counts import RetryCounts
 
 Manifest = dict[str, Any]
 

@@ -16,7 +16,7 @@ from strandline_api.outcome.driver_outcome import DriverOutcome, find_outcome_li
 from strandline_api.outcome.evidence import Evidence
 from strandline_api.status.enums import AttemptPhase
 from strandline_api.status.pipeline_status import ProgressCounts
-from strandline_api.status.work import LostWork
+from strandline_api.status.usage.work import LostWork
 from strandline_operator.decide.attempts.ending import is_by_teardown, merge, read_progress
 from strandline_operator.decide.attempts.fallback import note_lost_heads
 from strandline_operator.decide.attempts.losses import note_losses

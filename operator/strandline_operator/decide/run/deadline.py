@@ -12,7 +12,7 @@ from strandline_api.objects.pipeline import PipelineSpec
 from strandline_api.outcome.causes import Cause
 from strandline_api.status.event_reasons import EventReason
 from strandline_api.status.pipeline_status import PipelineStatus
-from strandline_api.status.run_clock import RunClock
+from strandline_api.status.usage.run_clock import RunClock
 from strandline_operator.decide.obstacles.obstacles import read_refusals
 from strandline_operator.decide.obstacles.predecessors import find_predecessors
 from strandline_operator.decide.run.dispatch import find_hindrance, withdraw_attempt

@@ -13,7 +13,7 @@ from strandline_api.status.enums import Trigger
 from strandline_api.status.event_reasons import EventReason
 from strandline_api.status.handled_tokens import HandledTokens
 from strandline_api.status.pipeline_status import PipelineStatus
-from strandline_api.status.retry_counts import RetryCounts
+from strandline_api.status.usage.retry_counts import RetryCounts
 from strandline_operator.decide.run.dispatch import withdraw_attempt
 from strandline_operator.decide.scene import Pass
 from strandline_operator.decide.verdict import PassState, Verdict, add_event

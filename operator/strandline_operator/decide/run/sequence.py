@@ -25,9 +25,9 @@ from strandline_api.outcome.causes import Cause
 from strandline_api.status.enums import LineageState, Trigger
 from strandline_api.status.event_reasons import EventReason
 from strandline_api.status.pipeline_status import PastAttemptRecord, PipelineStatus
-from strandline_api.status.retry_counts import RetryCounts
-from strandline_api.status.run_clock import RunClock
-from strandline_api.status.work import RunWork
+from strandline_api.status.usage.retry_counts import RetryCounts
+from strandline_api.status.usage.run_clock import RunClock
+from strandline_api.status.usage.work import RunWork
 from strandline_operator.decide.attempts.ending import NO_ROOM
 from strandline_operator.decide.attempts.fallback import describe_fallback, note_spot
 from strandline_operator.decide.attempts.queueing import was_suspended

@@ -1,0 +1,1 @@
+"""What a run has used up: retries, time, and work."""
