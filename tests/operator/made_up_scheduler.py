@@ -34,10 +34,6 @@ class Lots(Scheduler):
         """Return the urn of a pipeline."""
         return {name: value for name, value in pipeline.items() if name == URN_LABEL}
 
-    def has_one_size(self, rayjob: Labels, annotations: Labels) -> bool:
-        """Return whether the RayJob is in an urn."""
-        return URN_LABEL in rayjob
-
     def holds(self, rayjob: Meta) -> bool:
         """Return whether the RayJob is in an urn."""
         return URN_LABEL in rayjob.labels

@@ -107,9 +107,8 @@ def test_its_records_are_read_where_the_cluster_serves_them(*, is_served: bool) 
 
 
 def test_a_scheduler_that_overrides_nothing_takes_part_in_nothing() -> None:
-    idle, meta = Scheduler(), Meta("corpus-1", NAMESPACE, "uid")
-    assert not idle.holds(meta)
-    assert idle.annotate_rayjob({"a": "b"}) == {}
+    meta = Meta("corpus-1", NAMESPACE, "uid")
+    assert not Scheduler().holds(meta)
     assert schedulers.find_holder(meta).name == "Kueue"
 
 

@@ -36,7 +36,7 @@ class Scheduler:
         name: the product, as it begins a sentence.
         records: the objects that explain a wait; empty if the product writes none.
         queue_label, priority_label: labels that name a queue and a priority; empty without one.
-        kept_annotations: annotations of a pipeline that matter to the product.
+        resize_annotation: on a pipeline and its RayJobs, "true" makes the product resize them.
         stop_reasons: reasons of events whose message explains why a running RayJob was suspended.
     """
 
@@ -44,20 +44,12 @@ class Scheduler:
     records = ""
     queue_label = ""
     priority_label = ""
-    kept_annotations: tuple[str, ...] = ()
+    resize_annotation = ""
     stop_reasons: frozenset[str] = frozenset()
 
     def label_rayjob(self, rayjob: str, ray: RayCluster, pipeline: Labels) -> dict[str, str]:
         """Return the labels of a RayJob, from the spec or from labels of the pipeline itself."""
         return {}
-
-    def annotate_rayjob(self, pipeline: Labels) -> dict[str, str]:
-        """Return the annotations of a RayJob, from those of the pipeline."""
-        return {}
-
-    def has_one_size(self, rayjob: Labels, annotations: Labels) -> bool:
-        """Return whether a RayJob keeps the size at which it is admitted."""
-        return False
 
     def holds(self, rayjob: Meta) -> bool:
         """Return whether this product is the one that suspends a RayJob."""

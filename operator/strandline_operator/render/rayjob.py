@@ -26,8 +26,8 @@ from strandline_api.spec.predecessors import Reference, join_location, replace_r
 from strandline_api.spec.ray_cluster import RayCluster, RayNode, WorkerGroup
 from strandline_operator.integrations.schedulers import (
     annotate_rayjob,
-    has_one_size,
     label_rayjob,
+    names_queue,
 )
 from strandline_operator.model.objects import Meta
 from strandline_operator.model.plan import Manifest
@@ -125,7 +125,9 @@ def render_rayjob(order: Order) -> Manifest:
         "ttlSecondsAfterFinished": int(order.spec.hold_on_failure_seconds or 0) + KEEP_SECONDS,
         "preRunningDeadlineSeconds": int(pre_running) + SLACK_SECONDS,
         **_bound_activity(order, pre_running),
-        "rayClusterSpec": _render_cluster(order, has_one_size=has_one_size(labels, annotations)),
+        "rayClusterSpec": _render_cluster(
+            order, has_one_size=names_queue(labels) and not annotations
+        ),
     }
     if order.spec.ray.submission_mode == "K8sJobMode":
         spec["submitterConfig"] = {"backoffLimit": 0}

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from strandline_api.spec.ray_cluster import RayCluster
 from strandline_operator.integrations.kueue.workloads import (
-    RECORDS,
     VERSIONS,
     ApiVersion,
     describe_absence,
     read_workloads,
-    select_workloads,
 )
 from strandline_operator.integrations.scheduler import ClusterReader, Labels, Scheduler
 from strandline_operator.model.notices import QueueState
@@ -17,8 +15,8 @@ from strandline_operator.model.objects import Meta, RayJob
 
 QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
 PRIORITY_LABEL = "kueue.x-k8s.io/priority-class"
-# Marks a pipeline whose Kueue resizes admitted work; KubeRay hands it on to the cluster.
-RESIZED_ANNOTATION = "kueue.x-k8s.io/elastic-job"
+# Kueue labels a Workload with the uid of its job.
+JOB_LABEL = "kueue.x-k8s.io/job-uid"
 # Kueue's names for RayJobs that run on other clusters, and for the submitter's pod.
 MULTIKUEUE = "kueue.x-k8s.io/multikueue"
 SUBMITTER_SET = "submitter"
@@ -30,10 +28,11 @@ class Kueue(Scheduler):
     """Puts RayJobs into a LocalQueue, and reads their Workloads."""
 
     name = "Kueue"
-    records = RECORDS
+    records = "Kueue's Workloads"
     queue_label = QUEUE_LABEL
     priority_label = PRIORITY_LABEL
-    kept_annotations = (RESIZED_ANNOTATION,)
+    # KubeRay hands the annotation on to the cluster.
+    resize_annotation = "kueue.x-k8s.io/elastic-job"
     stop_reasons = frozenset({"Stopped"})
 
     def label_rayjob(self, rayjob: str, ray: RayCluster, pipeline: Labels) -> dict[str, str]:
@@ -43,19 +42,6 @@ class Kueue(Scheduler):
             PRIORITY_LABEL: ray.queue_priority_class or pipeline.get(PRIORITY_LABEL),
         }
         return {name: value for name, value in labels.items() if value}
-
-    def annotate_rayjob(self, pipeline: Labels) -> dict[str, str]:
-        """Return the annotation that makes Kueue resize the cluster, if the pipeline has it."""
-        is_resized = pipeline.get(RESIZED_ANNOTATION) == "true"
-        return {RESIZED_ANNOTATION: "true"} if is_resized else {}
-
-    def has_one_size(self, rayjob: Labels, annotations: Labels) -> bool:
-        """Return whether a queue admits the RayJob, and does not resize it later."""
-        return QUEUE_LABEL in rayjob and RESIZED_ANNOTATION not in annotations
-
-    def holds(self, rayjob: Meta) -> bool:
-        """Return True: Kueue also holds RayJobs without a queue's name if it manages all jobs."""
-        return True
 
     def name_holder(self, rayjob: Meta) -> str:
         """Return the LocalQueue of a RayJob."""
@@ -76,7 +62,7 @@ class Kueue(Scheduler):
         """Return the state of the RayJob's Workload, or of its LocalQueue if it has no Workload."""
         namespace, queue = rayjob.meta.namespace, rayjob.meta.labels.get(QUEUE_LABEL, "")
         for version in VERSIONS:
-            selector = select_workloads(rayjob.meta.uid)
+            selector = f"{JOB_LABEL}={rayjob.meta.uid}"
             workloads = await reader.list_all(version.workload, namespace, selector)
             if workloads is not None:
                 state = read_workloads(workloads, queue)

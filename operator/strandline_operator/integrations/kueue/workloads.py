@@ -14,7 +14,6 @@ from strandline_operator.model.objects import Meta, read_list, read_mapping, rea
 from strandline_operator.model.plan import ObjectKind
 
 Json = Mapping[str, Any]
-RECORDS = "Kueue's Workloads"
 _NO_QUEUE = "the pipeline names no queue in `ray.queueName`"
 
 
@@ -43,11 +42,6 @@ VERSIONS = (
     ApiVersion(KueueKind.WORKLOAD, KueueKind.LOCAL_QUEUE),
     ApiVersion(KueueKind.FORMER_WORKLOAD, KueueKind.FORMER_LOCAL_QUEUE),
 )
-
-
-def select_workloads(uid: str) -> str:
-    """Return the selector of a RayJob's Workloads: Kueue labels each with the uid of its job."""
-    return f"kueue.x-k8s.io/job-uid={uid}"
 
 
 def read_workloads(workloads: Iterable[Json], queue: str) -> QueueState | None:

@@ -18,7 +18,7 @@ from strandline_api.objects.attempt import AttemptSpec, parse_attempt_status
 from strandline_api.objects.pipeline import PipelineSpec
 from strandline_api.status.pipeline_status import parse_status
 from strandline_operator.cluster.api import Body
-from strandline_operator.integrations.schedulers import list_kept_annotations
+from strandline_operator.integrations.schedulers import list_annotations
 from strandline_operator.model.objects import Meta
 from strandline_operator.model.view import AttemptObject, PipelineView
 
@@ -73,7 +73,7 @@ def cut_manifest(body: Body) -> Mapping[str, object]:
     metadata = {"name": meta.name, "namespace": meta.namespace, "labels": labels or {}}
     # A RayJob gets some annotations alone: the others belong to tools that apply or retry.
     annotations = {
-        name: meta.annotations[name] for name in list_kept_annotations() if name in meta.annotations
+        name: meta.annotations[name] for name in list_annotations() if name in meta.annotations
     }
     return {
         "apiVersion": body.get("apiVersion"),
