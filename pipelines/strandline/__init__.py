@@ -15,7 +15,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from strandline.ledger.lease import OnChange
+    from strandline.ledger.access.lease import OnChange
     from strandline.plan.columns import Columns
     from strandline.plan.registry import register
     from strandline.plan.stage import (
@@ -68,7 +68,7 @@ _ROOMS = {
     "FailedRow": "strandline.plan.task",
     "FailedTask": "strandline.plan.task",
     "NoneTask": "strandline.plan.task",
-    "OnChange": "strandline.ledger.lease",
+    "OnChange": "strandline.ledger.access.lease",
     "Outcome": "strandline.python.outcome",
     "Params": "strandline.plan.stage",
     "Pipeline": "strandline.python.pipeline",

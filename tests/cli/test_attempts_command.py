@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from cli_project import Call, Project, read_errors
-from strandline.ledger.entries import Change
+from strandline.ledger.records.entries import Change
 from strandline.ledger.store.store import Store
 from strandline.run.history.records import AttemptRecord, Witness, write_record
 from strandline.storage.layout import PipelineFolder, make_folder

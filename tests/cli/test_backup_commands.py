@@ -13,7 +13,7 @@ import pytest
 from click.testing import Result
 
 from cli_project import Call, Project, read_errors
-from strandline.ledger.entries import Change
+from strandline.ledger.records.entries import Change
 from strandline.ledger.store.store import Store
 from strandline.storage.layout import PipelineFolder
 from strandline.storage.volume.locks import find_process, hold_alone, read_boot_id

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from cli_project import Call, Project, read_errors
-from strandline.ledger.entries import Change
+from strandline.ledger.records.entries import Change
 from strandline.ledger.store.store import Store
 
 

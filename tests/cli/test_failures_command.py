@@ -9,7 +9,7 @@ import pytest
 
 from cli_project import Call, Project, read_errors
 from strandline.cli.views.failures import describe_failures
-from strandline.ledger.entries import FailureRecord
+from strandline.ledger.records.entries import FailureRecord
 from strandline.run.attempt.failures import find_reason, group_failures
 
 MOODY = """

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from cli_project import Call, Project
-from strandline.ledger.entries import Change
+from strandline.ledger.records.entries import Change
 from strandline.ledger.store.store import Store
 from strandline.storage.volume.locks import find_process, read_boot_id
 

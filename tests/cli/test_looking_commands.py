@@ -11,7 +11,7 @@ import yaml
 from cli_project import Call, Project, drop_progress, read_errors
 from strandline.cli.commands.data.ledgers.verify import describe_verdict
 from strandline.ledger.checks.verification import VerificationResult
-from strandline.ledger.entries import Change, FailureRecord, Mark, Quarantined
+from strandline.ledger.records.entries import Change, FailureRecord, Mark, Quarantined
 from strandline.ledger.store.store import Store
 from strandline.plan.token import digest_key
 from strandline_api.outcome.exit_codes import ExitCode

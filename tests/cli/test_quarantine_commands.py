@@ -15,8 +15,8 @@ import pytest
 from click.testing import Result
 
 from cli_project import Call, Project, read_errors
-from strandline.ledger.entries import Change, Quarantined
 from strandline.ledger.errors import LedgerInUseError
+from strandline.ledger.records.entries import Change, Quarantined
 from strandline.ledger.store.store import Store
 from strandline.plan.token import digest_key
 from strandline.run.attempt.attempt import run_attempt
@@ -274,7 +274,7 @@ def test_a_driver_that_came_while_the_release_waited_for_the_lock_is_seen(
             told = "attempt 4 is still running as process 1; stop it first"
             raise LedgerInUseError(told)
 
-    monkeypatch.setattr("strandline.ledger.session.refuse_live_driver", refuse)
+    monkeypatch.setattr("strandline.ledger.access.session.refuse_live_driver", refuse)
     assert 69 == release(call, "--all").exit_code
     assert [False, True] == asked
     assert list(BAD) == list_keys(call)

@@ -21,7 +21,7 @@ from report_builders import Outline
 from strandline.cli.report.panels import MAX_PANEL, read_artifacts
 from strandline.cli.report.reading import read_facts
 from strandline.cli.report.sections.overview import list_parts
-from strandline.ledger.entries import Change, FailureRecord
+from strandline.ledger.records.entries import Change, FailureRecord
 from strandline.ledger.store.store import Store
 from strandline.plan.token import digest_key
 from strandline.run.attempt.attempt import run_attempt

@@ -13,7 +13,7 @@ from rich.console import Console
 from strandline.cli.views.reporter import JsonReporter, Reporter, TerminalReporter, create_reporter
 from strandline.cli.views.summary import Details, WrittenFiles, describe_outcome
 from strandline.engine.core.ports import RunProgress
-from strandline.ledger.entries import FailureRecord, Quarantined, Standing
+from strandline.ledger.records.entries import FailureRecord, Quarantined, Standing
 from strandline.plan.receipt import StageCounts
 from strandline.run.attempt.failures import group_failures
 from strandline.run.attempt.outcome import AttemptResult

@@ -16,7 +16,7 @@ from cli_project import Call, Project, drop_progress, read_errors
 from strandline.cli.commands.runs.outcome_details import read_details
 from strandline.cli.views.summary import Details
 from strandline.engine.core.ports import RunProgress
-from strandline.ledger.entries import Change, FailureRecord
+from strandline.ledger.records.entries import Change, FailureRecord
 from strandline.ledger.store.rows import list_failures
 from strandline.ledger.store.store import Store
 from strandline.run.attempt.config import AttemptConfig

@@ -27,7 +27,7 @@ from strandline.cli.views.running.snapshot import StageView
 from strandline.cli.views.running.snapshot_json import parse_json, render_snapshot
 from strandline.cli.views.running.top import RECENT, RecentFailures, TopFacts, draw_top
 from strandline.data.statistics.request_figures import RequestFigures
-from strandline.ledger.entries import FailureRecord, Quarantined
+from strandline.ledger.records.entries import FailureRecord, Quarantined
 from strandline.run.supervise.status_server import AttemptServer
 from strandline.storage.layout import PipelineFolder
 from strandline_api.outcome.reader_token import derive_token, digest_token

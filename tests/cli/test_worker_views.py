@@ -14,7 +14,7 @@ from strandline.cli.views.summary import Details, describe_outcome, render_outco
 from strandline.engine.core.flow import StageStanding
 from strandline.engine.core.pools import PoolState
 from strandline.engine.core.ports import RunProgress
-from strandline.ledger.entries import Standing
+from strandline.ledger.records.entries import Standing
 from strandline.plan.receipt import StageCounts
 from strandline.run.attempt.outcome import AttemptResult
 from strandline_api.outcome.exit_codes import ExitCode

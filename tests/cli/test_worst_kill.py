@@ -9,7 +9,7 @@ import pytest
 from cli_project import Call, Project
 from strandline.cli.views.plans.facts import PlanFacts
 from strandline.cli.views.plans.text import describe_plan
-from strandline.ledger.lease import OnChange
+from strandline.ledger.access.lease import OnChange
 from strandline.run.history.funnel import WorstKill
 from strandline.run.manifest.manifest import read_manifest
 

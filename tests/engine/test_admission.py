@@ -12,7 +12,7 @@ from strandline.engine.core.listing_thread import SOURCES_AHEAD, ListingThread
 from strandline.engine.core.ports import ADMIT_BATCH, Listing
 from strandline.engine.ray.admission import Admission
 from strandline.engine.ray.engine import RayEngine
-from strandline.ledger.entries import QUARANTINED, RELEASED, SKIPPED, ListedSource
+from strandline.ledger.records.entries import QUARANTINED, RELEASED, SKIPPED, ListedSource
 from strandline.plan.stage import Source
 from test_flow import make_flow
 

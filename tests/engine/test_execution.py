@@ -20,8 +20,8 @@ from strandline.plan.stage import SinkStage, Stage
 from strandline.plan.task import FailedTask, Lineage, NoneTask, Origin, Slot, Task
 from strandline.plan.token import derive_child
 from strandline.storage.errors import VolumeError
+from strandline.storage.outputs.disk.local_outputs import LocalOutputs
 from strandline.storage.outputs.names import name_source_folder
-from strandline.storage.outputs.outputs import LocalOutputs
 
 SOURCE = b"s" * 16
 TOKEN = b"t" * 16

@@ -41,7 +41,7 @@ from strandline.plan.task import (
     Task,
 )
 from strandline.stages.sinks.parquet_partitions import ParquetSink
-from strandline.storage.outputs.outputs import LocalOutputs
+from strandline.storage.outputs.disk.local_outputs import LocalOutputs
 from strandline_api.spec.work import OnError
 
 ROOT = Lineage(b"s" * 16, b"t" * 16, "in/a.jsonl", Origin(b"p" * 16, 2, 5))

@@ -24,7 +24,7 @@ from strandline.plan.receipt import Emitted, Event, Output, Receipt, StageCounts
 from strandline.plan.stage import Source, Stage
 from strandline.plan.task import Task
 from strandline.stages.sinks.jsonl_sink import JsonlSink
-from strandline.storage.outputs.outputs import LocalOutputs
+from strandline.storage.outputs.disk.local_outputs import LocalOutputs
 
 SIZE = 1000  # of a source's lines
 

@@ -20,8 +20,8 @@ from strandline.engine.core.heartbeat import (
     has_progressed,
     read_moved,
 )
-from strandline.ledger.entries import LAPSE_SECONDS, RENEWAL_SECONDS
 from strandline.ledger.errors import LeaseLostError
+from strandline.ledger.records.entries import LAPSE_SECONDS, RENEWAL_SECONDS
 
 PATIENCE = 100.0
 PATIENT_TICKS = int(PATIENCE)

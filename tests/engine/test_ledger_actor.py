@@ -17,7 +17,7 @@ import sys
 from pathlib import Path
 from strandline.engine.ray.ledger_actor import LedgerActor
 from strandline.ledger.location import LedgerLocation
-from strandline.storage.outputs.outputs import OutputLocation
+from strandline.storage.outputs.ports import OutputLocation
 
 folder = Path(sys.argv[1])
 outputs = OutputLocation(str(folder / "out"), writers_lock=folder / "writers.lock")

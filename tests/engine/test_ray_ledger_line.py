@@ -22,10 +22,10 @@ from strandline.engine.ray.ledger_actor import (
     LedgerLostError,
     RayLedger,
 )
-from strandline.ledger.entries import pack_listed
 from strandline.ledger.location import LedgerLocation
+from strandline.ledger.records.packing import pack_listed
 from strandline.plan.receipt import Event, Failure
-from strandline.storage.outputs.outputs import OutputLocation
+from strandline.storage.outputs.ports import OutputLocation
 
 LOCATION = LedgerLocation(
     Path("nowhere"),

@@ -26,7 +26,7 @@ from strandline.plan.stage import SinkStage, Source, Stage
 from strandline.plan.task import Lineage, Task
 from strandline.storage import faults
 from strandline.storage.errors import VolumeError
-from strandline.storage.outputs.outputs import LocalGroup, LocalOutputs
+from strandline.storage.outputs.disk.local_outputs import LocalGroup, LocalOutputs
 
 
 class Day:

@@ -10,7 +10,7 @@ from strandline.engine.core.heartbeat import Heartbeat
 from strandline.engine.core.ports import Control, Listing, RunProgress
 from strandline.engine.inline import LISTING_SECONDS, run_inline
 from strandline.engine.own_ledger import NoLedger
-from strandline.ledger.entries import QUARANTINED, RELEASED, ListedSource
+from strandline.ledger.records.entries import QUARANTINED, RELEASED, ListedSource
 from strandline.plan.fingerprint import Fingerprint
 from strandline.plan.pipeline import PipelinePlan, StagePlan
 from strandline.plan.stage import Source, Stage

@@ -13,7 +13,7 @@ from strandline.engine.call.stage.stage_call import StageCall
 from strandline.plan.errors import StageStoppedError
 from strandline.plan.pipeline import StagePlan
 from strandline.plan.task import Lineage
-from strandline.storage.outputs.outputs import OutputLocation
+from strandline.storage.outputs.ports import OutputLocation
 from strandline_api.outcome.causes import Cause
 from strandline_api.spec.work import OnError
 

@@ -20,7 +20,7 @@ from strandline.plan.pipeline import PipelinePlan, StagePlan
 from strandline.plan.stage import Stage
 from strandline.run.attempt.config import AttemptConfig
 from strandline.run.attempt.engines import make_engine
-from strandline.storage.outputs.outputs import OutputLocation
+from strandline.storage.outputs.ports import OutputLocation
 from strandline_api.documents.problems import SpecError
 from strandline_api.outcome.causes import Cause
 

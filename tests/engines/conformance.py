@@ -16,8 +16,8 @@ import pytest
 from runtime_fixtures import enter_local_ray
 from strandline.engine.core.ports import RunProgress
 from strandline.ledger.checks.verification import verify
-from strandline.ledger.entries import FailureRecord
 from strandline.ledger.gather.verification import verify_pieces
+from strandline.ledger.records.entries import FailureRecord
 from strandline.ledger.store.store import Store
 from strandline.plan.pipeline import PipelinePlan
 from strandline.run.attempt.attempt import run_attempt

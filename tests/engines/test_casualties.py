@@ -15,7 +15,7 @@ from conformance import (
 )
 from conformance_scenarios import casualties
 from conformance_stages import DIES, FAILS, HANGS, RAISES
-from strandline.ledger.entries import Quarantined
+from strandline.ledger.records.entries import Quarantined
 from strandline.ledger.store.store import Store
 from strandline.storage.layout import PipelineFolder
 from strandline_api.outcome.causes import Cause

@@ -19,7 +19,7 @@ from deltalake import DeltaTable, write_deltalake
 from conformance import ConformanceRuns, StoredRun
 from conformance_stages import Times, Under
 from strandline import OnChange, Pipeline, work
-from strandline.ledger.session import opened_to_read
+from strandline.ledger.access.session import opened_to_read
 from strandline.run.attempt.engines import ENGINES
 from strandline.run.redo import auto_cuts, choice
 from strandline.run.redo.auto_cuts import Keeping, read_choice

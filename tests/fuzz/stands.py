@@ -18,7 +18,7 @@ from jobs import Job
 from strandline.ledger.errors import LedgerError
 from strandline.ledger.store.store import Store
 from strandline.plan.token import digest_key
-from strandline.storage.outputs.outputs import OutputStore
+from strandline.storage.outputs.ports import OutputStore
 from strandline.storage.outputs.remote import open_outputs
 
 FIRED, TEMPORARY = "fault.log", "tmp"

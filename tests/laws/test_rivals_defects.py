@@ -12,17 +12,23 @@ from typing import Any
 
 import pytest
 
-from strandline.ledger.entries import HAS_FAILED, QUARANTINED, RELEASED, SKIPPED, ListedSource
+from strandline.ledger.access.lease import Claim, Claimant, open_attempt
 from strandline.ledger.errors import LedgerError
 from strandline.ledger.keeping.keeper import Keeper
-from strandline.ledger.lease import Claim, Claimant, open_attempt
+from strandline.ledger.records.entries import (
+    HAS_FAILED,
+    QUARANTINED,
+    RELEASED,
+    SKIPPED,
+    ListedSource,
+)
 from strandline.ledger.store.store import Store
 from strandline.ledger.tally import Tally
 from strandline.plan.fingerprint import Fingerprint
 from strandline.plan.receipt import Event, Failure, Output
 from strandline.plan.token import derive_child, derive_root, digest_key, digest_version
 from strandline.storage.layout import PipelineFolder
-from strandline.storage.outputs.outputs import LocalOutputs
+from strandline.storage.outputs.disk.local_outputs import LocalOutputs
 from strandline.storage.volume.locks import Process
 
 SOURCE = digest_key("clip.mp4")

@@ -18,11 +18,11 @@ from hypothesis import strategies as st
 from ledger_builders import Clock, claim, claimant, failed, listed, opened, root_of
 from shard_files import KINDS, make_sink, make_table, read_texts
 from strandline.engine.call.stage.stage_call import StageCall
+from strandline.ledger.access.lease import open_attempt
 from strandline.ledger.checks.verification import verify
-from strandline.ledger.entries import ListedSource
 from strandline.ledger.keeping.keeper import GROUP_SECONDS, Keeper
-from strandline.ledger.lease import open_attempt
 from strandline.ledger.output_root import clean_up, sweep_shared
+from strandline.ledger.records.entries import ListedSource
 from strandline.ledger.store.environment import layout
 from strandline.ledger.store.store import Store
 from strandline.plan.pipeline import StagePlan
@@ -30,8 +30,8 @@ from strandline.plan.receipt import Event
 from strandline.plan.task import Lineage, Task
 from strandline.plan.token import derive_child
 from strandline.run.outputs.rewriting import tidy_shared
+from strandline.storage.outputs.disk.local_outputs import LocalOutputs
 from strandline.storage.outputs.names import name_output
-from strandline.storage.outputs.outputs import LocalOutputs
 
 Listing = Mapping[str, int]  # keys, and the version of each
 

@@ -7,11 +7,11 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 from ledger_builders import listed, opened, root_of
-from strandline.ledger.entries import Change, Finish, Mark, SourceRecord
 from strandline.ledger.gather.gather import gather
 from strandline.ledger.gather.merge import Merge
 from strandline.ledger.gather.pieces import PieceStore
 from strandline.ledger.gather.state import GatherState, find_merged, read_state
+from strandline.ledger.records.entries import Change, Finish, Mark, SourceRecord
 from strandline.ledger.store.store import Store
 from strandline.plan.receipt import Piece
 from strandline.plan.token import digest_key

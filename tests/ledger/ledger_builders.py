@@ -8,15 +8,22 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO, Never
 
-from strandline.ledger.entries import Change, Finish, ListedSource, Mark, Quarantined, SourceRecord
+from strandline.ledger.access.lease import Claim, Claimant, OnChange
 from strandline.ledger.keeping.keeper import Keeper
-from strandline.ledger.lease import Claim, Claimant, OnChange
+from strandline.ledger.records.entries import (
+    Change,
+    Finish,
+    ListedSource,
+    Mark,
+    Quarantined,
+    SourceRecord,
+)
 from strandline.ledger.store.store import INITIAL_MAP, Store
 from strandline.plan.fingerprint import Fingerprint
 from strandline.plan.receipt import Event, Failure, Output
 from strandline.plan.token import derive_root, digest_key, digest_version
 from strandline.storage.errors import VolumeError
-from strandline.storage.outputs.outputs import OutputGroup
+from strandline.storage.outputs.ports import OutputGroup
 from strandline.storage.volume.locks import Process
 
 

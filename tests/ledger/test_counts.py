@@ -19,7 +19,7 @@ from strandline.ledger.checks.counts import (
     count_finished,
     count_sources,
 )
-from strandline.ledger.entries import (
+from strandline.ledger.records.entries import (
     Change,
     FailureRecord,
     Finish,

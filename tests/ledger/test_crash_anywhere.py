@@ -15,20 +15,20 @@ from hypothesis import strategies as st
 from example_counts import scale_examples, spread
 from ledger_builders import Clock, claim, claimant, failed, listed, opened, root_of
 from output_builders import write_output
+from strandline.ledger.access.lease import open_attempt
 from strandline.ledger.checks.verification import verify
-from strandline.ledger.entries import ListedSource
 from strandline.ledger.gather.gather import gather
 from strandline.ledger.gather.pieces import LARGE_BYTES, PieceStore
 from strandline.ledger.gather.state import find_merged, read_state
 from strandline.ledger.gather.verification import verify_pieces
 from strandline.ledger.keeping.keeper import GROUP_SECONDS, Keeper
-from strandline.ledger.lease import open_attempt
 from strandline.ledger.output_root import clean_up
+from strandline.ledger.records.entries import ListedSource
 from strandline.ledger.store.store import Store
 from strandline.plan.receipt import Event, Output, Piece
 from strandline.plan.token import derive_child
 from strandline.storage import faults
-from strandline.storage.outputs.outputs import LocalOutputs
+from strandline.storage.outputs.disk.local_outputs import LocalOutputs
 
 # Every step of the ledger, of outputs and of gathering, and no other.
 STEPS = (

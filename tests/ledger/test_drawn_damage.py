@@ -11,8 +11,8 @@ from random import Random
 import pytest
 
 from ledger_builders import finish_of, listed, opened
-from strandline.ledger.entries import Change
 from strandline.ledger.errors import LedgerError
+from strandline.ledger.records.entries import Change
 from strandline.ledger.store.environment.inspection import check_image
 
 PAGE = 4096

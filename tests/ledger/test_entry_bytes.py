@@ -6,13 +6,15 @@ import msgpack
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strandline.ledger.entries import (
+from strandline.ledger.records.entries import (
     Change,
     FailureRecord,
     ListedSource,
     Mark,
     Quarantined,
     SourceRecord,
+)
+from strandline.ledger.records.packing import (
     create_packer,
     pack,
     pack_listed,

@@ -18,14 +18,14 @@ from hypothesis import strategies as st
 
 from example_counts import scale_examples
 from ledger_builders import counts, finish_of, listed, opened, output_of
-from strandline.ledger.entries import Change, Mark
+from strandline.ledger.access.lease import restart
 from strandline.ledger.errors import DuplicateKeyError, LedgerError
 from strandline.ledger.keeping.keeper import Keeper
-from strandline.ledger.lease import restart
+from strandline.ledger.records.entries import Change, Mark
 from strandline.ledger.store.environment.layout import LAYOUTS, Databases
 from strandline.ledger.store.store import Store
 from strandline.storage.errors import VolumeError
-from strandline.storage.outputs.outputs import LocalOutputs
+from strandline.storage.outputs.disk.local_outputs import LocalOutputs
 from varied_ledger import (
     CHANGED,
     EFFORT,
@@ -310,7 +310,7 @@ def test_a_ledger_is_converted_whole_or_not_at_all(
 CONVERT = """
 import sys
 from pathlib import Path
-from strandline.ledger.entries import Change, Finish, SourceRecord
+from strandline.ledger.records.entries import (Change, Finish, SourceRecord)
 from strandline.ledger.store.environment import layout
 from strandline.ledger.store.store import Store
 layout.LARGE = 100

@@ -15,12 +15,12 @@ from hypothesis import strategies as st
 from barn import Barn, barn_at, in_order
 from example_counts import scale_examples
 from ledger_builders import opened
-from strandline.ledger.entries import Change
 from strandline.ledger.errors import LedgerError
 from strandline.ledger.gather.merge import FAN_IN, MergeError, MergeTree
 from strandline.ledger.gather.pieces import find_shard
 from strandline.ledger.gather.state import find_merged, find_pack
 from strandline.ledger.gather.verification import verify_pieces
+from strandline.ledger.records.entries import Change
 from strandline.storage.errors import VolumeError
 
 KEYS = [f"{one}{two}" for one in ascii_lowercase[:9] for two in ascii_lowercase[:9]]

@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 
 from ledger_builders import Desk, counts, failed, listed, output_of, written
-from strandline.ledger.entries import Standing
+from strandline.ledger.records.entries import Standing
 
 A = listed("a")
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from ledger_builders import Desk, counts, failed, listed, output_of, root_of, written
-from strandline.ledger.entries import RELEASED, SourceRecord, Standing
 from strandline.ledger.errors import NegativePendingCountError, NonDeterministicTaskError
 from strandline.ledger.keeping.keeper import GROUP_SECONDS
+from strandline.ledger.records.entries import RELEASED, SourceRecord, Standing
 from strandline.plan.receipt import Event
 from strandline.plan.token import derive_child
 from strandline.storage.errors import VolumeError

@@ -9,9 +9,7 @@ from typing import Any
 import pytest
 
 from ledger_builders import claim, claimant, finish_of, listed, output_of
-from strandline.ledger.entries import Change, FailureRecord, Mark
-from strandline.ledger.errors import LeaseLostError, LedgerError
-from strandline.ledger.lease import (
+from strandline.ledger.access.lease import (
     MOST_RECIPES,
     Claim,
     OnChange,
@@ -21,6 +19,8 @@ from strandline.ledger.lease import (
     open_attempt,
     restart,
 )
+from strandline.ledger.errors import LeaseLostError, LedgerError
+from strandline.ledger.records.entries import Change, FailureRecord, Mark
 from strandline.ledger.store.recipes import read_changes, read_recipes
 from strandline.ledger.store.store import Store
 from strandline.plan.errors import Advice
@@ -193,7 +193,7 @@ def test_a_restart_that_dies_half_way_is_begun_again(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr("strandline.ledger.lease.restart", half)
+        patch.setattr("strandline.ledger.access.lease.restart", half)
         with pytest.raises(KeyboardInterrupt):
             open_attempt(store, wanted, claimant("b"))
     with pytest.raises(LedgerError, match="minWords: 5 -> 8"):
@@ -204,7 +204,7 @@ def test_a_restart_that_dies_half_way_is_begun_again(
 
 def test_a_restart_goes_through_all_groups(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     finish_all(store)
-    monkeypatch.setattr("strandline.ledger.lease.islice", lambda items, _: islice(items, 2))
+    monkeypatch.setattr("strandline.ledger.access.lease.islice", lambda items, _: islice(items, 2))
     restart(store)
     assert (set(), {source.key for source in DONE}) == keys_of(store)
 

@@ -14,8 +14,8 @@ import lmdb
 import pytest
 
 from ledger_builders import counts, finish_of, listed, opened
-from strandline.ledger.entries import Change
 from strandline.ledger.errors import LeaseLostError, LedgerError, LedgerInUseError
+from strandline.ledger.records.entries import Change
 from strandline.ledger.store.environment.inspection import (
     META_BYTES,
     Read,
@@ -34,7 +34,7 @@ MANY = [finish_of(listed(f"a key that takes some room, number {number}")) for nu
 TAKE_OVER = """
 import sys
 from pathlib import Path
-from strandline.ledger.entries import Change, Finish, SourceRecord
+from strandline.ledger.records.entries import (Change, Finish, SourceRecord)
 from strandline.ledger.store.store import Store
 store = Store(Path(sys.argv[1]), map_size=1 << 16)
 if sys.argv[2] == "lease":

@@ -9,15 +9,15 @@ import pytest
 from ledger_builders import Desk, failed, finish_of, listed, opened, output_of, written
 from output_builders import write_output
 from strandline.ledger.checks.verification import verify
-from strandline.ledger.entries import Change, Mark
 from strandline.ledger.errors import LeaseLostError
 from strandline.ledger.output_root import clean_up
+from strandline.ledger.records.entries import Change, Mark
 from strandline.ledger.store.store import Store
 from strandline.ledger.store.vanished import clean_away
 from strandline.plan.token import derive_root
 from strandline.storage.errors import VolumeError
+from strandline.storage.outputs.disk.local_outputs import LocalOutputs
 from strandline.storage.outputs.names import name_source_folder
-from strandline.storage.outputs.outputs import LocalOutputs
 
 A, B, C = (listed(key, ordinal=place) for place, key in enumerate("abc"))
 LEASE = {"attempt": 9, "uid": "successor"}

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from ledger_builders import finish_of, listed, opened, output_of
-from strandline.ledger.entries import Change
 from strandline.ledger.errors import LedgerInUseError
+from strandline.ledger.records.entries import Change
 from strandline.ledger.store import store as store_module
 from strandline.ledger.store.environment.environment import LedgerEnvironment
 from strandline.ledger.store.store import Store
@@ -24,7 +24,7 @@ SMALL_MAP = 1 << 18
 WRITE = f"""
 import sys
 from pathlib import Path
-from strandline.ledger.entries import Change
+from strandline.ledger.records.entries import Change
 from strandline.ledger.store.store import Store
 
 store, number = Store(Path(sys.argv[1]), map_size={SMALL_MAP}), 0

@@ -7,9 +7,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from ledger_builders import claim, claimant
-from strandline.ledger.entries import LAPSE_SECONDS
-from strandline.ledger.errors import LedgerError
-from strandline.ledger.lease import (
+from strandline.ledger.access.lease import (
     ORPHAN_SECONDS,
     Claimant,
     end_attempt,
@@ -18,6 +16,8 @@ from strandline.ledger.lease import (
     open_attempt,
     refuse_live_driver,
 )
+from strandline.ledger.errors import LedgerError
+from strandline.ledger.records.entries import LAPSE_SECONDS
 from strandline.ledger.store.store import Store
 from strandline.storage.volume.locks import Process
 

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ledger_builders import finish_of, listed, opened
-from strandline.ledger.entries import Change
+from strandline.ledger.records.entries import Change
 from strandline.ledger.store.look_ups import AHEAD, RESTING, LookUps
 
 KEYS = [f"key {number} é" for number in range(40)]

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from ledger_builders import finish_of, listed, opened
-from strandline.ledger.entries import Change
+from strandline.ledger.records.entries import Change
 from strandline.ledger.store.store import Store
 from strandline.plan.errors import StrandlineError
 

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from barn import Barn, barn_at
-from strandline.ledger.entries import Change
 from strandline.ledger.gather import verification as piece_verification
 from strandline.ledger.gather.pieces import find_shard
 from strandline.ledger.gather.state import find_merged, find_pack, read_state
 from strandline.ledger.gather.verification import verify_pieces
+from strandline.ledger.records.entries import Change
 
 
 @pytest.fixture

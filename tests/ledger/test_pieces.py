@@ -9,15 +9,15 @@ from pathlib import Path
 import pytest
 
 from ledger_builders import Clock, RecordingOutputs, failed, listed, opened, output_of, root_of
-from strandline.ledger.entries import ListedSource
 from strandline.ledger.gather import pieces
 from strandline.ledger.gather.pieces import LARGE_BYTES, PieceStore, find_shard
 from strandline.ledger.gather.verification import verify_pieces
 from strandline.ledger.keeping.keeper import Keeper
+from strandline.ledger.records.entries import ListedSource
 from strandline.ledger.store.store import Store
 from strandline.plan.receipt import Event, Left, Piece, PieceLocation
 from strandline.plan.token import derive_child
-from strandline.storage.outputs.shards import Title, open_frames, read_frame
+from strandline.storage.outputs.disk.shards import Title, open_frames, read_frame
 
 A, B = listed("a"), listed("b")
 

@@ -18,7 +18,10 @@ from ledger_builders import (
     root_of,
     written,
 )
-from strandline.ledger.entries import (
+from strandline.ledger.access.lease import OnChange, open_attempt, restart
+from strandline.ledger.errors import DuplicateKeyError, UnknownSourceError
+from strandline.ledger.quarantine import Crash, accuse, release
+from strandline.ledger.records.entries import (
     QUARANTINED,
     RELEASED,
     Change,
@@ -28,9 +31,6 @@ from strandline.ledger.entries import (
     Quarantined,
     Standing,
 )
-from strandline.ledger.errors import DuplicateKeyError, UnknownSourceError
-from strandline.ledger.lease import OnChange, open_attempt, restart
-from strandline.ledger.quarantine import Crash, accuse, release
 from strandline.ledger.store.store import Store
 from strandline.plan.receipt import Event
 from strandline.storage.errors import VolumeError
@@ -276,7 +276,7 @@ def test_a_restart_of_what_was_restarted_writes_nothing(mixed: Store) -> None:
 def test_a_restart_goes_through_groups_of_all_states(
     mixed: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("strandline.ledger.lease.islice", lambda items, _: islice(items, 1))
+    monkeypatch.setattr("strandline.ledger.access.lease.islice", lambda items, _: islice(items, 1))
     restart(mixed)
     assert counts(inflight=5) == mixed.count()
     assert {(0, 0, 0)} == {

@@ -15,7 +15,7 @@ import pytest
 from ledger_builders import failed, finish_of, listed, output_of, root_of
 from output_builders import write_output
 from strandline.ledger.checks.verification import verify
-from strandline.ledger.entries import (
+from strandline.ledger.records.entries import (
     Change,
     FailureRecord,
     Finish,
@@ -27,8 +27,8 @@ from strandline.ledger.entries import (
 from strandline.ledger.store import portions
 from strandline.ledger.store.store import Store
 from strandline.plan.receipt import Piece, PieceLocation
+from strandline.storage.outputs.disk.local_outputs import LocalOutputs
 from strandline.storage.outputs.names import name_source_folder
-from strandline.storage.outputs.outputs import LocalOutputs
 
 WRITES = 60
 # Reads, and says so; then it is killed.

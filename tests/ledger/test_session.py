@@ -13,14 +13,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import strandline
-from strandline.ledger.entries import Change
-from strandline.ledger.errors import LeaseLostError, LedgerError
-from strandline.ledger.session import (
+from strandline.ledger.access.session import (
     LedgerSession,
     opened_new,
     opened_to_read,
     require_ledger,
 )
+from strandline.ledger.errors import LeaseLostError, LedgerError
+from strandline.ledger.records.entries import Change
 
 # A store that opens itself, and processes that look up for one that is open.
 _STORE = {"ledger/store/store.py", "ledger/store/look_ups.py"}
@@ -146,7 +146,7 @@ def find_openings(source: str) -> Iterator[str]:
 
 
 def test_nothing_else_opens_a_ledger() -> None:
-    doors = {"ledger/session.py", *_STORE}
+    doors = {"ledger/access/session.py", *_STORE}
     others = {
         path.relative_to(PRODUCT).as_posix(): found
         for path in PRODUCT.rglob("*.py")

@@ -13,16 +13,16 @@ from hypothesis import strategies as st
 from example_counts import scale_examples
 from ledger_builders import finish_of, listed, opened, output_of, root_of
 from strandline.ledger.checks.verification import verify
-from strandline.ledger.entries import Change, Finish, ListedSource, Mark, SharedFile
 from strandline.ledger.errors import LeaseLostError
 from strandline.ledger.output_root import name_kept, sweep_shared
+from strandline.ledger.records.entries import Change, Finish, ListedSource, Mark, SharedFile
 from strandline.ledger.store.environment import layout
 from strandline.ledger.store.rows import list_rows
 from strandline.ledger.store.shared import pack_shared
 from strandline.ledger.store.store import Store
 from strandline.plan.receipt import Output, SharedPart
+from strandline.storage.outputs.disk.local_outputs import LocalOutputs
 from strandline.storage.outputs.names import name_shared
-from strandline.storage.outputs.outputs import LocalOutputs
 
 FILE, OTHER = b"f" * 16, b"g" * 16
 A, B, C = listed("a"), listed("b"), listed("c")

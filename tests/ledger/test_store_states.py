@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from example_counts import scale_examples
 from ledger_builders import counts, failed, finish_of, listed, opened, output_of
-from strandline.ledger.entries import Change, FailureRecord, ListedSource, Mark, Quarantined
 from strandline.ledger.errors import LeaseLostError, LedgerError
+from strandline.ledger.records.entries import Change, FailureRecord, ListedSource, Mark, Quarantined
 from strandline.ledger.store.store import Store
 from strandline.storage.errors import VolumeError
 

@@ -12,7 +12,10 @@ from hypothesis import strategies as st
 
 from example_counts import scale_examples
 from ledger_builders import Clock, Desk, RecordingOutputs, counts, failed, listed, opened, written
-from strandline.ledger.entries import (
+from strandline.ledger.errors import LeaseLostError
+from strandline.ledger.keeping.keeper import Keeper
+from strandline.ledger.quarantine import Crash, accuse
+from strandline.ledger.records.entries import (
     HAS_FAILED,
     QUARANTINED,
     RELEASED,
@@ -21,9 +24,6 @@ from strandline.ledger.entries import (
     ListedSource,
     Quarantined,
 )
-from strandline.ledger.errors import LeaseLostError
-from strandline.ledger.keeping.keeper import Keeper
-from strandline.ledger.quarantine import Crash, accuse
 from strandline.ledger.store.store import Store
 from strandline.storage.errors import VolumeError
 

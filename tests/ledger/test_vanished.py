@@ -21,7 +21,9 @@ from ledger_builders import (
     output_of,
     written,
 )
-from strandline.ledger.entries import (
+from strandline.ledger.keeping.keeper import Keeper
+from strandline.ledger.quarantine import Crash, accuse
+from strandline.ledger.records.entries import (
     QUARANTINED,
     RELEASED,
     Change,
@@ -31,8 +33,6 @@ from strandline.ledger.entries import (
     Quarantined,
     RemovalPolicy,
 )
-from strandline.ledger.keeping.keeper import Keeper
-from strandline.ledger.quarantine import Crash, accuse
 from strandline.ledger.store.store import Store
 from strandline.ledger.store.vanished import SeenSources, find_vanished
 from strandline.storage.errors import VolumeError

@@ -9,12 +9,12 @@ import pytest
 from ledger_builders import failed, finish_of, listed, opened
 from output_builders import write_output
 from strandline.ledger.checks.verification import VerificationResult, verify
-from strandline.ledger.entries import Change, FailureRecord, ListedSource, Mark, Quarantined
+from strandline.ledger.records.entries import Change, FailureRecord, ListedSource, Mark, Quarantined
 from strandline.ledger.store.store import Store
 from strandline.plan.receipt import Output
 from strandline.plan.token import derive_root
+from strandline.storage.outputs.disk.local_outputs import LocalOutputs
 from strandline.storage.outputs.names import TEMPORARY, name_output, name_source_folder
-from strandline.storage.outputs.outputs import LocalOutputs
 
 A, B = listed("a"), listed("b")
 CONTENT = b"rows\n"

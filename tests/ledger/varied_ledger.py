@@ -19,7 +19,7 @@ from pathlib import Path
 import lmdb
 
 from ledger_builders import finish_of, listed, opened, output_of
-from strandline.ledger.entries import (
+from strandline.ledger.records.entries import (
     Change,
     FailureRecord,
     Finish,

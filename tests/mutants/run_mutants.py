@@ -43,7 +43,7 @@ ELSEWHERE = {"kubernetes_client", "namespace_defaults", "operator_command", "lis
 TARGETS = {
     "pipelines/strandline/ledger/tally.py": LEDGER,
     "pipelines/strandline/ledger/keeping/keeper.py": ("tests/ledger", "tests/laws"),
-    "pipelines/strandline/ledger/lease.py": (
+    "pipelines/strandline/ledger/access/lease.py": (
         "tests/ledger/test_lease.py",
         "tests/ledger",
     ),

@@ -19,7 +19,7 @@ from strandline import Pipeline
 from strandline.ledger.checks.verification import verify
 from strandline.ledger.store.store import Store
 from strandline.storage.layout import PipelineFolder
-from strandline.storage.outputs.outputs import LocalOutputs
+from strandline.storage.outputs.disk.local_outputs import LocalOutputs
 
 Json = dict[str, Any]
 NAME = "corpus"

@@ -23,7 +23,7 @@ from strandline.cli.views.running.snapshot import Snapshot, StageView
 from strandline.data.statistics.request_figures import RequestFigures, name_time, read_figures
 from strandline.engine.core.pools import PoolState
 from strandline.ledger.checks.counts import StageTotals
-from strandline.ledger.entries import FailureRecord, Mark, Quarantined
+from strandline.ledger.records.entries import FailureRecord, Mark, Quarantined
 from strandline.run.attempt.failures import (
     FailureGroup,
     FailureReason,

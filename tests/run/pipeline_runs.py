@@ -16,8 +16,8 @@ import yaml
 
 from strandline.cli.card.delivery import plan_delivery
 from strandline.engine.core.ports import RunProgress
+from strandline.ledger.access.lease import OnChange
 from strandline.ledger.checks.verification import verify
-from strandline.ledger.lease import OnChange
 from strandline.ledger.store.store import Store
 from strandline.run.attempt.attempt import run_attempt
 from strandline.run.attempt.config import AttemptConfig

@@ -8,8 +8,8 @@ from typing import Any
 
 import yaml
 
-from strandline.ledger.entries import Change
-from strandline.ledger.lease import OnChange
+from strandline.ledger.access.lease import OnChange
+from strandline.ledger.records.entries import Change
 from strandline.ledger.store.store import Store
 from strandline.plan.pipeline import PipelinePlan
 from strandline.run.attempt.attempt import run_attempt

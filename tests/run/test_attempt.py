@@ -10,8 +10,8 @@ import pytest
 
 from attempt_builders import LETTERS
 from strandline.engine.core.ports import Ending
-from strandline.ledger.entries import Standing
 from strandline.ledger.errors import LedgerInUseError
+from strandline.ledger.records.entries import Standing
 from strandline.ledger.store.store import Store
 from strandline.plan.errors import code_of
 from strandline.run.attempt.attempt import run_attempt

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from strandline.ledger.entries import Change
+from strandline.ledger.records.entries import Change
 from strandline.ledger.store.store import Store
 from strandline.run.doctor import probes as doctor_trials
 from strandline.run.doctor.checks import MIB, fits

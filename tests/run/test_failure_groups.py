@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import strandline
 from strandline.engine.raised_errors import explain_error
-from strandline.ledger.entries import FailureRecord
+from strandline.ledger.records.entries import FailureRecord
 from strandline.run.attempt.failures import FailureGroups, find_reason
 
 

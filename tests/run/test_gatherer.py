@@ -15,11 +15,11 @@ import pytest
 from strandline.engine.core import heartbeat
 from strandline.engine.core.heartbeat import Heartbeat
 from strandline.engine.core.ports import RunProgress
+from strandline.ledger.access.lease import OnChange
+from strandline.ledger.access.session import LedgerSession, opened_new, opened_to_read
 from strandline.ledger.errors import LedgerError
 from strandline.ledger.gather.merge import MergeError
 from strandline.ledger.gather.state import GatherState, read_state
-from strandline.ledger.lease import OnChange
-from strandline.ledger.session import LedgerSession, opened_new, opened_to_read
 from strandline.plan.pipeline import PipelinePlan
 from strandline.plan.stage import StatefulFilter
 from strandline.plan.task import Task

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from attempt_builders import LETTERS
 from ledger_builders import opened
 from strandline.engine.core.ports import ADMIT_BATCH, Admitted, Control, Listing
-from strandline.ledger.entries import Change, Finish, Quarantined, SourceRecord
+from strandline.ledger.records.entries import Change, Finish, Quarantined, SourceRecord
 from strandline.ledger.store.store import Store
 from strandline.plan.errors import StrandlineError
 from strandline.plan.stage import Source

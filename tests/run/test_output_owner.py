@@ -14,9 +14,9 @@ import pyarrow.dataset as ds
 import pytest
 
 from place_builders import Letters, forget_place
+from strandline.ledger.access.lease import OnChange
 from strandline.ledger.checks.verification import verify
 from strandline.ledger.errors import LedgerError
-from strandline.ledger.lease import OnChange
 from strandline.ledger.store.store import Store
 from strandline.plan.errors import code_of
 from strandline.run.attempt.attempt import run_attempt

@@ -12,18 +12,18 @@ import pytest
 from place_builders import Letters, forget_place
 from strandline.engine.core import heartbeat
 from strandline.engine.ray.engine import RayEngine
+from strandline.ledger.access.lease import OnChange
 from strandline.ledger.checks.verification import VerificationResult, verify
-from strandline.ledger.entries import Change
 from strandline.ledger.errors import LedgerError
-from strandline.ledger.lease import OnChange
 from strandline.ledger.location import LedgerLocation
+from strandline.ledger.records.entries import Change
 from strandline.ledger.store.store import Store
 from strandline.run.attempt.attempt import run_attempt
 from strandline.run.attempt.config import AttemptConfig
 from strandline.run.handover.moving import move_outputs
 from strandline.storage.outputs.names import OWNER
-from strandline.storage.outputs.outputs import OutputStore
 from strandline.storage.outputs.ownership import read_owner
+from strandline.storage.outputs.ports import OutputStore
 from strandline_api.outcome.exit_codes import ExitCode
 
 PATIENCE = 60.0

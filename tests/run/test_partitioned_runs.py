@@ -18,7 +18,7 @@ from strandline.run.attempt.outcome import AttemptResult
 from strandline.stages.sinks.parquet_partitions import ParquetPartitions
 from strandline.stages.sources.files import Files
 from strandline.storage.layout import PipelineFolder
-from strandline.storage.outputs.outputs import LocalOutputs
+from strandline.storage.outputs.disk.local_outputs import LocalOutputs
 from strandline_api.outcome.exit_codes import ExitCode
 
 

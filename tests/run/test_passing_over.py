@@ -25,7 +25,7 @@ from strandline.run.attempt.outcome import AttemptResult
 from strandline.run.attempt.phases import look_ahead
 from strandline.run.attempt.phases.look_ahead import CHUNK_SECONDS, PassingListing, pass_over
 from strandline.run.manifest.manifest import read_manifest
-from strandline.storage.outputs.outputs import OutputLocation
+from strandline.storage.outputs.ports import OutputLocation
 
 
 class FakeLookUps:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from strandline.ledger.lease import OnChange
+from strandline.ledger.access.lease import OnChange
 from strandline.run.attempt.attempt import run_attempt
 from strandline.run.attempt.config import AttemptConfig
 from strandline.run.attempt.outcome import AttemptResult

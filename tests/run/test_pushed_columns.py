@@ -24,7 +24,7 @@ from strandline.run.handover.tables import iceberg
 from strandline.run.handover.tables.delta import push_to_delta
 from strandline.run.handover.tables.iceberg import push_to_iceberg
 from strandline.run.handover.tables.lance import push_to_lance
-from strandline.storage.outputs.shards import digest_bytes
+from strandline.storage.outputs.disk.shards import digest_bytes
 
 pytestmark = [
     pytest.mark.first(reason="writes each type into each kind of table"),

@@ -21,7 +21,7 @@ from strandline.cli.views.running.snapshot_json import parse_json, render_snapsh
 from strandline.engine.call.stage.cuts import read_task
 from strandline.engine.core.ports import RunProgress
 from strandline.ledger.checks.verification import verify
-from strandline.ledger.entries import Change
+from strandline.ledger.records.entries import Change
 from strandline.ledger.store.recipes import RECIPES
 from strandline.ledger.store.store import Store
 from strandline.plan.receipt import READ_KEPT_OUTPUT

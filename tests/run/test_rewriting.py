@@ -15,7 +15,7 @@ from strandline.cli.views.summary import WrittenFiles
 from strandline.engine.call.stage.stage_call import StageCall
 from strandline.ledger.checks.counts import count_data
 from strandline.ledger.checks.verification import verify
-from strandline.ledger.entries import Change, ListedSource, Mark
+from strandline.ledger.records.entries import Change, ListedSource, Mark
 from strandline.ledger.store.store import Store
 from strandline.plan.pipeline import StagePlan
 from strandline.plan.receipt import Output
@@ -26,7 +26,7 @@ from strandline.run.outputs.rewriting import tidy_shared
 from strandline.stages.sinks.jsonl_sink import JsonlSink
 from strandline.stages.sinks.parquet_partitions import ParquetSink
 from strandline.storage.errors import VolumeError
-from strandline.storage.outputs.outputs import LocalOutputs
+from strandline.storage.outputs.disk.local_outputs import LocalOutputs
 
 A, B, C, D, E, F = (listed(key) for key in "abcdef")
 

@@ -16,9 +16,9 @@ import pytest
 
 from attempt_builders import killed_for, outcome_of, record_of
 from strandline.engine.core.heartbeat import Heartbeat
-from strandline.ledger.entries import LAPSE_SECONDS, Change, Finish, Mark, SourceRecord
+from strandline.ledger.access.lease import OnChange
 from strandline.ledger.errors import LedgerError
-from strandline.ledger.lease import OnChange
+from strandline.ledger.records.entries import LAPSE_SECONDS, Change, Finish, Mark, SourceRecord
 from strandline.ledger.store.store import Store
 from strandline.plan.pipeline import PipelinePlan
 from strandline.plan.token import digest_key
@@ -36,8 +36,8 @@ from strandline.run.history.sampling import Sampler
 from strandline.run.manifest.manifest import read_manifest
 from strandline.storage.errors import VolumeError
 from strandline.storage.layout import PipelineFolder, make_folder
+from strandline.storage.outputs.disk.local_outputs import LocalOutputs
 from strandline.storage.outputs.names import name_source_folder
-from strandline.storage.outputs.outputs import LocalOutputs
 from strandline.storage.volume.inflight import InFlightTable, read_inflight
 from strandline.storage.volume.locks import find_process, read_boot_id
 from strandline_api.outcome.causes import Cause
@@ -223,7 +223,7 @@ def test_samples_are_signs_of_life_too(place: Place) -> None:
 def test_a_sign_of_life_by_another_clock_is_no_end(
     place: Place, sign: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("strandline.ledger.lease.LAPSE_SECONDS", 1.0)  # it is waited for
+    monkeypatch.setattr("strandline.ledger.access.lease.LAPSE_SECONDS", 1.0)  # it is waited for
     place.cut_off(1, "a", started=1000.0)
     lease = place.read_meta("lease") | {"time": sign, "ended": False}
     with closing(Store(place.folder.ledger)) as store:

@@ -23,8 +23,9 @@ from strandline.ledger.gather.verification import verify_pieces
 from strandline.ledger.store.store import Store
 from strandline.run.history.records import read_chain
 from strandline.storage.layout import PipelineFolder
+from strandline.storage.outputs.disk.local_outputs import LocalOutputs
 from strandline.storage.outputs.names import NO_OUTPUTS, OWNER, TEMPORARY
-from strandline.storage.outputs.outputs import LocalOutputs, OutputStore
+from strandline.storage.outputs.ports import OutputStore
 from strandline.storage.volume.latest import find_target, resolve
 from strandline.storage.volume.published import list_publication_ids
 from warm_driver import WarmDrivers

@@ -27,7 +27,7 @@ from strandline.plan.planning import check_plan
 from strandline.run.attempt.attempt import run_attempt
 from strandline.run.attempt.config import AttemptConfig
 from strandline.storage.layout import PipelineFolder
-from strandline.storage.outputs.outputs import LocalOutputs
+from strandline.storage.outputs.disk.local_outputs import LocalOutputs
 
 SOURCES = 80
 

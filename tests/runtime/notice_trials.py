@@ -29,7 +29,7 @@ from strandline.run.attempt.config import AttemptConfig
 from strandline.run.supervise.notices import NodeNotice, NoticeFile
 from strandline.stages import AskModel, ParquetSink
 from strandline.storage.layout import PipelineFolder
-from strandline.storage.outputs.outputs import LocalOutputs
+from strandline.storage.outputs.disk.local_outputs import LocalOutputs
 
 SOURCES = 40
 SECONDS = 1.0

@@ -34,7 +34,7 @@ from strandline.plan.pipeline import StagePlan
 from strandline.plan.planning import check_plan
 from strandline.plan.stage import Stage
 from strandline.plan.task import Lineage, Task
-from strandline.storage.outputs.outputs import OutputLocation
+from strandline.storage.outputs.ports import OutputLocation
 from strandline.storage.volume.inflight import InFlight, InFlightTable, read_inflight
 
 TIMEOUT = 120.0

@@ -26,7 +26,7 @@ from strandline.plan.receipt import StageCounts
 from strandline.run.attempt.attempt import run_attempt
 from strandline.run.attempt.config import AttemptConfig
 from strandline.run.history.records import read_record
-from strandline.storage.outputs.outputs import OutputLocation
+from strandline.storage.outputs.ports import OutputLocation
 from strandline_api.outcome.causes import Cause
 from strandline_api.outcome.evidence import name_cause
 from strandline_api.outcome.exit_codes import ExitCode

@@ -26,7 +26,7 @@ from strandline.ledger.store.store import Store
 from strandline.run.history.records import AttemptRecord, read_chain
 from strandline.run.supervise.variables import ALL
 from strandline.storage.layout import PipelineFolder
-from strandline.storage.outputs.outputs import LocalOutputs
+from strandline.storage.outputs.disk.local_outputs import LocalOutputs
 from strandline_api.outcome.causes import Cause
 
 NAMES = ("notes", "copies", "last")

@@ -12,7 +12,7 @@ from pathlib import Path
 import yaml
 
 from jobs import Job
-from strandline.ledger.entries import Quarantined
+from strandline.ledger.records.entries import Quarantined
 from strandline.ledger.store.store import Store
 from strandline.run.history.records import read_chain
 from strandline.storage.layout import PipelineFolder

@@ -22,7 +22,7 @@ from strandline.engine.call.wire import pack_tasks
 from strandline.engine.core.chains import WHOLE, Chain
 from strandline.engine.core.pools import FIRST_CALL, PoolState
 from strandline.engine.ray.worker import start_worker
-from strandline.ledger.lease import OnChange
+from strandline.ledger.access.lease import OnChange
 from strandline.plan.pipeline import PipelinePlan, StagePlan
 from strandline.plan.planning import check_plan
 from strandline.plan.stage import Stage
@@ -30,7 +30,7 @@ from strandline.plan.task import Lineage, Task
 from strandline.run.attempt.attempt import run_attempt
 from strandline.run.attempt.config import AttemptConfig
 from strandline.run.attempt.outcome import AttemptResult
-from strandline.storage.outputs.outputs import OutputLocation
+from strandline.storage.outputs.ports import OutputLocation
 from strandline_api.outcome.exit_codes import ExitCode
 
 TIMEOUT = 120.0

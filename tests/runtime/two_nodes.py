@@ -22,7 +22,7 @@ from strandline.engine.core.worker_pool import Pool, Worker
 from strandline.engine.ray.pool import RayPools
 from strandline.plan.pipeline import StagePlan
 from strandline.plan.task import Lineage, Task
-from strandline.storage.outputs.outputs import OutputLocation
+from strandline.storage.outputs.ports import OutputLocation
 
 TIMEOUT = 120.0
 SIZE = 5_000_000

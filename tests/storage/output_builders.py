@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import BinaryIO
 
-from strandline.storage.outputs.outputs import Content, OutputStore
+from strandline.storage.outputs.hashing import Content
+from strandline.storage.outputs.ports import OutputStore
 
 
 def write_output(

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from strandline.storage.outputs import outputs
+from strandline.storage.outputs.disk import local_outputs
 
 Inode = tuple[int, int]
 
@@ -35,7 +35,7 @@ class Disk:
         self._held: list[int] = []  # no number of theirs is given to another file
         self._keep_all()
         monkeypatch.setattr(os, "fsync", lambda handle: self._keep(os.dup(handle)))
-        monkeypatch.setattr(outputs, "sync_filesystem", lambda _: self._keep_all())
+        monkeypatch.setattr(local_outputs, "sync_filesystem", lambda _: self._keep_all())
 
     def lose_power(self, into: Path) -> Path:
         """What is left afterwards, as a new folder."""

@@ -108,7 +108,7 @@ def test_every_step_of_the_code_is_listed() -> None:
     reached = set(re.findall(r'\breach\("([\w.]+)"\)', text))
     # A whole file and a link are named by their callers; these are the halves of such names.
     for module, call in (
-        ("storage/outputs/whole_files.py", "write_whole"),
+        ("storage/outputs/disk/whole_files.py", "write_whole"),
         ("storage/volume/latest.py", "_lead"),
     ):
         callers = set(re.findall(rf'\b{call}\([^=]*?steps="(\w+)"', text))

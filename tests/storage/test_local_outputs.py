@@ -20,14 +20,10 @@ from output_builders import write_output
 from strandline.storage import faults
 from strandline.storage.errors import VolumeError, naming_volume
 from strandline.storage.layout import PipelineFolder, make_folder, sync_filesystem
+from strandline.storage.outputs.disk.local_outputs import LocalOutputs
+from strandline.storage.outputs.hashing import Content, HashingFile
 from strandline.storage.outputs.names import TEMPORARY, name_source_folder
-from strandline.storage.outputs.outputs import (
-    GROUP_FILES,
-    SYNCED_WHOLE_FROM,
-    Content,
-    HashingFile,
-    LocalOutputs,
-)
+from strandline.storage.outputs.ports import GROUP_FILES, SYNCED_WHOLE_FROM
 
 SOURCE = bytes.fromhex("abcdef0123456789abcdef0123456789")
 FOLDER = "abc/abcdef0123456789abcdef0123456789"
@@ -108,7 +104,7 @@ def test_removed_names_are_made_durable(
     for name in ("kept", "other"):
         write_output(outputs, SOURCE, name, spell(CONTENT))
     synced: list[Path] = []
-    monkeypatch.setattr("strandline.storage.outputs.outputs.sync_folder", synced.append)
+    monkeypatch.setattr("strandline.storage.outputs.disk.local_outputs.sync_folder", synced.append)
     assert 1 == outputs.remove_others(SOURCE, {"kept"})
     assert [outputs.root / FOLDER] == synced
 

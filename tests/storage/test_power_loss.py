@@ -19,8 +19,8 @@ from output_builders import write_output
 from power_loss import Disk
 from strandline.storage import faults
 from strandline.storage.layout import make_durable, sync_folder
+from strandline.storage.outputs.disk.local_outputs import LocalOutputs
 from strandline.storage.outputs.names import name_source_folder
-from strandline.storage.outputs.outputs import LocalOutputs
 from strandline.storage.outputs.ownership import Owner, claim_location, read_owner
 
 SOURCE = bytes.fromhex("abcdef0123456789abcdef0123456789")

@@ -13,7 +13,8 @@ import pytest
 
 from output_builders import write_output
 from strandline.storage.errors import VolumeError
-from strandline.storage.outputs.outputs import Content, LocalOutputs
+from strandline.storage.outputs.disk.local_outputs import LocalOutputs
+from strandline.storage.outputs.hashing import Content
 from strandline.storage.outputs.remote import RemoteOutputs, open_outputs
 
 SOURCE = bytes.fromhex("abcdef0123456789abcdef0123456789")

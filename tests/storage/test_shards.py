@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from strandline.storage.outputs.shards import (
+from strandline.storage.outputs.disk.shards import (
     DamagedFileError,
     FrameWriter,
     PackReader,
@@ -54,7 +54,7 @@ def test_a_writer_that_failed_once_writes_no_more(
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
         with monkeypatch.context() as patch:
-            patch.setattr("strandline.storage.outputs.shards.os.fsync", fail)
+            patch.setattr("strandline.storage.outputs.disk.shards.os.fsync", fail)
             with pytest.raises(OSError, match="No space left"):
                 writer.sync()
         for again in (writer.sync, lambda: writer.append(title(KEYS[1]), b"two")):

@@ -13,8 +13,9 @@ from output_builders import write_output
 from power_loss import Disk
 from strandline.plan.receipt import Output, SharedPart
 from strandline.storage.errors import VolumeError
+from strandline.storage.outputs.disk.local_outputs import LocalOutputs
 from strandline.storage.outputs.names import name_output, name_shared
-from strandline.storage.outputs.outputs import LocalOutputs, OutputStore
+from strandline.storage.outputs.ports import OutputStore
 from strandline.storage.outputs.remote import RemoteOutputs
 
 FILE = bytes.fromhex("abcdef0123456789abcdef0123456789")

@@ -12,14 +12,19 @@ from pathlib import Path
 
 import pytest
 
-from strandline.storage.outputs import temporary
-from strandline.storage.outputs.temporary import hold_folder, owned_folder, spooling, sweep_folders
+from strandline.storage.outputs.disk import temporary
+from strandline.storage.outputs.disk.temporary import (
+    hold_folder,
+    owned_folder,
+    spooling,
+    sweep_folders,
+)
 
 # Makes a folder, says so, and waits for its end.
 OWN = """
 import sys, tempfile, time
 tempfile.tempdir = sys.argv[1]
-from strandline.storage.outputs.temporary import owned_folder
+from strandline.storage.outputs.disk.temporary import owned_folder
 with owned_folder("kind") as folder:
     (folder / "content").write_text("x")
     print(folder, flush=True)

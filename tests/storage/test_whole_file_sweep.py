@@ -10,7 +10,7 @@ import pytest
 
 from publication_builders import Crash, watch_steps
 from strandline.storage.errors import VolumeError
-from strandline.storage.outputs.whole_files import sweep_whole, write_whole
+from strandline.storage.outputs.disk.whole_files import sweep_whole, write_whole
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ import pytest
 from publication_builders import Crash, watch_steps
 from strandline.storage import faults
 from strandline.storage.errors import VolumeError
-from strandline.storage.outputs.whole_files import write_whole
+from strandline.storage.outputs.disk.whole_files import write_whole
 
 STEPS = ("manifest.written", "manifest.synced", "manifest.renamed")
 

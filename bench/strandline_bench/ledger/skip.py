@@ -18,7 +18,8 @@ from strandline.ledger.store.store import Store
 from strandline.plan.stage import Source
 from strandline.plan.token import digest_key
 from strandline.run.attempt.phases.look_ahead import pass_over
-from strandline.storage.outputs.outputs import LocalOutputs, OutputLocation
+from strandline.storage.outputs.disk.local_outputs import LocalOutputs
+from strandline.storage.outputs.ports import OutputLocation
 from strandline_bench.ground.filled_ledger import TEN_MILLION, Filled, key_of, version_of
 from strandline_bench.ground.garbage import search_as_commands
 from strandline_bench.ground.memory import read_own_memory

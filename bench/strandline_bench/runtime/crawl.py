@@ -17,7 +17,7 @@ from typing import Any
 import yaml
 
 from strandline import ExitCode
-from strandline.ledger.lease import OnChange
+from strandline.ledger.access.lease import OnChange
 from strandline.run.attempt.attempt import run_attempt
 from strandline.run.attempt.config import AttemptConfig
 from strandline.run.manifest.manifest import read_manifest

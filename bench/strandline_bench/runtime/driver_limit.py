@@ -15,7 +15,7 @@ from strandline.plan.pipeline import PipelinePlan, StagePlan
 from strandline.plan.planning import check_plan
 from strandline.run.attempt.attempt import run_attempt
 from strandline.run.attempt.config import AttemptConfig
-from strandline.storage.outputs.outputs import OutputLocation
+from strandline.storage.outputs.ports import OutputLocation
 from strandline_api.outcome.exit_codes import ExitCode
 from strandline_bench.ground.local_ray import started_ray
 from strandline_bench.ground.scale import Scale, run_apart

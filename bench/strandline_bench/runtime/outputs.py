@@ -14,8 +14,8 @@ from unittest.mock import patch
 from strandline.plan.token import digest_key
 from strandline.storage.filesystems import find_filesystem, read_mounts
 from strandline.storage.layout import sync_filesystem
-from strandline.storage.outputs import outputs
-from strandline.storage.outputs.outputs import OutputStore
+from strandline.storage.outputs.disk import local_outputs
+from strandline.storage.outputs.ports import OutputStore
 from strandline.storage.outputs.remote import open_outputs
 from strandline_bench.ground.scale import Scale
 from strandline_bench.ground.table import Row, format_number, reach
@@ -75,7 +75,7 @@ def _slower_flushes(seconds: float) -> Iterator[None]:
 
     with (
         patch.object(os, "fsync", slow(os.fsync)),
-        patch.object(outputs, "sync_filesystem", slow(sync_filesystem)),
+        patch.object(local_outputs, "sync_filesystem", slow(sync_filesystem)),
     ):
         yield
 

@@ -23,7 +23,7 @@ from strandline.engine.ray.worker import Picks, start_worker
 from strandline.plan.pipeline import StagePlan
 from strandline.plan.stage import Stage
 from strandline.plan.task import Lineage, Task
-from strandline.storage.outputs.outputs import OutputLocation
+from strandline.storage.outputs.ports import OutputLocation
 from strandline_bench.ground.local_ray import started_ray
 from strandline_bench.ground.scale import Scale
 from strandline_bench.ground.steady_rate import SteadyRate

@@ -50,13 +50,13 @@ from strandline.engine.own_ledger import (
     opened_ledger,
 )
 from strandline.engine.preemption.last_words import explain_hang
+from strandline.ledger.access.session import LedgerSession
 from strandline.ledger.location import LedgerLocation
-from strandline.ledger.session import LedgerSession
 from strandline.plan.errors import StageInterruptedError
 from strandline.plan.pipeline import PipelinePlan, StagePlan
 from strandline.plan.receipt import Receipt
 from strandline.plan.stage import Shape
-from strandline.storage.outputs.outputs import OutputLocation, OutputStore
+from strandline.storage.outputs.ports import OutputLocation, OutputStore
 from strandline.storage.outputs.remote import open_outputs
 
 # So long a slow listing is drawn from before anything else has its turn.

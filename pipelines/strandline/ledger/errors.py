@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from strandline.ledger.entries import ListedSource
+from strandline.ledger.records.entries import ListedSource
 from strandline.plan.errors import StrandlineError
 from strandline_api.outcome.exit_codes import ExitCode
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from strandline.ledger.entries import RemovalPolicy
-from strandline.storage.outputs.outputs import OutputLocation
+from strandline.ledger.records.entries import RemovalPolicy
+from strandline.storage.outputs.ports import OutputLocation
 
 
 class Redo(NamedTuple):

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from strandline.ledger.entries import LISTED, Change, SourceRecord
+from strandline.ledger.records.entries import LISTED, Change, SourceRecord
 from strandline.ledger.store.store import Store
 from strandline.plan.fingerprint import Fingerprint, describe_difference
 from strandline.storage import faults
 from strandline.storage.outputs.manifest import ListedOutput, write_beside, write_manifest
 from strandline.storage.outputs.names import INDEX, MANIFEST, OWNER, name_output, name_shared
-from strandline.storage.outputs.outputs import OutputStore
+from strandline.storage.outputs.ports import OutputStore
 
 
 def name_kept(record: SourceRecord) -> set[str]:

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple
 
-from strandline.ledger.entries import Change, Mark, Quarantined
 from strandline.ledger.errors import UnknownSourceError
+from strandline.ledger.records.entries import Change, Mark, Quarantined
 from strandline.ledger.store.store import Store
 from strandline.plan.receipt import Effort
 from strandline.plan.token import digest_key

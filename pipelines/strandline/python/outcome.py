@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 
-from strandline.ledger.session import opened_to_read
+from strandline.ledger.access.session import opened_to_read
 from strandline.ledger.store.rows import list_output_names
 from strandline.run.attempt.config import AttemptConfig
 from strandline.run.attempt.outcome import AttemptResult

@@ -12,8 +12,8 @@ from typing import Any, Literal, Self
 from pydantic import ValidationError
 from pydantic.alias_generators import to_snake
 
-from strandline.ledger.lease import OnChange
-from strandline.ledger.session import LedgerSession
+from strandline.ledger.access.lease import OnChange
+from strandline.ledger.access.session import LedgerSession
 from strandline.plan.errors import Advice, StrandlineError
 from strandline.plan.pipeline import PipelinePlan, StagePlan
 from strandline.plan.planning import check_plan, plan_stage

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from strandline.ledger.session import opened_to_read
+from strandline.ledger.access.session import opened_to_read
 from strandline.ledger.store.store import Store
 from strandline.plan.pipeline import PipelinePlan
 from strandline.run.attempt.folder.output_location import locate_outputs

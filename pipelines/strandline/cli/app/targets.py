@@ -9,9 +9,9 @@ from typing import NamedTuple
 
 import click
 
+from strandline.ledger.access.session import opened_to_read
 from strandline.ledger.checks.completeness import find_gaps
 from strandline.ledger.output_root import read_output_root
-from strandline.ledger.session import opened_to_read
 from strandline.plan.errors import StrandlineError
 from strandline.run.history.records import find_last
 from strandline.run.manifest.order import order_pipelines

@@ -10,7 +10,7 @@ from strandline.cli.app.ledger_access import locate
 from strandline.cli.card.card import render_card
 from strandline.cli.card.naming import choose_license, find_title
 from strandline.cli.card.reading import read_card
-from strandline.ledger.session import LedgerSession
+from strandline.ledger.access.session import LedgerSession
 from strandline.plan.pipeline import PipelinePlan
 from strandline.run.handover.pushing import PushClock, make_delivery
 from strandline.storage.layout import PipelineFolder

@@ -10,9 +10,9 @@ from itertools import islice
 from strandline.cli.app.ledger_access import looking
 from strandline.cli.card.facts import NAMED, CardFacts
 from strandline.cli.report.reading import read_facts
+from strandline.ledger.access.lease import find_changes
 from strandline.ledger.checks.counts import count_sources
 from strandline.ledger.errors import LedgerError
-from strandline.ledger.lease import find_changes
 from strandline.ledger.output_root import list_out
 from strandline.ledger.store.store import Store
 from strandline.plan.pipeline import PipelinePlan

@@ -14,7 +14,7 @@ from strandline.cli.views.attempt import AttemptStanding, AttemptSummary
 from strandline.cli.views.running.snapshot import Snapshot
 from strandline.data.statistics.request_figures import RequestFigures
 from strandline.ledger.checks.counts import FinishedCounts, StageTotals
-from strandline.ledger.entries import FailureRecord, Mark, Quarantined
+from strandline.ledger.records.entries import FailureRecord, Mark, Quarantined
 from strandline.run.attempt.failures import FailureGroup
 from strandline.run.history.funnel import Cost
 from strandline.run.history.samples import Samples

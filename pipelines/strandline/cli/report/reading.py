@@ -29,8 +29,8 @@ from strandline.data.statistics.request_figures import RequestFigures, read_figu
 from strandline.engine.core.chains import cut_chains
 from strandline.ledger.checks.completeness import find_gaps
 from strandline.ledger.checks.counts import count_finished, count_sources
-from strandline.ledger.entries import FailureRecord, Mark, Quarantined
 from strandline.ledger.output_root import read_output_root
+from strandline.ledger.records.entries import FailureRecord, Mark, Quarantined
 from strandline.ledger.store.rows import list_failed
 from strandline.ledger.store.store import Store
 from strandline.plan.errors import StrandlineError

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from strandline.cli.views.format import escape_text, format_amount, format_count
-from strandline.ledger.entries import SourceState
+from strandline.ledger.records.entries import SourceState
 from strandline.run.attempt.failures import FailureGroup
 
 GROUPS_SHOWN = 10

@@ -10,7 +10,7 @@ from typing import Any, BinaryIO
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from strandline.ledger.entries import Row, SourceEffort
+from strandline.ledger.records.entries import Row, SourceEffort
 
 GROUP_ROWS = 10_000
 _SCHEMA = pa.schema(

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from strandline.data.files.listed import ListedFile
 from strandline.plan.stage import Source
-from strandline.storage.outputs.temporary import spooling
+from strandline.storage.outputs.disk.temporary import spooling
 
 FILE_SCHEMA = pa.schema(
     [

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from strandline.data.files.listed import ListedFile
 from strandline.storage.errors import VolumeError
-from strandline.storage.outputs.whole_files import write_whole
+from strandline.storage.outputs.disk.whole_files import write_whole
 
 SAMPLE_BYTES = 64 << 10  # from each end
 _HEADER = b"strandline listed files 1\n"

@@ -24,10 +24,10 @@ from strandline.plan.errors import StageStoppedError, StrandlineError, may_pass
 from strandline.plan.packages import explain_import
 from strandline.plan.pipeline import StagePlan
 from strandline.storage.access.stores import use_access
-from strandline.storage.outputs.outputs import OutputLocation, OutputStore
-from strandline.storage.outputs.own_handles import locking
+from strandline.storage.outputs.disk.own_handles import locking
+from strandline.storage.outputs.disk.temporary import hold_folder, sweep_folder
+from strandline.storage.outputs.ports import OutputLocation, OutputStore
 from strandline.storage.outputs.remote import open_outputs
-from strandline.storage.outputs.temporary import hold_folder, sweep_folder
 from strandline.storage.volume.locks import hold_shared
 from strandline_api.outcome.exit_codes import ExitCode
 

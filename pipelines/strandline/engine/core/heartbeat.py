@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from strandline.ledger.entries import RENEWAL_SECONDS
+from strandline.ledger.records.entries import RENEWAL_SECONDS
 
 TICK_SECONDS = 1.0
 # Less than this in so many seconds is what an idle process does anyway.

@@ -16,8 +16,8 @@ from strandline.engine.core.flow import Flow
 from strandline.engine.core.heartbeat import Heartbeat
 from strandline.engine.core.odd_sources import identify
 from strandline.engine.core.pools import PoolState
-from strandline.ledger.entries import ListedSource, Standing
 from strandline.ledger.location import LedgerLocation
+from strandline.ledger.records.entries import ListedSource, Standing
 from strandline.plan.pipeline import PipelinePlan
 from strandline.plan.receipt import Failure, StageCounts
 from strandline.plan.stage import Source

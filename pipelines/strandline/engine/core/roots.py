@@ -13,7 +13,7 @@ from strandline.engine.call.stage.receipts import format_message
 from strandline.engine.core.flow import Flow
 from strandline.engine.core.odd_sources import explain_odd
 from strandline.engine.core.ports import Admitted
-from strandline.ledger.entries import HAS_FAILED, RELEASED, ListedSource
+from strandline.ledger.records.entries import HAS_FAILED, RELEASED, ListedSource
 from strandline.plan.receipt import Failure
 from strandline.plan.stage import Source
 from strandline.plan.task import Lineage, Task

@@ -44,11 +44,11 @@ from strandline.engine.processes.fork_client import ForkServer, ForkServerLostEr
 from strandline.engine.processes.losses import ForkLosses
 from strandline.engine.processes.pool import ForkedPools, Word, write_terms
 from strandline.engine.processes.worker import ERROR, READY, RETURNED, SPLIT
+from strandline.ledger.access.session import LedgerSession
 from strandline.ledger.location import LedgerLocation
-from strandline.ledger.session import LedgerSession
 from strandline.plan.pipeline import PipelinePlan
 from strandline.plan.receipt import Receipt
-from strandline.storage.outputs.outputs import OutputLocation
+from strandline.storage.outputs.ports import OutputLocation
 from strandline_api.documents.problems import Problem
 from strandline_api.outcome.causes import Cause
 

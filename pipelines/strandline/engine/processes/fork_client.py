@@ -22,7 +22,7 @@ from strandline.engine.processes.fork_server import BEGUN, WORD
 from strandline.engine.processes.frames import Message, MessageReader, send
 from strandline.engine.processes.worker import WorkerTerms
 from strandline.plan.errors import StrandlineError
-from strandline.storage.outputs.own_handles import keep_own
+from strandline.storage.outputs.disk.own_handles import keep_own
 from strandline_api.outcome.causes import Cause
 
 _END_SECONDS = 10.0

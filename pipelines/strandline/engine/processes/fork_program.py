@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 
-from strandline.storage.outputs.own_handles import keep_own
+from strandline.storage.outputs.disk.own_handles import keep_own
 
 # Modules are looked for where this process looks for them, whatever has changed that. Loading takes
 # seconds on a busy machine; until it is over, a signal of the kernel ends an unwanted program.

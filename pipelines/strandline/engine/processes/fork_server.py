@@ -32,7 +32,7 @@ from strandline.engine.processes.frames import receive
 from strandline.engine.processes.termination import WorkerTermination
 from strandline.engine.processes.worker import WorkerTerms, load_chain, work
 from strandline.plan.errors import StrandlineError
-from strandline.storage.outputs.own_handles import keep_own
+from strandline.storage.outputs.disk.own_handles import keep_own
 
 # A process, and how it ended: its exit code, or the number of a signal below zero.
 WORD = struct.Struct("!ii")

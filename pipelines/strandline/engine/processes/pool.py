@@ -24,7 +24,7 @@ from strandline.engine.processes.worker import (
     Split,
     WorkerTerms,
 )
-from strandline.storage.outputs.outputs import OutputLocation
+from strandline.storage.outputs.ports import OutputLocation
 from strandline.storage.volume.inflight import InFlightTable
 
 

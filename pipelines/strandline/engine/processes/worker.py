@@ -41,7 +41,7 @@ from strandline.engine.processes.frames import receive, send
 from strandline.plan.errors import StageInterruptedError, StrandlineError
 from strandline.plan.pipeline import StagePlan
 from strandline.plan.receipt import Receipt, StageCounts
-from strandline.storage.outputs.outputs import OutputLocation
+from strandline.storage.outputs.ports import OutputLocation
 
 # Kinds of words of a worker: ready for calls, a part of an answer, an error that ends it, a call
 # that was returned, what a call at work has done without the task that takes long.

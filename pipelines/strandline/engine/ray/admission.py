@@ -17,7 +17,7 @@ from strandline.engine.core.listing_thread import SOURCES_AHEAD, ListingThread
 from strandline.engine.core.ports import ADMIT_BATCH, Admitted
 from strandline.engine.core.roots import enter_roots
 from strandline.engine.ray.ledger_actor import RayLedger
-from strandline.ledger.entries import QUARANTINED, RELEASED, SKIPPED
+from strandline.ledger.records.entries import QUARANTINED, RELEASED, SKIPPED
 
 _PACK = partial(pack_tasks, dumps=cloudpickle.dumps)
 

@@ -35,7 +35,7 @@ from strandline.engine.ray.local.start import (
 )
 from strandline.plan.errors import StrandlineError
 from strandline.storage.errors import VolumeError
-from strandline.storage.outputs.temporary import owned_folder
+from strandline.storage.outputs.disk.temporary import owned_folder
 from strandline_api.outcome.exit_codes import ExitCode
 
 _USAGE = "RAY_USAGE_STATS_ENABLED"

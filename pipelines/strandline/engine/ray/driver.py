@@ -34,7 +34,7 @@ from strandline.engine.ray.ledger_actor import LedgerLostError, RayLedger
 from strandline.ledger.location import LedgerLocation
 from strandline.plan.errors import StrandlineError
 from strandline.plan.pipeline import PipelinePlan
-from strandline.storage.outputs.outputs import OutputLocation
+from strandline.storage.outputs.ports import OutputLocation
 from strandline_api.outcome.exit_codes import ExitCode
 
 POLL_SECONDS = 0.5

@@ -28,7 +28,7 @@ from strandline.engine.core.worker_pool import Call, Worker
 from strandline.engine.pooled_calls import PooledCalls
 from strandline.engine.ray.worker import start_worker
 from strandline.plan.receipt import Receipt
-from strandline.storage.outputs.outputs import OutputLocation
+from strandline.storage.outputs.ports import OutputLocation
 from strandline.storage.volume.inflight import InFlightTable
 
 

@@ -25,7 +25,7 @@ from strandline.engine.core.worker_pool import Worker
 from strandline.engine.preemption.nodes import LostNodes
 from strandline.engine.ray.pool import RayPools
 from strandline.plan.pipeline import StagePlan
-from strandline.storage.outputs.outputs import OutputLocation
+from strandline.storage.outputs.ports import OutputLocation
 
 LOOK_SECONDS = 1.0
 SURGE_SECONDS = 0.1

@@ -54,8 +54,8 @@ from strandline.engine.core.worker_pool import LONG_SECONDS, Call, Worker
 from strandline.plan.errors import StageInterruptedError
 from strandline.plan.pipeline import StagePlan
 from strandline.plan.task import Task
-from strandline.storage.outputs.outputs import OutputLocation
-from strandline.storage.outputs.own_handles import keep_own_sockets
+from strandline.storage.outputs.disk.own_handles import keep_own_sockets
+from strandline.storage.outputs.ports import OutputLocation
 
 Picks = list[list[int]]
 _Made = tuple[CallPart, str]

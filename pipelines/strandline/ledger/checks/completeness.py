@@ -12,10 +12,10 @@ from typing import NamedTuple
 
 from strandline.ledger.checks.counts import count_sources
 from strandline.ledger.checks.verification import count_missing
-from strandline.ledger.entries import LISTING, SETTLED
+from strandline.ledger.records.entries import LISTING, SETTLED
 from strandline.ledger.store.recipes import count_older, read_recipes
 from strandline.ledger.store.store import Store
-from strandline.storage.outputs.outputs import OutputStore
+from strandline.storage.outputs.ports import OutputStore
 
 
 class Gaps(NamedTuple):

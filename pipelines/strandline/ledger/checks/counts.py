@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from strandline.ledger.entries import SourceRecord, SourceState
+from strandline.ledger.records.entries import SourceRecord, SourceState
 from strandline.ledger.store.recipes import read_recipes
 from strandline.ledger.store.rows import find_refused, list_failed
 from strandline.ledger.store.store import Store

@@ -7,10 +7,11 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from strandline.ledger.entries import LISTED, Finish, Mark, SharedFile, drop_cuts
+from strandline.ledger.records.entries import LISTED, Finish, Mark, SharedFile, drop_cuts
 from strandline.ledger.store.recipes import read_changes
 from strandline.ledger.store.store import Store
 from strandline.plan.receipt import Output, SharedPart
+from strandline.storage.outputs.hashing import Content
 from strandline.storage.outputs.names import (
     INDEX,
     MANIFEST,
@@ -22,7 +23,7 @@ from strandline.storage.outputs.names import (
     name_source_folder,
     read_source_folder,
 )
-from strandline.storage.outputs.outputs import Content, OutputStore
+from strandline.storage.outputs.ports import OutputStore
 
 MISSING = "missing, or recorded twice"
 OTHER_BYTES = "other bytes than were written"

@@ -16,7 +16,6 @@ from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
-from strandline.ledger.entries import Change
 from strandline.ledger.errors import LedgerError
 from strandline.ledger.gather.merge import Merge, MergeError, MergeTree
 from strandline.ledger.gather.piece_reader import PieceReader
@@ -30,19 +29,20 @@ from strandline.ledger.gather.state import (
     is_merged_there,
     read_state,
 )
+from strandline.ledger.records.entries import Change
 from strandline.ledger.store.store import Store
 from strandline.plan.receipt import Piece
 from strandline.storage import faults
 from strandline.storage.errors import naming_volume
 from strandline.storage.layout import make_folder, sync_folder
-from strandline.storage.outputs.outputs import digest_file
-from strandline.storage.outputs.shards import (
+from strandline.storage.outputs.disk.shards import (
     DamagedFileError,
     FrameWriter,
     Title,
     move_into,
     sync_file,
 )
+from strandline.storage.outputs.hashing import digest_file
 
 SCRATCH = "scratch"
 

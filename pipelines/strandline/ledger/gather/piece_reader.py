@@ -8,7 +8,7 @@ from typing import BinaryIO
 from strandline.ledger.gather.pieces import find_shard
 from strandline.ledger.gather.state import GatherState, find_pack
 from strandline.plan.receipt import Piece, PieceLocation
-from strandline.storage.outputs.shards import (
+from strandline.storage.outputs.disk.shards import (
     DamagedFileError,
     PackReader,
     Title,

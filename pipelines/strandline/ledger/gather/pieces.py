@@ -12,7 +12,7 @@ from pathlib import Path
 
 from strandline.plan.receipt import Event, Left, Output, Piece, PieceLocation
 from strandline.storage import faults
-from strandline.storage.outputs.shards import FrameWriter, Title, digest_bytes
+from strandline.storage.outputs.disk.shards import FrameWriter, Title, digest_bytes
 
 LARGE_BYTES = 1 << 16
 WAITING_BYTES = 1 << 28

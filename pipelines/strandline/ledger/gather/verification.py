@@ -13,8 +13,8 @@ from strandline.ledger.gather.pieces import find_shard
 from strandline.ledger.gather.state import GatherState, find_merged, find_pack, read_state
 from strandline.ledger.store.store import Store
 from strandline.plan.receipt import Piece, PieceLocation
-from strandline.storage.outputs.outputs import digest_file
-from strandline.storage.outputs.shards import DamagedFileError, Title, measure_head
+from strandline.storage.outputs.disk.shards import DamagedFileError, Title, measure_head
+from strandline.storage.outputs.hashing import digest_file
 
 _EVER = (1 << 63) - 1
 

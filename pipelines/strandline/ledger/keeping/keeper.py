@@ -11,7 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from strandline.ledger.entries import (
+from strandline.ledger.errors import NegativePendingCountError, duplicate_of
+from strandline.ledger.gather.pieces import PieceStore, split
+from strandline.ledger.keeping.kept_room import KeptRoom
+from strandline.ledger.location import Trial
+from strandline.ledger.output_root import name_kept
+from strandline.ledger.quarantine import find_excess
+from strandline.ledger.records.entries import (
     HAS_FAILED,
     LISTING,
     QUARANTINED,
@@ -28,12 +34,6 @@ from strandline.ledger.entries import (
     SourceRecord,
     Standing,
 )
-from strandline.ledger.errors import NegativePendingCountError, duplicate_of
-from strandline.ledger.gather.pieces import PieceStore, split
-from strandline.ledger.keeping.kept_room import KeptRoom
-from strandline.ledger.location import Trial
-from strandline.ledger.output_root import name_kept
-from strandline.ledger.quarantine import find_excess
 from strandline.ledger.store.store import Store
 from strandline.ledger.store.vanished import (
     ListingScope,
@@ -46,7 +46,7 @@ from strandline.plan.receipt import NO_EFFORTS, Event, Failure, Left, split_work
 from strandline.plan.token import derive_root
 from strandline.storage import faults
 from strandline.storage.errors import naming_volume
-from strandline.storage.outputs.outputs import OutputStore
+from strandline.storage.outputs.ports import OutputStore
 from strandline_api.outcome.causes import Cause
 
 GROUP_SECONDS = 0.1

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from strandline.ledger.entries import Finish, SourceRecord, drop_cuts, measure_cuts
+from strandline.ledger.records.entries import Finish, SourceRecord, drop_cuts, measure_cuts
 
 
 class KeptRoom:

@@ -9,7 +9,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from strandline.ledger.entries import (
+from strandline.ledger.gather.pieces import split
+from strandline.ledger.keeping.rejoining import RevisingKeeper
+from strandline.ledger.location import Redo
+from strandline.ledger.records.entries import (
     Change,
     FailureRecord,
     Finish,
@@ -17,9 +20,6 @@ from strandline.ledger.entries import (
     SourceRecord,
     drop_cuts,
 )
-from strandline.ledger.gather.pieces import split
-from strandline.ledger.keeping.rejoining import RevisingKeeper
-from strandline.ledger.location import Redo
 from strandline.ledger.store.store import Store
 from strandline.plan.receipt import (
     READ_KEPT_OUTPUT,

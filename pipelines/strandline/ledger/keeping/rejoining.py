@@ -9,7 +9,10 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Any
 
-from strandline.ledger.entries import (
+from strandline.ledger.gather.pieces import split
+from strandline.ledger.keeping.keeper import Keeper
+from strandline.ledger.output_root import name_kept
+from strandline.ledger.records.entries import (
     RELEASED,
     SKIPPED,
     Change,
@@ -21,9 +24,6 @@ from strandline.ledger.entries import (
     SourceRecord,
     drop_cuts,
 )
-from strandline.ledger.gather.pieces import split
-from strandline.ledger.keeping.keeper import Keeper
-from strandline.ledger.output_root import name_kept
 from strandline.plan.receipt import Effort, Left, Work, add_changes, add_efforts, split_work
 from strandline.plan.token import derive_root
 from strandline.storage import faults

@@ -12,17 +12,15 @@ from itertools import starmap
 from operator import itemgetter
 from typing import Any, cast
 
-from strandline.ledger.entries import (
+from strandline.ledger.records.entries import (
     LISTED,
     Change,
     FailureRecord,
     Finish,
     Mark,
     Quarantined,
-    create_packer,
-    pack_record,
-    read_pieces,
 )
+from strandline.ledger.records.packing import create_packer, pack_record, read_pieces
 from strandline.ledger.store.environment.layout import Database, Databases, Layout, Transaction
 from strandline.ledger.store.index import IndexEntry, key_row, pack_entry
 from strandline.ledger.store.shared import count_parts

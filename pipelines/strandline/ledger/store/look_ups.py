@@ -24,7 +24,7 @@ from typing import BinaryIO, Generic, NamedTuple, Protocol, TypeVar
 
 import msgpack
 
-from strandline.ledger.entries import ListedSource
+from strandline.ledger.records.entries import ListedSource
 from strandline.ledger.store.store import Store
 from strandline.plan.token import digest_key, digest_version
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from itertools import islice
 from typing import NamedTuple, TypeVar
 
-from strandline.ledger.entries import read_pieces
+from strandline.ledger.records.packing import read_pieces
 from strandline.ledger.store.changes import find_packed, get, read_packed
 from strandline.ledger.store.environment.layout import (
     Database,

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from itertools import chain, islice
 from typing import Any
 
-from strandline.ledger.entries import (
+from strandline.ledger.records.entries import (
     FailureRecord,
     Quarantined,
     Row,

@@ -12,7 +12,8 @@ from collections.abc import Iterable
 
 import msgpack
 
-from strandline.ledger.entries import Change, SharedFile, SourceRecord, read_parts
+from strandline.ledger.records.entries import Change, SharedFile, SourceRecord
+from strandline.ledger.records.packing import read_parts
 from strandline.ledger.store.environment.layout import Database, Transaction
 
 

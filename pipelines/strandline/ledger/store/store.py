@@ -14,7 +14,8 @@ from typing import Any, TypeVar, cast
 
 import lmdb
 
-from strandline.ledger.entries import (
+from strandline.ledger.errors import LeaseLostError, LedgerError, LedgerInUseError
+from strandline.ledger.records.entries import (
     Change,
     FailureRecord,
     FinishedEntry,
@@ -23,12 +24,13 @@ from strandline.ledger.entries import (
     Quarantined,
     SharedFile,
     SourceRecord,
+)
+from strandline.ledger.records.packing import (
     unpack_failure,
     unpack_mark,
     unpack_quarantined,
     unpack_record,
 )
-from strandline.ledger.errors import LeaseLostError, LedgerError, LedgerInUseError
 from strandline.ledger.store.changes import apply, find_packed, get, get_all, read_packed
 from strandline.ledger.store.environment.environment import LedgerEnvironment, explain_write
 from strandline.ledger.store.environment.inspection import UNREADABLE, check_image, describe_damage

@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from itertools import chain, islice
 from typing import NamedTuple
 
-from strandline.ledger.entries import (
+from strandline.ledger.records.entries import (
     Change,
     FailureRecord,
     ListedSource,
@@ -23,7 +23,7 @@ from strandline.ledger.entries import (
 )
 from strandline.ledger.store.store import Store
 from strandline.plan.token import digest_key
-from strandline.storage.outputs.outputs import OutputStore
+from strandline.storage.outputs.ports import OutputStore
 
 _BORDERS = re.compile("[/#]")
 _REMOVAL = 0  # the attempt in the marks of what is about to be removed

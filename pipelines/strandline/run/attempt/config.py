@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from strandline.ledger.lease import OnChange
-from strandline.ledger.session import LedgerSession
+from strandline.ledger.access.lease import OnChange
+from strandline.ledger.access.session import LedgerSession
 from strandline.plan.pipeline import PipelinePlan
 from strandline.run.redo.auto_cuts import Keeping
 from strandline.storage.layout import PipelineFolder

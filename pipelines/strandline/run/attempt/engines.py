@@ -16,10 +16,10 @@ from strandline_api.documents.problems import Problem, SpecError
 
 if TYPE_CHECKING:  # see above
     from strandline.engine.core.ports import Engine
-    from strandline.ledger.session import LedgerSession
+    from strandline.ledger.access.session import LedgerSession
     from strandline.plan.pipeline import PipelinePlan
     from strandline.run.attempt.config import AttemptConfig
-    from strandline.storage.outputs.outputs import OutputLocation
+    from strandline.storage.outputs.ports import OutputLocation
     from strandline_api.objects.pipeline import PipelineSpec
     from strandline_api.spec.work import SinkWork
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from strandline.ledger.entries import FailureRecord, Quarantined
+from strandline.ledger.records.entries import FailureRecord, Quarantined
 
 MOST_GROUPS = 500  # most groups: each message may be an error of its own
 # As `explain_error` writes what a stage raised: its type, its text, and where.

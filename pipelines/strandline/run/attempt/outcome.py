@@ -9,7 +9,7 @@ from typing import Any
 from strandline.engine.core.pools import PoolState
 from strandline.engine.core.ports import NO_WORK, Ending, WorkCost
 from strandline.ledger.checks.counts import count_dead_letters
-from strandline.ledger.entries import FailureRecord, Standing
+from strandline.ledger.records.entries import FailureRecord, Standing
 from strandline.ledger.store.store import Store
 from strandline.plan.errors import StrandlineError, code_of
 from strandline.plan.receipt import StageCounts

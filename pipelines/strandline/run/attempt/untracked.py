@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from strandline.engine.core.ports import Control, Ending, Listing
-from strandline.ledger.entries import FailureRecord
+from strandline.ledger.records.entries import FailureRecord
 from strandline.plan.pipeline import PipelinePlan
 from strandline.plan.stage import SourceStage
 from strandline.run.attempt.config import AttemptConfig
@@ -17,8 +17,8 @@ from strandline.run.attempt.phases.schema import find_settled
 from strandline.run.attempt.phases.state import AttemptState, require
 from strandline.run.attempt.publishing.gatherer import make_gatherer, take_aside
 from strandline.run.attempt.sources.partitions import open_source
-from strandline.storage.outputs.outputs import OutputLocation
 from strandline.storage.outputs.ownership import read_owner, refuse_other
+from strandline.storage.outputs.ports import OutputLocation
 from strandline.storage.outputs.remote import resolve_location
 from strandline_api.documents.problems import Problem, SpecError
 from strandline_api.spec.policy import Quarantine

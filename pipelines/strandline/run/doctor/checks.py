@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import NamedTuple
 
-from strandline.ledger.entries import LAPSE_SECONDS
+from strandline.ledger.records.entries import LAPSE_SECONDS
 from strandline.run.doctor.facts import (
     Disk,
     Facts,

@@ -20,10 +20,10 @@ from dataclasses import replace
 from importlib.metadata import PackageNotFoundError, metadata, requires, version
 from pathlib import Path
 
-from strandline.ledger.entries import Change
+from strandline.ledger.access.session import opened_new, opened_to_read
 from strandline.ledger.errors import LedgerError
 from strandline.ledger.gather.space import explain_shortage
-from strandline.ledger.session import opened_new, opened_to_read
+from strandline.ledger.records.entries import Change
 from strandline.ledger.store.store import Store
 from strandline.plan.pipeline import PipelinePlan
 from strandline.run.attempt.engines import find_unmet_here
@@ -45,7 +45,7 @@ from strandline.run.supervise.memory_kills import MemoryKills
 from strandline.storage.errors import VolumeError, naming_volume
 from strandline.storage.filesystems import explain_unsafe, find_filesystem, read_mounts
 from strandline.storage.layout import PipelineFolder, check_writable
-from strandline.storage.outputs.whole_files import write_whole
+from strandline.storage.outputs.disk.whole_files import write_whole
 from strandline.storage.volume.locks import Process, find_process, hold_alone, read_boot_id
 
 MEMORY = Path("/proc/meminfo")

@@ -12,7 +12,7 @@ from strandline.data.files.opening import open_binary
 from strandline.run.handover.errors import UnfitForPushError
 from strandline.run.handover.shipment import ShippedFile
 from strandline.storage.errors import naming_volume
-from strandline.storage.outputs.outputs import DIGEST_BYTES
+from strandline.storage.outputs.hashing import DIGEST_BYTES
 
 _BLOCK = 1 << 20
 

@@ -8,17 +8,17 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import NamedTuple
 
+from strandline.ledger.access.lease import OnChange, refuse_changes
+from strandline.ledger.access.session import require_ledger
 from strandline.ledger.checks.verification import VerificationResult, verify
-from strandline.ledger.entries import LISTED, Change
 from strandline.ledger.errors import LedgerError
-from strandline.ledger.lease import OnChange, refuse_changes
 from strandline.ledger.output_root import (
     find_other_changes,
     knows_location,
     name_old,
     record_location,
 )
-from strandline.ledger.session import require_ledger
+from strandline.ledger.records.entries import LISTED, Change
 from strandline.plan.pipeline import PipelinePlan
 from strandline.run.attempt.folder.output_location import (
     find_location,

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import NamedTuple
 
-from strandline.ledger.session import LedgerSession, opened_to_read, require_ledger
+from strandline.ledger.access.session import LedgerSession, opened_to_read, require_ledger
 from strandline.plan.columns import trace_columns
 from strandline.plan.errors import StrandlineError
 from strandline.plan.packages import advise, list_missing, load_module

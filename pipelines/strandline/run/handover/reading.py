@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from hashlib import blake2b
 
 from strandline.data.files.opening import open_binary
+from strandline.ledger.access.lease import find_changes
 from strandline.ledger.checks.completeness import find_gaps
-from strandline.ledger.entries import LISTED
 from strandline.ledger.errors import LedgerError
-from strandline.ledger.lease import find_changes
+from strandline.ledger.records.entries import LISTED
 from strandline.ledger.store.store import Store
 from strandline.plan.pipeline import PipelinePlan
 from strandline.run.attempt.folder.output_location import locate_outputs, make_claim
@@ -18,8 +18,8 @@ from strandline.run.handover.errors import RequirementsError, UnfitForPushError
 from strandline.run.handover.shipment import Shipment, ShippedFile
 from strandline.run.history.records import find_last
 from strandline.storage.layout import PipelineFolder
+from strandline.storage.outputs.hashing import DIGEST_BYTES
 from strandline.storage.outputs.names import INDEX, name_output, name_shared
-from strandline.storage.outputs.outputs import DIGEST_BYTES
 from strandline.storage.outputs.remote import open_outputs
 from strandline_api.outcome.exit_codes import ExitCode
 

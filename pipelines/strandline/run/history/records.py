@@ -14,12 +14,12 @@ from typing import NamedTuple
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from strandline.ledger.access.session import opened_to_read
 from strandline.ledger.errors import LedgerError
-from strandline.ledger.session import opened_to_read
 from strandline.ledger.store.store import Store
 from strandline.storage.errors import VolumeError, naming_volume
 from strandline.storage.layout import PipelineFolder, make_folder
-from strandline.storage.outputs.whole_files import reserve_whole, sweep_whole, write_whole
+from strandline.storage.outputs.disk.whole_files import reserve_whole, sweep_whole, write_whole
 from strandline.storage.volume.locks import Process
 from strandline_api.outcome.causes import Cause
 from strandline_api.outcome.driver_outcome import DriverOutcome

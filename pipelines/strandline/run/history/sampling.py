@@ -12,7 +12,7 @@ from strandline.plan.receipt import StageCounts
 from strandline.run.history.records import AttemptRecord
 from strandline.run.history.samples import Sample, Samples, Series, StagePoint
 from strandline.storage.layout import PipelineFolder
-from strandline.storage.outputs.whole_files import show_whole
+from strandline.storage.outputs.disk.whole_files import show_whole
 from strandline_api.outcome.driver_outcome import SourceCounts
 
 SAMPLES = "samples.json"

@@ -8,7 +8,7 @@ from __future__ import annotations
 from contextlib import suppress
 
 from strandline.storage.layout import PipelineFolder
-from strandline.storage.outputs.whole_files import show_whole
+from strandline.storage.outputs.disk.whole_files import show_whole
 
 MARKER = "lineage"
 BEGUN, ENDED = b"begun", b"ended"

@@ -11,8 +11,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TypeVar
 
+from strandline.ledger.access.session import opened_to_read
 from strandline.ledger.output_root import META
-from strandline.ledger.session import opened_to_read
 from strandline.storage.layout import PipelineFolder
 from strandline.storage.outputs.remote import resolve_location
 from strandline_api.documents.problems import Problem, SpecError

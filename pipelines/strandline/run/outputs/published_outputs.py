@@ -12,9 +12,9 @@ from pathlib import Path
 
 from strandline.data.files.globs import is_url, parse_pattern
 from strandline.data.files.listing import FileSource
+from strandline.ledger.access.session import opened_to_read
 from strandline.ledger.errors import LedgerError
 from strandline.ledger.output_root import list_out
-from strandline.ledger.session import opened_to_read
 from strandline.ledger.store.store import Store
 from strandline.plan.errors import StrandlineError
 from strandline.storage.errors import VolumeError

@@ -15,16 +15,17 @@ from typing import NamedTuple
 
 from strandline.engine.call.setup import set_up_stage
 from strandline.engine.raised_errors import explain_error
-from strandline.ledger.entries import Change, Finish, SharedFile, SourceRecord
 from strandline.ledger.output_root import sweep_shared
+from strandline.ledger.records.entries import Change, Finish, SharedFile, SourceRecord
 from strandline.ledger.store.store import Store
 from strandline.plan.errors import StrandlineError
 from strandline.plan.pipeline import StagePlan
 from strandline.plan.receipt import Output, SharedPart
 from strandline.plan.stage import SharingSink, Stage
 from strandline.plan.token import derive_shared
+from strandline.storage.outputs.hashing import Content
 from strandline.storage.outputs.names import name_shared
-from strandline.storage.outputs.outputs import Content, OutputStore
+from strandline.storage.outputs.ports import OutputStore
 
 
 class _Member(NamedTuple):

@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 from strandline.engine.call.stage.cuts import digest_nothing
 from strandline.engine.core.odd_sources import identify
 from strandline.engine.core.ports import ADMIT_BATCH, Ending, Listing
-from strandline.ledger.entries import Change, measure_cuts
 from strandline.ledger.location import Trial
 from strandline.ledger.output_root import clean_up
+from strandline.ledger.records.entries import Change, measure_cuts
 from strandline.ledger.store.store import Store
 from strandline.plan.pipeline import PipelinePlan
 from strandline.plan.planning import list_uncuttable

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from itertools import islice
 from typing import NamedTuple
 
-from strandline.ledger.entries import (
+from strandline.ledger.records.entries import (
     Change,
     Finish,
     FinishedEntry,

@@ -15,9 +15,9 @@ from typing import Any, NamedTuple
 
 from strandline.engine.core.odd_sources import identify
 from strandline.engine.core.ports import ADMIT_BATCH, Listing
-from strandline.ledger.entries import FinishedEntry, SourceRecord
+from strandline.ledger.access.lease import Claim, list_recipes
 from strandline.ledger.keeping.redoing import list_unreadable
-from strandline.ledger.lease import Claim, list_recipes
+from strandline.ledger.records.entries import FinishedEntry, SourceRecord
 from strandline.ledger.store.recipes import Changes, read_changes
 from strandline.ledger.store.store import Store
 from strandline.plan.errors import StrandlineError

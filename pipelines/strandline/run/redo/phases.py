@@ -11,9 +11,9 @@ from contextlib import AbstractContextManager
 from typing import NamedTuple
 
 from strandline.engine.core.ports import Ending, Listing, RunProgress
-from strandline.ledger.entries import SETTLED, Change, Standing
 from strandline.ledger.keeping.redoing import note_unreadable
 from strandline.ledger.location import Redo
+from strandline.ledger.records.entries import SETTLED, Change, Standing
 from strandline.ledger.store.recipes import read_recipes
 from strandline.ledger.store.store import Store
 from strandline.plan.pipeline import PipelinePlan

@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from strandline.ledger.access.lease import is_long_silent, is_orphan
+from strandline.ledger.access.session import opened_to_read
 from strandline.ledger.errors import LedgerError
-from strandline.ledger.lease import is_long_silent, is_orphan
-from strandline.ledger.session import opened_to_read
 from strandline.plan.errors import StrandlineError
 from strandline.run.history.records import AttemptRecord, find_last
 from strandline.storage.errors import VolumeError

@@ -14,7 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from strandline.storage.outputs.whole_files import show_whole
+from strandline.storage.outputs.disk.whole_files import show_whole
 
 MOST_BYTES = 4096
 _MOST_NODES = 10_000

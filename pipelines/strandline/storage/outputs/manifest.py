@@ -16,10 +16,10 @@ from typing import Any, NamedTuple
 from strandline.storage.access.refusals import naming_rejection
 from strandline.storage.access.stores import open_store, refresh
 from strandline.storage.errors import naming_volume
+from strandline.storage.outputs.disk.whole_files import write_whole
+from strandline.storage.outputs.hashing import DIGEST_BYTES, Content
 from strandline.storage.outputs.names import MANIFEST
-from strandline.storage.outputs.outputs import DIGEST_BYTES, Content
 from strandline.storage.outputs.remote import open_outputs, put_files, resolve_location
-from strandline.storage.outputs.whole_files import write_whole
 
 BLOCK = 1 << 20
 

@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import NamedTuple, Protocol
 
+from strandline.storage.outputs.disk.temporary import spooling
 from strandline.storage.outputs.names import ASIDES, FAN_OUT, NO_OUTPUTS, SHARED
-from strandline.storage.outputs.temporary import spooling
 
 _ASIDE = f"({'|'.join(ASIDES)})/.+"
 _FAN = f"[0-9a-f]{{{FAN_OUT}}}"

@@ -13,6 +13,8 @@ from strandline.storage import faults
 from strandline.storage.access.refusals import explain_unwritten, naming_rejection
 from strandline.storage.access.stores import open_store, refresh
 from strandline.storage.filesystems import is_synced_whole, read_mounts
+from strandline.storage.outputs.disk.local_outputs import LocalOutputs
+from strandline.storage.outputs.hashing import Content, HashingFile, digest_file
 from strandline.storage.outputs.names import (
     ASIDES,
     NO_OUTPUTS,
@@ -20,13 +22,7 @@ from strandline.storage.outputs.names import (
     name_shared,
     name_source_folder,
 )
-from strandline.storage.outputs.outputs import (
-    Content,
-    HashingFile,
-    LocalOutputs,
-    OutputStore,
-    digest_file,
-)
+from strandline.storage.outputs.ports import OutputStore
 
 
 class RemoteOutputs:

@@ -16,7 +16,8 @@ from strandline.plan.receipt import Output, SharedPart
 from strandline.plan.stage import SharingSink
 from strandline.plan.task import Task, lineage_of
 from strandline.plan.token import derive_shared
-from strandline.storage.outputs.outputs import Content, OutputGroup
+from strandline.storage.outputs.hashing import Content
+from strandline.storage.outputs.ports import OutputGroup
 
 
 class SharedFiles:

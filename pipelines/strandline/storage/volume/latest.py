@@ -16,7 +16,7 @@ from strandline.plan.errors import StrandlineError
 from strandline.storage import faults
 from strandline.storage.errors import VolumeError, naming_volume
 from strandline.storage.layout import PipelineFolder, sync_folder
-from strandline.storage.outputs.own_handles import locking
+from strandline.storage.outputs.disk.own_handles import locking
 from strandline.storage.volume.published import (
     Publication,
     PublicationId,

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from strandline.storage.errors import HeldError, VolumeError, naming_volume
-from strandline.storage.outputs.own_handles import keep_own
+from strandline.storage.outputs.disk.own_handles import keep_own
 
 _PAUSE = 0.1
 _TRIES = 10

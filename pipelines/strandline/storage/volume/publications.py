@@ -20,8 +20,8 @@ from pydantic import JsonValue
 from strandline.storage import faults
 from strandline.storage.errors import VolumeError, naming_volume
 from strandline.storage.layout import PipelineFolder, sync_folder
-from strandline.storage.outputs.outputs import digest_file
-from strandline.storage.outputs.whole_files import write_whole
+from strandline.storage.outputs.disk.whole_files import write_whole
+from strandline.storage.outputs.hashing import digest_file
 from strandline.storage.volume.latest import find_target, hold_links, move_latest, refuse_occupied
 from strandline.storage.volume.published import (
     FORMAT,

@@ -32,7 +32,7 @@ from strandline.cli.commands.cluster.session import (
     take_start,
 )
 from strandline.cli.views.format import format_bytes
-from strandline.storage.outputs.whole_files import writing_whole
+from strandline.storage.outputs.disk.whole_files import writing_whole
 from strandline_api.spec.pod_paths import CONFIG, MANIFEST, VOLUME
 
 _WHERE = (f"{CONFIG}/{MANIFEST}", "--volume", VOLUME)

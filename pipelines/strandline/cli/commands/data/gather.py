@@ -12,7 +12,7 @@ from strandline.cli.app.json_output import write_line
 from strandline.cli.app.ledger_access import locate
 from strandline.cli.app.options import show_examples, take_json, take_manifest, take_volume
 from strandline.cli.views.format import format_amount
-from strandline.ledger.lease import OnChange
+from strandline.ledger.access.lease import OnChange
 from strandline.run.attempt.publishing.gatherer import gather_by_hand
 from strandline.run.manifest.manifest import read_manifest
 

@@ -29,8 +29,8 @@ from strandline.cli.views.format import format_amount
 from strandline.cli.views.plans.facts import LedgerPreview, ListingFacts, PlanFacts, RedoPreview
 from strandline.cli.views.plans.json_form import render_plan
 from strandline.cli.views.plans.text import describe_plan
+from strandline.ledger.access.lease import OnChange, find_changes
 from strandline.ledger.checks.counts import count_sources
-from strandline.ledger.lease import OnChange, find_changes
 from strandline.ledger.store.store import Store
 from strandline.plan.partition import pack
 from strandline.plan.pipeline import PipelinePlan

@@ -28,8 +28,8 @@ from strandline.cli.views.running.snapshot import Pace, take_snapshot
 from strandline.cli.views.running.snapshot_json import render_snapshot
 from strandline.engine.call.descendants import ending_orphans
 from strandline.engine.core.ports import RunProgress
-from strandline.ledger.lease import OnChange
-from strandline.ledger.session import LedgerSession
+from strandline.ledger.access.lease import OnChange
+from strandline.ledger.access.session import LedgerSession
 from strandline.run.attempt.attempt import run_attempt
 from strandline.run.attempt.config import AttemptConfig
 from strandline.run.attempt.engines import (
@@ -51,7 +51,7 @@ from strandline.run.supervise.driver.kept_driver import Orders, find_orders
 from strandline.run.supervise.variables import AHEAD, FORKS, PARENT
 from strandline.storage.errors import VolumeError
 from strandline.storage.layout import PipelineFolder
-from strandline.storage.outputs.whole_files import show_whole
+from strandline.storage.outputs.disk.whole_files import show_whole
 from strandline.storage.volume.locks import find_process, read_boot_id
 from strandline_api.documents.stored import describe_unknown
 from strandline_api.outcome.causes import Cause

@@ -17,8 +17,8 @@ from strandline.cli.views.failures import (
     render_failure_group,
 )
 from strandline.ledger.checks.counts import count_dead_letters, count_sources
-from strandline.ledger.entries import SourceState
 from strandline.ledger.output_root import read_output_root
+from strandline.ledger.records.entries import SourceState
 from strandline.ledger.store.rows import list_failures, list_quarantined
 from strandline.run.attempt.failures import FailureGroup, group_failures, view_quarantined
 from strandline.run.manifest.yaml_file import read_pipeline

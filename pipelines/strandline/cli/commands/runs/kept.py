@@ -14,8 +14,8 @@ from strandline.cli.app.ledger_access import locate, locate_output, looking
 from strandline.cli.app.options import show_examples, take_json, take_manifest, take_volume
 from strandline.cli.views.format import format_amount, format_bytes, format_seconds
 from strandline.cli.views.plans.text import describe_cut
+from strandline.ledger.access.session import require_ledger
 from strandline.ledger.output_root import clean_up
-from strandline.ledger.session import require_ledger
 from strandline.plan.pipeline import PipelinePlan
 from strandline.run.attempt.folder.takeover import hold_by_command, make_claimant, written_alone
 from strandline.run.history.records import read_chain

@@ -18,8 +18,8 @@ from strandline.cli.app.options import (
 )
 from strandline.cli.views.announcer import Announcer, create_announcer
 from strandline.cli.views.format import format_amount
+from strandline.ledger.access.session import opened_to_read
 from strandline.ledger.checks.counts import count_dead_letters
-from strandline.ledger.session import opened_to_read
 from strandline.run.history.records import find_last
 from strandline.run.supervise.driver.driver_process import DriverProcess
 from strandline_api.outcome.driver_outcome import SourceCounts

@@ -8,7 +8,7 @@ from strandline.cli.report.facts import Kinds, RunFacts, RunLedger
 from strandline.cli.report.markup import Markup, element
 from strandline.cli.report.tables import describe_more, make_note, make_section, make_table
 from strandline.cli.views.format import format_amount, format_count
-from strandline.ledger.entries import SourceState
+from strandline.ledger.records.entries import SourceState
 from strandline.run.attempt.failures import FailureGroup, find_reason
 
 GROUPS = 40

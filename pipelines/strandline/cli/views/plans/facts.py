@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from strandline.engine.core.chains import cut_chains
-from strandline.ledger.lease import OnChange
+from strandline.ledger.access.lease import OnChange
 from strandline.plan.columns import ColumnStep, trace_columns
 from strandline.plan.partition import Balance, Chaining
 from strandline.plan.pipeline import PipelinePlan, StagePlan

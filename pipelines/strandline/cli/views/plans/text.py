@@ -21,7 +21,7 @@ from strandline.cli.views.plans.facts import (
     trace_stages,
 )
 from strandline.data.statistics.request_figures import format_cost
-from strandline.ledger.lease import OnChange
+from strandline.ledger.access.lease import OnChange
 from strandline.plan.columns import Columns, ColumnStep
 from strandline.plan.partition import Chaining
 from strandline.plan.pipeline import PipelinePlan, StagePlan

@@ -28,7 +28,7 @@ from strandline.cli.views.running.progress import (
     format_oldest,
 )
 from strandline.cli.views.running.snapshot import Snapshot, StageView
-from strandline.ledger.entries import FailureRecord, Quarantined
+from strandline.ledger.records.entries import FailureRecord, Quarantined
 
 Failed = FailureRecord | Quarantined  # the last failure before a source is quarantined, too
 RECENT = 6

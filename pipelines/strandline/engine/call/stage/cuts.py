@@ -19,9 +19,9 @@ from strandline.engine.call.stage.receipts import ReceiptDraft
 from strandline.plan.receipt import CUT, NO_SLOT, Event, Output
 from strandline.plan.task import Task, lineage_of
 from strandline.plan.token import derive_child
+from strandline.storage.outputs.disk.shards import digest_bytes
 from strandline.storage.outputs.names import CUTS, name_cut
-from strandline.storage.outputs.outputs import OutputStore
-from strandline.storage.outputs.shards import digest_bytes
+from strandline.storage.outputs.ports import OutputStore
 
 _FACTS = b"strandline"
 _KINDS = {"bytes": pa.large_binary(), "str": pa.large_string()}

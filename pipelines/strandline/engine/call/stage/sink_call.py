@@ -19,7 +19,7 @@ from strandline.plan.receipt import DEAD, Output
 from strandline.plan.stage import SinkStage
 from strandline.plan.task import DeadLetters, Lineage, Task, lineage_of
 from strandline.storage.outputs.names import DEAD_LETTERS
-from strandline.storage.outputs.outputs import OutputGroup, OutputStore
+from strandline.storage.outputs.ports import OutputGroup, OutputStore
 from strandline.storage.outputs.shared_files import SharedFiles
 
 

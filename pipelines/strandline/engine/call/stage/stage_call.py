@@ -48,7 +48,7 @@ from strandline.plan.task import (
     Task,
     lineage_of,
 )
-from strandline.storage.outputs.outputs import OutputStore
+from strandline.storage.outputs.ports import OutputStore
 from strandline.storage.outputs.shared_files import SharedFiles
 
 # A part of a long answer travels on as soon as a stage has yielded so much.

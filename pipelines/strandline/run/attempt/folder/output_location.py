@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 
-from strandline.ledger.lease import Claim, OnChange
+from strandline.ledger.access.lease import Claim, OnChange
 from strandline.ledger.output_root import OutputRoot
 from strandline.plan.pipeline import PipelinePlan
 from strandline.storage.layout import PipelineFolder

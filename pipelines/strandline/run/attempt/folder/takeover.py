@@ -16,11 +16,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from strandline.engine.core.heartbeat import Heartbeat
-from strandline.ledger.checks.verification import Damage, find_damage
-from strandline.ledger.entries import LISTED, Change
-from strandline.ledger.errors import LedgerError
-from strandline.ledger.gather.verification import find_hurt
-from strandline.ledger.lease import (
+from strandline.ledger.access.lease import (
     Claim,
     Claimant,
     end_attempt,
@@ -28,14 +24,18 @@ from strandline.ledger.lease import (
     open_attempt,
     refuse_changes,
 )
-from strandline.ledger.output_root import clean_up, record_location, sweep_shared
-from strandline.ledger.quarantine import Crash, accuse, release
-from strandline.ledger.session import (
+from strandline.ledger.access.session import (
     LedgerSession,
     opened_alone,
     opened_to_read,
     require_ledger,
 )
+from strandline.ledger.checks.verification import Damage, find_damage
+from strandline.ledger.errors import LedgerError
+from strandline.ledger.gather.verification import find_hurt
+from strandline.ledger.output_root import clean_up, record_location, sweep_shared
+from strandline.ledger.quarantine import Crash, accuse, release
+from strandline.ledger.records.entries import LISTED, Change
 from strandline.ledger.store.store import Store
 from strandline.plan.fingerprint import keep_code
 from strandline.run.attempt.config import AttemptConfig

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from strandline.ledger.lease import OnChange
+from strandline.ledger.access.lease import OnChange
 from strandline.run.attempt.phases.state import AttemptState
 from strandline.run.redo.dead_letters.counts import expect_dead_letters
 from strandline.run.redo.dead_letters.retrial import list_retried, plan_retrial

@@ -13,8 +13,8 @@ from collections.abc import Callable
 from strandline.engine.core.listing_thread import ListingThread
 from strandline.engine.core.odd_sources import identify
 from strandline.engine.core.ports import ADMIT_BATCH, Admitted, Control, Listing
-from strandline.ledger.entries import ListedSource
 from strandline.ledger.location import LedgerLocation
+from strandline.ledger.records.entries import ListedSource
 from strandline.ledger.store.look_ups import CHUNK, LookUps
 from strandline.ledger.store.store import Store
 from strandline.plan.stage import Source

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 
-from strandline.ledger.lease import OnChange
+from strandline.ledger.access.lease import OnChange
 from strandline.run.attempt.phases.state import AttemptState, require
 from strandline.run.attempt.phases.work import run_engine
 from strandline.run.redo.phases import RedoTools, replace_older

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from strandline.engine.core.ports import Control
-from strandline.ledger.lease import OnChange
+from strandline.ledger.access.lease import OnChange
 from strandline.ledger.store.store import Store
 from strandline.plan.pipeline import PipelinePlan
 from strandline.run.attempt.config import AttemptConfig

@@ -16,7 +16,7 @@ from strandline.run.attempt.sources.partitions import find_removed_folders
 from strandline.run.redo.auto_cuts import AutoCuts, Keeping, run_trial
 from strandline.run.redo.cuts import plan_keeping
 from strandline.run.redo.phases import join_endings, show_whole
-from strandline.storage.outputs.outputs import OutputLocation
+from strandline.storage.outputs.ports import OutputLocation
 
 
 def try_cuts(state: AttemptState) -> AttemptState:

@@ -17,18 +17,18 @@ from typing import NamedTuple
 from pydantic import JsonValue
 
 from strandline.engine.core.heartbeat import Heartbeat
+from strandline.ledger.access.lease import OnChange, refuse_changes
+from strandline.ledger.access.session import (
+    LedgerSession,
+    opened_new,
+    require_ledger,
+)
 from strandline.ledger.checks.counts import count_sources
 from strandline.ledger.errors import LedgerError
 from strandline.ledger.gather.gather import gather
 from strandline.ledger.gather.merge import FAULTS_OF_DISKS, MergeError
 from strandline.ledger.gather.space import explain_shortage
 from strandline.ledger.gather.state import GatherState, find_merged, is_merged_there, read_state
-from strandline.ledger.lease import OnChange, refuse_changes
-from strandline.ledger.session import (
-    LedgerSession,
-    opened_new,
-    require_ledger,
-)
 from strandline.ledger.store.store import Store
 from strandline.plan.pipeline import PipelinePlan
 from strandline.plan.stage import StatefulFilter
@@ -43,9 +43,9 @@ from strandline.run.history.records import TABLE
 from strandline.storage import faults
 from strandline.storage.errors import naming_volume
 from strandline.storage.layout import PipelineFolder, make_folder
-from strandline.storage.outputs.outputs import digest_file
+from strandline.storage.outputs.disk.temporary import owned_folder
+from strandline.storage.outputs.hashing import digest_file
 from strandline.storage.outputs.remote import put_files
-from strandline.storage.outputs.temporary import owned_folder
 from strandline.storage.volume.inflight import InFlightTable
 from strandline.storage.volume.publications import publish, retain
 from strandline.storage.volume.published import Publication, check_file_name, find_newest

@@ -41,7 +41,7 @@ from strandline.run.attempt.sources.spooled_sources import SpooledSources
 from strandline.run.outputs.published_outputs import LedgerOutputs, find_published
 from strandline.storage.access.refusals import StoreRefusesError
 from strandline.storage.layout import PipelineFolder
-from strandline.storage.outputs.temporary import spooling
+from strandline.storage.outputs.disk.temporary import spooling
 from strandline_api.documents.problems import Problem, SpecError
 from strandline_api.outcome.exit_codes import ExitCode
 

@@ -26,7 +26,7 @@ from strandline.data.tables.schemas import (
 from strandline.engine.call.setup import set_up_stage
 from strandline.engine.core.ports import ADMIT_BATCH, Listing
 from strandline.engine.raised_errors import explain_error
-from strandline.ledger.entries import Change
+from strandline.ledger.records.entries import Change
 from strandline.ledger.store.recipes import read_changes, read_recipes
 from strandline.ledger.store.store import Store
 from strandline.plan.errors import StrandlineError

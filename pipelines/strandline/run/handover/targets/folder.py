@@ -20,8 +20,8 @@ from strandline.storage.access.refusals import naming_rejection
 from strandline.storage.access.stores import open_store, refresh
 from strandline.storage.errors import naming_volume
 from strandline.storage.layout import make_folder
+from strandline.storage.outputs.disk.whole_files import write_whole
 from strandline.storage.outputs.remote import put_files
-from strandline.storage.outputs.whole_files import write_whole
 
 LATEST = "latest.json"
 

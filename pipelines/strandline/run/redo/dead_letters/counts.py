@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from strandline.ledger.checks.counts import MAY_HAVE_DEAD_LETTERS
-from strandline.ledger.entries import Change
+from strandline.ledger.records.entries import Change
 from strandline.ledger.store.store import Store
 from strandline.plan.receipt import Output
 from strandline.storage.outputs.names import name_output

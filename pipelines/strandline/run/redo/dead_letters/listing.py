@@ -11,7 +11,7 @@ from itertools import islice
 import pyarrow.parquet as pq
 
 from strandline.data.files.opening import open_binary
-from strandline.ledger.entries import FailureRecord
+from strandline.ledger.records.entries import FailureRecord
 from strandline.ledger.store.store import Store
 from strandline.run.redo.dead_letters.counts import list_dead_letter_files
 

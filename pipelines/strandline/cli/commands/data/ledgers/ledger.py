@@ -31,7 +31,7 @@ from strandline.cli.views.format import (
 from strandline.cli.views.ledger_export import write_jsonl, write_metrics, write_parquet
 from strandline.cli.views.summary import describe_failure
 from strandline.ledger.checks.counts import count_finished, count_sources
-from strandline.ledger.entries import Row, SourceState
+from strandline.ledger.records.entries import Row, SourceState
 from strandline.ledger.store.rows import list_efforts, list_rows
 from strandline.ledger.store.store import Store
 from strandline.run.manifest.manifest import read_manifest

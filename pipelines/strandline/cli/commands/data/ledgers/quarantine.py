@@ -12,7 +12,7 @@ from strandline.cli.app.ledger_access import locate, looking
 from strandline.cli.app.options import show_examples, take_json, take_manifest, take_volume
 from strandline.cli.views.format import format_amount
 from strandline.cli.views.summary import describe_failure
-from strandline.ledger.entries import Row, SourceState
+from strandline.ledger.records.entries import Row, SourceState
 from strandline.ledger.store.rows import list_rows
 from strandline.run.attempt.folder.takeover import release_sources
 from strandline.run.manifest.manifest import read_manifest

@@ -23,7 +23,7 @@ from strandline.ledger.store.store import Store
 from strandline.run.attempt.folder.output_location import find_location
 from strandline.run.manifest.manifest import read_manifest
 from strandline.storage.outputs.names import DESCRIPTIONS
-from strandline.storage.outputs.outputs import OutputStore
+from strandline.storage.outputs.ports import OutputStore
 from strandline.storage.outputs.remote import open_outputs
 from strandline_api.outcome.exit_codes import ExitCode
 

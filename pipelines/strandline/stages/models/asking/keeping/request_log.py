@@ -25,8 +25,8 @@ from strandline.stages.models.asking.keeping.log_blocks import (
 )
 from strandline.storage.errors import naming_volume
 from strandline.storage.layout import make_folder, sync_folder
-from strandline.storage.outputs.own_handles import keep_own
-from strandline.storage.outputs.whole_files import is_at, open_locked, write_whole
+from strandline.storage.outputs.disk.own_handles import keep_own
+from strandline.storage.outputs.disk.whole_files import is_at, open_locked, write_whole
 
 SUFFIX = ".requests"
 ANSWERS = "answers"  # folder of the files that processes append to

@@ -19,8 +19,8 @@ from strandline.stages.models.asking.answers import BYTES_OF_TOKEN, Usage
 from strandline.stages.models.asking.spending.terms import NextTimes, SpendingTerms, SpentTotals
 from strandline.storage.errors import naming_volume
 from strandline.storage.layout import make_folder
-from strandline.storage.outputs.own_handles import locking
-from strandline.storage.outputs.whole_files import open_locked
+from strandline.storage.outputs.disk.own_handles import locking
+from strandline.storage.outputs.disk.whole_files import open_locked
 
 FILE_NAME = "spent.account"
 _CONTENT = Struct(">QQQQddd")

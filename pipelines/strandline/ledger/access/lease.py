@@ -13,7 +13,14 @@ from enum import StrEnum
 from itertools import islice
 from typing import Any, NamedTuple
 
-from strandline.ledger.entries import (
+from strandline.ledger.errors import LedgerError, LedgerInUseError
+from strandline.ledger.output_root import (
+    OutputRoot,
+    find_move,
+    find_other_changes,
+    knows_location,
+)
+from strandline.ledger.records.entries import (
     LAPSE_SECONDS,
     LISTING,
     SETTLED,
@@ -21,13 +28,6 @@ from strandline.ledger.entries import (
     FailureRecord,
     Mark,
     Quarantined,
-)
-from strandline.ledger.errors import LedgerError, LedgerInUseError
-from strandline.ledger.output_root import (
-    OutputRoot,
-    find_move,
-    find_other_changes,
-    knows_location,
 )
 from strandline.ledger.store.recipes import (
     RECIPES,

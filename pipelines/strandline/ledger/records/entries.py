@@ -1,20 +1,13 @@
-"""What the ledger keeps of a source in each of its states, and how it is spelled as bytes."""
+"""Entries of a ledger, as values. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, NamedTuple
 
-import msgpack
-
-from strandline.plan.receipt import Effort, Output, Piece, PieceLocation, RowChange, SharedPart
-from strandline.plan.token import derive_root
-
-_EFFORT_FIELDS = 5  # older releases read no more
-# The constructor of a class takes twice as long.
-_new_tuple = tuple.__new__
+from strandline.plan.receipt import Effort, Output, Piece, RowChange
 
 # Answers of `admit` about a source. Above `RELEASED`: by the size of a suspect's crowd.
 QUARANTINED, SKIPPED, RELEASED = -1, 0, 1
@@ -269,138 +262,6 @@ class Change:
         changes = (self.finish, self.mark, self.fail, self.quarantine, self.forget, self.meta)
         more = (self.forgiven, self.untidy, self.tidy, self.rewrite)
         return any((*changes, *more)) or self.gathered is not None
-
-
-def create_packer() -> Callable[[Any], bytes]:
-    """Return what makes bytes of one entry after the other; making it anew costs as much as one.
-
-    It is for one thread.
-    """
-    return msgpack.Packer().pack  # type: ignore[no-any-return]
-
-
-def pack_record(
-    source: bytes,
-    version: bytes,
-    record: SourceRecord,
-    pack: Callable[[Any], bytes] = msgpack.packb,
-) -> bytes:
-    """Return a record as bytes.
-
-    The root's token, which follows from source and version, is left out.
-
-    Args:
-        pack: see `create_packer`.
-    """
-    key, outputs, pieces, efforts, changes = record
-    content: list[Any] = [key, _pack_outputs(source, version, outputs)]
-    if pieces or efforts or changes:
-        content.append([(stage, token, *location) for stage, token, location in pieces])
-    if efforts or changes:
-        content.append([effort[:_EFFORT_FIELDS] for effort in efforts])
-    if changes:  # an older release does not read so far
-        content.append([change if change.reasons else change[:2] for change in changes])
-    return pack(content)
-
-
-def _pack_outputs(
-    source: bytes, version: bytes, outputs: tuple[Output, ...]
-) -> Sequence[tuple[Any, ...]]:
-    if not outputs:
-        return ()
-    root = derive_root(source, version)
-    return [
-        # A file of its own says nothing of parts, as before there were any.
-        (b"" if output.token == root else output.token, *output[1 : 6 if output.part else 5])
-        for output in outputs
-    ]
-
-
-def unpack_record(source: bytes, version: bytes, packed: bytes) -> SourceRecord:
-    """Return the inverse of `pack_record`."""
-    key, outputs, *more = msgpack.unpackb(packed)
-    root = derive_root(source, version)
-    return SourceRecord(
-        key,
-        tuple(_unpack_output(token or root, rest) for token, *rest in outputs),
-        _unpack_pieces(more),
-        *_unpack_work(*more[1:]),
-    )
-
-
-def _unpack_work(
-    efforts: Iterable[Sequence[Any]] = (), changes: Iterable[Sequence[Any]] = ()
-) -> tuple[tuple[Effort, ...], tuple[RowChange, ...]]:
-    return (
-        tuple(Effort(*effort) for effort in efforts),
-        tuple(_unpack_change(*change) for change in changes),
-    )
-
-
-def _unpack_change(stage: str, rows: int, reasons: Sequence[Sequence[Any]] = ()) -> RowChange:
-    return RowChange(stage, rows, tuple((reason, number) for reason, number in reasons))
-
-
-def _unpack_output(token: bytes, packed: list[Any]) -> Output:
-    output = Output(token, *packed)
-    return output if output.part is None else output._replace(part=SharedPart(*output.part))
-
-
-def read_parts(packed: bytes) -> dict[bytes, int]:
-    """Return the rows that a record which is still packed has in shared files, by their names."""
-    _, outputs, *_ = msgpack.unpackb(packed)
-    parts: dict[bytes, int] = {}
-    for _, _, _, _, rows, *part in outputs:
-        if part:
-            file = part[0][0]
-            parts[file] = parts.get(file, 0) + rows
-    return parts
-
-
-def read_pieces(packed: bytes) -> tuple[Piece, ...]:
-    """Return the pieces of a record that is still packed."""
-    _, _, *more = msgpack.unpackb(packed)
-    return _unpack_pieces(more)
-
-
-def _unpack_pieces(more: list[Any]) -> tuple[Piece, ...]:
-    packed = more[0] if more else ()
-    return tuple(
-        Piece(stage, token, PieceLocation(*location)) for stage, token, *location in packed
-    )
-
-
-def pack_listed(batch: Iterable[ListedSource]) -> bytes:
-    """Return listed sources as bytes, for the way to a ledger in another process.
-
-    What carries them otherwise looks at each of them, and takes many times as long.
-    """
-    return msgpack.packb(list(batch))  # type: ignore[no-any-return]
-
-
-def unpack_listed(packed: bytes) -> list[ListedSource]:
-    """Return the inverse of `pack_listed`."""
-    return [_new_tuple(ListedSource, listed) for listed in msgpack.unpackb(packed, use_list=False)]
-
-
-def pack(entry: Mark | FailureRecord | Quarantined) -> bytes:
-    """Return a mark, a failure or a quarantined source as bytes."""
-    return msgpack.packb(tuple(entry))  # type: ignore[no-any-return]
-
-
-def unpack_mark(packed: bytes) -> Mark:
-    """Return a mark from its bytes."""
-    return Mark(*msgpack.unpackb(packed))
-
-
-def unpack_failure(packed: bytes) -> FailureRecord:
-    """Return a failure from its bytes."""
-    return FailureRecord(*msgpack.unpackb(packed))
-
-
-def unpack_quarantined(packed: bytes) -> Quarantined:
-    """Return a quarantined source from its bytes."""
-    return Quarantined(*msgpack.unpackb(packed))
 
 
 class SourceState(StrEnum):

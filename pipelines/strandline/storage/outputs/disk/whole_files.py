@@ -17,7 +17,7 @@ from strandline.plan.errors import StrandlineError
 from strandline.storage import faults
 from strandline.storage.errors import naming_volume
 from strandline.storage.layout import sync_folder
-from strandline.storage.outputs.own_handles import locking
+from strandline.storage.outputs.disk.own_handles import locking
 
 TURNS = 1000  # turns of other processes that are waited for
 _FLAGS = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW

@@ -1,21 +1,14 @@
-"""Files that sinks write: complete under their final name or not there at all.
-
-An output is named after its source and token, so a replay overwrites and a folder per source says
-what belongs to it. Names and bytes only: which outputs count is the ledger's to know.
-"""
+"""Outputs on a file system: each file is whole or absent, also after a crash."""
 
 from __future__ import annotations
 
-import io
 import os
 import secrets
 import shutil
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
-from dataclasses import dataclass
-from hashlib import blake2b
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, NamedTuple, Protocol, cast
+from typing import BinaryIO, NamedTuple, cast
 
 from strandline.storage import faults
 from strandline.storage.errors import naming_volume
@@ -25,6 +18,7 @@ from strandline.storage.layout import (
     sync_filesystem,
     sync_folder,
 )
+from strandline.storage.outputs.hashing import Content, HashingFile, digest_file
 from strandline.storage.outputs.names import (
     ASIDES,
     NO_OUTPUTS,
@@ -33,147 +27,7 @@ from strandline.storage.outputs.names import (
     name_shared_folder,
     name_source_folder,
 )
-
-if TYPE_CHECKING:
-    from _typeshed import ReadableBuffer
-
-DIGEST_BYTES = 16
-GROUP_FILES = 128  # open at a time, of one group
-SYNCED_WHOLE_FROM = 8  # files
-FOLDERS_KNOWN = 1000  # to be there for good; one that is forgotten is synced again
-
-
-class Content(NamedTuple):
-    """What was written: bytes, and their blake2b-128."""
-
-    size: int
-    digest: bytes
-
-
-class HashingFile(io.BufferedIOBase):
-    """A forward-only file that counts and digests what passes through.
-
-    Args:
-        target: takes the bytes.
-        location: named where it does not (`VolumeError`), so that this is told from what the code
-            that spells a task raises itself.
-    """
-
-    def __init__(self, target: BinaryIO, location: object) -> None:
-        self._target = target
-        self._location = location
-        self._state = blake2b(digest_size=DIGEST_BYTES)
-        self._size = 0
-
-    def writable(self) -> bool:
-        return True
-
-    def write(self, data: ReadableBuffer) -> int:
-        view = memoryview(data).cast("B")
-        with naming_volume(self._location):
-            self._target.write(view)
-        self._state.update(view)
-        self._size += len(view)
-        return len(view)
-
-    def tell(self) -> int:
-        return self._size
-
-    def finish(self) -> Content:
-        """Return size and digest of all that was written."""
-        return Content(self._size, self._state.digest())
-
-
-@dataclass(frozen=True, slots=True)
-class OutputLocation:
-    """Where the sinks of an attempt write, and by which account.
-
-    Attributes:
-        url: folder or URL of the outputs.
-        writer: how temporary names of the attempt's writers begin.
-        writers_lock: held shared by every writer on this host; None: no lock.
-        is_on_driver: it is a folder of the driver's node, so sinks must run there.
-    """
-
-    url: str
-    writer: str = "0000"
-    writers_lock: Path | None = None
-    is_on_driver: bool = False
-
-
-class OutputGroup(Protocol):
-    """Outputs that become durable together."""
-
-    def write(self, source: bytes, name: str, write_content: Callable[[BinaryIO], None]) -> Content:
-        """Write one output, which is to have `name` in the source's folder.
-
-        What `write_content` raises is passed on, and takes none of the others along.
-
-        Raises:
-            VolumeError: the place can't be written to.
-        """
-
-    def write_shared(
-        self, file: bytes, suffix: str, write_content: Callable[[BinaryIO], None]
-    ) -> Content:
-        """Write one file that several sources share, under its name; see `write`."""
-
-
-class OutputStore(Protocol):
-    """A place for outputs.
-
-    Names are relative: `<fan-out>/<source>/<token><suffix>`, or that of `name_shared`.
-    """
-
-    def grouped(self) -> AbstractContextManager[OutputGroup]:
-        """Write outputs that are durable when the block ends; one that raises leaves none.
-
-        Raises:
-            VolumeError: the place can't be written to.
-        """
-
-    def open_aside(self, folder: str) -> OutputStore:
-        """Return the place in a folder below this one, one of `ASIDES`."""
-
-    def remove_others(self, source: bytes, keep: Collection[str]) -> int:
-        """Remove what lies in the source's folders and is not named in `keep`; says how many."""
-
-    def list_names(self) -> Iterator[tuple[str, int]]:
-        """Return every file but the owner's and the card with its size, temporary ones too."""
-
-    def digest(self, name: str) -> bytes:
-        """Return the blake2b-128 of a file's bytes.
-
-        Raises:
-            FileNotFoundError: there is no such file.
-        """
-
-    def has(self, name: str, size: int) -> bool:
-        """Return whether a file is there, with so many bytes."""
-
-    def list_shared(self) -> list[str]:
-        """Return the names of all shared files."""
-
-    def remove_shared(self, name: str) -> None:
-        """Remove a shared file, if it is there.
-
-        Raises:
-            VolumeError: it can't be removed.
-        """
-
-    def open_shared(self, name: str) -> AbstractContextManager[BinaryIO]:
-        """Open a shared file to be read, here and there.
-
-        Raises:
-            VolumeError: it can't be read.
-        """
-
-    def sweep(self, owner: str) -> int:
-        """Remove the temporary files of an owner that has no live writer; says how many.
-
-        Args:
-            owner: how the names of its writers begin, up to a hyphen; others may be at work.
-        """
+from strandline.storage.outputs.ports import FOLDERS_KNOWN, GROUP_FILES, SYNCED_WHOLE_FROM
 
 
 class LocalOutputs:
@@ -440,11 +294,3 @@ def _discard(pending: _Pending) -> None:
         pending.file.close()
     with suppress(OSError):
         pending.path.unlink(missing_ok=True)
-
-
-def digest_file(file: BinaryIO) -> bytes:
-    """Return the blake2b-128 of what is left to read of a file."""
-    state = blake2b(digest_size=DIGEST_BYTES)
-    while chunk := file.read(1 << 20):
-        state.update(chunk)
-    return state.digest()

@@ -16,7 +16,7 @@ from struct import Struct
 from typing import BinaryIO, NamedTuple
 
 from strandline.storage.layout import make_folder, sync_folder
-from strandline.storage.outputs.outputs import DIGEST_BYTES
+from strandline.storage.outputs.hashing import DIGEST_BYTES
 
 _HEAD = Struct(">16s16sHQ")  # key, token, bytes of the name and of the data
 _BUFFER = 1 << 18

@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager, ExitStack, closing, contextmanage
 from pathlib import Path
 from typing import Protocol
 
-from strandline.ledger.lease import ORPHAN_SECONDS, Claimant, refuse_live_driver
+from strandline.ledger.access.lease import ORPHAN_SECONDS, Claimant, refuse_live_driver
 from strandline.ledger.store.store import Store
 from strandline.storage.layout import PipelineFolder
 from strandline.storage.volume.locks import find_process, hold_exclusive

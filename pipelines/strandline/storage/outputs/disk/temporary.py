@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
-from strandline.storage.outputs.own_handles import keep_own, locking
+from strandline.storage.outputs.disk.own_handles import keep_own, locking
 
 
 @contextmanager

@@ -1,0 +1,1 @@
+"""What a ledger holds: its entries, as values and as bytes."""

@@ -1,0 +1,1 @@
+"""Files on a disk: written whole, shared among writers, and removed."""
