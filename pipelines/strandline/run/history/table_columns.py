@@ -19,7 +19,7 @@ _META = "table columns"
 
 @runtime_checkable
 class TableSource(Protocol):
-    """A source whose files belong to one table."""
+    """A source of files that belong to one table."""
 
     @property
     def table(self) -> str:
