@@ -14,8 +14,9 @@ from strandline.cli.views.stage_catalogue import (
     describe_scope,
     read_columns,
 )
-from strandline.plan.registry import list_registered
-from strandline.plan.stage import SinkStage, SourceStage, Stage
+from strandline.plan.stages.ends import SinkStage, SourceStage
+from strandline.plan.stages.registry import list_registered
+from strandline.plan.stages.stage import Stage
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = "docs/stage-table.md"

@@ -49,7 +49,7 @@ Each is loaded when its name is looked up: a run needs a few of them, and a work
 {made}
 """
 
-from strandline.plan.registry import register_modules
+from strandline.plan.stages.registry import register_modules
 
 register_modules(
     {{

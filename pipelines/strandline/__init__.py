@@ -16,17 +16,10 @@ if TYPE_CHECKING:
     from typing import Any
 
     from strandline.ledger.access.lease import OnChange
-    from strandline.plan.columns import Columns
-    from strandline.plan.registry import register
-    from strandline.plan.stage import (
-        Params,
-        SharingSink,
-        SinkStage,
-        Source,
-        SourceStage,
-        Stage,
-        StatefulFilter,
-    )
+    from strandline.plan.stages.columns import Columns
+    from strandline.plan.stages.ends import SharingSink, SinkStage, Source, SourceStage
+    from strandline.plan.stages.registry import register
+    from strandline.plan.stages.stage import Params, Stage, StatefulFilter
     from strandline.plan.task import FailedRow, FailedTask, NoneTask, Task
     from strandline.python.outcome import Outcome
     from strandline.python.pipeline import Pipeline, work
@@ -63,25 +56,25 @@ __all__ = [
 
 _ROOMS = {
     "Checkpoint": "strandline_api.spec.policy",
-    "Columns": "strandline.plan.columns",
+    "Columns": "strandline.plan.stages.columns",
     "ExitCode": "strandline_api.outcome.exit_codes",
     "FailedRow": "strandline.plan.task",
     "FailedTask": "strandline.plan.task",
     "NoneTask": "strandline.plan.task",
     "OnChange": "strandline.ledger.access.lease",
     "Outcome": "strandline.python.outcome",
-    "Params": "strandline.plan.stage",
+    "Params": "strandline.plan.stages.stage",
     "Pipeline": "strandline.python.pipeline",
     "Quarantine": "strandline_api.spec.policy",
-    "SharingSink": "strandline.plan.stage",
-    "SinkStage": "strandline.plan.stage",
-    "Source": "strandline.plan.stage",
-    "SourceStage": "strandline.plan.stage",
-    "Stage": "strandline.plan.stage",
-    "StatefulFilter": "strandline.plan.stage",
+    "SharingSink": "strandline.plan.stages.ends",
+    "SinkStage": "strandline.plan.stages.ends",
+    "Source": "strandline.plan.stages.ends",
+    "SourceStage": "strandline.plan.stages.ends",
+    "Stage": "strandline.plan.stages.stage",
+    "StatefulFilter": "strandline.plan.stages.stage",
     "Task": "strandline.plan.task",
     "list_outputs": "strandline.storage.outputs.manifest",
-    "register": "strandline.plan.registry",
+    "register": "strandline.plan.stages.registry",
     "work": "strandline.python.pipeline",
 }
 

@@ -17,7 +17,7 @@ from pipeline_documents import SMALLEST, pipelines
 from status_documents import ATTEMPT_STATUS, PIPELINE_STATUS, like
 from stored_documents import plant_unknown, prune, schema_of, store
 from strandline.plan.fingerprint import add_code
-from strandline.plan.registry import find_stage
+from strandline.plan.stages.registry import find_stage
 from strandline.run.manifest.manifest import read_manifest
 from strandline_api.documents.documents import parse_pipeline
 from strandline_api.documents.stored import (

@@ -18,8 +18,8 @@ from strandline_api.objects.pipeline import PipelineSpec
 STAGE = '''
 """Nothing but a stage."""
 
-from strandline.plan.registry import register
-from strandline.plan.stage import Stage
+from strandline.plan.stages.registry import register
+from strandline.plan.stages.stage import Stage
 from strandline.plan.task import Task
 
 
@@ -61,7 +61,7 @@ def test_a_stage_is_a_file_and_one_command(copy: Path) -> None:
     assert execute(copy, "pipelines/stage_index.py", "--check").returncode == 0
     program = (
         "import strandline.stages as stages, strandline.stages.catalogue\n"
-        "from strandline.plan.registry import list_registered\n"
+        "from strandline.plan.stages.registry import list_registered\n"
         "assert 'do-nothing' in dict(list_registered()), list_registered()\n"
         "assert stages.DoNothing.__name__ == 'DoNothing'\n"
     )

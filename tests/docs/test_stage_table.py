@@ -11,7 +11,7 @@ from filter_cases import ROWS, STAGES, WordScorer
 from stage_runs import Rows, StageRun
 from stage_table import PAGE, list_inner, main, render_page
 from strandline.cli.views.stage_catalogue import describe_scope, read_columns
-from strandline.plan.registry import find_stage
+from strandline.plan.stages.registry import find_stage
 from strandline.stages.text.scoring import score_perplexity
 
 ROOT = Path(__file__).parents[2]

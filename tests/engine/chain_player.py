@@ -24,7 +24,7 @@ from strandline.plan.fingerprint import Fingerprint
 from strandline.plan.pipeline import PipelinePlan, StagePlan
 from strandline.plan.planning import mark_streaming
 from strandline.plan.receipt import Event, Piece, Receipt
-from strandline.plan.stage import Stage, StatefulFilter
+from strandline.plan.stages.stage import Stage, StatefulFilter
 from strandline.plan.task import FailedTask, Lineage, NoneTask, Slot, Task
 from strandline.plan.token import derive_root, digest_key
 from strandline.storage.errors import VolumeError

@@ -13,7 +13,7 @@ from strandline.engine.core.ports import ADMIT_BATCH, Listing
 from strandline.engine.ray.admission import Admission
 from strandline.engine.ray.engine import RayEngine
 from strandline.ledger.records.entries import QUARANTINED, RELEASED, SKIPPED, ListedSource
-from strandline.plan.stage import Source
+from strandline.plan.stages.ends import Source
 from test_flow import make_flow
 
 VERDICTS = [QUARANTINED, SKIPPED, RELEASED, QUARANTINED, QUARANTINED, RELEASED]

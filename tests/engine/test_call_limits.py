@@ -11,7 +11,7 @@ from strandline.engine.call.limits import CallWatch, explain_overdue
 from strandline.engine.core.chains import Chain
 from strandline.engine.core.worker_pool import Call, Pool, Worker
 from strandline.plan.pipeline import StagePlan
-from strandline.plan.stage import Stage
+from strandline.plan.stages.stage import Stage
 from test_flow import make_slots
 
 PATIENCE = 60.0

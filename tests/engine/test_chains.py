@@ -25,7 +25,7 @@ from strandline.engine.core.flow import Flow
 from strandline.engine.core.worker_pool import ChainStreak
 from strandline.plan.pipeline import PipelinePlan, StagePlan
 from strandline.plan.planning import mark_streaming
-from strandline.plan.stage import Stage
+from strandline.plan.stages.stage import Stage
 from strandline.plan.task import FailedTask, Lineage, Slot, Task
 from test_flow import make_slots, pass_on
 from test_scaling_filling import fill_up, make_crew

@@ -16,7 +16,8 @@ from strandline.engine.call.stage.stage_call import StageCall
 from strandline.ledger.tally import Tally
 from strandline.plan.pipeline import StagePlan
 from strandline.plan.receipt import Emitted, Event, Output, Receipt
-from strandline.plan.stage import SinkStage, Stage
+from strandline.plan.stages.ends import SinkStage
+from strandline.plan.stages.stage import Stage
 from strandline.plan.task import FailedTask, Lineage, NoneTask, Origin, Slot, Task
 from strandline.plan.token import derive_child
 from strandline.storage.errors import VolumeError

@@ -29,7 +29,7 @@ from strandline.engine.call.stage.stage_tally import ENOUGH_ROWS, find_uniform
 from strandline.engine.call.stage.trials import Trials
 from strandline.plan.pipeline import StagePlan
 from strandline.plan.receipt import Output, Piece, Receipt
-from strandline.plan.stage import Stage, StatefulFilter
+from strandline.plan.stages.stage import Stage, StatefulFilter
 from strandline.plan.task import (
     DeadLetters,
     FailedRow,

@@ -21,7 +21,8 @@ from strandline.engine.own_ledger import NoLedger
 from strandline.plan.fingerprint import Fingerprint
 from strandline.plan.pipeline import PipelinePlan, StagePlan
 from strandline.plan.receipt import Emitted, Event, Output, Receipt, StageCounts
-from strandline.plan.stage import Source, Stage
+from strandline.plan.stages.ends import Source
+from strandline.plan.stages.stage import Stage
 from strandline.plan.task import Task
 from strandline.stages.sinks.jsonl_sink import JsonlSink
 from strandline.storage.outputs.disk.local_outputs import LocalOutputs

@@ -10,7 +10,7 @@ from strandline.engine.core.flow import BROKEN_AFTER, FAILURES_KEPT, Flow
 from strandline.plan.fingerprint import Fingerprint
 from strandline.plan.pipeline import PipelinePlan, StagePlan
 from strandline.plan.receipt import Emitted, Failure, Receipt, StageCounts, UniformFailure
-from strandline.plan.stage import Stage
+from strandline.plan.stages.stage import Stage
 from strandline.plan.task import Origin
 
 

@@ -14,7 +14,7 @@ from strandline.engine.core.worker_pool import Call, Worker
 from strandline.engine.pooled_calls import PooledCalls
 from strandline.plan.pipeline import StagePlan
 from strandline.plan.receipt import StageCounts
-from strandline.plan.stage import Stage
+from strandline.plan.stages.stage import Stage
 
 
 class Pools(PooledCalls):

@@ -17,7 +17,7 @@ from strandline.engine.call.wire import pack_events, unpack_events
 from strandline.ledger.tally import Tally
 from strandline.plan.pipeline import StagePlan
 from strandline.plan.receipt import Event, Output, Piece, Receipt
-from strandline.plan.stage import Shape, StatefulFilter
+from strandline.plan.stages.stage import Shape, StatefulFilter
 from strandline.plan.task import FailedTask, Lineage, NoneTask, Origin, Task
 from strandline.plan.token import derive_child
 

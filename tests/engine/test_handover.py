@@ -19,7 +19,7 @@ from strandline.engine.call.handover import pack_answers, read_input
 from strandline.engine.call.stage.receipts import ReceiptDraft
 from strandline.engine.call.wire import pack_tasks
 from strandline.engine.core.odd_sources import explain_odd, identify
-from strandline.plan.stage import Source
+from strandline.plan.stages.ends import Source
 from strandline.plan.task import Lineage, Task
 from strandline.plan.token import digest_key, digest_version
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from strandline.engine.core.listing_thread import GATHER_SECONDS, SOURCES_AHEAD, ListingThread
 from strandline.engine.core.ports import ADMIT_BATCH, Admitted, Listing
-from strandline.plan.stage import Source
+from strandline.plan.stages.ends import Source
 
 PATIENCE = 120.0
 

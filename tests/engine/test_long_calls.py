@@ -7,7 +7,7 @@ from strandline.engine.call.worker_page import Located
 from strandline.engine.core.chains import Chain
 from strandline.engine.core.worker_pool import LONG_SECONDS, Call, Pool, Worker
 from strandline.plan.pipeline import StagePlan
-from strandline.plan.stage import Stage
+from strandline.plan.stages.stage import Stage
 
 NOW = 100.0
 

@@ -16,7 +16,7 @@ from strandline.engine.call.worker_page import Located, WorkerPage
 from strandline.engine.preemption.lost_work import WorkMeter, name_loss
 from strandline.plan.pipeline import StagePlan
 from strandline.plan.receipt import Emitted, Receipt, StageCounts
-from strandline.plan.stage import Stage
+from strandline.plan.stages.stage import Stage
 from strandline.plan.task import Lineage, Task
 from strandline_api.outcome.causes import Cause
 from strandline_api.outcome.work_lost import WorkLost

@@ -16,7 +16,7 @@ from strandline.engine.core.flow import Flow
 from strandline.engine.preemption.replays import Replays
 from strandline.plan.pipeline import StagePlan
 from strandline.plan.receipt import Effort, Event, Receipt, StageCounts, add_efforts
-from strandline.plan.stage import Stage
+from strandline.plan.stages.stage import Stage
 from strandline.plan.task import FailedTask, Lineage, NoneTask, Task
 from test_flow import make_flow, make_slots
 

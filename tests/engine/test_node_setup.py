@@ -23,7 +23,7 @@ from strandline.engine.call.setup import (
     sweep,
 )
 from strandline.plan.pipeline import StagePlan
-from strandline.plan.stage import Stage
+from strandline.plan.stages.stage import Stage
 
 PROGRAM = """
 import os, sys, pathlib

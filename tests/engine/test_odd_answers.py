@@ -16,7 +16,7 @@ import pytest
 from shell_streams import own_stdout
 from strandline.engine.call.stage.stage_call import StageCall
 from strandline.plan.pipeline import StagePlan
-from strandline.plan.stage import Stage
+from strandline.plan.stages.stage import Stage
 from strandline.plan.task import FailedTask, Lineage, Slot, Task
 from test_execution import (
     SOURCE,

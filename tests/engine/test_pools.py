@@ -16,7 +16,7 @@ from strandline.engine.core.pools import (
 )
 from strandline.plan.pipeline import StagePlan
 from strandline.plan.receipt import StageCounts
-from strandline.plan.stage import Stage
+from strandline.plan.stages.stage import Stage
 
 
 def test_a_queue_has_room_for_a_whole_batch() -> None:

@@ -26,7 +26,7 @@ from strandline.engine.ray.losses import Losses, OverdueError
 from strandline.engine.ray.pool import RayPools
 from strandline.plan.fingerprint import Fingerprint
 from strandline.plan.pipeline import PipelinePlan, StagePlan
-from strandline.plan.stage import Stage
+from strandline.plan.stages.stage import Stage
 from strandline.storage.outputs.ports import OutputLocation
 from strandline_api.documents.problems import SpecError
 from test_flow import make_flow, make_slots, pass_on

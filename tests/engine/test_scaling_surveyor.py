@@ -21,7 +21,8 @@ from strandline.engine.autoscaler.planner import plan
 from strandline.engine.core.flow import StageQueue
 from strandline.plan.pipeline import StagePlan
 from strandline.plan.receipt import StageCounts
-from strandline.plan.stage import SinkStage, Stage
+from strandline.plan.stages.ends import SinkStage
+from strandline.plan.stages.stage import Stage
 from strandline.plan.task import Task
 
 READ = StagePlan("read", "read", Stage())

@@ -22,7 +22,8 @@ from strandline.engine.own_ledger import NoLedger
 from strandline.plan.fingerprint import Fingerprint
 from strandline.plan.pipeline import PipelinePlan, StagePlan
 from strandline.plan.receipt import StageCounts
-from strandline.plan.stage import SinkStage, Source, Stage
+from strandline.plan.stages.ends import SinkStage, Source
+from strandline.plan.stages.stage import Stage
 from strandline.plan.task import Lineage, Task
 from strandline.storage import faults
 from strandline.storage.errors import VolumeError

@@ -13,7 +13,8 @@ from strandline.engine.own_ledger import NoLedger
 from strandline.ledger.records.entries import QUARANTINED, RELEASED, ListedSource
 from strandline.plan.fingerprint import Fingerprint
 from strandline.plan.pipeline import PipelinePlan, StagePlan
-from strandline.plan.stage import Source, Stage
+from strandline.plan.stages.ends import Source
+from strandline.plan.stages.stage import Stage
 from strandline.plan.task import Task
 from strandline.storage.outputs.remote import open_outputs
 

@@ -46,7 +46,7 @@ from strandline.engine.ray.local.start import (
 from strandline.plan.errors import code_of
 from strandline.plan.pipeline import StagePlan
 from strandline.plan.planning import check_plan
-from strandline.plan.stage import Stage
+from strandline.plan.stages.stage import Stage
 from strandline.stages.sinks.jsonl_sink import JsonlSink
 from strandline.stages.sources.files import Files
 from strandline.stages.tables.read_files import ReadFiles

@@ -19,7 +19,7 @@ from strandline.ledger.tally import Tally
 from strandline.plan.pipeline import StagePlan
 from strandline.plan.planning import mark_streaming
 from strandline.plan.receipt import Event, StageCounts
-from strandline.plan.stage import Stage, StatefulFilter
+from strandline.plan.stages.stage import Stage, StatefulFilter
 from strandline.plan.task import FailedTask, Lineage, NoneTask, Slot, Task
 from strandline.plan.token import derive_child
 

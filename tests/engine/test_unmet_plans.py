@@ -17,7 +17,7 @@ from strandline.engine.core.pools import PoolState
 from strandline.engine.ray.engine import RayEngine
 from strandline.plan.fingerprint import Fingerprint
 from strandline.plan.pipeline import PipelinePlan, StagePlan
-from strandline.plan.stage import Stage
+from strandline.plan.stages.stage import Stage
 from strandline.run.attempt.config import AttemptConfig
 from strandline.run.attempt.engines import make_engine
 from strandline.storage.outputs.ports import OutputLocation

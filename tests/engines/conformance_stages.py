@@ -12,7 +12,8 @@ import numpy as np
 import pyarrow as pa
 from pydantic import Field
 
-from strandline.plan.stage import Source, SourceStage, Stage
+from strandline.plan.stages.ends import Source, SourceStage
+from strandline.plan.stages.stage import Stage
 from strandline.plan.task import FailedTask, NoneTask, Slot, Task
 
 ROWS_PER_TASK = 10

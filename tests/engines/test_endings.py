@@ -22,7 +22,7 @@ from strandline.ledger.errors import DuplicateKeyError
 from strandline.plan.errors import code_of
 from strandline.plan.pipeline import PipelinePlan, StagePlan
 from strandline.plan.planning import check_plan
-from strandline.plan.stage import Stage
+from strandline.plan.stages.stage import Stage
 from strandline_api.outcome.exit_codes import ExitCode
 from worker_stages import NodeReady
 

@@ -33,8 +33,8 @@ from strandline import (
 )
 from strandline.errors import LedgerError, SpecError, StrandlineError
 from strandline.ledger.store.store import Store
-from strandline.plan.registry import find_stage, list_registered
-from strandline.plan.stage import Shape
+from strandline.plan.stages.registry import find_stage, list_registered
+from strandline.plan.stages.stage import Shape
 from strandline.run.manifest.manifest import read_manifest
 from strandline.storage.layout import PipelineFolder
 from strandline_api.objects.removed_engine import ENGINE_REMOVED

@@ -16,7 +16,8 @@ from typing import Any, BinaryIO, ClassVar
 
 import pyarrow as pa
 
-from strandline.plan.stage import SinkStage, Source, SourceStage, Stage, StatefulFilter
+from strandline.plan.stages.ends import SinkStage, Source, SourceStage
+from strandline.plan.stages.stage import Stage, StatefulFilter
 from strandline.plan.task import FailedTask, NoneTask, Slot, Task
 
 OPENED, LISTING, TROUBLE, DIED = "opened.log", "listing.json", "trouble.json", "died"

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import strandline.stages.catalogue  # noqa: F401 - registers the stages
-from strandline.plan.columns import Columns, find_missing, trace_columns
 from strandline.plan.planning import plan_spec
-from strandline.plan.stage import Stage
+from strandline.plan.stages.columns import Columns, find_missing, trace_columns
+from strandline.plan.stages.stage import Stage
 from strandline.plan.task import Task
 from strandline.stages.sources.files import Files
 from strandline.stages.text.normalise_text import NormaliseText

@@ -17,7 +17,8 @@ from strandline.plan.fingerprint import (
     find_first_change,
     keep_code,
 )
-from strandline.plan.stage import OnRemoved, Source, SourceStage, Stage
+from strandline.plan.stages.ends import OnRemoved, Source, SourceStage
+from strandline.plan.stages.stage import Stage
 
 
 class Words(Stage):

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from strandline.plan.registry import UnknownStageError, find_stage, register
-from strandline.plan.stage import Stage
+from strandline.plan.stages.registry import UnknownStageError, find_stage, register
+from strandline.plan.stages.stage import Stage
 from strandline.stages.sinks.parquet_partitions import ParquetSink
 
 
@@ -62,7 +62,7 @@ def run_in_a_fresh_process(script: str) -> str:
 @pytest.mark.slow
 def test_a_stage_is_loaded_when_it_is_named_and_no_other_is() -> None:
     script = (
-        "from strandline.plan.registry import find_name, find_stage, list_registered\n"
+        "from strandline.plan.stages.registry import find_name, find_stage, list_registered\n"
         "import strandline.run.manifest.manifest\n"
         "find_stage('read-jsonl')\n"
         "print(*(name for name in sys.modules if name.startswith('strandline.stages.')))\n"
@@ -81,8 +81,8 @@ def test_a_stage_is_loaded_when_it_is_named_and_no_other_is() -> None:
 def test_a_name_that_comes_along_is_given_once_though_nobody_has_loaded_it() -> None:
     script = (
         "import strandline.stages.catalogue\n"
-        "from strandline.plan.registry import register\n"
-        "from strandline.plan.stage import Stage\n"
+        "from strandline.plan.stages.registry import register\n"
+        "from strandline.plan.stages.stage import Stage\n"
         "try:\n"
         "    register('parquet')(type('ParquetSink', (Stage,), {}))\n"
         "except ValueError as error:\n"

@@ -10,7 +10,8 @@ import pytest
 
 from strandline.plan.pipeline import StagePlan
 from strandline.plan.planning import check_plan
-from strandline.plan.stage import OnRemoved, Shape, SinkStage, Source, SourceStage, Stage
+from strandline.plan.stages.ends import OnRemoved, SinkStage, Source, SourceStage
+from strandline.plan.stages.stage import Shape, Stage
 from strandline.plan.task import FailedTask, NoneTask, Slot, Task
 from strandline.stages.sinks.jsonl_sink import JsonlSink
 from strandline_api.documents.problems import SpecError

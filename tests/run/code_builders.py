@@ -10,7 +10,7 @@ from typing import Any
 
 from strandline import Pipeline, Stage
 from strandline.plan.fingerprint import Fingerprint, describe_difference, find_first_change
-from strandline.plan.registry import find_stage
+from strandline.plan.stages.registry import find_stage
 from strandline.run.code.stage_code import fingerprint_code
 
 numbers = itertools.count()

@@ -21,7 +21,7 @@ from strandline.ledger.errors import LedgerError
 from strandline.ledger.gather.merge import MergeError
 from strandline.ledger.gather.state import GatherState, read_state
 from strandline.plan.pipeline import PipelinePlan
-from strandline.plan.stage import StatefulFilter
+from strandline.plan.stages.stage import StatefulFilter
 from strandline.plan.task import Task
 from strandline.python.pipeline import Pipeline
 from strandline.run.attempt.attempt import run_attempt

@@ -12,7 +12,7 @@ from fsspec.implementations.memory import MemoryFileSystem
 from strandline.plan.errors import StrandlineError, code_of
 from strandline.plan.pipeline import PipelinePlan, StagePlan
 from strandline.plan.planning import check_plan
-from strandline.plan.stage import Source, SourceStage
+from strandline.plan.stages.ends import Source, SourceStage
 from strandline.run.attempt.sources.partitions import ListingError, SourcePathError, open_listing
 from strandline.stages.sinks.jsonl_sink import JsonlSink
 from strandline.stages.sources.files import Files

@@ -21,7 +21,7 @@ from strandline.engine.core.ports import ADMIT_BATCH, Admitted, Control, Listing
 from strandline.ledger.records.entries import Change, Finish, Quarantined, SourceRecord
 from strandline.ledger.store.store import Store
 from strandline.plan.errors import StrandlineError
-from strandline.plan.stage import Source
+from strandline.plan.stages.ends import Source
 from strandline.plan.token import digest_key, digest_version
 from strandline.run.attempt.attempt import run_attempt
 from strandline.run.attempt.config import AttemptConfig

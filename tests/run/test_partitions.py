@@ -19,7 +19,8 @@ from strandline.plan.errors import code_of
 from strandline.plan.partition import Chaining, Joining, LargestGroup
 from strandline.plan.pipeline import PipelinePlan, StagePlan
 from strandline.plan.planning import check_plan
-from strandline.plan.stage import SinkStage, Source, SourceStage, Stage
+from strandline.plan.stages.ends import SinkStage, Source, SourceStage
+from strandline.plan.stages.stage import Stage
 from strandline.plan.task import Task
 from strandline.run.attempt.sources.partitions import PartitionError, find_chaining, open_listing
 from strandline.stages.sinks.parquet_partitions import ParquetPartitions

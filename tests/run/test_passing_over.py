@@ -17,7 +17,7 @@ from attempt_builders import LETTERS
 from strandline.engine.core.ports import Listing
 from strandline.ledger.location import LedgerLocation
 from strandline.ledger.store.look_ups import LookedUp, LookUps
-from strandline.plan.stage import Source
+from strandline.plan.stages.ends import Source
 from strandline.plan.token import digest_key
 from strandline.run.attempt.attempt import run_attempt
 from strandline.run.attempt.config import AttemptConfig

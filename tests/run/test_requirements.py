@@ -17,8 +17,9 @@ import strandline.stages.catalogue  # noqa: F401 - registers them
 from strandline.plan import packages
 from strandline.plan.pipeline import PipelinePlan, StagePlan
 from strandline.plan.planning import check_plan
-from strandline.plan.registry import list_registered
-from strandline.plan.stage import Source, SourceStage, Stage
+from strandline.plan.stages.ends import Source, SourceStage
+from strandline.plan.stages.registry import list_registered
+from strandline.plan.stages.stage import Stage
 from strandline.plan.task import Task
 from strandline.run.attempt.attempt import run_attempt
 from strandline.run.attempt.config import AttemptConfig

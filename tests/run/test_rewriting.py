@@ -19,7 +19,7 @@ from strandline.ledger.records.entries import Change, ListedSource, Mark
 from strandline.ledger.store.store import Store
 from strandline.plan.pipeline import StagePlan
 from strandline.plan.receipt import Output
-from strandline.plan.stage import SinkStage
+from strandline.plan.stages.ends import SinkStage
 from strandline.plan.task import Lineage, Task
 from strandline.plan.token import derive_child
 from strandline.run.outputs.rewriting import tidy_shared

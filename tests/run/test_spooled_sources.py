@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strandline.plan.stage import Source
+from strandline.plan.stages.ends import Source
 from strandline.run.attempt.sources.spooled_sources import SpooledSources
 
 

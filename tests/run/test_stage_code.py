@@ -17,7 +17,7 @@ import pytest
 from code_builders import STAGE, Code, read_fingerprint
 from strandline import Pipeline
 from strandline.plan.fingerprint import Fingerprint, describe_difference, find_first_change
-from strandline.plan.registry import find_stage
+from strandline.plan.stages.registry import find_stage
 from strandline.run.code.code_reader import digest_file
 from strandline.run.code.stage_code import fingerprint_code
 from strandline.run.code.weight_files import list_weights

@@ -7,7 +7,7 @@ import time
 
 from pydantic import Field
 
-from strandline.plan.stage import Stage
+from strandline.plan.stages.stage import Stage
 from strandline.plan.task import Slot, Task
 
 

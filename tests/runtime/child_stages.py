@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from strandline.plan.stage import Stage
+from strandline.plan.stages.stage import Stage
 from strandline.plan.task import Task
 
 HOUR = 3600.0

@@ -9,7 +9,8 @@ from typing import BinaryIO
 
 from pydantic import Field
 
-from strandline.plan.stage import SinkStage, Source, SourceStage, Stage
+from strandline.plan.stages.ends import SinkStage, Source, SourceStage
+from strandline.plan.stages.stage import Stage
 from strandline.plan.task import FailedTask, Slot, Task
 
 

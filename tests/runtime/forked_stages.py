@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import numpy.random  # loaded before the fork
 
-from strandline.plan.stage import Stage
+from strandline.plan.stages.stage import Stage
 from strandline.plan.task import Task
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 from pydantic import Field
 
-from strandline.plan.stage import Stage, StatefulFilter
+from strandline.plan.stages.stage import Stage, StatefulFilter
 from strandline.plan.task import Task
 
 LARGE = 70_000

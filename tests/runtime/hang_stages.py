@@ -6,7 +6,7 @@ import threading
 
 from pydantic import Field
 
-from strandline.plan.stage import Stage
+from strandline.plan.stages.stage import Stage
 from strandline.plan.task import FailedTask, NoneTask, Task
 
 

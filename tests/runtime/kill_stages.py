@@ -8,7 +8,7 @@ import time
 
 import pyarrow as pa
 
-from strandline.plan.stage import Stage
+from strandline.plan.stages.stage import Stage
 from strandline.plan.task import Slot, Task
 
 

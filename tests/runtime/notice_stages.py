@@ -12,7 +12,7 @@ from pathlib import Path
 import pyarrow as pa
 from pydantic import Field
 
-from strandline.plan.stage import Stage
+from strandline.plan.stages.stage import Stage
 from strandline.plan.task import Task
 
 LARGE = 300_000

@@ -8,7 +8,7 @@ from typing import Any
 import engine_stages as bad
 from strandline.plan.pipeline import PipelinePlan, StagePlan
 from strandline.plan.planning import check_plan
-from strandline.plan.stage import Stage
+from strandline.plan.stages.stage import Stage
 from strandline.run.attempt.attempt import run_attempt
 from strandline.run.attempt.config import AttemptConfig
 from strandline.run.attempt.outcome import AttemptResult

@@ -9,7 +9,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from payload_kinds import Unpicklable, Unreadable
-from strandline.plan.stage import Source, SourceStage, Stage
+from strandline.plan.stages.ends import Source, SourceStage
+from strandline.plan.stages.stage import Stage
 from strandline.plan.task import FailedTask, Slot, Task
 
 

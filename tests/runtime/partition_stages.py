@@ -10,7 +10,8 @@ import pyarrow as pa
 
 from strandline.plan.pipeline import PipelinePlan, StagePlan
 from strandline.plan.planning import check_plan
-from strandline.plan.stage import OnRemoved, Source, SourceStage, Stage
+from strandline.plan.stages.ends import OnRemoved, Source, SourceStage
+from strandline.plan.stages.stage import Stage
 from strandline.plan.task import Slot, Task
 from strandline.stages.sinks.parquet_partitions import ParquetPartitions
 

@@ -6,7 +6,7 @@ import os
 import time
 from pathlib import Path
 
-from strandline.plan.stage import Stage
+from strandline.plan.stages.stage import Stage
 from strandline.plan.task import Task
 
 MB = 1_000_000

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from pydantic import Field
 
-from strandline.plan.stage import Stage
+from strandline.plan.stages.stage import Stage
 from strandline.plan.task import Task
 
 

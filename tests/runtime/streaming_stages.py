@@ -12,7 +12,8 @@ import pyarrow as pa
 from pydantic import Field
 
 from strandline.engine.call.stage import stage_call
-from strandline.plan.stage import SinkStage, Stage
+from strandline.plan.stages.ends import SinkStage
+from strandline.plan.stages.stage import Stage
 from strandline.plan.task import Slot, Task
 
 PIECES_PER_PART = 2

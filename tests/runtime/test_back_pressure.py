@@ -18,7 +18,7 @@ from strandline.engine.core.pools import CALLS_PER_WORKER, bound_queue
 from strandline.engine.core.ports import RunProgress
 from strandline.plan.pipeline import StagePlan
 from strandline.plan.planning import check_plan
-from strandline.plan.stage import Source
+from strandline.plan.stages.ends import Source
 from strandline.run.attempt.attempt import run_attempt
 from strandline.run.attempt.config import AttemptConfig
 from strandline_api.outcome.exit_codes import ExitCode

@@ -16,7 +16,7 @@ from strandline.engine.core.worker_pool import LONG_SECONDS
 from strandline.ledger.store.store import Store
 from strandline.plan.pipeline import PipelinePlan, StagePlan
 from strandline.plan.planning import check_plan
-from strandline.plan.stage import Stage
+from strandline.plan.stages.stage import Stage
 from strandline.run.attempt.attempt import run_attempt
 from strandline.run.attempt.config import AttemptConfig
 from strandline.run.attempt.outcome import AttemptResult

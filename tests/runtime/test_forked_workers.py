@@ -21,7 +21,7 @@ from jobs import PATIENCE
 from number_plans import find_texts, make_plan
 from strandline.engine.processes.fork_client import explain_end
 from strandline.plan.pipeline import PipelinePlan
-from strandline.plan.stage import Stage
+from strandline.plan.stages.stage import Stage
 from strandline.run.attempt.attempt import run_attempt
 from strandline.run.attempt.config import AttemptConfig
 from strandline.run.attempt.engines import dump_portably
@@ -228,7 +228,7 @@ def test_law_what_belongs_to_the_program_itself_is_read_by_another_process(tmp_p
     program = tmp_path / "program.py"
     program.write_text(
         "from pathlib import Path\n"
-        "from strandline.plan.stage import Stage\n"
+        "from strandline.plan.stages.stage import Stage\n"
         "class Number:\n"
         "    def __init__(self, n): self.n = n\n"
         "class Own(Stage):\n"

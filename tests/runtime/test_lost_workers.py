@@ -32,7 +32,7 @@ from strandline.engine.ray.losses import Losses
 from strandline.engine.ray.pool import RayPools
 from strandline.plan.pipeline import StagePlan
 from strandline.plan.planning import check_plan
-from strandline.plan.stage import Stage
+from strandline.plan.stages.stage import Stage
 from strandline.plan.task import Lineage, Task
 from strandline.storage.outputs.ports import OutputLocation
 from strandline.storage.volume.inflight import InFlight, InFlightTable, read_inflight

@@ -25,7 +25,7 @@ from strandline.engine.ray.worker import start_worker
 from strandline.ledger.access.lease import OnChange
 from strandline.plan.pipeline import PipelinePlan, StagePlan
 from strandline.plan.planning import check_plan
-from strandline.plan.stage import Stage
+from strandline.plan.stages.stage import Stage
 from strandline.plan.task import Lineage, Task
 from strandline.run.attempt.attempt import run_attempt
 from strandline.run.attempt.config import AttemptConfig

@@ -15,7 +15,8 @@ from pydantic import Field
 from ray.exceptions import ObjectLostError
 
 from strandline.engine.call.wire import pack_tasks
-from strandline.plan.stage import SinkStage, Stage
+from strandline.plan.stages.ends import SinkStage
+from strandline.plan.stages.stage import Stage
 from strandline.plan.task import Lineage, Task
 
 PATIENCE = 300.0

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from stage_runs import StageRun
-from strandline.plan.stage import StatefulFilter
+from strandline.plan.stages.stage import StatefulFilter
 from strandline.plan.task import Task
 
 

@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 from tfrecord.reader import tfrecord_loader
 from tfrecord.writer import TFRecordWriter
 
-from strandline.plan.stage import SharingSink
+from strandline.plan.stages.ends import SharingSink
 from strandline.stages.sinks.jsonl_sink import JsonlSink
 from strandline.stages.sinks.mds_sink import MdsSink
 from strandline.stages.sinks.parquet_partitions import ParquetSink

@@ -9,9 +9,10 @@ from typing import Any
 import pyarrow as pa
 
 import strandline.stages.catalogue  # noqa: F401 - registers the stages
-from strandline.plan.columns import Columns
-from strandline.plan.registry import find_stage
-from strandline.plan.stage import SinkStage, SourceStage, Stage
+from strandline.plan.stages.columns import Columns
+from strandline.plan.stages.ends import SinkStage, SourceStage
+from strandline.plan.stages.registry import find_stage
+from strandline.plan.stages.stage import Stage
 from strandline.plan.task import Task
 
 Rows = list[dict[str, Any]]

@@ -17,8 +17,8 @@ from tokenizers import Tokenizer, models, pre_tokenizers
 import strandline.stages.catalogue  # noqa: F401 - registers the stages
 from fake_model import KEY, MODEL, Direct, FakeModel, serve
 from fake_time import FakeTime
-from strandline.plan.columns import Columns
 from strandline.plan.errors import StageStoppedError
+from strandline.plan.stages.columns import Columns
 from strandline.plan.task import FailedRow, Lineage, Task
 from strandline.stages import AskModel
 from strandline.stages.models.asking.keeping.request_log import FileLog

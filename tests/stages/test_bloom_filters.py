@@ -22,7 +22,7 @@ from gatherings import Gathering
 from stage_runs import StageRun
 from strandline.data.files.opening import ChangedListError, UnreadableFileError
 from strandline.plan.fingerprint import compute_fingerprint
-from strandline.plan.registry import find_stage
+from strandline.plan.stages.registry import find_stage
 from strandline.stages.dedup.drop_duplicates import Normalisation
 from strandline.stages.dedup.seen.bloom_filter import (
     BloomShape,

@@ -20,11 +20,12 @@ from tokenizers import Tokenizer, models
 import strandline.stages.catalogue
 from stage_runs import StageRun
 from strandline.data.tables.columns import MissingColumnError
-from strandline.plan.columns import trace_columns
 from strandline.plan.packages import advise, list_missing
 from strandline.plan.planning import plan_spec
-from strandline.plan.registry import list_registered
-from strandline.plan.stage import Shape, SinkStage, SourceStage, Stage
+from strandline.plan.stages.columns import trace_columns
+from strandline.plan.stages.ends import SinkStage, SourceStage
+from strandline.plan.stages.registry import list_registered
+from strandline.plan.stages.stage import Shape, Stage
 from strandline.plan.task import Task
 from strandline.stages.dedup.drop_duplicates import Normalisation
 from strandline.stages.dedup.key_lists import write_key_list

@@ -17,7 +17,7 @@ from corpus_passes import list_duplicates
 from stage_runs import Rows, StageRun
 from strandline.data.files.opening import ChangedListError, UnreadableFileError
 from strandline.data.tables.columns import MissingColumnError
-from strandline.plan.registry import find_stage
+from strandline.plan.stages.registry import find_stage
 from strandline.stages.dedup.corpus.clusters import LINKS, link_rows
 from strandline.stages.dedup.corpus.pass_files import KEPT, digest_kept
 from strandline.stages.dedup.corpus.row_buckets import DIGEST, build_buckets, mark_keys

@@ -15,7 +15,7 @@ import pytest
 from stage_runs import StageRun
 from strandline.data.tables.columns import MissingColumnError
 from strandline.plan.packages import list_missing, name_package
-from strandline.plan.registry import UnknownStageError, find_stage
+from strandline.plan.stages.registry import UnknownStageError, find_stage
 from strandline.stages.text.filters.adapters import data_juicer_ops
 
 PACKAGE = "data_juicer"

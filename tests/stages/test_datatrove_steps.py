@@ -10,7 +10,7 @@ import pytest
 from stage_runs import StageRun
 from strandline.data.tables.columns import MissingColumnError
 from strandline.plan.packages import list_missing
-from strandline.plan.registry import UnknownStageError, find_stage
+from strandline.plan.stages.registry import UnknownStageError, find_stage
 from strandline.stages.text.filters.adapters import datatrove_steps
 
 # They start processes, or load another library.

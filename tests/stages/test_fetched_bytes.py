@@ -17,7 +17,7 @@ from fsspec.spec import AbstractBufferedFile, AbstractFileSystem
 
 from strandline.data.files.opening import RANGE_AHEAD
 from strandline.data.tables.file_references import FileReference
-from strandline.plan.stage import Source
+from strandline.plan.stages.ends import Source
 from strandline.plan.task import Task
 from strandline.stages.dedup.corpus.pass_files import read_portions
 from strandline.stages.sources.jsonl_source import JsonlFiles

@@ -16,7 +16,7 @@ from strandline.data.files.identities import (
     digest_sample,
 )
 from strandline.data.files.listing import FileSource
-from strandline.plan.registry import find_stage
+from strandline.plan.stages.registry import find_stage
 
 Edit = Callable[[Path], None]
 

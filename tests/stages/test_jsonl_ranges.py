@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from example_counts import scale_examples
 from strandline.data.files.opening import UnreadableFileError
-from strandline.plan.stage import Source
+from strandline.plan.stages.ends import Source
 from strandline.plan.task import Task
 from strandline.stages.sources.jsonl_source import JsonlFiles
 from strandline.stages.sources.warc_source import WarcFiles

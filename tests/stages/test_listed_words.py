@@ -12,7 +12,7 @@ from stage_runs import StageRun
 from strandline.data.files.opening import ChangedListError
 from strandline.errors import SpecError
 from strandline.plan.packages import list_missing
-from strandline.plan.registry import find_stage
+from strandline.plan.stages.registry import find_stage
 from strandline.stages.text.filters.listed_words import WordFinder
 
 REASON = "document_removed_with_badwords"

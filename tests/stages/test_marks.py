@@ -14,9 +14,9 @@ from filter_cases import PROSE, ROWS, STAGES, WordScorer
 from marked_rows import draw_rows, name_rows
 from stage_runs import Rows, StageRun, build
 from strandline.data.tables.row_filter import RowFilter
-from strandline.plan.columns import Columns
 from strandline.plan.fingerprint import compute_fingerprint
-from strandline.plan.registry import list_registered
+from strandline.plan.stages.columns import Columns
+from strandline.plan.stages.registry import list_registered
 from strandline.stages.text.scoring import score_perplexity
 from strandline_api.documents.problems import SpecError
 

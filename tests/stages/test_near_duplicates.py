@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from gatherings import Gathering
 from stage_runs import StageRun
 from strandline.data.files.opening import ChangedListError, UnreadableFileError
-from strandline.plan.registry import find_stage
+from strandline.plan.stages.registry import find_stage
 from strandline.stages.dedup.key_lists import read_key_list, write_key_list
 from strandline.stages.dedup.minhash import (
     SIGNATURE_BYTES,

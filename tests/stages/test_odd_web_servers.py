@@ -13,7 +13,8 @@ import pytest
 
 from odd_web_server import Manners, OddWeb, serve_oddly
 from strandline import ExitCode, Outcome, Pipeline
-from strandline.plan.stage import SourceStage, Stage
+from strandline.plan.stages.ends import SourceStage
+from strandline.plan.stages.stage import Stage
 from strandline.stages import JsonlFiles, JsonlSink, ParquetRowGroups, ReadJsonl, ReadParquet
 from strandline.storage.access.stores import open_url
 

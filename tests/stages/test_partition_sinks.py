@@ -22,7 +22,7 @@ from zarr.storage import ZipStore
 
 from stage_runs import ForwardFile, StageRun
 from strandline.data.tables.columns import MissingColumnError
-from strandline.plan.stage import Source
+from strandline.plan.stages.ends import Source
 from strandline.plan.task import Task
 
 ROWS = st.lists(st.tuples(st.sampled_from("abcé"), st.integers(0, 99)), min_size=1, max_size=20)

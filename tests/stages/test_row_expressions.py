@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from stage_runs import StageRun
 from strandline.data.tables.columns import MissingColumnError
-from strandline.plan.registry import find_stage
+from strandline.plan.stages.registry import find_stage
 from strandline.stages.tables.rows.row_expressions import ExpressionError, RowExpression
 from strandline_api.documents.problems import SpecError
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from script_pages import SENTENCES, write_pages
 from stage_runs import StageRun
 from strandline.plan.receipt import StageCounts
-from strandline.plan.registry import find_stage
+from strandline.plan.stages.registry import find_stage
 from strandline.run.history.funnel import find_sweeping_rules, view_rows
 from strandline.stages.text.filters.presets.fineweb_2 import list_presets
 from strandline.stages.text.filters.presets.gopher_quality import GopherQuality

@@ -13,7 +13,7 @@ import pytest
 
 from stage_runs import ForwardFile, Rows, StageRun
 from strandline.data.tables.columns import MissingColumnError
-from strandline.plan.stage import SharingSink
+from strandline.plan.stages.ends import SharingSink
 from strandline.plan.task import Task
 from strandline.stages.sinks.webdataset_sink import WebdatasetSink
 from strandline_api.documents.problems import SpecError

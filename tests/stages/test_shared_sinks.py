@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from shard_files import KINDS, make_sink, make_table, read_texts
 from stage_runs import ForwardFile, Rows, StageRun
-from strandline.plan.stage import SharingSink
+from strandline.plan.stages.ends import SharingSink
 from strandline.plan.task import Task
 from test_sinks import ROWS, SINKS, read, table_of
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from stage_runs import StageRun
-from strandline.plan.registry import find_stage
+from strandline.plan.stages.registry import find_stage
 from strandline_api.documents.problems import SpecError
 
 

@@ -17,7 +17,7 @@ from tokenizers import Tokenizer, models, pre_tokenizers
 from stage_runs import StageRun
 from strandline.data.files.globs import expand_placeholder
 from strandline.plan.packages import advise, list_missing
-from strandline.plan.registry import find_stage
+from strandline.plan.stages.registry import find_stage
 from strandline.stages.models.model_files import ModelError
 from strandline.stages.text.scoring import score_perplexity
 from strandline.stages.text.scoring.classify_text import classify

@@ -19,7 +19,7 @@ from tokenizers import Tokenizer, processors
 
 from stage_runs import StageRun
 from strandline.plan.fingerprint import compute_fingerprint
-from strandline.plan.registry import find_stage
+from strandline.plan.stages.registry import find_stage
 from strandline.stages.models.model_files import ModelError
 from strandline.stages.text.scoring.token_networks import list_batches
 from strandline_api.documents.problems import SpecError

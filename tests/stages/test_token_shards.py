@@ -15,8 +15,8 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from shard_files import read_shard
 from stage_runs import StageRun
 from strandline import ExitCode, Pipeline
-from strandline.plan.registry import find_stage
-from strandline.plan.stage import SinkStage
+from strandline.plan.stages.ends import SinkStage
+from strandline.plan.stages.registry import find_stage
 from strandline.plan.task import Task
 from strandline.stages import Files, ParseDocuments, ReadFiles, TokeniseText, TokenShards
 from strandline_api.documents.problems import SpecError

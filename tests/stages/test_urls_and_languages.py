@@ -10,7 +10,7 @@ import pytest
 
 from stage_runs import StageRun
 from strandline.data.files.opening import ChangedListError
-from strandline.plan.registry import find_stage
+from strandline.plan.stages.registry import find_stage
 from strandline.stages.web.url_rules import UrlRules, find_fault
 from strandline_api.documents.problems import SpecError
 from web_archive import SENTENCES

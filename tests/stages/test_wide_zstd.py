@@ -14,7 +14,7 @@ import pytest
 
 from strandline.data.files.opening import UnreadableFileError
 from strandline.plan.packages import explain_import
-from strandline.plan.stage import Stage
+from strandline.plan.stages.stage import Stage
 from strandline.plan.task import Task
 from strandline.stages.tables.read_jsonl import ReadJsonl
 from strandline.stages.tables.read_webdataset import ReadWebdataset

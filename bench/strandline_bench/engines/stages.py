@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-from strandline.plan.stage import SinkStage, Source, SourceStage, Stage
+from strandline.plan.stages.ends import SinkStage, Source, SourceStage
+from strandline.plan.stages.stage import Stage
 from strandline.plan.task import FailedTask, NoneTask, Slot, Task
 from strandline_bench.engines.works import Items, Work
 

@@ -7,7 +7,8 @@ import time
 from pathlib import Path
 from typing import BinaryIO
 
-from strandline.plan.stage import SinkStage, Stage
+from strandline.plan.stages.ends import SinkStage
+from strandline.plan.stages.stage import Stage
 from strandline.plan.task import Slot, Task
 
 RARE = 100  # a task in so many takes so many times as long

@@ -8,7 +8,8 @@ from typing import BinaryIO
 
 import numpy as np
 
-from strandline.plan.stage import SinkStage, Source, SourceStage, Stage
+from strandline.plan.stages.ends import SinkStage, Source, SourceStage
+from strandline.plan.stages.stage import Stage
 from strandline.plan.task import Task
 from strandline_bench.ground.memory import read_own_memory
 

@@ -15,7 +15,8 @@ from pydantic import Field
 
 from strandline.plan.pipeline import PipelinePlan, StagePlan
 from strandline.plan.planning import check_plan
-from strandline.plan.stage import SinkStage, Source, SourceStage, Stage
+from strandline.plan.stages.ends import SinkStage, Source, SourceStage
+from strandline.plan.stages.stage import Stage
 from strandline.plan.task import FailedTask, NoneTask, Task
 
 BATCH = 16

@@ -15,7 +15,7 @@ from strandline.ledger.keeping.keeper import Keeper
 from strandline.ledger.location import LedgerLocation
 from strandline.ledger.store.index import key_row
 from strandline.ledger.store.store import Store
-from strandline.plan.stage import Source
+from strandline.plan.stages.ends import Source
 from strandline.plan.token import digest_key
 from strandline.run.attempt.phases.look_ahead import pass_over
 from strandline.storage.outputs.disk.local_outputs import LocalOutputs

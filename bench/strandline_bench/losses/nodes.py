@@ -28,7 +28,7 @@ from ray.cluster_utils import Cluster
 from strandline.engine.ray.local.start import START_SECONDS, waiting_for_node
 from strandline.plan.pipeline import PipelinePlan, StagePlan
 from strandline.plan.planning import check_plan
-from strandline.plan.stage import Stage
+from strandline.plan.stages.stage import Stage
 from strandline.plan.task import Task
 from strandline.run.attempt.attempt import run_attempt
 from strandline.run.attempt.config import AttemptConfig

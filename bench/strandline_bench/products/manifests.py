@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import yaml
 
-from strandline.plan.stage import Stage
+from strandline.plan.stages.stage import Stage
 from strandline.plan.task import Task
 from strandline_bench.products.functions import FRAME_RATE, FRAME_WIDTH, LEAST_SIDE, is_kept
 

@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from strandline.plan.registry import find_stage
-from strandline.plan.stage import SinkStage
+from strandline.plan.stages.ends import SinkStage
+from strandline.plan.stages.registry import find_stage
 from strandline.plan.task import Task
 from strandline.stages.dedup.minhash import PERMUTATIONS
 

@@ -16,7 +16,7 @@ from strandline.ledger.tally import Tally
 from strandline.plan.fingerprint import Fingerprint
 from strandline.plan.pipeline import PipelinePlan, StagePlan
 from strandline.plan.receipt import Emitted, Event, Failure, Output, Receipt, StageCounts
-from strandline.plan.stage import Stage
+from strandline.plan.stages.stage import Stage
 from strandline.plan.task import Origin
 from strandline_bench.ground.scale import Scale, run_apart
 from strandline_bench.ground.table import Row, bound, format_number

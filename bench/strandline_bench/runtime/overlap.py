@@ -21,7 +21,7 @@ from strandline.engine.core.chains import WHOLE, Chain, Entry
 from strandline.engine.core.pools import CALLS_PER_WORKER, FIRST_CALL
 from strandline.engine.ray.worker import Picks, start_worker
 from strandline.plan.pipeline import StagePlan
-from strandline.plan.stage import Stage
+from strandline.plan.stages.stage import Stage
 from strandline.plan.task import Lineage, Task
 from strandline.storage.outputs.ports import OutputLocation
 from strandline_bench.ground.local_ray import started_ray

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import strandline.stages.catalogue  # noqa: F401 - registers the stages
-from strandline.plan.registry import find_stage
+from strandline.plan.stages.registry import find_stage
 from strandline.stages.text.filters.document_filter import SplittingFilter
 from strandline.stages.text.filters.splitting import (
     Splitter,

@@ -11,8 +11,8 @@ from statistics import median
 import pyarrow as pa
 
 from strandline.plan.packages import list_missing
-from strandline.plan.registry import find_stage
-from strandline.plan.stage import Stage
+from strandline.plan.stages.registry import find_stage
+from strandline.plan.stages.stage import Stage
 from strandline.plan.task import Task
 from strandline.stages.text.filters.splitting import PACKAGES, Splitting, load_splitter
 from strandline_bench.engines.rivals.index import find_rival

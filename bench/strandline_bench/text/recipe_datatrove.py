@@ -39,8 +39,8 @@ from datatrove.pipeline.readers import ParquetReader
 from datatrove.pipeline.writers import ParquetWriter
 
 import strandline.stages.catalogue  # noqa: F401 - registers the stages
-from strandline.plan.registry import find_stage
-from strandline.plan.stage import Stage
+from strandline.plan.stages.registry import find_stage
+from strandline.plan.stages.stage import Stage
 from strandline.plan.task import Task
 from strandline.stages.text.filters.splitting import RuleSplitter
 from strandline.stages.web.page_charsets import decode_page

@@ -18,7 +18,7 @@ from ray.data import DataContext
 
 from strandline.plan.pipeline import StagePlan
 from strandline.plan.planning import check_plan
-from strandline.plan.stage import SinkStage
+from strandline.plan.stages.ends import SinkStage
 from strandline.plan.task import Task
 from strandline.run.attempt.attempt import run_attempt
 from strandline.run.attempt.config import AttemptConfig

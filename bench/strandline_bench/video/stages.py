@@ -7,7 +7,7 @@ import threading
 import time
 from pathlib import Path
 
-from strandline.plan.stage import Stage
+from strandline.plan.stages.stage import Stage
 from strandline.plan.task import Task
 from strandline.stages.video.decode_frames import DecodeFrames
 from strandline.stages.video.split_video import SplitVideo

@@ -55,7 +55,7 @@ from strandline.ledger.location import LedgerLocation
 from strandline.plan.errors import StageInterruptedError
 from strandline.plan.pipeline import PipelinePlan, StagePlan
 from strandline.plan.receipt import Receipt
-from strandline.plan.stage import Shape
+from strandline.plan.stages.stage import Shape
 from strandline.storage.outputs.ports import OutputLocation, OutputStore
 from strandline.storage.outputs.remote import open_outputs
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from pydantic.alias_generators import to_camel
 
 if TYPE_CHECKING:  # a process that opens ledgers and runs no stage stays small
-    from strandline.plan.stage import Stage
+    from strandline.plan.stages.stage import Stage
 
 MISSING = "(none)"
 _CODE = ".code"  # the end of a path, after the name of a stage

@@ -11,15 +11,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from strandline.plan.fingerprint import Fingerprint
-from strandline.plan.stage import (
-    EndStage,
-    Shape,
-    SharingSink,
-    SinkStage,
-    SourceStage,
-    Stage,
-    StatefulFilter,
-)
+from strandline.plan.stages.ends import EndStage, SharingSink, SinkStage, SourceStage
+from strandline.plan.stages.stage import Shape, Stage, StatefulFilter
 
 if TYPE_CHECKING:  # a worker need not load what a manifest may say
     from strandline_api.spec.work import OnError

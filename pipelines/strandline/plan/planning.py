@@ -11,16 +11,17 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from strandline.plan.columns import find_missing, trace_columns
 from strandline.plan.fingerprint import compute_fingerprint
 from strandline.plan.pipeline import BroughtCode, PipelinePlan, StagePlan
-from strandline.plan.registry import (
+from strandline.plan.stages.columns import find_missing, trace_columns
+from strandline.plan.stages.ends import SinkStage, SourceStage
+from strandline.plan.stages.registry import (
     MissingModuleError,
     UnknownStageError,
     find_stage,
     list_registered,
 )
-from strandline.plan.stage import Params, Shape, SinkStage, SourceStage, Stage
+from strandline.plan.stages.stage import Params, Shape, Stage
 from strandline_api.documents.problems import Problem, SpecError, problems_of
 from strandline_api.objects.pipeline import CurationPipeline
 from strandline_api.spec.work import SinkWork, SourceWork, StageWork

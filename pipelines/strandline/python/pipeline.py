@@ -17,8 +17,8 @@ from strandline.ledger.access.session import LedgerSession
 from strandline.plan.errors import Advice, StrandlineError
 from strandline.plan.pipeline import PipelinePlan, StagePlan
 from strandline.plan.planning import check_plan, plan_stage
-from strandline.plan.registry import find_name
-from strandline.plan.stage import Stage
+from strandline.plan.stages.registry import find_name
+from strandline.plan.stages.stage import Stage
 from strandline.python.interruption import interruptible
 from strandline.python.outcome import Outcome, make_outcome
 from strandline.python.progress import displaying

@@ -4,7 +4,7 @@ Each is loaded when its name is looked up: a run needs a few of them, and a work
 Made by `make crds` from the files of the stages. Do not edit.
 """
 
-from strandline.plan.registry import register_modules
+from strandline.plan.stages.registry import register_modules
 
 register_modules(
     {

@@ -14,9 +14,10 @@ from typing import Any, NamedTuple
 from pydantic import ValidationError
 
 from strandline.cli.views.format import align
-from strandline.plan.columns import Columns
 from strandline.plan.pipeline import StagePlan
-from strandline.plan.stage import Shape, SinkStage, SourceStage, Stage, StatefulFilter
+from strandline.plan.stages.columns import Columns
+from strandline.plan.stages.ends import SinkStage, SourceStage
+from strandline.plan.stages.stage import Shape, Stage, StatefulFilter
 
 # Stages of which the class does not tell what an earlier pipeline has put into a task or a file.
 _SCOPES = {

@@ -14,7 +14,7 @@ from itertools import groupby
 import pyarrow as pa
 
 from strandline.data.files.listed import ListedFile
-from strandline.plan.stage import Source
+from strandline.plan.stages.ends import Source
 from strandline.storage.outputs.disk.temporary import spooling
 
 FILE_SCHEMA = pa.schema(

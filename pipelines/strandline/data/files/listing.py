@@ -28,7 +28,7 @@ from strandline.data.files.identities import FileIdentities
 from strandline.data.files.listed import ListedFile, NoteGap, WalkReport
 from strandline.data.files.opening import digest_content
 from strandline.data.files.urls import walk_url
-from strandline.plan.stage import SourceStage
+from strandline.plan.stages.ends import SourceStage
 from strandline.storage.filesystems import is_local, read_mounts
 from strandline.storage.outputs.published_files import PublishedFolder, listing_names
 from strandline_api.texts import is_unicode

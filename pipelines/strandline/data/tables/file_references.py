@@ -10,7 +10,7 @@ import pyarrow as pa
 from strandline.data.files.globs import is_url
 from strandline.data.files.listed import ListedFile
 from strandline.data.tables.columns import list_strings
-from strandline.plan.stage import Source
+from strandline.plan.stages.ends import Source
 from strandline.plan.task import Task
 
 _LARGE_BYTES = 1 << 30

@@ -17,8 +17,8 @@ from pydantic.alias_generators import to_snake
 
 from strandline.data.tables.columns import keep_rows, list_strings, set_column
 from strandline.data.tables.rules import Measured, RowVerdict, Rule, RuleSet, list_measures
-from strandline.plan.columns import Columns, trace_columns
-from strandline.plan.stage import Stage
+from strandline.plan.stages.columns import Columns, trace_columns
+from strandline.plan.stages.stage import Stage
 from strandline.plan.task import Task
 
 _KEEP, _REASON = "keep", "reason"

@@ -24,8 +24,8 @@ from strandline.data.tables.schemas import (
     simplify,
     unify,
 )
-from strandline.plan.columns import Columns
-from strandline.plan.stage import Stage
+from strandline.plan.stages.columns import Columns
+from strandline.plan.stages.stage import Stage
 from strandline.plan.task import Task
 
 KEY = "key"

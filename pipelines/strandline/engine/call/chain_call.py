@@ -22,7 +22,7 @@ from strandline.engine.call.stage.stage_call import NOTHING_HANDED, StageCall
 from strandline.engine.call.wire import pack_sharing
 from strandline.plan.pipeline import StagePlan
 from strandline.plan.receipt import Effort, Emitted, Event, Failure, Receipt, StageCounts
-from strandline.plan.stage import Shape
+from strandline.plan.stages.stage import Shape
 from strandline.plan.task import Lineage, Origin, Task, lineage_of
 
 # After that a worker begins no more of what others could do. Calls of a chain that writes are made

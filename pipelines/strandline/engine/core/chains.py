@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from strandline.plan.pipeline import StagePlan
-from strandline.plan.stage import Shape
+from strandline.plan.stages.stage import Shape
 
 # The stage of a chain that a call begins with, by its number, and whether it ends with it.
 Entry = tuple[int, bool]

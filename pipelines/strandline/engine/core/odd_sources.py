@@ -6,7 +6,7 @@ So one odd source takes no other along. It must not know which stage has listed 
 from __future__ import annotations
 
 from strandline.ledger.records.entries import ListedSource
-from strandline.plan.stage import Source
+from strandline.plan.stages.ends import Source
 from strandline.plan.token import digest_key, digest_version
 from strandline_api.texts import is_unicode, repair
 

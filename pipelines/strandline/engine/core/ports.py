@@ -20,7 +20,7 @@ from strandline.ledger.location import LedgerLocation
 from strandline.ledger.records.entries import ListedSource, Standing
 from strandline.plan.pipeline import PipelinePlan
 from strandline.plan.receipt import Failure, StageCounts
-from strandline.plan.stage import Source
+from strandline.plan.stages.ends import Source
 from strandline.storage.volume.inflight import InFlightTable
 from strandline_api.outcome.work_lost import WorkLost
 

@@ -15,7 +15,7 @@ from strandline.engine.core.odd_sources import explain_odd
 from strandline.engine.core.ports import Admitted
 from strandline.ledger.records.entries import HAS_FAILED, RELEASED, ListedSource
 from strandline.plan.receipt import Failure
-from strandline.plan.stage import Source
+from strandline.plan.stages.ends import Source
 from strandline.plan.task import Lineage, Task
 from strandline.plan.token import derive_root
 

@@ -13,7 +13,7 @@ from strandline.ledger.records.entries import FailureRecord, Standing
 from strandline.ledger.store.store import Store
 from strandline.plan.errors import StrandlineError, code_of
 from strandline.plan.receipt import StageCounts
-from strandline.plan.stage import SourceStage
+from strandline.plan.stages.ends import SourceStage
 from strandline.run.attempt.config import AttemptConfig
 from strandline.run.attempt.failures import FailureGroup
 from strandline.run.redo.dead_letters.retrial import widen_ending

@@ -7,7 +7,7 @@ from dataclasses import replace
 from strandline.engine.core.ports import Control, Ending, Listing
 from strandline.ledger.records.entries import FailureRecord
 from strandline.plan.pipeline import PipelinePlan
-from strandline.plan.stage import SourceStage
+from strandline.plan.stages.ends import SourceStage
 from strandline.run.attempt.config import AttemptConfig
 from strandline.run.attempt.engines import make_engine
 from strandline.run.attempt.failures import group_failures

@@ -16,7 +16,7 @@ from strandline.data.files.globs import expand_placeholder, is_url
 from strandline.data.files.opening import digest_content
 from strandline.plan.fingerprint import MODULE_NAME
 from strandline.plan.pipeline import StagePlan
-from strandline.plan.stage import Shape
+from strandline.plan.stages.stage import Shape
 from strandline.run.code.live_code import LiveCode
 from strandline.run.code.module_graph import ModuleGraph, OwnCode
 from strandline.run.code.own_modules import OwnModules

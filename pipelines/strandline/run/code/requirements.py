@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from strandline.plan.packages import advise, list_missing, name_package
 from strandline.plan.pipeline import PipelinePlan, StagePlan
-from strandline.plan.stage import Params
+from strandline.plan.stages.stage import Params
 from strandline.storage.access.protocols import find_lack
 from strandline_api.documents.problems import Problem, SpecError
 

@@ -12,7 +12,7 @@ from typing import Protocol, runtime_checkable
 from strandline.ledger.records.entries import Change
 from strandline.ledger.store.recipes import read_recipes
 from strandline.ledger.store.store import Store
-from strandline.plan.stage import Stage
+from strandline.plan.stages.stage import Stage
 
 _META = "table columns"
 

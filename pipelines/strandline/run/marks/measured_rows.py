@@ -19,11 +19,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from strandline.data.tables.row_filter import RowFilter
-from strandline.plan.columns import trace_columns
 from strandline.plan.errors import StrandlineError
 from strandline.plan.pipeline import PipelinePlan, StagePlan
-from strandline.plan.registry import find_stage
-from strandline.plan.stage import SinkStage, Source, SourceStage
+from strandline.plan.stages.columns import trace_columns
+from strandline.plan.stages.ends import SinkStage, Source, SourceStage
+from strandline.plan.stages.registry import find_stage
 from strandline.plan.task import Task
 from strandline.run.attempt.attempt import run_attempt
 from strandline.run.attempt.config import AttemptConfig

@@ -16,7 +16,8 @@ from strandline.data.statistics.request_figures import FROM_LOG, SENT
 from strandline.plan.errors import StrandlineError
 from strandline.plan.pipeline import PipelinePlan, StagePlan
 from strandline.plan.receipt import StageCounts
-from strandline.plan.stage import SinkStage, SourceStage, Stage
+from strandline.plan.stages.ends import SinkStage, SourceStage
+from strandline.plan.stages.stage import Stage
 from strandline.plan.task import Task
 from strandline.run.attempt.attempt import run_attempt
 from strandline.run.attempt.config import AttemptConfig

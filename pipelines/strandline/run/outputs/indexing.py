@@ -10,7 +10,7 @@ from functools import partial
 from typing import Protocol, runtime_checkable
 
 from strandline.data.files.opening import open_binary
-from strandline.plan.stage import SinkStage
+from strandline.plan.stages.ends import SinkStage
 from strandline.storage.outputs.manifest import IndexedFile, ListedOutput
 
 

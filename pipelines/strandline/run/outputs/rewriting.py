@@ -21,7 +21,8 @@ from strandline.ledger.store.store import Store
 from strandline.plan.errors import StrandlineError
 from strandline.plan.pipeline import StagePlan
 from strandline.plan.receipt import Output, SharedPart
-from strandline.plan.stage import SharingSink, Stage
+from strandline.plan.stages.ends import SharingSink
+from strandline.plan.stages.stage import Stage
 from strandline.plan.token import derive_shared
 from strandline.storage.outputs.hashing import Content
 from strandline.storage.outputs.names import name_shared

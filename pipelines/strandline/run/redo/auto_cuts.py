@@ -20,7 +20,7 @@ from strandline.ledger.records.entries import Change, measure_cuts
 from strandline.ledger.store.store import Store
 from strandline.plan.pipeline import PipelinePlan
 from strandline.plan.planning import list_uncuttable
-from strandline.plan.stage import Source
+from strandline.plan.stages.ends import Source
 from strandline.run.redo.choice import CutMeasure, CutVerdict, Judged, choose_cuts
 from strandline.run.redo.cuts import plan_keeping
 from strandline.run.redo.kept_output import measure_kept, prune_kept, prune_space

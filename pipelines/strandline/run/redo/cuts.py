@@ -12,7 +12,7 @@ from strandline.ledger.keeping.redoing import READING
 from strandline.plan.pipeline import PipelinePlan, StagePlan
 from strandline.plan.planning import mark_streaming
 from strandline.plan.receipt import name_keeping
-from strandline.plan.stage import Stage
+from strandline.plan.stages.stage import Stage
 from strandline.run.redo.kept_rows import ReadKept, ReadOutput, RereadableSink
 from strandline.run.redo.listing import Start
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from strandline.data.files.opening import open_binary
 from strandline.engine.call.stage.cuts import read_task
-from strandline.plan.stage import Stage
+from strandline.plan.stages.stage import Stage
 from strandline.plan.task import FailedTask, Slot, Task
 from strandline.storage.outputs.disk.shards import digest_bytes
 

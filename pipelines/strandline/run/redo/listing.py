@@ -23,7 +23,8 @@ from strandline.ledger.store.store import Store
 from strandline.plan.errors import StrandlineError
 from strandline.plan.pipeline import PipelinePlan
 from strandline.plan.receipt import Output
-from strandline.plan.stage import Source, Stage
+from strandline.plan.stages.ends import Source
+from strandline.plan.stages.stage import Stage
 from strandline.run.redo.kept_rows import KeptFile, RereadableSink
 from strandline.storage.outputs.names import name_output
 

@@ -19,8 +19,8 @@ from strandline.data.tables.summaries import (
     read_rows,
     write_rows,
 )
-from strandline.plan.registry import register
-from strandline.plan.stage import StatefulFilter
+from strandline.plan.stages.registry import register
+from strandline.plan.stages.stage import StatefulFilter
 from strandline.plan.task import Task
 
 NAME = "language-counts"

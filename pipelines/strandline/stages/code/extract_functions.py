@@ -9,8 +9,8 @@ import pyarrow as pa
 from pydantic import Field
 
 from strandline.data.tables.columns import list_strings
-from strandline.plan.registry import register
-from strandline.plan.stage import Stage
+from strandline.plan.stages.registry import register
+from strandline.plan.stages.stage import Stage
 from strandline.plan.task import Task
 from strandline.stages.code.function_syntax import (
     FunctionRow,

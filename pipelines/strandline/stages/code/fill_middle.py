@@ -11,9 +11,9 @@ from pydantic import Field, PrivateAttr, model_validator
 
 from strandline.data.files.opening import digest_input
 from strandline.data.tables.columns import find_column, list_texts, set_column
-from strandline.plan.columns import Columns
-from strandline.plan.registry import register
-from strandline.plan.stage import Stage
+from strandline.plan.stages.columns import Columns
+from strandline.plan.stages.registry import register
+from strandline.plan.stages.stage import Stage
 from strandline.plan.task import Task
 from strandline.stages.models.tokenizer_files import load_tokenizer
 

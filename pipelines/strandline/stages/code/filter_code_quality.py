@@ -13,7 +13,7 @@ from pydantic.alias_generators import to_camel
 from strandline.data.tables.columns import find_column
 from strandline.data.tables.row_filter import JudgedRows, RowFilter
 from strandline.data.tables.rules import Rule
-from strandline.plan.registry import register
+from strandline.plan.stages.registry import register
 
 
 @register("filter-code-quality")

@@ -13,8 +13,8 @@ from collections.abc import Iterator
 
 from pydantic import Field
 
-from strandline.plan.registry import register
-from strandline.plan.stage import Stage
+from strandline.plan.stages.registry import register
+from strandline.plan.stages.stage import Stage
 from strandline.stages.text.privacy.addresses import EMAIL, IPV4, IPV6
 from strandline.stages.text.privacy.redaction import RedactingStage
 from strandline_api.texts import SECRET, SECRETS, RedactionRule

@@ -13,7 +13,7 @@ from strandline.data.files.opening import ChangedListError, digest_content, dige
 from strandline.data.tables.columns import list_strings
 from strandline.data.tables.row_filter import JudgedRows, RowFilter, spread_measures
 from strandline.data.tables.rules import Rule
-from strandline.plan.registry import register
+from strandline.plan.stages.registry import register
 from strandline.stages.dedup.benchmark_ngrams import NgramIndex, read_texts
 
 

@@ -15,7 +15,7 @@ from pydantic import Field
 
 from strandline.data.tables.columns import list_strings
 from strandline.data.tables.row_filter import JudgedRows, RowFilter
-from strandline.plan.registry import register
+from strandline.plan.stages.registry import register
 
 
 class ComparedRows(StrEnum):

@@ -14,7 +14,7 @@ from pydantic import Field, PrivateAttr, model_validator
 from strandline.data.files.opening import ChangedListError, UnreadableFileError
 from strandline.data.tables.columns import list_texts
 from strandline.data.tables.row_filter import JudgedRows, RowFilter
-from strandline.plan.registry import register
+from strandline.plan.stages.registry import register
 from strandline.stages.dedup.key_lists import KEY, list_key_files, read_key_list
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from strandline.plan.stage import Stage
+from strandline.plan.stages.stage import Stage
 
 
 class KeyedTextParams(Stage.Params):

@@ -18,8 +18,8 @@ import pyarrow.parquet as pq
 
 from strandline.data.files.opening import explain_error, open_binary
 from strandline.data.tables.columns import find_column, list_strings, list_texts
-from strandline.plan.registry import register
-from strandline.plan.stage import StatefulFilter
+from strandline.plan.stages.registry import register
+from strandline.plan.stages.stage import StatefulFilter
 from strandline.plan.task import Task
 from strandline.stages.dedup.keyed_texts import WordRunParams
 from strandline.stages.dedup.minhash import SIGNATURE_BYTES, Signer

@@ -18,8 +18,8 @@ from pydantic import Field
 from strandline.data.files.buckets import FILE_SCHEMA
 from strandline.data.files.opening import BadInput, UnreadableFileError
 from strandline.data.tables.columns import find_field, list_strings
-from strandline.plan.registry import register
-from strandline.plan.stage import Stage
+from strandline.plan.stages.registry import register
+from strandline.plan.stages.stage import Stage
 from strandline.plan.task import Task
 from strandline.stages.images.pictures import PICTURE, load_pillow, to_picture
 from strandline.stages.images.repairs import repair_file

@@ -7,8 +7,8 @@ from typing import ClassVar
 from pydantic import Field
 
 from strandline.data.tables.columns import find_column, set_column
-from strandline.plan.registry import register
-from strandline.plan.stage import Stage
+from strandline.plan.stages.registry import register
+from strandline.plan.stages.stage import Stage
 from strandline.plan.task import Task
 from strandline.stages.images.pictures import PICTURE, shrink
 

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from strandline.data.files.opening import open_binary
 from strandline.data.tables.columns import find_column, set_column
-from strandline.plan.registry import register
+from strandline.plan.stages.registry import register
 from strandline.plan.task import Task
 from strandline.stages.models.onnx_models import ModelParams, ModelStage
 

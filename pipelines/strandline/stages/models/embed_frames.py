@@ -7,7 +7,7 @@ from importlib import import_module
 import pyarrow as pa
 
 from strandline.data.tables.columns import find_column, set_column
-from strandline.plan.registry import register
+from strandline.plan.stages.registry import register
 from strandline.plan.task import Task
 from strandline.stages.models.onnx_models import ModelStage
 

@@ -18,7 +18,7 @@ from pydantic import Field, PrivateAttr, model_validator
 
 from strandline.data.files.globs import expand_placeholder, is_url
 from strandline.data.files.opening import digest_input, open_binary
-from strandline.plan.stage import Stage
+from strandline.plan.stages.stage import Stage
 from strandline.storage.outputs.disk.own_handles import locking
 
 _CHUNK = 1 << 20

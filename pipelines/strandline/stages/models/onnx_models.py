@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 from pydantic import Field
 
-from strandline.plan.stage import Stage
+from strandline.plan.stages.stage import Stage
 from strandline.stages.images.pictures import Picture
 from strandline.stages.models.model_files import ModelError, ModelFileParams, copy_model
 from strandline.stages.models.onnx_sessions import (

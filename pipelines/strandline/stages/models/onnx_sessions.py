@@ -16,7 +16,7 @@ from typing import Any
 
 from pydantic import Field
 
-from strandline.plan.stage import Stage
+from strandline.plan.stages.stage import Stage
 from strandline.stages.models.model_files import ModelError
 
 

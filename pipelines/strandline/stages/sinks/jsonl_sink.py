@@ -13,8 +13,9 @@ from typing import Any, BinaryIO, ClassVar, cast
 import pyarrow as pa
 from pydantic import BaseModel, Field
 
-from strandline.plan.registry import register
-from strandline.plan.stage import SharingSink, Stage
+from strandline.plan.stages.ends import SharingSink
+from strandline.plan.stages.registry import register
+from strandline.plan.stages.stage import Stage
 from strandline.plan.task import Task
 from strandline.stages.sinks.json_values import format_lines
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import BinaryIO
 
-from strandline.plan.registry import register
-from strandline.plan.stage import SharingSink
+from strandline.plan.stages.ends import SharingSink
+from strandline.plan.stages.registry import register
 from strandline.plan.task import Task
 from strandline.stages.sinks.formats.mds_samples import (
     MdsShard,

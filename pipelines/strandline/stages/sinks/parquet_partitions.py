@@ -15,8 +15,8 @@ import pyarrow.parquet as pq
 from pydantic import BaseModel, Field, field_validator
 
 from strandline.data.tables.columns import check_names, find_column
-from strandline.plan.registry import register
-from strandline.plan.stage import SharingSink, SinkStage, Source
+from strandline.plan.stages.ends import SharingSink, SinkStage, Source
+from strandline.plan.stages.registry import register
 from strandline.plan.task import Task
 from strandline.stages.sinks.formats.dataset_features import Feature, declare_features
 from strandline.stages.sinks.jsonl_sink import SharingParams, SinkParams

@@ -10,8 +10,8 @@ import pyarrow as pa
 from pydantic import Field
 
 from strandline.data.tables.columns import check_names
-from strandline.plan.registry import register
-from strandline.plan.stage import SinkStage
+from strandline.plan.stages.ends import SinkStage
+from strandline.plan.stages.registry import register
 from strandline.plan.task import Task
 from strandline.stages.sinks.json_values import encode_value, list_rows
 from strandline.stages.sinks.jsonl_sink import SinkParams

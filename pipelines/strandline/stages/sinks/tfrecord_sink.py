@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import BinaryIO, ClassVar
 
 from strandline.plan.packages import load_module
-from strandline.plan.registry import register
-from strandline.plan.stage import SharingSink
+from strandline.plan.stages.ends import SharingSink
+from strandline.plan.stages.registry import register
 from strandline.plan.task import Task
 from strandline.stages.sinks.formats.tf_records import Checksum, encode_records, find_records
 from strandline.stages.sinks.jsonl_sink import SharingParams

@@ -16,8 +16,9 @@ import pyarrow.compute as pc
 from pydantic import BaseModel, Field, model_validator
 
 from strandline.data.tables.columns import find_column
-from strandline.plan.registry import register
-from strandline.plan.stage import SharingSink, Stage
+from strandline.plan.stages.ends import SharingSink
+from strandline.plan.stages.registry import register
+from strandline.plan.stages.stage import Stage
 from strandline.plan.task import Task
 from strandline.stages.sinks.formats.token_layouts import (
     DatatroveLayout,

@@ -22,8 +22,8 @@ from strandline.data.tables.columns import (
     holds_text,
     list_texts,
 )
-from strandline.plan.registry import register
-from strandline.plan.stage import SharingSink
+from strandline.plan.stages.ends import SharingSink
+from strandline.plan.stages.registry import register
 from strandline.plan.task import Task
 from strandline.stages.sinks.content_kinds import find_extension
 from strandline.stages.sinks.json_values import format_json, list_rows

@@ -9,8 +9,8 @@ from typing import Any, BinaryIO, ClassVar
 from pydantic import Field
 
 from strandline.plan.packages import load_module
-from strandline.plan.registry import register
-from strandline.plan.stage import SinkStage, Source
+from strandline.plan.stages.ends import SinkStage, Source
+from strandline.plan.stages.registry import register
 from strandline.plan.task import Task
 from strandline.stages.sinks.jsonl_sink import SinkParams
 

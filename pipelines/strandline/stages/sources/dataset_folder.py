@@ -19,8 +19,8 @@ from strandline.data.files.listed import ListedFile
 from strandline.data.files.listing import FileListParams, FileSource
 from strandline.data.files.opening import open_binary
 from strandline.data.tables.file_references import build_reference
-from strandline.plan.registry import register
-from strandline.plan.stage import Source, SourceStage
+from strandline.plan.stages.ends import Source, SourceStage
+from strandline.plan.stages.registry import register
 from strandline.stages.sources.parquet_source import GROUP_SUFFIX, list_groups
 
 _CARD = re.compile(r"\A---\r?\n(.*?)^---\s*$", re.DOTALL | re.MULTILINE)

@@ -8,8 +8,8 @@ from pydantic import Field
 
 from strandline.data.files.buckets import FILE_SCHEMA, build_file_table, pack_buckets
 from strandline.data.files.listing import FileListParams, FileSource
-from strandline.plan.registry import register
-from strandline.plan.stage import Source
+from strandline.plan.stages.ends import Source
+from strandline.plan.stages.registry import register
 
 
 @register("files")

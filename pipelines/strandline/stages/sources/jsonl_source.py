@@ -10,8 +10,8 @@ from pydantic import Field
 from strandline.data.files.listing import FileListParams, FileSource
 from strandline.data.files.opening import PACKED
 from strandline.data.tables.file_references import RANGE_SUFFIX, build_reference, list_ranges
-from strandline.plan.registry import register
-from strandline.plan.stage import Source
+from strandline.plan.stages.ends import Source
+from strandline.plan.stages.registry import register
 
 
 @register("jsonl-files")

@@ -8,8 +8,8 @@ from typing import ClassVar
 import pyarrow as pa
 from pydantic import Field, field_validator
 
-from strandline.plan.registry import register
-from strandline.plan.stage import Source, SourceStage
+from strandline.plan.stages.ends import Source, SourceStage
+from strandline.plan.stages.registry import register
 from strandline.stages.sources.snapshots.snapshot import (
     FORMS,
     find_kind,

@@ -8,8 +8,8 @@ from pydantic import Field
 
 from strandline.data.files.listing import FileListParams, FileSource
 from strandline.data.tables.file_references import RANGE_SUFFIX, build_range, list_ranges
-from strandline.plan.registry import register
-from strandline.plan.stage import Source
+from strandline.plan.stages.ends import Source
+from strandline.plan.stages.registry import register
 
 # Files with other endings can't be opened in the middle.
 _CUT = (".gz", ".warc", ".wet", ".wat")

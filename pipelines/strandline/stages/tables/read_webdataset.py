@@ -19,8 +19,8 @@ from strandline.data.files.opening import (
 from strandline.data.tables.batching import cut_batches
 from strandline.data.tables.file_references import FileReference, list_references
 from strandline.data.tables.schema_reader import SchemaReader
-from strandline.plan.columns import Columns
-from strandline.plan.registry import register
+from strandline.plan.stages.columns import Columns
+from strandline.plan.stages.registry import register
 from strandline.plan.task import Task
 from strandline.stages.tables.contents.first_bytes import describe_contents, explain_misread
 from strandline.stages.tables.contents.samples import (

@@ -25,8 +25,8 @@ from strandline.data.tables.summaries import (
     read_rows,
     write_rows,
 )
-from strandline.plan.registry import register
-from strandline.plan.stage import StatefulFilter
+from strandline.plan.stages.registry import register
+from strandline.plan.stages.stage import StatefulFilter
 from strandline.plan.task import Task
 from strandline.stages.text.filters.words.word_rules import compose, list_words
 

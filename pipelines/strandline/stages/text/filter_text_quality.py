@@ -12,7 +12,7 @@ from pydantic.alias_generators import to_camel
 from strandline.data.tables.columns import list_strings
 from strandline.data.tables.row_filter import JudgedRows, RowFilter, spread_measures
 from strandline.data.tables.rules import Measured, Rule
-from strandline.plan.registry import register
+from strandline.plan.stages.registry import register
 from strandline.stages.text.filters.words.scripts import ProseMeasure, applies, name_skipped
 from strandline.stages.text.filters.words.stop_words import STOP_WORDS
 from strandline.stages.text.text_quality import count_stop_words, measure_text

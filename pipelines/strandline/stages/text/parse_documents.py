@@ -12,8 +12,8 @@ from selectolax.lexbor import LexborHTMLParser, LexborNode
 
 from strandline.data.files.opening import BadInput, UnreadableFileError
 from strandline.data.tables.columns import find_column, list_strings
-from strandline.plan.registry import register
-from strandline.plan.stage import Stage
+from strandline.plan.stages.registry import register
+from strandline.plan.stages.stage import Stage
 from strandline.plan.task import Task
 
 _MARKS = (

@@ -13,7 +13,7 @@ from pydantic import Field
 
 from strandline.data.tables.columns import list_strings, set_column
 from strandline.data.tables.row_filter import JudgedRows, RowFilter
-from strandline.plan.registry import register
+from strandline.plan.stages.registry import register
 
 
 class Entities(StrEnum):

@@ -10,8 +10,8 @@ from pydantic import Field
 
 from strandline.data.files.opening import BadInput, UnreadableFileError
 from strandline.data.tables.columns import find_column
-from strandline.plan.registry import register
-from strandline.plan.stage import Stage
+from strandline.plan.stages.registry import register
+from strandline.plan.stages.stage import Stage
 from strandline.plan.task import Task
 from strandline.stages.images.pictures import PICTURE, Picture
 from strandline.stages.video.files.clips import LACKING, NEEDED, decode_clip

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from strandline.plan.registry import register
+from strandline.plan.stages.registry import register
 from strandline.stages.images.pictures import Picture
 from strandline.stages.video.measure_video import FrameMeasures
 from strandline.stages.video.measures import Motion, measure_motion, to_grey

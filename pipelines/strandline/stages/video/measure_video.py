@@ -9,8 +9,8 @@ from typing import ClassVar
 import pyarrow as pa
 
 from strandline.data.tables.columns import find_column, set_column
-from strandline.plan.registry import register
-from strandline.plan.stage import Stage
+from strandline.plan.stages.registry import register
+from strandline.plan.stages.stage import Stage
 from strandline.plan.task import Task
 from strandline.stages.images.pictures import Picture
 from strandline.stages.video.measures import Look, measure_look, to_grey

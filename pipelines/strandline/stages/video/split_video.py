@@ -17,8 +17,8 @@ from pydantic import Field, model_validator
 from strandline.data.files.opening import BadInput, UnreadableFileError
 from strandline.data.tables.batching import cut_batches
 from strandline.data.tables.file_references import FileReference, list_references
-from strandline.plan.registry import register
-from strandline.plan.stage import Stage
+from strandline.plan.stages.registry import register
+from strandline.plan.stages.stage import Stage
 from strandline.plan.task import Task
 from strandline.stages.video.cuts import SMALL, CutFinder, Lengths
 from strandline.stages.video.files.clips import CLIP_SCHEMA, decode_packet

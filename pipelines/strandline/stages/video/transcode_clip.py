@@ -19,8 +19,8 @@ from pydantic import Field
 
 from strandline.data.files.opening import UnreadableFileError
 from strandline.data.tables.columns import find_column, set_column
-from strandline.plan.registry import register
-from strandline.plan.stage import Stage
+from strandline.plan.stages.registry import register
+from strandline.plan.stages.stage import Stage
 from strandline.plan.task import Task
 from strandline.stages.video.files.clips import (
     LACKING,

@@ -13,8 +13,8 @@ from strandline.data.tables.columns import (
     set_column,
 )
 from strandline.data.tables.row_filter import JudgedRows, RowFilter
-from strandline.plan.columns import Columns
-from strandline.plan.registry import register
+from strandline.plan.stages.columns import Columns
+from strandline.plan.stages.registry import register
 from strandline.stages.web.extraction import ExtractionEngine, ExtractionSettings, Favour
 from strandline.stages.web.extractor_process import Extraction, ExtractorProcess
 

@@ -10,7 +10,7 @@ from pydantic import Field
 
 from strandline.data.tables.columns import list_strings
 from strandline.data.tables.row_filter import JudgedRows, RowFilter
-from strandline.plan.registry import register
+from strandline.plan.stages.registry import register
 from strandline.stages.web.item_lists import ItemList, ListedParams
 from strandline.stages.web.url_rules import UrlRules, find_fault, normalise_url
 

@@ -20,7 +20,7 @@ from strandline.data.files.opening import (
     explain_error,
     open_decompressed,
 )
-from strandline.plan.stage import Stage
+from strandline.plan.stages.stage import Stage
 
 
 class ItemList(Stage.Params):

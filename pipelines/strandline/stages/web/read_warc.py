@@ -22,9 +22,9 @@ from strandline.data.files.opening import (
 from strandline.data.tables.batching import cut_batches
 from strandline.data.tables.columns import find_column
 from strandline.data.tables.file_references import FileReference, list_references
-from strandline.plan.columns import Columns
-from strandline.plan.registry import register
-from strandline.plan.stage import Stage
+from strandline.plan.stages.columns import Columns
+from strandline.plan.stages.registry import register
+from strandline.plan.stages.stage import Stage
 from strandline.plan.task import Task
 from strandline.stages.tables.contents.first_bytes import describe_contents
 from strandline.stages.web.record_chunks import BORDER, Chunk, read_members, read_records

@@ -13,7 +13,7 @@ from itertools import accumulate, pairwise
 import pyarrow as pa
 
 from strandline.plan.receipt import Output, SharedPart
-from strandline.plan.stage import SharingSink
+from strandline.plan.stages.ends import SharingSink
 from strandline.plan.task import Task, lineage_of
 from strandline.plan.token import derive_shared
 from strandline.storage.outputs.hashing import Content

@@ -18,7 +18,7 @@ from strandline.cli.views.stage_catalogue import (
     read_entry,
     render_entry,
 )
-from strandline.plan.registry import UnknownStageError, find_stage, list_registered
+from strandline.plan.stages.registry import UnknownStageError, find_stage, list_registered
 
 
 @click.command(

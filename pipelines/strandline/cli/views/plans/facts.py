@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 from strandline.engine.core.chains import cut_chains
 from strandline.ledger.access.lease import OnChange
-from strandline.plan.columns import ColumnStep, trace_columns
 from strandline.plan.partition import Balance, Chaining
 from strandline.plan.pipeline import PipelinePlan, StagePlan
+from strandline.plan.stages.columns import ColumnStep, trace_columns
 from strandline.run.history.funnel import WorstKill
 from strandline.run.marks.model_costs import AskEstimate
 from strandline.run.redo.choice import Judged

@@ -11,9 +11,9 @@ from strandline.cli.views.plans.facts import (
     number_chains,
     trace_stages,
 )
-from strandline.plan.columns import Columns
 from strandline.plan.partition import Balance, Chaining
 from strandline.plan.pipeline import StagePlan
+from strandline.plan.stages.columns import Columns
 from strandline.run.marks.model_costs import AskEstimate
 from strandline.run.redo.choice import Judged
 

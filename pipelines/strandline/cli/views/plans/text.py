@@ -22,10 +22,10 @@ from strandline.cli.views.plans.facts import (
 )
 from strandline.data.statistics.request_figures import format_cost
 from strandline.ledger.access.lease import OnChange
-from strandline.plan.columns import Columns, ColumnStep
 from strandline.plan.partition import Chaining
 from strandline.plan.pipeline import PipelinePlan, StagePlan
-from strandline.plan.stage import Shape
+from strandline.plan.stages.columns import Columns, ColumnStep
+from strandline.plan.stages.stage import Shape
 from strandline.run.history.funnel import WorstKill
 from strandline.run.marks.model_costs import AskEstimate
 from strandline.run.redo.choice import CutVerdict, Judged

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 from strandline.engine.call.stage.receipts import ReceiptDraft
 from strandline.engine.call.stage.trials import StageRaisedError, Trials
 from strandline.plan.receipt import DEAD, Output
-from strandline.plan.stage import SinkStage
+from strandline.plan.stages.ends import SinkStage
 from strandline.plan.task import DeadLetters, Lineage, Task, lineage_of
 from strandline.storage.outputs.names import DEAD_LETTERS
 from strandline.storage.outputs.ports import OutputGroup, OutputStore

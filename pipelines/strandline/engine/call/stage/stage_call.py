@@ -36,7 +36,8 @@ from strandline.engine.call.stage.sink_call import SinkCall
 from strandline.engine.call.stage.trials import StageRaisedError, Trials, count_own
 from strandline.plan.pipeline import StagePlan
 from strandline.plan.receipt import Receipt
-from strandline.plan.stage import Shape, SharingSink, SinkStage, Stage, StatefulFilter
+from strandline.plan.stages.ends import SharingSink, SinkStage
+from strandline.plan.stages.stage import Shape, Stage, StatefulFilter
 from strandline.plan.task import (
     DeadLetters,
     FailedRow,

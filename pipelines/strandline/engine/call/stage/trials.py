@@ -14,7 +14,7 @@ from strandline.engine.call.stage.receipts import FlushError, ShapeError, format
 from strandline.engine.call.stage.standard_streams import StandardStreams
 from strandline.engine.raised_errors import explain_error
 from strandline.plan.errors import StageStoppedError
-from strandline.plan.stage import Stage
+from strandline.plan.stages.stage import Stage
 from strandline.storage.access.refusals import CredentialsRefusedError
 from strandline.storage.errors import VolumeError
 

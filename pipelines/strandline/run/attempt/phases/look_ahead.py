@@ -17,7 +17,7 @@ from strandline.ledger.location import LedgerLocation
 from strandline.ledger.records.entries import ListedSource
 from strandline.ledger.store.look_ups import CHUNK, LookUps
 from strandline.ledger.store.store import Store
-from strandline.plan.stage import Source
+from strandline.plan.stages.ends import Source
 
 # So many sources are kept in memory at most; where all of them are finished, an engine starts.
 MOST_SOURCES = 100_000

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from strandline.engine.core.ports import Control, Ending, Listing
 from strandline.plan.pipeline import PipelinePlan
-from strandline.plan.stage import SourceStage
+from strandline.plan.stages.ends import SourceStage
 from strandline.run.attempt.config import AttemptConfig
 from strandline.run.attempt.folder.takeover import TakenFolder
 from strandline.run.attempt.outcome import AttemptResult

@@ -31,7 +31,7 @@ from strandline.ledger.gather.space import explain_shortage
 from strandline.ledger.gather.state import GatherState, find_merged, is_merged_there, read_state
 from strandline.ledger.store.store import Store
 from strandline.plan.pipeline import PipelinePlan
-from strandline.plan.stage import StatefulFilter
+from strandline.plan.stages.stage import StatefulFilter
 from strandline.run.attempt.folder.output_location import make_claim
 from strandline.run.attempt.folder.takeover import (
     TakenFolder,

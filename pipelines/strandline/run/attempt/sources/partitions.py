@@ -34,7 +34,7 @@ from strandline.plan.partition import (
     find_usual_size,
 )
 from strandline.plan.pipeline import PipelinePlan
-from strandline.plan.stage import EndStage, Source, SourceStage
+from strandline.plan.stages.ends import EndStage, Source, SourceStage
 from strandline.plan.task import Lineage, Task
 from strandline.plan.token import digest_key
 from strandline.run.attempt.sources.spooled_sources import SpooledSources

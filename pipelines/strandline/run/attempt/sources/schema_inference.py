@@ -31,7 +31,7 @@ from strandline.ledger.store.recipes import read_changes, read_recipes
 from strandline.ledger.store.store import Store
 from strandline.plan.errors import StrandlineError
 from strandline.plan.pipeline import PipelinePlan, StagePlan
-from strandline.plan.stage import Source
+from strandline.plan.stages.ends import Source
 from strandline.plan.task import Task
 from strandline_api.outcome.exit_codes import ExitCode
 

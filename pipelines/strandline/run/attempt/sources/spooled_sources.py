@@ -11,7 +11,7 @@ from typing import Any
 import msgpack
 import pyarrow as pa
 
-from strandline.plan.stage import Source
+from strandline.plan.stages.ends import Source
 
 _TABLE = 1
 _ERRORS = "surrogatepass"  # keys may be names of files that are no text

@@ -14,7 +14,7 @@ from deltalake.exceptions import DeltaError
 from deltalake.transaction import AddAction, RemoveAction, create_table_with_add_actions
 
 from strandline.data.tables.schemas import simplify
-from strandline.plan.columns import Columns
+from strandline.plan.stages.columns import Columns
 from strandline.run.handover.contents import Contents
 from strandline.run.handover.errors import TargetRefusedError
 from strandline.run.handover.ownership import require_ours

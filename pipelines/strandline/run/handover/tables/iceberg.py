@@ -23,8 +23,8 @@ from pyiceberg.transforms import VoidTransform
 from pyiceberg.types import DoubleType, FloatType, IcebergType, IntegerType, LongType
 
 from strandline.data.tables.schemas import simplify
-from strandline.plan.columns import Columns
 from strandline.plan.errors import StrandlineError
+from strandline.plan.stages.columns import Columns
 from strandline.run.handover.contents import Contents
 from strandline.run.handover.errors import BadTargetError, TargetRefusedError
 from strandline.run.handover.ownership import require_ours

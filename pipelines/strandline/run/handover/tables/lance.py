@@ -20,7 +20,7 @@ from lance.fragment import write_fragments
 
 from strandline.data.tables.conforming import conform_table
 from strandline.data.tables.schemas import simplify
-from strandline.plan.columns import Columns
+from strandline.plan.stages.columns import Columns
 from strandline.run.handover.contents import Contents
 from strandline.run.handover.errors import TargetRefusedError, UnfitForPushError
 from strandline.run.handover.ownership import require_ours

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from strandline.data.tables.schemas import describe_column, list_differing
-from strandline.plan.columns import Columns
+from strandline.plan.stages.columns import Columns
 from strandline.run.handover.errors import TargetRefusedError
 from strandline.run.handover.ownership import require_ours
 from strandline.run.handover.shipment import Author

@@ -13,7 +13,7 @@ from strandline.ledger.store.store import Store
 from strandline.plan.pipeline import PipelinePlan, StagePlan
 from strandline.plan.planning import mark_streaming
 from strandline.plan.receipt import READ_DEAD_LETTERS
-from strandline.plan.stage import Source
+from strandline.plan.stages.ends import Source
 from strandline.run.redo.dead_letters.counts import list_dead_letter_files
 from strandline.run.redo.dead_letters.rows import ReadDeadLetters
 

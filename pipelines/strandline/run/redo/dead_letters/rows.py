@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 
 from strandline.data.files.opening import open_binary
 from strandline.engine.call.stage.failed_rows import COLUMNS, FORMER_ROWS, PAYLOAD, FormerRows
-from strandline.plan.stage import Stage
+from strandline.plan.stages.stage import Stage
 from strandline.plan.task import Slot, Task
 
 

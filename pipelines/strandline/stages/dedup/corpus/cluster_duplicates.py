@@ -9,9 +9,9 @@ from pydantic import Field, PrivateAttr, model_validator
 
 from strandline.data.files.opening import ChangedListError, UnreadableFileError
 from strandline.data.tables.file_references import list_references
-from strandline.plan.columns import Columns
-from strandline.plan.registry import register
-from strandline.plan.stage import Stage
+from strandline.plan.stages.columns import Columns
+from strandline.plan.stages.registry import register
+from strandline.plan.stages.stage import Stage
 from strandline.plan.task import Task
 from strandline.stages.dedup.corpus.clusters import DROPPED, LINKS, list_dropped
 from strandline.stages.dedup.corpus.pass_files import (

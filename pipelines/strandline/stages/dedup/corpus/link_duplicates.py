@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from strandline.plan.columns import Columns
-from strandline.plan.registry import register
-from strandline.plan.stage import Stage
+from strandline.plan.stages.columns import Columns
+from strandline.plan.stages.registry import register
+from strandline.plan.stages.stage import Stage
 from strandline.plan.task import Task
 from strandline.stages.dedup.corpus.clusters import LINKS, link_rows
 from strandline.stages.dedup.corpus.row_buckets import BUCKETS, columns_of

@@ -15,9 +15,9 @@ from pydantic import Field
 
 from strandline.data.tables.columns import MissingColumnError, list_strings
 from strandline.data.tables.file_references import FileReference, list_references
-from strandline.plan.columns import Columns
-from strandline.plan.registry import register
-from strandline.plan.stage import Stage
+from strandline.plan.stages.columns import Columns
+from strandline.plan.stages.registry import register
+from strandline.plan.stages.stage import Stage
 from strandline.plan.task import Task
 from strandline.stages.dedup.corpus.pass_files import KEPT, cut_rows, list_columns, read_portions
 from strandline.stages.dedup.corpus.row_buckets import BUCKETS, columns_of, read_digests

@@ -11,8 +11,8 @@ from itertools import pairwise
 import pyarrow as pa
 
 from strandline.data.tables.columns import find_column, list_strings, list_texts, set_column
-from strandline.plan.registry import register
-from strandline.plan.stage import Stage
+from strandline.plan.stages.registry import register
+from strandline.plan.stages.stage import Stage
 from strandline.plan.task import Task
 from strandline.stages.dedup.keyed_texts import KeyedTextParams
 

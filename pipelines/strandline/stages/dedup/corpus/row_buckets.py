@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from strandline.data.tables.columns import find_column
-from strandline.plan.columns import Columns
+from strandline.plan.stages.columns import Columns
 from strandline.stages.dedup.key_lists import DIGEST_BYTES, digest_bytes
 
 DIGEST = pa.binary(DIGEST_BYTES)

@@ -15,9 +15,9 @@ from pydantic import Field
 
 from strandline.data.tables.columns import list_strings, list_texts, set_column
 from strandline.data.tables.row_filter import JudgedRows
-from strandline.plan.columns import Columns
-from strandline.plan.registry import register
-from strandline.plan.stage import Stage
+from strandline.plan.stages.columns import Columns
+from strandline.plan.stages.registry import register
+from strandline.plan.stages.stage import Stage
 from strandline.plan.task import Task
 from strandline.stages.dedup.corpus.row_buckets import (
     BUCKETS,

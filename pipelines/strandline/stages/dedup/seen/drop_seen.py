@@ -18,7 +18,7 @@ from strandline.data.files.opening import (
     explain_error,
 )
 from strandline.data.tables.row_filter import JudgedRows, RowFilter
-from strandline.plan.registry import register
+from strandline.plan.stages.registry import register
 from strandline.stages.dedup.seen.filter_file import BloomFile, read_filter
 from strandline.stages.dedup.seen.seen_rows import digest_rows
 

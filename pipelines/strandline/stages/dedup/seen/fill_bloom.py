@@ -13,8 +13,8 @@ from typing import ClassVar
 import numpy as np
 from pydantic import Field
 
-from strandline.plan.registry import register
-from strandline.plan.stage import StatefulFilter
+from strandline.plan.stages.registry import register
+from strandline.plan.stages.stage import StatefulFilter
 from strandline.plan.task import Task
 from strandline.stages.dedup.drop_duplicates import Normalisation
 from strandline.stages.dedup.seen.bloom_filter import Digests

@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from strandline.data.files.globs import is_url
-from strandline.plan.columns import Columns
 from strandline.plan.errors import BudgetSpentError, StageInterruptedError, StageStoppedError
-from strandline.plan.registry import register
-from strandline.plan.stage import Stage
+from strandline.plan.stages.columns import Columns
+from strandline.plan.stages.registry import register
+from strandline.plan.stages.stage import Stage
 from strandline.plan.task import Slot, Task
 from strandline.stages.models.asking.answers import ModelAnswer, RowFault
 from strandline.stages.models.asking.keeping.answer_book import (

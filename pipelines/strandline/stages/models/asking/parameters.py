@@ -26,7 +26,7 @@ from pydantic.alias_generators import to_camel
 from strandline.data.files.globs import is_url
 from strandline.data.files.opening import digest_input
 from strandline.plan.packages import list_missing
-from strandline.plan.stage import Stage
+from strandline.plan.stages.stage import Stage
 from strandline.stages.models.asking.answers import CONVERSING, Endpoint
 from strandline.stages.models.asking.questions.conversations import (
     digest_rollout,

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from pydantic import Field
 
 from strandline.data.tables.columns import find_column, holds_text, set_column
-from strandline.plan.stage import Params
+from strandline.plan.stages.stage import Params
 
 _MARK = b"huggingface"
 _MEDIA = pa.struct([("bytes", pa.binary()), ("path", pa.string())])

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from pydantic import Field, model_validator
 
 from strandline.data.tables.row_filter import JudgedRows, RowFilter
-from strandline.plan.registry import register
+from strandline.plan.stages.registry import register
 from strandline.stages.tables.rows.row_expressions import RowExpression
 
 

@@ -11,9 +11,9 @@ import pyarrow as pa
 from pydantic import Field
 
 from strandline.data.tables.columns import find_column, list_texts
-from strandline.plan.columns import Columns
-from strandline.plan.registry import register
-from strandline.plan.stage import Stage
+from strandline.plan.stages.columns import Columns
+from strandline.plan.stages.registry import register
+from strandline.plan.stages.stage import Stage
 from strandline.plan.task import Task
 from strandline.stages.tables.rows.packing import SequencePiece, cut_sequences, fit_sequences
 

@@ -13,7 +13,7 @@ from strandline.data.files.opening import UnreadableFileError, explain_error, op
 from strandline.data.tables.columns import check_names
 from strandline.data.tables.file_references import FileReference, list_references
 from strandline.data.tables.schema_reader import SchemaReader
-from strandline.plan.registry import register
+from strandline.plan.stages.registry import register
 from strandline.plan.task import Task
 from strandline.stages.tables.contents.first_bytes import describe_contents
 

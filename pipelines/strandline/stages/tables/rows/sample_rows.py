@@ -12,7 +12,7 @@ from pydantic import Field
 from strandline.data.tables.columns import list_texts
 from strandline.data.tables.row_filter import JudgedRows, RowFilter, spread_measures
 from strandline.data.tables.rules import Rule
-from strandline.plan.registry import register
+from strandline.plan.stages.registry import register
 
 _BITS = 53  # what a floating point number holds exactly
 

@@ -17,8 +17,9 @@ from strandline.data.files.listing import FileListParams, FileSource
 from strandline.data.files.opening import UnreadableFileError
 from strandline.data.tables.file_references import FileReference
 from strandline.plan.errors import StageStoppedError
-from strandline.plan.registry import register
-from strandline.plan.stage import Params, Source, SourceStage
+from strandline.plan.stages.ends import Source, SourceStage
+from strandline.plan.stages.registry import register
+from strandline.plan.stages.stage import Params
 from strandline.stages.tables.shuffle.mix_shares import (
     Draw,
     divide,

@@ -19,9 +19,9 @@ from strandline.data.tables.summaries import (
     merge_pieces,
     read_piece,
 )
-from strandline.plan.columns import Columns
-from strandline.plan.registry import register
-from strandline.plan.stage import StatefulFilter
+from strandline.plan.stages.columns import Columns
+from strandline.plan.stages.registry import register
+from strandline.plan.stages.stage import StatefulFilter
 from strandline.plan.task import Task
 from strandline.stages.tables.shuffle.mix_shares import Draw, count_taken
 from strandline.stages.tables.shuffle.mixture_volume import MixtureVolume, describe_shares

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from strandline.data.tables.columns import find_column
 from strandline.data.tables.file_references import list_references
-from strandline.plan.columns import Columns
-from strandline.plan.registry import register
-from strandline.plan.stage import Stage
+from strandline.plan.stages.columns import Columns
+from strandline.plan.stages.registry import register
+from strandline.plan.stages.stage import Stage
 from strandline.plan.task import Task
 from strandline.stages.tables.shuffle.partition_files import read_partitions
 

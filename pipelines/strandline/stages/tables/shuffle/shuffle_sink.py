@@ -6,8 +6,8 @@ from typing import BinaryIO, ClassVar
 
 from pydantic import Field
 
-from strandline.plan.registry import register
-from strandline.plan.stage import SinkStage
+from strandline.plan.stages.ends import SinkStage
+from strandline.plan.stages.registry import register
 from strandline.plan.task import Task
 from strandline.stages.sinks.jsonl_sink import SinkParams
 from strandline.stages.tables.shuffle.partition_files import Parting, write_partitions

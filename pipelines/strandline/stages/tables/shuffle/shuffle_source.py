@@ -14,8 +14,8 @@ from strandline.data.files.listed import ListedFile
 from strandline.data.files.listing import FileListParams, FileSource
 from strandline.data.files.opening import UnreadableFileError
 from strandline.data.tables.file_references import FileReference
-from strandline.plan.registry import register
-from strandline.plan.stage import Source
+from strandline.plan.stages.ends import Source
+from strandline.plan.stages.registry import register
 from strandline.stages.tables.shuffle.partition_files import measure_partition, read_facts
 
 

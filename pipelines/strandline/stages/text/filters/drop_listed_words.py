@@ -15,7 +15,7 @@ import pyarrow as pa
 from pydantic import Field, model_validator
 
 from strandline.data.tables.columns import list_strings
-from strandline.plan.registry import register
+from strandline.plan.stages.registry import register
 from strandline.stages.text.filters.document_filter import DocumentFilter, FilterAnswer
 from strandline.stages.text.filters.listed_words import WordFinder
 from strandline.stages.web.item_lists import ItemList, ListedParams

@@ -12,8 +12,8 @@ from typing import ClassVar, Self
 
 from pydantic import Field, model_validator
 
-from strandline.plan.registry import register
-from strandline.plan.stage import Stage
+from strandline.plan.stages.registry import register
+from strandline.plan.stages.stage import Stage
 from strandline.stages.text.privacy.addresses import (
     ACCOUNT,
     CARD,

@@ -17,7 +17,7 @@ from pydantic import Field, PrivateAttr, model_validator
 from pydantic.alias_generators import to_camel
 
 from strandline.data.tables.rules import Rule
-from strandline.plan.registry import register
+from strandline.plan.stages.registry import register
 from strandline.stages.models.model_files import ModelError
 from strandline.stages.text.scoring.fasttext_models import FastTextModel, strip_prefix
 from strandline.stages.text.scoring.onnx_classifiers import OnnxClassifier

@@ -18,7 +18,7 @@ from strandline.data.files.opening import digest_input
 from strandline.data.tables.columns import list_strings, set_column
 from strandline.data.tables.row_filter import JudgedRows, RowFilter
 from strandline.data.tables.rules import Rule
-from strandline.plan.registry import register
+from strandline.plan.stages.registry import register
 from strandline.stages.models.model_files import find_model
 from strandline.stages.text.filters.words.word_rules import compose
 from strandline.stages.text.scoring.fasttext_models import FastTextModel

@@ -15,7 +15,7 @@ from pydantic import Field, model_validator
 
 from strandline.data.files.opening import open_binary
 from strandline.data.tables.rules import Rule
-from strandline.plan.registry import register
+from strandline.plan.stages.registry import register
 from strandline.stages.models.model_files import ModelError
 from strandline.stages.models.tokenizer_files import load_tokenizer
 from strandline.stages.text.scoring.perplexity import (

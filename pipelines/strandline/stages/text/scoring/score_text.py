@@ -12,7 +12,7 @@ import pyarrow as pa
 from pydantic import Field, model_validator
 
 from strandline.data.tables.rules import Rule
-from strandline.plan.registry import register
+from strandline.plan.stages.registry import register
 from strandline.stages.models.model_files import ModelError
 from strandline.stages.text.scoring.scoring_filter import (
     ScoringFilter,

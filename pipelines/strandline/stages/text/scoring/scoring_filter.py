@@ -16,7 +16,7 @@ import pyarrow as pa
 from strandline.data.tables.columns import list_strings, set_column
 from strandline.data.tables.row_filter import JudgedRows
 from strandline.data.tables.rules import Rule
-from strandline.plan.columns import Columns
+from strandline.plan.stages.columns import Columns
 from strandline.stages.models.model_files import ModelFileParams, find_model
 from strandline.stages.text.filters.document_filter import DocumentFilter, FilterAnswer
 

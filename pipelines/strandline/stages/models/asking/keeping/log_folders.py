@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from strandline.data.files.globs import is_url
-from strandline.plan.stage import Stage
+from strandline.plan.stages.stage import Stage
 from strandline.stages.models.asking.answers import BYTES_OF_TOKEN, Usage
 from strandline.stages.models.asking.keeping.log_blocks import LogEntry, find_blocks
 from strandline.stages.models.asking.keeping.request_log import (

@@ -12,7 +12,7 @@ from typing import Any
 
 from pydantic import ConfigDict
 
-from strandline.plan.stage import Stage
+from strandline.plan.stages.stage import Stage
 
 _CAPITAL = re.compile(r"(?<=[a-z0-9])([A-Z])")
 

@@ -19,8 +19,8 @@ from pydantic import Field, model_validator
 
 from strandline.data.tables.columns import find_column, keep_rows, list_strings, set_column
 from strandline.plan.packages import explain_import
-from strandline.plan.registry import UnknownStageError, register_adapter
-from strandline.plan.stage import Stage
+from strandline.plan.stages.registry import UnknownStageError, register_adapter
+from strandline.plan.stages.stage import Stage
 from strandline.plan.task import Task
 from strandline.stages.text.filters.adapters.brought_params import (
     BroughtParams,

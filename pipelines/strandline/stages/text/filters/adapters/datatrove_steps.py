@@ -15,8 +15,8 @@ import pyarrow as pa
 from pydantic import Field, model_validator
 
 from strandline.data.tables.columns import keep_rows, list_strings, list_texts, set_column
-from strandline.plan.registry import UnknownStageError, register_adapter
-from strandline.plan.stage import Stage
+from strandline.plan.stages.registry import UnknownStageError, register_adapter
+from strandline.plan.stages.stage import Stage
 from strandline.plan.task import Task
 from strandline.stages.text.filters.adapters.brought_params import (
     BroughtParams,

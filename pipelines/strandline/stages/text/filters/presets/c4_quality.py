@@ -16,7 +16,7 @@ from pydantic import Field
 
 from strandline.data.tables.row_filter import JudgedRows
 from strandline.data.tables.rules import Rule
-from strandline.plan.registry import register
+from strandline.plan.stages.registry import register
 from strandline.stages.text.filters.document_filter import FilterAnswer, SplittingFilter
 from strandline.stages.text.filters.splitting import cut_sentences
 from strandline.stages.text.filters.words.punctuation import TERMINAL_MARKS

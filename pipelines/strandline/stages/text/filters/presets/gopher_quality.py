@@ -9,7 +9,7 @@ from typing import Any, ClassVar, NamedTuple
 from pydantic import Field
 
 from strandline.data.tables.rules import Measured, Rule
-from strandline.plan.registry import register
+from strandline.plan.stages.registry import register
 from strandline.stages.text.filters.document_filter import PresetParams, SplittingFilter
 from strandline.stages.text.filters.presets.fineweb_2 import find_quality_limits
 from strandline.stages.text.filters.words.punctuation import LISTED_MARKS

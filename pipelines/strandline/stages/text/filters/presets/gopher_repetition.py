@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from pydantic import Field
 
 from strandline.data.tables.rules import Measured, Rule
-from strandline.plan.registry import register
+from strandline.plan.stages.registry import register
 from strandline.stages.text.filters.document_filter import PresetParams, SplittingFilter
 from strandline.stages.text.filters.presets.fineweb_2 import find_repetition_limits
 from strandline.stages.text.filters.repetition import (

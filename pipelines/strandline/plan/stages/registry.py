@@ -10,7 +10,7 @@ import importlib
 from collections.abc import Callable, Mapping
 from typing import TypeVar
 
-from strandline.plan.stage import Stage
+from strandline.plan.stages.stage import Stage
 
 StageClass = TypeVar("StageClass", bound=type[Stage])
 

@@ -1,0 +1,1 @@
+"""Stages: their classes, columns, and names."""
