@@ -10,7 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from strandline.cli.report.axes import GAP, ROOM, TICKS, Span, TimeAxis, ceil_nice
-from strandline.cli.report.tables import format_timestamp
+from strandline.cli.report.formats import format_timestamp
 
 moments = st.floats(0, 4e9, allow_nan=False)
 spans = st.lists(

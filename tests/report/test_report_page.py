@@ -9,6 +9,7 @@ from html import unescape
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from markupsafe import Markup
 
 from report_builders import (
     ASKED,
@@ -23,8 +24,8 @@ from report_builders import (
     troubled,
 )
 from strandline.cli.report.facts import Artifact, Cut, RunFacts, RunLedger, StageArtifacts
-from strandline.cli.report.markup import Markup, element, escape, join
-from strandline.cli.report.page import render_page
+from strandline.cli.report.markup import element, escape, join
+from strandline.cli.report.page import make_environment, render_page
 from strandline.cli.views.format import escape_text
 from strandline_api.outcome.causes import Cause
 
@@ -38,6 +39,7 @@ def read(facts: RunFacts) -> Outline:
 @given(text=st.text(max_size=300))
 def test_law_text_stays_the_text_it_is(text: str) -> None:
     outline = Outline(element("p", text, title=text))
+    assert outline.elements[0][1]["title"] == escape_text(text)
     assert outline.elements[0][0] == "p"
     assert outline.tags == ["p"]
     assert outline.text == escape_text(text)
@@ -45,9 +47,7 @@ def test_law_text_stays_the_text_it_is(text: str) -> None:
 
 def test_only_markup_is_markup() -> None:
     assert join("<b>", Markup("<i>"), None) == "&lt;b&gt;<i>"
-    assert element("input", aria_label="x", hidden="", lang=None).startswith(
-        '<input aria-label="x" hidden>'
-    )
+    assert element("p", aria_label='"', lang=None) == '<p aria-label="&#34;"></p>'
     assert len(escape("x" * 5000)) == 1001
 
 
@@ -71,10 +71,28 @@ def test_no_text_from_outside_acts(harm: str) -> None:
     assert page.encode("utf-8", "replace")
 
 
-def test_what_is_planted_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("strandline.cli.report.markup.escape_html", lambda text: text)
-    outline = read(harmful(HARM[0]))
-    assert "script" in outline.tags
+@pytest.mark.parametrize("fault", ["autoescape", "escape_html"])
+def test_a_template_or_chart_that_does_not_escape_is_seen(
+    fault: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if fault == "autoescape":
+        plain = make_environment().overlay(autoescape=False)
+        monkeypatch.setattr("strandline.cli.report.page.make_environment", lambda: plain)
+    else:
+        monkeypatch.setattr("strandline.cli.report.markup.escape_html", Markup)
+    assert "script" in read(harmful(HARM[0])).tags
+
+
+@pytest.mark.parametrize("harm", HARM)
+def test_attributes_show_the_text_and_nothing_hidden(harm: str) -> None:
+    values = [
+        value or ""
+        for _, attributes in read(harmful(harm)).elements
+        for value in attributes.values()
+    ]
+    panels = [value for value in values if value.startswith("<!doctype")]
+    assert any(escape_text(harm) in value for value in values)
+    assert [value for value in values if value != escape_text(value) and value not in panels] == []
 
 
 def test_nothing_is_fetched_and_nothing_runs() -> None:

@@ -82,7 +82,7 @@ def _list_tracked(folder: PipelineFolder) -> list[str]:
 
 
 def _escape_lines(text: str) -> list[str]:
-    """Return lines as pieces of markup: each is cut by itself, and a newline is none of theirs."""
-    from strandline.cli.report.markup import Markup, escape  # noqa: PLC0415 - see above
+    """Return lines as pieces of markup: each is cut by itself, and its newline stays one."""
+    from strandline.cli.report.markup import escape  # noqa: PLC0415 - see above
 
-    return [Markup(f"{escape(line)}\n") for line in text.splitlines()]
+    return [escape(line) + "\n" for line in text.splitlines()]

@@ -9,8 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
+from markupsafe import Markup
+
 from strandline.cli.report.axes import TimeAxis, ceil_nice
-from strandline.cli.report.markup import Markup, element, join
+from strandline.cli.report.markup import element, join
 from strandline.cli.views.format import format_count
 
 _ROW, _BAR, _TICK_ROW = 30, 9, 20

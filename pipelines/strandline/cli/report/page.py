@@ -1,85 +1,109 @@
-"""The page: its sections in order, and a style sheet. Nothing in it is fetched, nothing runs."""
+"""The page of one or more runs: templates for its parts, and a style sheet.
+
+Nothing on the page is fetched, and nothing runs. Templates escape every value, also in attributes.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from importlib.resources import files
+import json
+import shlex
 
-from strandline.cli.report.facts import RunFacts
-from strandline.cli.report.markup import Markup, element, prefix_anchors
-from strandline.cli.report.sections.artifacts import make_artifacts
-from strandline.cli.report.sections.attempts import make_attempts
-from strandline.cli.report.sections.definition import make_definition
-from strandline.cli.report.sections.failures import make_failures
-from strandline.cli.report.sections.funnel import make_funnel
-from strandline.cli.report.sections.overview import make_header, make_latest, make_sources
-from strandline.cli.report.sections.pipelines import is_open, make_summary, name_many
-from strandline.cli.report.sections.stages import make_throughput
+from jinja2 import Environment, PackageLoader, StrictUndefined
 
-_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
-_SECTIONS = (
-    ("sources", "Sources", make_sources),
-    ("failures", "Failures", make_failures),
-    ("funnel", "Kept and dropped", make_funnel),
-    ("attempts", "Attempts", make_attempts),
-    ("throughput", "Throughput", make_throughput),
-    ("artifacts", "Statistics", make_artifacts),
-    ("latest", "Latest", make_latest),
-    ("pipeline", "Pipeline", make_definition),
-)
+from strandline.cli.report.facts import RunFacts, RunLedger
+from strandline.cli.report.formats import format_figure, format_hours, format_timestamp
+from strandline.cli.report.markup import clean
+from strandline.cli.report.sections import artifacts, attempts, failures, funnel, overview, stages
+from strandline.cli.views.attempt import describe_all_lost
+from strandline.cli.views.format import describe_requests, format_amount, format_bytes, format_count
+from strandline.cli.views.running.progress import describe_longest, format_oldest
+from strandline.run.history.funnel import find_sweeping_rules
+
+# Anchors and names in the navigation; each has a template.
+_SECTIONS = {
+    "sources": "Sources",
+    "failures": "Failures",
+    "funnel": "Kept and dropped",
+    "attempts": "Attempts",
+    "throughput": "Throughput",
+    "artifacts": "Statistics",
+    "latest": "Latest",
+    "pipeline": "Pipeline",
+}
+
+
+def make_environment() -> Environment:
+    """Return the templates with the functions and formats that they use."""
+    environment = Environment(
+        loader=PackageLoader("strandline.cli.report"),
+        autoescape=True,
+        finalize=clean,
+        lstrip_blocks=True,
+        trim_blocks=True,
+        undefined=StrictUndefined,
+    )
+    environment.filters |= {
+        "amount": format_amount,
+        "bytes": format_bytes,
+        "count": format_count,
+        "figure": format_figure,
+        "hours": format_hours,
+        "json": lambda value: json.dumps(value, ensure_ascii=False),
+        "requests": describe_requests,
+        "timestamp": format_timestamp,
+    }
+    functions = (
+        artifacts.list_numbers,
+        attempts.draw_attempts,
+        attempts.list_times,
+        attempts.name_end,
+        describe_all_lost,
+        describe_command,
+        describe_longest,
+        failures.find_kinds,
+        failures.name_command,
+        find_sweeping_rules,
+        format_oldest,
+        funnel.describe_coverage,
+        funnel.describe_reasons,
+        funnel.list_shares,
+        overview.classify_end,
+        overview.describe_end,
+        overview.describe_latest,
+        overview.draw_sources,
+        overview.is_open,
+        overview.list_legend,
+        overview.list_parts,
+        overview.name_state,
+        stages.draw_charts,
+    )
+    environment.globals |= {function.__name__: function for function in functions}
+    environment.globals |= {
+        "frame": artifacts.FRAME,
+        "most": failures.GROUPS,
+        "most_charts": stages.CHARTS,
+        "no_ledger": RunLedger(),
+        "pieces": attempts.EVIDENCE,
+        "sections": tuple(_SECTIONS),
+    }
+    return environment
 
 
 def render_page(*runs: RunFacts) -> str:
     """Render the page of one pipeline, or of several, in their order, as text."""
+    names = [facts.pipeline for facts in runs]
     if len(runs) > 1:
-        title, parts = name_many(runs), _make_many(runs)
+        title = f"{len(runs)} pipelines: {', '.join(names)}"
+        links = [(f"pipeline-{number}", name) for number, name in enumerate(names, 1)]
     else:
-        (facts,) = runs
-        title, parts = f"{facts.pipeline}: run {facts.run}", _make_one(facts)
-    style = Markup((files(__package__) / "page.css").read_text(encoding="utf-8"))
-    head = element(
-        "head",
-        element("meta", charset="utf-8"),
-        element("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        element("meta", name="color-scheme", content="light dark"),
-        element("meta", http_equiv="Content-Security-Policy", content=_POLICY),
-        element("title", title),
-        element("style", style),
-    )
-    skip = element("a", "Skip to the sections", href="#main", class_="skip")
-    return f"<!doctype html>\n{element('html', head, element('body', skip, *parts), lang='en')}\n"
+        title, links = f"{runs[0].pipeline}: run {runs[0].run}", [*_SECTIONS.items()]
+    template = make_environment().get_template("page.html")
+    return template.render(runs=runs, title=title, links=links)
 
 
-def _make_one(facts: RunFacts) -> list[Markup]:
-    links = [(name, anchor) for anchor, name, _ in _SECTIONS]
-    main = element("main", *_make_sections(facts), id="main", tabindex="-1")
-    return [make_header(facts), _make_navigation(links), main]
-
-
-def _make_many(runs: Sequence[RunFacts]) -> list[Markup]:
-    anchors = [f"pipeline-{number}" for number in range(1, len(runs) + 1)]
-    links = [(facts.pipeline, anchor) for facts, anchor in zip(runs, anchors, strict=True)]
-    articles = [
-        element(
-            "details",
-            element("summary", facts.pipeline),
-            make_header(facts, heading="h2"),
-            *(prefix_anchors(each, f"{anchor}-") for each in _make_sections(facts)),
-            id=anchor,
-            # A pipeline that is well is a line; one that is not, or goes on, is what a report is
-            # opened for.
-            open="" if is_open(facts) else None,
-        )
-        for facts, anchor in zip(runs, anchors, strict=True)
-    ]
-    main = element("main", *articles, id="main", tabindex="-1")
-    return [make_summary(runs, anchors), _make_navigation(links), main]
-
-
-def _make_sections(facts: RunFacts) -> list[Markup]:
-    return [make(facts) for _, _, make in _SECTIONS]
-
-
-def _make_navigation(links: Iterable[tuple[str, str]]) -> Markup:
-    items = [element("li", element("a", name, href=f"#{anchor}")) for name, anchor in links]
-    return element("nav", element("ul", *items), aria_label="Sections")
+def describe_command(facts: RunFacts, *words: object) -> str:
+    """Return a command line for the pipeline's file; by default the one that describes it."""
+    if not words:
+        return shlex.join(["strandline", "describe", *facts.file])
+    *first, last = map(str, words)
+    return shlex.join(["strandline", *first, *facts.file, last, *facts.volume])

@@ -44,7 +44,7 @@ _MILLISECOND = Fraction(1, 1000)  # times of a clip's content are whole ones
 _SOUND_RATE = 48_000
 _KEY_SECONDS = 2  # from key frame to key frame, so that players and loaders can seek
 _OTHER_COLOURS = "frames of other colours than their clip's first"
-_ANY_RATE = 30  # of a video that tells none
+_ANY_RATE = 30  # frame rate of a video that names none
 
 
 class Codec(StrEnum):

@@ -33,7 +33,7 @@ class SampleGroups(Stage):
 
     params: Params
     keeps_columns = True
-    mixes_rows = True  # of a group, others decide whether a row stays
+    mixes_rows = True  # other rows of a group decide whether a row stays
 
     def list_needed_columns(self) -> tuple[str, ...]:
         return (self.params.group, self.params.column)

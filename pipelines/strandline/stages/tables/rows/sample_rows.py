@@ -14,7 +14,7 @@ from strandline.data.tables.row_filter import JudgedRows, RowFilter, spread_meas
 from strandline.data.tables.rules import Rule
 from strandline.plan.stages.registry import register
 
-_BITS = 53  # what a floating point number holds exactly
+_BITS = 53  # bits that a floating point number holds exactly
 
 
 @register("sample-rows")
