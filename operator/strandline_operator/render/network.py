@@ -2,7 +2,7 @@
 
 Ray runs any code on request, so a peer that reaches its ports or its dashboard can do what the
 attempt can. Where the way out is restricted, a second one holds for what is made beside attempts
-and runs a pipeline's code too. See docs/design/2026-11-25-a-policy-for-each-attempt.md.
+and runs a pipeline's code too. See docs/design/attempts.md.
 """
 
 from __future__ import annotations

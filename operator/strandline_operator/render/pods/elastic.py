@@ -1,7 +1,7 @@
 """A Ray cluster that grows: KubeRay's autoscaler beside the head, and its rights.
 
 The autoscaler asks the API server, so its container gets a token, and no other container does: the
-pod as a whole still mounts none. See docs/design/2026-11-23-a-token-for-the-autoscaler.md.
+pod as a whole still mounts none. See docs/design/attempts.md.
 """
 
 from __future__ import annotations

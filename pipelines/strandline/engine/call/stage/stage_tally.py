@@ -1,7 +1,7 @@
 """Counts of a stage, and the rules by which its first tasks show that the stage is broken.
 
 Pure. The rules are for a stage that has passed nothing yet: one row that passes shows that others
-fail because of what is in them. See docs/design/2026-11-29-a-first-task-that-fails-as-a-whole.md.
+fail because of what is in them. See docs/design/failing-tasks.md.
 """
 
 from __future__ import annotations
