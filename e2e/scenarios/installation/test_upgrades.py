@@ -5,6 +5,8 @@ Operator, definitions and images: all of them are what users had installed.
 
 from __future__ import annotations
 
+from contextlib import ExitStack
+
 import pytest
 
 from proving_ground.ground import Ground
@@ -45,9 +47,11 @@ def test_an_operator_upgraded_in_mid_run(
     with release_before.installed(installation):
         older = ground.runtime_image
         story = ground.begin("corpus", count=COUNT, stages=[WORK], finished=EARLY)
-        installation.upgrade()
+        with ground.held():
+            installation.upgrade()
         _wait_for_more(story)
-        release_before.install(installation)
+        with ground.held():
+            release_before.install(installation)
         _wait_for_more(story)
     assert ground.runtime_image == newer != older
     assert story.wait_for_end()["status"] == "True", story.describe()
@@ -62,7 +66,9 @@ def test_an_operator_taken_back_in_mid_run(ground: Ground, release_before: Relea
     """The release before goes on with a run that today's began, and with its ledger."""
     newer = ground.runtime_image
     story = ground.begin("corpus", count=COUNT, stages=[WORK], finished=EARLY)
-    with release_before.installed(ground.installation):
+    with ExitStack() as stack:
+        with ground.held():  # an installation may take as long as the run
+            stack.enter_context(release_before.installed(ground.installation))
         _wait_for_more(story)
         (head,) = story.pods("head", 1)
         story.kube.delete("pod", head["metadata"]["name"])
