@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ pytestmark = [pytest.mark.extended, pytest.mark.alone]
 EXAMPLE = Path(__file__).parents[3] / "pipelines" / "examples" / "python-functions.yaml"
 # Where it runs; deadlines, retries and checkpoints stay as they are where nobody sets them.
 CLUSTER_FIELDS = ("storage", "ray")
+READY_SECONDS = 60  # the driver may run before the kubelet's next probe
 
 
 def test_the_main_path_on_the_charts_defaults(unhurried: Installation, ground: Ground) -> None:
@@ -31,12 +33,15 @@ def test_the_main_path_on_the_charts_defaults(unhurried: Installation, ground: G
     story.begin(example)
     story.wait_for_phase(1, "Running", 300)
     for role in ("head", "worker"):
-        for pod in story.pods(role):
-            assert is_ready(pod), story.describe()
+        story.wait_until(f"the {role} is ready", partial(_are_ready, story, role), READY_SECONDS)
     assert story.wait_for_end()["status"] == "True", story.describe()
     assert [attempt["spec"]["number"] for attempt in story.attempts] == [1]
     progress = story.status["progress"]
     assert progress["finished"] == progress["total"] > 0
+
+
+def _are_ready(story: Story, role: str) -> bool:
+    return all(map(is_ready, story.pods(role)))
 
 
 def is_ready(pod: dict[str, Any]) -> bool:
