@@ -77,6 +77,15 @@ def test_a_rate_is_an_area_up_to_its_height() -> None:
     assert texts[:2] == ["10/s", "5/s"]
 
 
+def test_the_area_of_many_samples_is_whole() -> None:
+    """A path is no text: it must not be cut where texts are."""
+    steps = [RateStep(at / 500, (at + 1) / 500, at % 7 + 1) for at in range(500)]
+    path = parse(draw_rate("Tasks", [steps], AXIS, "/s")).find("svg/path")
+    assert path is not None
+    drawn = path.get("d") or ""
+    assert (drawn.count("V"), drawn[-1]) == (501, "Z")
+
+
 def test_nothing_to_draw_is_still_a_chart() -> None:
     chart = parse(draw_rate("Tasks", [], AXIS, "/s"))
     assert chart.find("svg/path") is None

@@ -102,7 +102,8 @@ def draw_rate(title: str, steps: Sequence[Sequence[RateStep]], axis: TimeAxis, u
         element("text", f"{top * share:,g}{unit}", x=0, y=_HEAD + _PLOT * (1 - share) - 4)
         for share in (1, 0.5)
     ]
-    path = "".join(_render_area(stretch, top) for stretch in steps)
+    # Markup, since it may be longer than a text of the page.
+    path = Markup("").join(_render_area(stretch, top) for stretch in steps)
     plot = element(
         "svg",
         element("path", d=path, class_="area") if path else None,
