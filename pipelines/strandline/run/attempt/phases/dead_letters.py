@@ -13,11 +13,15 @@ from strandline.run.redo.dead_letters.retrial import list_retried, plan_retrial
 def prepare_dead_letters(state: AttemptState) -> AttemptState:
     """Have the ledger count dead letters; in a retrial, list those of its stage.
 
-    Precondition: none. Only a retrial gets another plan and listing.
+    Precondition: a stage writes dead letters, or the attempt is a retrial, which alone gets another
+    plan and listing.
     """
     config, held = state.config, state.held
+    keeps_letters = any(stage.on_error == "deadLetter" for stage in config.plan.stages)
+    if not keeps_letters and config.dead_letters is None:
+        return state  # without opening the ledger once more
     with held.session.open() as store:
-        if any(stage.on_error == "deadLetter" for stage in config.plan.stages):
+        if keeps_letters:
             expect_dead_letters(store)
         if config.dead_letters is None:
             return state
