@@ -47,6 +47,7 @@ COPY README.md LICENSE pyproject.toml /build/
 COPY crds/strandline_api /build/crds/strandline_api
 COPY operator/strandline_operator /build/operator/strandline_operator
 COPY pipelines/strandline /build/pipelines/strandline
+COPY pipelines/strandline_packs /build/pipelines/strandline_packs
 RUN --mount=type=secret,id=pip,target=/etc/pip.conf \
     --mount=type=secret,id=ca,target=/etc/build-ca.pem \
     /build/tools/bin/python environment.py wheel

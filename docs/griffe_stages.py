@@ -74,7 +74,7 @@ def _shape_stages(scope: Module | Class) -> None:
     for member in scope.members.values():
         if isinstance(member, (Module, Class)):
             _shape_stages(member)
-    if not (isinstance(scope, Class) and scope.path.startswith("strandline.stages.")):
+    if not (isinstance(scope, Class) and scope.path.startswith("strandline_packs.")):
         return
     if scope.name.endswith("Params"):
         for name, member in scope.inherited_members.items():

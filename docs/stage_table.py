@@ -56,7 +56,7 @@ def list_inner() -> dict[str, type[Stage]]:
     return {
         use: found
         for use, found in sorted(list_registered().items())
-        if found.__module__.startswith("strandline.stages.")
+        if found.__module__.startswith("strandline_packs.")
         and not issubclass(found, SourceStage | SinkStage)
     }
 

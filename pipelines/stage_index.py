@@ -12,11 +12,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).parent
-STAGES = ROOT / "strandline/stages"
+STAGES = ROOT / "strandline_packs"
+INDEX = ROOT / "strandline/stages"
 # Modules that register several stages of another library at a time, under no class of their own.
 ADAPTERS = {
-    "data_juicer:": "strandline.stages.text.filters.adapters.data_juicer_ops",
-    "datatrove:": "strandline.stages.text.filters.adapters.datatrove_steps",
+    "data_juicer:": "strandline_packs.text.filters.adapters.data_juicer_ops",
+    "datatrove:": "strandline_packs.text.filters.adapters.datatrove_steps",
 }
 _MADE = "Made by `make crds` from the files of the stages. Do not edit."
 _FACE = '''"""The stages that come with Strandline, one file each.
@@ -62,7 +63,7 @@ register_modules(
 def find_stages(stages: Path = STAGES) -> dict[str, str]:
     """Return the module of each stage's class, in the order of the classes' names."""
     found = {
-        name: f"strandline.stages.{'.'.join(path.relative_to(stages).with_suffix('').parts)}"
+        name: f"strandline_packs.{'.'.join(path.relative_to(stages).with_suffix('').parts)}"
         for path in stages.rglob("*.py")
         for name, _ in _list_classes(path)
     }
@@ -72,7 +73,7 @@ def find_stages(stages: Path = STAGES) -> dict[str, str]:
 def find_uses(stages: Path = STAGES) -> dict[str, str]:
     """Return the module of each registered name, in the order of the names."""
     found = {
-        use: f"strandline.stages.{'.'.join(path.relative_to(stages).with_suffix('').parts)}"
+        use: f"strandline_packs.{'.'.join(path.relative_to(stages).with_suffix('').parts)}"
         for path in stages.rglob("*.py")
         for _, uses in _list_classes(path)
         for use in uses
@@ -127,8 +128,8 @@ def render_index(stages: Path = STAGES) -> dict[Path, str]:
     """Render both files."""
     found = find_stages(stages)
     return {
-        stages / "__init__.py": render_face(found),
-        stages / "catalogue.py": render_catalogue(find_uses(stages)),
+        INDEX / "__init__.py": render_face(found),
+        INDEX / "catalogue.py": render_catalogue(find_uses(stages)),
     }
 
 

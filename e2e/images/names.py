@@ -23,6 +23,7 @@ CONTEXT = (
     "e2e/images/inside",
     "operator/strandline_operator",
     "pipelines/strandline",
+    "pipelines/strandline_packs",
     "pyproject.toml",
 )
 RECIPE = ("Dockerfile", ".dockerignore")

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from strandline.ledger.gather.merge import MergeError
     from strandline.plan.errors import (
         BudgetSpentError,
+        MixtureError,
         StageInterruptedError,
         StageStoppedError,
         StrandlineError,
@@ -41,7 +42,6 @@ if TYPE_CHECKING:
     )
     from strandline.run.attempt.sources.schema_inference import SchemaInferenceError
     from strandline.run.code.packages import PackageError
-    from strandline.stages.tables.shuffle.mix_source import MixtureError
     from strandline.storage.access.refusals import CredentialsRefusedError
     from strandline.storage.archives import ArchiveError
     from strandline.storage.downloads import NothingThereError, UnreachableError
@@ -107,7 +107,7 @@ _ROOMS = {
     "LedgerLostError": "strandline.engine.ray.ledger_actor",
     "ListingError": "strandline.run.attempt.sources.partitions",
     "MergeError": "strandline.ledger.gather.merge",
-    "MixtureError": "strandline.stages.tables.shuffle.mix_source",
+    "MixtureError": "strandline.plan.errors",
     "NegativePendingCountError": "strandline.ledger.errors",
     "NoRoomError": "strandline.engine.autoscaler.capacity",
     "NonDeterministicTaskError": "strandline.ledger.errors",

@@ -23,7 +23,7 @@ from test_voice import measure
 
 ROOMS = {
     "engine": "pipelines/strandline/engine",
-    "stages": "pipelines/strandline/stages",
+    "packs": "pipelines/strandline_packs",
     "run": "pipelines/strandline/run",
     "cli": "pipelines/strandline/cli",
     "decide": "operator/strandline_operator/decide",

@@ -12,7 +12,12 @@ from typing import NamedTuple
 from garbage import spare_collector
 
 ROOT = Path(__file__).parents[2]
-PACKAGES = ("crds/strandline_api", "operator/strandline_operator", "pipelines/strandline")
+PACKAGES = (
+    "crds/strandline_api",
+    "operator/strandline_operator",
+    "pipelines/strandline",
+    "pipelines/strandline_packs",
+)
 # What measures and tries the product; it is not shipped.
 TRIAL_PACKAGES = (
     "bench/strandline_bench",

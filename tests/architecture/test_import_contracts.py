@@ -80,11 +80,11 @@ TRIALS = "The product knows nothing of what measures and tries it"
 # Contract, module that gets a line (a missing module is created), the line.
 FAULTS = [
     (LAYERS, "strandline/plan/token.py", "import strandline.storage.layout"),
-    (LAYERS, "strandline/data/files/globs.py", "import strandline.stages.sources.files"),
+    (LAYERS, "strandline/data/files/globs.py", "import strandline_packs.sources.files"),
     (LAYERS, "strandline/storage/layout.py", "import strandline.ledger.entries"),
-    (LAYERS, "strandline/ledger/records/entries.py", "import strandline.stages.sources.files"),
-    (LAYERS, "strandline/engine/core/pools.py", "import strandline.stages.sources.files"),
-    (LAYERS, "strandline/stages/sources/files.py", "import strandline.engine.core.pools"),
+    (LAYERS, "strandline/ledger/records/entries.py", "import strandline_packs.sources.files"),
+    (LAYERS, "strandline/engine/core/pools.py", "import strandline_packs.sources.files"),
+    (LAYERS, "strandline_packs/sources/files.py", "import strandline.engine.core.pools"),
     (LAYERS, "strandline/engine/core/pools.py", "import strandline.run.attempt.outcome"),
     (LAYERS, "strandline/run/attempt/outcome.py", "import strandline.cli.views.format"),
     (LAYERS, "strandline/newroom.py", "X = 1"),

@@ -54,7 +54,7 @@ def execute(copy: Path, *words: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_a_stage_is_a_file_and_one_command(copy: Path) -> None:
-    (copy / "pipelines/strandline/stages/tables/do_nothing.py").write_text(STAGE.lstrip())
+    (copy / "pipelines/strandline_packs/tables/do_nothing.py").write_text(STAGE.lstrip())
     stale = execute(copy, "pipelines/stage_index.py", "--check")
     assert (stale.returncode, "run `make crds`" in stale.stderr) == (1, True)
     assert execute(copy, "pipelines/stage_index.py").returncode == 0

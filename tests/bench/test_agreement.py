@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 
 from strandline.plan.packages import list_missing
-from strandline.stages.text.filters.splitting import Splitting, load_splitter
 from strandline_bench.text.agreement import (
     FILTERS,
     Agreement,
@@ -18,6 +17,7 @@ from strandline_bench.text.agreement import (
 )
 from strandline_bench.text.documents import generate_documents, list_documents
 from strandline_bench.text.recipe import RecipeRuns, compare_recipes
+from strandline_packs.text.filters.splitting import Splitting, load_splitter
 
 
 def test_documents_are_the_same_each_time_and_of_many_kinds() -> None:

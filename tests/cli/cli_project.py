@@ -18,8 +18,8 @@ from click.testing import Result
 
 from command_server import execute_strandline, start_command, start_interpreter
 from strandline.plan.task import Task
-from strandline.stages.dedup.sketch_texts import SketchTexts
 from strandline.storage.outputs.names import NO_OUTPUTS
+from strandline_packs.dedup.sketch_texts import SketchTexts
 
 Call = Callable[..., Result]
 

@@ -20,8 +20,8 @@ from pyiceberg.types import IntegerType, LongType, StringType
 from cli_project import Call, Project, read_errors
 from iceberg_deletes import add_deletes
 from own_tables import OwnIceberg
-from strandline.stages.sources.snapshots import iceberg as iceberg_snapshots
 from strandline_api.outcome.exit_codes import ExitCode
+from strandline_packs.sources.snapshots import iceberg as iceberg_snapshots
 
 ROWS = pa.schema([("text", pa.string())])
 

@@ -12,7 +12,7 @@ from stage_runs import Rows, StageRun
 from stage_table import PAGE, list_inner, main, render_page
 from strandline.cli.views.stage_catalogue import describe_scope, read_columns
 from strandline.plan.stages.registry import find_stage
-from strandline.stages.text.scoring import score_perplexity
+from strandline_packs.text.scoring import score_perplexity
 
 ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / PAGE).read_text(encoding="utf-8")

@@ -40,9 +40,9 @@ from strandline.plan.task import (
     Slot,
     Task,
 )
-from strandline.stages.sinks.parquet_partitions import ParquetSink
 from strandline.storage.outputs.disk.local_outputs import LocalOutputs
 from strandline_api.spec.work import OnError
+from strandline_packs.sinks.parquet_partitions import ParquetSink
 
 ROOT = Lineage(b"s" * 16, b"t" * 16, "in/a.jsonl", Origin(b"p" * 16, 2, 5))
 BAD = -1

@@ -24,8 +24,8 @@ from strandline.plan.receipt import Emitted, Event, Output, Receipt, StageCounts
 from strandline.plan.stages.ends import Source
 from strandline.plan.stages.stage import Stage
 from strandline.plan.task import Task
-from strandline.stages.sinks.jsonl_sink import JsonlSink
 from strandline.storage.outputs.disk.local_outputs import LocalOutputs
+from strandline_packs.sinks.jsonl_sink import JsonlSink
 
 SIZE = 1000  # of a source's lines
 

@@ -18,10 +18,10 @@ from strandline.plan.pipeline import StagePlan
 from strandline.plan.receipt import Output, Receipt
 from strandline.plan.task import Lineage, Origin, Task
 from strandline.plan.token import derive_root
-from strandline.stages.sinks.jsonl_sink import JsonlSink
 from strandline.storage.outputs.disk.local_outputs import LocalOutputs
 from strandline.storage.outputs.names import name_output
 from strandline.storage.outputs.shared_files import SharedFiles
+from strandline_packs.sinks.jsonl_sink import JsonlSink
 
 TARGET = 400
 

@@ -47,11 +47,11 @@ from strandline.plan.errors import code_of
 from strandline.plan.pipeline import StagePlan
 from strandline.plan.planning import check_plan
 from strandline.plan.stages.stage import Stage
-from strandline.stages.sinks.jsonl_sink import JsonlSink
-from strandline.stages.sources.files import Files
-from strandline.stages.tables.read_files import ReadFiles
 from strandline_api.outcome.causes import Cause
 from strandline_api.outcome.exit_codes import ExitCode
+from strandline_packs.sinks.jsonl_sink import JsonlSink
+from strandline_packs.sources.files import Files
+from strandline_packs.tables.read_files import ReadFiles
 
 ADVICE = "; `strandline doctor` looks at the machine, and --workers 1 has Ray start less"
 NODE = "ab" * 28

@@ -24,6 +24,7 @@ def load_package() -> griffe.Module:
     )
     loader.load("strandline_api")
     package = loader.load("strandline")
+    loader.load("strandline_packs")
     assert isinstance(package, griffe.Module)
     return package
 

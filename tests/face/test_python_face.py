@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 import strandline
+import strandline_packs
 from strandline import (
     ExitCode,
     FailedTask,
@@ -328,7 +329,7 @@ def test_every_stage_that_ships_is_where_it_is_said_to_be() -> None:
     shipped = {
         cls.__name__: cls
         for cls in list_registered().values()
-        if cls.__module__.startswith("strandline.stages.")
+        if cls.__module__.startswith("strandline_packs.")
     }
     assert stages.__all__ == sorted(shipped)
     for name, cls in shipped.items():
@@ -374,11 +375,16 @@ def list_errors(base: type[StrandlineError]) -> Iterator[type[StrandlineError]]:
 
 
 def test_every_error_that_may_end_a_run_can_be_caught_by_a_public_name() -> None:
-    for module in pkgutil.walk_packages(strandline.__path__, "strandline."):
-        if not module.name.endswith("__main__"):
-            importlib.import_module(module.name)
+    for package in (strandline, strandline_packs):
+        for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+            if not module.name.endswith("__main__"):
+                importlib.import_module(module.name)
     known = {error.__name__: error for error in list_errors(StrandlineError)}
-    known = {name: one for name, one in known.items() if one.__module__.startswith("strandline.")}
+    known = {
+        name: one
+        for name, one in known.items()
+        if one.__module__.startswith(("strandline.", "strandline_packs."))
+    }
     public = {name: getattr(errors, name) for name in errors.__all__}
     assert public.keys() == (known.keys() - OF_COMMANDS) | {"SpecError"}
     assert all(public[name] is one for name, one in known.items() if name in public)

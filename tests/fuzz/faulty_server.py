@@ -30,8 +30,8 @@ from fake_model import (
     Fault,
     draw_faults,
 )
-from strandline.stages.models.asking.answers import Reply, Unanswered
-from strandline.stages.models.asking.keeping.request_log import SUFFIX, FileLog
+from strandline_packs.models.asking.answers import Reply, Unanswered
+from strandline_packs.models.asking.keeping.request_log import SUFFIX, FileLog
 from vendor_replies import USAGE
 
 ASKED, GIVEN, TWICE, PIDS, VANISHED = "asked", "given", "twice", "pids", "vanished"

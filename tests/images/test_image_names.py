@@ -18,6 +18,7 @@ INSIDE = (
     "e2e/images/inside/bill.py",
     "operator/strandline_operator/render/pods/templates.py",
     "pipelines/strandline/py.typed",
+    "pipelines/strandline_packs/py.typed",
     "pyproject.toml",
 )
 OUTSIDE = ("Makefile", "crds/generate.py", "e2e/images/build.py", "tests/test_x.py")

@@ -13,10 +13,10 @@ from strandline.plan.planning import plan_spec
 from strandline.plan.stages.columns import Columns, find_missing, trace_columns
 from strandline.plan.stages.stage import Stage
 from strandline.plan.task import Task
-from strandline.stages.sources.files import Files
-from strandline.stages.text.normalise_text import NormaliseText
 from strandline_api.documents.problems import SpecError
 from strandline_api.objects.pipeline import CurationPipeline
+from strandline_packs.sources.files import Files
+from strandline_packs.text.normalise_text import NormaliseText
 
 ACTIONS = ("add", "drop", "select")
 STEPS = st.lists(

@@ -10,7 +10,7 @@ import pytest
 
 from strandline.plan.stages.registry import UnknownStageError, find_stage, register
 from strandline.plan.stages.stage import Stage
-from strandline.stages.sinks.parquet_partitions import ParquetSink
+from strandline_packs.sinks.parquet_partitions import ParquetSink
 
 
 def test_a_registered_name_is_found() -> None:
@@ -18,7 +18,7 @@ def test_a_registered_name_is_found() -> None:
 
 
 def test_a_class_of_ones_own_is_found() -> None:
-    assert find_stage("strandline.stages.sinks.parquet_partitions:ParquetSink") is ParquetSink
+    assert find_stage("strandline_packs.sinks.parquet_partitions:ParquetSink") is ParquetSink
 
 
 @pytest.mark.parametrize(
@@ -27,7 +27,7 @@ def test_a_class_of_ones_own_is_found() -> None:
         ("parqet", "no stage is called 'parqet'; did you mean 'parquet'?"),
         ("xyzzy", "no stage is called 'xyzzy'; see `strandline stages`"),
         ("nowhere:Stage", "the module 'nowhere' can't be imported (No module named 'nowhere')"),
-        ("strandline.stages.sources.files:Nothing", "has no stage class 'Nothing'"),
+        ("strandline_packs.sources.files:Nothing", "has no stage class 'Nothing'"),
         ("pathlib:Path", "'pathlib' has no stage class 'Path'"),
     ],
 )
@@ -65,13 +65,13 @@ def test_a_stage_is_loaded_when_it_is_named_and_no_other_is() -> None:
         "from strandline.plan.stages.registry import find_name, find_stage, list_registered\n"
         "import strandline.run.manifest.manifest\n"
         "find_stage('read-jsonl')\n"
-        "print(*(name for name in sys.modules if name.startswith('strandline.stages.')))\n"
+        "print(*(name for name in sys.modules if name.startswith('strandline_packs.')))\n"
         "print(len(list_registered()), find_name(find_stage('parquet')))\n"
     )
     loaded, rest = run_in_a_fresh_process(script).splitlines()
-    assert "strandline.stages.tables.read_jsonl" in loaded.split()
+    assert "strandline_packs.tables.read_jsonl" in loaded.split()
     for room in ("dedup", "images", "models", "text", "video", "web"):
-        assert f"strandline.stages.{room}." not in loaded
+        assert f"strandline_packs.{room}." not in loaded
     count, name = rest.split()
     assert int(count) > 60
     assert name == "parquet"

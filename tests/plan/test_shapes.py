@@ -13,8 +13,8 @@ from strandline.plan.planning import check_plan
 from strandline.plan.stages.ends import OnRemoved, SinkStage, Source, SourceStage
 from strandline.plan.stages.stage import Shape, Stage
 from strandline.plan.task import FailedTask, NoneTask, Slot, Task
-from strandline.stages.sinks.jsonl_sink import JsonlSink
 from strandline_api.documents.problems import SpecError
+from strandline_packs.sinks.jsonl_sink import JsonlSink
 
 
 class One(Stage):

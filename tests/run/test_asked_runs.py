@@ -22,10 +22,10 @@ from pipeline_runs import Passes
 from strandline.cli.app.commands import program
 from strandline.ledger.checks.counts import count_dead_letters
 from strandline.plan.errors import StageStoppedError
-from strandline.stages.models.asking.keeping.request_log import FileLog
 from strandline.storage.errors import VolumeError
 from strandline_api.outcome.causes import Cause
 from strandline_api.outcome.exit_codes import ExitCode
+from strandline_packs.models.asking.keeping.request_log import FileLog
 from vendor_replies import HIDDEN_ERRORS, NO_ANSWERS, choose
 
 NAME, FILES, ROWS = "asked", 3, 200

@@ -13,9 +13,9 @@ from guide_passes import Document, read_guide, write_pages
 from pipeline_runs import Passes
 from strandline.ledger.errors import LedgerError
 from strandline.plan.task import Task
-from strandline.stages.dedup.corpus.list_kept import ListKept
-from strandline.stages.dedup.drop_listed import DropListed
 from strandline_api.outcome.exit_codes import ExitCode
+from strandline_packs.dedup.corpus.list_kept import ListKept
+from strandline_packs.dedup.drop_listed import DropListed
 
 pytestmark = pytest.mark.first(reason="five passes in a row")
 

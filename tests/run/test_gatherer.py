@@ -29,15 +29,15 @@ from strandline.run.attempt.config import AttemptConfig
 from strandline.run.attempt.publishing import gatherer as gatherer_module
 from strandline.run.attempt.publishing.gatherer import Gatherer, gather_by_hand
 from strandline.run.history.records import TABLE
-from strandline.stages.sinks.jsonl_sink import JsonlSink
-from strandline.stages.sources.files import Files
-from strandline.stages.tables.read_files import ReadFiles
 from strandline.storage.errors import VolumeError
 from strandline.storage.layout import PipelineFolder, make_folder
 from strandline.storage.volume.inflight import read_worked
 from strandline.storage.volume.latest import resolve
 from strandline_api.outcome.exit_codes import ExitCode
 from strandline_api.spec.policy import Checkpoint
+from strandline_packs.sinks.jsonl_sink import JsonlSink
+from strandline_packs.sources.files import Files
+from strandline_packs.tables.read_files import ReadFiles
 
 BROKEN: set[str] = set()
 LINGER: dict[str, Callable[[], None]] = {}

@@ -14,9 +14,9 @@ from strandline.plan.pipeline import PipelinePlan, StagePlan
 from strandline.plan.planning import check_plan
 from strandline.plan.stages.ends import Source, SourceStage
 from strandline.run.attempt.sources.partitions import ListingError, SourcePathError, open_listing
-from strandline.stages.sinks.jsonl_sink import JsonlSink
-from strandline.stages.sources.files import Files
 from strandline_api.outcome.exit_codes import ExitCode
+from strandline_packs.sinks.jsonl_sink import JsonlSink
+from strandline_packs.sources.files import Files
 
 
 class NoCredentialsError(Exception):

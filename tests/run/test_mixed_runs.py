@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from pipeline_runs import Passes, crashing_at
-from strandline.stages.tables.shuffle.mix_source import MixtureError
+from strandline.errors import MixtureError
 from strandline.storage.layout import PipelineFolder
 from strandline_api.outcome.exit_codes import ExitCode
 

@@ -15,11 +15,11 @@ from strandline.python.pipeline import Pipeline
 from strandline.run.attempt.attempt import run_attempt
 from strandline.run.attempt.config import AttemptConfig
 from strandline.run.attempt.outcome import AttemptResult
-from strandline.stages.sinks.parquet_partitions import ParquetPartitions
-from strandline.stages.sources.files import Files
 from strandline.storage.layout import PipelineFolder
 from strandline.storage.outputs.disk.local_outputs import LocalOutputs
 from strandline_api.outcome.exit_codes import ExitCode
+from strandline_packs.sinks.parquet_partitions import ParquetPartitions
+from strandline_packs.sources.files import Files
 
 
 class Volume:

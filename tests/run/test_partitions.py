@@ -23,10 +23,10 @@ from strandline.plan.stages.ends import SinkStage, Source, SourceStage
 from strandline.plan.stages.stage import Stage
 from strandline.plan.task import Task
 from strandline.run.attempt.sources.partitions import PartitionError, find_chaining, open_listing
-from strandline.stages.sinks.parquet_partitions import ParquetPartitions
-from strandline.stages.sinks.zarr_sink import ZarrSink
 from strandline_api.documents.problems import SpecError
 from strandline_api.outcome.exit_codes import ExitCode
+from strandline_packs.sinks.parquet_partitions import ParquetPartitions
+from strandline_packs.sinks.zarr_sink import ZarrSink
 
 
 def list_groups(plan: PipelinePlan) -> list[Source]:

@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 from example_counts import scale_examples
 from pipeline_runs import Passes
 from strandline.run.attempt.outcome import AttemptResult
-from strandline.stages.sources import parquet_source
 from strandline_api.outcome.exit_codes import ExitCode
+from strandline_packs.sources import parquet_source
 from web_archive import Page, format_archive
 
 HEAD = "HTTP/1.1 200 OK\r\nContent-Type: text/html"

@@ -24,10 +24,10 @@ from strandline.plan.task import Task
 from strandline.run.attempt.attempt import run_attempt
 from strandline.run.attempt.config import AttemptConfig
 from strandline.run.code.requirements import check_requirements
-from strandline.stages.sinks.jsonl_sink import JsonlSink
-from strandline.stages.sources.files import Files
-from strandline.stages.text.filters.splitting import PACKAGES as SPLITTERS
 from strandline_api.documents.problems import SpecError
+from strandline_packs.sinks.jsonl_sink import JsonlSink
+from strandline_packs.sources.files import Files
+from strandline_packs.text.filters.splitting import PACKAGES as SPLITTERS
 
 NOT_HERE = "a_package_that_nobody_has"
 

@@ -23,10 +23,10 @@ from strandline.plan.stages.ends import SinkStage
 from strandline.plan.task import Lineage, Task
 from strandline.plan.token import derive_child
 from strandline.run.outputs.rewriting import tidy_shared
-from strandline.stages.sinks.jsonl_sink import JsonlSink
-from strandline.stages.sinks.parquet_partitions import ParquetSink
 from strandline.storage.errors import VolumeError
 from strandline.storage.outputs.disk.local_outputs import LocalOutputs
+from strandline_packs.sinks.jsonl_sink import JsonlSink
+from strandline_packs.sinks.parquet_partitions import ParquetSink
 
 A, B, C, D, E, F = (listed(key) for key in "abcdef")
 

@@ -20,7 +20,7 @@ from stage_runs import Rows, StageRun
 from strandline.data.tables.row_filter import RowFilter
 from strandline.data.tables.rules import Rule
 from strandline.run.marks.thresholds import MeasuredRows, Threshold, count_rows
-from strandline.stages.text.scoring import score_perplexity
+from strandline_packs.text.scoring import score_perplexity
 
 LIMITED = sorted(
     set(STAGES)

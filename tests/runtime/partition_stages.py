@@ -13,7 +13,7 @@ from strandline.plan.planning import check_plan
 from strandline.plan.stages.ends import OnRemoved, Source, SourceStage
 from strandline.plan.stages.stage import Stage
 from strandline.plan.task import Slot, Task
-from strandline.stages.sinks.parquet_partitions import ParquetPartitions
+from strandline_packs.sinks.parquet_partitions import ParquetPartitions
 
 LINES = pa.schema([("key", pa.string()), ("line", pa.string())])
 

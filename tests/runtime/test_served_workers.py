@@ -22,8 +22,8 @@ from strandline.engine.call.wire import pack_tasks
 from strandline.plan.pipeline import StagePlan
 from strandline.plan.task import Lineage, Task
 from strandline.stages import AskModel
-from strandline.stages.models.asking.keeping.request_log import FileLog
 from strandline_api.outcome.exit_codes import ExitCode
+from strandline_packs.models.asking.keeping.request_log import FileLog
 from test_own_servers import is_alive, list_started, serve, wait_until_gone
 from test_scaler import TIMEOUT, standing
 from waiting import wait_until

@@ -20,10 +20,10 @@ from strandline.plan.task import Task
 from strandline.run.attempt.attempt import run_attempt
 from strandline.run.attempt.config import AttemptConfig
 from strandline.run.attempt.outcome import AttemptResult
-from strandline.stages.sinks.jsonl_sink import JsonlSink
 from strandline.storage.layout import PipelineFolder
 from strandline.storage.outputs.remote import open_outputs
 from strandline_api.outcome.exit_codes import ExitCode
+from strandline_packs.sinks.jsonl_sink import JsonlSink
 
 COUNT = 60
 SIZE = 200  # of a source's only line

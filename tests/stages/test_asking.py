@@ -25,24 +25,24 @@ from fake_model import (
 )
 from fake_time import FakeTime
 from strandline.plan.errors import StageInterruptedError, StageStoppedError
-from strandline.stages.models.asking.answers import (
+from strandline_api.outcome.causes import Cause
+from strandline_packs.models.asking.answers import (
     Endpoint,
     ModelAnswer,
     Reply,
     RowFault,
     Unanswered,
 )
-from strandline.stages.models.asking.protocols.openai import OpenAiProtocol
-from strandline.stages.models.asking.spending.tally import RequestTally
-from strandline.stages.models.asking.traffic.asker import Asker, ModelQuestion, Spending
-from strandline.stages.models.asking.traffic.health import Terms
-from strandline.stages.models.asking.traffic.pace import (
+from strandline_packs.models.asking.protocols.openai import OpenAiProtocol
+from strandline_packs.models.asking.spending.tally import RequestTally
+from strandline_packs.models.asking.traffic.asker import Asker, ModelQuestion, Spending
+from strandline_packs.models.asking.traffic.health import Terms
+from strandline_packs.models.asking.traffic.pace import (
     FIRST_LIMIT,
     RequestPace,
     choose_wait,
     read_hold,
 )
-from strandline_api.outcome.causes import Cause
 
 PATIENCE = 600.0
 

@@ -10,8 +10,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from strandline.stages.models.asking.answers import Reply, Unanswered
-from strandline.stages.models.asking.traffic.wire import Wire, WireLimits, _trust
+from strandline_packs.models.asking.answers import Reply, Unanswered
+from strandline_packs.models.asking.traffic.wire import Wire, WireLimits, _trust
 
 ANSWER = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}"
 

@@ -23,16 +23,16 @@ from stage_runs import StageRun
 from strandline.data.files.opening import ChangedListError, UnreadableFileError
 from strandline.plan.fingerprint import compute_fingerprint
 from strandline.plan.stages.registry import find_stage
-from strandline.stages.dedup.drop_duplicates import Normalisation
-from strandline.stages.dedup.seen.bloom_filter import (
+from strandline_packs.dedup.drop_duplicates import Normalisation
+from strandline_packs.dedup.seen.bloom_filter import (
     BloomShape,
     Digests,
     find_in_bits,
     plan_shape,
     write_bits,
 )
-from strandline.stages.dedup.seen.digest_files import DTYPE, join_digests, read_digests
-from strandline.stages.dedup.seen.filter_file import FilterHead, read_filter, write_filter
+from strandline_packs.dedup.seen.digest_files import DTYPE, join_digests, read_digests
+from strandline_packs.dedup.seen.filter_file import FilterHead, read_filter, write_filter
 
 NUMBERS = st.integers(0, 2**64 - 1) | st.integers(0, 9) | st.integers(2**64 - 9, 2**64 - 1)
 CRAWLS = """
@@ -104,8 +104,8 @@ def test_law_what_was_added_is_found(
 ) -> None:
     path = tmp_path_factory.mktemp("filters") / "seen.bloom"
     with pytest.MonkeyPatch.context() as patch:  # so that there are many segments, and full ones
-        patch.setattr("strandline.stages.dedup.seen.bloom_filter._SEGMENT_BYTES", segment)
-        patch.setattr("strandline.stages.dedup.seen.bloom_filter._LEAST_BYTES", 1)
+        patch.setattr("strandline_packs.dedup.seen.bloom_filter._SEGMENT_BYTES", segment)
+        patch.setattr("strandline_packs.dedup.seen.bloom_filter._LEAST_BYTES", 1)
         head = write(path, make(numbers), rate)
     assert head.error_rate <= rate
     assert all(read_filter(str(path)).find(make(numbers)))
@@ -149,7 +149,7 @@ def test_a_filter_that_came_out_too_full_is_made_larger(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        "strandline.stages.dedup.seen.filter_file.plan_shape",
+        "strandline_packs.dedup.seen.filter_file.plan_shape",
         lambda keys, rate: plan_shape(keys, rate, spare=0.8),
     )
     digests = np.random.default_rng(8).integers(0, 2**64, 5000, np.uint64)

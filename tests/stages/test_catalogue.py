@@ -27,10 +27,10 @@ from strandline.plan.stages.ends import SinkStage, SourceStage
 from strandline.plan.stages.registry import list_registered
 from strandline.plan.stages.stage import Shape, Stage
 from strandline.plan.task import Task
-from strandline.stages.dedup.drop_duplicates import Normalisation
-from strandline.stages.dedup.key_lists import write_key_list
-from strandline.stages.dedup.seen.filter_file import write_filter
 from strandline_api.objects.pipeline import CurationPipeline
+from strandline_packs.dedup.drop_duplicates import Normalisation
+from strandline_packs.dedup.key_lists import write_key_list
+from strandline_packs.dedup.seen.filter_file import write_filter
 from tiny_models import make_mean, make_pairs, make_words
 
 ROOT = Path(__file__).parents[2]
@@ -38,7 +38,7 @@ EXAMPLES = ROOT / "pipelines" / "examples"
 STAGES = {
     name: stage
     for name, stage in list_registered().items()
-    if stage.__module__.startswith("strandline.stages.")
+    if stage.__module__.startswith("strandline_packs.")
 }
 REQUIRED: dict[str, dict[str, Any]] = {
     "files": {"paths": ["x"]},

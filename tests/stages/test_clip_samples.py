@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from gatherings import Gathering
 from stage_runs import StageRun
 from strandline.data.tables.columns import MissingColumnError
-from strandline.stages.images.pictures import PICTURE, load_pillow
-from strandline.stages.images.samples import (
+from strandline_packs.images.pictures import PICTURE, load_pillow
+from strandline_packs.images.samples import (
     LONGEST,
     SHOWN,
     ClipSample,
@@ -26,7 +26,7 @@ from strandline.stages.images.samples import (
     draw_jpeg,
     rank_clip,
 )
-from strandline.stages.video.filter_video import FilterVideo
+from strandline_packs.video.filter_video import FilterVideo
 
 CLIPS = pa.schema(
     [("clip", pa.string()), ("black_share", pa.float64()), ("frames", pa.list_(PICTURE))]

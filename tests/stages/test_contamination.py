@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from stage_runs import StageRun
 from strandline.data.files.opening import ChangedListError, UnreadableFileError
-from strandline.stages.dedup.benchmark_ngrams import NgramIndex, normalise_words
+from strandline_packs.dedup.benchmark_ngrams import NgramIndex, normalise_words
 
 QUESTION = "Which of the moons pulls the water of all seas"
 ANSWER = "The only one there is pulls it twice a day"

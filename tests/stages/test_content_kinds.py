@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from strandline.stages.sinks.content_kinds import UNKNOWN, find_extension
+from strandline_packs.sinks.content_kinds import UNKNOWN, find_extension
 
 
 def encode(kind: str, **options: Any) -> bytes:

@@ -22,12 +22,12 @@ from strandline.data.files.opening import UnreadableFileError
 from strandline.data.tables.columns import MissingColumnError
 from strandline.data.tables.file_references import FileReference
 from strandline.plan.task import Lineage, Task
-from strandline.stages.dedup.corpus.clusters import DROPPED, LINKS, link_rows, list_dropped
-from strandline.stages.dedup.corpus.components import Components
-from strandline.stages.dedup.corpus.row_buckets import BUCKETS, build_buckets
-from strandline.stages.dedup.key_lists import digest_bytes
-from strandline.stages.dedup.near_duplicates import AmbiguousKeyError
-from strandline.stages.tables.shuffle.partition_files import (
+from strandline_packs.dedup.corpus.clusters import DROPPED, LINKS, link_rows, list_dropped
+from strandline_packs.dedup.corpus.components import Components
+from strandline_packs.dedup.corpus.row_buckets import BUCKETS, build_buckets
+from strandline_packs.dedup.key_lists import digest_bytes
+from strandline_packs.dedup.near_duplicates import AmbiguousKeyError
+from strandline_packs.tables.shuffle.partition_files import (
     Parting,
     read_partitions,
     write_partitions,

@@ -18,10 +18,10 @@ from stage_runs import Rows, StageRun
 from strandline.data.files.opening import ChangedListError, UnreadableFileError
 from strandline.data.tables.columns import MissingColumnError
 from strandline.plan.stages.registry import find_stage
-from strandline.stages.dedup.corpus.clusters import LINKS, link_rows
-from strandline.stages.dedup.corpus.pass_files import KEPT, digest_kept
-from strandline.stages.dedup.corpus.row_buckets import DIGEST, build_buckets, mark_keys
-from strandline.stages.dedup.key_lists import digest_bytes
+from strandline_packs.dedup.corpus.clusters import LINKS, link_rows
+from strandline_packs.dedup.corpus.pass_files import KEPT, digest_kept
+from strandline_packs.dedup.corpus.row_buckets import DIGEST, build_buckets, mark_keys
+from strandline_packs.dedup.key_lists import digest_bytes
 
 Corpus = Mapping[str, frozenset[int]]
 

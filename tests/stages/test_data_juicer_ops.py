@@ -16,7 +16,7 @@ from stage_runs import StageRun
 from strandline.data.tables.columns import MissingColumnError
 from strandline.plan.packages import list_missing, name_package
 from strandline.plan.stages.registry import UnknownStageError, find_stage
-from strandline.stages.text.filters.adapters import data_juicer_ops
+from strandline_packs.text.filters.adapters import data_juicer_ops
 
 PACKAGE = "data_juicer"
 needs_data_juicer = pytest.mark.skipif(

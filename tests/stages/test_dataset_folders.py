@@ -16,7 +16,7 @@ import pytest
 
 from stage_runs import StageRun
 from strandline.data.files.opening import UnreadableFileError
-from strandline.stages.sources.dataset_folder import DatasetError, guess_split
+from strandline_packs.sources.dataset_folder import DatasetError, guess_split
 
 CARD = """---
 license: apache-2.0

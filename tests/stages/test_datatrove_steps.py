@@ -11,7 +11,7 @@ from stage_runs import StageRun
 from strandline.data.tables.columns import MissingColumnError
 from strandline.plan.packages import list_missing
 from strandline.plan.stages.registry import UnknownStageError, find_stage
-from strandline.stages.text.filters.adapters import datatrove_steps
+from strandline_packs.text.filters.adapters import datatrove_steps
 
 # They start processes, or load another library.
 pytestmark = pytest.mark.slow

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stage_runs import StageRun
-from strandline.stages.text.filters.presets.gopher_repetition import GopherRepetition
-from strandline.stages.text.filters.repetition import (
+from strandline_packs.text.filters.presets.gopher_repetition import GopherRepetition
+from strandline_packs.text.filters.repetition import (
     Ngrams,
     count_repeats,
     measure_joined,

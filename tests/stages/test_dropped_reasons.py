@@ -8,7 +8,7 @@ import pytest
 
 from filter_cases import ROWS, STAGES, WordScorer
 from stage_runs import StageRun
-from strandline.stages.text.scoring import score_perplexity
+from strandline_packs.text.scoring import score_perplexity
 
 
 @pytest.fixture(autouse=True)

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from stage_runs import StageRun
-from strandline.stages.web import extractor_process
-from strandline.stages.web.extractor_process import ExtractorDiedError
+from strandline_packs.web import extractor_process
+from strandline_packs.web.extractor_process import ExtractorDiedError
 from web_archive import SENTENCES, write_pages
 
 # Each starts a process.
@@ -138,7 +138,7 @@ def test_c_code_that_never_returns_is_ended(
     program = tmp_path / "hanging.py"
     program.write_text(
         "import re\n"
-        "from strandline.stages.web import extractor_process as child\n"
+        "from strandline_packs.web import extractor_process as child\n"
         "def create(settings):\n"
         "    def extract(content, charset):\n"
         "        re.match(rb'(a+)+$', content)\n"
@@ -159,7 +159,7 @@ def test_a_page_that_crashes_the_parser_is_dropped_alone(monkeypatch: pytest.Mon
         extractor_process,
         "_PROGRAM",
         "import os\n"
-        "from strandline.stages.web import extractor_process as child\n"
+        "from strandline_packs.web import extractor_process as child\n"
         "child.create_extractor = lambda settings: (\n"
         "    lambda content, charset: os.kill(os.getpid(), int(content)) or 'done')\n"
         "child.serve()\n",
@@ -179,7 +179,7 @@ def test_a_page_that_takes_too_much_memory_is_dropped_alone(
     monkeypatch.setattr(
         extractor_process,
         "_PROGRAM",
-        "from strandline.stages.web import extractor_process as child\n"
+        "from strandline_packs.web import extractor_process as child\n"
         "child.create_extractor = lambda settings: (\n"
         "    lambda content, charset: str(len(bytearray(int(content)))))\n"
         "child.serve()\n",
@@ -219,7 +219,7 @@ def test_a_child_that_can_not_begin_says_why(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(
         extractor_process,
         "_PROGRAM",
-        "from strandline.stages.web import extractor_process as child\n"
+        "from strandline_packs.web import extractor_process as child\n"
         "def create(settings):\n"
         "    raise ImportError('no cleaner')\n"
         "child.create_extractor = create\n"

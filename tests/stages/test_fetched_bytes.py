@@ -19,19 +19,19 @@ from strandline.data.files.opening import RANGE_AHEAD
 from strandline.data.tables.file_references import FileReference
 from strandline.plan.stages.ends import Source
 from strandline.plan.task import Task
-from strandline.stages.dedup.corpus.pass_files import read_portions
-from strandline.stages.sources.jsonl_source import JsonlFiles
-from strandline.stages.sources.parquet_source import ParquetRowGroups
-from strandline.stages.sources.warc_source import WarcFiles
-from strandline.stages.tables.contents import row_groups
-from strandline.stages.tables.read_jsonl import ReadJsonl
-from strandline.stages.tables.read_parquet import ReadParquet
-from strandline.stages.tables.shuffle.partition_files import (
+from strandline_packs.dedup.corpus.pass_files import read_portions
+from strandline_packs.sources.jsonl_source import JsonlFiles
+from strandline_packs.sources.parquet_source import ParquetRowGroups
+from strandline_packs.sources.warc_source import WarcFiles
+from strandline_packs.tables.contents import row_groups
+from strandline_packs.tables.read_jsonl import ReadJsonl
+from strandline_packs.tables.read_parquet import ReadParquet
+from strandline_packs.tables.shuffle.partition_files import (
     Parting,
     read_parts,
     write_partitions,
 )
-from strandline.stages.web.read_warc import ReadWarc
+from strandline_packs.web.read_warc import ReadWarc
 from web_archive import Page, format_page
 
 Reader = ReadParquet | ReadJsonl | ReadWarc

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer, models
 
 from stage_runs import Rows, StageRun
-from strandline.stages.code.fill_middle import MiddleMarks, reorder
+from strandline_packs.code.fill_middle import MiddleMarks, reorder
 
 PREFIX, SUFFIX, MIDDLE, END = 0, 1, 2, 3
 MARKS = ("<fim_prefix>", "<fim_suffix>", "<fim_middle>", "<end>")

@@ -12,11 +12,11 @@ import pytest
 
 from fake_model import FakeModel, Fault
 from strandline.plan.task import FailedRow, Task
-from strandline.stages.models.asking.answers import Endpoint, ModelAnswer, Reply, RowFault
-from strandline.stages.models.asking.keeping.log_blocks import LogEntry, build_block, pack
-from strandline.stages.models.asking.keeping.request_log import FileLog
-from strandline.stages.models.asking.rows.requests import RequestBuilder
-from strandline.stages.models.asking.traffic.judging import judge
+from strandline_packs.models.asking.answers import Endpoint, ModelAnswer, Reply, RowFault
+from strandline_packs.models.asking.keeping.log_blocks import LogEntry, build_block, pack
+from strandline_packs.models.asking.keeping.request_log import FileLog
+from strandline_packs.models.asking.rows.requests import RequestBuilder
+from strandline_packs.models.asking.traffic.judging import judge
 from test_ask_model import SCORE, Asked, texts
 from vendor_replies import (
     ANSWERS,

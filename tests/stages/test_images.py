@@ -23,7 +23,7 @@ from PIL.PngImagePlugin import PngImageFile
 from stage_runs import StageRun
 from strandline.data.files.opening import UnreadableFileError
 from strandline.data.tables.columns import MissingColumnError
-from strandline.stages.images.pictures import (
+from strandline_packs.images.pictures import (
     hash_differences,
     measure,
     shrink,
@@ -275,7 +275,7 @@ def test_too_little_memory_is_not_the_fault_of_the_image(
     def run_out(_: Any) -> None:
         raise MemoryError
 
-    monkeypatch.setattr("strandline.stages.images.decode_images.to_picture", run_out)
+    monkeypatch.setattr("strandline_packs.images.decode_images.to_picture", run_out)
     with pytest.raises(MemoryError):
         run("decode-images").tables([{"key": "a", "content": encode(draw(8, 8))}])
 

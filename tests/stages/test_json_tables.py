@@ -19,9 +19,9 @@ from hypothesis import strategies as st
 from example_counts import scale_examples
 from strandline.data.files.opening import UnreadableFileError
 from strandline.plan.task import Task
-from strandline.stages.tables.contents import json_rows
-from strandline.stages.tables.contents.json_tables import JsonTables
-from strandline.stages.tables.read_jsonl import ReadJsonl
+from strandline_packs.tables.contents import json_rows
+from strandline_packs.tables.contents.json_tables import JsonTables
+from strandline_packs.tables.read_jsonl import ReadJsonl
 
 # Values as they stand in a file, by what a column may have together.
 WHOLE = [b"0", b"-0", b"7", b"-12", b"9007199254740992", b"9007199254740993"]
@@ -232,7 +232,7 @@ def test_a_line_of_very_many_levels_does_not_end_the_process(tmp_path: Path, pie
     script = (
         "import sys, pyarrow as pa\n"
         "from strandline.plan.task import Task\n"
-        "from strandline.stages.tables.read_jsonl import ReadJsonl\n"
+        "from strandline_packs.tables.read_jsonl import ReadJsonl\n"
         "stage = ReadJsonl(bad_lines='drop')\n"
         "listed = pa.table({'key': ['k'], 'path': [sys.argv[1]]})\n"
         "print([task.table.num_rows for task in stage.process(Task(listed))], stage.counters)\n"

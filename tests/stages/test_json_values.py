@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stage_runs import StageRun
-from strandline.stages.sinks.json_values import format_json, format_lines, list_rows
+from strandline_packs.sinks.json_values import format_json, format_lines, list_rows
 
 NAN, INF = float("nan"), float("inf")
 SINKS = ["jsonl", "webdataset"]
@@ -156,7 +156,7 @@ class Absent:
 if sys.argv[1] == "without":
     sys.meta_path.insert(0, Absent())
 import pyarrow as pa
-from strandline.stages.sinks.json_values import format_json, list_rows
+from strandline_packs.sinks.json_values import format_json, list_rows
 kinds = {"a": pa.timestamp("ns"), "b": pa.duration("ns")}
 table = pa.table({name: pa.array([1, 1000], kind) for name, kind in kinds.items()})
 print([format_json(row) for row in list_rows(table)])

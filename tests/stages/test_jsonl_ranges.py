@@ -16,9 +16,9 @@ from example_counts import scale_examples
 from strandline.data.files.opening import UnreadableFileError
 from strandline.plan.stages.ends import Source
 from strandline.plan.task import Task
-from strandline.stages.sources.jsonl_source import JsonlFiles
-from strandline.stages.sources.warc_source import WarcFiles
-from strandline.stages.tables.read_jsonl import ReadJsonl
+from strandline_packs.sources.jsonl_source import JsonlFiles
+from strandline_packs.sources.warc_source import WarcFiles
+from strandline_packs.tables.read_jsonl import ReadJsonl
 
 
 def read(stage: ReadJsonl, sources: Iterator[Source]) -> list[dict[str, Any]]:

@@ -13,10 +13,10 @@ from fake_model import FakeModel
 from mounts import fill, mounted_small
 from strandline.plan.errors import StageStoppedError
 from strandline.stages import AskModel
-from strandline.stages.models.asking.answers import ModelAnswer
-from strandline.stages.models.asking.keeping.request_log import FileLog
 from strandline.storage.access.stores import open_store
 from strandline.storage.errors import VolumeError
+from strandline_packs.models.asking.answers import ModelAnswer
+from strandline_packs.models.asking.keeping.request_log import FileLog
 from test_ask_model import URL, Asked, texts
 from test_conversations import summarize_twice
 

@@ -13,7 +13,7 @@ from strandline.data.files.opening import ChangedListError
 from strandline.errors import SpecError
 from strandline.plan.packages import list_missing
 from strandline.plan.stages.registry import find_stage
-from strandline.stages.text.filters.listed_words import WordFinder
+from strandline_packs.text.filters.listed_words import WordFinder
 
 REASON = "document_removed_with_badwords"
 DROPPED = f"dropped: {REASON}"

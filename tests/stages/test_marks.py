@@ -17,8 +17,8 @@ from strandline.data.tables.row_filter import RowFilter
 from strandline.plan.fingerprint import compute_fingerprint
 from strandline.plan.stages.columns import Columns
 from strandline.plan.stages.registry import list_registered
-from strandline.stages.text.scoring import score_perplexity
 from strandline_api.documents.problems import SpecError
+from strandline_packs.text.scoring import score_perplexity
 
 
 @pytest.fixture(autouse=True)

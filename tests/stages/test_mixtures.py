@@ -14,11 +14,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stage_runs import Rows, StageRun
+from strandline.errors import MixtureError
 from strandline.plan.errors import code_of
-from strandline.stages.tables.shuffle.mix_shares import count_taken, divide, draw_shares
-from strandline.stages.tables.shuffle.mix_source import MixtureError
-from strandline.stages.tables.shuffle.mixture_volume import describe_shares
 from strandline_api.outcome.exit_codes import ExitCode
+from strandline_packs.tables.shuffle.mix_shares import count_taken, divide, draw_shares
+from strandline_packs.tables.shuffle.mixture_volume import describe_shares
 
 PARTITIONS = 3
 WEIGHTS = st.dictionaries(st.text("abc", min_size=1), st.floats(0.01, 100), min_size=1, max_size=5)

@@ -16,7 +16,7 @@ from fake_time import FakeTime
 from strandline.plan.errors import StageStoppedError
 from strandline.plan.task import FailedRow, Lineage, Task
 from strandline.stages import AskModel
-from strandline.stages.models.asking.answers import (
+from strandline_packs.models.asking.answers import (
     Barred,
     Endpoint,
     ModelAnswer,
@@ -26,9 +26,9 @@ from strandline.stages.models.asking.answers import (
     Unfit,
     Usage,
 )
-from strandline.stages.models.asking.protocols.index import PROTOCOLS, find_protocol
-from strandline.stages.models.asking.protocols.port import RowQuestion
-from strandline.stages.models.asking.traffic.judging import find_usage, judge
+from strandline_packs.models.asking.protocols.index import PROTOCOLS, find_protocol
+from strandline_packs.models.asking.protocols.port import RowQuestion
+from strandline_packs.models.asking.traffic.judging import find_usage, judge
 
 PNG = b"\x89PNG rest"
 CLAUDE = find_protocol(Endpoint.MESSAGES)

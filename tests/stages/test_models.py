@@ -13,9 +13,9 @@ import pytest
 from onnx import TensorProto, helper
 
 from stage_runs import StageRun
-from strandline.stages.models.model_files import ModelError, copy_model
-from strandline.stages.models.onnx_sessions import Device, choose_provider
-from strandline.stages.video.decode_frames import FRAMES
+from strandline_packs.models.model_files import ModelError, copy_model
+from strandline_packs.models.onnx_sessions import Device, choose_provider
+from strandline_packs.video.decode_frames import FRAMES
 from tiny_models import make_mean, make_words
 
 # They encode, decode or run models.

@@ -28,7 +28,7 @@ from odd_videos import (
 )
 from stage_runs import Rows, StageRun
 from strandline.data.files.opening import UnreadableFileError
-from strandline.stages.video.files.clips import decode_clip
+from strandline_packs.video.files.clips import decode_clip
 
 # They encode and decode.
 pytestmark = pytest.mark.slow

@@ -25,9 +25,9 @@ from pydantic import ValidationError
 from strandline.plan.errors import StageStoppedError
 from strandline.plan.task import FailedRow, Task
 from strandline.stages import AskModel
-from strandline.stages.models import model_files
-from strandline.stages.models.asking.serving.commands import ServeParams, render_command
 from strandline_api.outcome.causes import Cause
+from strandline_packs.models import model_files
+from strandline_packs.models.asking.serving.commands import ServeParams, render_command
 
 pytestmark = pytest.mark.first(reason="servers hang until they are replaced")
 

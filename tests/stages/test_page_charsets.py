@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strandline.stages.web.page_charsets import decode_page, find_meta_charset
+from strandline_packs.web.page_charsets import decode_page, find_meta_charset
 
 WORDS = {
     "de": "Der Wärter stieg jeden Abend auf den Turm und zündete vor der Nacht die große Lampe an.",

@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 from example_counts import scale_examples
 from strandline.data.files.opening import UnreadableFileError
 from strandline.plan.task import Task
-from strandline.stages.sources.parquet_source import ParquetRowGroups
-from strandline.stages.tables.contents import row_groups
-from strandline.stages.tables.read_parquet import ReadParquet
+from strandline_packs.sources.parquet_source import ParquetRowGroups
+from strandline_packs.tables.contents import row_groups
+from strandline_packs.tables.read_parquet import ReadParquet
 
 
 def list_tasks(path: Path | str, **params: Any) -> list[pa.Table]:

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from stage_runs import StageRun
 from strandline.data.files.opening import UnreadableFileError
-from strandline.stages.code.decode_python import decode_source
-from strandline.stages.code.function_syntax import UnparsableSourceError, list_functions
+from strandline_packs.code.decode_python import decode_source
+from strandline_packs.code.function_syntax import UnparsableSourceError, list_functions
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 
 from stage_runs import StageRun
 from strandline.data.tables.columns import MissingColumnError
-from strandline.stages.code.redact_secrets import build_secret_kinds, measure_entropy
-from strandline.stages.text.privacy.addresses import (
+from strandline_api.texts import RedactionRule, redact
+from strandline_packs.code.redact_secrets import build_secret_kinds, measure_entropy
+from strandline_packs.text.privacy.addresses import (
     ACCOUNT,
     CARD,
     EMAIL,
@@ -20,7 +21,6 @@ from strandline.stages.text.privacy.addresses import (
     is_account_number,
     is_card_number,
 )
-from strandline_api.texts import RedactionRule, redact
 
 SECRETS = (*build_secret_kinds(32, 4.3), EMAIL, IPV4, IPV6)
 PERSONAL = (EMAIL, ACCOUNT, CARD, IPV4, IPV6, PHONE)

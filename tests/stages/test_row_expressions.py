@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from stage_runs import StageRun
 from strandline.data.tables.columns import MissingColumnError
 from strandline.plan.stages.registry import find_stage
-from strandline.stages.tables.rows.row_expressions import ExpressionError, RowExpression
 from strandline_api.documents.problems import SpecError
+from strandline_packs.tables.rows.row_expressions import ExpressionError, RowExpression
 
 JANUARY = datetime(2026, 1, 31, tzinfo=UTC)
 ROWS = pa.table(

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from fake_model import PROBE, FakeModel, Fault, list_prompts
 from strandline.plan.errors import StageStoppedError
-from strandline.stages.models.asking.answers import (
+from strandline_packs.models.asking.answers import (
     Barred,
     Endpoint,
     ModelAnswer,
@@ -20,7 +20,7 @@ from strandline.stages.models.asking.answers import (
     Setback,
     Unfit,
 )
-from strandline.stages.models.asking.traffic.judging import judge
+from strandline_packs.models.asking.traffic.judging import judge
 from test_asking import PATIENCE, Asking
 from vendor_replies import HIDDEN_ERRORS, give
 

@@ -14,10 +14,10 @@ from stage_runs import StageRun
 from strandline.plan.receipt import StageCounts
 from strandline.plan.stages.registry import find_stage
 from strandline.run.history.funnel import find_sweeping_rules, view_rows
-from strandline.stages.text.filters.presets.fineweb_2 import list_presets
-from strandline.stages.text.filters.presets.gopher_quality import GopherQuality
-from strandline.stages.text.filters.words.scripts import find_script
 from strandline_api.documents.problems import SpecError
+from strandline_packs.text.filters.presets.fineweb_2 import list_presets
+from strandline_packs.text.filters.presets.gopher_quality import GopherQuality
+from strandline_packs.text.filters.words.scripts import find_script
 
 FILTERS: dict[str, dict[str, Any]] = {
     "gopher-quality": {"minDocWords": 30},

@@ -15,8 +15,8 @@ from stage_runs import ForwardFile, Rows, StageRun
 from strandline.data.tables.columns import MissingColumnError
 from strandline.plan.stages.ends import SharingSink
 from strandline.plan.task import Task
-from strandline.stages.sinks.webdataset_sink import WebdatasetSink
 from strandline_api.documents.problems import SpecError
+from strandline_packs.sinks.webdataset_sink import WebdatasetSink
 from test_damaged_shards import pack
 
 JPEG, PNG = b"\xff\xd8\xff", b"\x89PNG"

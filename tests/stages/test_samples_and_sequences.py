@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stage_runs import StageRun
-from strandline.stages.tables.rows.packing import cut_sequences, fit_sequences
+from strandline_packs.tables.rows.packing import cut_sequences, fit_sequences
 
 METHODS = {"cut": cut_sequences, "best-fit": fit_sequences}
 lengths = st.lists(st.integers(0, 25), max_size=30)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from corpus_passes import list_duplicates
 from stage_runs import Rows, StageRun
 from strandline.plan.packages import list_missing
-from strandline.stages.text.filters.splitting import RuleSplitter, cut_sentences
+from strandline_packs.text.filters.splitting import RuleSplitter, cut_sentences
 
 NOTICE = "All rights reserved. No part may be copied. Ask the keeper first."
 ANY = {"minSentences": 0, "minWords": 0}

@@ -18,7 +18,7 @@ from example_counts import scale_examples
 from stage_runs import StageRun
 from strandline.data.files.opening import UnreadableFileError
 from strandline.data.tables.columns import MissingColumnError
-from strandline.stages.tables.shuffle.row_order import find_partitions, order_positions, part_keys
+from strandline_packs.tables.shuffle.row_order import find_partitions, order_positions, part_keys
 
 PARTITIONS, ROWS, BLOCK = 16, 16_384, 64
 SEEDED = {"by": "key", "seed": 3, "partitions": PARTITIONS}

@@ -10,9 +10,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from strandline.stages.sources.files import Files
-from strandline.stages.sources.jsonl_source import JsonlFiles
-from strandline.stages.sources.parquet_source import ParquetRowGroups
+from strandline_packs.sources.files import Files
+from strandline_packs.sources.jsonl_source import JsonlFiles
+from strandline_packs.sources.parquet_source import ParquetRowGroups
 
 DATA = ("part-0.parquet", "year=2024/part-1.parquet", "year=2025/lang=en/part-2.parquet")
 MARKERS = (

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from fake_model import MODEL, Direct, FakeModel, draw_faults, list_prompts
 from fake_time import FakeTime
 from strandline.plan.errors import BudgetSpentError
-from strandline.stages.models.asking.answers import (
+from strandline_packs.models.asking.answers import (
     Endpoint,
     ModelAnswer,
     Reply,
@@ -29,17 +29,17 @@ from strandline.stages.models.asking.answers import (
     Unanswered,
     Usage,
 )
-from strandline.stages.models.asking.spending.account import Account, read_spent
-from strandline.stages.models.asking.spending.tally import RequestTally
-from strandline.stages.models.asking.spending.terms import (
+from strandline_packs.models.asking.spending.account import Account, read_spent
+from strandline_packs.models.asking.spending.tally import RequestTally
+from strandline_packs.models.asking.spending.terms import (
     SpendingTerms,
     SpentTotals,
     TokenPrices,
 )
-from strandline.stages.models.asking.traffic.asker import Asker, ModelQuestion, Spending
-from strandline.stages.models.asking.traffic.health import Terms
-from strandline.stages.models.asking.traffic.judging import find_usage
-from strandline.stages.models.asking.traffic.pace import RequestPace
+from strandline_packs.models.asking.traffic.asker import Asker, ModelQuestion, Spending
+from strandline_packs.models.asking.traffic.health import Terms
+from strandline_packs.models.asking.traffic.judging import find_usage
+from strandline_packs.models.asking.traffic.pace import RequestPace
 from vendor_replies import NO_USAGE, USAGE
 
 TOKENS = USAGE["total_tokens"]

@@ -8,15 +8,15 @@ from hypothesis import strategies as st
 
 from stage_runs import StageRun
 from strandline.plan.packages import advise
-from strandline.stages.text.filters import splitting as splitting_module
-from strandline.stages.text.filters.splitting import (
+from strandline_packs.text.filters import splitting as splitting_module
+from strandline_packs.text.filters.splitting import (
     SpacySplitter,
     Splitting,
     UnknownLanguageError,
     load_splitter,
 )
-from strandline.stages.text.filters.words.punctuation import LISTED_MARKS, TERMINAL_MARKS
-from strandline.stages.text.filters.words.word_rules import find_sentences, split_words
+from strandline_packs.text.filters.words.punctuation import LISTED_MARKS, TERMINAL_MARKS
+from strandline_packs.text.filters.words.word_rules import find_sentences, split_words
 
 
 @pytest.mark.parametrize(

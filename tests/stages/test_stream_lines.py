@@ -11,8 +11,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from example_counts import scale_examples
-from strandline.stages.tables.contents import stream_lines
-from strandline.stages.tables.contents.stream_lines import StreamLine, list_blocks, list_lines
+from strandline_packs.tables.contents import stream_lines
+from strandline_packs.tables.contents.stream_lines import StreamLine, list_blocks, list_lines
 
 MOST = 6
 contents = st.lists(st.sampled_from([b"a", b"bb", b"\n", b"\r\n", b"ccccccc"]), max_size=20)

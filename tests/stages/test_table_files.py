@@ -20,11 +20,11 @@ from iceberg_deletes import add_deletes
 from strandline.data.files.opening import UnreadableFileError
 from strandline.data.tables.columns import MissingColumnError
 from strandline.plan.task import Task
-from strandline.stages.sources.snapshots import iceberg as iceberg_snapshots
-from strandline.stages.sources.snapshots.snapshot import TableError
-from strandline.stages.sources.table_files import TableFiles
-from strandline.stages.tables.rows.read_table import ReadTable
 from strandline_api.documents.problems import SpecError
+from strandline_packs.sources.snapshots import iceberg as iceberg_snapshots
+from strandline_packs.sources.snapshots.snapshot import TableError
+from strandline_packs.sources.table_files import TableFiles
+from strandline_packs.tables.rows.read_table import ReadTable
 
 ROWS = pa.table({"id": [1, 2, 3], "place": ["sea", "sand", "sea"]})
 MORE = pa.table({"id": [4], "place": ["sand"], "note": ["wet"]})

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from stage_runs import StageRun
 from strandline.data.files.opening import UnreadableFileError
-from strandline.stages.text.normalise_text import normalise
-from strandline.stages.text.parse_documents import UndecodableError, decode_text, extract_html_text
-from strandline.stages.text.text_quality import count_stop_words, measure_text
+from strandline_packs.text.normalise_text import normalise
+from strandline_packs.text.parse_documents import UndecodableError, decode_text, extract_html_text
+from strandline_packs.text.text_quality import count_stop_words, measure_text
 
 PROSE = (
     "The keeper of the lighthouse climbed the stairs every evening with a can of oil. "

@@ -18,12 +18,12 @@ from stage_runs import StageRun
 from strandline.data.files.globs import expand_placeholder
 from strandline.plan.packages import advise, list_missing
 from strandline.plan.stages.registry import find_stage
-from strandline.stages.models.model_files import ModelError
-from strandline.stages.text.scoring import score_perplexity
-from strandline.stages.text.scoring.classify_text import classify
-from strandline.stages.text.scoring.fasttext_models import FastTextModel
-from strandline.stages.text.scoring.perplexity import measure_perplexity, normalise_as_ccnet
 from strandline_api.documents.problems import SpecError
+from strandline_packs.models.model_files import ModelError
+from strandline_packs.text.scoring import score_perplexity
+from strandline_packs.text.scoring.classify_text import classify
+from strandline_packs.text.scoring.fasttext_models import FastTextModel
+from strandline_packs.text.scoring.perplexity import measure_perplexity, normalise_as_ccnet
 from tiny_models import make_classifier, make_mean, make_pairs
 from web_archive import SENTENCES
 

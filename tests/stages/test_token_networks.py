@@ -20,9 +20,9 @@ from tokenizers import Tokenizer, processors
 from stage_runs import StageRun
 from strandline.plan.fingerprint import compute_fingerprint
 from strandline.plan.stages.registry import find_stage
-from strandline.stages.models.model_files import ModelError
-from strandline.stages.text.scoring.token_networks import list_batches
 from strandline_api.documents.problems import SpecError
+from strandline_packs.models.model_files import ModelError
+from strandline_packs.text.scoring.token_networks import list_batches
 
 # Sums of these are exact in 32 bits, so that a score is the same in any company.
 NUMBERS = {"sea": 1.5, "tide": -0.25, "lamp": 0.5, "rope": 2.0}

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, trainers
 
 from stage_runs import Rows, StageRun
-from strandline.stages.models.chat_templates import ChatError, ChatTemplate
+from strandline_packs.models.chat_templates import ChatError, ChatTemplate
 
 START, END = "<|im_start|>", "<|im_end|>"
 CHATML = (

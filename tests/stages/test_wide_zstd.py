@@ -16,9 +16,9 @@ from strandline.data.files.opening import UnreadableFileError
 from strandline.plan.packages import explain_import
 from strandline.plan.stages.stage import Stage
 from strandline.plan.task import Task
-from strandline.stages.tables.read_jsonl import ReadJsonl
-from strandline.stages.tables.read_webdataset import ReadWebdataset
-from strandline.stages.web.read_warc import ReadWarc
+from strandline_packs.tables.read_jsonl import ReadJsonl
+from strandline_packs.tables.read_webdataset import ReadWebdataset
+from strandline_packs.web.read_warc import ReadWarc
 
 zstd: Any = import_module("compression.zstd" if sys.version_info >= (3, 14) else "backports.zstd")
 WINDOW = 28

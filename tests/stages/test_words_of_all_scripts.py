@@ -11,17 +11,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stage_runs import StageRun
-from strandline.stages.dedup.benchmark_ngrams import normalise_words
-from strandline.stages.dedup.minhash import Signer
-from strandline.stages.text.filters.listed_words import WordFinder
-from strandline.stages.text.filters.words.word_rules import (
+from strandline_packs.dedup.benchmark_ngrams import normalise_words
+from strandline_packs.dedup.minhash import Signer
+from strandline_packs.text.filters.listed_words import WordFinder
+from strandline_packs.text.filters.words.word_rules import (
     compose,
     find_sentences,
     is_mark,
     list_words,
     split_words,
 )
-from strandline.stages.text.text_quality import measure_text
+from strandline_packs.text.text_quality import measure_text
 
 # Sentences of ten words, with signs and accents that stand by themselves in one form or in both.
 TEN_WORDS = {

@@ -10,12 +10,12 @@ from pydantic import ValidationError
 
 from strandline.plan.pipeline import StagePlan
 from strandline.plan.planning import check_plan
-from strandline.stages.sinks.jsonl_sink import JsonlSink
-from strandline.stages.sources.dataset_folder import DatasetFolder
-from strandline.stages.sources.files import Files
-from strandline.stages.tables.read_files import ReadFiles
 from strandline.storage.access import stores
 from strandline.storage.access.store_access import StoreAccess, build_arguments, find_faults
+from strandline_packs.sinks.jsonl_sink import JsonlSink
+from strandline_packs.sources.dataset_folder import DatasetFolder
+from strandline_packs.sources.files import Files
+from strandline_packs.tables.read_files import ReadFiles
 
 LITERAL = "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY"
 NAMED = {"A": "one", "B": "two"}

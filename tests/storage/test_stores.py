@@ -9,9 +9,9 @@ import fsspec
 import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 
-from strandline.stages.sources.files import Files
 from strandline.storage.access.stores import open_store, open_url
 from strandline.storage.outputs.remote import RemoteOutputs
+from strandline_packs.sources.files import Files
 
 FILE = "00/file.txt"
 

@@ -20,13 +20,13 @@ from cloud_servers import ACCOUNT, ACCOUNT_KEY, AzureStore
 from store_runs import COUNT, StoreRuns
 from store_server import KEY, SECRET, Store
 from strandline.plan.task import Task
-from strandline.stages.sources.files import Files
-from strandline.stages.sources.parquet_source import ParquetRowGroups
-from strandline.stages.tables.read_parquet import ReadParquet
 from strandline.storage.access import stores
 from strandline.storage.access.store_access import StoreAccess
 from strandline.storage.access.stores import open_store, use_access
 from strandline.storage.outputs.ownership import Owner, PlaceTakenError, claim_location, read_owner
+from strandline_packs.sources.files import Files
+from strandline_packs.sources.parquet_source import ParquetRowGroups
+from strandline_packs.tables.read_parquet import ReadParquet
 
 BUCKET = "promises"
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from strandline.stages.models.asking.answers import Reply, Unanswered
+from strandline_packs.models.asking.answers import Reply, Unanswered
 from vendor_replies import USAGE, choose, give, refuse
 
 MODEL = "fake-1"

@@ -9,7 +9,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from strandline.stages.models.asking.answers import Reply
+from strandline_packs.models.asking.answers import Reply
 
 USAGE = {"prompt_tokens": 7, "completion_tokens": 3, "total_tokens": 10}
 

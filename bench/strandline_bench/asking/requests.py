@@ -16,16 +16,16 @@ import pyarrow as pa
 
 from strandline import Task
 from strandline.stages import AskModel
-from strandline.stages.models.asking.answers import ModelAnswer
-from strandline.stages.models.asking.keeping.answer_book import AnswerBook, KeepingTerms
-from strandline.stages.models.asking.keeping.log_blocks import LogEntry, build_block, pack
-from strandline.stages.models.asking.keeping.request_log import ANSWERS, SUFFIX, FolderLog
 from strandline_bench.asking.bare import time_aiohttp, time_httpx
 from strandline_bench.asking.products import describe_rate, measure_products
 from strandline_bench.asking.programs import MODEL, PROMPT, Asking
 from strandline_bench.asking.quick_server import started_server
 from strandline_bench.ground.scale import Scale
 from strandline_bench.ground.table import Row, bound, format_number, reach
+from strandline_packs.models.asking.answers import ModelAnswer
+from strandline_packs.models.asking.keeping.answer_book import AnswerBook, KeepingTerms
+from strandline_packs.models.asking.keeping.log_blocks import LogEntry, build_block, pack
+from strandline_packs.models.asking.keeping.request_log import ANSWERS, SUFFIX, FolderLog
 
 LEAST_SHARE = 95.0  # per cent of the rate of the client that it has, alone
 MOST_BYTES, MOST_SECONDS = 500.0, 10.0  # MB of a million requests, and seconds to find them

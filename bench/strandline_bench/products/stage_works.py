@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 from strandline.plan.stages.ends import SinkStage
 from strandline.plan.stages.registry import find_stage
 from strandline.plan.task import Task
-from strandline.stages.dedup.minhash import PERMUTATIONS
+from strandline_packs.dedup.minhash import PERMUTATIONS
 
 WORDS = 5  # in a run
 _BUCKETS, _VALUES = 16, 8  # datatrove's signature, with as many values as ours
@@ -135,8 +135,8 @@ def _sign_by_datatrove(texts: list[str], folder: Path) -> Do:
     from datatrove.pipeline.dedup import MinhashDedupSignature  # noqa: PLC0415 - see above
     from datatrove.pipeline.dedup.minhash import MinhashConfig  # noqa: PLC0415 - see above
 
-    from strandline.stages.text.filters.splitting import RuleSplitter  # noqa: PLC0415 - as one
     from strandline_bench.text.agreement import inject_words  # noqa: PLC0415 - it needs datatrove
+    from strandline_packs.text.filters.splitting import RuleSplitter  # noqa: PLC0415 - as one
 
     config = MinhashConfig(n_grams=WORDS, num_buckets=_BUCKETS, hashes_per_bucket=_VALUES)
     words = inject_words(RuleSplitter())
@@ -153,7 +153,7 @@ def _sign_by_datatrove(texts: list[str], folder: Path) -> Do:
 def _sign_by_rensa(texts: list[str]) -> Do:
     import rensa  # noqa: PLC0415 - may not be there
 
-    from strandline.stages.text.filters.words.word_rules import fold, list_words  # noqa: PLC0415
+    from strandline_packs.text.filters.words.word_rules import fold, list_words  # noqa: PLC0415
 
     def sign() -> int:
         for text in texts:

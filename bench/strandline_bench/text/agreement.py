@@ -12,8 +12,8 @@ from typing import Any
 
 import strandline.stages.catalogue  # noqa: F401 - registers the stages
 from strandline.plan.stages.registry import find_stage
-from strandline.stages.text.filters.document_filter import SplittingFilter
-from strandline.stages.text.filters.splitting import (
+from strandline_packs.text.filters.document_filter import SplittingFilter
+from strandline_packs.text.filters.splitting import (
     Splitter,
     Splitting,
     load_splitter,

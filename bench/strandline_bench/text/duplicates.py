@@ -13,12 +13,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from strandline.plan.task import Task
-from strandline.stages.dedup.corpus.cluster_duplicates import ClusterDuplicates
-from strandline.stages.dedup.corpus.clusters import LINKS, link_rows
-from strandline.stages.dedup.corpus.row_buckets import build_buckets
-from strandline.stages.dedup.key_lists import digest_bytes
 from strandline_bench.ground.scale import Scale, run_apart
 from strandline_bench.ground.table import Row, bound
+from strandline_packs.dedup.corpus.cluster_duplicates import ClusterDuplicates
+from strandline_packs.dedup.corpus.clusters import LINKS, link_rows
+from strandline_packs.dedup.corpus.row_buckets import build_buckets
+from strandline_packs.dedup.key_lists import digest_bytes
 
 BANDS, PARTITIONS = 14, 64
 COPIES = 2  # partitions in which a pair is found, of the bands that it shares

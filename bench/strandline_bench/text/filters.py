@@ -14,12 +14,12 @@ from strandline.plan.packages import list_missing
 from strandline.plan.stages.registry import find_stage
 from strandline.plan.stages.stage import Stage
 from strandline.plan.task import Task
-from strandline.stages.text.filters.splitting import PACKAGES, Splitting, load_splitter
 from strandline_bench.engines.rivals.index import find_rival
 from strandline_bench.ground.scale import Scale
 from strandline_bench.ground.table import Row, format_number, reach
 from strandline_bench.text.agreement import FILTERS, IN_A_ROW, Judge, add_chain, load_theirs
 from strandline_bench.text.documents import list_documents
+from strandline_packs.text.filters.splitting import PACKAGES, Splitting, load_splitter
 
 UNIT = "documents/s"
 

@@ -17,11 +17,11 @@ import pyarrow as pa
 import pyarrow.json as pj
 
 from strandline.plan.task import Task
-from strandline.stages.tables.contents.json_tables import JsonTables
-from strandline.stages.tables.read_jsonl import ReadJsonl
 from strandline_bench.ground.scale import Scale
 from strandline_bench.ground.table import Row, bound, format_number
 from strandline_bench.text.documents import generate_documents
+from strandline_packs.tables.contents.json_tables import JsonTables
+from strandline_packs.tables.read_jsonl import ReadJsonl
 
 _FILES = 4
 _MOST = 2.5  # times what Arrow takes

@@ -18,12 +18,12 @@ from pathlib import Path
 import pyarrow as pa
 
 from strandline.plan.task import Task
-from strandline.stages.web.page_charsets import decode_page
-from strandline.stages.web.read_warc import ReadWarc
 from strandline_bench.engines.rivals.index import HOW_TO_INSTALL, find_rival
 from strandline_bench.ground.document import write_table
 from strandline_bench.ground.folders import ROOT
 from strandline_bench.text.odd_crawl import OddPage, write_odd_crawl
+from strandline_packs.web.page_charsets import decode_page
+from strandline_packs.web.read_warc import ReadWarc
 
 DOCUMENT = ROOT / "docs" / "text.md"
 # By the address of a page: its text, markup and all.

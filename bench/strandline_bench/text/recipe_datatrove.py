@@ -42,9 +42,9 @@ import strandline.stages.catalogue  # noqa: F401 - registers the stages
 from strandline.plan.stages.registry import find_stage
 from strandline.plan.stages.stage import Stage
 from strandline.plan.task import Task
-from strandline.stages.text.filters.splitting import RuleSplitter
-from strandline.stages.web.page_charsets import decode_page
 from strandline_bench.text.agreement import inject_words
+from strandline_packs.text.filters.splitting import RuleSplitter
+from strandline_packs.web.page_charsets import decode_page
 
 PAGES, KEPT = "pages", "kept"
 BUCKETS, ROWS, WORDS = 14, 8, 5

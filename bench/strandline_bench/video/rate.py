@@ -12,12 +12,12 @@ import av
 import pyarrow as pa
 
 from strandline.plan.task import Task
-from strandline.stages.video.decode_frames import DecodeFrames
-from strandline.stages.video.split_video import SplitBy, SplitVideo
 from strandline_bench.ground.folders import EXAMPLES
 from strandline_bench.ground.scale import Scale
 from strandline_bench.ground.table import Row, format_number, reach
 from strandline_bench.video.rivals import compare_readers
+from strandline_packs.video.decode_frames import DecodeFrames
+from strandline_packs.video.split_video import SplitBy, SplitVideo
 
 SIZE = (640, 360)
 SPLIT_KEEPS, DECODE_KEEPS = 0.4, 0.7  # shares of the rate at which PyAV decodes

@@ -22,13 +22,13 @@ from strandline.plan.stages.ends import SinkStage
 from strandline.plan.task import Task
 from strandline.run.attempt.attempt import run_attempt
 from strandline.run.attempt.config import AttemptConfig
-from strandline.stages.sources.files import Files
-from strandline.stages.video.decode_frames import DecodeFrames
-from strandline.stages.video.split_video import SplitBy, SplitVideo
 from strandline_api.outcome.exit_codes import ExitCode
 from strandline_bench.ground.local_ray import started_ray
 from strandline_bench.ground.scale import Scale, run_apart
 from strandline_bench.ground.table import Row, format_number, reach
+from strandline_packs.sources.files import Files
+from strandline_packs.video.decode_frames import DecodeFrames
+from strandline_packs.video.split_video import SplitBy, SplitVideo
 
 Read = Callable[[Path, Path, tuple[int, int]], tuple[float, int]]
 

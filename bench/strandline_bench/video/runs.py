@@ -15,9 +15,6 @@ from strandline.plan.pipeline import PipelinePlan, StagePlan
 from strandline.plan.planning import check_plan
 from strandline.run.attempt.attempt import run_attempt
 from strandline.run.attempt.config import AttemptConfig
-from strandline.stages.sinks.webdataset_sink import WebdatasetSink
-from strandline.stages.sources.files import Files
-from strandline.stages.video.split_video import SplitBy, SplitVideo
 from strandline_api.outcome.exit_codes import ExitCode
 from strandline_bench.ground.folders import EXAMPLES, join_python_path
 from strandline_bench.ground.local_ray import started_ray
@@ -30,6 +27,9 @@ from strandline_bench.video.stages import (
     WatchedSplit,
     WatchedTranscode,
 )
+from strandline_packs.sinks.webdataset_sink import WebdatasetSink
+from strandline_packs.sources.files import Files
+from strandline_packs.video.split_video import SplitBy, SplitVideo
 
 _CPUS = 8  # logical ones: a worker that naps needs none
 _CLIP_SECONDS = 2

@@ -9,10 +9,10 @@ from pathlib import Path
 
 from strandline.plan.stages.stage import Stage
 from strandline.plan.task import Task
-from strandline.stages.video.decode_frames import DecodeFrames
-from strandline.stages.video.split_video import SplitVideo
-from strandline.stages.video.transcode_clip import TranscodeClip
 from strandline_bench.ground.memory import read_own_memory
+from strandline_packs.video.decode_frames import DecodeFrames
+from strandline_packs.video.split_video import SplitVideo
+from strandline_packs.video.transcode_clip import TranscodeClip
 
 NOTES = "STRANDLINE_BENCH_NOTES"  # names the folder of notes about memory
 

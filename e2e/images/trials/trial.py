@@ -27,8 +27,8 @@ EXAMPLE = "pipelines/examples/python-functions.yaml"
 WAIT_SECONDS = 600
 VERSION = "from importlib.metadata import version; version('strandline')"
 EXTRACT = (
-    "from strandline.stages.web.extraction import ExtractionSettings as S; "
-    "from strandline.stages.web.extractor_process import ExtractorProcess as P; "
+    "from strandline_packs.web.extraction import ExtractionSettings as S; "
+    "from strandline_packs.web.extractor_process import ExtractorProcess as P; "
     "print(P(S(), 20).extract(b'<p>', ''))"
 )
 START = "ulimit -n 65536 || true; ray start --head --num-cpus=1 --object-store-memory=100000000"

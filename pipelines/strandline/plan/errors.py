@@ -96,3 +96,12 @@ def code_of(error: BaseException) -> ExitCode:
     if not isinstance(error, Exception):  # Ctrl-C and requests to exit are no errors
         return ExitCode.INTERRUPTED
     return error.exit_code if isinstance(error, StrandlineError) else ExitCode.APPLICATION_ERROR
+
+
+class MixtureError(StageStoppedError):
+    """A mixture can't be had from these files, however often it is tried."""
+
+    exit_code: ClassVar[ExitCode] = ExitCode.BAD_SPEC
+
+    def __init__(self, message: str) -> None:
+        super().__init__(f"the mixture can't be made: {message}", is_lasting=True)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:  # a worker need not load what a manifest may say
     from strandline_api.spec.work import OnError
 
 
-_OURS = frozenset({"strandline", "strandline_api"})
+_OURS = frozenset({"strandline", "strandline_api", "strandline_packs"})
 TRIES = 4  # that a task may take as long as one of it, where its rows may fail alone
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from strandline.run.code.module_graph import OwnModule
 
-STRANDLINE = frozenset({"strandline", "strandline_api"})
+STRANDLINE = frozenset({"strandline", "strandline_api", "strandline_packs"})
 _LIBRARIES = frozenset({"site-packages", "dist-packages"})
 _STDLIB = tuple({sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib")})
 

@@ -22,9 +22,9 @@ from strandline.plan.task import Task
 from strandline.run.attempt.attempt import run_attempt
 from strandline.run.attempt.config import AttemptConfig
 from strandline.run.marks.measured_rows import SampledSource
-from strandline.stages.models.asking.ask_model import AskModel
-from strandline.stages.models.asking.keeping.log_folders import locate_log
-from strandline.stages.models.asking.spending.terms import SpentTotals
+from strandline_packs.models.asking.ask_model import AskModel
+from strandline_packs.models.asking.keeping.log_folders import locate_log
+from strandline_packs.models.asking.spending.terms import SpentTotals
 
 MOST_SOURCES = 20
 _LIMIT = "rows-asked-for"

@@ -17,9 +17,9 @@ from strandline.cli.views.format import format_bytes, format_count
 from strandline.data.statistics.request_figures import format_cost
 from strandline.plan.pipeline import PipelinePlan
 from strandline.run.manifest.manifest import read_manifest
-from strandline.stages.models.asking.keeping.log_folders import LogFolder, find_folder
-from strandline.stages.models.asking.spending.account import read_spent
 from strandline_api.notation.quantities import parse_duration
+from strandline_packs.models.asking.keeping.log_folders import LogFolder, find_folder
+from strandline_packs.models.asking.spending.account import read_spent
 
 _STORE = "{stage}: its log is at {url}; a rule of the store prunes it"
 

@@ -1,0 +1,185 @@
+"""The stage `fill-middle`: tokens of a text in an order from which its middle is learned."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from hashlib import blake2b
+from typing import ClassVar, NamedTuple, Self
+
+import pyarrow as pa
+from pydantic import Field, PrivateAttr, model_validator
+
+from strandline.data.files.opening import digest_input
+from strandline.data.tables.columns import find_column, list_texts, set_column
+from strandline.plan.stages.columns import Columns
+from strandline.plan.stages.registry import register
+from strandline.plan.stages.stage import Stage
+from strandline.plan.task import Task
+from strandline_packs.models.tokenizer_files import load_tokenizer
+
+_BYTES = 8
+_WHOLE = 1 << 8 * _BYTES
+FORM = "fill_middle"
+COUNT = "token_count"  # column of `tokenise-text`
+
+
+class MiddleMarks(NamedTuple):
+    """Tokens before each part, and the one that ends a text, if any does."""
+
+    prefix: int
+    suffix: int
+    middle: int
+    end: int | None = None
+
+
+@register("fill-middle")
+class FillMiddle(Stage):
+    """Cuts some rows of tokens in three and moves the middle to the end; none gets lost."""
+
+    class Params(Stage.Params):
+        """Which rows, and by which tokens the parts are told apart."""
+
+        tokenizer: str = Field(
+            min_length=1,
+            description="File or fsspec URL of the `tokenizer.json` that made the tokens.",
+        )
+        prefix: str = Field(default="<fim_prefix>", description="Token before the beginning.")
+        suffix: str = Field(default="<fim_suffix>", description="Token before the end.")
+        middle: str = Field(default="<fim_middle>", description="Token before the middle.")
+        end: str | None = Field(
+            default=None,
+            description="Token that ends texts, as `append` of `tokenise-text`; it stays last.",
+        )
+        rate: float = Field(
+            default=0.5, ge=0, le=1, description="Share of the rows that are cut, about."
+        )
+        suffix_first: float = Field(
+            default=0.5,
+            ge=0,
+            le=1,
+            description="Share of these in which the end comes first and the beginning stands "
+            "before the middle (SPM); in the others the beginning comes first (PSM).",
+        )
+        seed: int = Field(default=0, description="Draws rows, forms and cuts.")
+        column: str = Field(default="tokens", min_length=1, description="Column with the tokens.")
+        key: str = Field(
+            default="key", min_length=1, description="Column with what decides beside the seed."
+        )
+        _digest: str = PrivateAttr(default="")
+
+        @model_validator(mode="after")
+        def _read(self) -> Self:
+            self._digest = digest_input(self.tokenizer)
+            return self
+
+        @property
+        def digest(self) -> str:
+            """Of the tokenizer."""
+            return self._digest
+
+        def list_places(self) -> Iterable[tuple[str, str]]:
+            """Return the tokenizer."""
+            return [("tokenizer", self.tokenizer)]
+
+    params: Params
+    packages: ClassVar[tuple[str, ...]] = ("tokenizers",)
+    keeps_columns = True
+    adds_columns = (FORM,)
+
+    def list_needed_columns(self) -> tuple[str, ...]:
+        return (self.params.key, self.params.column)
+
+    def change_columns(self, columns: Columns) -> Columns:
+        return columns.having(self.adds_columns)
+
+    def digest_inputs(self) -> dict[str, str]:
+        """Return the digest of the tokenizer."""
+        return {"tokenizer": self.params.digest}
+
+    def setup(self) -> None:
+        """Look the tokens up.
+
+        Raises:
+            ImportError: `tokenizers` is not installed.
+            ValueError: the file is no tokenizer, or does not know one of the tokens.
+        """
+        params, tokenizer = self.params, load_tokenizer(self.params.tokenizer)
+        names = [params.prefix, params.suffix, params.middle]
+        names += [] if params.end is None else [params.end]
+        numbers = []
+        for name in names:
+            number = tokenizer.token_to_id(name)
+            if number is None:
+                msg = f"the tokenizer has no token {name!r}"
+                raise ValueError(msg)
+            numbers.append(number)
+        self._marks = MiddleMarks(*numbers)
+
+    def process(self, task: Task) -> Task:
+        """Reorder the rows that are drawn: `tokens out` are `tokens in` and three for each.
+
+        Raises:
+            MissingColumnError: a column is not there.
+            TypeError: there are no lists of numbers.
+        """
+        table, params = task.table, self.params
+        keys = list_texts(table, params.key)
+        column = find_column(table, params.column)
+        kind = column.type
+        if not _holds_tokens(kind):
+            msg = f"the column {params.column!r} holds {kind}, not lists of whole numbers"
+            raise TypeError(msg)
+        rows, forms = [], []
+        for key, found in zip(keys, column.to_pylist(), strict=True):
+            tokens, form = found, self._choose_form(key, len(found or ()))
+            before = len(tokens or ())
+            row = (
+                tokens
+                if form is None
+                else reorder(tokens, self._cut(key, before), form, self._marks)
+            )
+            self.count("tokens in", before)
+            self.count("tokens out", len(row or ()))
+            rows.append(row)
+            forms.append(form)
+        self.count("rows with their middle at the end", len(forms) - forms.count(None))
+        table = set_column(table, params.column, rows, kind)
+        if COUNT in table.column_names:
+            counts = [len(row or ()) for row in rows]
+            table = set_column(table, COUNT, counts, pa.int64())
+        return task.replace(set_column(table, FORM, forms, pa.string()))
+
+    def _choose_form(self, key: str, length: int) -> str | None:
+        params = self.params
+        if not length or draw(params.seed, "row", key) >= params.rate * _WHOLE:
+            return None
+        is_spm = draw(params.seed, "form", key) < params.suffix_first * _WHOLE
+        return "spm" if is_spm else "psm"
+
+    def _cut(self, key: str, length: int) -> tuple[int, int]:
+        """Return where the middle begins and ends, each position as likely as any other."""
+        cuts = (draw(self.params.seed, name, key) * (length + 1) // _WHOLE for name in ("a", "b"))
+        first, second = sorted(cuts)
+        return first, second
+
+
+def reorder(tokens: list[int], cut: tuple[int, int], form: str, marks: MiddleMarks) -> list[int]:
+    """Return tokens with those between two positions behind the others, with marks."""
+    has_end = marks.end is not None and tokens[-1] == marks.end
+    body, end = (tokens[:-1], tokens[-1:]) if has_end else (tokens, [])
+    first, last = cut
+    prefix, middle, suffix = body[:first], body[first:last], body[last:]
+    if form == "spm":
+        return [marks.prefix, marks.suffix, *suffix, marks.middle, *prefix, *middle, *end]
+    return [marks.prefix, *prefix, marks.suffix, *suffix, marks.middle, *middle, *end]
+
+
+def draw(seed: int, purpose: str, key: str) -> int:
+    """Return a whole number of 64 bits that follows from seed, purpose and key alone."""
+    text = f"{seed}\n{purpose}\n{key}".encode("utf-8", "surrogatepass")
+    return int.from_bytes(blake2b(text, digest_size=_BYTES).digest(), "big")
+
+
+def _holds_tokens(kind: pa.DataType) -> bool:
+    is_list = pa.types.is_list(kind) or pa.types.is_large_list(kind)
+    return bool(is_list and pa.types.is_integer(kind.value_type))

@@ -1,0 +1,86 @@
+"""The stage `redact-secrets`: credentials and addresses in code, replaced by what they were.
+
+Redacting twice changes nothing. It finds what looks like a secret; it can't know whether one is in
+use.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Iterator
+
+from pydantic import Field
+
+from strandline.plan.stages.registry import register
+from strandline.plan.stages.stage import Stage
+from strandline_api.texts import SECRET, SECRETS, RedactionRule
+from strandline_packs.text.privacy.addresses import EMAIL, IPV4, IPV6
+from strandline_packs.text.privacy.redaction import RedactingStage
+
+_ALPHABETS = ("abcdef", "ABCDEF", "012345")
+
+
+@register("redact-secrets")
+class RedactSecrets(RedactingStage):
+    """Replaces keys, tokens, passwords by `<SECRET>`, e-mail by `<EMAIL>`, public IPs by `<IP>`."""
+
+    class Params(Stage.Params):
+        """Where to look, and for what."""
+
+        columns: tuple[str, ...] = Field(
+            default=("signature", "docstring", "source", "decorators"),
+            min_length=1,
+            description="Columns of text, or of lists of text, to redact.",
+        )
+        emails: bool = Field(default=True, description="Redact e-mail addresses.")
+        ips: bool = Field(default=True, description="Redact public IPv4 and IPv6 addresses.")
+        min_length: int = Field(
+            default=32, ge=16, le=512, description="Shortest quoted string judged by its entropy."
+        )
+        min_entropy: float = Field(
+            default=4.3, ge=0, le=8, description="Bits per character that make it a secret."
+        )
+
+    version = "2"
+    params: Params
+
+    def list_kinds(self) -> Iterator[RedactionRule]:
+        """Yield the rules for credentials, then those for addresses."""
+        params = self.params
+        yield from build_secret_kinds(params.min_length, params.min_entropy)
+        yield from (EMAIL,) if params.emails else ()
+        yield from (IPV4, IPV6) if params.ips else ()
+
+    def list_columns(self) -> tuple[str, ...]:
+        """Return the columns that the parameters name."""
+        return self.params.columns
+
+
+def build_secret_kinds(min_length: int, min_entropy: float) -> tuple[RedactionRule, ...]:
+    """Return the kinds of secrets, the surest first.
+
+    Args:
+        min_length: characters of a quoted string that is judged by its entropy.
+        min_entropy: bits per character from which such a string is a secret.
+    """
+
+    def looks_random(text: str) -> bool:
+        if any(alphabet in text for alphabet in _ALPHABETS):
+            return False
+        mixed = any(map(str.isdigit, text)) and any(map(str.isalpha, text))
+        return mixed and measure_entropy(text) >= min_entropy
+
+    quoted = rf"(?P<quote>[\"'])(?P<value>[A-Za-z0-9+/=_-]{{{min_length},512}})(?P=quote)"
+    return (
+        *SECRETS,
+        RedactionRule("random string", re.compile(quoted), SECRET, looks_random),
+    )
+
+
+def measure_entropy(text: str) -> float:
+    """Shannon entropy in bits per character; 0 for empty text."""
+    total = len(text)
+    shares = [number / total for number in Counter(text).values()]
+    return -sum(share * math.log2(share) for share in shares)

@@ -1,0 +1,115 @@
+"""The stage `cluster-duplicates`: from the links of all partitions to the keys to be dropped."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import ClassVar, Self
+
+from pydantic import Field, PrivateAttr, model_validator
+
+from strandline.data.files.opening import ChangedListError, UnreadableFileError
+from strandline.data.tables.file_references import list_references
+from strandline.plan.stages.columns import Columns
+from strandline.plan.stages.registry import register
+from strandline.plan.stages.stage import Stage
+from strandline.plan.task import Task
+from strandline_packs.dedup.corpus.clusters import DROPPED, LINKS, list_dropped
+from strandline_packs.dedup.corpus.pass_files import (
+    cut_rows,
+    digest_kept,
+    read_kept,
+    read_portions,
+)
+from strandline_packs.dedup.corpus.row_buckets import columns_of
+
+
+@register("cluster-duplicates")
+class ClusterDuplicates(Stage):
+    """Joins links to clusters, and lists all of each but what stays, for `drop-listed`.
+
+    What stayed before stays; in a cluster of new rows alone the first key does.
+    Its task names all files of links: the source is `files` with `buckets: 1`.
+    """
+
+    mixes_rows = True
+
+    class Params(Stage.Params):
+        """How the list is cut, and what stayed before."""
+
+        max_rows: int = Field(default=1_000_000, ge=1, description="Most rows of a task.")
+        kept_rows: str | None = Field(
+            default=None,
+            min_length=1,
+            description="Folder with a slash at its end, or a pattern of files, with the rows that "
+            "`list-kept` of another pipeline listed in the run before: what stayed then stays. "
+            "Nothing has where there are no files.",
+        )
+        kept_rows_stay: bool = Field(
+            default=True,
+            description="Whether what stayed before stays. `false`: of every cluster the first key "
+            "does, as in a run over everything, and rows that stayed before and go are counted.",
+        )
+        _digest: str = PrivateAttr(default="")
+
+        @model_validator(mode="after")
+        def _read(self) -> Self:
+            try:
+                self._digest = digest_kept(self.kept_rows) if self.kept_rows else ""
+            except UnreadableFileError as error:
+                raise ValueError(str(error)) from error
+            return self
+
+        @property
+        def digest(self) -> str:
+            """Of the rows that had stayed when the pipeline was planned."""
+            return self._digest
+
+    params: Params
+    added_params: ClassVar[frozenset[str]] = frozenset({"kept_rows", "kept_rows_stay"})
+
+    def list_needed_columns(self) -> tuple[str, ...]:
+        return ("key", "path")
+
+    def change_columns(self, columns: Columns) -> Columns:
+        del columns
+        return columns_of(DROPPED)
+
+    def digest_inputs(self) -> dict[str, str]:
+        """Return what stands for the rows that stayed before."""
+        return {"keptRows": self.params.digest} if self._is_decided_by_kept else {}
+
+    def setup(self) -> None:
+        """Look at the rows that stayed before.
+
+        Raises:
+            ChangedListError: they are others than those the run was planned with.
+            UnreadableFileError: they can't be read.
+        """
+        path = self.params.kept_rows
+        if path and self._is_decided_by_kept and digest_kept(path) != self.params.digest:
+            msg = f"{path}: the index was changed under the run; run it again"
+            raise ChangedListError(msg)
+
+    def process(self, task: Task) -> Iterator[Task]:
+        """Yield the list in tables of at most `maxRows` rows; an empty one where nothing is alike.
+
+        Raises:
+            UnreadableFileError: a file can't be read.
+            MissingColumnError: a file has no links.
+        """
+        files, path = list_references(task), self.params.kept_rows
+        found = list_dropped(
+            lambda: (each for file in files for each in read_portions(file, LINKS.names)),
+            read_kept(path) if path else (),
+            None if self.params.kept_rows_stay else self._note_former,
+        )
+        for table in cut_rows(found, DROPPED, self.params.max_rows):
+            yield task.replace(table)
+
+    @property
+    def _is_decided_by_kept(self) -> bool:
+        return self.params.kept_rows is not None and self.params.kept_rows_stay
+
+    def _note_former(self, number: int) -> None:
+        if number:
+            self.count("rows that stayed before and go", number)

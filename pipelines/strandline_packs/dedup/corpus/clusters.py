@@ -1,0 +1,163 @@
+"""Clusters of duplicates in a corpus, from links that several partitions have found.
+
+Pure: links in portions, as often as they are asked for; keys out. In memory are some 50 bytes for
+each key that has a duplicate, and the first key of each cluster. The answer does not depend on the
+order of the links, nor on how they were parted, and given the rows that it kept it is the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from strandline.data.tables.columns import find_column
+from strandline_packs.dedup.corpus.components import Components, Nodes
+from strandline_packs.dedup.corpus.row_buckets import BUCKETS, DIGEST, Digests, read_digests
+from strandline_packs.dedup.key_lists import KEY, STAYS
+from strandline_packs.dedup.near_duplicates import AmbiguousKeyError
+
+LINKS = pa.schema([("key", pa.string()), ("id", DIGEST), ("first", DIGEST)])
+DROPPED = pa.schema([(KEY, pa.string()), (STAYS, pa.string())])
+
+ReadLinks = Callable[[], Iterable[pa.Table]]
+
+
+def link_rows(table: pa.Table) -> pa.Table:
+    """Return the keys that share a bucket with another: `key`, `id`, and the `first` id with it.
+
+    What hangs together by way of others here has one first. Keys that are alone are left out.
+
+    Args:
+        table: `key`, `id` and `bucket` of all rows of the buckets in it.
+
+    Raises:
+        MissingColumnError: a column is not there.
+        TypeError: there are no digests in it.
+        AmbiguousKeyError: a key is twice in a bucket, so that two rows have it.
+    """
+    all_keys, _, _, sources = (find_column(table, name) for name in BUCKETS.names)
+    buckets, ids = read_digests(table, "bucket"), read_digests(table, "id")
+    order = np.lexsort((ids, buckets))
+    buckets, ids = buckets[order], ids[order]
+    is_next = buckets[1:] == buckets[:-1]
+    _check_keys(all_keys, sources, order, is_next & (ids[1:] == ids[:-1]))
+    nodes, positions, numbers = np.unique(ids, return_index=True, return_inverse=True)
+    numbers = numbers.astype(np.int32)
+    components = Components(len(nodes))
+    components.join(numbers[:-1][is_next], numbers[1:][is_next])
+    firsts = components.find(np.arange(len(nodes), dtype=np.int32))
+    linked = np.flatnonzero(np.bincount(firsts, minlength=len(nodes))[firsts] > 1)
+    keys = all_keys.take(pa.array(order[positions[linked]]))
+    arrays = [keys, _to_array(nodes[linked]), _to_array(nodes[firsts[linked]])]
+    return pa.Table.from_arrays(arrays, schema=LINKS)
+
+
+def list_dropped(
+    read_links: ReadLinks,
+    kept: Iterable[Digests] = (),
+    note_former: Callable[[int], None] | None = None,
+) -> Iterator[pa.Table]:
+    """Yield the keys to be dropped, each once, with the key that stays.
+
+    Of a cluster in which some were kept before, all of these stay and no other; else the first
+    key. The others are told to go for the first that stays.
+
+    Args:
+        read_links: begins to read what `link_rows` has given, of all partitions; called four times.
+        kept: ids of rows that stayed when this was decided before, in portions.
+        note_former: is told how many of those go: the first key stays of every cluster. None: all
+            of them stay.
+    """
+    nodes = _list_nodes(read_links())
+    components = Components(len(nodes))
+    for links in read_links():
+        components.join(*(_number(nodes, links, name) for name in ("id", "first")))
+    is_former = _find_nodes(nodes, kept)
+    was_kept = is_former if note_former is None else np.zeros_like(is_former)
+    has_kept = np.zeros(len(nodes), dtype=bool)
+    has_kept[components.find(np.flatnonzero(was_kept).astype(np.int32))] = True
+    first: dict[int, str] = {}
+    for numbers, roots, keys in _list_once(nodes, components, read_links()):
+        may_stay = was_kept[numbers] | ~has_kept[roots]
+        standing = keys.filter(pa.array(may_stay)).to_pylist()
+        for root, key in zip(roots[may_stay].tolist(), standing, strict=True):
+            first[root] = min(first.get(root, key), key)
+    for numbers, roots, keys in _list_once(nodes, components, read_links()):
+        stays = pa.array([first[root] for root in roots.tolist()], pa.string())
+        found = pa.Table.from_arrays([keys, stays], schema=DROPPED)
+        is_first = pc.equal(found[KEY], found[STAYS])
+        goes = pc.invert(pc.or_(is_first, pa.array(was_kept[numbers])))
+        if note_former is not None:
+            note_former(pc.sum(pc.and_(goes, pa.array(is_former[numbers]))).as_py() or 0)
+        yield found.filter(goes)
+
+
+def _check_keys(
+    keys: pa.ChunkedArray,
+    sources: pa.ChunkedArray,
+    order: npt.NDArray[np.intp],
+    is_again: npt.NDArray[np.bool_],
+) -> None:
+    again = np.flatnonzero(is_again)
+    if not len(again):
+        return
+    positions = order[[again[0], again[0] + 1]].tolist()
+    key = keys[positions[0]].as_py()
+    names = sorted({sources[at].as_py() for at in positions} - {None, ""})
+    where = f", in {' and '.join(names)}" if names else ""
+    msg = (
+        f"two rows have the key {key!r}{where}; keys must be unique in the corpus, since what is "
+        "dropped is listed by them"
+    )
+    raise AmbiguousKeyError(msg)
+
+
+def _to_array(digests: Digests) -> pa.FixedSizeBinaryArray:
+    raw = pa.py_buffer(np.ascontiguousarray(digests))
+    return pa.FixedSizeBinaryArray.from_buffers(DIGEST, len(digests), [None, raw])
+
+
+def _list_nodes(tables: Iterable[pa.Table]) -> Digests:
+    """Return the ids of all links, in order."""
+    known = np.empty(0, f"S{DIGEST.byte_width}")
+    waiting: list[Digests] = []
+    for links in tables:
+        waiting.append(np.unique(read_digests(links, "id")))
+        # Only when there is as much to add as there is: so each id is moved few times.
+        if sum(map(len, waiting)) > len(known):
+            known = np.unique(np.concatenate([known, *waiting]))
+            waiting = []
+    return np.unique(np.concatenate([known, *waiting]))
+
+
+def _number(nodes: Digests, links: pa.Table, name: str) -> Nodes:
+    return np.searchsorted(nodes, read_digests(links, name)).astype(np.int32)
+
+
+def _find_nodes(nodes: Digests, wanted: Iterable[Digests]) -> npt.NDArray[np.bool_]:
+    """Return of each node whether it is among some ids, most of which are no nodes."""
+    is_found = np.zeros(len(nodes), dtype=bool)
+    for ids in wanted:
+        numbers = np.searchsorted(nodes, ids)
+        is_within = numbers < len(nodes)
+        numbers = numbers[is_within]
+        is_found[numbers[nodes[numbers] == ids[is_within]]] = True
+    return is_found
+
+
+def _list_once(
+    nodes: Digests, components: Components, tables: Iterable[pa.Table]
+) -> Iterator[tuple[Nodes, Nodes, pa.ChunkedArray]]:
+    """Yield nodes, their clusters and keys, each where it comes for the first time."""
+    seen = np.zeros(len(nodes), dtype=bool)
+    for links in tables:
+        numbers, positions = np.unique(_number(nodes, links, "id"), return_index=True)
+        fresh = ~seen[numbers]
+        seen[numbers] = True
+        keys = find_column(links, "key").take(pa.array(np.sort(positions[fresh])))
+        in_order = numbers[fresh][np.argsort(positions[fresh])]
+        yield in_order, components.find(in_order), keys

@@ -1,0 +1,36 @@
+"""The stage `link-duplicates`: which rows of a partition share a bucket."""
+
+from __future__ import annotations
+
+from strandline.plan.stages.columns import Columns
+from strandline.plan.stages.registry import register
+from strandline.plan.stages.stage import Stage
+from strandline.plan.task import Task
+from strandline_packs.dedup.corpus.clusters import LINKS, link_rows
+from strandline_packs.dedup.corpus.row_buckets import BUCKETS, columns_of
+
+
+@register("link-duplicates")
+class LinkDuplicates(Stage):
+    """Links the rows of a partition that share a bucket; it never sees the bucket's other rows."""
+
+    mixes_rows = True
+
+    def list_needed_columns(self) -> tuple[str, ...]:
+        return tuple(BUCKETS.names)
+
+    def change_columns(self, columns: Columns) -> Columns:
+        del columns
+        return columns_of(LINKS)
+
+    def process(self, task: Task) -> Task:
+        """Return a row for each key that is linked; where none is, an empty table.
+
+        Raises:
+            MissingColumnError: a column is not there.
+            TypeError: there are no digests in it.
+            AmbiguousKeyError: two rows have one key.
+        """
+        links = link_rows(task.table)
+        self.count("rows with a duplicate", links.num_rows)
+        return task.replace(links)

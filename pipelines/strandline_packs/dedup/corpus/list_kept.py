@@ -1,0 +1,82 @@
+"""The stage `list-kept`: from the buckets of all rows, and the list of what goes, to what stays.
+
+The list is among the files of its source, not a parameter: then another list is another version of
+that source, and the index of before stands until the new one takes its place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pydantic import Field
+
+from strandline.data.tables.columns import MissingColumnError, list_strings
+from strandline.data.tables.file_references import FileReference, list_references
+from strandline.plan.stages.columns import Columns
+from strandline.plan.stages.registry import register
+from strandline.plan.stages.stage import Stage
+from strandline.plan.task import Task
+from strandline_packs.dedup.corpus.pass_files import KEPT, cut_rows, list_columns, read_portions
+from strandline_packs.dedup.corpus.row_buckets import BUCKETS, columns_of, read_digests
+from strandline_packs.dedup.key_lists import KEY, STAYS, KeyList
+
+_COLUMNS = ["key", "id", "source"]
+
+
+@register("list-kept")
+class ListKept(Stage):
+    """Lists the rows that stay, for `cluster-duplicates` of the next run, in an index of ids.
+
+    Its task names all files of buckets and of the list: the source is `files` with `buckets: 1`.
+    """
+
+    class Params(Stage.Params):
+        """How the index is cut."""
+
+        max_rows: int = Field(default=1_000_000, ge=1, description="Most rows of a task.")
+
+    params: Params
+
+    def list_needed_columns(self) -> tuple[str, ...]:
+        return ("key", "path")
+
+    def change_columns(self, columns: Columns) -> Columns:
+        del columns
+        return columns_of(KEPT)
+
+    def process(self, task: Task) -> Iterator[Task]:
+        """Yield the index in tables of at most `maxRows` rows.
+
+        Raises:
+            UnreadableFileError: a file can't be read.
+            MissingColumnError: a file has no buckets, or there is no list among them.
+        """
+        files = list_references(task)
+        lists = [file for file in files if STAYS in list_columns(file)]
+        if not lists:
+            msg = "no file is the list of what goes; name it in `paths` too, written if it is empty"
+            raise MissingColumnError(msg)
+        dropped = _read_list(lists)
+        rows = (_list_rows(file, dropped) for file in files if file not in lists)
+        for table in cut_rows(rows, KEPT, self.params.max_rows):
+            self.count("rows that stay", table.num_rows)
+            yield task.replace(table)
+
+
+def _read_list(files: list[FileReference]) -> KeyList:
+    portions = (portion for file in files for portion in read_portions(file, [KEY]))
+    return KeyList.of(key for portion in portions for key in list_strings(portion, KEY))
+
+
+def _list_rows(file: FileReference, dropped: KeyList) -> pa.Table:
+    """Return the rows of a file that stay, each once: all buckets of one are in the same file."""
+    portions = read_portions(file, _COLUMNS)
+    table = pa.concat_tables([BUCKETS.empty_table().select(_COLUMNS), *portions])
+    table = table.filter(pc.is_null(table["source"]))  # the others stand for keys
+    _, positions = np.unique(read_digests(table, "id"), return_index=True)
+    table = table.take(pa.array(positions))
+    is_listed = dropped.find(table["key"].to_pylist())
+    return table.select(KEPT.names).filter(pc.invert(pa.array(is_listed, pa.bool_())))

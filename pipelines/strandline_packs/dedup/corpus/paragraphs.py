@@ -1,0 +1,89 @@
+"""The stages `split-paragraphs` and `join-paragraphs`: documents as rows of lines, and back.
+
+Between the two each line is a row of its own, so that it can be dropped where the corpus has it
+already. A line's key follows from its document's and its number, whatever else is in the corpus.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pyarrow as pa
+
+from strandline.data.tables.columns import find_column, list_strings, list_texts, set_column
+from strandline.plan.stages.registry import register
+from strandline.plan.stages.stage import Stage
+from strandline.plan.task import Task
+from strandline_packs.dedup.keyed_texts import KeyedTextParams
+
+DOCUMENT = "document"
+
+
+@register("split-paragraphs")
+class SplitParagraphs(Stage):
+    """Makes a row of each line of a text, blank ones too; `document` has the key it had."""
+
+    class Params(KeyedTextParams):
+        """Where text and key are."""
+
+    params: Params
+    keeps_columns = True
+    adds_columns = (DOCUMENT,)
+
+    def list_needed_columns(self) -> tuple[str, ...]:
+        return (self.params.key, self.params.column)
+
+    def process(self, task: Task) -> Task:
+        """Repeat each row for each of its lines, with `#` and the line's number behind its key.
+
+        Raises:
+            MissingColumnError: a column is not there.
+            TypeError: the text is none, or the keys can't be spelled.
+        """
+        keys = list_texts(task.table, self.params.key)
+        lines = [text.split("\n") for text in list_strings(task.table, self.params.column)]
+        rows = [row for row, parts in enumerate(lines) for _ in parts]
+        names = [f"{keys[row]}#{at}" for row, parts in enumerate(lines) for at in range(len(parts))]
+        table = task.table.take(pa.array(rows, pa.int64()))
+        table = set_column(table, DOCUMENT, [keys[row] for row in rows], pa.string())
+        table = set_column(table, self.params.key, names, pa.string())
+        flat = [line for parts in lines for line in parts]
+        return task.replace(set_column(table, self.params.column, flat, pa.string()))
+
+
+@register("join-paragraphs")
+class JoinParagraphs(Stage):
+    """Joins the lines of a document that are left; one of which nothing is left is dropped."""
+
+    class Params(KeyedTextParams):
+        """Where text and key are."""
+
+    params: Params
+    keeps_columns = True
+    mixes_rows = True
+
+    def list_needed_columns(self) -> tuple[str, ...]:
+        return (DOCUMENT, self.params.key, self.params.column)
+
+    def process(self, task: Task) -> Task | None:
+        """Make one row of the rows of each document, which stand together.
+
+        Raises:
+            MissingColumnError: a column is not there.
+            TypeError: a column holds no text.
+        """
+        find_column(task.table, self.params.key)
+        documents = list_strings(task.table, DOCUMENT)
+        texts = list_strings(task.table, self.params.column)
+        firsts = [at for at, name in enumerate(documents) if at == 0 or name != documents[at - 1]]
+        borders = pairwise([*firsts, len(documents)])
+        joined = ["\n".join(texts[start:end]) for start, end in borders]
+        table = task.table.take(pa.array(firsts, pa.int64()))
+        names = [documents[at] for at in firsts]
+        table = set_column(table, self.params.key, names, pa.string())
+        table = set_column(table, self.params.column, joined, pa.string())
+        is_left = [bool(text.strip()) for text in joined]
+        if not all(is_left):
+            self.count("dropped: nothing left", is_left.count(False))
+        left = table.filter(pa.array(is_left, pa.bool_()))
+        return task.replace(left) if left.num_rows else None

@@ -1,0 +1,205 @@
+"""The stages `digest-sentences` and `drop-listed-sentences`: runs of sentences, as in C4.
+
+A run of sentences that the corpus has already goes from the text. Between the two stages are the
+passes that find equal rows. A run's key follows from its document's and from its first sentence's
+number, so both stages must be given the same texts and cut them in the same way.
+"""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import Any
+
+import pyarrow as pa
+from pydantic import Field
+
+from strandline.data.tables.columns import list_strings, list_texts, set_column
+from strandline.data.tables.row_filter import JudgedRows
+from strandline.plan.stages.columns import Columns
+from strandline.plan.stages.registry import register
+from strandline.plan.stages.stage import Stage
+from strandline.plan.task import Task
+from strandline_packs.dedup.corpus.row_buckets import (
+    BUCKETS,
+    build_buckets,
+    columns_of,
+    mark_keys,
+)
+from strandline_packs.dedup.drop_duplicates import Normalisation, digest_values
+from strandline_packs.dedup.drop_listed import DropListed
+from strandline_packs.dedup.keyed_texts import KeyedTextParams
+from strandline_packs.text.filters.splitting import (
+    PACKAGES,
+    Splitter,
+    Splitting,
+    cut_sentences,
+    load_splitter,
+)
+
+
+class SentenceRunParams(KeyedTextParams):
+    """Which texts, and how they are cut; the same for both stages."""
+
+    span: int = Field(
+        default=3, ge=1, description="Sentences of a run. A text with fewer has no run."
+    )
+    splitting: Splitting = Field(
+        default=Splitting.RULES,
+        description="Whose sentences: `rules` of our own, which are fast and know all scripts; "
+        "`spacy` and `nltk` by the rules of these packages.",
+    )
+    language: str = Field(
+        default="en",
+        pattern="^[a-z]{2,3}$",
+        description="Code of the texts' language: it chooses spaCy's rules.",
+    )
+
+    def name_runs(self, key: str, count: int) -> list[str]:
+        """Return the keys of a document's runs, given the number of its sentences."""
+        # Numbers of one width sort in order, so that of runs that a document repeats its first
+        # stays.
+        return [f"{key}#{at:08d}" for at in range(count - self.span + 1)]
+
+
+@register("digest-sentences")
+class DigestSentences(Stage):
+    """Makes a row of the digest of each run of sentences; equal runs share a bucket."""
+
+    class Params(SentenceRunParams):
+        """What makes runs equal."""
+
+        normalise: Normalisation = Field(
+            default=Normalisation.WHITESPACE,
+            description="`none`: bytes must be equal. `whitespace`: runs of white space are one "
+            "blank. `case`: upper and lower case are the same too.",
+        )
+
+    version = "3"
+    params: Params
+
+    @property
+    def packages(self) -> tuple[str, ...]:  # type: ignore[override]  # a parameter decides
+        """The package that splits."""
+        return PACKAGES[self.params.splitting]
+
+    def list_needed_columns(self) -> tuple[str, ...]:
+        return (self.params.key, self.params.column)
+
+    def change_columns(self, columns: Columns) -> Columns:
+        del columns
+        return columns_of(BUCKETS)
+
+    def setup(self) -> None:
+        """Load what splits texts."""
+        self._splitter: Splitter = load_splitter(self.params.splitting, self.params.language)
+
+    def process(self, task: Task) -> Task:
+        """Digest every run.
+
+        Raises:
+            MissingColumnError: a column is not there.
+            TypeError: the text is none, or the keys can't be spelled.
+        """
+        names: list[str] = []
+        buckets: list[list[bytes]] = []
+        keys = list_texts(task.table, self.params.key)
+        for key, text in zip(keys, list_strings(task.table, self.params.column), strict=True):
+            sentences = cut_sentences(self._splitter, text)
+            for at, name in enumerate(self.params.name_runs(key, len(sentences))):
+                names.append(name)
+                buckets.append(self._digest("".join(sentences[at : at + self.params.span])))
+        # The key of the document alone: of equal ones all runs would have equal names.
+        return task.replace(
+            pa.concat_tables([build_buckets(names, buckets), mark_keys(keys, task.key)])
+        )
+
+    def _digest(self, run: str) -> list[bytes]:
+        return [digest_values([run.strip()], self.params.normalise)] if run.strip() else []
+
+
+@register("drop-listed-sentences")
+class DropListedSentences(DropListed):
+    """Takes listed runs of sentences out of each text; drops texts of which too little is left."""
+
+    class Params(SentenceRunParams, DropListed.Params):
+        """Which list, which texts, and what must be left of one that loses something."""
+
+        min_sentences: int = Field(
+            default=3, ge=0, description="Fewest sentences that are left of a text."
+        )
+        min_words: int = Field(
+            default=50, ge=0, description="Fewest words and marks that are left of a text."
+        )
+
+    version = "2"
+    params: Params
+    changes_rows = True
+
+    @property
+    def packages(self) -> tuple[str, ...]:  # type: ignore[override]  # a parameter decides
+        """The package that splits."""
+        return PACKAGES[self.params.splitting]
+
+    def list_needed_columns(self) -> tuple[str, ...]:
+        return (self.params.key, self.params.column)
+
+    def setup(self) -> None:
+        """Load the keys, and what splits texts.
+
+        Raises:
+            ChangedListError: the keys are others than those the run was planned with.
+            UnreadableFileError: there is no list.
+        """
+        super().setup()
+        self._splitter: Splitter = load_splitter(self.params.splitting, self.params.language)
+
+    def judge_rows(self, table: pa.Table) -> JudgedRows:
+        """Shorten texts, and count what goes.
+
+        Raises:
+            MissingColumnError: a column is not there.
+            TypeError: the text is none, or the keys can't be spelled.
+        """
+        params = self.params
+        texts = list_strings(table, params.column)
+        cut = [cut_sentences(self._splitter, text) for text in texts]
+        names = [
+            params.name_runs(key, len(sentences))
+            for key, sentences in zip(list_texts(table, params.key), cut, strict=True)
+        ]
+        listed = iter(self._listed.find([name for runs in names for name in runs]))
+        left = [
+            self._shorten(text, sentences, list(islice(listed, len(runs))))
+            for text, sentences, runs in zip(texts, cut, names, strict=True)
+        ]
+        reasons = [
+            None if after is before else self._find_fault(after)
+            for before, after in zip(texts, left, strict=True)
+        ]
+        kind: Any = table.schema.field(params.column).type
+        changed = [
+            before if why else after
+            for before, after, why in zip(texts, left, reasons, strict=True)
+        ]
+        return JudgedRows(set_column(table, params.column, changed, kind), reasons)
+
+    def _shorten(self, text: str, sentences: list[str], is_listed: list[bool]) -> str:
+        """Return what is left of a text; the text itself where none of it is listed."""
+        gone = {
+            at + step
+            for at, goes in enumerate(is_listed)
+            if goes
+            for step in range(self.params.span)
+        }
+        if not gone:
+            return text
+        self.count("sentences dropped", len(gone))
+        return "".join(each for at, each in enumerate(sentences) if at not in gone).strip()
+
+    def _find_fault(self, left: str) -> str | None:
+        if not left:
+            return "nothing left"
+        if sum(1 for _ in self._splitter.find_sentences(left)) < self.params.min_sentences:
+            return "too few sentences left"
+        words = self._splitter.split_words(left) if self.params.min_words else ()
+        return "too few words left" if len(words) < self.params.min_words else None

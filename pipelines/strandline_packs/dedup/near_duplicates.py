@@ -1,0 +1,95 @@
+"""Which texts of a whole corpus are near-duplicates of an earlier one, by their signatures.
+
+Pure: signatures in, keys out. The answer depends on the set of signatures alone, not on the order
+in which they come. Only texts that share a band of their signatures are compared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from strandline_packs.dedup.minhash import PERMUTATIONS, load_datasketch, read_signature
+
+# Share of pairs that are just alike enough and may be missed, since they have no band in common.
+_MISSED = 0.01
+
+
+class AmbiguousKeyError(ValueError):
+    """A key that two texts have, so that no list of keys could tell them apart."""
+
+
+def find_near_duplicates(
+    signatures: Iterable[tuple[str, bytes]], threshold: float
+) -> dict[str, str]:
+    """Return the keys to be dropped, in order, each with the key that stays for it.
+
+    Texts are alike where their signatures agree in `threshold` of all places; a cluster is what
+    such pairs connect, and its first key stays.
+
+    Raises:
+        AmbiguousKeyError: two texts have one key.
+        ImportError: the library is not installed.
+    """
+    texts = sorted(signatures)
+    _check_keys(texts)
+    clusters = _Clusters()
+    similar = load_datasketch().MinHashLSH(num_perm=PERMUTATIONS, params=cut_bands(threshold))
+    known: dict[str, Any] = {}
+    first: dict[bytes, str] = {}
+    for key, signature in texts:
+        if first.setdefault(signature, key) != key:  # equal ones are found without comparing
+            clusters.join(first[signature], key)
+            continue
+        minhash = read_signature(signature)
+        for other in similar.query(minhash):
+            # The others of a cluster that the text is in already need no look.
+            is_new = clusters.find(other) != clusters.find(key)
+            if is_new and minhash.jaccard(known[other]) >= threshold:
+                clusters.join(other, key)
+        known[key] = minhash
+        similar.insert(key, minhash)
+    found = ((key, clusters.find(key)) for key, _ in texts)
+    return {key: stays for key, stays in found if key != stays}
+
+
+def cut_bands(threshold: float) -> tuple[int, int]:
+    """Return how many bands signatures are cut into, and of how many places each.
+
+    The longer a band, the fewer pairs are compared in vain; so it is the longest that misses few.
+    """
+    lengths = range(1, PERMUTATIONS // 2 + 1)
+    fit = [
+        length
+        for length in lengths
+        if (1 - threshold**length) ** (PERMUTATIONS // length) <= _MISSED
+    ]
+    length = max(fit, default=1)
+    return PERMUTATIONS // length, length
+
+
+def _check_keys(texts: list[tuple[str, bytes]]) -> None:
+    for at in range(1, len(texts)):
+        if texts[at][0] == texts[at - 1][0]:
+            msg = f"two texts have the key {texts[at][0]!r}; keys must be unique in the corpus"
+            raise AmbiguousKeyError(msg)
+
+
+class _Clusters:
+    """Keys that belong together, each cluster known by its first."""
+
+    def __init__(self) -> None:
+        self._parents: dict[str, str] = {}
+
+    def find(self, key: str) -> str:
+        first = key
+        while first in self._parents:
+            first = self._parents[first]
+        while key != first:
+            self._parents[key], key = first, self._parents[key]
+        return first
+
+    def join(self, single: str, other: str) -> None:
+        first, second = sorted((self.find(single), self.find(other)))
+        if first != second:
+            self._parents[second] = first

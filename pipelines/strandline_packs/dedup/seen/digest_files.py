@@ -1,0 +1,43 @@
+"""Sets of digests as files: eight bytes each, in order. Many are joined with little in memory.
+
+It knows numbers and files, nothing of what was digested.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from strandline_packs.dedup.seen.bloom_filter import Digests
+
+DTYPE = np.dtype("<u8")
+_PORTION = 1 << 16  # digests of each file at a time
+
+
+def read_digests(path: Path) -> Digests:
+    """Return the digests in a file, mapped into memory."""
+    if not path.stat().st_size:  # an empty file can't be mapped
+        return np.empty(0, DTYPE)
+    return np.memmap(path, DTYPE, mode="r")
+
+
+def join_digests(paths: Sequence[Path], out: Path, portion: int = _PORTION) -> None:
+    """Write the digests of all files to one, in order and each once.
+
+    Args:
+        portion: digests of each file that are in memory at a time.
+    """
+    with out.open("wb") as joined:
+        for digests in _join(list(map(read_digests, paths)), portion):
+            joined.write(digests.astype(DTYPE).tobytes())
+
+
+def _join(waiting: list[Digests], portion: int) -> Iterator[Digests]:
+    while waiting := [digests for digests in waiting if len(digests)]:
+        # Up to here every file has been looked at: what comes later in any of them is larger.
+        limit = min(digests[:portion][-1] for digests in waiting)
+        ends = [int(np.searchsorted(digests[:portion], limit, "right")) for digests in waiting]
+        yield np.unique(np.concatenate([d[:end] for d, end in zip(waiting, ends, strict=True)]))
+        waiting = [digests[end:] for digests, end in zip(waiting, ends, strict=True)]

@@ -1,0 +1,96 @@
+"""The stage `fill-bloom`: a Bloom filter of all rows that pass, for dropping them from others.
+
+A filter that workers filled and asked as they go would keep other rows whenever sources finish in
+another order. So this stage drops nothing: it gathers digests, of which the filter is made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import ClassVar
+
+import numpy as np
+from pydantic import Field
+
+from strandline.plan.stages.registry import register
+from strandline.plan.stages.stage import StatefulFilter
+from strandline.plan.task import Task
+from strandline_packs.dedup.drop_duplicates import Normalisation
+from strandline_packs.dedup.seen.bloom_filter import Digests
+from strandline_packs.dedup.seen.digest_files import join_digests, read_digests
+from strandline_packs.dedup.seen.filter_file import write_filter
+from strandline_packs.dedup.seen.seen_rows import digest_rows
+
+NAME = "seen"
+
+
+@register("fill-bloom")
+class FillBloom(StatefulFilter):
+    """Gathers what rows pass, by a digest of some columns, in the Bloom filter `seen.bloom`."""
+
+    class Params(StatefulFilter.Params):
+        """What makes rows equal, and how sure the filter is."""
+
+        columns: tuple[str, ...] = Field(
+            default=("text",),
+            min_length=1,
+            description="Columns of text that are compared, such as `text` or `url`. A row in "
+            "which all of them are empty is not added.",
+        )
+        normalise: Normalisation = Field(
+            default=Normalisation.WHITESPACE,
+            description="`none`: bytes must be equal. `whitespace`: runs of white space are one "
+            "blank. `case`: upper and lower case are the same too.",
+        )
+        error_rate: float = Field(
+            default=0.001,
+            gt=0,
+            lt=0.5,
+            description="Highest share of rows that were never added and are found all the same.",
+        )
+
+    # Another filter can be made of the same digests at any time.
+    not_fingerprinted: ClassVar[frozenset[str]] = frozenset({"error_rate"})
+    params: Params
+    keeps_columns = True
+
+    def list_needed_columns(self) -> tuple[str, ...]:
+        return self.params.columns
+
+    def setup(self) -> None:
+        """Begin with nothing."""
+        self._gathered: list[Digests] = []
+
+    def process(self, task: Task) -> Task:
+        """Digest every row that is not empty.
+
+        Raises:
+            MissingColumnError: a column is not there.
+            TypeError: it holds no text.
+        """
+        digests, _ = digest_rows(task.table, self.params.columns, self.params.normalise)
+        self._gathered.append(digests)
+        return task
+
+    def flush(self) -> bytes | None:
+        gathered, self._gathered = self._gathered, []
+        # Without any row there is a piece too, so that an empty corpus has a filter.
+        return np.unique(np.concatenate(gathered)).tobytes() if gathered else None
+
+    @staticmethod
+    def merge(paths: Sequence[Path], out: Path) -> None:
+        """Join sets of digests, each in order: the union, however it is cut."""
+        join_digests(paths, out)
+
+    def artifacts(self, merged: Path, folder: Path) -> None:
+        """Write `seen.bloom`, and what it says of itself as `seen.json`."""
+        head = write_filter(
+            folder / f"{NAME}.bloom",
+            read_digests(merged),
+            self.params.error_rate,
+            self.params.columns,
+            self.params.normalise,
+        )
+        text = head.model_dump_json(by_alias=True, indent=1)
+        (folder / f"{NAME}.json").write_text(text + "\n", "utf-8")

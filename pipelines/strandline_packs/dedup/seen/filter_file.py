@@ -1,0 +1,147 @@
+"""Bloom filters as files: a head of one block that says what is in it, then the bits.
+
+It knows paths and URLs. It must not know what fills a filter, nor what is dropped by it.
+"""
+
+from __future__ import annotations
+
+import json
+from hashlib import blake2b
+from pathlib import Path
+from typing import BinaryIO
+
+import numpy as np
+import numpy.typing as npt
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic.alias_generators import to_camel
+
+from strandline.data.files.opening import (
+    READ_ERRORS,
+    UnreadableFileError,
+    explain_error,
+    open_binary,
+)
+from strandline_packs.dedup.drop_duplicates import Normalisation
+from strandline_packs.dedup.seen.bloom_filter import (
+    BloomShape,
+    Digests,
+    find_in_bits,
+    plan_shape,
+    write_bits,
+)
+
+FORMAT = "strandline-bloom-1"
+_BLOCK = 4096
+_MORE = 1.02
+
+
+class FilterHead(BaseModel):
+    """What a filter says of itself.
+
+    Attributes:
+        keys: digests that were added.
+        error_rate: share of rows never added that are found all the same.
+        columns, normalise: what of a row was digested, and how.
+    """
+
+    model_config = ConfigDict(frozen=True, alias_generator=to_camel, populate_by_name=True)
+
+    format: str = Field(default=FORMAT, pattern=f"^{FORMAT}$")
+    keys: int = Field(ge=0)
+    error_rate: float
+    columns: tuple[str, ...]
+    normalise: Normalisation
+    hashes: int = Field(ge=1)
+    segments: int = Field(ge=1)
+    segment_bytes: int = Field(ge=1)
+
+    @property
+    def shape(self) -> BloomShape:
+        """Shape of the bits."""
+        return BloomShape(self.hashes, self.segments, self.segment_bytes)
+
+
+class BloomFile:
+    """A filter that was read.
+
+    Args:
+        head: what it says of itself.
+        bits: of it.
+        digest: of the whole file, as `digest_content` has it.
+    """
+
+    def __init__(self, head: FilterHead, bits: npt.NDArray[np.uint8], digest: str) -> None:
+        self.head = head
+        self.digest = digest
+        self._bits = bits
+
+    def find(self, digests: Digests) -> list[bool]:
+        """Return whether each digest is in it, as `find_in_bits` does."""
+        return find_in_bits(digests, self.head.shape, self._bits)
+
+
+def write_filter(
+    path: Path,
+    digests: Digests,
+    error_rate: float,
+    columns: tuple[str, ...],
+    normalise: Normalisation,
+) -> FilterHead:
+    """Write a filter in which at most so many rows that were never added are found.
+
+    Args:
+        digests: see `write_bits`.
+        columns, normalise: see `FilterHead`.
+    """
+    shape = plan_shape(len(digests), error_rate)
+    with path.open("wb") as file:
+        while (actual := _write_bits(digests, shape, file)) > error_rate:
+            # By chance more bits are set than was allowed for; seldom, and only in small filters.
+            shape = BloomShape(shape.hashes, shape.segments, int(shape.segment_bytes * _MORE) + 1)
+        head = FilterHead(
+            keys=len(digests),
+            error_rate=actual,
+            columns=columns,
+            normalise=normalise,
+            hashes=shape.hashes,
+            segments=shape.segments,
+            segment_bytes=shape.segment_bytes,
+        )
+        file.seek(0)
+        file.write(_render_head(head))
+    return head
+
+
+def read_filter(path: str) -> BloomFile:
+    """Return the filter in a file at a path or URL, all of it in memory.
+
+    Raises:
+        UnreadableFileError: it is not there, is no filter, or is cut short.
+    """
+    try:
+        with open_binary(path) as file:
+            first, rest = file.read(_BLOCK), file.read()
+        head = FilterHead.model_validate_json(first)
+    except ValidationError as error:
+        msg = f"{path}: this is no filter that `fill-bloom` has written"
+        raise UnreadableFileError(msg) from error
+    # A URL of an unknown kind is a ValueError, one without its library an ImportError.
+    except (*READ_ERRORS, ValueError, ImportError) as error:
+        raise explain_error(path, error) from error
+    if len(rest) != head.shape.bytes:
+        msg = f"{path}: the filter should have {head.shape.bytes} bytes of bits, not {len(rest)}"
+        raise UnreadableFileError(msg)
+    state = blake2b(first, digest_size=16)
+    state.update(rest)
+    return BloomFile(head, np.frombuffer(rest, np.uint8), state.hexdigest())
+
+
+def _write_bits(digests: Digests, shape: BloomShape, file: BinaryIO) -> float:
+    file.seek(_BLOCK)
+    return write_bits(digests, shape, file)
+
+
+def _render_head(head: FilterHead) -> bytes:
+    return (
+        json.dumps(head.model_dump(mode="json", by_alias=True)).encode().ljust(_BLOCK - 1) + b"\n"
+    )

@@ -1,0 +1,34 @@
+"""What makes rows equal for a Bloom filter, and their digests of eight bytes.
+
+It must not know what is made of the digests.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from strandline.data.tables.columns import list_strings
+from strandline_packs.dedup.drop_duplicates import Normalisation, digest_values
+from strandline_packs.dedup.seen.bloom_filter import Digests
+from strandline_packs.dedup.seen.digest_files import DTYPE
+
+
+def digest_rows(
+    table: pa.Table, columns: tuple[str, ...], normalise: Normalisation
+) -> tuple[Digests, list[bool]]:
+    """Return the digests of the rows that are not empty, and of each row whether it is none.
+
+    Raises:
+        MissingColumnError: a column is not there.
+        TypeError: it holds no text.
+    """
+    texts = [list_strings(table, name) for name in columns]
+    rows = list(zip(*texts, strict=True))
+    is_filled = [any(map(str.strip, row)) for row in rows]
+    raw = [
+        digest_values(row, normalise)[: DTYPE.itemsize]
+        for row, is_some in zip(rows, is_filled, strict=True)
+        if is_some
+    ]
+    return np.frombuffer(b"".join(raw), DTYPE), is_filled

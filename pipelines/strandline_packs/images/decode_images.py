@@ -1,0 +1,164 @@
+"""The stage `decode-images`: files of images as pictures, each a task of its own.
+
+Images differ in size by a factor of thousands, so they are spread over workers one by one; a
+`group` further down joins what became small.
+"""
+
+from __future__ import annotations
+
+import io
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, ClassVar
+
+import pyarrow as pa
+from pydantic import Field
+
+from strandline.data.files.buckets import FILE_SCHEMA
+from strandline.data.files.opening import BadInput, UnreadableFileError
+from strandline.data.tables.columns import find_field, list_strings
+from strandline.plan.stages.registry import register
+from strandline.plan.stages.stage import Stage
+from strandline.plan.task import Task
+from strandline_packs.images.pictures import PICTURE, load_pillow, to_picture
+from strandline_packs.images.repairs import repair_file
+
+IMAGE_SCHEMA = pa.schema(
+    [
+        pa.field("key", pa.string()),
+        pa.field("format", pa.string()),
+        pa.field("width", pa.int32()),
+        pa.field("height", pa.int32()),
+        pa.field("picture", PICTURE),
+    ]
+)
+# Formats whose first frame is made of the others.
+_LAYERED = {"PSD"}
+
+
+@register("decode-images")
+class DecodeImages(Stage):
+    """Decodes files into tasks of one row: key, format, width, height and `picture`."""
+
+    class Params(Stage.Params):
+        """Which images."""
+
+        column: str = Field(
+            default="content",
+            description="Column with the files. `image.bytes` is the field `bytes` of the column "
+            "`image`, as the hub's data sets have them; `image` alone finds it too.",
+        )
+        max_pixels: int = Field(
+            default=50_000_000, ge=1, description="Images of more pixels are dropped and counted."
+        )
+        bad_images: BadInput = Field(
+            default=BadInput.DROP,
+            description="Files that are no image or a damaged one: `drop` and count them, or "
+            "`fail` the source.",
+        )
+
+    version = "4"
+    params: Params
+    added_params: ClassVar[frozenset[str]] = frozenset({"column"})
+    packages: ClassVar[tuple[str, ...]] = ("PIL",)
+    keeps_columns = False
+    adds_columns = tuple(IMAGE_SCHEMA.names)
+
+    def list_needed_columns(self) -> tuple[str, ...]:
+        return ("key", self.params.column.partition(".")[0])
+
+    def setup(self) -> None:
+        """Load the library."""
+        self._images = load_pillow("Image")
+
+    def process(self, task: Task) -> list[Task] | None:
+        """Return a task for each image, with the first frame of files that have several.
+
+        Raises:
+            UnreadableFileError: an image can't be decoded and `badImages` is `fail`.
+        """
+        keys = list_strings(task.table, "key")
+        contents = find_field(task.table, self.params.column)
+        if pa.types.is_struct(contents.type):
+            contents = find_field(task.table, f"{self.params.column}.bytes")
+        tasks = []
+        with self._bound():
+            for key, content in zip(keys, contents, strict=True):
+                row = self._decode(key, content.as_py())
+                if row is not None:  # a table at once, so that no picture is in memory twice
+                    tasks.append(task.replace(pa.Table.from_pylist([row], IMAGE_SCHEMA)))
+        self._count_left_out(task.table)
+        return tasks or None
+
+    def _count_left_out(self, table: pa.Table) -> None:
+        """Count values of other columns, such as captions and masks, but for facts of files."""
+        known = {*self.list_needed_columns(), self.params.column, *FILE_SCHEMA.names}
+        for name in table.column_names:
+            column = table.column(name)
+            left_out = len(column) - column.null_count
+            if left_out and name not in known:
+                self.count(f"left out: column {name!r}", left_out)
+
+    @contextmanager
+    def _bound(self) -> Iterator[None]:
+        """Let Pillow refuse what is too large, also where a file lies about it in its head."""
+        before = self._images.MAX_IMAGE_PIXELS
+        self._images.MAX_IMAGE_PIXELS = self.params.max_pixels / 2  # Pillow refuses twice as many
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", self._images.DecompressionBombWarning)
+                yield
+        finally:
+            self._images.MAX_IMAGE_PIXELS = before
+
+    def _decode(self, key: str, content: bytes | None) -> dict[str, Any] | None:
+        try:
+            kind, picture = self._read(content or b"")
+        except MemoryError:  # a lack of memory says nothing of the file
+            raise
+        except self._images.DecompressionBombError:
+            self.count("dropped: too large")
+            return None
+        except Exception as error:  # a decoder may raise anything over a damaged file
+            if self.params.bad_images is BadInput.FAIL:
+                msg = f"{key}: no image that can be decoded ({error})"
+                raise UnreadableFileError(msg) from error
+            self.count("dropped: not an image")
+            return None
+        size = {"width": picture["width"], "height": picture["height"]}
+        return {"key": key, "format": kind, **size, "picture": picture}
+
+    def _read(self, content: bytes) -> tuple[str, dict[str, Any]]:
+        """Return format and picture, of a file without its end or with long texts too."""
+        try:
+            return self._open(content)
+        except (MemoryError, self._images.DecompressionBombError):
+            raise
+        except Exception:  # a decoder may raise anything over a damaged file
+            substitute = repair_file(content)
+            if substitute is None:
+                raise
+            answer = self._open(substitute)
+        self.count("repaired")
+        return answer
+
+    def _open(self, content: bytes) -> tuple[str, dict[str, Any]]:
+        image = self._images.open(io.BytesIO(content))
+        picture = to_picture(image)
+        self._count_frames(image)
+        return image.format.lower(), picture
+
+    def _count_frames(self, image: Any) -> None:  # noqa: ANN401 - Pillow's image
+        """Count the frames behind the first one."""
+        if image.format in _LAYERED:
+            return
+        try:
+            further = getattr(image, "n_frames", 1) - 1
+        except MemoryError:
+            raise
+        except Exception:  # noqa: BLE001 - a later frame may be damaged, and the first is decoded
+            self.count("left out: frames that can't be counted")
+            return
+        if further > 0:
+            self.count("left out: frames after the first", further)

@@ -1,0 +1,40 @@
+"""The stage `resize-images`: pictures of bounded size."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from pydantic import Field
+
+from strandline.data.tables.columns import find_column, set_column
+from strandline.plan.stages.registry import register
+from strandline.plan.stages.stage import Stage
+from strandline.plan.task import Task
+from strandline_packs.images.pictures import PICTURE, shrink
+
+
+@register("resize-images")
+class ResizeImages(Stage):
+    """Shrinks each `picture` that is larger, keeping its proportions; the others stay."""
+
+    class Params(Stage.Params):
+        """How large a picture may be."""
+
+        longest: int = Field(default=256, ge=1, description="Pixels of the longest side at most.")
+
+    params: Params
+    packages: ClassVar[tuple[str, ...]] = ("PIL",)
+    keeps_columns = True
+
+    def list_needed_columns(self) -> tuple[str, ...]:
+        return ("picture",)
+
+    def process(self, task: Task) -> Task:
+        """Shrink every picture.
+
+        Raises:
+            MissingColumnError: there are no pictures.
+        """
+        pictures = find_column(task.table, "picture").to_pylist()
+        shrunk = [shrink(picture, self.params.longest) for picture in pictures]
+        return task.replace(set_column(task.table, "picture", shrunk, PICTURE))

@@ -1,0 +1,122 @@
+"""Samples of clips by what became of them: how many there are, and small pictures of a few.
+
+Which clips are shown depends on their names alone, so that a replay shows the same ones. It knows
+pictures as they are in a column, nothing of why a clip is kept.
+"""
+
+from __future__ import annotations
+
+import base64
+import io
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+from html import escape
+from typing import Any, NamedTuple, Self
+
+from strandline_packs.images.pictures import Picture, shrink, to_image
+
+SHOWN = 8  # clips of each outcome
+LONGEST = 120  # pixels
+_QUALITY = 70
+
+_CELL = (
+    '<figure style="display:inline-block;vertical-align:top;width:120px;margin:0 8px 8px 0">'
+    '<img src="data:image/jpeg;base64,{jpeg}" alt="{clip}" title="{clip}">'
+    '<figcaption style="font-size:12px;overflow-wrap:anywhere">{short}</figcaption></figure>'
+)
+
+
+class SampledClip(NamedTuple):
+    """A clip that is shown: its rank among all, its name, and a JPEG file; empty: no picture."""
+
+    rank: bytes
+    name: str
+    jpeg: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class ClipSample:
+    """Clips that share an outcome.
+
+    Attributes:
+        number: of all of them.
+        shown: those of the lowest rank, at most `SHOWN`, in its order.
+    """
+
+    number: int
+    shown: tuple[SampledClip, ...] = ()
+
+    def __add__(self, other: Self) -> Self:
+        both = sorted({*self.shown, *other.shown})
+        return type(self)(self.number + other.number, tuple(both[:SHOWN]))
+
+    def dump(self) -> list[Any]:
+        """Dump it as a plain list; `parse` reads it."""
+        return [self.number, [list(each) for each in self.shown]]
+
+    @classmethod
+    def parse(cls, dumped: Sequence[Any]) -> Self:
+        """Read what `dump` gave."""
+        number, shown = dumped
+        return cls(number, tuple(SampledClip(*each) for each in shown))
+
+
+def rank_clip(name: str) -> bytes:
+    """Return the place of a clip among all, as good as drawn by lot: 8 bytes."""
+    return blake2b(name.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+
+
+def choose_clip(names: Iterable[str]) -> int:
+    """Return which of the clips is shown: the position of the lowest rank."""
+    ranks = [(rank_clip(name), at) for at, name in enumerate(names)]
+    return min(ranks)[1]
+
+
+def draw_jpeg(frames: Sequence[Picture]) -> bytes:
+    """Return the frame in the middle as a small JPEG file; the same frames give the same bytes."""
+    if not frames:
+        return b""
+    file = io.BytesIO()
+    to_image(shrink(frames[len(frames) // 2], LONGEST)).save(file, "JPEG", quality=_QUALITY)
+    return file.getvalue()
+
+
+def draw_samples(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Return HTML of what is shown of each outcome.
+
+    Args:
+        rows: `outcome`, `clips`, and `shown`: a list of `clip` and `jpeg`, base64.
+    """
+    return "".join(
+        f"<h4>{escape(row['outcome'])}: {row['clips']:,}</h4>{_draw_row(row['shown'])}"
+        for row in rows
+    )
+
+
+def list_rows(samples: Mapping[str, ClipSample]) -> list[dict[str, Any]]:
+    """Return a row an outcome, most clips first, with its pictures as text."""
+    return [
+        {
+            "outcome": outcome,
+            "clips": sample.number,
+            "shown": [
+                {"clip": each.name, "jpeg": base64.b64encode(each.jpeg).decode()}
+                for each in sample.shown
+            ],
+        }
+        for outcome, sample in sorted(samples.items(), key=lambda item: (-item[1].number, item[0]))
+    ]
+
+
+def _draw_row(shown: Iterable[Mapping[str, str]]) -> str:
+    cells = [
+        _CELL.format(
+            jpeg=each["jpeg"],
+            clip=escape(each["clip"]),
+            short=escape(each["clip"].rpartition("/")[2]),  # the rest is alike, and long
+        )
+        for each in shown
+        if each["jpeg"]
+    ]
+    return f"<div>{''.join(cells)}</div>" if cells else ""

@@ -1,0 +1,250 @@
+"""The stage `ask-model`: for each row a request to a server of a model."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import sys
+import time
+import weakref
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
+from functools import partial
+from pathlib import Path
+from typing import Any, ClassVar
+
+from strandline.data.files.globs import is_url
+from strandline.plan.errors import BudgetSpentError, StageInterruptedError, StageStoppedError
+from strandline.plan.stages.columns import Columns
+from strandline.plan.stages.registry import register
+from strandline.plan.stages.stage import Stage
+from strandline.plan.task import Slot, Task
+from strandline_packs.models.asking.answers import ModelAnswer, RowFault
+from strandline_packs.models.asking.keeping.answer_book import (
+    AnswerBook,
+    ConversationStore,
+    KeepingTerms,
+)
+from strandline_packs.models.asking.keeping.log_folders import locate_log, open_account
+from strandline_packs.models.asking.keeping.request_log import FolderLog
+from strandline_packs.models.asking.keeping.store_log import StoreLog
+from strandline_packs.models.asking.parameters import PACKAGES, AskParams
+from strandline_packs.models.asking.protocols.index import find_protocol
+from strandline_packs.models.asking.questions.conversations import (
+    Conversation,
+    Rollout,
+    build_messages_body,
+    hold_conversation,
+    load_rollout,
+)
+from strandline_packs.models.asking.questions.prompts import digest_request, list_rows
+from strandline_packs.models.asking.rows.requests import RequestBuilder, find_rules
+from strandline_packs.models.asking.rows.results import ResultBuilder, RowOutcomes, list_columns
+from strandline_packs.models.asking.rows.session import AskSession
+from strandline_packs.models.asking.serving.commands import render_command
+from strandline_packs.models.asking.serving.engine import EngineTerms, OwnServer
+from strandline_packs.models.asking.serving.weights import fetch_weights
+from strandline_packs.models.asking.spending.tally import FROM_LOG, RequestTally
+from strandline_packs.models.asking.traffic.asker import Asker, ModelQuestion, Poster, Spending
+from strandline_packs.models.asking.traffic.health import Clock, Terms
+from strandline_packs.models.asking.traffic.pace import RequestPace
+from strandline_packs.models.asking.traffic.wire import LoopThread, Wire, WireLimits
+from strandline_packs.models.asking.verdicts.refusal_words import clean
+
+_KEEPING = KeepingTerms(64, 1.0, is_eager=True)
+_KEEPING_IN_STORES = KeepingTerms(1024, 10.0, is_eager=False)
+_NONCE_BYTES = 8
+_HIDDEN = "***"
+
+
+@register("ask-model")
+class AskModel(Stage):
+    """Adds `answer`, its `answer_finish_reason`, and the tokens of prompt and answer, to each row.
+
+    Requests that were answered are kept in a log, and not made again. A row without a good answer
+    fails, and `onError` says what follows. A server that is down is waited for.
+    """
+
+    Params = AskParams
+    params: AskParams
+    packages: ClassVar[tuple[str, ...]] = PACKAGES
+    not_fingerprinted: ClassVar[frozenset[str]] = frozenset(
+        {
+            *("url", "key", "requests", "concurrency", "tries", "outage_limit", "timeouts"),
+            *("requests_per_minute", "tokens_per_minute", "budget", "prices", "serve"),
+        }
+    )
+    added_params: ClassVar[frozenset[str]] = frozenset({"rollout"})
+    keeps_columns = True
+    stops_early = True
+
+    def list_needed_columns(self) -> tuple[str, ...]:
+        return self.params.columns
+
+    def change_columns(self, columns: Columns) -> Columns:
+        return columns.having(list_columns(self.params))
+
+    def digest_inputs(self) -> dict[str, str]:
+        """Return the digest of the tokenizer and of the conversation, where there is one."""
+        return dict(self.params.digests)
+
+    def setup(self) -> None:
+        """Read the key, and make ready what connects to the server, which is not asked yet.
+
+        Raises:
+            ValueError: the variable of the key is not set.
+            ImportError: a package is missing.
+            StageStoppedError: a server of the stage's own does not start.
+        """
+        self._key = self.params.read_key()
+        clock = Clock(time.monotonic, asyncio.sleep, random.random, time.time)
+        server = self._connect(clock)
+        self.open_asker(server, clock)
+        self._loop = LoopThread(server)
+        if isinstance(server, OwnServer):
+            self._loop.run(server.start())
+
+    def _connect(self, clock: Clock) -> Wire | OwnServer:
+        params, times = self.params, self.params.timeouts
+        headers = find_protocol(params.endpoint).list_headers(self._key)
+        limits = WireLimits(times.connect, times.read, times.total, params.concurrency)
+        connect = partial(Wire, headers=headers, limits=limits)
+        if params.serve is None:
+            return connect(params.url or "")
+        name = f"{self._name}: {params.server}"
+        render = partial(render_command, fetch_weights(params.serve, name), params.model)
+        own = EngineTerms(name, params.serve.ready_within)
+        # The loop's thread has the server, and must not keep the stage alive by it.
+        report = partial(_report_to, weakref.WeakMethod(self._notify))
+        return OwnServer(render, connect, own, clock, report)
+
+    def open_asker(self, poster: Poster, clock: Clock) -> None:
+        """Make ready all but the connection: templates, schema, tokenizer, pace and account."""
+        params = self.params
+        self._schema = params.read_schema()
+        self._requests = None if params.prompt is None else RequestBuilder(params, self._schema)
+        self._rollout = None if params.rollout is None else load_rollout(params.rollout)
+        self._results = ResultBuilder(params, self._schema, self._hide)
+        repairs = 0 if params.output is None else params.output.repairs
+        terms = Terms(f"{self._name}: {params.server}", params.tries, params.outage_limit, repairs)
+        tally = RequestTally(None if params.prices is None else params.spending.prices)
+        account = None
+        if params.spending.is_bounded:
+            account = open_account(self._find_shared(), params.spending, self._name, clock.wall)
+        spending, pace = Spending(tally, account), RequestPace(params.concurrency)
+        asker = Asker(poster, params.endpoint, pace, terms, clock, self._notify, spending)
+        working = nullcontext if account is None else account.working
+        book = self._open_book(clock.now)
+        limits = params.concurrency, params.timeouts.total
+        self._session = AskSession(asker, book, tally, working, *limits)
+
+    @classmethod
+    def fans_out(cls) -> bool:
+        """Return False: a list holds one task, and the rows that failed."""
+        return False
+
+    def process(self, task: Task) -> Task | list[Slot] | None:
+        """Answer the rows of a task; those that the log has are not asked for.
+
+        Returns:
+            The task with the rows that have an answer; with a `FailedRow` for each that failed.
+
+        Raises:
+            MissingColumnError: a column of the prompt is not there.
+            StageStoppedError: nothing can be asked there, or the server was down for too long.
+        """
+        if self._rollout is not None:
+            outcomes, reason = self._converse(task, self._rollout), "by the conversation"
+        else:
+            assert self._requests is not None  # see `AskParams`
+            outcomes, reason = self._answer(task, self._requests), "too long"
+        for name, number in outcomes.count(reason):
+            self.count(name, number)
+        return self._results.build(task, outcomes)
+
+    def _answer(self, task: Task, builder: RequestBuilder) -> RowOutcomes:
+        prepared = builder.build(task.table)
+        if prepared.truncated:
+            self.count("prompts truncated", prepared.truncated)
+        requests, found = prepared.requests, self._session.find_kept(prepared.requests)
+        if found:
+            self.count(FROM_LOG, len(found))
+        wanted = {digest: each for digest, each in requests.items() if digest not in found}
+        with self._asking():
+            answered = self._session.ask(self._loop, wanted, self.is_stopping)
+        outcomes = RowOutcomes(faults=prepared.faults, dropped=prepared.dropped)
+        for digest, request in requests.items():
+            for row in request.rows:
+                outcomes.add(row, found.get(digest) or answered[digest])
+        return outcomes
+
+    def _converse(self, task: Task, rollout: Rollout) -> RowOutcomes:
+        """Hold a conversation about each row."""
+        params, outcomes = self.params, RowOutcomes()
+        store = ConversationStore(self._session.book)
+        digest = partial(digest_request, params.endpoint, rules=find_rules(params, None))
+        build = partial(build_messages_body, params.model, params.parameters)
+        ask = partial(Conversation, self._ask_body, build, digest, store, {})
+        check = None if self._schema is None else self._schema.find_fault
+        columns = {name: task.table[name] for name in task.table.column_names}
+        rows = list_rows(columns, task.num_rows)
+        works = [partial(hold_conversation, rollout, row, ask(), check) for row in rows]
+        with self._asking():
+            self._session.work(self._loop, works, outcomes.add, self.is_stopping)
+        if store.hits:
+            self.count(FROM_LOG, store.hits)
+        return outcomes
+
+    async def _ask_body(self, body: Mapping[str, Any]) -> ModelAnswer | RowFault:
+        return await self._session.asker.ask(ModelQuestion(body))
+
+    @contextmanager
+    def _asking(self) -> Iterator[None]:
+        """Wait for the server in the block, and count its requests; errors lose their secrets."""
+        try:
+            with self.waiting():
+                yield
+        except (BudgetSpentError, StageInterruptedError):
+            raise
+        except StageStoppedError as error:
+            msg = self._hide(str(error))
+            raise StageStoppedError(msg, is_lasting=error.is_lasting, cause=error.cause) from None
+        for name, number in self._session.tally.take().items():
+            self.count(name, number)
+
+    def _open_book(self, now: Callable[[], float]) -> AnswerBook | None:
+        """Return the book of the stage's log, or None if it keeps none."""
+        folder, writer = self._locate(self.params.requests), os.urandom(_NONCE_BYTES).hex()
+        if folder is None:
+            return None
+        if is_url(folder):
+            return AnswerBook(StoreLog(folder, writer), _KEEPING_IN_STORES, now, time.time)
+        return AnswerBook(FolderLog(Path(folder), writer), _KEEPING, now, time.time)
+
+    def _find_shared(self) -> str | None:
+        """Return the folder for the account, which is never in a store: it is written in place."""
+        folder = self._locate(self.params.requests)
+        return self._locate(None) if folder is None or is_url(folder) else folder
+
+    def _locate(self, named: str | None) -> str | None:
+        return locate_log(named, self.volume_folder, self._name)
+
+    @property
+    def _name(self) -> str:
+        return self.planned_name or "ask-model"
+
+    def _notify(self, line: str) -> None:
+        hidden = self._hide(line)
+        print(hidden, file=sys.stderr, flush=True)  # noqa: T201 - for readers of a worker's log
+        if self.report is not None:
+            self.report(hidden)
+
+    def _hide(self, text: str) -> str:
+        return clean(text if self._key is None else text.replace(self._key, _HIDDEN))
+
+
+def _report_to(notify: weakref.WeakMethod[Callable[[str], None]], line: str) -> None:
+    taker = notify()
+    if taker is not None:
+        taker(line)

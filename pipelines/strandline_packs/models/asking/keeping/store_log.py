@@ -1,0 +1,104 @@
+"""The log of answered requests in an object store: each group of answers is an object.
+
+Nothing can be appended to an object, so a name is used once. It must not know rows or servers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from strandline.plan.errors import StrandlineError
+from strandline.storage.access.refusals import describe_store_error, naming_rejection
+from strandline.storage.access.stores import open_store
+from strandline.storage.errors import VolumeError
+from strandline_packs.models.asking.keeping.log_blocks import Reader, ReadWindow
+from strandline_packs.models.asking.keeping.request_log import (
+    ANSWERS,
+    SUFFIX,
+    Appended,
+    LogPart,
+)
+
+_AHEAD = 1 << 18  # more than the directory of a group
+
+
+class StoreLog:
+    """The objects of a log below a URL.
+
+    Args:
+        url: of the log.
+        writer: how the names of this process' objects begin, and of no other's.
+    """
+
+    threads = 16  # requests to a store at a time
+
+    def __init__(self, url: str, writer: str) -> None:
+        self._url = url.rstrip("/")
+        self._writer, self._written = writer, 0
+
+    def list_parts(self) -> Sequence[LogPart]:
+        """See `RequestLog`.
+
+        Raises:
+            VolumeError, CredentialsRefusedError: the store does not answer.
+        """
+        with self._naming("read"):
+            store, root = open_store(self._url)
+            try:
+                found = store.find(root, detail=True)
+            except FileNotFoundError:
+                return []
+        names = sorted(str(name) for name in found if str(name).endswith(SUFFIX))
+        return [LogPart(name, 0, int(found[name]["size"])) for name in names]
+
+    @contextmanager
+    def open_part(self, part: LogPart) -> Iterator[Reader]:
+        """See `RequestLog`.
+
+        Raises:
+            VolumeError, CredentialsRefusedError: the store does not answer.
+        """
+
+        def read(start: int, size: int) -> bytes:
+            if start >= part.size:
+                return b""
+            with self._naming("read"):
+                store, _ = open_store(self._url)
+                try:
+                    end = min(start + size, part.size)
+                    return bytes(store.cat_file(part.name, start=start, end=end))
+                except FileNotFoundError:  # a rule of the store has removed it
+                    return b""
+
+        yield ReadWindow(read, _AHEAD)
+
+    def append(self, block: bytes) -> Appended:
+        """See `RequestLog`; an object is durable by itself.
+
+        Raises:
+            VolumeError, CredentialsRefusedError: the store does not take it.
+        """
+        with self._naming("written"):
+            store, root = open_store(self._url)
+            folder = f"{root.rstrip('/')}/{ANSWERS}"
+            name = f"{folder}/{self._writer}-{self._written:06d}{SUFFIX}"
+            self._written += 1
+            store.makedirs(folder, exist_ok=True)
+            store.pipe_file(name, block)
+        return Appended(LogPart(name, 0, len(block)), 0)
+
+    def sync(self) -> None:
+        """See `RequestLog`."""
+
+    @contextmanager
+    def _naming(self, done: str) -> Iterator[None]:
+        try:
+            with naming_rejection(self._url):
+                yield
+        except StrandlineError:
+            raise
+        except Exception as error:  # store libraries have errors of their own
+            why = describe_store_error(error)
+            msg = f"{self._url}: the log of requests can't be {done} ({why})"
+            raise VolumeError(msg) from error

@@ -1,0 +1,391 @@
+"""What a pipeline says of a model to be asked: which, how, and what becomes of its answers.
+
+It is read where the pipeline is planned, so that what can't be asked is named there.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Mapping
+from enum import StrEnum
+from typing import Any, Self
+from urllib.parse import urlsplit
+
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    JsonValue,
+    PrivateAttr,
+    field_validator,
+    model_validator,
+)
+from pydantic.alias_generators import to_camel
+
+from strandline.data.files.globs import is_url
+from strandline.data.files.opening import digest_input
+from strandline.plan.packages import list_missing
+from strandline.plan.stages.stage import Stage
+from strandline.storage.outputs.remote import resolve_location
+from strandline_packs.models.asking.answers import CONVERSING, Endpoint
+from strandline_packs.models.asking.questions.conversations import (
+    digest_rollout,
+    load_rollout,
+)
+from strandline_packs.models.asking.questions.lengths import TooLong
+from strandline_packs.models.asking.questions.prompts import Template
+from strandline_packs.models.asking.questions.schemas import AnswerSchema
+from strandline_packs.models.asking.serving.commands import ServeParams
+from strandline_packs.models.asking.spending.terms import SpendingTerms, TokenPrices
+
+# The first that is missing names the extra with all of them; aiohttp is another's too.
+PACKAGES = ("jinja2", "jsonschema", "aiohttp")
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+# Names that the stage sends itself, or of which it cannot read the answer.
+_RESERVED = {
+    "model": "`model`",
+    "messages": "`prompt` and `system`",
+    "prompt": "`prompt`",
+    "input": "`prompt`",
+    "response_format": "`output`",
+    "stream": "nothing: answers are read whole",
+    "n": "nothing: a row has one answer",
+}
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, alias_generator=to_camel, populate_by_name=True
+    )
+
+
+class KeyParams(_Part):
+    """Where the key of a server is."""
+
+    env: str = Field(
+        min_length=1,
+        description="Name of an environment variable of the workers that holds the key.",
+    )
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if not _VARIABLE.fullmatch(self.env):
+            msg = "`env` is the name of an environment variable, and never the key itself"
+            raise ValueError(msg)  # and what was written there is not shown
+        return self
+
+
+class SchemaFormat(StrEnum):
+    """How a schema is sent."""
+
+    JSON_SCHEMA = "json_schema"
+    JSON_OBJECT = "json_object"
+    UNSENT = "unsent"
+
+
+class OutputParams(_Part):
+    """What an answer must be."""
+
+    schema_: dict[str, JsonValue] = Field(
+        alias="schema",
+        description="JSON schema of the answer, an object. Each property of it that is a text, a "
+        "number or a boolean becomes a column.",
+    )
+    send_as: SchemaFormat = Field(
+        default=SchemaFormat.JSON_SCHEMA,
+        description="How it is sent in `response_format`: `json_schema`, as OpenAI and vLLM have "
+        "it; `json_object`, as llama.cpp has it; or `unsent`, as always with `messages`. It is "
+        "checked in any case.",
+    )
+    repairs: int = Field(
+        default=0,
+        ge=0,
+        le=5,
+        description="Times that the model is told what is wrong with its answer and asked again.",
+    )
+
+
+class TimeoutParams(_Part):
+    """Seconds that are waited for."""
+
+    connect: float = Field(default=10.0, gt=0, description="Seconds to connect.")
+    read: float = Field(default=300.0, gt=0, description="Seconds without a byte.")
+    total: float = Field(default=600.0, gt=0, description="Seconds of a whole request.")
+
+
+class PriceParams(_Part):
+    """What tokens cost, in any currency."""
+
+    prompt_tokens: float = Field(default=0.0, ge=0, description="Of a million tokens of prompts.")
+    completion_tokens: float = Field(
+        default=0.0, ge=0, description="Of a million tokens of answers."
+    )
+
+
+class BudgetParams(_Part):
+    """What may be spent in all, by all attempts and runs of the pipeline."""
+
+    requests: int | None = Field(default=None, ge=0, description="Requests that are sent.")
+    tokens: int | None = Field(default=None, ge=0, description="Tokens of prompts and answers.")
+    cost: float | None = Field(default=None, ge=0, description="What they cost, by `prices`.")
+
+
+class AskParams(Stage.Params):
+    """Which model is asked, and what."""
+
+    url: str | None = Field(
+        default=None,
+        min_length=1,
+        description="Address of a server that speaks the protocol of `endpoint`, such as "
+        "`http://127.0.0.1:8000/v1`.",
+    )
+    serve: ServeParams | None = Field(
+        default=None,
+        description="In place of `url`, a server that each worker starts: `engine`, `model`, "
+        "`args`, and what else it needs.",
+    )
+    model: str = Field(min_length=1, description="The model, as the server calls it.")
+    endpoint: Endpoint = Field(
+        default=Endpoint.CHAT,
+        description="`chat`, `completions`, or `embeddings` of OpenAI's protocol, or `messages` of "
+        "Anthropic's.",
+    )
+    prompt: str | None = Field(
+        default=None,
+        min_length=1,
+        description="Template in Jinja2's notation over the columns of a row: `{{ text }}`.",
+    )
+    rollout: str | None = Field(
+        default=None,
+        min_length=1,
+        description="In place of `prompt`, a conversation: `module:function` names an `async def "
+        "function(row, ask)`.",
+    )
+    system: str | None = Field(
+        default=None,
+        min_length=1,
+        description="Instructions before the prompt; only with `chat` or `messages`.",
+    )
+    images: tuple[str, ...] = Field(
+        default=(),
+        description="Columns with the bytes of pictures, or lists of them, that go before the "
+        "prompt; only with `chat` or `messages`.",
+    )
+    parameters: dict[str, JsonValue] = Field(
+        default_factory=dict,
+        description="What else is sent: `temperature`, `max_tokens`, `seed`, as the server calls "
+        "it.",
+    )
+    output: OutputParams | None = Field(
+        default=None,
+        description="What the answer must be; by default any text. Only with `chat` or `messages`.",
+    )
+    into: str = Field(
+        default="answer",
+        min_length=1,
+        description="Column of the answer. Others begin with its name: `answer_finish_reason`, "
+        "`answer_prompt_tokens`, `answer_completion_tokens`, and `answer_` with each property.",
+    )
+    key: KeyParams | None = Field(
+        default=None, description="Where the key is, as `{env: NAME}`; by default none is sent."
+    )
+    requests: str | None = Field(
+        default=None,
+        min_length=1,
+        description="Folder or URL for the log of requests, a path as seen from where the run "
+        "starts; by default `requests` in the "
+        "pipeline's folder on the volume, where the worker reaches it, else none.",
+    )
+    concurrency: int = Field(
+        default=32, ge=1, le=4096, description="Most requests of a worker at a time."
+    )
+    tries: int = Field(
+        default=5,
+        ge=1,
+        description="Times that a row is asked for, while the server answers others.",
+    )
+    outage_limit: float = Field(
+        alias="patience",
+        default=600.0,
+        gt=0,
+        description="Seconds for which a server that answers nothing is waited for, before the "
+        "attempt ends.",
+    )
+    requests_per_minute: float | None = Field(
+        default=None, gt=0, description="Most requests in a minute, of all workers together."
+    )
+    tokens_per_minute: float | None = Field(
+        default=None,
+        gt=0,
+        description="Most tokens in a minute, of all workers together, prompts and answers.",
+    )
+    budget: BudgetParams | None = Field(
+        default=None,
+        description="`requests`, `tokens` or `cost` that may be spent. The run ends where one is, "
+        "and goes on when it is raised.",
+    )
+    prices: PriceParams | None = Field(
+        default=None,
+        description="What a million tokens cost: `promptTokens`, `completionTokens`.",
+    )
+    timeouts: TimeoutParams = Field(
+        default_factory=TimeoutParams, description="Seconds to wait for an answer."
+    )
+    tokenizer: str | None = Field(
+        default=None,
+        min_length=1,
+        description="File or URL of the model's `tokenizer.json`, which counts a prompt's tokens.",
+    )
+    max_prompt_tokens: int | None = Field(
+        default=None, ge=1, description="Most tokens of prompt and `system`; with `tokenizer`."
+    )
+    too_long: TooLong = Field(
+        default=TooLong.FAIL,
+        description="What becomes of a longer one before anything is sent: `truncate`, `drop`, or "
+        "`fail`, which is the row's failure.",
+    )
+    _digests: dict[str, str] = PrivateAttr(default_factory=dict)
+    _columns: tuple[str, ...] = PrivateAttr(default=())
+
+    @field_validator("requests")
+    @classmethod
+    def _resolve_requests(cls, value: str | None) -> str | None:
+        """Resolve a path here: a worker has a working directory of its own."""
+        return value if value is None or is_url(value) else resolve_location(value)
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if (self.url is None) == (self.serve is None):
+            msg = "either `url` or `serve` is given"
+            raise ValueError(msg)
+        if self.serve is not None:
+            self._digests["serve"] = self.serve.weights
+            if self.key is not None:
+                msg = "`key` goes with `url` only"
+                raise ValueError(msg)
+        else:
+            self._check_url(self.url or "")
+        for name in self.parameters:
+            if name in _RESERVED:
+                msg = f"`parameters` can't have {name!r}; it is set by {_RESERVED[name]}"
+                raise ValueError(msg)
+        self._check_endpoint()
+        self._check_rollout()
+        return self._check_rest()
+
+    @staticmethod
+    def _check_url(url: str) -> None:
+        parts = urlsplit(url)
+        if parts.scheme not in {"http", "https"} or not parts.hostname:
+            msg = "`url` begins with http:// or https:// and has a host"
+            raise ValueError(msg)
+        if parts.username or parts.password or parts.query:
+            msg = "`url` has no name, password or query in it; the key comes by `key: {env: NAME}`"
+            raise ValueError(msg)
+
+    def _check_rest(self) -> Self:
+        if (self.tokenizer is None) != (self.max_prompt_tokens is None):
+            msg = "`tokenizer` and `maxPromptTokens` are given together, or neither"
+            raise ValueError(msg)
+        if self.budget is not None and self.budget.cost is not None and self.prices is None:
+            msg = "`budget.cost` needs `prices`"
+            raise ValueError(msg)
+        if self.tokenizer is not None:
+            self._digests["tokenizer"] = digest_input(self.tokenizer)
+        if not list_missing(PACKAGES):  # else those are named instead
+            self._columns = () if self.prompt is None else Template(self.prompt).columns
+            self.read_schema()
+        return self
+
+    def _check_rollout(self) -> None:
+        if (self.prompt is None) == (self.rollout is None):
+            msg = "either `prompt` or `rollout` is given"
+            raise ValueError(msg)
+        if self.rollout is None:
+            return
+        if self.endpoint is not Endpoint.CHAT:
+            msg = "`rollout` goes with `endpoint: chat` only"
+            raise ValueError(msg)
+        for name in ("system", "images", "tokenizer"):
+            if getattr(self, name):
+                msg = f"`{name}` goes with `prompt`; the function of `rollout` sees to it itself"
+                raise ValueError(msg)
+        self._digests["rollout"] = digest_rollout(load_rollout(self.rollout))
+
+    def _check_endpoint(self) -> None:
+        if self.endpoint in CONVERSING:
+            return
+        for name in ("system", "images", "output"):
+            if getattr(self, name):
+                msg = f"`{name}` goes with `endpoint: chat` or `messages` only"
+                raise ValueError(msg)
+
+    @property
+    def server(self) -> str:
+        """The server in messages."""
+        return f"the server {self.url}" if self.serve is None else f"its own {self.serve.engine}"
+
+    @property
+    def digests(self) -> Mapping[str, str]:
+        """Digests of files and functions that decide the output, by parameter."""
+        return self._digests
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Columns that a prompt is made of, those of pictures among them."""
+        own = (*self._columns, *(name.split(".")[0] for name in self.images))
+        return tuple(dict.fromkeys(own))
+
+    @property
+    def spending(self) -> SpendingTerms:
+        """The rates, the budget and the prices."""
+        budget, prices = self.budget or BudgetParams(), self.prices or PriceParams()
+        return SpendingTerms(
+            self.requests_per_minute,
+            self.tokens_per_minute,
+            budget.requests,
+            budget.tokens,
+            budget.cost,
+            TokenPrices(prices.prompt_tokens, prices.completion_tokens),
+        )
+
+    def read_schema(self) -> AnswerSchema | None:
+        """Return the schema of answers; None where any text is one.
+
+        Raises:
+            ValueError: it is none.
+        """
+        return None if self.output is None else AnswerSchema(self.output.schema_, self.into)
+
+    def find_response_format(self) -> dict[str, Any]:
+        """Return what the server is told of the schema, as a part of a request's body."""
+        is_unsent = self.endpoint is not Endpoint.CHAT
+        if self.output is None or is_unsent or self.output.send_as is SchemaFormat.UNSENT:
+            return {}
+        schema = self.output.schema_
+        if self.output.send_as is SchemaFormat.JSON_OBJECT:
+            return {"response_format": {"type": "json_object", "schema": schema}}
+        named = {"name": "answer", "schema": schema, "strict": True}
+        return {"response_format": {"type": "json_schema", "json_schema": named}}
+
+    def read_key(self) -> str | None:
+        """Return the key, from this process' environment; None where none is sent.
+
+        Raises:
+            ValueError: the variable is not set, or can't be a key.
+        """
+        if self.key is None:
+            return None
+        key = os.environ.get(self.key.env, "").strip()
+        if not key or not key.isascii() or not key.isprintable():
+            msg = f"the environment variable {self.key.env} has no key for {self.server}; set it"
+            raise ValueError(msg)
+        return key
+
+    def list_places(self) -> Iterable[tuple[str, str]]:
+        """Return the tokenizer, and a URL of the log."""
+        if self.tokenizer is not None:
+            yield "tokenizer", self.tokenizer
+        if self.requests is not None and is_url(self.requests):
+            yield "requests", self.requests

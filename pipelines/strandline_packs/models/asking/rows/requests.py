@@ -1,0 +1,130 @@
+"""The requests that rows of a table need; rows with the same prompt share one.
+
+It must not know whether a request was answered before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from strandline.data.tables.columns import find_column, find_field
+from strandline_packs.models.asking.answers import PromptError, RowFault
+from strandline_packs.models.asking.parameters import AskParams
+from strandline_packs.models.asking.protocols.index import find_protocol
+from strandline_packs.models.asking.protocols.pictures import list_pictures
+from strandline_packs.models.asking.protocols.port import RowQuestion
+from strandline_packs.models.asking.questions.lengths import LengthLimit, TooLong
+from strandline_packs.models.asking.questions.prompts import Template, digest_request, list_rows
+from strandline_packs.models.asking.questions.schemas import AnswerSchema
+from strandline_packs.models.asking.traffic.asker import ModelQuestion
+
+
+class RowsRequest(NamedTuple):
+    """A request, and the rows that need it: most often one."""
+
+    question: ModelQuestion
+    rows: list[int]
+
+
+@dataclass(slots=True)
+class TableRequests:
+    """The requests of a table.
+
+    Attributes:
+        requests: by their digests.
+        faults: of rows that can't be asked for, by row.
+        dropped: rows with a prompt that is too long.
+        truncated: prompts that were cut.
+    """
+
+    requests: dict[bytes, RowsRequest] = field(default_factory=dict)
+    faults: dict[int, RowFault] = field(default_factory=dict)
+    dropped: set[int] = field(default_factory=set)
+    truncated: int = 0
+
+
+class RequestBuilder:
+    """Builds the requests of tables.
+
+    Args:
+        params: of the stage, with a `prompt`.
+        schema: that an answer has to fit; None: any text is one.
+    """
+
+    def __init__(self, params: AskParams, schema: AnswerSchema | None) -> None:
+        assert params.prompt is not None  # a conversation makes its own prompts
+        self._params = params
+        self._protocol = find_protocol(params.endpoint)
+        self._template = Template(params.prompt)
+        self._parameters = {**params.parameters, **params.find_response_format()}
+        self._check = None if schema is None else schema.find_fault
+        self._rules = find_rules(params, None if params.output is None else params.output.schema_)
+        self._limit = None
+        if params.tokenizer is not None and params.max_prompt_tokens is not None:
+            most = params.max_prompt_tokens
+            self._limit = LengthLimit(params.tokenizer, most, params.system)
+
+    def build(self, table: pa.Table) -> TableRequests:
+        """Return the requests for the rows of a table.
+
+        Raises:
+            MissingColumnError: a column of the prompt is not there.
+        """
+        result = TableRequests()
+        for row, question in self._render(table, result.faults):
+            try:
+                prompt = self._fit(question.prompt, result)
+                if prompt is None:
+                    result.dropped.add(row)
+                elif isinstance(prompt, RowFault):
+                    result.faults[row] = prompt
+                else:
+                    self._add(row, question._replace(prompt=prompt), result)
+            except PromptError as error:
+                result.faults[row] = RowFault("unfit", str(error))
+        return result
+
+    def _add(self, row: int, question: RowQuestion, result: TableRequests) -> None:
+        endpoint, model = self._params.endpoint, self._params.model
+        body = self._protocol.build_body(endpoint, model, self._parameters, question)
+        digest = digest_request(endpoint, body, self._rules)
+        request = RowsRequest(ModelQuestion(body, self._check), [])
+        result.requests.setdefault(digest, request).rows.append(row)
+
+    def _render(
+        self, table: pa.Table, faults: dict[int, RowFault]
+    ) -> Iterator[tuple[int, RowQuestion]]:
+        """Yield each row's number and question; a row that has none gets a fault."""
+        columns = {name: find_column(table, name) for name in self._template.columns}
+        pictures = [find_field(table, name).to_pylist() for name in self._params.images]
+        for row, values in enumerate(list_rows(columns, table.num_rows)):
+            try:
+                if isinstance(values, PromptError):
+                    raise values
+                shown = [picture for each in pictures for picture in list_pictures(each[row])]
+                prompt = self._template.render(values)
+            except PromptError as error:
+                faults[row] = RowFault("unfit", str(error))
+            else:
+                yield row, RowQuestion(prompt, self._params.system, shown)
+
+    def _fit(self, prompt: str, result: TableRequests) -> str | RowFault | None:
+        """Return a prompt that is short enough; None: its row is dropped."""
+        if self._limit is None or (tokens := self._limit.measure(prompt)) <= self._limit.most:
+            return prompt
+        if self._params.too_long is TooLong.TRUNCATE:
+            result.truncated += 1
+            return self._limit.cut(prompt)
+        if self._params.too_long is TooLong.DROP:
+            return None
+        msg = f"the prompt has {tokens} tokens, and may have {self._limit.most}"
+        return RowFault("too long", msg)
+
+
+def find_rules(params: AskParams, schema: object) -> object:
+    """Return what decides an answer beside its request: the schema, and own weights."""
+    return schema if params.serve is None else [schema, params.serve.weights]

@@ -1,0 +1,109 @@
+"""Answers become columns of their rows; rows without a good answer become failures."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from strandline.data.tables.columns import set_column
+from strandline.plan.task import FailedRow, Slot, Task
+from strandline_packs.models.asking.answers import Endpoint, ModelAnswer, RowFault
+from strandline_packs.models.asking.parameters import AskParams
+from strandline_packs.models.asking.questions.schemas import OWN_COLUMNS, AnswerSchema
+
+_VECTOR = pa.list_(pa.float32())
+
+
+@dataclass(slots=True)
+class RowOutcomes:
+    """What came of the rows of a task, each in one of three.
+
+    Attributes:
+        answers, faults: by row.
+        dropped: rows that are left out.
+    """
+
+    answers: dict[int, ModelAnswer] = field(default_factory=dict)
+    faults: dict[int, RowFault] = field(default_factory=dict)
+    dropped: set[int] = field(default_factory=set)
+
+    def add(self, row: int, outcome: ModelAnswer | RowFault | None) -> None:
+        """Note what came of a row; None: it is dropped."""
+        if outcome is None:
+            self.dropped.add(row)
+        elif isinstance(outcome, RowFault):
+            self.faults[row] = outcome
+        else:
+            self.answers[row] = outcome
+
+    def count(self, drop_reason: str) -> Iterator[tuple[str, int]]:
+        """Yield the stage's counters by name."""
+        answers = self.answers.values()
+        yield "answers", len(answers)
+        yield "prompt tokens", sum(each.prompt_tokens for each in answers)
+        yield "completion tokens", sum(each.completion_tokens for each in answers)
+        for kind, number in Counter(fault.kind for fault in self.faults.values()).items():
+            yield f"failed: {kind}", number
+        if self.dropped:
+            yield f"dropped: {drop_reason}", len(self.dropped)
+
+
+class ResultBuilder:
+    """Builds the tasks that the stage hands on.
+
+    Args:
+        hide: returns a text without secrets.
+    """
+
+    def __init__(
+        self, params: AskParams, schema: AnswerSchema | None, hide: Callable[[str], str]
+    ) -> None:
+        self._params, self._schema, self._hide = params, schema, hide
+
+    def build(self, task: Task, outcomes: RowOutcomes) -> Task | list[Slot] | None:
+        """Return the task with its answers, and its failed rows."""
+        rows = sorted(outcomes.answers)
+        table = task.table.take(pa.array(rows, pa.int64()))
+        answered = task.replace(self._add_columns(table, [outcomes.answers[row] for row in rows]))
+        failures = [self._mark(row, fault) for row, fault in sorted(outcomes.faults.items())]
+        is_left = bool(rows) or not task.num_rows
+        if failures:
+            return [*([answered] if is_left else []), *failures]
+        return answered if is_left else None
+
+    def _mark(self, row: int, fault: RowFault) -> FailedRow:
+        return FailedRow(row, self._hide(fault.message), self._hide(fault.answer))
+
+    def _add_columns(self, table: pa.Table, answers: list[ModelAnswer]) -> pa.Table:
+        for name, (values, kind) in self._list_values(answers).items():
+            table = set_column(table, name, values, kind)
+        if self._schema is not None:
+            for name, column in self._schema.build_columns([each.text for each in answers]):
+                table = set_column(table, name, column, column.type)
+        return table
+
+    def _list_values(
+        self, answers: list[ModelAnswer]
+    ) -> Mapping[str, tuple[list[object], pa.DataType]]:
+        into = self._params.into
+        finish, prompt, completion = (f"{into}_{name}" for name in OWN_COLUMNS)
+        if self._params.endpoint is Endpoint.EMBEDDINGS:
+            answer: tuple[list[object], pa.DataType] = [each.vector for each in answers], _VECTOR
+        else:
+            answer = [each.text for each in answers], pa.string()
+        return {
+            into: answer,
+            finish: ([each.finish for each in answers], pa.string()),
+            prompt: ([each.prompt_tokens for each in answers], pa.int64()),
+            completion: ([each.completion_tokens for each in answers], pa.int64()),
+        }
+
+
+def list_columns(params: AskParams) -> tuple[str, ...]:
+    """Return the columns that the stage adds."""
+    schema, into = params.read_schema(), params.into
+    properties = () if schema is None else schema.columns
+    return (into, *(f"{into}_{name}" for name in OWN_COLUMNS), *properties)

@@ -1,0 +1,97 @@
+"""A session with a server: requests go out on its loop, and answers are kept whatever happens."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from strandline.plan.errors import BudgetSpentError
+from strandline_packs.models.asking.answers import ModelAnswer, RowFault
+from strandline_packs.models.asking.keeping.answer_book import AnswerBook
+from strandline_packs.models.asking.rows.requests import RowsRequest
+from strandline_packs.models.asking.spending.tally import RequestTally
+from strandline_packs.models.asking.traffic.asker import Asker, Outcome
+from strandline_packs.models.asking.traffic.wire import LoopThread
+
+
+@dataclass(slots=True)
+class AskSession:
+    """What the requests of all tasks share.
+
+    Attributes:
+        asker: asks, and tries again.
+        book: keeps answers; None: none are kept.
+        tally: counts requests.
+        working: holds the account open while requests are made.
+        most: requests at a time.
+        total: seconds that a request may take.
+    """
+
+    asker: Asker
+    book: AnswerBook | None
+    tally: RequestTally
+    working: Callable[[], AbstractContextManager[None]]
+    most: int
+    total: float
+
+    def find_kept(self, requests: Mapping[bytes, RowsRequest]) -> dict[bytes, ModelAnswer]:
+        """Return the answers that were kept, by request."""
+        return {} if self.book is None else dict(self.book.find(requests))
+
+    def ask(
+        self,
+        loop: LoopThread,
+        requests: Mapping[bytes, RowsRequest],
+        is_stopping: Callable[[], bool],
+    ) -> dict[bytes, ModelAnswer | RowFault]:
+        """Ask for some requests, and keep the answers.
+
+        Raises:
+            StageStoppedError, BudgetSpentError, StageInterruptedError: see `Asker.work_all`.
+        """
+        digests, outcomes = list(requests), dict[bytes, ModelAnswer | RowFault]()
+
+        def keep(position: int, outcome: ModelAnswer | RowFault) -> None:
+            outcomes[digests[position]] = outcome
+            if self.book is not None and isinstance(outcome, ModelAnswer):
+                self.book.put(digests[position], outcome)
+
+        questions = [requests[digest].question for digest in digests]
+        self.work(loop, [partial(self.asker.ask, each) for each in questions], keep, is_stopping)
+        return outcomes
+
+    def work(
+        self,
+        loop: LoopThread,
+        works: Sequence[Callable[[], Coroutine[Any, Any, Outcome]]],
+        keep: Callable[[int, Outcome], None],
+        is_stopping: Callable[[], bool],
+    ) -> None:
+        """Do works that ask the server; answers become durable, however the works end.
+
+        Raises:
+            StageStoppedError, BudgetSpentError, StageInterruptedError: see `Asker.work_all`.
+        """
+        if not works:
+            return
+        book = self.book
+        # Without a book the answers of a task that is left would be lost, so it is finished.
+        is_stopping = bool if book is None else is_stopping
+
+        def remind() -> None:
+            if book is not None:
+                book.remind(is_urgent=is_stopping())
+
+        try:
+            with self.working():
+                try:
+                    loop.run(self.asker.work_all(works, self.most, keep, remind, is_stopping))
+                finally:
+                    if book is not None:
+                        book.sync()
+        except BudgetSpentError:
+            loop.run(self.asker.await_others(self.total))
+            raise

@@ -1,0 +1,234 @@
+"""A server of a model that this process owns: started, watched, and replaced when it dies or hangs.
+
+It ends with its owner, however that ends: a guard between them kills it when its input is closed,
+and where the guard is killed, as Ray does with what a worker has started, the kernel kills it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from http import HTTPStatus
+from typing import IO, NamedTuple, Protocol
+
+from strandline.plan.errors import StageStoppedError
+from strandline_api.outcome.causes import Cause
+from strandline_packs.models.asking.answers import Reply, Unanswered
+from strandline_packs.models.asking.traffic.health import Clock
+
+_GUARD = """
+import ctypes, os, signal, subprocess, sys, threading
+libc, end_with_parent = ctypes.CDLL(None), 1  # PR_SET_PDEATHSIG
+server = subprocess.Popen(
+    sys.argv[1:],
+    stdin=subprocess.DEVNULL,
+    start_new_session=True,
+    preexec_fn=lambda: libc.prctl(end_with_parent, signal.SIGKILL),
+)
+def end():
+    while os.read(0, 1):
+        pass
+    try:
+        os.killpg(server.pid, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
+threading.Thread(target=end, daemon=True).start()
+code = server.wait()
+os._exit(code if code >= 0 else 128 - code)
+"""
+_LOOK_SECONDS = 0.2
+_GUARD_SECONDS, _END_SECONDS = 1.0, 10.0
+_MOST_DEATHS = 3  # in a row, before it was ready once
+_SHOWN = 600  # letters of the end of its log
+
+
+class EngineWire(Protocol):
+    """A connection to a server."""
+
+    async def post(self, path: str, body: bytes) -> Reply | Unanswered:
+        """Return what came back, whatever that was."""
+
+    async def get(self, path: str, limit: float) -> Reply | Unanswered:
+        """Return what came back in so many seconds."""
+
+    async def close(self) -> None:
+        """Close the connections."""
+
+
+class EngineTerms(NamedTuple):
+    """How a server is borne with.
+
+    Attributes:
+        name: of stage and engine, in messages.
+        ready_within: seconds in which it must answer after it was started.
+        answers_within: seconds in which one that is at work says that it is there.
+    """
+
+    name: str
+    ready_within: float
+    answers_within: float = 30.0
+
+
+class OwnServer:
+    """Posts to a server of its own, which it starts when there is something to post.
+
+    Args:
+        render: returns the words that start it on a port.
+        connect: opens a connection to a URL.
+        report: takes a line for people.
+    """
+
+    def __init__(
+        self,
+        render: Callable[[int], Sequence[str]],
+        connect: Callable[[str], EngineWire],
+        terms: EngineTerms,
+        clock: Clock,
+        report: Callable[[str], None],
+    ) -> None:
+        self._render, self._connect, self._terms = render, connect, terms
+        self._clock, self._report = clock, report
+        self._starting = asyncio.Lock()
+        self._running: tuple[subprocess.Popen[bytes], EngineWire] | None = None
+        self._log: IO[bytes] | None = None
+        self._port: socket.socket | None = None
+        self._deaths = 0
+
+    async def start(self) -> None:
+        """Start the server, and wait until it is ready.
+
+        Raises:
+            StageStoppedError: it dies again and again.
+        """
+        async with self._starting:
+            while await self._find_running() is None:
+                pass  # failed starts are counted
+
+    async def post(self, path: str, body: bytes) -> Reply | Unanswered:
+        """Return what came back; a server that has died is started for the next request.
+
+        Raises:
+            StageStoppedError: it dies again and again.
+        """
+        async with self._starting:
+            running = await self._find_running()
+        if running is None:
+            return Unanswered("its server does not start", was_sent=False)
+        reply = await running[1].post(path, body)
+        if isinstance(reply, Unanswered):
+            await self._examine(running)
+        return reply
+
+    async def close(self) -> None:
+        """End the server."""
+        if self._running is not None:
+            await self._end(self._running)
+        self._release_port()
+        if self._log is not None:
+            self._log.close()
+
+    async def _find_running(self) -> tuple[subprocess.Popen[bytes], EngineWire] | None:
+        if self._running is not None and self._running[0].poll() is None:
+            return self._running
+        if self._running is not None:
+            await self._note_death(f"ended with code {self._running[0].returncode}")
+        self._running = self._start()
+        begun = self._clock.now()
+        while self._running[0].poll() is None:
+            reply = await self._running[1].get("models", self._terms.answers_within)
+            if isinstance(reply, Reply) and reply.status == HTTPStatus.OK:
+                self._deaths = 0  # deaths by a request are for the asker to judge
+                seconds = self._clock.now() - begun
+                self._report(f"{self._terms.name}: its server is ready, after {seconds:.0f} s")
+                return self._running
+            if self._clock.now() - begun > self._terms.ready_within:
+                await self._note_death(f"was not ready in {self._terms.ready_within:g} s")
+                return None
+            await self._clock.sleep(_LOOK_SECONDS)
+        await self._note_death(f"ended with code {self._running[0].returncode}")
+        return None
+
+    def _start(self) -> tuple[subprocess.Popen[bytes], EngineWire]:
+        port = self._reserve_port()
+        if self._log is None:
+            self._log = tempfile.TemporaryFile(prefix="strandline-engine-")  # noqa: SIM115 - for its life
+        process = subprocess.Popen(  # noqa: S603 - the words are the pipeline's own
+            [sys.executable, "-c", _GUARD, *self._render(port)],
+            stdin=subprocess.PIPE,
+            stdout=self._log,
+            stderr=self._log,
+        )
+        return process, self._connect(f"http://127.0.0.1:{port}/v1")
+
+    def _reserve_port(self) -> int:
+        """Return a free port, which no connection of another process takes meanwhile.
+
+        A server that loads for long binds it late. Servers that share an address, as nearly all do,
+        bind what is bound here and not listened on. Any other one gets a free port at its next try.
+        """
+        self._release_port()
+        self._port = socket.socket()
+        for option in (socket.SO_REUSEADDR, socket.SO_REUSEPORT):
+            self._port.setsockopt(socket.SOL_SOCKET, option, 1)
+        self._port.bind(("127.0.0.1", 0))
+        port: int = self._port.getsockname()[1]
+        if self._deaths:
+            self._release_port()
+        return port
+
+    def _release_port(self) -> None:
+        if self._port is not None:
+            self._port.close()
+            self._port = None
+
+    async def _examine(self, running: tuple[subprocess.Popen[bytes], EngineWire]) -> None:
+        """Have a server that hangs replaced; one that has died is, when it is needed."""
+        with contextlib.suppress(subprocess.TimeoutExpired):  # the guard may be about to end
+            await asyncio.to_thread(running[0].wait, _GUARD_SECONDS)
+        if running is not self._running or running[0].poll() is not None:
+            return
+        found = await running[1].get("models", self._terms.answers_within)
+        async with self._starting:
+            if isinstance(found, Unanswered) and running is self._running:
+                await self._note_death(f"hangs ({found.what})")
+
+    async def _note_death(self, what: str) -> None:
+        """End what is left of a server, and count it.
+
+        Raises:
+            StageStoppedError: it was one too many.
+        """
+        running, self._running = self._running, None
+        if running is not None:
+            await self._end(running)
+        self._deaths += 1
+        if self._deaths >= _MOST_DEATHS:
+            msg = f"{self._terms.name}: its server {what}, {self._deaths} times in a row"
+            raise StageStoppedError(
+                f"{msg}; its log ends: {self._read_log()}",
+                is_lasting=True,
+                cause=Cause.MODEL_UNAVAILABLE,
+            )
+        self._report(f"{self._terms.name}: its server {what}; it is started again")
+
+    async def _end(self, running: tuple[subprocess.Popen[bytes], EngineWire]) -> None:
+        process, wire = running
+        with contextlib.suppress(OSError):
+            assert process.stdin is not None  # see `_start`
+            process.stdin.close()  # the guard sees its end
+        await wire.close()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            await asyncio.to_thread(process.wait, _END_SECONDS)
+
+    def _read_log(self) -> str:
+        if self._log is None:
+            return ""
+        end = self._log.seek(0, 2)
+        self._log.seek(max(0, end - 4 * _SHOWN))
+        text = self._log.read().decode("utf-8", "replace")
+        return " ".join(text.split())[-_SHOWN:]

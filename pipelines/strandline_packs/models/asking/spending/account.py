@@ -1,0 +1,178 @@
+"""The account of a stage: a small file that the workers of a pipeline share, under a lock.
+
+One that is not there, or was hurt, begins with what the logs beside it have. It must not know what
+was asked.
+"""
+
+from __future__ import annotations
+
+import fcntl
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from hashlib import blake2b
+from pathlib import Path
+from struct import Struct
+from typing import BinaryIO, NamedTuple
+
+from strandline.plan.errors import BudgetSpentError
+from strandline.storage.errors import naming_volume
+from strandline.storage.layout import make_folder
+from strandline.storage.outputs.disk.own_handles import locking
+from strandline.storage.outputs.disk.whole_files import open_locked
+from strandline_packs.models.asking.answers import BYTES_OF_TOKEN, Usage
+from strandline_packs.models.asking.spending.terms import NextTimes, SpendingTerms, SpentTotals
+
+FILE_NAME = "spent.account"
+_CONTENT = Struct(">QQQQddd")
+_OLD_CONTENT = Struct(">QQQdd")  # without estimates, and the time of the clock
+_CHECK_BYTES = 8
+
+
+class Grant(NamedTuple):
+    """Whether a request may be sent.
+
+    Attributes:
+        wait: seconds after which to ask again; 0: it may.
+        tokens: that are taken for it until it has told its own.
+    """
+
+    wait: float
+    tokens: int = 0
+
+
+class Account:
+    """What a stage has spent, and when it may go on.
+
+    Args:
+        path: of the file; its folder is shared by all that spend.
+        terms: what may be spent.
+        name: of the stage, in messages.
+        time: seconds since the epoch.
+        count_before: returns what was spent before there was a file.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        terms: SpendingTerms,
+        name: str,
+        time: Callable[[], float],
+        count_before: Callable[[], SpentTotals],
+    ) -> None:
+        self._path, self._terms, self._name = path, terms, name
+        self._time, self._count_before = time, count_before
+        self._workers = path.with_suffix(".workers")
+
+    def take(self, size: int) -> Grant:
+        """Take a request from what is left, and count it.
+
+        Args:
+            size: bytes of its body.
+
+        Raises:
+            BudgetSpentError: nothing is left.
+            VolumeError: the file can't be read or written.
+        """
+        now = self._time()
+        with naming_volume(self._path), open_locked(self._path) as file:
+            spent, found = self._read(file)
+            end = self._terms.find_end(spent)
+            if end is not None:
+                msg = f"{self._name}: its budget is spent ({end}); raise `budget` to go on"
+                raise BudgetSpentError(msg)
+            times = found.follow_clock(now)
+            wait = times.find_wait(self._terms, now)
+            if wait > 0:
+                if times != found:
+                    _write(file, spent, times)
+                return Grant(wait)
+            tokens = spent.tokens // spent.requests if spent.tokens else size // BYTES_OF_TOKEN
+            counted = spent._replace(requests=spent.requests + 1)
+            _write(file, counted, times.take(self._terms, tokens, now))
+        return Grant(0.0, tokens)
+
+    def settle(self, grant: Grant, usage: Usage) -> None:
+        """Count what a request has used in the end.
+
+        Raises:
+            VolumeError: the file can't be read or written.
+        """
+        more = usage.prompt + usage.completion - grant.tokens
+        with naming_volume(self._path), open_locked(self._path) as file:
+            spent, times = self._read(file)
+            _write(file, spent.add(usage), times.correct(self._terms, more))
+
+    @contextmanager
+    def working(self) -> Iterator[None]:
+        """Let others see that there are requests under way, or answers that are not durable.
+
+        Where this process dies, they see that too.
+
+        Raises:
+            VolumeError: the file can't be opened.
+        """
+        make_folder(self._path.parent)
+        with naming_volume(self._workers):
+            file = self._workers.open("ab")
+        with file, locking(file.fileno(), fcntl.LOCK_SH):
+            yield
+
+    def is_at_rest(self) -> bool:
+        """Return whether no worker has anything under way.
+
+        Raises:
+            VolumeError: the file can't be opened.
+        """
+        with naming_volume(self._workers), self._workers.open("ab") as file:
+            try:
+                with locking(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB):
+                    return True
+            except BlockingIOError:
+                return False
+
+    def _read(self, file: BinaryIO) -> tuple[SpentTotals, NextTimes]:
+        found = unpack_account(file.read())
+        return found if found is not None else (self._count_before(), NextTimes())
+
+
+def read_spent(folder: Path) -> SpentTotals | None:
+    """Return what the account of a stage has; None: there is none.
+
+    Args:
+        folder: with the logs of the stage.
+
+    Raises:
+        OSError: it can't be read.
+    """
+    try:
+        found = unpack_account((folder / FILE_NAME).read_bytes())
+    except FileNotFoundError:
+        return None
+    return None if found is None else found[0]
+
+
+def unpack_account(data: bytes) -> tuple[SpentTotals, NextTimes] | None:
+    """Return the content of an account, or None if it was never written, or is damaged."""
+    for layout in (_CONTENT, _OLD_CONTENT):
+        content, check = data[: layout.size], data[layout.size :]
+        if len(content) == layout.size and check == _check(content):
+            fields = layout.unpack(content)
+            if layout is _OLD_CONTENT:  # rates begin anew
+                return SpentTotals(*fields[:3]), NextTimes()
+            return SpentTotals(*fields[:4]), NextTimes(*fields[4:])
+    return None
+
+
+def _write(file: BinaryIO, spent: SpentTotals, times: NextTimes) -> None:
+    """Write an account in one step; the next process that locks it reads it, wherever that is.
+
+    It is not waited for until it is on the disk: what a node that dies takes along is spent twice.
+    """
+    content = _CONTENT.pack(*spent, *times)
+    file.seek(0)
+    file.write(content + _check(content))
+    file.flush()
+
+
+def _check(content: bytes) -> bytes:
+    return blake2b(content, digest_size=_CHECK_BYTES).digest()

@@ -1,0 +1,141 @@
+"""How much may be asked in a minute, and in all: pure, with the time as an argument.
+
+A rate is a moment before which nothing more is asked; each request moves it on by its share of a
+minute. It must not know where such moments are kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from strandline.data.statistics.request_figures import format_cost
+from strandline_packs.models.asking.answers import Usage
+
+_MINUTE = 60.0
+_PER_PRICE = 1_000_000  # tokens that a price is for
+_LONGEST = 3600.0  # seconds of one wait
+# A clock further behind than this was set back; clocks of nodes differ by less.
+_SKEW = 60.0
+
+
+class TokenPrices(NamedTuple):
+    """What a million tokens cost, in any currency."""
+
+    prompt: float = 0.0
+    completion: float = 0.0
+
+
+class SpentTotals(NamedTuple):
+    """Totals of all attempts so far.
+
+    Attributes:
+        requests: that were sent, answered or not.
+        prompt_tokens, completion_tokens: of all that came back, as the server counts.
+        estimated: requests without tokens reported by the server.
+    """
+
+    requests: int = 0
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    estimated: int = 0
+
+    @property
+    def tokens(self) -> int:
+        """All of them."""
+        return self.prompt_tokens + self.completion_tokens
+
+    def add(self, usage: Usage) -> SpentTotals:
+        """Return them with the tokens of a request."""
+        return self._replace(
+            prompt_tokens=self.prompt_tokens + usage.prompt,
+            completion_tokens=self.completion_tokens + usage.completion,
+            estimated=self.estimated + (not usage.is_known),
+        )
+
+    def price(self, prices: TokenPrices) -> float:
+        """Return what it cost."""
+        prompt = self.prompt_tokens * prices.prompt
+        return (prompt + self.completion_tokens * prices.completion) / _PER_PRICE
+
+
+class SpendingTerms(NamedTuple):
+    """What a pipeline allows a stage; None: as much as it likes.
+
+    Attributes:
+        requests_per_minute, tokens_per_minute: of all workers together.
+        requests, tokens, cost: in all, over all attempts.
+        prices: of tokens.
+    """
+
+    requests_per_minute: float | None = None
+    tokens_per_minute: float | None = None
+    requests: int | None = None
+    tokens: int | None = None
+    cost: float | None = None
+    prices: TokenPrices = TokenPrices()
+
+    @property
+    def is_bounded(self) -> bool:
+        """Return whether anything has to be asked of an account."""
+        return any(bound is not None for bound in self[:-1])
+
+    def find_end(self, spent: SpentTotals) -> str | None:
+        """Return what was spent, where that is all there may be; None: there may be more."""
+        return next(self._list_ends(spent), None)
+
+    def _list_ends(self, spent: SpentTotals) -> Iterator[str]:
+        if self.requests is not None and spent.requests >= self.requests:
+            yield f"{spent.requests:,} of {self.requests:,} requests"
+        guessed = f"; estimated for {spent.estimated:,} requests" if spent.estimated else ""
+        if self.tokens is not None and spent.tokens >= self.tokens:
+            yield f"{spent.tokens:,} of {self.tokens:,} tokens{guessed}"
+        cost = spent.price(self.prices)
+        if self.cost is not None and cost >= self.cost:
+            of = f"{format_cost(cost)} of {format_cost(self.cost)}"
+            yield f"{of}, which is {spent.tokens:,} tokens{guessed}"
+
+
+class NextTimes(NamedTuple):
+    """Before which nothing more is asked, in seconds since the epoch, for either rate.
+
+    Attributes:
+        seen: the time by the clock at the last request.
+    """
+
+    requests: float = 0.0
+    tokens: float = 0.0
+    seen: float = 0.0
+
+    def follow_clock(self, now: float) -> NextTimes:
+        """Return them by a clock that was set back: the waits stay as long as they were."""
+        behind = self.seen - now
+        if behind <= _SKEW:
+            return self
+        return NextTimes(self.requests - behind, self.tokens - behind, now)
+
+    def find_wait(self, terms: SpendingTerms, now: float) -> float:
+        """Return the seconds until there is room for a request."""
+        bounds = (terms.requests_per_minute, self.requests), (terms.tokens_per_minute, self.tokens)
+        times = [time for rate, time in bounds if rate is not None]
+        return max([0.0, *(min(time - now, _LONGEST) for time in times)])
+
+    def take(self, terms: SpendingTerms, tokens: int, now: float) -> NextTimes:
+        """Return them after a request of so many tokens."""
+        return NextTimes(
+            _move(self.requests, terms.requests_per_minute, 1, now),
+            _move(self.tokens, terms.tokens_per_minute, tokens, now),
+            max(self.seen, now),
+        )
+
+    def correct(self, terms: SpendingTerms, tokens: int) -> NextTimes:
+        """Return them after a request that has cost so many tokens more than was taken for it."""
+        if terms.tokens_per_minute is None:
+            return self
+        return self._replace(tokens=self.tokens + tokens * _MINUTE / terms.tokens_per_minute)
+
+
+def _move(time: float, rate: float | None, number: int, now: float) -> float:
+    if rate is None:
+        return time
+    return max(time, now) + number * _MINUTE / rate

@@ -1,0 +1,112 @@
+"""How a server has answered lately, and the terms on which a stage waits for it."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
+from typing import NamedTuple
+
+from strandline.plan.errors import StageStoppedError
+from strandline_api.outcome.causes import Cause
+from strandline_packs.models.asking.verdicts.blame import ServerTraffic
+
+_REPORTED_SETBACKS = 3  # in a row, before a line reports them
+
+
+class Clock(NamedTuple):
+    """Time and chance.
+
+    Attributes:
+        now: seconds from any fixed point.
+        sleep: waits for seconds.
+        draw: a number from 0 to 1.
+        wall: seconds since the epoch, which all workers share.
+    """
+
+    now: Callable[[], float]
+    sleep: Callable[[float], Awaitable[None]]
+    draw: Callable[[], float]
+    wall: Callable[[], float]
+
+
+class Terms(NamedTuple):
+    """How long one bears with a server.
+
+    Attributes:
+        name: of the server, in messages.
+        tries: of one question, while the server answers others.
+        outage_limit: seconds without any answer after which the attempt ends.
+        repairs: times that it is asked to correct an answer.
+    """
+
+    name: str
+    tries: int
+    outage_limit: float
+    repairs: int
+
+
+class ServerHealth:
+    """Time since the last answer of a server, and the reports about it.
+
+    Args:
+        report: takes a line for people.
+        traffic: of the server.
+
+    Attributes:
+        has_answered: the server has given a good answer.
+    """
+
+    def __init__(
+        self,
+        terms: Terms,
+        clock: Clock,
+        report: Callable[[str], None],
+        traffic: ServerTraffic,
+    ) -> None:
+        self._terms, self._clock, self._report = terms, clock, report
+        self._traffic = traffic
+        self._since: float | None = None
+        self._in_a_row = 0
+        self._is_reported = False
+        self.has_answered = False
+
+    def note_answer(self, *, is_good: bool) -> None:
+        """Note an answer, and report the end of an outage."""
+        now = self._clock.now()
+        if self._is_reported and self._since is not None:
+            since = self._format(self._since)
+            self._report(
+                f"{self._terms.name}: it answers again at {self._format(now)}, and had not since "
+                f"{since}"
+            )
+        self._since, self._in_a_row, self._is_reported = None, 0, False
+        if is_good:
+            self.has_answered = True
+            self._traffic.answered_at = now
+
+    def note_setback(self, what: str) -> None:
+        """Note a request without an answer.
+
+        Raises:
+            StageStoppedError: there was no answer for too long.
+        """
+        now = self._clock.now()
+        if self._since is None:
+            self._since = now
+        self._in_a_row += 1
+        silent, name = now - self._since, self._terms.name
+        if silent > self._terms.outage_limit:
+            msg = f"{name}: it has answered nothing for {silent:.0f} s; last: {what}"
+            raise StageStoppedError(msg, cause=Cause.MODEL_UNAVAILABLE)
+        if self._in_a_row >= _REPORTED_SETBACKS and not self._is_reported:
+            self._is_reported = True
+            since, until = self._since, self._since + self._terms.outage_limit
+            self._report(
+                f"{name}: it has not answered since {self._format(since)} ({what}); it is asked "
+                f"again until {self._format(until)}"
+            )
+
+    def _format(self, moment: float) -> str:
+        """Return a time to the minute, on which workers with the same outage agree."""
+        seconds = self._clock.wall() + moment - self._clock.now()
+        return datetime.fromtimestamp(seconds, UTC).strftime("%H:%M UTC")

@@ -1,0 +1,160 @@
+"""Verdicts on answers of servers, of which each speaks its protocol in its own way.
+
+Pure: bytes in, verdicts out. It must not know how a request travels, nor what follows.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from http import HTTPStatus
+
+from strandline_packs.models.asking.answers import (
+    BYTES_OF_TOKEN,
+    Barred,
+    Endpoint,
+    ModelAnswer,
+    Reply,
+    RowFault,
+    Setback,
+    Unanswered,
+    Unfit,
+    Usage,
+    Verdict,
+)
+from strandline_packs.models.asking.protocols.index import find_protocol
+from strandline_packs.models.asking.protocols.port import AnswerParts
+from strandline_packs.models.asking.traffic.pace import read_hold
+from strandline_packs.models.asking.verdicts.messages import describe_foreign
+from strandline_packs.models.asking.verdicts.refusal_words import (
+    ServerError,
+    clean,
+    cut,
+    describe_error,
+    name_status,
+    read_error,
+    read_json,
+    read_text,
+)
+
+_QUOTA = frozenset({"insufficient_quota", "billing_hard_limit_reached", "billing_not_active"})
+_FILTERS = ("content_filter", "content_policy", "responsibleai", "moderation", "data_inspection")
+_BUSY = frozenset({HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE, 529})
+# Statuses that may pass, and are no fault of the request.
+_PASSING = frozenset({HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.CONFLICT, HTTPStatus.TOO_EARLY})
+_FIRST_OF_SERVERS = 500
+_PICTURE = re.compile(rb'"data:[^"]*"')  # which has fewer tokens than bytes
+
+
+def judge(reply: Reply | Unanswered, endpoint: Endpoint) -> Verdict:
+    """Return what an answer over HTTP means for the row, and for those after it."""
+    if isinstance(reply, Unanswered):
+        return Setback(reply.what, is_late=reply.is_late)
+    if HTTPStatus.OK <= reply.status < HTTPStatus.MULTIPLE_CHOICES:
+        return _judge_success(reply, endpoint)
+    return _judge_error(reply, reply.status, read_error(reply.body))
+
+
+def find_usage(
+    reply: Reply | Unanswered,
+    verdict: Verdict,
+    content: bytes,
+    expected: int,
+    endpoint: Endpoint,
+) -> Usage:
+    """Return the tokens that a request has cost; estimated if the server does not report them.
+
+    An error costs nothing. A connection that was lost may have cost an answer.
+
+    Args:
+        content: of the request.
+        expected: tokens of a request like others.
+        endpoint: that was asked.
+    """
+    if isinstance(verdict, ModelAnswer) and verdict.prompt_tokens + verdict.completion_tokens:
+        return Usage(verdict.prompt_tokens, verdict.completion_tokens)
+    prompt = len(_PICTURE.sub(b"", content)) // BYTES_OF_TOKEN
+    if isinstance(reply, Unanswered):
+        lost = Usage(prompt, max(0, expected - prompt), is_known=False)
+        return lost if reply.was_sent else Usage()
+    if not HTTPStatus.OK <= reply.status < HTTPStatus.MULTIPLE_CHOICES:
+        return Usage()
+    try:
+        found = read_json(reply.body)
+    except ValueError:
+        found = None
+    if isinstance(found, Mapping):
+        protocol = find_protocol(endpoint)
+        usage, items = protocol.read_usage(found), protocol.find_items(found, endpoint)
+        if usage != Usage() or _find_error(found, items) is not None:
+            return usage
+        if items and endpoint is Endpoint.EMBEDDINGS:  # an embedding has no tokens
+            return Usage(prompt, 0, is_known=False)
+    return Usage(prompt, len(reply.body) // BYTES_OF_TOKEN, is_known=False)
+
+
+def _judge_error(reply: Reply, status: int, error: ServerError) -> Verdict:
+    words = error.message or (read_text(reply.body) if status == reply.status else "")
+    what = f"{status}: {words}" if words else f"{status} {name_status(status)}"
+    if any(part in code for code in error.codes for part in _FILTERS):
+        return RowFault("refused", f"the server refuses the prompt ({what})")
+    barred = _find_bar(reply, status, error, what)
+    if barred is not None:
+        return barred
+    is_busy = status in _BUSY
+    if is_busy or status >= _FIRST_OF_SERVERS or status in _PASSING:
+        return Setback(what, is_busy=is_busy, hold=read_hold(reply.headers))
+    return Unfit(what)
+
+
+def _find_bar(reply: Reply, status: int, error: ServerError, what: str) -> Barred | None:
+    """Return why nothing can be asked here, or None if something can."""
+    if status == HTTPStatus.PAYMENT_REQUIRED or _QUOTA.intersection(error.codes):
+        return Barred(f"there is no quota left ({what})", is_sure=True, words=what)
+    if status in {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}:
+        return Barred(f"it refuses the key ({what})", is_sure=True, words=what)
+    if status in {HTTPStatus.NOT_FOUND, HTTPStatus.METHOD_NOT_ALLOWED}:
+        msg = f"it has no such model or address ({what})"
+        return Barred(msg, is_sure=error.has_words, words=what)
+    if status < HTTPStatus.BAD_REQUEST:
+        to = cut(reply.headers.get("location", "elsewhere"))
+        msg = f"it leads to {to} ({status}); name that in `url`"
+        return Barred(msg, is_sure=True, words=what)
+    return None
+
+
+def _judge_success(reply: Reply, endpoint: Endpoint) -> Verdict:
+    """Return the verdict on a body that came with a good status, which may hold an error."""
+    protocol = find_protocol(endpoint)
+    try:
+        found = read_json(reply.body)
+    except ValueError:
+        return describe_foreign(protocol.name, read_text(reply.body))
+    if isinstance(found, list) and len(found) == 1:  # as Google's servers send errors
+        found = found[0]
+    if not isinstance(found, Mapping):
+        return describe_foreign(protocol.name, cut(found))
+    items = protocol.find_items(found, endpoint)
+    item = items[0] if isinstance(items, list) and items else None
+    error = _find_error(found, items) or _find_error(item, item)
+    if error is not None:
+        status = error.status or HTTPStatus.INTERNAL_SERVER_ERROR
+        return _judge_error(reply, status, error)
+    if not isinstance(item, Mapping):
+        return describe_foreign(protocol.name)
+    model = clean(str(found.get("model") or ""))
+    return protocol.judge(AnswerParts(found, item, model), endpoint)
+
+
+def _find_error(found: object, items: object) -> ServerError | None:
+    """Return the error inside a body or an answer, or None if there is none.
+
+    Args:
+        items: the answers beside it; without any, words of the server are an error.
+    """
+    if not isinstance(found, Mapping):
+        return None
+    if found.get("error"):
+        return describe_error({"error": found["error"]})
+    error = describe_error(found) if not items else None
+    return error if error is not None and error.has_words else None

@@ -1,0 +1,162 @@
+"""Requests over HTTP by aiohttp, which is loaded in the workers, on a thread with its own loop.
+
+Connections are kept from task to task. It must not know what an answer means.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ssl
+import threading
+import weakref
+from collections.abc import Coroutine, Mapping
+from importlib import import_module
+from typing import Any, NamedTuple, Protocol, TypeVar
+from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
+
+from strandline_packs.models.asking.answers import Reply, Unanswered
+
+_END_SECONDS = 15.0
+_Result = TypeVar("_Result")
+
+
+class WireLimits(NamedTuple):
+    """Seconds to connect, between two bytes, and of a whole request; connections that are kept."""
+
+    connect: float
+    read: float
+    total: float
+    connections: int
+
+
+class Wire:
+    """Posts to a server; proxies are those of the environment.
+
+    Args:
+        url: what paths are put behind.
+        headers: of each request; no error of ours shows them.
+    """
+
+    def __init__(self, url: str, headers: Mapping[str, str], limits: WireLimits) -> None:
+        self._url, self._headers, self._limits = url.rstrip("/"), headers, limits
+        self._aiohttp = import_module("aiohttp")
+        self._session: Any = None
+
+    async def post(self, path: str, body: bytes) -> Reply | Unanswered:
+        """Return what came back, whatever that was."""
+        return await self._request("POST", path, body, self._limits.total)
+
+    async def get(self, path: str, limit: float) -> Reply | Unanswered:
+        """Return what came back in so many seconds."""
+        return await self._request("GET", path, None, limit)
+
+    async def _request(
+        self, method: str, path: str, body: bytes | None, limit: float
+    ) -> Reply | Unanswered:
+        limits, aiohttp = self._limits, self._aiohttp
+        if self._session is None:  # sessions belong to the loop that makes them
+            self._session = self._open()
+        timeout = aiohttp.ClientTimeout(
+            total=limit, sock_connect=limits.connect, sock_read=limits.read
+        )
+        try:
+            async with self._session.request(
+                method, f"{self._url}/{path}", data=body, timeout=timeout, allow_redirects=False
+            ) as found:
+                content = await found.read()
+                headers = {name.lower(): value for name, value in found.headers.items()}
+                return Reply(found.status, headers, content)
+        except aiohttp.ConnectionTimeoutError:
+            return Unanswered(f"no connection in {limits.connect:g} s", was_sent=False)
+        except aiohttp.SocketTimeoutError:
+            return Unanswered(f"nothing was heard for {limits.read:g} s", is_late=True)
+        except TimeoutError:
+            return Unanswered(f"no answer in {limit:g} s", is_late=True)
+        except (aiohttp.ClientError, OSError) as error:
+            # The error has the request with it, and that the key.
+            what = " ".join(str(error).split()) or type(error).__name__
+            was_sent = not isinstance(error, aiohttp.ClientConnectorError)
+            return Unanswered(what, was_sent=was_sent)
+
+    async def close(self) -> None:
+        """Close the connections."""
+        if self._session is not None:
+            await self._session.close()
+
+    def _open(self) -> Any:  # noqa: ANN401 - aiohttp is loaded in the workers
+        aiohttp = self._aiohttp
+        return aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(limit=self._limits.connections, ssl=_trust()),
+            cookie_jar=aiohttp.DummyCookieJar(),
+            headers={"content-type": "application/json", **self._headers},
+            proxy=_find_proxy(self._url),
+        )
+
+
+def _trust() -> ssl.SSLContext:
+    """Return the authorities that vouch for servers: the machine's, else those of certifi."""
+    paths = ssl.get_default_verify_paths()
+    if paths.cafile or paths.capath:
+        return ssl.create_default_context()
+    # Python's own installer for macOS brings none.
+    return ssl.create_default_context(cafile=import_module("certifi").where())
+
+
+def _find_proxy(url: str) -> str | None:
+    """Return the proxy that the environment names for a URL.
+
+    The client would look for it at each request, on a thread, and as long as all else takes.
+    """
+    parts, proxies = urlsplit(url), getproxies()
+    if proxy_bypass(parts.netloc):
+        return None
+    proxy = proxies.get(parts.scheme) or proxies.get("all")
+    return f"http://{proxy}" if proxy and "://" not in proxy else proxy
+
+
+class Closable(Protocol):
+    """What has connections, of one loop."""
+
+    async def close(self) -> None:
+        """Close them."""
+
+
+class LoopThread:
+    """A loop of asyncio on a thread, so that it does not matter who calls, and from where.
+
+    It ends when nobody has it any more.
+
+    Args:
+        wire: is closed with it.
+    """
+
+    def __init__(self, wire: Closable) -> None:
+        self._loop = asyncio.new_event_loop()
+        work = (self._loop, wire)
+        self._thread = threading.Thread(target=_run, args=work, name="asking", daemon=True)
+        self._thread.start()
+        self._finish = weakref.finalize(self, self._loop.call_soon_threadsafe, self._loop.stop)
+
+    def run(self, work: Coroutine[Any, Any, _Result]) -> _Result:
+        """Return the result of a coroutine; where the caller is interrupted, so is it."""
+        future = asyncio.run_coroutine_threadsafe(work, self._loop)
+        try:
+            return future.result()
+        except BaseException:
+            future.cancel()
+            raise
+
+    def close(self) -> None:
+        """Close the connections, and wait for that."""
+        self._finish()
+        self._thread.join(_END_SECONDS)
+
+
+def _run(loop: asyncio.AbstractEventLoop, wire: Closable) -> None:
+    """Run a loop until it is stopped, by whoever collects garbage, on whichever thread."""
+    loop.run_forever()
+    with contextlib.suppress(Exception):  # what a server makes of it is nothing to us any more
+        loop.run_until_complete(asyncio.wait_for(wire.close(), _END_SECONDS))
+    loop.close()

@@ -1,0 +1,110 @@
+"""Whether a row or the server is to blame that a request is refused, by what others got meanwhile.
+
+A server with too much to do pushes any request back, and some rows by chance several times in a
+row. A row is to blame once that chance is small. Pure: times are arguments.
+"""
+
+from __future__ import annotations
+
+from strandline_packs.models.asking.answers import Setback
+
+_CHANCE = 1e-4  # chance of a good row to be pushed back so often
+# A probe is smaller than any row, so its answer proves less: only so many of them count, and only
+# so many tries between which nothing but probes was answered, while more than a few rows wait.
+_MOST_PROBES = 3
+_FEW = 2
+
+
+class ServerTraffic:
+    """Outcomes of all rows at a server.
+
+    Attributes:
+        answered: rows that got an answer.
+        row_answered_at: when the last of them did.
+        answered_at: when it answered anything last, probes among it.
+        pushed: times that rows were pushed back which got an answer in the end.
+        stuck: rows that were pushed back and have no answer yet.
+        blamed: rows that were pushed back and given up.
+        probed: probes that got an answer.
+    """
+
+    def __init__(self) -> None:
+        self.answered = self.pushed = self.stuck = self.blamed = self.probed = 0
+        self.answered_at = self.row_answered_at = float("-inf")
+
+
+class RowTries:
+    """The tries of one question.
+
+    Args:
+        traffic: of the server.
+        tries: after which the row may be to blame.
+        limit: seconds without an answer to any row after which all rows are to blame.
+        begun: when it was asked first.
+
+    Attributes:
+        setbacks: tries that came to nothing.
+    """
+
+    def __init__(self, traffic: ServerTraffic, tries: int, limit: float, begun: float) -> None:
+        self._traffic, self._tries = traffic, tries
+        self._begun, self._limit = begun, limit
+        self._before = self._count()
+        self._busy = self._unproven = 0
+        self._busy_at = float("inf")
+        self.setbacks = 0
+
+    def note(self, setback: Setback, now: float) -> None:
+        """Note a try that came to nothing."""
+        self.setbacks += 1
+        if not setback.is_busy:
+            return
+        if not self._busy:  # earlier answers prove nothing: a rate may be used up since then
+            self._traffic.stuck += 1
+            self._before = self._count()
+        elif self._traffic.row_answered_at <= self._busy_at:
+            self._unproven += 1
+        self._busy += 1
+        self._busy_at = now
+
+    def close(self, now: float, *, is_answered: bool) -> None:
+        """Note that the question is not asked any more."""
+        self._traffic.stuck -= self._busy > 0
+        if is_answered:
+            self._traffic.answered += 1
+            self._traffic.row_answered_at = now
+            self._traffic.pushed += self._busy
+        else:
+            self._traffic.blamed += self._busy > 0
+
+    @property
+    def is_alone(self) -> bool:
+        """Return whether the server has answered others since it pushed this row back."""
+        return self._traffic.answered_at > self._busy_at
+
+    @property
+    def needs_evidence(self) -> bool:
+        """Return whether it matters by now that the server answers others."""
+        return self._busy > 0 or self.setbacks >= self._tries
+
+    def is_to_blame(self, now: float) -> bool:
+        """Return whether the row has had its tries, given that the server answers others."""
+        if self.setbacks < self._tries:
+            return False
+        if not self._busy or self._find_chance() <= _CHANCE:
+            return True
+        return now - max(self._begun, self._traffic.row_answered_at) >= self._limit
+
+    def _find_chance(self) -> float:
+        """Return the chance of any row to be pushed back as often as this one was."""
+        pairs = zip(self._count(), self._before, strict=True)
+        answered, pushed, probed = (now - before for now, before in pairs)
+        stuck = self._traffic.stuck - 1
+        pushes, answers = pushed + stuck, answered + min(probed, _MOST_PROBES)
+        # Rows were given up, and no row that was pushed back was ever answered: it is no rate.
+        is_rate = not self._traffic.blamed or self._traffic.pushed > 0
+        left_out = max(0, self._unproven - _MOST_PROBES) if is_rate and stuck > _FEW else 0
+        return ((pushes + 1) / (pushes + answers + 2)) ** (self._busy - left_out)
+
+    def _count(self) -> tuple[int, int, int]:
+        return self._traffic.answered, self._traffic.pushed, self._traffic.probed

@@ -1,0 +1,90 @@
+"""The text of an answer: a string, a list of parts, or nothing beside a model's reasoning. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from strandline_packs.models.asking.answers import RowFault
+
+# Fields in which servers return a model's reasoning.
+_REASONING = ("reasoning_content", "reasoning", "thinking", "reasoning_details")
+_TEXT_PARTS = frozenset({"text", "output_text"})
+_REASONING_PARTS = frozenset({"thinking", "reasoning", "redacted_thinking", "reasoning_text"})
+_THOUGHT = re.compile(r"\s*<think(?:ing)?>.*?(?:</think(?:ing)?>|\Z)\s*", re.DOTALL)
+_UNCLEAN = re.compile("[\ud800-\udfff]")
+_NO_TEXT = RowFault("malformed", "the answer has no text")
+_ONLY_REASONING = RowFault("malformed", "the model has reasoned and given no answer")
+
+
+class TextContent(NamedTuple):
+    """The content of a message.
+
+    Attributes:
+        text: of the answer.
+        refusal: in the model's words; empty if it does not refuse.
+        fault: why the text is no answer, or None if it is.
+    """
+
+    text: str
+    refusal: str = ""
+    fault: RowFault | None = None
+
+
+def read_text_content(message: Mapping[str, Any]) -> TextContent:
+    """Return the content of an assistant's message."""
+    refusal = message.get("refusal")
+    if refusal:
+        return TextContent("", str(refusal))
+    content, has_reasoning = message.get("content"), any(message.get(each) for each in _REASONING)
+    if isinstance(content, list):
+        result = _join_parts(content)
+        has_reasoning |= any(_read_kind(part) in _REASONING_PARTS for part in content)
+    elif isinstance(content, str):
+        result = TextContent(content)
+    else:
+        result = TextContent("", fault=_NO_TEXT)
+    has_reasoning |= _THOUGHT.match(result.text) is not None
+    if has_reasoning and not result.refusal and not _THOUGHT.sub("", result.text, count=1).strip():
+        return TextContent("", fault=_ONLY_REASONING)
+    return result
+
+
+def find_text_fault(text: str) -> RowFault | None:
+    """Return why a text can't be kept, or None if it can."""
+    complaint = find_unclean(text)
+    return None if complaint is None else RowFault("malformed", f"the answer: {complaint}")
+
+
+def find_unclean(text: str) -> str | None:
+    """Return what is wrong with the characters of a text, or None: no file holds half of one."""
+    match = _UNCLEAN.search(text)
+    if match is None:
+        return None
+    return f"invalid Unicode, half a character at position {match.start()}"
+
+
+def _join_parts(parts: list[Any]) -> TextContent:
+    """Return the texts of the parts of a content, in a row."""
+    texts = []
+    for part in parts:
+        kind = _read_kind(part)
+        if kind == "refusal":
+            return TextContent("", str(part.get("refusal") or "without words"))
+        text = part if isinstance(part, str) else part.get("text") if kind else None
+        if kind in _TEXT_PARTS and isinstance(text, str):
+            texts.append(text)
+        elif kind not in _REASONING_PARTS:
+            msg = f"the answer has a part that is no text ({str(kind)[:40]!r})"
+            return TextContent("", fault=RowFault("malformed", msg))
+    return TextContent("".join(texts), fault=None if texts else _NO_TEXT)
+
+
+def _read_kind(part: object) -> str | None:
+    """Return the kind of a part of a content, or None if it is none."""
+    if isinstance(part, str):
+        return "text"
+    if not isinstance(part, Mapping):
+        return None
+    return str(part.get("type", "text" if "text" in part else ""))

@@ -1,0 +1,47 @@
+"""The verdict on a message of a model, whichever protocol it came by. Pure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from strandline_packs.models.asking.answers import ModelAnswer, RowFault, Setback, Usage
+from strandline_packs.models.asking.verdicts.contents import find_text_fault, read_text_content
+from strandline_packs.models.asking.verdicts.endings import find_ending_fault
+from strandline_packs.models.asking.verdicts.refusal_words import cut
+from strandline_packs.models.asking.verdicts.vectors import judge_vector
+
+
+def judge_message(
+    message: Mapping[str, Any], finish: object, usage: Usage, model: str
+) -> ModelAnswer | RowFault | Setback:
+    """Return the verdict on a message.
+
+    Args:
+        finish: why the model stopped, as the server says it.
+    """
+    content = read_text_content(message)
+    if content.refusal:
+        why = f"the model refuses to answer: {cut(content.refusal)}"
+        return RowFault("refused", why, content.refusal)
+    if not isinstance(finish, str):
+        return Setback("an answer without a reason to finish")
+    fault = find_ending_fault(cut(finish)) or content.fault or find_text_fault(content.text)
+    if fault is not None:
+        return fault._replace(answer=content.text or json.dumps(message, ensure_ascii=False))
+    return ModelAnswer(content.text, None, finish, usage.prompt, usage.completion, model)
+
+
+def describe_foreign(protocol: str, words: str = "") -> Setback:
+    """Return the verdict on an answer of some other protocol, with the first of its words."""
+    more = f": {words}" if words else ""
+    return Setback(f"an answer that is not of {protocol}{more}")
+
+
+def find_answer_fault(answer: ModelAnswer) -> RowFault | None:
+    """Return why an answer of a log is not good, or None if it is: an earlier version kept it."""
+    if answer.vector is None:
+        return find_ending_fault(answer.finish) or find_text_fault(answer.text)
+    verdict = judge_vector(answer.vector.tolist(), Usage(), "")
+    return verdict if isinstance(verdict, RowFault) else None

@@ -1,0 +1,92 @@
+"""Sessions of ONNX Runtime: on which device a model runs, and how it is loaded.
+
+It knows files and devices, nothing of what goes in or comes out. ONNX Runtime is loaded in the
+workers. What runs on CUDA is written after its documents and was not tried: no machine of the
+project's has a GPU.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from enum import StrEnum
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from pydantic import Field
+
+from strandline.plan.stages.stage import Stage
+from strandline_packs.models.model_files import ModelError
+
+
+class Device(StrEnum):
+    """Where a model runs."""
+
+    AUTO = "auto"
+    CPU = "cpu"
+    CUDA = "cuda"
+
+
+class SessionParams(Stage.Params):
+    """Where a model runs."""
+
+    device: Device = Field(
+        default=Device.AUTO,
+        description="`cpu`, `cuda`, or `auto`: CUDA in a worker that was given a GPU "
+        "(`resources.gpu`, which may be a fraction) and has onnxruntime-gpu, else the CPU.",
+    )
+    threads: int = Field(default=1, ge=1, description="Threads of a worker on the CPU.")
+
+
+def open_session(path: Path, name: str, params: SessionParams) -> Any:  # noqa: ANN401 - ONNX Runtime's
+    """Return a session for a model where its parameters and the worker's environment say.
+
+    Raises:
+        ModelError: it can't be loaded, or the device is not there.
+    """
+    available = import_module("onnxruntime").get_available_providers()
+    provider = choose_provider(params.device, available, os.environ)
+    return start_session(path, name, provider, threads=params.threads)
+
+
+def start_session(path: Path, name: str, provider: str, *, threads: int) -> Any:  # noqa: ANN401 - ONNX Runtime's
+    """Return a session of ONNX Runtime for a model, which answers the same each time.
+
+    Raises:
+        ModelError: it can't be loaded; the message calls it `name`.
+    """
+    runtime = import_module("onnxruntime")
+    options = runtime.SessionOptions()
+    options.intra_op_num_threads = threads
+    options.inter_op_num_threads = 1
+    options.use_deterministic_compute = True
+    options.log_severity_level = 3
+    try:
+        return runtime.InferenceSession(str(path), options, providers=[provider])
+    except Exception as error:  # it has a class of its own for each thing that is wrong
+        msg = f"{name}: no model that can be loaded ({error})"
+        raise ModelError(msg) from error
+
+
+def choose_provider(
+    device: Device, available: Sequence[str], environment: Mapping[str, str]
+) -> str:
+    """Return ONNX Runtime's provider for a device.
+
+    Raises:
+        ModelError: CUDA is asked for and not there.
+    """
+    has_cuda = "CUDAExecutionProvider" in available
+    if device is Device.CUDA and not has_cuda:
+        msg = "CUDA is asked for, and ONNX Runtime has none here; install onnxruntime-gpu"
+        raise ModelError(msg)
+    is_given = environment.get("CUDA_VISIBLE_DEVICES", "") not in {"", "-1"}
+    if device is Device.CUDA or (device is Device.AUTO and has_cuda and is_given):
+        return "CUDAExecutionProvider"
+    return "CPUExecutionProvider"
+
+
+def describe_tensors(tensors: Iterable[Any]) -> str:
+    """Describe what a session takes or gives, such as `x tensor(float) ['pictures', 3]`."""
+    return ", ".join(f"{each.name} {each.type} {each.shape}" for each in tensors)

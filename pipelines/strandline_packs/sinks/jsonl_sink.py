@@ -1,0 +1,141 @@
+"""The sink `jsonl`."""
+
+from __future__ import annotations
+
+import gzip
+import io
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from enum import StrEnum
+from itertools import islice
+from typing import Any, BinaryIO, ClassVar, cast
+
+import pyarrow as pa
+from pydantic import BaseModel, Field
+
+from strandline.plan.stages.ends import SharingSink
+from strandline.plan.stages.registry import register
+from strandline.plan.stages.stage import Stage
+from strandline.plan.task import Task
+from strandline_packs.sinks.json_values import format_lines
+
+
+class SinkParams(Stage.Params):
+    """Where the output goes."""
+
+    path: str | None = Field(
+        default=None,
+        min_length=1,
+        description="Folder or fsspec URL of the output; by default the pipeline's own output "
+        "folder in the volume.",
+    )
+
+    def list_places(self) -> Iterable[tuple[str, str]]:
+        """Return the output, where it is said."""
+        return () if self.path is None else [("path", self.path)]
+
+
+class SharingParams(SinkParams):
+    """Where the output goes, and whether sources share files."""
+
+    target_bytes: int | None = Field(
+        default=None,
+        ge=1,
+        description="Bytes of a file, about: sources that finish near each other share one. By "
+        "default each has a file of its own.",
+    )
+
+
+_LEVEL = 6
+
+
+class JsonlCompression(StrEnum):
+    """How the lines are compressed."""
+
+    NONE = "none"
+    GZIP = "gzip"
+    ZSTD = "zstd"
+
+
+_SUFFIXES = {JsonlCompression.GZIP: ".jsonl.gz", JsonlCompression.ZSTD: ".jsonl.zst"}
+
+
+@register("jsonl")
+class JsonlSink(SharingSink):
+    """Writes each row as one line of JSON, UTF-8, keys in column order."""
+
+    class Params(SharingParams):
+        """How the file is packed."""
+
+        compression: JsonlCompression = Field(
+            default=JsonlCompression.NONE,
+            description="`gzip` makes `.jsonl.gz`, `zstd` `.jsonl.zst`.",
+        )
+
+    params: Params
+    suffix: str = ".jsonl"
+    added_params: ClassVar[frozenset[str]] = frozenset({"target_bytes"})
+
+    def __init__(self, params: BaseModel | None = None, **values: Any) -> None:  # noqa: ANN401 - as in the base
+        super().__init__(params, **values)
+        self.suffix = _SUFFIXES.get(self.params.compression, self.suffix)
+
+    def write(self, task: Task, file: BinaryIO) -> None:
+        """Write the rows in order; bytes become base64, times ISO 8601, NaN and infinities null.
+
+        Raises:
+            TypeError: the task carries no table.
+            ValueError: two columns have one name.
+        """
+        with self._compress(file) as out:
+            for lines in format_lines(task.table):
+                if self.params.compression is JsonlCompression.NONE:
+                    out.write(b"".join(lines))
+                    continue
+                for line in lines:  # what is packed depends on how it comes, and is to stay
+                    out.write(line)
+
+    def copy_rows(
+        self, shared: Mapping[str, BinaryIO], ranges: Sequence[range], suffix: str, file: BinaryIO
+    ) -> None:
+        with self._decompress(shared[suffix]) as lines, self._compress(file) as out:
+            begin = 0
+            for rows in ranges:
+                for line in islice(lines, rows.start - begin, rows.stop - begin):
+                    out.write(line)
+                begin = rows.stop
+
+    def _compress(self, file: BinaryIO) -> AbstractContextManager[BinaryIO]:
+        if self.params.compression is JsonlCompression.NONE:
+            return nullcontext(file)
+        if self.params.compression is JsonlCompression.ZSTD:
+            return cast(
+                "AbstractContextManager[BinaryIO]",
+                pa.CompressedOutputStream(pa.PythonFile(_LeftOpen(file), mode="w"), "zstd"),
+            )
+        # a fixed time and no name: the same rows give the same bytes
+        packed = gzip.GzipFile(filename="", mode="wb", compresslevel=_LEVEL, fileobj=file, mtime=0)
+        return cast("BinaryIO", packed)
+
+    def _decompress(self, shared: BinaryIO) -> AbstractContextManager[Iterable[bytes]]:
+        if self.params.compression is JsonlCompression.NONE:
+            return nullcontext(shared)
+        if self.params.compression is JsonlCompression.ZSTD:
+            plain = pa.CompressedInputStream(pa.PythonFile(shared, mode="r"), "zstd")
+            return io.BufferedReader(cast("io.RawIOBase", plain))
+        return gzip.GzipFile(fileobj=shared)
+
+
+class _LeftOpen:
+    """A file that its owner closes; Arrow closes what it is given."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self.closed = False
+        self.write = file.write
+
+    def flush(self) -> None:
+        """Leave that to the owner too."""
+
+    def close(self) -> None:
+        """Take no more; the file stays open."""
+        self.closed = True

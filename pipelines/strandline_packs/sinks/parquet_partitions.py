@@ -1,0 +1,265 @@
+"""The sink `parquet-partitions`."""
+
+from __future__ import annotations
+
+import base64
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from enum import StrEnum
+from itertools import accumulate, pairwise
+from typing import Any, BinaryIO, ClassVar
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from pydantic import BaseModel, Field, field_validator
+
+from strandline.data.tables.columns import check_names, find_column
+from strandline.plan.stages.ends import SharingSink, SinkStage, Source
+from strandline.plan.stages.registry import register
+from strandline.plan.task import Task
+from strandline_packs.sinks.formats.dataset_features import Feature, declare_features
+from strandline_packs.sinks.jsonl_sink import SharingParams, SinkParams
+
+
+class ParquetCompression(StrEnum):
+    """How pages are compressed."""
+
+    ZSTD = "zstd"
+    SNAPPY = "snappy"
+    GZIP = "gzip"
+    NONE = "none"
+
+
+def check_schema(schema: pa.Schema) -> None:
+    """Check that Parquet can hold all columns.
+
+    Raises:
+        TypeError: it can't; the message names the column, and what to do.
+        ValueError: two columns have one name.
+    """
+    check_names(schema)
+    try:
+        pq.ParquetWriter(pa.BufferOutputStream(), schema).close()
+    except pa.ArrowException as error:
+        raise _explain_schema(schema, error) from error
+
+
+def _explain_schema(schema: pa.Schema, error: pa.ArrowException) -> TypeError:
+    for field in schema:
+        try:
+            pq.ParquetWriter(pa.BufferOutputStream(), pa.schema([field])).close()
+        except pa.ArrowException:
+            what = "objects without any field" if _has_empty(field.type) else str(field.type)
+            return TypeError(
+                f"the column {field.name!r} holds {what}, which Parquet can't hold; leave it out "
+                "with `select-columns`, or write `jsonl`"
+            )
+    return TypeError(f"Parquet can't hold these columns ({error})")
+
+
+def _has_empty(kind: pa.DataType) -> bool:
+    """Return whether there are objects without any field in a type."""
+    if not pa.types.is_nested(kind):
+        return False
+    inner = [kind.field(at).type for at in range(kind.num_fields)]
+    return not inner or any(map(_has_empty, inner))
+
+
+@register("parquet")
+class ParquetSink(SharingSink):
+    """Writes each task as one Parquet file; equal tables give equal bytes, however chunked."""
+
+    class Params(SharingParams):
+        """How the file is laid out."""
+
+        compression: ParquetCompression = Field(
+            default=ParquetCompression.ZSTD, description="Compression of the pages."
+        )
+        row_group_rows: int = Field(default=65_536, ge=1, description="Most rows of a row group.")
+        write_empty: bool = Field(
+            default=False,
+            description="Write a file without rows too, so that a pipeline that reads them finds "
+            "one where nothing was found.",
+        )
+        features: dict[str, Feature] = Field(
+            default_factory=dict,
+            description="What columns mean to Hugging Face's `datasets`: `image` or `audio` for "
+            "bytes, `{classes: [...]}` for labels.",
+        )
+
+    params: Params
+    added_params: ClassVar[frozenset[str]] = frozenset({"target_bytes", "write_empty", "features"})
+    suffix: str = ".parquet"
+
+    def __init__(self, params: BaseModel | None = None, **values: Any) -> None:  # noqa: ANN401 - as in the base
+        super().__init__(params, **values)
+        self.writes_empty = self.params.write_empty
+
+    def write(self, task: Task, file: BinaryIO) -> None:
+        """Write the table front to back.
+
+        Raises:
+            TypeError: the task carries no table, or a column of what Parquet can't hold.
+            ValueError: two columns have one name, or a label is none of the classes.
+        """
+        table = declare_features(task.table, self.params.features)
+        check_schema(table.schema)
+        pq.write_table(
+            table.combine_chunks(),  # pages are cut where chunks end
+            pa.PythonFile(file, mode="w"),
+            compression=self.params.compression.value,
+            row_group_size=self.params.row_group_rows,
+        )
+
+    @property
+    def holds_tables(self) -> bool:
+        """Return whether files hold the tables as they came; features change their columns."""
+        return not self.params.features
+
+    def read_back(self, file: bytes, rows: range | None) -> tuple[int, pa.Table]:
+        """Return the row groups of a file in which some rows are, and where they begin."""
+        parquet = pq.ParquetFile(pa.BufferReader(file))
+        if rows is None:
+            return 0, _restore_types(parquet, parquet.read(use_threads=False))
+        counts = [parquet.metadata.row_group(at).num_rows for at in range(parquet.num_row_groups)]
+        bounds = list(enumerate(pairwise(accumulate(counts, initial=0))))
+        wanted = [at for at, (begin, end) in bounds if begin < rows.stop and end > rows.start]
+        first = bounds[wanted[0]][1][0]
+        return first, _restore_types(parquet, parquet.read_row_groups(wanted, use_threads=False))
+
+    def write_shared(self, tasks: Sequence[Task], file: BinaryIO) -> None:
+        self._write_groups(pa.concat_tables([task.table for task in tasks]), file)
+
+    def copy_rows(
+        self, shared: Mapping[str, BinaryIO], ranges: Sequence[range], suffix: str, file: BinaryIO
+    ) -> None:
+        table = pq.read_table(shared[suffix])
+        kept = [table.slice(rows.start, len(rows)) for rows in ranges]
+        self._write_groups(pa.concat_tables([table.slice(0, 0), *kept]), file)
+
+    def _write_groups(self, table: pa.Table, file: BinaryIO) -> None:
+        """Write row groups one by one: only one of them is in memory twice."""
+        table = declare_features(table, self.params.features)
+        check_schema(table.schema)
+        target, size = pa.PythonFile(file, mode="w"), self.params.row_group_rows
+        compression = self.params.compression.value
+        with pq.ParquetWriter(target, table.schema, compression=compression) as writer:
+            for begin in range(0, table.num_rows, size):
+                writer.write_table(table.slice(begin, size).combine_chunks(), row_group_size=size)
+
+
+def _restore_types(parquet: pq.ParquetFile, table: pa.Table) -> pa.Table:
+    """Return a table with the types that it was written with.
+
+    Parquet has no times in seconds, and its lists call their items otherwise.
+    """
+    packed = parquet.metadata.metadata[b"ARROW:schema"]
+    written = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(packed)))
+    metadata = table.schema.metadata
+    if table.schema.equals(written.with_metadata(metadata), check_metadata=True):
+        return table
+    # Without the last step none becomes an empty one, which the schema in a file tells apart.
+    return table.cast(written).replace_schema_metadata(metadata)
+
+
+@register("parquet-partitions")
+class ParquetPartitions(SinkStage):
+    """Writes one Parquet file per partition of the sources, with a row group for each member."""
+
+    class Params(SinkParams):
+        """What makes a partition, and how its file is laid out."""
+
+        by: str = Field(
+            description="Regular expression; sources in whose keys it finds the same text share a "
+            "file. One in whose key it finds nothing has a file of its own."
+        )
+        member: str = Field(
+            default="key",
+            description="Column that says which member a row is of; its values, in order, make "
+            "the row groups.",
+        )
+        compression: ParquetCompression = Field(
+            default=ParquetCompression.ZSTD, description="Compression of the pages."
+        )
+
+        @field_validator("by")
+        @classmethod
+        def _check_by(cls, by: str) -> str:
+            try:
+                re.compile(by)
+            except re.error as error:
+                msg = f"must be a regular expression: {error}"
+                raise ValueError(msg) from error
+            return by
+
+    params: Params
+    suffix: str = ".parquet"
+
+    def list_needed_columns(self) -> tuple[str, ...]:
+        return (self.params.member,)
+
+    def partition_indices(self, source: Source) -> Iterable[str]:
+        """Return the text that `by` finds in the source's key."""
+        found = re.search(self.params.by, source.key)
+        return [found[0]] if found else []
+
+    def write(self, task: Task, file: BinaryIO) -> None:
+        """Write the members one after another, each as a row group, its rows in their order.
+
+        Raises:
+            TypeError: the task carries no table, or a column of what Parquet can't hold.
+            MissingColumnError: there is no column that names the members.
+            ValueError: two columns have one name.
+        """
+        check_schema(task.table.schema)
+        with pq.ParquetWriter(
+            pa.PythonFile(file, mode="w"),
+            task.table.schema,
+            compression=self.params.compression.value,
+        ) as writer:
+            for rows in self._split(task.table):
+                writer.write_table(rows, row_group_size=rows.num_rows)
+
+    def _split(self, table: pa.Table) -> Iterator[pa.Table]:
+        """Yield the rows of each member, which has its values in order."""
+        # Chunk by chunk: to take rows of all joins them, which fails for 2 GB of text.
+        cuts = [self._cut(pa.Table.from_batches([batch])) for batch in table.to_batches()]
+        if not cuts:
+            return
+        pieces = [piece for _, found in cuts for piece in found]
+        order, _, runs = _find_runs(pa.concat_arrays([names for names, _ in cuts]))
+        positions = order.to_pylist()
+        for run in runs:
+            yield pa.concat_tables([pieces[at] for at in positions[run]]).combine_chunks()
+
+    def _cut(self, rows: pa.Table) -> tuple[pa.Array, list[pa.Table]]:
+        """Return the members of one chunk in order, and the rows of each as they stand."""
+        members = _unwrap(find_column(rows, self.params.member)).chunk(0)
+        order, names, runs = _find_runs(members)
+        in_order = rows if _is_rising(order) else rows.take(order)
+        return names, [in_order.slice(run.start, run.stop - run.start) for run in runs]
+
+
+def _find_runs(members: pa.Array) -> tuple[pa.Array, pa.Array, list[slice]]:
+    """Return where the members are in order.
+
+    Each of them once; and which of those places are its own.
+    """
+    order = pc.sort_indices(members)  # equal ones stay as they stand
+    runs = pc.run_end_encode(members.take(order))
+    ends = [0, *runs.run_ends.to_pylist()]
+    return order, runs.values, [slice(begin, end) for begin, end in pairwise(ends)]
+
+
+def _unwrap(members: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return the members in a type that can be sorted and cut into runs."""
+    kind = members.type
+    if pa.types.is_dictionary(kind):
+        return _unwrap(members.cast(kind.value_type))
+    return members.cast(pa.large_string()) if pa.types.is_string_view(kind) else members
+
+
+def _is_rising(order: pa.Array) -> bool:
+    steps = pc.greater(order.slice(1), order.slice(0, max(len(order) - 1, 0)))
+    return bool(pc.all(steps, min_count=0).as_py())

@@ -1,0 +1,106 @@
+"""The sinks `csv` and `arrow`, for tools that read neither Parquet nor JSON."""
+
+from __future__ import annotations
+
+import csv
+from enum import StrEnum
+from typing import Any, BinaryIO
+
+import pyarrow as pa
+from pydantic import Field
+
+from strandline.data.tables.columns import check_names
+from strandline.plan.stages.ends import SinkStage
+from strandline.plan.stages.registry import register
+from strandline.plan.task import Task
+from strandline_packs.sinks.json_values import encode_value, list_rows
+from strandline_packs.sinks.jsonl_sink import SinkParams
+
+
+@register("csv")
+class CsvSink(SinkStage):
+    """Writes each task as one CSV file, UTF-8, names of the columns first."""
+
+    class Params(SinkParams):
+        """How values are parted."""
+
+        delimiter: str = Field(
+            default=",", min_length=1, max_length=1, description="What is between values."
+        )
+
+    params: Params
+    suffix: str = ".csv"
+
+    def write(self, task: Task, file: BinaryIO) -> None:
+        """Write the rows in order; null and NaN are empty, lists and maps JSON, bytes base64.
+
+        Raises:
+            TypeError: the task carries no table.
+            ValueError: two columns have one name.
+        """
+        writer = csv.writer(
+            _EncodedText(file), delimiter=self.params.delimiter, lineterminator="\n"
+        )
+        names = task.table.column_names
+        writer.writerow(names)
+        for row in list_rows(task.table):
+            writer.writerow([_format_value(row[name]) for name in names])
+
+
+class ArrowCompression(StrEnum):
+    """How buffers are compressed."""
+
+    NONE = "none"
+    LZ4 = "lz4"
+    ZSTD = "zstd"
+
+
+@register("arrow")
+class ArrowSink(SinkStage):
+    """Writes each task as one Arrow file, also called Feather, that others map into memory."""
+
+    class Params(SinkParams):
+        """How the file is laid out."""
+
+        compression: ArrowCompression = Field(
+            default=ArrowCompression.NONE, description="Compression of the buffers."
+        )
+        batch_rows: int = Field(default=65_536, ge=1, description="Most rows of a batch.")
+
+    params: Params
+    suffix: str = ".arrow"
+
+    def write(self, task: Task, file: BinaryIO) -> None:
+        """Write the table in batches; equal tables give equal bytes, however chunked.
+
+        Raises:
+            TypeError: the task carries no table.
+            ValueError: two columns have one name.
+        """
+        check_names(task.table.schema)
+        packing = self.params.compression
+        options = pa.ipc.IpcWriteOptions(
+            compression=None if packing is ArrowCompression.NONE else packing.value
+        )
+        table = task.table.combine_chunks()
+        sink = pa.PythonFile(file, mode="w")
+        with pa.ipc.new_file(sink, table.schema, options=options) as writer:
+            for batch in table.to_batches(max_chunksize=self.params.batch_rows):
+                writer.write_batch(batch)
+
+
+class _EncodedText:
+    """Takes text for a file of bytes, which is its owner's to end."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+
+    def write(self, text: str) -> int:
+        return self._file.write(text.encode())
+
+
+def _format_value(value: Any) -> object:  # noqa: ANN401 - of any column
+    if value is None or isinstance(value, str):
+        return value
+    text = encode_value(value)
+    return "" if text == "null" else text.removeprefix('"').removesuffix('"')

@@ -1,0 +1,102 @@
+"""The sink `zarr`, which needs the extra `fields`: xarray and zarr are loaded when it is used."""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Iterable
+from typing import Any, BinaryIO, ClassVar
+
+from pydantic import Field
+
+from strandline.plan.packages import load_module
+from strandline.plan.stages.ends import SinkStage, Source
+from strandline.plan.stages.registry import register
+from strandline.plan.task import Task
+from strandline_packs.sinks.jsonl_sink import SinkParams
+
+
+@register("zarr")
+class ZarrSink(SinkStage):
+    """Writes xarray datasets as Zarr, one zipped store per chunk that sources share."""
+
+    class Params(SinkParams):
+        """How the sources are cut into chunks."""
+
+        dimension: str = Field(
+            default="time",
+            min_length=1,
+            description="The dimension along which sources follow each other. Each source's "
+            "`meta` has its place there, a whole number, under this name.",
+        )
+        chunk: int = Field(ge=1, description="Places of that dimension in one chunk.")
+
+    params: Params
+    suffix: str = ".zarr.zip"
+    packages: ClassVar[tuple[str, ...]] = ("xarray", "zarr")
+    chunked_by: ClassVar[str | None] = "chunk"
+
+    def setup(self) -> None:
+        """Load what writes Zarr.
+
+        Raises:
+            ImportError: the extra is not installed.
+        """
+        for module in ("xarray", "zarr"):
+            load_module(module)
+
+    def partition_indices(self, source: Source) -> Iterable[str]:
+        """Return the chunk that the source's place lies in.
+
+        Raises:
+            TypeError: the source does not say where its place is.
+        """
+        return [f"chunk {self._find_position(source) // self.params.chunk}"]
+
+    def name_position(self, source: Source) -> str:
+        """Return the source's place along the dimension, at which a store has one field.
+
+        Raises:
+            TypeError: the source does not say where its place is.
+        """
+        return f"{self.params.dimension} {self._find_position(source)}"
+
+    def _find_position(self, source: Source) -> int:
+        position = (source.meta or {}).get(self.params.dimension)
+        if not isinstance(position, int):
+            msg = f"its meta has no whole number under {self.params.dimension!r}"
+            raise TypeError(msg)
+        return position
+
+    def write(self, task: Task, file: BinaryIO) -> None:
+        """Write the dataset as one store, its entries in order and without a time.
+
+        Raises:
+            TypeError: the task carries no dataset.
+        """
+        entries = self._encode(task.data)
+        with zipfile.ZipFile(file, "w") as archive:
+            for name in sorted(entries):
+                archive.writestr(zipfile.ZipInfo(name), entries[name].to_bytes())
+
+    def _encode(self, dataset: object) -> dict[str, Any]:
+        """Return the names and buffers of a Zarr store.
+
+        Chunks are whole but along the dimension.
+        """
+        import xarray  # noqa: PLC0415 - see `setup`
+        from zarr.storage import MemoryStore  # noqa: PLC0415 - the same
+
+        if not isinstance(dataset, xarray.Dataset):
+            msg = f"this task carries {type(dataset).__name__}, not an xarray dataset"
+            raise TypeError(msg)
+        lengths = dict(dataset.sizes) | {self.params.dimension: self.params.chunk}
+        encoding = {
+            name: {"chunks": tuple(lengths[str(each)] for each in variable.dims)}
+            for name, variable in dataset.variables.items()
+            if variable.dims
+        }
+        entries: dict[str, Any] = {}
+        dataset.to_zarr(
+            MemoryStore(entries), mode="w", encoding=encoding, zarr_format=3, consolidated=False
+        )
+        return entries

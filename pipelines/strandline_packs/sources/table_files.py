@@ -1,0 +1,77 @@
+"""The source `table-files`: the data files of a table at a version, to be read by `read-table`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import ClassVar
+
+import pyarrow as pa
+from pydantic import Field, field_validator
+
+from strandline.plan.stages.ends import Source, SourceStage
+from strandline.plan.stages.registry import register
+from strandline_packs.sources.snapshots.snapshot import (
+    FORMS,
+    find_kind,
+    open_snapshot,
+    resolve_table,
+)
+
+
+@register("table-files")
+class TableFiles(SourceStage):
+    """Lists data files of a Delta, Iceberg or Lance table; `read-table` reads them."""
+
+    class Params(SourceStage.Params):
+        """Which table, and when."""
+
+        table: str = Field(
+            min_length=1,
+            description="`delta:TABLE` or `lance:TABLE`, a folder or URL, or "
+            "`iceberg:CATALOG/NAMESPACE.TABLE`.",
+        )
+        snapshot: int | None = Field(
+            default=None,
+            ge=0,
+            description="Number of the version or snapshot; by default the current one.",
+        )
+
+        @field_validator("table")
+        @classmethod
+        def _check_table(cls, table: str) -> str:
+            if find_kind(table) is None:
+                msg = f"{table!r} names no table; one is {FORMS}"
+                raise ValueError(msg)
+            return table
+
+    # Versions of a table share files, which are the same sources in each.
+    not_fingerprinted: ClassVar[frozenset[str]] = SourceStage.not_fingerprinted | {"snapshot"}
+    params: Params
+    keeps_columns = False
+    adds_columns = ("key", "table", "snapshot", "file")
+
+    @property
+    def table(self) -> str:
+        """The table, as the pipeline names it."""
+        return self.params.table
+
+    def list_sources(self) -> Iterator[Source]:
+        """Yield every data file, under its name below the table.
+
+        Raises:
+            TableError: there is no such table, or it has what can't be read.
+        """
+        table = resolve_table(self.params.table)
+        snapshot = open_snapshot(table, self.params.snapshot)
+        for file in snapshot.list_files():
+            row = {"key": file.name, "table": table, "snapshot": snapshot.number, "file": file.name}
+            yield Source(file.name, file.version, pa.Table.from_pylist([row]))
+
+    def list_columns(self) -> dict[str, str]:
+        """Return the types of the table's columns by name, at the version that is listed.
+
+        Raises:
+            TableError: as `list_sources`.
+        """
+        snapshot = open_snapshot(resolve_table(self.params.table), self.params.snapshot)
+        return {field.name: str(field.type) for field in snapshot.schema}

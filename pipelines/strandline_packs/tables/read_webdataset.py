@@ -1,0 +1,150 @@
+"""The stage `read-webdataset`: the samples of WebDataset shards, in tasks of bounded size."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import BinaryIO, ClassVar
+
+import pyarrow as pa
+from pydantic import Field
+
+from strandline.data.files.opening import (
+    LEAST_WINDOW,
+    READ_ERRORS,
+    UnreadableFileError,
+    ZstdWindow,
+    explain_error,
+    open_decompressed,
+)
+from strandline.data.tables.batching import cut_batches
+from strandline.data.tables.file_references import FileReference, list_references
+from strandline.data.tables.schema_reader import SchemaReader
+from strandline.plan.stages.columns import Columns
+from strandline.plan.stages.registry import register
+from strandline.plan.task import Task
+from strandline_packs.tables.contents.first_bytes import describe_contents, explain_misread
+from strandline_packs.tables.contents.samples import (
+    SampleError,
+    SampleFile,
+    ShardSample,
+    collect_samples,
+    find_reason,
+    split_name,
+)
+from strandline_packs.tables.contents.tar_members import (
+    NoTarError,
+    TarDamageError,
+    list_members,
+)
+
+_NAMED = 8  # extensions, where none of them was wanted
+
+
+@register("read-webdataset")
+class ReadWebdataset(SchemaReader):
+    """Reads tar shards; a row is a sample: its key, and a column of bytes for each extension."""
+
+    class Params(SchemaReader.Params):
+        """What is read of a sample."""
+
+        extensions: tuple[str, ...] | None = Field(
+            default=None,
+            min_length=1,
+            description="Extensions that become columns, such as `txt` or `seg.png`; a sample "
+            "without one has a null there. All that a task's samples have when unset.",
+        )
+        max_rows: int = Field(default=1_000, ge=1, description="Most samples of a task.")
+        max_task_bytes: int = Field(
+            default=16 << 20, ge=1, description="Bytes after which a task goes on."
+        )
+        zstd_window: ZstdWindow = LEAST_WINDOW
+
+    params: Params
+    added_params: ClassVar[frozenset[str]] = SchemaReader.added_params | {"zstd_window"}
+    keeps_columns = False
+    adds_columns = ("key",)
+
+    def list_needed_columns(self) -> tuple[str, ...]:
+        return ("key", "path")
+
+    def change_columns(self, columns: Columns) -> Columns:
+        wanted = self.params.extensions
+        if wanted is None or self.schema is not None:
+            return super().change_columns(columns)
+        return Columns(("key", *wanted))
+
+    def process(self, task: Task) -> Iterator[Task]:
+        """Yield tasks of samples, in the order of the shard; .gz, .zst and others are unpacked.
+
+        Raises:
+            UnreadableFileError: a shard can't be read, is no whole tar, or its members don't make
+                samples that are each in one place.
+        """
+        params = self.params
+        files = list_references(task)
+        samples = (row for file in files for row in self._read(file))
+        for rows in cut_batches(samples, _measure, params.max_rows, params.max_task_bytes):
+            yield task.replace(self.conform(files[0].key, self._build_table(rows)))
+
+    def _read(self, file: FileReference) -> Iterator[dict[str, bytes | str]]:
+        try:
+            yield from self._list_rows(file)
+        except NoTarError as error:
+            msg = f"{file.key}: {error}; {describe_contents(file.path)}"
+            raise UnreadableFileError(msg) from error
+        except (TarDamageError, SampleError) as error:
+            raise explain_error(file.key, error) from error
+        except READ_ERRORS as error:
+            raise explain_misread(file, error) from error
+
+    def _list_rows(self, file: FileReference) -> Iterator[dict[str, bytes | str]]:
+        kinds: set[str] = set()
+        number = 0
+        with open_decompressed(file.path, self.params.zstd_window) as stream:
+            for sample in collect_samples(self._list_files(stream, kinds)):
+                if row := self._choose(sample):
+                    number += 1
+                    yield {"key": f"{file.key}#{sample.name}"} | row
+        # All was passed over: another archive, or another extension, than was meant.
+        if kinds and not number:
+            there = ", ".join(sorted(map(repr, kinds))[:_NAMED])
+            raise SampleError(f"none of its files is of a wanted sample; extensions are: {there}")
+
+    def _list_files(self, stream: BinaryIO, kinds: set[str]) -> Iterator[SampleFile]:
+        """Yield the files that are of samples; others are counted, but for folders."""
+        for member in list_members(stream, self._reads_content):
+            if member.is_folder:
+                continue
+            sample, kind = split_name(member.name)
+            kinds.add(kind)
+            if reason := find_reason(member, sample, kind):
+                self.count(f"dropped: {reason}")
+            else:
+                yield SampleFile(sample, kind, member)
+
+    def _reads_content(self, name: str) -> bool:
+        return self._is_wanted(split_name(name)[1])
+
+    def _choose(self, sample: ShardSample) -> dict[str, bytes]:
+        """Return the columns of a sample; none, which is counted, where it has none of them."""
+        row = {kind: data for kind, data in sample.parts.items() if self._is_wanted(kind)}
+        if not row:
+            self.count("dropped: none of the extensions")
+        elif "key" in row:
+            msg = f"the sample {sample.name!r} has a file 'key', as the column of keys is called"
+            raise SampleError(f"{msg}; name the `extensions` that you want")
+        return row
+
+    def _is_wanted(self, kind: str) -> bool:
+        return self.params.extensions is None or kind in self.params.extensions
+
+    def _build_table(self, rows: list[dict[str, bytes | str]]) -> pa.Table:
+        seen = dict.fromkeys(name for row in rows for name in row if name != "key")
+        kinds = self.params.extensions or tuple(seen)
+        arrays = [pa.array([row["key"] for row in rows], pa.string())]
+        arrays += [pa.array([row.get(kind) for row in rows], pa.binary()) for kind in kinds]
+        return pa.Table.from_arrays(arrays, names=["key", *kinds])
+
+
+def _measure(row: dict[str, bytes | str]) -> int:
+    return sum(map(len, row.values()))

@@ -1,0 +1,67 @@
+"""The stage `keep-rows`: the rows for which a condition on their columns holds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Self
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pydantic import Field, model_validator
+
+from strandline.data.tables.row_filter import JudgedRows, RowFilter
+from strandline.plan.stages.registry import register
+from strandline_packs.tables.rows.row_expressions import RowExpression
+
+
+@register("keep-rows")
+class KeepRows(RowFilter):
+    """Keeps the rows for which an expression is true; others are dropped and counted."""
+
+    class Params(RowFilter.Params):
+        """The condition."""
+
+        where: str = Field(
+            min_length=1,
+            description="Condition in Python's notation, such as `score >= 0.5 and language == "
+            "'en'`: columns, also fields (`image.width`), numbers, texts, `== != < <= > >=`, `in "
+            "('en', 'de')`, `is None`, `and or not`, `+ - * /`, and the functions len, lower, "
+            "upper, contains, startswith, endswith, abs, isnan, time('2026-01-31').",
+        )
+        reason: str = Field(
+            default="expression",
+            min_length=1,
+            description="What dropped rows are counted under; those of which null makes that it "
+            "can't be told have ` is null` behind it.",
+        )
+
+        @model_validator(mode="after")
+        def _check(self) -> Self:
+            RowExpression(self.where)
+            return self
+
+    params: Params
+
+    def list_needed_columns(self) -> Iterable[str]:
+        return RowExpression(self.params.where).list_columns()
+
+    def setup(self) -> None:
+        """Parse the expression."""
+        self._expression = RowExpression(self.params.where)
+
+    def judge_rows(self, table: pa.Table) -> JudgedRows:
+        """Drop and count the rows for which the condition does not hold.
+
+        Raises:
+            ExpressionError: an operation does not fit the types of its columns.
+            MissingColumnError: a column is not there.
+        """
+        holds = self._expression.compute(table)
+        reason = self.params.reason
+        reasons = pc.if_else(
+            holds, pa.scalar(None, pa.string()), pa.scalar(reason, pa.string())
+        ).to_pylist()
+        for at, is_known in enumerate(pc.is_valid(holds).to_pylist()):
+            if not is_known:
+                reasons[at] = f"{reason} is null"
+        return JudgedRows(table, reasons)

@@ -1,0 +1,35 @@
+"""The stage `read-shuffle`: all rows of a partition that another pipeline has shuffled."""
+
+from __future__ import annotations
+
+from strandline.data.tables.columns import find_column
+from strandline.data.tables.file_references import list_references
+from strandline.plan.stages.columns import Columns
+from strandline.plan.stages.registry import register
+from strandline.plan.stages.stage import Stage
+from strandline.plan.task import Task
+from strandline_packs.tables.shuffle.partition_files import read_partitions
+
+
+@register("read-shuffle")
+class ReadShuffle(Stage):
+    """Reads one partition of all files, as one task; without rows it is an empty table."""
+
+    def list_needed_columns(self) -> tuple[str, ...]:
+        return ("key", "path", "partition", "last_partition", "partitions")
+
+    def change_columns(self, columns: Columns) -> Columns:
+        del columns
+        return Columns(is_open=True)  # a file's columns are not known before it is opened
+
+    def process(self, task: Task) -> Task:
+        """Return the rows, in the order that the sink's `seed` draws, else in that of files.
+
+        Raises:
+            MissingColumnError: a column is not there.
+            UnreadableFileError: a file can't be read, or its rows are parted in another way.
+        """
+        first, last, count = (
+            find_column(task.table, name)[0].as_py() for name in self.list_needed_columns()[2:]
+        )
+        return task.replace(read_partitions(list_references(task), range(first, last + 1), count))

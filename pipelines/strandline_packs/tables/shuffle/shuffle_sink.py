@@ -1,0 +1,92 @@
+"""The sink `shuffle`: what a pass over a corpus leaves for the next one, parted by a digest."""
+
+from __future__ import annotations
+
+from typing import BinaryIO, ClassVar
+
+from pydantic import Field
+
+from strandline.plan.stages.ends import SinkStage
+from strandline.plan.stages.registry import register
+from strandline.plan.task import Task
+from strandline_packs.sinks.jsonl_sink import SinkParams
+from strandline_packs.tables.shuffle.partition_files import Parting, write_partitions
+from strandline_packs.tables.shuffle.row_weights import Scales
+
+
+@register("shuffle")
+class ShuffleSink(SinkStage):
+    """Writes rows by partition; `shuffle-partitions` of another pipeline lists them."""
+
+    class Params(SinkParams):
+        """What parts the rows, and into how many partitions."""
+
+        by: str = Field(
+            default="bucket",
+            description="Column of digests; rows with the same one are in the same partition. "
+            "With a `seed`, column of keys, such as `key`.",
+        )
+        partitions: int = Field(
+            default=64,
+            ge=1,
+            le=65_536,
+            description="Number of partitions. A worker of the next pipeline holds one of them.",
+        )
+        seed: int | None = Field(
+            default=None,
+            description="Draws the order in which `read-shuffle` gives the rows: it follows from "
+            "the seed and the keys alone. Rows of one key stand in the order of files.",
+        )
+        exact: bool = Field(
+            default=True,
+            description="With a `seed`: false draws a partition for `blockRows` in a row, and "
+            "shuffles rows within partitions. It is cheaper, and not uniform.",
+        )
+        block_rows: int = Field(
+            default=256, ge=1, description="Rows of a task that stay together where not `exact`."
+        )
+
+        stratum: str | None = Field(
+            default=None,
+            min_length=1,
+            description="Column with what rows are part of, such as `language`, for a `mix` with "
+            "`strata`.",
+        )
+        bytes: str | None = Field(
+            default=None,
+            min_length=1,
+            description="Column with text or bytes, for a `mix` by bytes.",
+        )
+        tokens: str | None = Field(
+            default=None,
+            min_length=1,
+            description="Column with the number of tokens, or with lists of them, for a `mix` by "
+            "tokens.",
+        )
+
+    params: Params
+    suffix: str = ".parquet"
+    writes_empty: bool = True  # the next pipeline has partitions to list, whatever is in them
+    added_params: ClassVar[frozenset[str]] = frozenset(
+        {"seed", "exact", "block_rows", "stratum", "bytes", "tokens"}
+    )
+
+    def list_needed_columns(self) -> tuple[str, ...]:
+        return (self.params.by, *self._scales.columns)
+
+    def write(self, task: Task, file: BinaryIO) -> None:
+        """Write the partitions one after another, each as a row group.
+
+        Raises:
+            TypeError: the task carries no table, or the column no digests, or no keys.
+            MissingColumnError: there is no such column.
+        """
+        params = self.params
+        block = 1 if params.exact else params.block_rows
+        parting = Parting(params.partitions, params.by, params.seed, block, self._scales)
+        write_partitions(task.table, parting, file)
+
+    @property
+    def _scales(self) -> Scales:
+        params = self.params
+        return Scales(params.stratum, params.bytes, params.tokens)

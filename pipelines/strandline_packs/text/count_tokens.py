@@ -1,0 +1,125 @@
+"""The stage `count-tokens`: how much text passes, in documents, characters and tokens.
+
+No tokeniser of a model is asked: words are counted as the quality filter counts them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from enum import StrEnum
+from pathlib import Path
+
+import pyarrow as pa
+from pydantic import Field
+
+from strandline.data.statistics.volume import TextVolume
+from strandline.data.tables.charts import draw_histogram
+from strandline.data.tables.columns import list_strings, list_texts
+from strandline.data.tables.summaries import (
+    BINS,
+    dump_piece,
+    gather,
+    list_bins,
+    merge_pieces,
+    read_piece,
+    read_rows,
+    write_rows,
+)
+from strandline.plan.stages.registry import register
+from strandline.plan.stages.stage import StatefulFilter
+from strandline.plan.task import Task
+from strandline_packs.text.filters.words.word_rules import compose, list_words
+
+NAME = "token-counts"
+SCHEMA = pa.schema(
+    [("group", pa.string())]
+    + [(name, pa.int64()) for name in ("documents", "characters", "tokens")]
+    + [(f"tokens_{name}", pa.float64()) for name in ("min", "max", "mean", "deviation")]
+    + [("histogram", BINS)]
+)
+
+
+class Tokens(StrEnum):
+    """What counts as a token."""
+
+    WORDS = "words"
+    WHITESPACE = "whitespace"
+
+
+_SPLIT: dict[Tokens, Callable[[str], list[str]]] = {
+    Tokens.WORDS: list_words,
+    Tokens.WHITESPACE: str.split,
+}
+
+
+@register("count-tokens")
+class CountTokens(StatefulFilter):
+    """Gathers documents, characters and tokens of a text column, and a histogram of lengths."""
+
+    class Params(StatefulFilter.Params):
+        """What is counted."""
+
+        column: str = Field(default="text", description="Column with the text.")
+        tokens: Tokens = Field(
+            default=Tokens.WORDS,
+            description="`words`: runs of letters and digits of any script, and each letter by "
+            "itself where a script has no blanks. `whitespace`: what blanks separate.",
+        )
+        by: str | None = Field(
+            default=None,
+            description="Column whose values are counted apart, such as `language`.",
+        )
+
+    version = "2"
+    params: Params
+    keeps_columns = True
+
+    def list_needed_columns(self) -> tuple[str, ...]:
+        return (self.params.column,)
+
+    def setup(self) -> None:
+        """Begin with nothing."""
+        self._gathered: dict[str, TextVolume] = {}
+
+    def process(self, task: Task) -> Task:
+        """Count the tokens of every row.
+
+        Raises:
+            MissingColumnError: a column is not there.
+            TypeError: the text is none, or the groups can't be spelled.
+        """
+        texts = list_strings(task.table, self.params.column)
+        by = self.params.by
+        groups = [""] * len(texts) if by is None else list_texts(task.table, by)
+        split = _SPLIT[self.params.tokens]
+        counted: dict[str, list[tuple[int, int]]] = {}
+        for group, text in zip(groups, texts, strict=True):
+            shown = compose(text)
+            counted.setdefault(group, []).append((len(shown), len(split(shown))))
+        for group, pairs in counted.items():
+            gather(self._gathered, group, TextVolume.of(*zip(*pairs, strict=True)))
+        return task
+
+    def flush(self) -> bytes | None:
+        return dump_piece(self._gathered)
+
+    @staticmethod
+    def merge(paths: Sequence[Path], out: Path) -> None:
+        merge_pieces(paths, out, TextVolume.parse)
+
+    def artifacts(self, merged: Path, folder: Path) -> None:
+        """Write `token-counts.json` and `.parquet`: a row a group, or one in all."""
+        rows = [
+            {"group": group} | volume.describe() | {"histogram": list_bins(volume.histogram)}
+            for group, volume in read_piece(merged, TextVolume.parse).items()
+        ]
+        write_rows(folder, NAME, rows, SCHEMA)
+
+    @staticmethod
+    def panel(artifacts: Sequence[Path]) -> str | None:
+        charts = []
+        for row in read_rows(artifacts, NAME):
+            group = f"{row['group']}: " if row["group"] else ""
+            title = f"{group}tokens a document; {row['tokens']:,} in {row['documents']:,} documents"
+            charts.append(draw_histogram(title, row["histogram"]))
+        return "".join(charts) or None

@@ -1,0 +1,280 @@
+"""`use: data_juicer:words_num_filter`: a filter or mapper of Data-Juicer as a stage.
+
+The operator is Data-Juicer's own, from the package that is installed. It knows how an operator is
+called, and nothing of what one does.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec
+from typing import Any, ClassVar, Self
+
+import pyarrow as pa
+from pydantic import Field, model_validator
+
+from strandline.data.tables.columns import find_column, keep_rows, list_strings, set_column
+from strandline.plan.packages import explain_import
+from strandline.plan.stages.registry import UnknownStageError, register_adapter
+from strandline.plan.stages.stage import Stage
+from strandline.plan.task import Task
+from strandline_packs.text.filters.adapters.brought_params import (
+    BroughtParams,
+    check_refused,
+    check_signature,
+)
+
+PACKAGE = "data_juicer"
+_LIBRARY = "Data-Juicer"
+_REFUSED = {
+    "text_key": "is named by the stage; give it as column",
+    "skip_op_error": "would drop rows without a word where they fail; leave it out",
+    "stats_export_path": "writes files of its own, which no ledger knows; leave it out",
+}
+# Data-Juicer installs what an operator lacks while it runs, in whatever version there is that day.
+_INSTALL_NOTHING = {"UV_OFFLINE": "1", "UV_NO_CACHE": "1", "PIP_NO_INDEX": "1"}
+
+Samples = dict[str, list[Any]]
+
+
+class DataJuicerOp(Stage):
+    """Runs an operator of Data-Juicer, which works on samples: the rows, with all of their columns.
+
+    What a mapper changes or adds are columns of the answer, and it may give more samples or fewer.
+    """
+
+    class Params(BroughtParams):
+        """The operator's own parameters, by its own names or in camelCase, beside these."""
+
+        column: str | None = Field(
+            default="text",
+            min_length=1,
+            description="Column with the text; `null` for operators that read none.",
+        )
+        keep_stats: bool = Field(
+            default=False,
+            description="Whether what a filter measures becomes columns, by Data-Juicer's names.",
+        )
+
+        @property
+        def op_values(self) -> dict[str, Any]:
+            """Parameters that the operator is made with."""
+            named = {} if self.column is None else {"text_key": self.column}
+            return self.values | named
+
+    params: Params
+    packages: ClassVar[tuple[str, ...]] = (PACKAGE,)
+    op_name: ClassVar[str] = ""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _restore_stage, (self.op_name, self.params.model_dump(by_alias=True))
+
+    def list_needed_columns(self) -> tuple[str, ...]:
+        return () if self.params.column is None else (self.params.column,)
+
+    def setup(self) -> None:
+        """Make the operator.
+
+        Raises:
+            ImportError: a package that it needs is not installed.
+            UnknownStageError: Data-Juicer can't be imported.
+        """
+        op_class = find_op(self.op_name)
+        self._fields = importlib.import_module("data_juicer.utils.constant").Fields
+        self._is_filter = issubclass(op_class, _load_base().Filter)
+        with _installing_nothing():
+            self._op = op_class(**self.params.op_values)
+
+    def process(self, task: Task) -> Task | None:
+        """Run the operator over the rows; drop and count those that it does not keep.
+
+        Raises:
+            MissingColumnError: there is no such column.
+            TypeError: the column holds no text.
+        """
+        for name in self.list_needed_columns():
+            find_column(task.table, name)
+        if not task.table.num_rows:
+            return task
+        samples = self._list_samples(task.table)
+        # Where an operator finds what it measures and what it notes, a dictionary for each sample.
+        for name in self._own_names:
+            samples.setdefault(name, [{} for _ in range(task.table.num_rows)])
+        with _installing_nothing():
+            return (self._filter if self._is_filter else self._map)(task, samples)
+
+    @property
+    def _own_names(self) -> tuple[str, str]:
+        return self._fields.stats, self._fields.meta
+
+    def _filter(self, task: Task, samples: Samples) -> Task | None:
+        if self._op.is_batched_op():
+            samples = self._op.compute_stats_batched(samples)
+            mask = [bool(is_kept) for is_kept in self._op.process_batched(samples)]
+        else:
+            rows = [self._op.compute_stats_single(row) for row in _list_rows(samples)]
+            mask = [bool(self._op.process_single(row)) for row in rows]
+            samples = _list_columns(rows)
+        self._count_dropped(mask.count(False))
+        stats, meta = self._own_names
+        table = _add_notes(task.table, samples[meta])
+        table = _add_notes(table, samples[stats]) if self.params.keep_stats else table
+        return keep_rows(task, table, mask)
+
+    def _map(self, task: Task, samples: Samples) -> Task | None:
+        if self._op.is_batched_op():
+            answer = dict(self._op.process_batched(samples))
+        else:
+            answer = _list_columns([self._op.process_single(row) for row in _list_rows(samples)])
+        notes = answer.get(self._fields.meta, [])
+        for name in self._own_names:
+            if name not in task.table.column_names:
+                answer.pop(name, None)
+        count = len(next(iter(answer.values()), []))
+        self._count_dropped(task.table.num_rows - count)
+        before = self._list_samples(task.table)
+        # Data-Juicer keeps what an answer does not have, as long as it has as many samples.
+        after = before | answer if count == task.table.num_rows else answer
+        table = _write_back(task.table, before, after)
+        return task.replace(_add_notes(table, notes)) if count else None
+
+    def _count_dropped(self, number: int) -> None:
+        if number > 0:
+            self.count(f"dropped: {self.op_name}", number)
+
+    def _list_samples(self, table: pa.Table) -> Samples:
+        """List all columns; each time anew, since operators change what they are given."""
+        samples: Samples = table.to_pydict()
+        texts = {name: list_strings(table, name) for name in self.list_needed_columns()}
+        return samples | texts
+
+
+@contextmanager
+def _installing_nothing() -> Iterator[None]:
+    before = {name: os.environ.get(name) for name in _INSTALL_NOTHING}
+    os.environ.update(_INSTALL_NOTHING)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            os.environ.pop(name) if value is None else os.environ.update({name: value})
+
+
+def _list_rows(samples: Samples) -> Iterator[dict[str, Any]]:
+    for values in zip(*samples.values(), strict=True):
+        yield dict(zip(samples, values, strict=True))
+
+
+def _list_columns(rows: list[dict[str, Any]]) -> Samples:
+    names = dict.fromkeys(name for row in rows for name in row)
+    return {name: [row.get(name) for row in rows] for name in names}
+
+
+def _write_back(table: pa.Table, before: Samples, after: Samples) -> pa.Table:
+    """Return a table of the answer; columns that were left as they are keep their bytes."""
+    kinds = {field.name: field.type for field in table.schema}
+    columns = {
+        name: table.column(name)
+        if values == before.get(name)
+        else pa.array(values, kinds.get(name))
+        for name, values in after.items()
+    }
+    return pa.table(columns)
+
+
+def _add_notes(table: pa.Table, notes: Iterable[dict[str, Any]]) -> pa.Table:
+    """Return the table with a column for each name in the samples' dictionaries."""
+    for name, values in _list_columns(list(notes)).items():
+        column = pa.array(values)
+        table = set_column(table, name, column, column.type)
+    return table
+
+
+@register_adapter(PACKAGE)
+def adapt_op(name: str) -> type[Stage]:
+    """Make a stage class of an operator.
+
+    Where Data-Juicer is not installed the name is not looked at; that it is missing is told where
+    packages are checked.
+
+    Raises:
+        UnknownStageError: Data-Juicer has no such filter or mapper, or can't be imported.
+    """
+    op_class = find_op(name) if find_spec(PACKAGE) is not None else None
+
+    class AdaptedOp(DataJuicerOp):
+        __doc__ = f"Runs Data-Juicer's {name}."
+        op_name = name
+
+        class Params(DataJuicerOp.Params):
+            __doc__ = DataJuicerOp.Params.__doc__
+
+            @model_validator(mode="after")
+            def _check_values(self) -> Self:
+                check_refused(self.values, _REFUSED)
+                if op_class is not None:
+                    check_values(op_class, self.op_values)
+                return self
+
+    return AdaptedOp
+
+
+def find_op(name: str) -> Any:  # noqa: ANN401 - a class of Data-Juicer's
+    """Find a filter or mapper by the name that recipes have for it, or by that of its class.
+
+    Raises:
+        UnknownStageError: there is none, or Data-Juicer can't be imported.
+    """
+    base = _load_base()
+    known = {
+        key: op_class
+        for key, op_class in base.OPERATORS.modules.items()
+        # Some deduplicators are filters that share what they have met: none can be resumed.
+        if issubclass(op_class, base.Filter | base.Mapper) and not key.endswith("deduplicator")
+    }
+    classes = {op_class.__name__: op_class for op_class in known.values()}
+    found = known.get(name, classes.get(name))
+    if found is None:
+        msg = f"'{PACKAGE}:{name}': it has no such filter or mapper; there are: {', '.join(known)}"
+        raise UnknownStageError(msg)
+    return found
+
+
+def check_values(op_class: Any, values: dict[str, Any]) -> None:  # noqa: ANN401 - see above
+    """Check parameters against what an operator takes.
+
+    Operators hand what they do not know to their base, which knows a list of names and passes over
+    others; so a wrong name is looked for here.
+
+    Raises:
+        ValueError: it lacks one, or takes no such parameter.
+    """
+    base = getattr(op_class, "_BASE_PARAMS", None)
+    known = {
+        name for each in op_class.__mro__ for name in inspect.signature(each.__init__).parameters
+    }
+    unknown = sorted(values.keys() - known - set(base or values))
+    if unknown:
+        msg = f"{_LIBRARY}'s {op_class.__name__} has no parameter {unknown[0]!r}"
+        raise ValueError(msg)
+    check_signature(_LIBRARY, op_class, values)
+
+
+def _load_base() -> Any:  # noqa: ANN401 - a module
+    """Import all operators, which takes seconds, and return the module with what they are."""
+    try:
+        importlib.import_module("data_juicer.ops")
+        return importlib.import_module("data_juicer.ops.base_op")
+    except Exception as error:  # it may raise anything while it is imported
+        what = explain_import(error) if isinstance(error, ImportError) else str(error)
+        msg = f"{_LIBRARY} can't be imported: {what}"
+        raise UnknownStageError(msg) from error
+
+
+def _restore_stage(name: str, values: dict[str, Any]) -> Stage:
+    stage_class = adapt_op(name)
+    return stage_class(stage_class.Params.model_validate(values))

@@ -1,0 +1,179 @@
+"""`use: datatrove:GopherQualityFilter`: a filter or formatter of datatrove as a stage.
+
+The step is datatrove's own, from the package that is installed. It knows how a step is called, and
+nothing of what one does.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterator
+from importlib.util import find_spec
+from typing import Any, ClassVar, Self
+
+import pyarrow as pa
+from pydantic import Field, model_validator
+
+from strandline.data.tables.columns import keep_rows, list_strings, list_texts, set_column
+from strandline.plan.stages.registry import UnknownStageError, register_adapter
+from strandline.plan.stages.stage import Stage
+from strandline.plan.task import Task
+from strandline_packs.text.filters.adapters.brought_params import (
+    BroughtParams,
+    check_refused,
+    check_signature,
+)
+
+PACKAGE = "datatrove"
+_ROOMS = ("filters", "formatters")
+_KINDS = {"filters": "BaseFilter", "formatters": "BaseFormatter"}
+_REFUSED = {
+    "exclusion_writer": "writes files of its own, which no ledger knows; leave it out",
+}
+
+
+class DatatroveStep(Stage):
+    """Runs a step of datatrove, which works on one document after the other.
+
+    Every column but the text is given as metadata; metadata that the step adds become columns.
+    """
+
+    class Params(BroughtParams):
+        """The step's own parameters, by its own names or in camelCase, beside these."""
+
+        column: str = Field(default="text", description="Column with the text.")
+        key_column: str | None = Field(
+            default=None, description="Column with the documents' ids; by default they have none."
+        )
+
+    params: Params
+    packages: ClassVar[tuple[str, ...]] = (PACKAGE,)
+    step_name: ClassVar[str] = ""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _restore_stage, (self.step_name, self.params.model_dump(by_alias=True))
+
+    def list_needed_columns(self) -> tuple[str, ...]:
+        key = self.params.key_column
+        return (self.params.column,) if key is None else (self.params.column, key)
+
+    def setup(self) -> None:
+        """Make the step.
+
+        Raises:
+            ImportError: datatrove is not installed, or what the step needs.
+        """
+        self._step = find_step(self.step_name)(**self.params.values)
+        self._document: Any = importlib.import_module("datatrove.data").Document
+
+    def process(self, task: Task) -> Task | None:
+        """Run the step over the rows; drop and count those that it does not give back."""
+        documents = list(self._list_documents(task.table))
+        before = self._list_dropped()
+        kept = {id(document) for document in self._step.run(iter(documents))}
+        dropped = self._list_dropped()
+        reasons = {name: number - before.get(name, 0) for name, number in dropped.items()}
+        for name, number in reasons.items():
+            if number:
+                self.count(f"dropped: {name}", number)
+        unnamed = len(documents) - len(kept) - sum(reasons.values())
+        if unnamed > 0:
+            self.count(f"dropped: {self.step_name}", unnamed)
+        table = self._write_back(task.table, documents)
+        return keep_rows(task, table, [id(document) in kept for document in documents])
+
+    def _list_documents(self, table: pa.Table) -> Iterator[Any]:
+        column, key = self.params.column, self.params.key_column
+        texts = list_strings(table, column)
+        keys = [""] * len(texts) if key is None else list_texts(table, key)
+        others = table.drop_columns([column]).to_pylist()
+        if not others:
+            others = [{} for _ in texts]
+        for text, name, metadata in zip(texts, keys, others, strict=True):
+            yield self._document(text=text, id=name, metadata=metadata)
+
+    def _list_dropped(self) -> dict[str, int]:
+        """List how many documents the step has dropped so far, by its reasons."""
+        found = self._step.stats.stats.items()
+        begin = "dropped_"
+        return {
+            name.removeprefix(begin): int(stat.total)
+            for name, stat in found
+            if name.startswith(begin)
+        }
+
+    def _write_back(self, table: pa.Table, documents: list[Any]) -> pa.Table:
+        column = self.params.column
+        kind = table.schema.field(column).type
+        before = {name: table.column(name).to_pylist() for name in table.column_names}
+        table = set_column(table, column, [document.text for document in documents], kind)
+        names = dict.fromkeys(name for document in documents for name in document.metadata)
+        for name in names:
+            values = [document.metadata.get(name) for document in documents]
+            if name not in before:
+                array = pa.array(values)
+                table = set_column(table, name, array, array.type)
+            elif values != before[name]:
+                table = set_column(table, name, values, table.schema.field(name).type)
+        return table
+
+
+@register_adapter(PACKAGE)
+def adapt_step(name: str) -> type[Stage]:
+    """Make a stage class of a step.
+
+    Where datatrove is not installed the name is not looked at; that it is missing is told where
+    packages are checked.
+
+    Raises:
+        UnknownStageError: datatrove has no such filter or formatter.
+    """
+    step = find_step(name) if find_spec(PACKAGE) is not None else None
+
+    class AdaptedStep(DatatroveStep):
+        __doc__ = f"Runs datatrove's {name}."
+        step_name = name
+
+        class Params(DatatroveStep.Params):
+            __doc__ = DatatroveStep.Params.__doc__
+
+            @model_validator(mode="after")
+            def _check_values(self) -> Self:
+                check_refused(self.values, _REFUSED)
+                if step is not None:
+                    check_signature(PACKAGE, step, self.values)
+                return self
+
+    return AdaptedStep
+
+
+def find_step(name: str) -> Any:  # noqa: ANN401 - a class of datatrove's
+    """Find a filter or formatter of datatrove by the name of its class.
+
+    Raises:
+        ImportError: datatrove is not installed.
+        UnknownStageError: it has no such step.
+    """
+    known: list[str] = []
+    for room in _ROOMS:
+        module = importlib.import_module(f"datatrove.pipeline.{room}")
+        kind = getattr(importlib.import_module(_locate_kind(room)), _KINDS[room])
+        steps = {
+            found.__name__: found
+            for found in vars(module).values()
+            if isinstance(found, type) and issubclass(found, kind) and found is not kind
+        }
+        if name in steps:
+            return steps[name]
+        known += steps
+    msg = f"'datatrove:{name}': it has no such filter or formatter; there are: {', '.join(known)}"
+    raise UnknownStageError(msg)
+
+
+def _locate_kind(room: str) -> str:
+    return f"datatrove.pipeline.{room}.{'base_filter' if room == 'filters' else 'base'}"
+
+
+def _restore_stage(name: str, values: dict[str, Any]) -> Stage:
+    stage_class = adapt_step(name)
+    return stage_class(stage_class.Params.model_validate(values))

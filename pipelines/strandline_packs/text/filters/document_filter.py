@@ -1,0 +1,178 @@
+"""What filters of documents have in common: a column, how it is split, and reasons.
+
+A subclass says why a text is dropped, with a name that users of datatrove know.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from itertools import repeat
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+from pydantic import BaseModel, Field, model_validator
+from pydantic.alias_generators import to_camel
+
+from strandline.data.tables.columns import list_strings, set_column
+from strandline.data.tables.row_filter import JudgedRows, RowFilter, spread_measures
+from strandline.data.tables.rules import Measured, RowVerdict, Rule
+from strandline_packs.text.filters.splitting import (
+    PACKAGES,
+    Splitter,
+    Splitting,
+    load_splitter,
+)
+from strandline_packs.text.filters.words.scripts import LATIN, find_script
+from strandline_packs.text.filters.words.word_rules import compose
+
+
+class FilterAnswer(NamedTuple):
+    """What a filter makes of a text.
+
+    Attributes:
+        reason: why it is dropped; None where it is kept.
+        text: as it goes on.
+        measures: of the text, where they are to become columns.
+    """
+
+    reason: str | None
+    text: str
+    measures: Mapping[str, float | None] = {}
+
+
+class DocumentFilter(RowFilter):
+    """Drops documents, each with the first reason that is found."""
+
+    class Params(RowFilter.Params):
+        """What each of these filters has."""
+
+        column: str = Field(default="text", description="Column with the text.")
+
+    params: Params
+
+    def list_needed_columns(self) -> tuple[str, ...]:
+        return (self.params.column,)
+
+    def judge(self, text: str) -> FilterAnswer:
+        """Judge one text; by default it goes on as it is."""
+        prepared = self._prepare(text)
+        reason = self._find_reason(prepared)
+        if reason is not None:
+            return FilterAnswer(reason, text)
+        verdict = self._apply_rules(self._measure(prepared))
+        return FilterAnswer(verdict.reason, text, verdict.measures)
+
+    def _prepare(self, text: str) -> str:
+        """Return a text as it is looked at; by default as it is."""
+        return text
+
+    def _find_reason(self, text: str) -> str | None:
+        """Return why a text is dropped whatever its measures are; by default nothing does it."""
+
+    def _measure(self, text: str) -> Iterable[Measured]:
+        """Measure what the rules are about, in their order; None where a rule is not asked."""
+        raise NotImplementedError
+
+    def judge_rows(self, table: pa.Table) -> JudgedRows:
+        """Drop, or mark, the rows whose text breaks a rule."""
+        params = self.params
+        texts = list_strings(table, params.column)
+        judged = [judge(text) for text, judge in zip(texts, self._list_judges(table), strict=True)]
+        if self.changes_rows:
+            kind = table.schema.field(params.column).type
+            table = set_column(table, params.column, [each.text for each in judged], kind)
+        verdicts = [RowVerdict(each.reason, each.measures) for each in judged]
+        reasons = [each.reason for each in judged]
+        return JudgedRows(table, reasons, spread_measures(verdicts))
+
+    def _list_judges(self, table: pa.Table) -> Iterable[Callable[[str], FilterAnswer]]:
+        """Return what judges the text of each row; by default `judge`, whatever the row has."""
+        return repeat(self.judge, table.num_rows)
+
+
+class PresetParams(BaseModel):
+    """Limits by language, of which those that are written win."""
+
+    preset: str | None = Field(
+        default=None,
+        description="Limits that FineWeb-2 has for a language, by its name there, such as "
+        "`jpn_Jpan` or `deu_Latn`. What else is written here wins.",
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _fill(cls, values: object) -> object:
+        name = values.get("preset") if isinstance(values, Mapping) else None
+        if not (isinstance(values, Mapping) and isinstance(name, str)):
+            return values
+        limits = cls._find_limits(name)
+        for field in tuple(limits):
+            alias = cls.model_fields[field].alias or field
+            if alias in values or field in values:
+                del limits[field]
+        return {**limits, **values}
+
+    @classmethod
+    def _find_limits(cls, name: str) -> dict[str, Any]:
+        """Return the limits of a preset, by the names of parameters."""
+        raise NotImplementedError
+
+
+class SplittingFilter(DocumentFilter):
+    """A filter that looks at words or sentences."""
+
+    class Params(DocumentFilter.Params):
+        """How texts are split, beside the rest."""
+
+        splitting: Splitting = Field(
+            default=Splitting.RULES,
+            description="Whose words and sentences: `rules` of our own, which are fast and know "
+            "all scripts; `spacy` and `nltk` by the rules of these packages.",
+        )
+        language: str = Field(
+            default="en",
+            pattern="^[a-z]{2,3}$",
+            description="Code of the texts' language: it chooses spaCy's rules, and stop words.",
+        )
+        compatible: bool = Field(
+            default=False, description="Repeat datatrove's decisions also where they are mistaken."
+        )
+
+    params: Params
+
+    @property
+    def packages(self) -> tuple[str, ...]:  # type: ignore[override]  # a parameter decides
+        """The package that splits."""
+        return PACKAGES[self.params.splitting]
+
+    def setup(self) -> None:
+        """Load what splits texts."""
+        self._splitter: Splitter = load_splitter(self.params.splitting, self.params.language)
+
+    def _prepare(self, text: str) -> str:
+        """Return the text as it is counted; datatrove counts accents of their own as characters."""
+        return text if self.params.compatible else compose(text)
+
+    def _find_script(self, text: str) -> str:
+        """Return the script whose rules apply; for datatrove all rules apply to all."""
+        return LATIN if self.params.compatible else find_script(text)
+
+    def _read_limit(self, limit: float | None) -> float | None:
+        """Return a rule's limit; None where the rule is off.
+
+        For datatrove 0 switches a rule off, so that no limit of 0 can be set.
+        """
+        return (limit or None) if self.params.compatible else limit
+
+    def _limit(
+        self,
+        reason: str,
+        measure: str,
+        field: str,
+        *,
+        is_least: bool = False,
+        is_count: bool = False,
+    ) -> Rule:
+        """Return the rule whose limit is a parameter, which has the name that it has in Python."""
+        limit = self._read_limit(getattr(self.params, field))
+        return Rule(reason, measure, to_camel(field), limit, is_least, is_count)

@@ -1,0 +1,150 @@
+"""The stage `drop-listed-words`: texts with a word of lists that the user brings, as in C4.
+
+Which texts with such a word are kept nevertheless follows from the text, not from chance: a source
+that is worked on again gives the same rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from hashlib import blake2b
+from typing import Self
+
+import pyarrow as pa
+from pydantic import Field, model_validator
+
+from strandline.data.tables.columns import list_strings
+from strandline.plan.stages.registry import register
+from strandline_packs.text.filters.document_filter import DocumentFilter, FilterAnswer
+from strandline_packs.text.filters.listed_words import WordFinder
+from strandline_packs.web.item_lists import ItemList, ListedParams
+
+_REASON = "document_removed_with_badwords"
+# Those that C4 looks for without word boundaries.
+_UNSPACED = frozenset({"ja", "th", "zh"})
+_DIGEST_BYTES = 8
+
+
+class WordList(ItemList):
+    """Words that stand in the pipeline, or in files of one word a line."""
+
+    items: tuple[str, ...] = Field(default=(), description="Words or phrases, in any case.")
+    paths: tuple[str, ...] = Field(
+        default=(),
+        description="Files or URLs of words, one a line; lines that begin with `#` are passed "
+        "over, and .gz, .zst, .bz2 and .lz4 are unpacked.",
+    )
+    anywhere: bool | None = Field(
+        default=None,
+        description="Find them also inside words; by default in the lists of ja, th and zh alone.",
+    )
+
+
+@register("drop-listed-words")
+class DropListedWords(DocumentFilter):
+    """Drops texts that have a word of a list; what is in the lists is in the fingerprint."""
+
+    class Params(DocumentFilter.Params, ListedParams):
+        """The lists. None comes along: what is unwanted is for those to say who curate."""
+
+        words: WordList = Field(
+            default=WordList(), description="Words that drop a text of any language."
+        )
+        languages: dict[str, WordList] = Field(
+            default={},
+            description="Words that drop a text of one language, by the code that "
+            "`languageColumn` has.",
+        )
+        language_column: str | None = Field(
+            default=None, min_length=1, description="Column with the language of the text."
+        )
+        keep_fraction: float = Field(
+            default=0.0,
+            ge=0,
+            le=1,
+            description="Share of the texts with a listed word that is kept, chosen by a hash "
+            "of the text.",
+        )
+        seed: int = Field(default=0, description="Another one keeps another share.")
+
+        @model_validator(mode="after")
+        def _check(self) -> Self:
+            if self.languages and self.language_column is None:
+                msg = "`languages` needs `languageColumn`, the column that has the language"
+                raise ValueError(msg)
+            return self
+
+        def name_lists(self) -> Mapping[str, WordList]:
+            own = {f"languages.{code}": listed for code, listed in self.languages.items()}
+            return {"words": self.words, **own}
+
+        def normalise(self, name: str, items: Iterable[str]) -> frozenset[str]:
+            """Return the items of a list as they are compared."""
+            return super().normalise(name, items) - {""}  # it would be found in every text
+
+    version = "2"
+    params: Params
+
+    def list_needed_columns(self) -> tuple[str, ...]:
+        needed = self.params.column, self.params.language_column
+        return tuple(name for name in needed if name is not None)
+
+    def digest_inputs(self) -> dict[str, str]:
+        """Return the digest of each list."""
+        return self.params.digests
+
+    def setup(self) -> None:
+        """Read the lists.
+
+        Raises:
+            UnreadableFileError: a file can't be read.
+            ChangedListError: a list is another than the run was planned with.
+        """
+        lists = self.params.read_again()
+        params = self.params
+        self._words = WordFinder(lists["words"], anywhere=bool(params.words.anywhere))
+        self._languages = {
+            code: WordFinder(lists[f"languages.{code}"], anywhere=_is_anywhere(code, listed))
+            for code, listed in params.languages.items()
+        }
+
+    def _list_judges(self, table: pa.Table) -> Iterable[Callable[[str], FilterAnswer]]:
+        """Return what judges each text by the lists of its language.
+
+        Raises:
+            MissingColumnError: there is no column with the language.
+        """
+        name = self.params.language_column
+        if name is None:
+            return super()._list_judges(table)
+        return [partial(self._judge_in, code) for code in list_strings(table, name)]
+
+    def _judge_in(self, language: str, text: str) -> FilterAnswer:
+        finder = self._languages.get(language)
+        if finder is None:
+            self.count("texts of languages without a list")
+        elif finder.is_found(text):
+            return self._answer(text)
+        return self.judge(text)
+
+    def judge(self, text: str) -> FilterAnswer:
+        """Judge a text by the words of all languages."""
+        return self._answer(text) if self._words.is_found(text) else FilterAnswer(None, text)
+
+    def _answer(self, text: str) -> FilterAnswer:
+        if _draw(text, self.params.seed) < self.params.keep_fraction * 2 ** (8 * _DIGEST_BYTES):
+            self.count("kept with a listed word")
+            return FilterAnswer(None, text)
+        return FilterAnswer(_REASON, text)
+
+
+def _is_anywhere(language: str, listed: WordList) -> bool:
+    return language in _UNSPACED if listed.anywhere is None else listed.anywhere
+
+
+def _draw(text: str, seed: int) -> int:
+    """Return a number of `_DIGEST_BYTES` bytes that follows from a text alone."""
+    state = blake2b(f"{seed}\n".encode(), digest_size=_DIGEST_BYTES)
+    state.update(text.encode())
+    return int.from_bytes(state.digest(), "big")

@@ -1,0 +1,66 @@
+"""Whether a text has a word of a list; it is looked for in time that follows the text's length.
+
+Pure: text in, an answer out. It knows neither where lists come from nor what follows from one.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+
+import regex
+
+from strandline_packs.text.filters.words.word_rules import (
+    LETTER,
+    compose,
+    list_runs,
+)
+
+
+class WordFinder:
+    """Looks for items, each one or several words, in any case.
+
+    Without `anywhere`, no letter, digit or underscore may stand before or behind an item.
+
+    Args:
+        items: in lower case, none of them empty.
+        anywhere: find them also inside words.
+    """
+
+    def __init__(self, items: Iterable[str], *, anywhere: bool = False) -> None:
+        items = {compose(item) for item in items} - {""}
+        self._parts: list[str] = sorted(items) if anywhere else []
+        self._words: set[str] = set()
+        # Regular expressions of hundreds of items are slow, so one is asked for where its first
+        # run of letters is a word of the text.
+        self._phrases: dict[str, list[regex.Pattern[str]]] = defaultdict(list)
+        self._marks: list[regex.Pattern[str]] = []
+        for item in () if anywhere else sorted(items):
+            self._add(item)
+
+    def _add(self, item: str) -> None:
+        runs = list_runs(item)
+        if runs == [item]:
+            self._words.add(item)
+            return
+        pattern = regex.compile(rf"(?<!{LETTER}){regex.escape(item)}(?!{LETTER})")
+        if not runs:
+            self._marks.append(pattern)
+        else:
+            self._phrases[runs[0]].append(pattern)
+
+    def is_found(self, text: str) -> bool:
+        """Return whether a text has one of the items."""
+        lowered = compose(text.lower())
+        if self._parts:
+            return any(part in lowered for part in self._parts)
+        runs = set(list_runs(lowered))
+        return (
+            not self._words.isdisjoint(runs)
+            or any(
+                pattern.search(lowered)
+                for run in runs & self._phrases.keys()
+                for pattern in self._phrases[run]
+            )
+            or any(pattern.search(lowered) for pattern in self._marks)
+        )

@@ -1,0 +1,144 @@
+"""How texts are split into words and sentences: by our rules, or by a library's.
+
+It knows libraries and languages, nothing of what is counted. spaCy and NLTK are asked for rules
+alone, which are in their packages: no model is loaded and nothing is fetched.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterable
+from enum import StrEnum
+from importlib.util import find_spec
+from typing import Any, Protocol
+
+from strandline_packs.text.filters.words.word_rules import find_sentences, split_words
+
+_MOST_CHARACTERS = 50_000_000
+
+
+class Splitting(StrEnum):
+    """Whose rules texts are split by."""
+
+    RULES = "rules"
+    SPACY = "spacy"
+    NLTK = "nltk"
+
+
+PACKAGES = {Splitting.RULES: (), Splitting.SPACY: ("spacy",), Splitting.NLTK: ("nltk",)}
+
+
+class UnknownLanguageError(ValueError):
+    """A language that a library has no rules for."""
+
+
+class Splitter(Protocol):
+    """Splits texts. What is between blanks is at least one word."""
+
+    @abstractmethod
+    def split_words(self, text: str) -> list[str]:
+        """Return words and marks in order, without blanks."""
+
+    @abstractmethod
+    def find_sentences(self, text: str) -> Iterable[tuple[int, int]]:
+        """Return where each sentence begins and ends."""
+
+
+class RuleSplitter(Splitter):
+    """Splits by rules of our own, whatever the language."""
+
+    def split_words(self, text: str) -> list[str]:
+        return split_words(text)
+
+    def find_sentences(self, text: str) -> Iterable[tuple[int, int]]:
+        return find_sentences(text)
+
+
+class SpacySplitter(Splitter):
+    """Splits as spaCy's blank pipeline of a language does.
+
+    Args:
+        language: two letters, or `xx` for any.
+
+    Raises:
+        ImportError: spaCy is not installed, or what it needs for the language.
+        UnknownLanguageError: it has no rules for it.
+    """
+
+    def __init__(self, language: str) -> None:
+        self._language = language
+        self._begin()
+
+    def _begin(self) -> None:
+        import spacy  # noqa: PLC0415 - takes seconds, and may not be there
+
+        try:
+            self._pipeline: Any = spacy.blank(self._language)
+        except ImportError as error:
+            if find_spec(f"spacy.lang.{self._language}") is not None:
+                raise
+            msg = f"spaCy has no rules for the language {self._language!r}"
+            raise UnknownLanguageError(msg) from error
+        self._sentencizer: Any = self._pipeline.add_pipe("sentencizer")
+        self._words: dict[int, str] = {}
+        self._seen = 0
+
+    def split_words(self, text: str) -> list[str]:
+        tokens = self._tokenize(text)
+        codes, known = tokens.to_array("ORTH").tolist(), self._words
+        try:
+            words = [known[code] for code in codes]
+        except KeyError:
+            known.update((token.orth, token.text.strip()) for token in tokens)
+            words = [known[code] for code in codes]
+        return [word for word in words if word]
+
+    def find_sentences(self, text: str) -> Iterable[tuple[int, int]]:
+        tokens = self._sentencizer(self._tokenize(text))
+        return [(sentence.start_char, sentence.end_char) for sentence in tokens.sents]
+
+    def _tokenize(self, text: str) -> Any:  # noqa: ANN401 - a Doc, where spaCy is there
+        # It keeps each word that it has met: begun anew, a long-lived worker stays small.
+        self._seen += len(text)
+        if self._seen > _MOST_CHARACTERS:
+            self._begin()
+        return self._pipeline.tokenizer(text)
+
+
+class NltkSplitter(Splitter):
+    """Splits as NLTK does by rules: Punkt without training, then the Treebank's words.
+
+    Raises:
+        ImportError: NLTK is not installed.
+    """
+
+    def __init__(self) -> None:
+        from nltk.tokenize import NLTKWordTokenizer, PunktSentenceTokenizer  # noqa: PLC0415
+
+        self._sentences: Any = PunktSentenceTokenizer()
+        self._tokenizer: Any = NLTKWordTokenizer()
+
+    def split_words(self, text: str) -> list[str]:
+        sentences = self._sentences.tokenize(text)
+        return [word for part in sentences for word in self._tokenizer.tokenize(part)]
+
+    def find_sentences(self, text: str) -> Iterable[tuple[int, int]]:
+        return list(self._sentences.span_tokenize(text))
+
+
+def load_splitter(splitting: Splitting, language: str = "en") -> Splitter:
+    """Load what splits texts of a language.
+
+    Raises:
+        ImportError: its library is not installed.
+        UnknownLanguageError: the library has no rules for the language.
+    """
+    if splitting is Splitting.SPACY:
+        return SpacySplitter(language)
+    return NltkSplitter() if splitting is Splitting.NLTK else RuleSplitter()
+
+
+def cut_sentences(splitter: Splitter, text: str) -> list[str]:
+    """Return the sentences of a text, each with the blanks behind it; joined they are the text."""
+    starts = [start for start, _ in splitter.find_sentences(text)][1:]
+    return [text[at:end] for at, end in zip([0, *starts], [*starts, len(text)], strict=True)]

@@ -1,0 +1,116 @@
+"""The stage `redact-pii`: personal addresses and numbers in prose, replaced by what they were.
+
+Redacting twice changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from enum import StrEnum
+from itertools import chain
+from typing import ClassVar, Self
+
+from pydantic import Field, model_validator
+
+from strandline.plan.stages.registry import register
+from strandline.plan.stages.stage import Stage
+from strandline_api.texts import RedactionRule
+from strandline_packs.text.privacy.addresses import (
+    ACCOUNT,
+    CARD,
+    EMAIL,
+    IPV4,
+    IPV6,
+    PHONE,
+    is_ip,
+)
+from strandline_packs.text.privacy.redaction import RedactingStage
+
+
+class Personal(StrEnum):
+    """A kind of personal data."""
+
+    EMAIL = "email"
+    IBAN = "iban"
+    CARD = "card"
+    IP = "ip"
+    PHONE = "phone"
+
+
+_KINDS: dict[Personal, tuple[RedactionRule, ...]] = {
+    Personal.EMAIL: (EMAIL,),
+    Personal.IBAN: (ACCOUNT,),
+    Personal.CARD: (CARD,),
+    Personal.IP: (IPV4, IPV6),
+    Personal.PHONE: (PHONE,),
+}
+
+
+@register("redact-pii")
+class RedactPii(RedactingStage):
+    """Replaces e-mail addresses, phone, card and account numbers and public IPs by their kind."""
+
+    class Params(Stage.Params):
+        """Where to look, and for what."""
+
+        columns: tuple[str, ...] = Field(
+            default=("text",), min_length=1, description="Columns of text to redact."
+        )
+        kinds: tuple[Personal, ...] = Field(
+            default=tuple(Personal),
+            min_length=1,
+            description="`email`; `iban` and `card` with right check digits; `ip`, public only; "
+            "`phone`.",
+        )
+        replacements: dict[Personal, tuple[str, ...]] = Field(
+            default={},
+            description="What is written instead, by kind, such as `{email: [email@example.com]}`; "
+            "of several, which one follows from what was found. By default `<EMAIL>`, `<IP>` and "
+            "so on. They are never redacted themselves.",
+        )
+        private_ips: bool = Field(
+            default=False, description="Redact addresses of private networks too."
+        )
+
+        @model_validator(mode="after")
+        def _check_replacements(self) -> Self:
+            rules = create_rules(self)
+            for text in chain.from_iterable(self.replacements.values()):
+                found: list[str] = []
+                # A replacement with something in it that is looked for would grow without end.
+                for rule in rules:
+                    found += [each[0] for each in rule.regex.finditer(text) if rule.holds(each[0])]
+                if found or not text:
+                    msg = f"the replacement {text!r} would be redacted itself, or is empty"
+                    raise ValueError(msg)
+            return self
+
+    version = "2"
+    params: Params
+    added_params: ClassVar[frozenset[str]] = frozenset({"private_ips", "replacements"})
+
+    def list_kinds(self) -> Iterator[RedactionRule]:
+        """Return the chosen kinds; the surest come first whatever their order in `kinds`."""
+        return iter(create_rules(self.params))
+
+    def list_columns(self) -> tuple[str, ...]:
+        """Return the columns that the parameters name."""
+        return self.params.columns
+
+
+def create_rules(params: RedactPii.Params) -> list[RedactionRule]:
+    """Return the rules of the chosen kinds, the surest first; what is written is not looked at."""
+    written = frozenset(chain.from_iterable(params.replacements.values()))
+    rules = []
+    for kind in Personal:
+        if kind in params.kinds:
+            for rule in _KINDS[kind]:
+                holds = is_ip if kind is Personal.IP and params.private_ips else rule.holds
+                choices = params.replacements.get(kind, ())
+                rules.append(rule._replace(holds=_except(holds, written), choices=choices))
+    return rules
+
+
+def _except(holds: Callable[[str], bool], written: frozenset[str]) -> Callable[[str], bool]:
+    """Return what holds for the same values but those that were written in the place of some."""
+    return lambda value: value not in written and holds(value)

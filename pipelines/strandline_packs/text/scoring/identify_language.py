@@ -1,0 +1,157 @@
+"""The stage `identify-language`: which language a text is in, and how sure that is.
+
+A model ships inside the library; another one is given by path. Nothing is fetched.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from typing import ClassVar, Self
+
+import pyarrow as pa
+from py3langid.langid import MODEL_FILE, LanguageIdentifier
+from pydantic import Field, PrivateAttr, model_validator
+
+from strandline.data.files.globs import expand_placeholder
+from strandline.data.files.opening import digest_input
+from strandline.data.tables.columns import list_strings, set_column
+from strandline.data.tables.row_filter import JudgedRows, RowFilter
+from strandline.data.tables.rules import Rule
+from strandline.plan.stages.registry import register
+from strandline_packs.models.model_files import find_model
+from strandline_packs.text.filters.words.word_rules import compose
+from strandline_packs.text.scoring.fasttext_models import FastTextModel
+
+_CODE = re.compile("[a-z]{2}")
+
+
+@register("identify-language")
+class IdentifyLanguage(RowFilter):
+    """Adds `language` (ISO 639-1) and `language_probability`; keeps the wanted and certain."""
+
+    class Params(RowFilter.Params):
+        """What to keep."""
+
+        column: str = Field(default="text", description="Column with the text.")
+        languages: tuple[str, ...] = Field(
+            default=(),
+            description="Codes of the languages to keep: of two letters, or as the model names "
+            "them; empty keeps every language.",
+        )
+        min_probability: float = Field(
+            default=0.5, ge=0, le=1, description="Lowest probability of the best language."
+        )
+        min_probabilities: dict[str, float] = Field(
+            default={},
+            description="Lowest probability of some languages, by code, in the place of "
+            "`minProbability`.",
+        )
+        model: str | None = Field(
+            default=None,
+            min_length=1,
+            description="File or URL of a fastText model, such as lid.176.ftz or GlotLID's; "
+            "`{stdlib}` and `{site-packages}` stand for this interpreter's folders. Without it, "
+            "the model that comes along.",
+        )
+        max_characters: int = Field(
+            default=10_000, ge=1, description="Characters of a text that are looked at."
+        )
+
+        _digest: str = PrivateAttr(default="")
+
+        def list_places(self) -> Iterable[tuple[str, str]]:
+            """Return the model, where one is given."""
+            return () if self.model is None else [("model", self.model)]
+
+        @model_validator(mode="after")
+        def _check_languages(self) -> Self:
+            for code in (*self.languages, *self.min_probabilities):
+                if self.model is None and not _CODE.fullmatch(code):
+                    msg = f"{code!r} is no two-letter language code such as 'en'"
+                    raise ValueError(msg)
+            return self
+
+        @model_validator(mode="after")
+        def _read_model(self) -> Self:
+            if self.model is not None:
+                self._digest = digest_input(expand_placeholder(self.model))
+            return self
+
+        @property
+        def digest(self) -> str:
+            """Of the model that is given; empty where none is."""
+            return self._digest
+
+    version = "2"
+    params: Params
+    added_params: ClassVar[frozenset[str]] = RowFilter.added_params | {
+        "min_probabilities",
+        "model",
+        "reason_column",
+    }
+    adds_columns = ("language", "language_probability")
+
+    def list_needed_columns(self) -> tuple[str, ...]:
+        return (self.params.column,)
+
+    def digest_inputs(self) -> dict[str, str]:
+        """Return the digest of the model, where one is given."""
+        return {"model": self.params.digest} if self.params.digest else {}
+
+    def setup_on_node(self) -> None:
+        """Copy a model that a URL names to the node's disk."""
+        if self.params.model is not None:
+            find_model(self.params.model, self.params.digest)
+
+    def setup(self) -> None:
+        """Load the model: the one that comes along takes about a second and 100 MB.
+
+        Raises:
+            ImportError: a model is given, and fastText is not installed.
+            ModelError: it is not on a disk of the worker.
+            ValueError: it is no model.
+        """
+        if self.params.model is not None:
+            self._classify = _load_model(self.params.model, self.params.digest)
+            return
+        identifier = LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
+        self._classify = identifier.classify
+
+    def judge_rows(self, table: pa.Table) -> JudgedRows:
+        """Label every row; drop and count those that are not wanted."""
+        size = self.params.max_characters
+        texts = list_strings(table, self.params.column)
+        found = [self._classify(compose(text)[:size]) for text in texts]
+        table = set_column(table, "language", [code for code, _ in found], pa.string())
+        shares = [round(share, 6) for _, share in found]
+        table = set_column(table, "language_probability", shares, pa.float64())
+        reasons = [self._find_reason(*each) for each in found]
+        measures: dict[str, list[float | None]] = {
+            "probability": [float(share) for _, share in found],
+            "other_language": [int(self._is_other(code)) for code, _ in found],
+        }
+        return JudgedRows(table, reasons, measures)
+
+    def list_rules(self) -> Sequence[Rule]:
+        if self.params.min_probabilities:  # languages have limits of their own
+            return ()
+        least = self.params.min_probability
+        return (
+            Rule("uncertain language", "probability", "minProbability", least, is_least=True),
+            Rule("other language", "other_language", "", 0, is_count=True),
+        )
+
+    def _find_reason(self, code: str, share: float) -> str | None:
+        if share < self.params.min_probabilities.get(code, self.params.min_probability):
+            return "uncertain language"
+        return "other language" if self._is_other(code) else None
+
+    def _is_other(self, code: str) -> bool:
+        return bool(self.params.languages) and code not in self.params.languages
+
+
+def _load_model(path: str, digest: str) -> Callable[[str], tuple[str, float]]:
+    model = FastTextModel(find_model(path, digest))
+    # fastText reads one line; more would be cut off without a word.
+    return lambda text: model.find_best(" ".join(text.split()))

@@ -1,0 +1,166 @@
+"""The stage `score-perplexity`: how likely texts are to a language model of KenLM.
+
+KenLM, and what splits texts into pieces, are loaded when the stage is used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, Self
+
+import pyarrow as pa
+from pydantic import Field, model_validator
+
+from strandline.data.files.opening import open_binary
+from strandline.data.tables.rules import Rule
+from strandline.plan.stages.registry import register
+from strandline_packs.models.model_files import ModelError
+from strandline_packs.models.tokenizer_files import load_tokenizer
+from strandline_packs.text.scoring.perplexity import (
+    LineScorer,
+    Tokenise,
+    measure_perplexity,
+    normalise_as_ccnet,
+)
+from strandline_packs.text.scoring.scoring_filter import (
+    ScoringFilter,
+    judge_bounds,
+    list_bounds,
+)
+
+
+class TextNormalisation(StrEnum):
+    """What becomes of a text before it is split."""
+
+    NONE = "none"
+    CCNET = "ccnet"
+
+
+@register("score-perplexity")
+class ScorePerplexity(ScoringFilter):
+    """Adds the perplexity of a text to a KenLM model; drops what is outside of bounds."""
+
+    class Params(ScoringFilter.Params):
+        """How texts are split, and what is kept. The model is ARPA or KenLM's binary."""
+
+        tokenizer: str | None = Field(
+            default=None,
+            min_length=1,
+            description="File or fsspec URL of what splits lines into the pieces that the model "
+            "knows: a `tokenizer.json`, or, with another name, a model of SentencePiece. Without "
+            "it tokens are what blanks separate.",
+        )
+        normalise: TextNormalisation = Field(
+            default=TextNormalisation.NONE,
+            description="`ccnet`: as CCNet's models were trained, small letters without accents, "
+            "0 for digits, ASCII punctuation, all in one line; `none`: the text as it is.",
+        )
+        min_perplexity: float | None = Field(
+            default=None, ge=0, description="Texts below are dropped."
+        )
+        max_perplexity: float | None = Field(
+            default=None, ge=0, description="Texts above are dropped."
+        )
+        perplexity_column: str = Field(
+            default="perplexity", min_length=1, description="Column that gets the perplexity."
+        )
+
+        @model_validator(mode="after")
+        def _check(self) -> Self:
+            if self.perplexity_column in {self.column, self.reason_column}:
+                msg = f"columns need names of their own: {self.perplexity_column} is one already"
+                raise ValueError(msg)
+            return self
+
+        def list_places(self) -> Iterable[tuple[str, str]]:
+            """Return where the model and the tokenizer are."""
+            own = [] if self.tokenizer is None else [("tokenizer", self.tokenizer)]
+            return [*super().list_places(), *own]
+
+    params: Params
+
+    @property
+    def packages(self) -> tuple[str, ...]:  # type: ignore[override]  # a parameter decides
+        """KenLM, and what reads the tokenizer."""
+        path = self.params.tokenizer
+        return ("kenlm",) if path is None else ("kenlm", _find_package(path))
+
+    def _list_score_columns(self) -> Sequence[tuple[str, pa.DataType]]:
+        return [(self.params.perplexity_column, pa.float64())]
+
+    def list_rules(self) -> Sequence[Rule]:
+        least, most = self.params.min_perplexity, self.params.max_perplexity
+        return list_bounds(least, most, "perplexity", self.params.perplexity_column)
+
+    def setup(self) -> None:
+        """Load the model and the tokenizer.
+
+        Raises:
+            ImportError: a package is not installed.
+            ModelError: the model is not here, or none that KenLM reads.
+            ValueError: the tokenizer can't be read.
+        """
+        self._scorer = load_kenlm(self._find_model())
+        path = self.params.tokenizer
+        self._tokenise: Tokenise = str.split if path is None else load_pieces(path)
+
+    def _score_all(self, texts: Sequence[str]) -> Iterable[tuple[float | None]]:
+        return [(self._score(text),) for text in texts]
+
+    def _score(self, text: str) -> float | None:
+        if self.params.normalise is TextNormalisation.CCNET:
+            text = normalise_as_ccnet(text)
+        perplexity = measure_perplexity(text, self._scorer, self._tokenise)
+        return None if perplexity is None else round(perplexity, 6)
+
+    def _judge_scores(self, scores: Sequence[Any]) -> str | None:
+        least, most = self.params.min_perplexity, self.params.max_perplexity
+        return judge_bounds(scores[0], least, most, "perplexity")
+
+
+def load_kenlm(path: Path) -> LineScorer:
+    """Return a KenLM model, ARPA or binary.
+
+    Raises:
+        ImportError: KenLM is not installed.
+        ModelError: it is none.
+    """
+    import kenlm  # noqa: PLC0415 - an extra's
+
+    config = kenlm.Config()
+    config.show_progress = False
+    config.arpa_complain = kenlm.ARPALoadComplain.NONE
+    try:
+        model: LineScorer = kenlm.Model(str(path), config)
+    except OSError as error:
+        msg = f"{path.name}: no model that KenLM can read ({error})"
+        raise ModelError(msg) from error
+    return model
+
+
+def load_pieces(path: str) -> Tokenise:
+    """Return what splits a line by a `tokenizer.json`, or by a model of SentencePiece.
+
+    Raises:
+        ImportError: the package that reads it is not installed.
+        ValueError: it can't be read.
+    """
+    if _find_package(path) == "tokenizers":
+        tokenizer = load_tokenizer(path)
+        return lambda line: tokenizer.encode(line, add_special_tokens=False).tokens
+    from sentencepiece import SentencePieceProcessor  # noqa: PLC0415 - an extra's
+
+    with open_binary(path) as file:
+        content = file.read()
+    try:
+        pieces = SentencePieceProcessor(model_proto=content)
+    except RuntimeError as error:
+        msg = f"{Path(path).name}: no model of SentencePiece ({error})"
+        raise ValueError(msg) from error
+    return lambda line: pieces.encode(line, out_type=str)
+
+
+def _find_package(path: str) -> str:
+    return "tokenizers" if path.endswith(".json") else "sentencepiece"

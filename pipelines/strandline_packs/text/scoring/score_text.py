@@ -1,0 +1,97 @@
+"""The stage `score-text`: the one number that a network gives a text, such as how good it is.
+
+The user names the network, an ONNX file over tokens, and its tokenizer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, ClassVar, Self
+
+import pyarrow as pa
+from pydantic import Field, model_validator
+
+from strandline.data.tables.rules import Rule
+from strandline.plan.stages.registry import register
+from strandline_packs.models.model_files import ModelError
+from strandline_packs.text.scoring.scoring_filter import (
+    ScoringFilter,
+    judge_bounds,
+    list_bounds,
+)
+from strandline_packs.text.scoring.token_networks import (
+    DIGITS,
+    NOT_FINGERPRINTED,
+    PACKAGES,
+    NetworkParams,
+    TokenNetwork,
+    find_files,
+)
+
+
+@register("score-text")
+class ScoreText(ScoringFilter):
+    """Adds the number that a network over tokens gives a text; drops what is outside of bounds."""
+
+    class Params(NetworkParams):
+        """Which network, and what is kept."""
+
+        tokenizer: str = Field(
+            min_length=1,
+            description="File or URL of the network's `tokenizer.json`. What is in it is part of "
+            "the fingerprint.",
+        )
+        min_score: float | None = Field(default=None, description="Texts below are dropped.")
+        max_score: float | None = Field(default=None, description="Texts above are dropped.")
+        score_column: str = Field(
+            default="score", min_length=1, description="Column that gets the score."
+        )
+
+        @model_validator(mode="after")
+        def _check(self) -> Self:
+            if self.score_column in {self.column, self.reason_column}:
+                msg = f"columns need names of their own: {self.score_column} is one already"
+                raise ValueError(msg)
+            return self
+
+    params: Params
+    packages: ClassVar[tuple[str, ...]] = PACKAGES
+    not_fingerprinted: ClassVar[frozenset[str]] = NOT_FINGERPRINTED
+
+    def _list_score_columns(self) -> Sequence[tuple[str, pa.DataType]]:
+        return [(self.params.score_column, pa.float64())]
+
+    def setup_on_node(self) -> None:
+        """Copy what URLs name to the node's disk."""
+        find_files(self.params, self.params.tokenizer)
+
+    def list_rules(self) -> Sequence[Rule]:
+        least, most = self.params.min_score, self.params.max_score
+        return list_bounds(least, most, "score", self.params.score_column)
+
+    def setup(self) -> None:
+        """Load the network and its tokenizer, and run it once.
+
+        Raises:
+            ImportError: what runs the network is not installed.
+            ModelError: the network is not here, or gives a text other things than one number.
+            ValueError: the tokenizer can't be read.
+        """
+        params = self.params
+        self._network = TokenNetwork(params, *find_files(params, params.tokenizer))
+        if self._network.width != 1:
+            msg = (
+                f"{params.model}: it gives {self._network.width} numbers a text, not one; "
+                "`classify-text` is for labels"
+            )
+            raise ModelError(msg)
+
+    def _score_all(self, texts: Sequence[str]) -> Iterable[tuple[float | None]]:
+        looked_at = [text[: self.params.max_characters] for text in texts]
+        return [
+            (None if numbers is None else round(numbers[0], DIGITS),)
+            for numbers in self._network.run(looked_at)
+        ]
+
+    def _judge_scores(self, scores: Sequence[Any]) -> str | None:
+        return judge_bounds(scores[0], self.params.min_score, self.params.max_score, "score")

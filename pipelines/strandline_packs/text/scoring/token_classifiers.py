@@ -1,0 +1,103 @@
+"""Classifiers that are networks over tokens: labels by number, and probabilities of them.
+
+It knows labels and numbers, nothing of what these were trained to tell apart.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from typing import Any
+
+from strandline.data.files.globs import expand_placeholder
+from strandline.data.files.opening import explain_error, open_binary
+from strandline_packs.models.model_files import ModelError
+from strandline_packs.text.scoring.token_networks import DIGITS, TokenNetwork
+
+
+class TokenClassifier:
+    """A network with a label for each of its numbers.
+
+    Args:
+        multi_label: each label is there or not, whatever the others are; else one of them is.
+
+    Raises:
+        ModelError: it gives more or fewer numbers than there are labels.
+    """
+
+    def __init__(
+        self, network: TokenNetwork, name: str, labels: Sequence[str], *, multi_label: bool
+    ) -> None:
+        if network.width == 1 and not multi_label:
+            msg = (
+                f"{name}: it gives one number a text, and one label alone is always certain; use "
+                "`score-text`, or `multiLabel: true` where it is how sure it is of that label"
+            )
+            raise ModelError(msg)
+        if network.width != len(labels):
+            msg = (
+                f"{name}: it gives {network.width} numbers a text, and there are {len(labels)} "
+                f"labels: {', '.join(labels)}"
+            )
+            raise ModelError(msg)
+        self._network, self._labels = network, tuple(labels)
+        self._reckon = compute_sigmoid if multi_label else compute_softmax
+
+    def list_probabilities(self, texts: Sequence[str]) -> list[Mapping[str, float]]:
+        """Return the probability of every label of each text; none for one without a token."""
+        return [
+            {} if numbers is None else self._name_probabilities(numbers)
+            for numbers in self._network.run(texts)
+        ]
+
+    def _name_probabilities(self, numbers: Sequence[float]) -> dict[str, float]:
+        shares = self._reckon(numbers)
+        return {
+            label: round(share, DIGITS) for label, share in zip(self._labels, shares, strict=True)
+        }
+
+
+def compute_softmax(numbers: Sequence[float]) -> list[float]:
+    """Return shares that add up to one."""
+    np = import_module("numpy")
+    powers: Any = np.exp(np.array(numbers) - max(numbers))
+    shares: list[float] = (powers / powers.sum()).tolist()
+    return shares
+
+
+def compute_sigmoid(numbers: Sequence[float]) -> list[float]:
+    """Return a share of one for each number."""
+    np = import_module("numpy")
+    # Where the power of a large number would end, this one does not.
+    shares: list[float] = (0.5 + 0.5 * np.tanh(np.array(numbers) / 2)).tolist()
+    return shares
+
+
+def read_labels(path: str) -> tuple[str, ...]:
+    """Return the labels of a `config.json` of transformers, in the order of their numbers.
+
+    Raises:
+        ValueError: it can't be read, or has none; the message says what to do.
+    """
+    instead = "name the file that has `id2label` in `config`, or the labels in `modelLabels`"
+    try:
+        with open_binary(expand_placeholder(path)) as file:
+            content = json.load(file)
+    except (OSError, ValueError, ImportError) as error:
+        msg = f"{explain_error(path, error)}; {instead}"
+        raise ValueError(msg) from error
+    named = content.get("id2label") if isinstance(content, dict) else None
+    labels = named if isinstance(named, dict) else {}
+    numbered = tuple(labels.get(str(number)) for number in range(len(labels)))
+    texts = [label for label in numbered if isinstance(label, str)]
+    if not labels or len(set(texts)) != len(labels):
+        msg = f"{path}: it has no `id2label` with a label for each number from 0; {instead}"
+        raise ValueError(msg)
+    return tuple(texts)
+
+
+def name_config(model: str) -> str:
+    """Return where the `config.json` of a model is that was exported with it: in its folder."""
+    folder, slash, _ = model.rpartition("/")
+    return f"{folder}{slash}config.json"

@@ -1,0 +1,263 @@
+"""Networks over tokens as ONNX files, as `optimum-cli export onnx` writes those of transformers.
+
+It knows tokens that go in and numbers that come out, nothing of what these mean.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from pydantic import Field
+
+from strandline_packs.models.model_files import ModelError, find_model
+from strandline_packs.models.onnx_sessions import SessionParams, describe_tensors, open_session
+from strandline_packs.models.tokenizer_files import read_tokenizer
+from strandline_packs.text.scoring.scoring_filter import ScoringFilter
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
+
+PACKAGES = ("numpy", "onnxruntime", "tokenizers")
+# Scores of the same texts are the same whatever these are.
+NOT_FINGERPRINTED = frozenset({"batch", "batch_tokens", "device", "threads"})
+# Seven digits of 32 bits are the same whatever the neighbours in a batch; four leave some to add up
+# in.
+DIGITS = 4
+
+_IDS, _MASK, _KINDS = "input_ids", "attention_mask", "token_type_ids"
+_OUTPUT = "logits"
+_FLOATS = frozenset({"tensor(float)", "tensor(float16)"})
+_AXES = 2  # texts, and tokens or numbers
+# What tokenizers call the token that fills up a text where they do not say it.
+_PADDING = ("[PAD]", "<pad>")
+
+
+class NetworkParams(SessionParams, ScoringFilter.Params):
+    """Which network over tokens, and how it is given texts."""
+
+    tokenizer: str | None = Field(
+        default=None,
+        min_length=1,
+        description="File or URL of the `tokenizer.json` of a network over tokens. What is in it "
+        "is part of the fingerprint.",
+    )
+    max_tokens: int = Field(
+        default=512,
+        ge=1,
+        description="Tokens of a text that a network gets, those that the tokenizer puts around "
+        "it among them; the rest is cut off.",
+    )
+    pad_token: str | None = Field(
+        default=None,
+        min_length=1,
+        description="Token that fills up shorter texts of a batch; null: the one that the "
+        "tokenizer names, else its `[PAD]` or `<pad>`.",
+    )
+    batch: int = Field(
+        default=32,
+        ge=1,
+        description="Most texts of one call of a network; those of a task are put together by "
+        "their number of tokens.",
+    )
+    batch_tokens: int = Field(
+        default=512,
+        ge=1,
+        description="Most tokens of one call, what fills up shorter texts among them; a longer "
+        "text has a call of its own. GPUs want more, and memory grows with it.",
+    )
+    max_characters: int | None = Field(
+        default=None, ge=1, description="Characters of a text that are looked at; null: all."
+    )
+
+    def list_places(self) -> Iterable[tuple[str, str]]:
+        """Return where the model is, and its tokenizer."""
+        own = [] if self.tokenizer is None else [("tokenizer", self.tokenizer)]
+        return [*super().list_places(), *own]
+
+
+class TokenisedText(NamedTuple):
+    """The numbers and kinds of a text's tokens."""
+
+    ids: list[int]
+    kinds: list[int]
+
+
+class TokenNetwork:
+    """A network that is loaded, and gives numbers for texts.
+
+    Attributes:
+        width: how many numbers it gives for each.
+
+    Raises:
+        ImportError: what runs it is not installed.
+        ModelError: it takes or gives other things than tokens and numbers, or its tokenizer has no
+            token to pad with.
+        ValueError: the tokenizer can't be read.
+    """
+
+    def __init__(self, params: NetworkParams, model: Path, tokenizer: Path) -> None:
+        self._params = params
+        self._session = open_session(model, params.model, params)
+        self._inputs = self._read_inputs()
+        self._output = self._find_output()
+        self._tokenizer = read_tokenizer(str(tokenizer))
+        self._padding = find_padding(self._tokenizer, params)
+        self._cut_texts()
+        self.width = self._warm_up()
+
+    def run(self, texts: Sequence[str]) -> list[list[float] | None]:
+        """Return the numbers of each text; None for one without a token.
+
+        Texts of like length share a batch, and those that are shorter are filled up on the right,
+        where the mask says that nothing is.
+
+        Raises:
+            ModelError: a number is none.
+        """
+        tokenised = [self._tokenise(text) for text in texts]
+        lengths = [len(text.ids) for text in tokenised]
+        found: list[list[float] | None] = [None] * len(texts)
+        for batch in list_batches(lengths, self._params.batch, self._params.batch_tokens):
+            numbers = self._run_batch([tokenised[at] for at in batch])
+            for at, row in zip(batch, numbers.tolist(), strict=True):
+                found[at] = row
+        return found
+
+    def _run_batch(self, texts: Sequence[TokenisedText]) -> Any:  # noqa: ANN401 - an array
+        np = import_module("numpy")
+        given = pad_right(texts, self._padding)
+        (answer,) = self._session.run([self._output], {name: given[name] for name in self._inputs})
+        numbers = answer.astype("float64")
+        if not np.isfinite(numbers).all():
+            msg = f"{self._params.model}: it gives a text something that is no number"
+            raise ModelError(msg)
+        return numbers
+
+    def _tokenise(self, text: str) -> TokenisedText:
+        encoding = self._tokenizer.encode(text)
+        return TokenisedText(encoding.ids, encoding.type_ids)
+
+    def _read_inputs(self) -> list[str]:
+        inputs, name = self._session.get_inputs(), self._params.model
+        names = {each.name for each in inputs}
+        is_known = {_IDS, _MASK} <= names <= {_IDS, _MASK, _KINDS}
+        given = describe_tensors(inputs)
+        kinds = {(each.type, len(each.shape)) for each in inputs}
+        if not is_known or kinds != {("tensor(int64)", _AXES)}:
+            msg = (
+                f"{name}: a network over tokens must take {_IDS}, {_MASK} and, where it knows "
+                f"them, {_KINDS}, each texts × tokens of int64; it takes {given}"
+            )
+            raise ModelError(msg)
+        if any(isinstance(side, int) for each in inputs for side in each.shape):
+            msg = f"{name}: it takes texts of one size alone ({given}); export it with open axes"
+            raise ModelError(msg)
+        return [each.name for each in inputs]
+
+    def _find_output(self) -> str:
+        outputs = self._session.get_outputs()
+        found = [each for each in outputs if each.name == _OUTPUT] or outputs
+        if len(found) != 1 or found[0].type not in _FLOATS:
+            raise ModelError(self._describe_outputs())
+        return str(found[0].name)
+
+    def _describe_outputs(self) -> str:
+        given = describe_tensors(self._session.get_outputs())
+        return f"{self._params.model}: it must give `{_OUTPUT}`, texts × numbers; it gives {given}"
+
+    def _cut_texts(self) -> None:
+        most = self._params.max_tokens
+        around = self._tokenizer.num_special_tokens_to_add(is_pair=False)
+        if most <= around:
+            msg = f"`maxTokens` is {most}, and the tokenizer alone puts {around} around a text"
+            raise ModelError(msg)
+        self._tokenizer.no_padding()
+        self._tokenizer.enable_truncation(most)
+
+    def _warm_up(self) -> int:
+        """Run it on one text of as many tokens as it may get, and return how many numbers it gives.
+
+        The first call is the slowest, and a network with fewer positions fails here.
+        """
+        longest = self._tokenise("the " * self._params.max_tokens)
+        try:
+            numbers = self._run_batch([longest])
+        except ModelError:
+            raise
+        # ONNX Runtime has a class of its own for each thing that is wrong.
+        except Exception as error:
+            msg = (
+                f"{self._params.model}: it can't be run on {len(longest.ids)} tokens; if that is "
+                f"more than it was made for, lower `maxTokens` ({' '.join(str(error).split())})"
+            )
+            raise ModelError(msg) from error
+        if numbers.ndim != _AXES or len(numbers) != 1:
+            raise ModelError(self._describe_outputs())
+        return int(numbers.shape[1])
+
+
+def find_files(params: NetworkParams, tokenizer: str) -> tuple[Path, Path]:
+    """Return where the files of a network and its tokenizer are, copied where URLs name them.
+
+    Raises:
+        ModelError: one is not there, or not the one that the pipeline was planned with.
+        OSError: it can't be read, or not written here.
+    """
+    digests = params.digests
+    return (
+        find_model(params.model, digests["model"], ".onnx"),
+        find_model(tokenizer, digests["tokenizer"], ".json"),
+    )
+
+
+def find_padding(tokenizer: Tokenizer, params: NetworkParams) -> int:
+    """Return the number of the token that fills up texts.
+
+    Raises:
+        ModelError: the tokenizer has none.
+    """
+    if params.pad_token is None and tokenizer.padding:
+        return int(tokenizer.padding["pad_id"])
+    names = _PADDING if params.pad_token is None else (params.pad_token,)
+    for number in map(tokenizer.token_to_id, names):
+        if number is not None:
+            return int(number)
+    msg = (
+        f"{params.tokenizer}: the tokenizer has no token {' or '.join(names)} to fill up texts "
+        "with; name one that it has in `padToken`"
+    )
+    raise ModelError(msg)
+
+
+def list_batches(lengths: Sequence[int], texts: int, tokens: int) -> Iterator[list[int]]:
+    """Yield the positions of texts that go in together, the shortest first; empty ones never do.
+
+    Args:
+        lengths: in tokens.
+        texts: most of a batch.
+        tokens: most of a batch of more than one, each counted as long as its longest.
+    """
+    batch: list[int] = []
+    for at in sorted(range(len(lengths)), key=lambda at: lengths[at]):
+        if batch and (len(batch) == texts or (len(batch) + 1) * lengths[at] > tokens):
+            yield batch
+            batch = []
+        if lengths[at]:
+            batch.append(at)
+    if batch:
+        yield batch
+
+
+def pad_right(texts: Sequence[TokenisedText], padding: int) -> dict[str, Any]:
+    """Return what a network takes, by name: rows of int64, each as long as the longest text."""
+    np = import_module("numpy")
+    shape = len(texts), max(len(text.ids) for text in texts)
+    ids = np.full(shape, padding, "int64")
+    mask, kinds = np.zeros(shape, "int64"), np.zeros(shape, "int64")
+    for row, text in enumerate(texts):
+        length = len(text.ids)
+        ids[row, :length], kinds[row, :length], mask[row, :length] = text.ids, text.kinds, 1
+    return {_IDS: ids, _MASK: mask, _KINDS: kinds}

@@ -1,0 +1,184 @@
+"""A video that is being read: its packets in the order of the file, how it stands, how it ends.
+
+It knows streams and a window of packets, not why a video is cut.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from fractions import Fraction
+from typing import Any
+
+from strandline.data.files.opening import UnreadableFileError
+from strandline_packs.video.files.containers import (
+    CLIP_FORMAT,
+    PacketCopy,
+    copy_packet,
+    load_av,
+)
+from strandline_packs.video.files.display_order import (
+    DisplayOrder,
+    Pair,
+    needs_count,
+    needs_order,
+)
+from strandline_packs.video.files.looks import copy_shape
+from strandline_packs.video.files.orientation import Orientation, read_orientation
+from strandline_packs.video.files.sounds import SoundTrack
+from strandline_packs.video.files.windows import PacketWindow
+
+_MISSING = Fraction(2, 100)  # missing share of the length that a file tells: less may be rounding
+_SHORTER = 1  # and so many seconds
+_STATED = "DURATION"  # a tag of Matroska's streams, which have no field for it
+
+
+class PictureTrack:
+    """The stream of pictures, as clips hold it: packets as they are."""
+
+    def __init__(self, stream: Any, path: str) -> None:
+        self._stream = stream
+        self._path = path
+
+    @property
+    def time_base(self) -> Fraction:
+        """The unit of the packets' times."""
+        base: Fraction = self._stream.time_base
+        return base
+
+    def add_to(self, container: Any) -> Any:
+        """Add a stream to a clip's container.
+
+        Raises:
+            UnreadableFileError: the container takes no such pictures.
+        """
+        try:
+            stream = container.add_stream_from_template(self._stream)
+        except ValueError as error:
+            codec = self._stream.codec_context.codec.canonical_name
+            msg = f"{self._path}: its pictures are {codec}, which {CLIP_FORMAT} can't hold"
+            raise UnreadableFileError(msg) from error
+        copy_shape(self._stream, stream)
+        return stream
+
+
+class VideoReading:
+    """Reads a container to its end.
+
+    Args:
+        pictures: the stream that is cut.
+        sound: that goes along; None: none does.
+
+    Attributes:
+        orientation: how pictures are put upright; None: none was decoded yet.
+    """
+
+    def __init__(
+        self, container: Any, pictures: Any, sound: SoundTrack | None, window: PacketWindow
+    ) -> None:
+        self.pictures = pictures
+        self.window = window
+        self.orientation: Orientation | None = None
+        self._container = container
+        self._sound = sound
+        self._end = Fraction(0)  # end of whatever the file has, in seconds
+        self._is_edited = False
+
+    def read(self) -> Iterator[Pair]:
+        """Yield packets of pictures, as they are and as they are kept; those of sound are kept.
+
+        Raises:
+            UnreadableFileError: the window has become too large, or a packet has no time.
+        """
+        pairs = self._read()
+        if needs_order(self._container, self.pictures):
+            pairs = DisplayOrder(self.pictures).arrange(pairs)
+        for packet, piece in pairs:
+            self.window.add_picture(piece)
+            self._is_edited |= piece.is_hidden
+            yield packet, piece
+
+    def _read(self) -> Iterator[Pair]:
+        # All streams: any of them may be what the file's length is of.
+        for packet in self._container.demux():
+            if packet.size == 0:  # an empty packet only marks a stream's end
+                continue
+            self._note_end(packet)
+            if packet.stream is self.pictures:
+                yield packet, copy_packet(packet, self.window.path)
+            elif self._sound is not None and packet.stream is self._sound.stream:
+                for piece in self._sound.copy(packet):
+                    self.window.add_sound(piece)
+
+    def _note_end(self, packet: Any) -> None:
+        if packet.pts is not None and packet.time_base and not packet.is_discard:
+            self._end = max(self._end, (packet.pts + (packet.duration or 0)) * packet.time_base)
+
+    def look_at(self, frames: list[Any]) -> None:
+        """Take note of how the first frames are turned."""
+        if self.orientation is None and frames:
+            self.orientation = read_orientation(frames[0])
+
+    def find_begin(self, piece: PacketCopy) -> Fraction:
+        """Return when the first picture is shown, by the first packet that is shown at all.
+
+        After an edit it need not be that packet's: others may be shown before it.
+        """
+        stream = self.pictures
+        if not self._is_edited or stream.start_time is None:
+            return piece.time
+        stated: Fraction = stream.start_time * stream.time_base
+        return min(piece.time, stated)
+
+    def describe(self) -> dict[str, Any]:
+        """Return a clip's columns that are the same for all clips of the video."""
+        context = self.pictures.codec_context
+        orientation = self.orientation or Orientation.UPRIGHT
+        width, height = orientation.turn_size(context.width, context.height)
+        return {
+            "width": width,
+            "height": height,
+            "rate": float(self.pictures.average_rate or 0),
+            "codec": context.codec.canonical_name,
+            "has_audio": self._sound is not None,
+        }
+
+    def check_end(self) -> None:
+        """Compare what was read with the length that the file tells.
+
+        Raises:
+            UnreadableFileError: much less was read.
+        """
+        window, stated = self.window, self._find_stated_end()
+        read = window.read
+        if stated is None:  # only the whole file tells a length, of whatever is longest in it
+            stated = Fraction(self._container.duration or 0, load_av().time_base)
+            # Some count from the first packet, and some from nought.
+            read = max(self._end, self._end - window.first)
+        if stated - read > max(Fraction(_SHORTER), stated * _MISSING):
+            begun = min(window.first, read)
+            msg = (
+                f"{window.path}: it ends after {float(read - begun):.1f} of "
+                f"{float(stated - begun):.1f} seconds; "
+                "it may have been copied or written in part"
+            )
+            raise UnreadableFileError(msg)
+
+    def _find_stated_end(self) -> Fraction | None:
+        """Return when the pictures end, in seconds, where the file tells that of them alone."""
+        stream = self.pictures
+        length: Fraction = (stream.duration or 0) * stream.time_base
+        if needs_count(self._container) and stream.average_rate:
+            length = max(length, stream.frames / stream.average_rate)
+        if length:
+            begin: Fraction = (stream.start_time or 0) * stream.time_base
+            return begin + length
+        return _parse_length(stream.metadata.get(_STATED, ""))
+
+
+def _parse_length(text: str) -> Fraction | None:
+    """Return the seconds in `00:00:12.000000000`; None where it is none."""
+    hours, minutes, seconds = (*text.split(":"), "", "")[:3]
+    try:
+        return int(hours) * 3600 + int(minutes) * 60 + Fraction(seconds)
+    except (ValueError, ZeroDivisionError):
+        return None

@@ -1,0 +1,157 @@
+"""The packets of a video that its next clips may need, and no others.
+
+It is fed in the order of the file, and gives up what lies behind. It knows times and packets, not
+why a video is cut where it is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any
+
+from strandline.data.files.opening import UnreadableFileError
+from strandline_packs.video.files.containers import PacketCopy, Track, pack_pieces
+
+_APART = 10  # seconds that sound may come later than its pictures, as ffmpeg's own writers allow
+
+
+class PacketWindow:
+    """Packets from the key frame that the next clip needs to where the file was read.
+
+    Args:
+        tracks: of pictures and of sound.
+        rate: pictures a second, of a video with packets that tell no length.
+        path: for messages.
+        max_bytes: that it may hold.
+
+    Attributes:
+        end: where the last picture so far has been shown, in seconds.
+        first, read: the first and the last time that any picture told.
+        order: before it nothing is shown that is still to come.
+        zero: from which the times of clips are told; its cutter sets it.
+    """
+
+    def __init__(
+        self,
+        tracks: tuple[Track, Track | None],
+        rate: Fraction,
+        path: str,
+        max_bytes: int,
+    ) -> None:
+        self.path = path
+        self.end = self.first = self.read = self.order = self.zero = Fraction(0)
+        self._tracks = tracks
+        self._max_bytes = max_bytes
+        self._pictures: list[PacketCopy] = []
+        self._sounds: list[PacketCopy] = []
+        self._size = 0
+        self._is_begun = False
+        self._sound_end = Fraction(0)
+        self._frame = 1 / rate
+
+    def add_picture(self, piece: PacketCopy) -> None:
+        """Take a packet of pictures.
+
+        Raises:
+            UnreadableFileError: the window has become too large.
+        """
+        self._pictures.append(piece)
+        self._hold(piece)
+        if piece.is_hidden:  # a hidden picture has the time of one that is shown elsewhere
+            return
+        end = piece.time + (piece.duration or self._frame)
+        if not self._is_begun:
+            self.first = self.end = self.order = piece.time
+            self._is_begun = True
+        if piece.order is not None:
+            self.order = piece.order
+        self.end = max(self.end, end)
+        self.read = max(self.read, end)
+
+    def add_sound(self, piece: PacketCopy) -> None:
+        """Take a packet of sound.
+
+        Raises:
+            UnreadableFileError: the window has become too large.
+        """
+        self._sound_end = max(self._sound_end, piece.time)
+        self._sounds.append(piece)
+        self._hold(piece)
+
+    def _hold(self, piece: PacketCopy) -> None:
+        self._size += len(piece.data)
+        if self._size > self._max_bytes:
+            msg = (
+                f"{self.path}: a clip needs more than {self._max_bytes:,} bytes at "
+                f"{float(piece.time):.1f} s, from the key frame before it; raise maxClipBytes, or "
+                "encode the video with more key frames"
+            )
+            raise UnreadableFileError(msg)
+
+    def has_all(self, end: Fraction) -> bool:
+        """Return whether no packet that is shown before `end` is still to come."""
+        if self.order < end:
+            return False
+        is_late = self.order >= end + _APART
+        return self._tracks[1] is None or self._sound_end >= end or is_late
+
+    def cut(self, begin: Fraction, end: Fraction) -> dict[str, Any] | None:
+        """Return what is shown from `begin` to before `end`, and forget what no later clip needs.
+
+        Returns:
+            Columns of a clip: when its first frame is shown, its end, its number of frames, its
+            content and the content's lead. None where no frame is shown in it.
+        """
+        shown = [
+            at
+            for at, piece in enumerate(self._pictures)
+            if begin <= piece.time < end and not piece.is_hidden
+        ]
+        answer = None
+        if shown:
+            start = min(self._pictures[at].time for at in shown)
+            first, last = self._find_key(shown[0], begin), shown[-1]
+            pieces = _hide(self._pictures[first : last + 1], start - self._frame)
+            sounds = [piece for piece in self._sounds if begin <= piece.time < end]
+            origin = min(piece.time for piece in (*pieces, *sounds))
+            answer = {
+                "start": float(start - self.zero),
+                "end": float(end - self.zero),
+                "frame_count": len(shown),
+                "lead": float(start - origin),
+                "content": pack_pieces(pieces, sounds, self._tracks, origin),
+            }
+        self._forget(end)
+        return answer
+
+    def _find_key(self, at: int, begin: Fraction) -> int:
+        """Return where the key frame stands that the picture at `at`, shown at `begin`, needs."""
+        keys = [
+            each
+            for each, piece in enumerate(self._pictures[: at + 1])
+            if piece.is_key and piece.time <= begin
+        ]
+        return keys[-1] if keys else 0
+
+    def _forget(self, end: Fraction) -> None:
+        later = (
+            at
+            for at, piece in enumerate(self._pictures)
+            if piece.time >= end and not piece.is_hidden
+        )
+        at = next(later, len(self._pictures) - 1)
+        self._pictures = self._pictures[self._find_key(at, end) :]
+        self._sounds = [piece for piece in self._sounds if piece.time >= end]
+        self._size = sum(len(piece.data) for piece in (*self._pictures, *self._sounds))
+
+
+def _hide(pieces: list[PacketCopy], before: Fraction) -> list[PacketCopy]:
+    """Return pictures of which those that are never shown have a time at which nothing is shown.
+
+    A clip's container can't mark them, and what is before a clip's beginning is left out.
+    """
+    return [
+        replace(piece, time=min(piece.time, before)) if piece.is_hidden else piece
+        for piece in pieces
+    ]

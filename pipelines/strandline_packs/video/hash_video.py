@@ -1,0 +1,51 @@
+"""The stage `hash-video`: words that say how a clip looks, of which copies share most.
+
+`sketch-texts` takes them as it takes a text's words, so near-duplicates among all clips of a corpus
+are found in two passes, as those of texts are.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import pyarrow as pa
+from pydantic import Field
+
+from strandline.data.tables.columns import find_column, set_column
+from strandline.plan.stages.registry import register
+from strandline.plan.stages.stage import Stage
+from strandline.plan.task import Task
+from strandline_packs.video.measures import hash_frames, to_grey
+
+
+@register("hash-video")
+class HashVideo(Stage):
+    """Adds `hash`: the difference hashes of some of a clip's `frames`, in words for MinHash."""
+
+    class Params(Stage.Params):
+        """How fine it is."""
+
+        samples: int = Field(
+            default=8,
+            ge=1,
+            le=16,
+            description="Frames, evenly spread over the clip, that are hashed.",
+        )
+
+    params: Params
+    packages: ClassVar[tuple[str, ...]] = ("numpy",)
+    keeps_columns = True
+    adds_columns = ("hash",)
+
+    def list_needed_columns(self) -> tuple[str, ...]:
+        return ("frames",)
+
+    def process(self, task: Task) -> Task:
+        """Hash every clip.
+
+        Raises:
+            MissingColumnError: there are no frames.
+        """
+        clips = find_column(task.table, "frames")
+        hashes = [hash_frames(to_grey(clip.as_py()), self.params.samples) for clip in clips]
+        return task.replace(set_column(task.table, "hash", hashes, pa.string()))

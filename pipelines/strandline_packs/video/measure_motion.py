@@ -1,0 +1,21 @@
+"""The stage `measure-motion`: how much of a clip moves from one of its frames to the next."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from strandline.plan.stages.registry import register
+from strandline_packs.images.pictures import Picture
+from strandline_packs.video.measure_video import FrameMeasures
+from strandline_packs.video.measures import Motion, measure_motion, to_grey
+
+
+@register("measure-motion")
+class MeasureMotion(FrameMeasures):
+    """Adds `motion`, the mean change of a clip's `frames`, and `moving_share` of their cells."""
+
+    adds_columns = Motion._fields
+
+    def _measure(self, frames: Sequence[Picture]) -> Motion:
+        """Return how much of a clip moves."""
+        return measure_motion(to_grey(frames))

@@ -1,0 +1,54 @@
+"""The stage `measure-video`: what tells good clips from dark, blurred, still and titled ones."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from typing import ClassVar
+
+import pyarrow as pa
+
+from strandline.data.tables.columns import find_column, set_column
+from strandline.plan.stages.registry import register
+from strandline.plan.stages.stage import Stage
+from strandline.plan.task import Task
+from strandline_packs.images.pictures import Picture
+from strandline_packs.video.measures import Look, measure_look, to_grey
+
+
+class FrameMeasures(Stage):
+    """Adds a column of numbers for each measure of a clip's `frames`."""
+
+    packages: ClassVar[tuple[str, ...]] = ("numpy",)
+    keeps_columns = True
+
+    def list_needed_columns(self) -> tuple[str, ...]:
+        return ("frames",)
+
+    def process(self, task: Task) -> Task:
+        """Measure every clip.
+
+        Raises:
+            MissingColumnError: there are no frames.
+        """
+        clips, table = find_column(task.table, "frames"), task.table
+        # A clip at a time, since its pixels as Python's values are as many bytes again.
+        measured = [self._measure(clip.as_py()) for clip in clips]
+        for index, name in enumerate(self.adds_columns):
+            table = set_column(table, name, [each[index] for each in measured], pa.float64())
+        return task.replace(table)
+
+    @abstractmethod
+    def _measure(self, frames: Sequence[Picture]) -> tuple[float, ...]:
+        """Return the measures of a clip, in the order of `adds_columns`."""
+
+
+@register("measure-video")
+class MeasureVideo(FrameMeasures):
+    """Adds measures of each clip's `frames`: brightness, sharpness, black, frozen, text shares."""
+
+    adds_columns = Look._fields
+
+    def _measure(self, frames: Sequence[Picture]) -> Look:
+        """Return how a clip looks."""
+        return measure_look(to_grey(frames))

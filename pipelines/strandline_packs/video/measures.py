@@ -1,0 +1,162 @@
+"""Measures of a clip's frames. Pure: arrays of pixels in, numbers out.
+
+numpy is loaded when the first frames come. Levels are from 0 to 1, grey as ITU-R BT.601 weighs it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Any, NamedTuple
+
+from strandline_packs.images.pictures import Picture
+
+BANDS = 16  # parts of a hash: each of four bits, which are one digit
+
+_WHITE = 255
+_BLACK_LEVEL, _BLACK_PIXELS = 0.1, 0.98  # as ffmpeg's blackdetect has them
+_FROZEN_STEP = 0.0005  # encoders leave less between pictures that are the same
+_CELL = 8  # pixels of a cell's side
+_MOVED = 0.04  # a cell that moves changes by so much
+_STROKE = 0.25  # a level changes by so much at the edge of a letter
+_STAYS = 0.8  # of all frames: letters stay where they are
+_DENSE = 0.15  # of a cell's pixels are edges where it has text
+_SIDE = 8
+_FLAT = 2  # levels of 255: encoders move a flat area by less
+
+
+class Look(NamedTuple):
+    """What `measure-video` tells of a clip."""
+
+    brightness: float
+    sharpness: float
+    black_share: float
+    frozen_share: float
+    text_share: float
+
+
+class Motion(NamedTuple):
+    """What `measure-motion` tells of a clip."""
+
+    motion: float
+    moving_share: float
+
+
+def to_grey(pictures: Sequence[Picture]) -> Any:
+    """Return frames × height × width levels from 0 to 255; all pictures are of one size."""
+    np = import_module("numpy")
+    size = (pictures[0]["height"], pictures[0]["width"], 3)
+    weights = np.array([0.299, 0.587, 0.114], "float32")
+    return np.stack(
+        [np.frombuffer(each["rgb"], "uint8").reshape(size) @ weights for each in pictures]
+    )
+
+
+def measure_look(grey: Any) -> Look:
+    """Measure frames of grey levels.
+
+    Returns:
+        brightness: the mean level.
+        sharpness: the mean variance of the Laplacian, of levels from 0 to 255: near 0 for a blurred
+            picture, hundreds for crisp edges.
+        black_share: the share of frames that are black in 98 of 100 pixels.
+        frozen_share: the share of steps from frame to frame in which nothing changes.
+        text_share: the share of cells of 8 × 8 pixels that are full of upright edges which stay
+            where they are: letters, and still pictures of as fine a grain.
+    """
+    black = (grey < _BLACK_LEVEL * _WHITE).mean((1, 2)) >= _BLACK_PIXELS
+    steps = _average_steps(_list_changes(grey))
+    frozen = (steps < _FROZEN_STEP).mean() if len(steps) else 0.0
+    return Look(
+        *(
+            round(float(value), 6)
+            for value in (
+                grey.mean() / _WHITE,
+                _measure_sharpness(grey),
+                black.mean(),
+                frozen,
+                _measure_text(grey),
+            )
+        )
+    )
+
+
+def measure_motion(grey: Any) -> Motion:
+    """Measure steps from frame to frame: the mean change, and the share of cells that change."""
+    if len(grey) < 2:  # noqa: PLR2004 - nothing to compare
+        return Motion(0.0, 0.0)
+    changes = _list_changes(grey)
+    moved = _average_cells(changes / _WHITE) > _MOVED
+    return Motion(round(float(_average_steps(changes).mean()), 6), round(float(moved.mean()), 6))
+
+
+def hash_frames(grey: Any, frames: int) -> str:
+    """Return words that say what the clip looks like, for MinHash: sixteen of each of some frames.
+
+    A word has the frame's number, the place of four steps to the right in it, and which of them
+    become brighter. A clip that was encoded again shares most of its words with the first one, and
+    two others about one in sixteen.
+    """
+    count = len(grey)
+    chosen = [grey[(2 * at + 1) * count // (2 * frames)] for at in range(frames)]
+    return " ".join(
+        f"{at:x}{band:x}{digit}"
+        for at, levels in enumerate(chosen)
+        for band, digit in enumerate(_hash_levels(levels))
+    )
+
+
+def _hash_levels(levels: Any) -> str:
+    """Return a difference hash as sixteen digits; what hardly changes counts as flat."""
+    np = import_module("numpy")
+    small = _average(_average(levels, _SIDE, 0), _SIDE + 1, 1)
+    bits = (np.diff(small, axis=1) > _FLAT).ravel()
+    return f"{int(''.join('01'[int(bit)] for bit in bits), 2):0{BANDS}x}"
+
+
+def _average(levels: Any, parts: int, axis: int) -> Any:
+    """Return means of so many stretches of an axis, as even as pixels allow."""
+    np = import_module("numpy")
+    length = levels.shape[axis]
+    begins = np.arange(parts) * length // parts
+    ends = np.maximum((np.arange(parts) + 1) * length // parts, begins + 1)
+    return np.stack(
+        [
+            levels.take(range(begin, end), axis).mean(axis)
+            for begin, end in zip(begins, ends, strict=True)
+        ],
+        axis,
+    )
+
+
+def _list_changes(grey: Any) -> Any:
+    """Return by how many levels each pixel changes, from each frame to the next."""
+    np = import_module("numpy")
+    return np.abs(np.diff(grey, axis=0))
+
+
+def _average_steps(changes: Any) -> Any:
+    return changes.mean((1, 2)) / _WHITE
+
+
+def _measure_sharpness(grey: Any) -> float:
+    middle = grey[:, 1:-1, 1:-1]
+    if not middle.size:  # all of it is border
+        return 0.0
+    around = grey[:, :-2, 1:-1] + grey[:, 2:, 1:-1] + grey[:, 1:-1, :-2] + grey[:, 1:-1, 2:]
+    return float((around - 4 * middle).var((1, 2)).mean())
+
+
+def _measure_text(grey: Any) -> float:
+    np = import_module("numpy")
+    edges = np.abs(np.diff(grey, axis=2)) > _STROKE * _WHITE
+    cells = _average_cells((edges.mean(0) >= _STAYS)[None].astype("float32"))
+    return float((cells >= _DENSE).mean()) if cells.size else 0.0
+
+
+def _average_cells(levels: Any) -> Any:
+    """Return means of cells; what is left over at the right and below is not looked at."""
+    count, height, width = levels.shape
+    rows, columns = height // _CELL, width // _CELL
+    whole = levels[:, : rows * _CELL, : columns * _CELL]
+    return whole.reshape(count, rows, _CELL, columns, _CELL).mean((2, 4))

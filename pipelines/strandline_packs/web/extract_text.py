@@ -1,0 +1,151 @@
+"""The stage `extract-text`: the main content of HTML pages."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import pyarrow as pa
+from pydantic import Field
+
+from strandline.data.tables.columns import (
+    find_column,
+    list_strings,
+    set_column,
+)
+from strandline.data.tables.row_filter import JudgedRows, RowFilter
+from strandline.plan.stages.columns import Columns
+from strandline.plan.stages.registry import register
+from strandline_packs.web.extraction import ExtractionEngine, ExtractionSettings, Favour
+from strandline_packs.web.extractor_process import Extraction, ExtractorProcess
+
+_REPLACED = "\ufffd"
+
+
+@register("extract-text")
+class ExtractText(RowFilter):
+    """Adds `text`, the main content of the page in `content`, which goes; drops and counts rest."""
+
+    class Params(RowFilter.Params):
+        """Which engine, what it keeps, and how long a page may take."""
+
+        column: str = Field(
+            default="content", description="Column with the page: bytes, or text that is decoded."
+        )
+        charset_column: str = Field(
+            default="charset",
+            description="Column with what HTTP told of the encoding; there may be none.",
+        )
+        engine: ExtractionEngine = Field(
+            default=ExtractionEngine.TRAFILATURA,
+            description="`trafilatura`: the most precise. `resiliparse`: several times as fast.",
+        )
+        favour: Favour = Field(
+            default=Favour.PRECISION,
+            description="`precision` leaves out what may be boilerplate, `recall` keeps it, "
+            "`balanced` is between; for resiliparse the first and the last but one are the same.",
+        )
+        tables: bool = Field(default=True, description="Keep the text of tables.")
+        comments: bool = Field(default=False, description="Keep comments of readers.")
+        links: bool = Field(default=False, description="Keep the targets of links.")
+        deduplicate: bool = Field(
+            default=False,
+            description="Leave out blocks that the page repeats; of trafilatura alone. What other "
+            "pages repeat does not count, so that a page's text follows from the page.",
+        )
+        timeout_seconds: float = Field(
+            default=10.0,
+            gt=0,
+            description="Processor time that a page may take; one that takes longer is dropped.",
+        )
+        max_page_bytes: int = Field(
+            default=8 << 20, ge=1, description="Drop larger pages; they are counted."
+        )
+        max_memory_bytes: int = Field(
+            default=512 << 20,
+            ge=1 << 26,
+            description="Memory that a page may take while it is extracted; one that takes more "
+            "is dropped.",
+        )
+        max_replaced: float = Field(
+            default=0.05,
+            ge=0,
+            le=1,
+            description="Most of a text's characters that may be U+FFFD, which stands for bytes "
+            "that are in no encoding; as a share. They are counted.",
+        )
+        keep_content: bool = Field(default=False, description="Keep the column with the page.")
+
+    version = "2"
+    params: Params
+    changes_rows = True
+    added_params: ClassVar[frozenset[str]] = RowFilter.added_params | {
+        "max_memory_bytes",
+        "max_replaced",
+        "reason_column",
+    }
+    packages: ClassVar[tuple[str, ...]] = ("resiliparse", "trafilatura")
+    adds_columns = ("text",)
+
+    def list_needed_columns(self) -> tuple[str, ...]:
+        return (self.params.column,)
+
+    def change_columns(self, columns: Columns) -> Columns:
+        gone = () if self._is_kept else (self.params.column,)
+        return super().change_columns(columns.without(gone))
+
+    def setup(self) -> None:
+        """Begin the child process that extracts.
+
+        Raises:
+            ExtractorDiedError: it could not begin, since a library lacks another, for example.
+        """
+        params = self.params
+        settings = ExtractionSettings(
+            params.engine,
+            params.favour,
+            params.tables,
+            params.comments,
+            params.links,
+            params.deduplicate,
+        )
+        self._process = ExtractorProcess(settings, params.timeout_seconds, params.max_memory_bytes)
+
+    def judge_rows(self, table: pa.Table) -> JudgedRows:
+        """Extract every row's page.
+
+        Raises:
+            MissingColumnError: there is no column with pages.
+            ExtractorDiedError: the child process was ended from outside.
+        """
+        params = self.params
+        pages = find_column(table, params.column).to_pylist()
+        has_charset = params.charset_column in table.column_names
+        charsets = list_strings(table, params.charset_column) if has_charset else [""] * len(pages)
+        found = [
+            self._extract(page, charset) for page, charset in zip(pages, charsets, strict=True)
+        ]
+        kept = table if self._is_kept else table.drop_columns([params.column])
+        kept = set_column(kept, "text", [each.text for each in found], pa.string())
+        return JudgedRows(kept, [each.problem for each in found])
+
+    @property
+    def _is_kept(self) -> bool:
+        return self.params.keep_content or self.params.column == "text"
+
+    def _extract(self, page: bytes | str | None, charset: str) -> Extraction:
+        content = page.encode("utf-8", "replace") if isinstance(page, str) else page or b""
+        if len(content) > self.params.max_page_bytes:
+            found = Extraction(problem="page too large")
+        else:
+            declared = "utf-8" if isinstance(page, str) else charset
+            found = self._process.extract(content, declared)
+            found = self._check_replaced(found)
+        return found
+
+    def _check_replaced(self, found: Extraction) -> Extraction:
+        replaced = found.text.count(_REPLACED)
+        if replaced > self.params.max_replaced * len(found.text):
+            return Extraction(problem="too many replaced characters")
+        if replaced:
+            self.count("replaced characters", replaced)
+        return found

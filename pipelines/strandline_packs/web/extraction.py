@@ -1,0 +1,92 @@
+"""Main content of HTML pages, by libraries made for it; each page is given a clean slate.
+
+It runs in a process of its own (`extractor_process`), so whatever a page does to a parser is done
+there. It knows pages and text, no tables.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import StrEnum
+from typing import NamedTuple
+
+from strandline_packs.web.page_charsets import decode_page
+
+
+class ExtractionEngine(StrEnum):
+    """A library that extracts main content."""
+
+    TRAFILATURA = "trafilatura"
+    RESILIPARSE = "resiliparse"
+
+
+class Favour(StrEnum):
+    """What matters more where a block may be content or not."""
+
+    PRECISION = "precision"
+    BALANCED = "balanced"
+    RECALL = "recall"
+
+
+class ExtractionSettings(NamedTuple):
+    """How text is extracted.
+
+    Attributes:
+        engine: the library.
+        favour: leave out what may be boilerplate (precision), or keep it (recall).
+        tables, comments, links: keep them.
+        deduplicate: leave out blocks that a page repeats; trafilatura alone.
+    """
+
+    engine: ExtractionEngine = ExtractionEngine.TRAFILATURA
+    favour: Favour = Favour.PRECISION
+    tables: bool = True
+    comments: bool = False
+    links: bool = False
+    deduplicate: bool = False
+
+
+def create_extractor(settings: ExtractionSettings) -> Callable[[bytes, str], str]:
+    """Return what makes the text of a page from its bytes and its charset; empty: it has none."""
+    if settings.engine is ExtractionEngine.RESILIPARSE:
+        return _create_resiliparse(settings)
+    return _create_trafilatura(settings)
+
+
+def _create_resiliparse(settings: ExtractionSettings) -> Callable[[bytes, str], str]:
+    from resiliparse.extract.html2text import extract_plain_text  # noqa: PLC0415 - an extra's
+
+    skipped = [] if settings.tables else ["table"]
+
+    def extract(content: bytes, charset: str) -> str:
+        return extract_plain_text(
+            decode_page(content, charset),
+            main_content=settings.favour is not Favour.RECALL,
+            alt_texts=settings.favour is Favour.RECALL,
+            links=settings.links,
+            comments=settings.comments,
+            skip_elements=skipped,
+        ).strip()
+
+    return extract
+
+
+def _create_trafilatura(settings: ExtractionSettings) -> Callable[[bytes, str], str]:
+    from trafilatura import extract as extract_text  # noqa: PLC0415 - an extra's
+    from trafilatura.deduplication import LRU_TEST  # noqa: PLC0415 - the same
+
+    def extract(content: bytes, charset: str) -> str:
+        # Repeats of other pages must not count: a page's text follows from the page alone.
+        LRU_TEST.clear()
+        text = extract_text(
+            decode_page(content, charset),
+            favor_precision=settings.favour is Favour.PRECISION,
+            favor_recall=settings.favour is Favour.RECALL,
+            include_tables=settings.tables,
+            include_comments=settings.comments,
+            include_links=settings.links,
+            deduplicate=settings.deduplicate,
+        )
+        return (text or "").strip()
+
+    return extract

@@ -1,0 +1,211 @@
+"""Extraction in a child process that the kernel ends when a page takes too long.
+
+A parser in C holds the interpreter, so no alarm of Python's is heard while it hangs. The child's
+timers have the default action instead: the kernel ends it, whatever it is in. Time is the
+processor's, so a busy machine drops no page that a quiet one keeps.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import pickle
+import resource
+import signal
+import struct
+import subprocess
+import sys
+import weakref
+from collections.abc import Callable
+from pathlib import Path
+from typing import BinaryIO, NamedTuple, cast
+
+from strandline_packs.web.extraction import ExtractionSettings, create_extractor
+
+_LENGTH = struct.Struct(">Q")
+_SLOWNESS = 20  # how much longer the clock on the wall may take
+_GRACE = 60.0
+_MEMORY = 512 << 20
+_HAS_PROC = Path("/proc/self/statm").exists()
+_PROGRAM = "from strandline_packs.web.extractor_process import serve; serve()"
+_OVERRUN = {-signal.SIGPROF, -signal.SIGALRM}
+_CRASHES = {-signal.SIGSEGV, -signal.SIGBUS, -signal.SIGABRT, -signal.SIGFPE, -signal.SIGILL}
+
+
+class ExtractorDiedError(Exception):
+    """The child process ended for a reason that lies outside of the page."""
+
+
+class Extraction(NamedTuple):
+    """What became of a page.
+
+    Attributes:
+        text: its main content.
+        problem: why there is none; empty where there is.
+    """
+
+    text: str = ""
+    problem: str = ""
+
+
+class ExtractorProcess:
+    """A child that extracts pages one after another, and is begun again when it ended over one.
+
+    Args:
+        settings: how text is extracted.
+        seconds: of the processor's time that a page may take.
+        memory: bytes that a page may take.
+
+    Raises:
+        ExtractorDiedError: the child could not begin.
+    """
+
+    def __init__(self, settings: ExtractionSettings, seconds: float, memory: int = _MEMORY) -> None:
+        self._greeting = (settings, seconds, memory)
+        self._begin()
+
+    def extract(self, content: bytes, charset: str) -> Extraction:
+        """Extract a page.
+
+        Raises:
+            ExtractorDiedError: the child was ended by something else than the page.
+        """
+        try:
+            _send(self._requests, (content, charset))
+            return cast("Extraction", _receive(self._answers))
+        except (EOFError, BrokenPipeError):
+            code = self._child.wait()
+            self._finalizer()
+            self._begin()
+        if code in _OVERRUN:
+            return Extraction(problem="extraction too slow")
+        if code in _CRASHES:
+            return Extraction(problem="extraction crashed")
+        msg = f"the process that extracts text ended with {code}; was memory short?"
+        raise ExtractorDiedError(msg)
+
+    def close(self) -> None:
+        """End the child."""
+        self._finalizer()
+
+    def _begin(self) -> None:
+        # Where this process finds its modules, the child does too.
+        environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+        self._child = subprocess.Popen(  # noqa: S603 - our own program
+            [sys.executable, "-c", _PROGRAM],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env=environment,
+        )
+        self._finalizer = weakref.finalize(self, _end, self._child)
+        self._requests = cast("BinaryIO", self._child.stdin)
+        self._answers = cast("BinaryIO", self._child.stdout)
+        problem = self._greet()
+        if problem:
+            self._finalizer()
+            msg = f"the process that extracts text could not begin: {problem}"
+            raise ExtractorDiedError(msg)
+
+    def _greet(self) -> str:
+        try:
+            _send(self._requests, self._greeting)
+            return cast("str", _receive(self._answers))
+        except (EOFError, BrokenPipeError):
+            return f"it ended with {self._child.wait()}; was memory short?"
+
+
+def serve() -> None:
+    """Extract what comes in on the standard input until that ends; called in the child."""
+    requests, answers = _take_streams()
+    # A parser that is stopped by Ctrl-C is stopped by its parent.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    for number in (signal.SIGPROF, signal.SIGALRM):
+        signal.signal(number, signal.SIG_DFL)
+    logging.disable()  # libraries log what pages have wrong with them
+    greeting = cast("tuple[ExtractionSettings, float, int]", _receive(requests))
+    settings, seconds, memory = greeting
+    try:
+        extract = create_extractor(settings)
+    except Exception as error:  # noqa: BLE001 - the parent tells it
+        _send(answers, f"{type(error).__name__}: {error}")
+        return
+    _bound_memory(memory)
+    _send(answers, "")
+    _answer_pages(extract, seconds, requests, answers)
+
+
+def _answer_pages(
+    extract: Callable[[bytes, str], str], seconds: float, requests: BinaryIO, answers: BinaryIO
+) -> None:
+    while True:
+        try:
+            content, charset = cast("tuple[bytes, str]", _receive(requests))
+        except EOFError:
+            return
+        _set_timers(seconds)
+        found = _extract(extract, content, charset)
+        _set_timers(0)
+        _send(answers, found)
+
+
+def _extract(extract: Callable[[bytes, str], str], content: bytes, charset: str) -> Extraction:
+    try:
+        text = extract(content, charset)
+    except MemoryError:
+        return Extraction(problem="extraction took too much memory")
+    except Exception:  # noqa: BLE001 - whatever a page does to a library
+        return Extraction(problem="extraction failed")
+    if not text:
+        return Extraction(problem="no text")
+    return Extraction(text.encode("utf-8", "replace").decode())
+
+
+def _bound_memory(memory: int) -> None:
+    """Let the kernel refuse more, so that it ends no process for what a page asks for."""
+    pages = int(Path("/proc/self/statm").read_text().split()[0]) if _HAS_PROC else 0
+    _, hard = resource.getrlimit(resource.RLIMIT_AS)
+    limit = pages * resource.getpagesize() + memory
+    resource.setrlimit(
+        resource.RLIMIT_AS, (limit if hard == resource.RLIM_INFINITY else min(limit, hard), hard)
+    )
+
+
+def _take_streams() -> tuple[BinaryIO, BinaryIO]:
+    """Return the streams to the parent; what libraries print goes to the standard error."""
+    answers = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+    return sys.stdin.buffer, answers
+
+
+def _set_timers(seconds: float) -> None:
+    signal.setitimer(signal.ITIMER_PROF, seconds)
+    # A page that waits for something uses no time of the processor's.
+    signal.setitimer(signal.ITIMER_REAL, seconds and seconds * _SLOWNESS + _GRACE)
+
+
+def _send(stream: BinaryIO, value: object) -> None:
+    data = pickle.dumps(value, protocol=5)
+    stream.write(_LENGTH.pack(len(data)))
+    stream.write(data)
+    stream.flush()
+
+
+def _receive(stream: BinaryIO) -> object:
+    head = stream.read(_LENGTH.size)
+    if len(head) < _LENGTH.size:
+        raise EOFError
+    (length,) = _LENGTH.unpack(head)
+    data = stream.read(length)
+    if len(data) < length:
+        raise EOFError
+    return pickle.loads(data)  # noqa: S301 - written by our own process
+
+
+def _end(child: subprocess.Popen[bytes]) -> None:
+    child.kill()
+    child.wait()
+    for stream in (child.stdin, child.stdout):
+        try:
+            cast("BinaryIO", stream).close()
+        except BrokenPipeError:  # bytes that were not sent are of no use
+            continue

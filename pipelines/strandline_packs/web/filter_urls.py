@@ -1,0 +1,91 @@
+"""The stage `filter-urls`: rows with a URL that is on the user's lists."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import ClassVar
+
+import pyarrow as pa
+from pydantic import Field
+
+from strandline.data.tables.columns import list_strings
+from strandline.data.tables.row_filter import JudgedRows, RowFilter
+from strandline.plan.stages.registry import register
+from strandline_packs.web.item_lists import ItemList, ListedParams
+from strandline_packs.web.url_rules import UrlRules, find_fault, normalise_url
+
+_LISTS = ("domains", "urls", "words", "subwords", "soft_words")
+
+
+@register("filter-urls")
+class FilterUrls(RowFilter):
+    """Keeps rows whose URL is on none of the lists; what is in them is in the fingerprint."""
+
+    class Params(RowFilter.Params, ListedParams):
+        """The lists. None comes along: what is unwanted is for curators to say."""
+
+        column: str = Field(default="url", description="Column with the URL.")
+        domains: ItemList = Field(
+            default=ItemList(), description="Hosts; what is below them is dropped too."
+        )
+        urls: ItemList = Field(
+            default=ItemList(),
+            description="Whole URLs, whatever their scheme and last slash; case counts in what "
+            "follows the host.",
+        )
+        words: ItemList = Field(
+            default=ItemList(),
+            description="Words, between characters of the URL that are no letters or digits.",
+        )
+        subwords: ItemList = Field(
+            default=ItemList(),
+            description="Parts of words; found also across such characters.",
+        )
+        soft_words: ItemList = Field(
+            default=ItemList(), description="Words of which one alone is no reason."
+        )
+        max_soft_words: int = Field(
+            default=1, ge=0, description="Most different soft words that a URL may have."
+        )
+
+        def name_lists(self) -> Mapping[str, ItemList]:
+            return {name: getattr(self, name) for name in _LISTS}
+
+        def normalise(self, name: str, items: Iterable[str]) -> frozenset[str]:
+            """Return the items of a list as they are compared; URLs without scheme, last slash."""
+            if name == "urls":
+                return frozenset(map(normalise_url, items))
+            return super().normalise(name, items)
+
+    version = "2"
+    params: Params
+    added_params: ClassVar[frozenset[str]] = RowFilter.added_params | {"reason_column"}
+
+    def list_needed_columns(self) -> tuple[str, ...]:
+        return (self.params.column,)
+
+    def digest_inputs(self) -> dict[str, str]:
+        """Return the digest of each list."""
+        return self.params.digests
+
+    def setup(self) -> None:
+        """Read the lists.
+
+        Raises:
+            UnreadableFileError: a file can't be read.
+            ChangedListError: a list is another than the run was planned with.
+        """
+        lists = self.params.read_again()
+        self._rules = UrlRules(
+            domains=lists["domains"],
+            urls=lists["urls"],
+            words=lists["words"],
+            subwords=lists["subwords"],
+            soft_words=lists["soft_words"],
+            most_soft_words=self.params.max_soft_words,
+        )
+
+    def judge_rows(self, table: pa.Table) -> JudgedRows:
+        """Drop and count the rows with an unwanted URL, or with none."""
+        faults = [find_fault(url, self._rules) for url in list_strings(table, self.params.column)]
+        return JudgedRows(table, faults)

@@ -1,0 +1,103 @@
+"""WARC records read from their bytes: what each is of, and its content, decoded.
+
+It knows no files and no columns.
+"""
+
+from __future__ import annotations
+
+import re
+from enum import StrEnum
+from typing import NamedTuple
+
+from strandline_packs.web.http_bodies import parse_content_type, parse_fields, parse_response
+
+_SNIFFED = 1024
+_HTML = (b"<!doctype html", b"<html", b"<head", b"<body")
+_HEAD_END = re.compile(rb"\r?\n\r?\n")
+_HTTP = b"HTTP/"
+
+
+class RecordType(StrEnum):
+    """Which records are read."""
+
+    RESPONSE = "response"
+    CONVERSION = "conversion"
+
+
+# A resource is a page that was fetched without HTTP, or stored without its head.
+_TYPES = {RecordType.RESPONSE: {"response", "resource"}, RecordType.CONVERSION: {"conversion"}}
+
+
+class WebRecord(NamedTuple):
+    """A record of a WARC file.
+
+    Attributes:
+        id: the record's own, as it stands; empty where it has none.
+        url: of what was fetched.
+        date: when, ISO 8601 as it stands.
+        status: of the HTTP response; 0 where it has none, None where no HTTP is stored.
+        content_type: lower case, without parameters; empty where it is not told.
+        charset: as the HTTP header tells; empty where it does not.
+        content: bytes, without what they were sent in.
+        problem: why it can't be read; empty where it can.
+        other: its type, where it is of none that is wanted.
+    """
+
+    id: str = ""
+    url: str = ""
+    date: str = ""
+    status: int | None = 0
+    content_type: str = ""
+    charset: str = ""
+    content: bytes = b""
+    problem: str = ""
+    other: str = ""
+
+
+def parse_record(data: bytes, wanted: RecordType, most: int) -> WebRecord:
+    """Return the record that bytes hold.
+
+    Args:
+        data: its head and its block.
+        wanted: of another type only the type is read.
+        most: bytes that its content may have.
+    """
+    end = _HEAD_END.search(data)
+    if end is None:
+        return WebRecord(problem="no WARC header")
+    fields = parse_fields(data[: end.start()])
+    kind = fields.get("warc-type", "").lower()
+    if kind not in _TYPES[wanted]:
+        return WebRecord(other=kind or "unknown")
+    facts = WebRecord(
+        id=fields.get("warc-record-id", ""),
+        url=fields.get("warc-target-uri", "").strip("<>"),
+        date=fields.get("warc-date", ""),
+    )
+    block = data[end.end() :]
+    # The field that says so is optional, so the block itself is asked.
+    if kind == "response" and block.startswith(_HTTP):
+        return _read_response(facts, block, most)
+    content_type, charset = parse_content_type(fields.get("content-type", ""))
+    return facts._replace(
+        status=None if kind == "resource" else 0,
+        content_type=content_type or _sniff(block),
+        charset=charset,
+        content=block,
+    )
+
+
+def _read_response(facts: WebRecord, block: bytes, most: int) -> WebRecord:
+    response = parse_response(block, most)
+    return facts._replace(
+        status=response.status,
+        content_type=response.content_type or _sniff(response.content),
+        charset=response.charset,
+        content=response.content,
+        problem=response.problem,
+    )
+
+
+def _sniff(content: bytes) -> str:
+    begin = content[:_SNIFFED].lower()
+    return "text/html" if any(mark in begin for mark in _HTML) else ""
