@@ -19,6 +19,10 @@ from griffe import (
     dynamic_import,
 )
 
+from strandline.plan.stages.packs import load_own_packs
+
+NAMES = {target: name for pack in load_own_packs().values() for name, target in pack.stages.items()}
+
 
 class StageExtension(Extension):
     """Describe fields by their descriptions, and stages by their names in a file."""
@@ -36,11 +40,9 @@ class StageExtension(Extension):
             else base
             for base in cls.bases
         ]
-        for decorator in cls.decorators:
-            call = decorator.value
-            if isinstance(call, ExprCall) and str(call.function) == "register" and cls.docstring:
-                name = str(call.arguments[0]).strip("'\"")
-                cls.docstring.value += f"\n\nIn a file: `use: {name}`."
+        name = NAMES.get(f"{cls.module.path}:{cls.name}")
+        if name is not None and cls.docstring:
+            cls.docstring.value += f"\n\nIn a file: `use: {name}`."
 
     def on_class_members(self, *, cls: Class, **_: object) -> None:
         """Resolve parameters that are defined elsewhere: `Params = AskParams`."""

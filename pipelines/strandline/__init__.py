@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from strandline.ledger.access.lease import OnChange
     from strandline.plan.stages.columns import Columns
     from strandline.plan.stages.ends import SharingSink, SinkStage, Source, SourceStage
+    from strandline.plan.stages.packs import Dependency, Pack
     from strandline.plan.stages.registry import register
     from strandline.plan.stages.stage import Params, Stage, StatefulFilter
     from strandline.plan.task import FailedRow, FailedTask, NoneTask, Task
@@ -32,12 +33,14 @@ if TYPE_CHECKING:
 __all__ = [
     "Checkpoint",
     "Columns",
+    "Dependency",
     "ExitCode",
     "FailedRow",
     "FailedTask",
     "NoneTask",
     "OnChange",
     "Outcome",
+    "Pack",
     "Params",
     "Pipeline",
     "Quarantine",
@@ -57,12 +60,14 @@ __all__ = [
 _ROOMS = {
     "Checkpoint": "strandline_api.spec.policy",
     "Columns": "strandline.plan.stages.columns",
+    "Dependency": "strandline.plan.stages.packs",
     "ExitCode": "strandline_api.outcome.exit_codes",
     "FailedRow": "strandline.plan.task",
     "FailedTask": "strandline.plan.task",
     "NoneTask": "strandline.plan.task",
     "OnChange": "strandline.ledger.access.lease",
     "Outcome": "strandline.python.outcome",
+    "Pack": "strandline.plan.stages.packs",
     "Params": "strandline.plan.stages.stage",
     "Pipeline": "strandline.python.pipeline",
     "Quarantine": "strandline_api.spec.policy",

@@ -55,6 +55,6 @@ def test_figures_of_a_small_house() -> None:
     assert figures["class names twice (Params apart)"] == "1"
     assert figures["functions with the body of another"] == "1"
     assert figures["import contracts"] == "1"
-    assert figures["boxes of a room"].startswith("engine 2; stages 0")
+    assert figures["boxes of a room"].startswith("engine 2; packs 0")
     assert figures["words of docs/engine.md"] == "5"
     assert figures["words of docs/running.md"] == "–"

@@ -23,6 +23,7 @@ from importlinter import configuration
 from importlinter.application.use_cases import read_user_options
 from importlinter.contracts.acyclic_siblings import AcyclicSiblingsContract
 from importlinter.contracts.forbidden import ForbiddenContract
+from importlinter.contracts.independence import IndependenceContract
 from importlinter.contracts.layers import LayersContract
 from importlinter.domain.contract import Contract
 
@@ -35,11 +36,15 @@ OUR_PACKAGES: list[str] = OPTIONS.session_options["root_packages"]
 CLASSES: dict[str, type[Contract]] = {
     "acyclic_siblings": AcyclicSiblingsContract,
     "forbidden": ForbiddenContract,
+    "independence": IndependenceContract,
     "layers": LayersContract,
 }
 LINT = "from importlinter.cli import lint_imports_command; lint_imports_command()"
 
 LAYERS = "The rooms of the runtime are layers"
+CORE = "The core imports no pack"
+STAGES = "A stage knows neither the run nor what drives it"
+PACKS = "Packs import each other only where it is declared"
 ROOMS = "The rooms of the operator are layers"
 BEHIND_PORTS = "Products beside Kubernetes are behind a port"
 SCHEDULERS = "Only the list of schedulers knows their products"
@@ -80,11 +85,14 @@ TRIALS = "The product knows nothing of what measures and tries it"
 # Contract, module that gets a line (a missing module is created), the line.
 FAULTS = [
     (LAYERS, "strandline/plan/token.py", "import strandline.storage.layout"),
-    (LAYERS, "strandline/data/files/globs.py", "import strandline_packs.sources.files"),
+    (CORE, "strandline/data/files/globs.py", "import strandline_packs.sources.files"),
     (LAYERS, "strandline/storage/layout.py", "import strandline.ledger.entries"),
-    (LAYERS, "strandline/ledger/records/entries.py", "import strandline_packs.sources.files"),
-    (LAYERS, "strandline/engine/core/pools.py", "import strandline_packs.sources.files"),
-    (LAYERS, "strandline_packs/sources/files.py", "import strandline.engine.core.pools"),
+    (CORE, "strandline/ledger/records/entries.py", "import strandline_packs.sources.files"),
+    (CORE, "strandline/engine/core/pools.py", "import strandline_packs.sources.files"),
+    (STAGES, "strandline_packs/sources/files.py", "import strandline.engine.core.pools"),
+    (STAGES, "strandline_packs/web/filter_urls.py", "import strandline.run.attempt.attempt"),
+    (PACKS, "strandline_packs/images/pictures.py", "import strandline_packs.video.measures"),
+    (PACKS, "strandline_packs/code/decode_python.py", "import strandline_packs.web.item_lists"),
     (LAYERS, "strandline/engine/core/pools.py", "import strandline.run.attempt.outcome"),
     (LAYERS, "strandline/run/attempt/outcome.py", "import strandline.cli.views.format"),
     (LAYERS, "strandline/newroom.py", "X = 1"),

@@ -19,7 +19,7 @@ from click.testing import Result
 from command_server import execute_strandline, start_command, start_interpreter
 from strandline.plan.task import Task
 from strandline.storage.outputs.names import NO_OUTPUTS
-from strandline_packs.dedup.sketch_texts import SketchTexts
+from strandline_packs.dedup.near.sketch_texts import SketchTexts
 
 Call = Callable[..., Result]
 

@@ -32,7 +32,7 @@ MOMENTS = [
     "strandline.plan.task",
     pytest.param("pyarrow.lib", marks=pytest.mark.more),
     "strandline.run.attempt.attempt",
-    "strandline.stages.catalogue",
+    "strandline.plan.stages.packs",
 ]
 # Lasts for a second when Python ends, and tells as it does of modules that it loads.
 LINGERING = """\

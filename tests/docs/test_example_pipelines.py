@@ -17,7 +17,7 @@ import ray
 from make_crawl import list_pages
 
 from command_server import execute_command, execute_strandline
-from strandline_packs.web.record_chunks import read_members
+from strandline_packs.web.warc.record_chunks import read_members
 from web_archive import SENTENCES, format_archive, write_pages
 
 pytestmark = pytest.mark.first(reason="runs every example")

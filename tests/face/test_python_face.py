@@ -336,7 +336,7 @@ def test_every_stage_that_ships_is_where_it_is_said_to_be() -> None:
         assert getattr(stages, name) is cls
     assert set(stages.__all__) <= set(dir(stages))
     with pytest.raises(AttributeError, match=r"'strandline\.stages' has no attribute 'Nothing'"):
-        _ = stages.Nothing
+        _ = stages.Nothing  # type: ignore[attr-defined]
 
 
 # What ends a command, and not a run.

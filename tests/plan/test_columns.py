@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import strandline.stages.catalogue  # noqa: F401 - registers the stages
 from strandline.plan.planning import plan_spec
 from strandline.plan.stages.columns import Columns, find_missing, trace_columns
 from strandline.plan.stages.stage import Stage

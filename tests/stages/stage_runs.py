@@ -8,7 +8,6 @@ from typing import Any
 
 import pyarrow as pa
 
-import strandline.stages.catalogue  # noqa: F401 - registers the stages
 from strandline.plan.stages.columns import Columns
 from strandline.plan.stages.ends import SinkStage, SourceStage
 from strandline.plan.stages.registry import find_stage

@@ -14,7 +14,6 @@ import pytest
 from pydantic import ValidationError
 from tokenizers import Tokenizer, models, pre_tokenizers
 
-import strandline.stages.catalogue  # noqa: F401 - registers the stages
 from fake_model import KEY, MODEL, Direct, FakeModel, serve
 from fake_time import FakeTime
 from strandline.plan.errors import StageStoppedError

@@ -4,6 +4,7 @@ import ast
 import importlib.util
 import io
 import pickle
+import pkgutil
 from collections import defaultdict
 from collections.abc import Iterator
 from enum import StrEnum
@@ -17,13 +18,14 @@ import yaml
 from make_networks import write_network
 from tokenizers import Tokenizer, models
 
-import strandline.stages.catalogue
+import strandline_packs
 from stage_runs import StageRun
 from strandline.data.tables.columns import MissingColumnError
 from strandline.plan.packages import advise, list_missing
 from strandline.plan.planning import plan_spec
 from strandline.plan.stages.columns import trace_columns
 from strandline.plan.stages.ends import SinkStage, SourceStage
+from strandline.plan.stages.packs import load_own_packs
 from strandline.plan.stages.registry import list_registered
 from strandline.plan.stages.stage import Shape, Stage
 from strandline.plan.task import Task
@@ -31,6 +33,8 @@ from strandline_api.objects.pipeline import CurationPipeline
 from strandline_packs.dedup.drop_duplicates import Normalisation
 from strandline_packs.dedup.key_lists import write_key_list
 from strandline_packs.dedup.seen.filter_file import write_filter
+from strandline_packs.text.filters.adapters.data_juicer_ops import DataJuicerOp
+from strandline_packs.text.filters.adapters.datatrove_steps import DatatroveStep
 from tiny_models import make_mean, make_pairs, make_words
 
 ROOT = Path(__file__).parents[2]
@@ -99,12 +103,30 @@ def create(name: str) -> Stage:
     return STAGES[name](STAGES[name].Params.model_validate(REQUIRED.get(name, {})))
 
 
-def test_every_module_with_a_stage_is_imported() -> None:
-    folder = Path(strandline.stages.__file__).parent
-    defined = {
-        path.stem for path in folder.rglob("*.py") if "\n@register(" in path.read_text("utf-8")
+def list_subclasses(base: type[Stage]) -> Iterator[type[Stage]]:
+    for each in base.__subclasses__():
+        yield each
+        yield from list_subclasses(each)
+
+
+def test_every_stage_class_is_in_the_list_of_a_pack() -> None:
+    for module in pkgutil.walk_packages(strandline_packs.__path__, "strandline_packs."):
+        importlib.import_module(module.name)
+    ours = {
+        each
+        for each in list_subclasses(Stage)
+        if each.__module__.startswith("strandline_packs.") and not each.__subclasses__()
     }
-    assert defined == {stage.__module__.rsplit(".", 1)[1] for stage in STAGES.values()}
+    # An adapter makes subclasses of these, for the steps of another library.
+    assert ours - {*STAGES.values()} == {DataJuicerOp, DatatroveStep}
+
+
+def test_a_pack_lists_stages_of_its_own_and_has_a_page() -> None:
+    for name, pack in load_own_packs().items():
+        for target in pack.stages.values():
+            assert target.startswith(f"strandline_packs.{name}."), target
+        page = (ROOT / pack.page).read_text("utf-8")
+        assert any(f"`{use}`" in page for use in pack.stages), name
 
 
 @pytest.mark.parametrize("name", STAGES)

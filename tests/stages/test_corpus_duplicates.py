@@ -26,7 +26,7 @@ from strandline_packs.dedup.corpus.clusters import DROPPED, LINKS, link_rows, li
 from strandline_packs.dedup.corpus.components import Components
 from strandline_packs.dedup.corpus.row_buckets import BUCKETS, build_buckets
 from strandline_packs.dedup.key_lists import digest_bytes
-from strandline_packs.dedup.near_duplicates import AmbiguousKeyError
+from strandline_packs.dedup.near.near_duplicates import AmbiguousKeyError
 from strandline_packs.tables.shuffle.partition_files import (
     Parting,
     read_partitions,

@@ -173,7 +173,10 @@ def test_without_data_juicer_the_package_is_what_is_missed(
 
 @pytest.mark.slow
 def test_the_adapter_alone_imports_no_data_juicer() -> None:
-    program = "import sys, strandline.stages.catalogue; sys.exit('data_juicer' in sys.modules)"
+    program = (
+        "import sys; from strandline.plan.stages.registry import list_registered\n"
+        "list_registered(); sys.exit('data_juicer' in sys.modules)"
+    )
     assert 0 == subprocess.run([sys.executable, "-c", program], check=False).returncode
 
 

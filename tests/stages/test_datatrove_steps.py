@@ -28,7 +28,10 @@ def test_without_datatrove_the_package_is_what_is_missed(monkeypatch: pytest.Mon
 
 
 def test_the_adapter_alone_imports_no_datatrove() -> None:
-    program = "import sys, strandline.stages.catalogue; sys.exit('datatrove' in sys.modules)"
+    program = (
+        "import sys; from strandline.plan.stages.registry import list_registered\n"
+        "list_registered(); sys.exit('datatrove' in sys.modules)"
+    )
     assert 0 == subprocess.run([sys.executable, "-c", program], check=False).returncode
 
 

@@ -31,7 +31,7 @@ from strandline_packs.tables.shuffle.partition_files import (
     read_parts,
     write_partitions,
 )
-from strandline_packs.web.read_warc import ReadWarc
+from strandline_packs.web.warc.read_warc import ReadWarc
 from web_archive import Page, format_page
 
 Reader = ReadParquet | ReadJsonl | ReadWarc

@@ -22,7 +22,7 @@ from stage_runs import StageRun
 from strandline.data.files.opening import ChangedListError, UnreadableFileError
 from strandline.plan.stages.registry import find_stage
 from strandline_packs.dedup.key_lists import read_key_list, write_key_list
-from strandline_packs.dedup.minhash import (
+from strandline_packs.dedup.near.minhash import (
     SIGNATURE_BYTES,
     HashRuns,
     RunHasher,
@@ -32,12 +32,12 @@ from strandline_packs.dedup.minhash import (
     load_datasketch,
     read_signature,
 )
-from strandline_packs.dedup.near_duplicates import (
+from strandline_packs.dedup.near.near_duplicates import (
     AmbiguousKeyError,
     cut_bands,
     find_near_duplicates,
 )
-from strandline_packs.dedup.sketch_texts import read_signatures
+from strandline_packs.dedup.near.sketch_texts import read_signatures
 from strandline_packs.text.filters.words.word_rules import list_words
 
 SIGNER = Signer(words=2)
@@ -204,7 +204,7 @@ def test_law_words_of_ascii_are_those_of_any_script(text: str) -> None:
 
 
 def test_words_that_are_forgotten_are_hashed_as_before(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("strandline_packs.dedup.minhash._MOST_WORDS", 3)
+    monkeypatch.setattr("strandline_packs.dedup.near.minhash._MOST_WORDS", 3)
     text = "the tide turned and the tide turned an hour before sunrise"
     forgotten = Signer(words=2, hash_runs=RunHasher()).sign(text)
     monkeypatch.undo()

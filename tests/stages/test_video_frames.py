@@ -15,8 +15,8 @@ from make_videos import HEIGHT, RATE, SCENES, SIDE, SPEED, WIDTH, Scene, draw_sc
 
 from stage_runs import StageRun
 from strandline.data.files.opening import UnreadableFileError
-from strandline_packs.dedup.minhash import Signer
-from strandline_packs.dedup.near_duplicates import find_near_duplicates
+from strandline_packs.dedup.near.minhash import Signer
+from strandline_packs.dedup.near.near_duplicates import find_near_duplicates
 from strandline_packs.images.pictures import measure
 from strandline_packs.video.measures import (
     hash_frames,

@@ -18,7 +18,7 @@ from strandline.plan.stages.stage import Stage
 from strandline.plan.task import Task
 from strandline_packs.tables.read_jsonl import ReadJsonl
 from strandline_packs.tables.read_webdataset import ReadWebdataset
-from strandline_packs.web.read_warc import ReadWarc
+from strandline_packs.web.warc.read_warc import ReadWarc
 
 zstd: Any = import_module("compression.zstd" if sys.version_info >= (3, 14) else "backports.zstd")
 WINDOW = 28

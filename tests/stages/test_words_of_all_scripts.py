@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from stage_runs import StageRun
 from strandline_packs.dedup.benchmark_ngrams import normalise_words
-from strandline_packs.dedup.minhash import Signer
+from strandline_packs.dedup.near.minhash import Signer
 from strandline_packs.text.filters.listed_words import WordFinder
 from strandline_packs.text.filters.words.word_rules import (
     compose,

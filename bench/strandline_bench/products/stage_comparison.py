@@ -14,7 +14,6 @@ from statistics import median
 
 import psutil
 
-import strandline.stages.catalogue  # noqa: F401 - registers the stages
 from strandline_bench.ground.scale import Scale
 from strandline_bench.ground.table import Row, bound, format_number
 from strandline_bench.products.stage_works import StageWork, list_works

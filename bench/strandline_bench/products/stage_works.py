@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 from strandline.plan.stages.ends import SinkStage
 from strandline.plan.stages.registry import find_stage
 from strandline.plan.task import Task
-from strandline_packs.dedup.minhash import PERMUTATIONS
+from strandline_packs.dedup.near.minhash import PERMUTATIONS
 
 WORDS = 5  # in a run
 _BUCKETS, _VALUES = 16, 8  # datatrove's signature, with as many values as ours

@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-import strandline.stages.catalogue  # noqa: F401 - registers the stages
 from strandline.plan.stages.registry import find_stage
 from strandline_packs.text.filters.document_filter import SplittingFilter
 from strandline_packs.text.filters.splitting import (

@@ -23,7 +23,7 @@ from strandline_bench.ground.document import write_table
 from strandline_bench.ground.folders import ROOT
 from strandline_bench.text.odd_crawl import OddPage, write_odd_crawl
 from strandline_packs.web.page_charsets import decode_page
-from strandline_packs.web.read_warc import ReadWarc
+from strandline_packs.web.warc.read_warc import ReadWarc
 
 DOCUMENT = ROOT / "docs" / "text.md"
 # By the address of a page: its text, markup and all.

@@ -38,7 +38,6 @@ from datatrove.pipeline.formatters import PIIFormatter
 from datatrove.pipeline.readers import ParquetReader
 from datatrove.pipeline.writers import ParquetWriter
 
-import strandline.stages.catalogue  # noqa: F401 - registers the stages
 from strandline.plan.stages.registry import find_stage
 from strandline.plan.stages.stage import Stage
 from strandline.plan.task import Task

@@ -1,7 +1,7 @@
-"""Which packages a stage needs, and how to get one that is not here.
+"""How to get a package that is needed and not installed.
 
-It looks whether a module could be imported, and imports none unasked: some take a second. It must
-not know what a stage does with them.
+It looks whether a module could be imported, and imports none unasked: some take a second. A pack
+names the packages of its stages; those of the core are here.
 """
 
 from __future__ import annotations
@@ -11,49 +11,20 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
-# Modules that an extra of ours brings.
-EXTRAS = {
-    "adlfs": "stores",
-    "aiohttp": "stores",
-    "gcsfs": "stores",
-    "s3fs": "stores",
-    "PIL": "images",
-    "backports": "zstd",
-    "fasttext": "text",
-    "ftfy": "text",
-    "resiliparse": "text",
-    "tokenizers": "text",
-    "trafilatura": "text",
-    "datasketch": "statistics",
-    "datasketches": "statistics",
-    "kenlm": "perplexity",
-    "sentencepiece": "perplexity",
-    "nltk": "splitting",
-    "spacy": "splitting",
-    "xarray": "fields",
-    "zarr": "fields",
-    "google_crc32c": "tfrecord",
-    "av": "video",
-    "numpy": "video",
-    "onnxruntime": "models",
-    "jinja2": "asking",
-    "jsonschema": "asking",
-    "huggingface_hub": "hub",
-    "deltalake": "tables",
-    "lance": "tables",
-    "pyiceberg": "tables",
-}
-# Packages that are not called what their module is.
-_NAMES = {
-    "PIL": "pillow",
-    "backports": "backports.zstd",
-    "data_juicer": "py-data-juicer",
-    "google_crc32c": "google-crc32c",
-    "lance": "pylance",
-    "fasttext": "fasttext-predict",
-}
-# More that an installation of a package takes.
-_NEEDS = {"kenlm": "a C++ compiler, since KenLM has no wheels"}
+from strandline.plan.stages.packs import Dependency, load_packs
+
+CORE = (
+    Dependency(module="adlfs", name="adlfs", install="strandline[stores]"),
+    Dependency(module="aiohttp", name="aiohttp", install="strandline[stores]"),
+    Dependency(module="backports", name="backports.zstd", install="strandline[zstd]"),
+    Dependency(module="datasketches", name="datasketches", install="strandline[statistics]"),
+    Dependency(module="deltalake", name="deltalake", install="strandline[tables]"),
+    Dependency(module="gcsfs", name="gcsfs", install="strandline[stores]"),
+    Dependency(module="huggingface_hub", name="huggingface_hub", install="strandline[hub]"),
+    Dependency(module="lance", name="pylance", install="strandline[tables]"),
+    Dependency(module="pyiceberg", name="pyiceberg", install="strandline[tables]"),
+    Dependency(module="s3fs", name="s3fs", install="strandline[stores]"),
+)
 
 
 def list_missing(modules: Iterable[str]) -> list[str]:
@@ -61,20 +32,29 @@ def list_missing(modules: Iterable[str]) -> list[str]:
     return [module for module in modules if find_spec(module) is None]
 
 
-def name_package(module: str) -> str:
-    """Return what the package with a module is called where packages are installed from."""
+def list_packages() -> tuple[Dependency, ...]:
+    """Return the packages of the core, then those of all packs."""
+    return (*CORE, *(each for pack in load_packs().packs.values() for each in pack.packages))
+
+
+def find_package(module: str) -> Dependency | None:
+    """Return the package with a module; None for one that neither the core nor a pack names."""
     top = module.partition(".")[0]
-    return _NAMES.get(top, top)
+    return next((each for each in list_packages() if each.module == top), None)
+
+
+def name_package(module: str) -> str:
+    """Return the name under which the package with a module is installed."""
+    package = find_package(module)
+    return module.partition(".")[0] if package is None else package.name
 
 
 def advise(module: str) -> str:
     """Return how to get a module that is not here."""
-    top = module.partition(".")[0]
-    extra = EXTRAS.get(top)
-    if extra is not None:
-        needs = f", which needs {_NEEDS[top]}" if top in _NEEDS else ""
-        return f"pip install 'strandline[{extra}]'{needs}"
-    return f"install the package that has the module {module!r} wherever the pipeline runs"
+    if (package := find_package(module)) is None:
+        return f"install the package that has the module {module!r} wherever the pipeline runs"
+    needs = f", which needs {package.needs}" if package.needs else ""
+    return f"pip install '{package.install}'{needs}"
 
 
 def load_module(module: str) -> Any:  # noqa: ANN401 - a module

@@ -19,7 +19,6 @@ from strandline.data.tables.summaries import (
     read_rows,
     write_rows,
 )
-from strandline.plan.stages.registry import register
 from strandline.plan.stages.stage import StatefulFilter
 from strandline.plan.task import Task
 
@@ -30,7 +29,6 @@ SCHEMA = pa.schema(
 _MOST_BARS = 30
 
 
-@register("count-languages")
 class CountLanguages(StatefulFilter):
     """Gathers documents and characters by language, as `identify-language` names it."""
 

@@ -12,7 +12,6 @@ from pydantic import Field
 from strandline.data.files.opening import UnreadableFileError
 from strandline.data.tables.columns import find_column, set_column
 from strandline.plan.stages.columns import Columns
-from strandline.plan.stages.registry import register
 from strandline.plan.stages.stage import Stage
 from strandline.plan.task import Task
 
@@ -28,7 +27,6 @@ class OnUndecodable(StrEnum):
     REPLACE = "replace"
 
 
-@register("decode-python")
 class DecodePython(Stage):
     r"""Replaces `content` by `text`, decoded by BOM, coding comment or UTF-8; lines end in \n."""
 

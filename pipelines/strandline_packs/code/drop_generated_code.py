@@ -12,10 +12,8 @@ from pydantic import Field
 from strandline.data.tables.columns import list_strings
 from strandline.data.tables.row_filter import JudgedRows, RowFilter, spread_measures
 from strandline.data.tables.rules import Measured, RowVerdict, Rule
-from strandline.plan.stages.registry import register
 
 
-@register("drop-generated-code")
 class DropGeneratedCode(RowFilter):
     """Drops files by folder (vendored), by a marker in their head, and by very long lines."""
 

@@ -9,7 +9,6 @@ import pyarrow as pa
 from pydantic import Field
 
 from strandline.data.tables.columns import list_strings
-from strandline.plan.stages.registry import register
 from strandline.plan.stages.stage import Stage
 from strandline.plan.task import Task
 from strandline_packs.code.function_syntax import (
@@ -34,7 +33,6 @@ FUNCTION_SCHEMA = pa.schema(
 )
 
 
-@register("extract-functions")
 class ExtractFunctions(Stage):
     """Parses `text` and explodes it into rows: key, name, lines, signature, docstring, source."""
 

@@ -12,7 +12,6 @@ from pydantic import Field, PrivateAttr, model_validator
 from strandline.data.files.opening import digest_input
 from strandline.data.tables.columns import find_column, list_texts, set_column
 from strandline.plan.stages.columns import Columns
-from strandline.plan.stages.registry import register
 from strandline.plan.stages.stage import Stage
 from strandline.plan.task import Task
 from strandline_packs.models.tokenizer_files import load_tokenizer
@@ -32,7 +31,6 @@ class MiddleMarks(NamedTuple):
     end: int | None = None
 
 
-@register("fill-middle")
 class FillMiddle(Stage):
     """Cuts some rows of tokens in three and moves the middle to the end; none gets lost."""
 

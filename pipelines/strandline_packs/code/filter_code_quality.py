@@ -13,10 +13,8 @@ from pydantic.alias_generators import to_camel
 from strandline.data.tables.columns import find_column
 from strandline.data.tables.row_filter import JudgedRows, RowFilter
 from strandline.data.tables.rules import Rule
-from strandline.plan.stages.registry import register
 
 
-@register("filter-code-quality")
 class FilterCodeQuality(RowFilter):
     """Keeps rows of reasonable make-up; a row is counted under the first rule it breaks."""
 

@@ -12,10 +12,8 @@ from pydantic import Field
 from strandline.data.tables.columns import find_column
 from strandline.data.tables.row_filter import JudgedRows, RowFilter, spread_measures
 from strandline.data.tables.rules import Rule
-from strandline.plan.stages.registry import register
 
 
-@register("keep-documented")
 class KeepDocumented(RowFilter):
     """Keeps the rows whose documentation has enough words."""
 

@@ -13,7 +13,6 @@ from collections.abc import Iterator
 
 from pydantic import Field
 
-from strandline.plan.stages.registry import register
 from strandline.plan.stages.stage import Stage
 from strandline_api.texts import SECRET, SECRETS, RedactionRule
 from strandline_packs.text.privacy.addresses import EMAIL, IPV4, IPV6
@@ -22,7 +21,6 @@ from strandline_packs.text.privacy.redaction import RedactingStage
 _ALPHABETS = ("abcdef", "ABCDEF", "012345")
 
 
-@register("redact-secrets")
 class RedactSecrets(RedactingStage):
     """Replaces keys, tokens, passwords by `<SECRET>`, e-mail by `<EMAIL>`, public IPs by `<IP>`."""
 

@@ -13,11 +13,9 @@ from strandline.data.files.opening import ChangedListError, digest_content, dige
 from strandline.data.tables.columns import list_strings
 from strandline.data.tables.row_filter import JudgedRows, RowFilter, spread_measures
 from strandline.data.tables.rules import Rule
-from strandline.plan.stages.registry import register
 from strandline_packs.dedup.benchmark_ngrams import NgramIndex, read_texts
 
 
-@register("drop-contaminated")
 class DropContaminated(RowFilter):
     """Drops texts that overlap with benchmark texts; these are in the fingerprint."""
 
@@ -61,6 +59,7 @@ class DropContaminated(RowFilter):
         def list_places(self) -> Iterable[tuple[str, str]]:
             return ((f"benchmarks[{at}]", path) for at, path in enumerate(self.benchmarks))
 
+    scope = "list"
     version = "2"
     params: Params
     added_params: ClassVar[frozenset[str]] = RowFilter.added_params | {"reason_column"}

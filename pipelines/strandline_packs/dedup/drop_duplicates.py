@@ -15,7 +15,6 @@ from pydantic import Field
 
 from strandline.data.tables.columns import list_strings
 from strandline.data.tables.row_filter import JudgedRows, RowFilter
-from strandline.plan.stages.registry import register
 
 
 class ComparedRows(StrEnum):
@@ -36,7 +35,6 @@ class Normalisation(StrEnum):
 DUPLICATE = "duplicate in its task"
 
 
-@register("drop-duplicates")
 class DropDuplicates(RowFilter):
     """Keeps the first of the rows of a task that have the same text.
 

@@ -14,11 +14,9 @@ from pydantic import Field, PrivateAttr, model_validator
 from strandline.data.files.opening import ChangedListError, UnreadableFileError
 from strandline.data.tables.columns import list_texts
 from strandline.data.tables.row_filter import JudgedRows, RowFilter
-from strandline.plan.stages.registry import register
 from strandline_packs.dedup.key_lists import KEY, list_key_files, read_key_list
 
 
-@register("drop-listed")
 class DropListed(RowFilter):
     """Drops the rows whose key is in a Parquet file; the keys in it are in the fingerprint."""
 
@@ -48,6 +46,7 @@ class DropListed(RowFilter):
             """Of the keys that were in the file when the pipeline was planned."""
             return self._digest
 
+    scope = "list"
     version = "2"
     params: Params
     added_params: ClassVar[frozenset[str]] = RowFilter.added_params | {"reason_column"}

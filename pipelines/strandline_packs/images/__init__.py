@@ -1,1 +1,15 @@
 """Stages for pictures."""
+
+from __future__ import annotations
+
+from strandline.plan.stages.packs import Dependency, Pack
+
+PACK = Pack(
+    stages={
+        "decode-images": "strandline_packs.images.decode_images:DecodeImages",
+        "measure-images": "strandline_packs.images.measure_images:MeasureImages",
+        "resize-images": "strandline_packs.images.resize_images:ResizeImages",
+    },
+    packages=(Dependency(module="PIL", name="pillow", install="strandline[images]"),),
+    page="docs/video.md",
+)

@@ -18,7 +18,6 @@ from pydantic import Field
 from strandline.data.files.buckets import FILE_SCHEMA
 from strandline.data.files.opening import BadInput, UnreadableFileError
 from strandline.data.tables.columns import find_field, list_strings
-from strandline.plan.stages.registry import register
 from strandline.plan.stages.stage import Stage
 from strandline.plan.task import Task
 from strandline_packs.images.pictures import PICTURE, load_pillow, to_picture
@@ -37,7 +36,6 @@ IMAGE_SCHEMA = pa.schema(
 _LAYERED = {"PSD"}
 
 
-@register("decode-images")
 class DecodeImages(Stage):
     """Decodes files into tasks of one row: key, format, width, height and `picture`."""
 

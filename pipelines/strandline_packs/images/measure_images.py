@@ -9,13 +9,11 @@ from pydantic import Field
 
 from strandline.data.tables.columns import find_column, set_column
 from strandline.plan.stages.columns import Columns
-from strandline.plan.stages.registry import register
 from strandline.plan.stages.stage import Stage
 from strandline.plan.task import Task
 from strandline_packs.images.pictures import hash_differences, measure
 
 
-@register("measure-images")
 class MeasureImages(Stage):
     """Adds `hash` (dHash), `brightness`, `contrast` and `sharpness` of each `picture`."""
 

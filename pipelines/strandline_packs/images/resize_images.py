@@ -7,13 +7,11 @@ from typing import ClassVar
 from pydantic import Field
 
 from strandline.data.tables.columns import find_column, set_column
-from strandline.plan.stages.registry import register
 from strandline.plan.stages.stage import Stage
 from strandline.plan.task import Task
 from strandline_packs.images.pictures import PICTURE, shrink
 
 
-@register("resize-images")
 class ResizeImages(Stage):
     """Shrinks each `picture` that is larger, keeping its proportions; the others stay."""
 

@@ -1,1 +1,23 @@
 """Stages that run a model where the device is."""
+
+from __future__ import annotations
+
+from strandline.plan.stages.packs import Dependency, Pack
+
+PACK = Pack(
+    stages={
+        "ask-model": "strandline_packs.models.asking.ask_model:AskModel",
+        "caption-frames": "strandline_packs.models.caption_frames:CaptionFrames",
+        "embed-frames": "strandline_packs.models.embed_frames:EmbedFrames",
+        "tokenise-chat": "strandline_packs.models.tokenise_chat:TokeniseChat",
+    },
+    commands={
+        "requests": "strandline_packs.models.commands.requests:requests",
+    },
+    packages=(
+        Dependency(module="jinja2", name="jinja2", install="strandline[asking]"),
+        Dependency(module="jsonschema", name="jsonschema", install="strandline[asking]"),
+        Dependency(module="onnxruntime", name="onnxruntime", install="strandline[models]"),
+    ),
+    page="docs/models.md",
+)

@@ -9,12 +9,10 @@ from pydantic import Field
 
 from strandline.data.files.opening import open_binary
 from strandline.data.tables.columns import find_column, set_column
-from strandline.plan.stages.registry import register
 from strandline.plan.task import Task
 from strandline_packs.models.onnx_models import ModelParams, ModelStage
 
 
-@register("caption-frames")
 class CaptionFrames(ModelStage):
     """Adds `caption`: the tokens that a model writes for the frame in the middle of each clip."""
 

@@ -7,12 +7,10 @@ from importlib import import_module
 import pyarrow as pa
 
 from strandline.data.tables.columns import find_column, set_column
-from strandline.plan.stages.registry import register
 from strandline.plan.task import Task
 from strandline_packs.models.onnx_models import ModelStage
 
 
-@register("embed-frames")
 class EmbedFrames(ModelStage):
     """Adds `embedding`: the mean of what a model makes of a clip's `frames`, of length one."""
 

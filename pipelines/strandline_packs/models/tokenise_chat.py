@@ -11,7 +11,6 @@ from pydantic import Field, PrivateAttr, model_validator
 from strandline.data.files.opening import digest_input
 from strandline.data.tables.columns import find_column, set_column
 from strandline.plan.stages.columns import Columns
-from strandline.plan.stages.registry import register
 from strandline.plan.stages.stage import Stage
 from strandline.plan.task import Task
 from strandline_packs.models.chat_templates import ChatError, RenderedChat, read_template
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
     from tokenizers import Encoding
 
 
-@register("tokenise-chat")
 class TokeniseChat(Stage):
     """Adds `tokens`, `mask` and `token_count` of conversations, by the template of a tokenizer."""
 

@@ -14,7 +14,6 @@ import pyarrow as pa
 from pydantic import BaseModel, Field
 
 from strandline.plan.stages.ends import SharingSink
-from strandline.plan.stages.registry import register
 from strandline.plan.stages.stage import Stage
 from strandline.plan.task import Task
 from strandline_packs.sinks.json_values import format_lines
@@ -60,7 +59,6 @@ class JsonlCompression(StrEnum):
 _SUFFIXES = {JsonlCompression.GZIP: ".jsonl.gz", JsonlCompression.ZSTD: ".jsonl.zst"}
 
 
-@register("jsonl")
 class JsonlSink(SharingSink):
     """Writes each row as one line of JSON, UTF-8, keys in column order."""
 

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import BinaryIO
 
 from strandline.plan.stages.ends import SharingSink
-from strandline.plan.stages.registry import register
 from strandline.plan.task import Task
 from strandline.storage.outputs.manifest import IndexedFile
 from strandline_packs.sinks.formats.mds_samples import (
@@ -19,7 +18,6 @@ from strandline_packs.sinks.formats.mds_samples import (
 from strandline_packs.sinks.jsonl_sink import SharingParams
 
 
-@register("mds")
 class MdsSink(SharingSink):
     """Writes each task as an MDS shard; `index.json` at the end of a run names those that count."""
 

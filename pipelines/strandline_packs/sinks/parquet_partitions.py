@@ -16,7 +16,6 @@ from pydantic import BaseModel, Field, field_validator
 
 from strandline.data.tables.columns import check_names, find_column
 from strandline.plan.stages.ends import SharingSink, SinkStage, Source
-from strandline.plan.stages.registry import register
 from strandline.plan.task import Task
 from strandline_packs.sinks.formats.dataset_features import Feature, declare_features
 from strandline_packs.sinks.jsonl_sink import SharingParams, SinkParams
@@ -66,7 +65,6 @@ def _has_empty(kind: pa.DataType) -> bool:
     return not inner or any(map(_has_empty, inner))
 
 
-@register("parquet")
 class ParquetSink(SharingSink):
     """Writes each task as one Parquet file; equal tables give equal bytes, however chunked."""
 
@@ -163,7 +161,6 @@ def _restore_types(parquet: pq.ParquetFile, table: pa.Table) -> pa.Table:
     return table.cast(written).replace_schema_metadata(metadata)
 
 
-@register("parquet-partitions")
 class ParquetPartitions(SinkStage):
     """Writes one Parquet file per partition of the sources, with a row group for each member."""
 

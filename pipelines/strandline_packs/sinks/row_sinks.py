@@ -11,13 +11,11 @@ from pydantic import Field
 
 from strandline.data.tables.columns import check_names
 from strandline.plan.stages.ends import SinkStage
-from strandline.plan.stages.registry import register
 from strandline.plan.task import Task
 from strandline_packs.sinks.json_values import encode_value, list_rows
 from strandline_packs.sinks.jsonl_sink import SinkParams
 
 
-@register("csv")
 class CsvSink(SinkStage):
     """Writes each task as one CSV file, UTF-8, names of the columns first."""
 
@@ -55,7 +53,6 @@ class ArrowCompression(StrEnum):
     ZSTD = "zstd"
 
 
-@register("arrow")
 class ArrowSink(SinkStage):
     """Writes each task as one Arrow file, also called Feather, that others map into memory."""
 

@@ -7,13 +7,11 @@ from typing import BinaryIO, ClassVar
 
 from strandline.plan.packages import load_module
 from strandline.plan.stages.ends import SharingSink
-from strandline.plan.stages.registry import register
 from strandline.plan.task import Task
 from strandline_packs.sinks.formats.tf_records import Checksum, encode_records, find_records
 from strandline_packs.sinks.jsonl_sink import SharingParams
 
 
-@register("tfrecord")
 class TfrecordSink(SharingSink):
     """Writes each task as a TFRecord file of `tf.train.Example`."""
 

@@ -17,7 +17,6 @@ from pydantic import BaseModel, Field, model_validator
 
 from strandline.data.tables.columns import find_column
 from strandline.plan.stages.ends import SharingSink
-from strandline.plan.stages.registry import register
 from strandline.plan.stages.stage import Stage
 from strandline.plan.task import Task
 from strandline_packs.sinks.formats.token_layouts import (
@@ -45,7 +44,6 @@ _LAYOUTS: dict[TokenFormat, TokenLayout] = {
 }
 
 
-@register("token-shards")
 class TokenShards(SharingSink):
     """Writes each task's tokens as one file, with an index, as Megatron or datatrove read them."""
 

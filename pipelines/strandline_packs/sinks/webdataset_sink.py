@@ -23,7 +23,6 @@ from strandline.data.tables.columns import (
     list_texts,
 )
 from strandline.plan.stages.ends import SharingSink
-from strandline.plan.stages.registry import register
 from strandline.plan.task import Task
 from strandline_packs.sinks.content_kinds import find_extension
 from strandline_packs.sinks.json_values import format_json, list_rows
@@ -38,7 +37,6 @@ _JSON = "json"
 _KIND = re.compile(r"[a-z0-9_-]+(\.[a-z0-9_-]+)*")  # loaders read extensions in small letters
 
 
-@register("webdataset")
 class WebdatasetSink(SharingSink):
     """Writes each task as a tar of samples, content and JSON, and facts of them as Parquet."""
 

@@ -10,12 +10,10 @@ from pydantic import Field
 
 from strandline.plan.packages import load_module
 from strandline.plan.stages.ends import SinkStage, Source
-from strandline.plan.stages.registry import register
 from strandline.plan.task import Task
 from strandline_packs.sinks.jsonl_sink import SinkParams
 
 
-@register("zarr")
 class ZarrSink(SinkStage):
     """Writes xarray datasets as Zarr, one zipped store per chunk that sources share."""
 

@@ -20,7 +20,6 @@ from strandline.data.files.listing import FileListParams, FileSource
 from strandline.data.files.opening import open_binary
 from strandline.data.tables.file_references import build_reference
 from strandline.plan.stages.ends import Source, SourceStage
-from strandline.plan.stages.registry import register
 from strandline_packs.sources.parquet_source import GROUP_SUFFIX, list_groups
 
 _CARD = re.compile(r"\A---\r?\n(.*?)^---\s*$", re.DOTALL | re.MULTILINE)
@@ -43,7 +42,6 @@ class SplitFiles(NamedTuple):
     split: str | None
 
 
-@register("dataset-folder")
 class DatasetFolder(FileSource):
     """Lists a Hugging Face dataset's files; read them with `read-parquet` or `read-jsonl`."""
 

@@ -9,10 +9,8 @@ from pydantic import Field
 from strandline.data.files.buckets import FILE_SCHEMA, build_file_table, pack_buckets
 from strandline.data.files.listing import FileListParams, FileSource
 from strandline.plan.stages.ends import Source
-from strandline.plan.stages.registry import register
 
 
-@register("files")
 class Files(FileSource):
     """Lists files by glob or URL; rows of key, path, size and mtime_ns, without content."""
 

@@ -11,10 +11,8 @@ from strandline.data.files.listing import FileListParams, FileSource
 from strandline.data.files.opening import PACKED
 from strandline.data.tables.file_references import RANGE_SUFFIX, build_reference, list_ranges
 from strandline.plan.stages.ends import Source
-from strandline.plan.stages.registry import register
 
 
-@register("jsonl-files")
 class JsonlFiles(FileSource):
     """Lists JSON Lines files, each a source; `read-jsonl` turns them into rows."""
 

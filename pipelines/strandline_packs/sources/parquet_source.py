@@ -13,13 +13,11 @@ from strandline.data.files.listing import FileListParams, FileSource
 from strandline.data.files.opening import open_binary
 from strandline.data.tables.file_references import build_reference
 from strandline.plan.stages.ends import Source, SourceStage
-from strandline.plan.stages.registry import register
 
 GROUP_SUFFIX = r"#rg=\d+"
 _TRIES = 2  # a store that does not answer once may do so at once
 
 
-@register("parquet-row-groups")
 class ParquetRowGroups(FileSource):
     """Lists the row groups of Parquet files, each a source; `read-parquet` reads them."""
 

@@ -9,7 +9,6 @@ import pyarrow as pa
 from pydantic import Field, field_validator
 
 from strandline.plan.stages.ends import Source, SourceStage
-from strandline.plan.stages.registry import register
 from strandline_packs.sources.snapshots.snapshot import (
     FORMS,
     find_kind,
@@ -18,7 +17,6 @@ from strandline_packs.sources.snapshots.snapshot import (
 )
 
 
-@register("table-files")
 class TableFiles(SourceStage):
     """Lists data files of a Delta, Iceberg or Lance table; `read-table` reads them."""
 

@@ -9,13 +9,11 @@ from pydantic import Field
 from strandline.data.files.listing import FileListParams, FileSource
 from strandline.data.tables.file_references import RANGE_SUFFIX, build_range, list_ranges
 from strandline.plan.stages.ends import Source
-from strandline.plan.stages.registry import register
 
 # Files with other endings can't be opened in the middle.
 _CUT = (".gz", ".warc", ".wet", ".wat")
 
 
-@register("warc-files")
 class WarcFiles(FileSource):
     """Lists WARC and WET files, or ranges of their bytes, each a source for `read-warc`."""
 

@@ -29,7 +29,6 @@ from strandline.data.tables.summaries import (
     read_rows,
     write_rows,
 )
-from strandline.plan.stages.registry import register
 from strandline.plan.stages.stage import StatefulFilter
 from strandline.plan.task import Task
 
@@ -43,7 +42,6 @@ SCHEMA = pa.schema(
 _BINS = 32
 
 
-@register("measure-fields")
 class MeasureFields(StatefulFilter):
     """Gathers rows, nulls, range, mean, quantiles, distinct values and a histogram of fields."""
 

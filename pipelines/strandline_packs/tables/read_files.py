@@ -7,12 +7,10 @@ from pydantic import Field
 
 from strandline.data.files.opening import BadInput, explain_error, open_binary
 from strandline.data.tables.columns import list_strings, set_column
-from strandline.plan.stages.registry import register
 from strandline.plan.stages.stage import Stage
 from strandline.plan.task import Task
 
 
-@register("read-files")
 class ReadFiles(Stage):
     """Adds the column `content` (binary): the bytes of the file in `path`."""
 

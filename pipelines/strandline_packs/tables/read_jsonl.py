@@ -23,7 +23,6 @@ from strandline.data.files.opening import (
 from strandline.data.tables.conforming import SchemaMisfitError, conform_table
 from strandline.data.tables.file_references import FileReference, list_references
 from strandline.data.tables.schema_reader import KEY, SchemaReader
-from strandline.plan.stages.registry import register
 from strandline.plan.task import Task
 from strandline_packs.tables.contents.first_bytes import (
     describe_contents,
@@ -48,7 +47,6 @@ _MOST_DIGITS = 4000  # most digits that Python makes a number of
 _BEYOND = 10**_MOST_DIGITS  # stands for any larger one
 
 
-@register("read-jsonl")
 class ReadJsonl(SchemaReader):
     """Parses the files in `path`; each line becomes a row with `key` = file and line number."""
 

@@ -21,7 +21,6 @@ from strandline.data.tables.columns import MissingColumnError, find_column
 from strandline.data.tables.file_references import FileReference, list_references
 from strandline.data.tables.schema_reader import SchemaReader
 from strandline.plan.stages.columns import Columns
-from strandline.plan.stages.registry import register
 from strandline.plan.task import Task
 from strandline_packs.tables.contents.first_bytes import describe_contents
 from strandline_packs.tables.contents.partition_columns import (
@@ -40,7 +39,6 @@ from strandline_packs.tables.contents.row_groups import (
 _KEY = "key"
 
 
-@register("read-parquet")
 class ReadParquet(SchemaReader):
     """Reads row groups, whole or some columns of them; a row without an own `key` gets one."""
 

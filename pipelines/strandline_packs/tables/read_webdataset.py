@@ -20,7 +20,6 @@ from strandline.data.tables.batching import cut_batches
 from strandline.data.tables.file_references import FileReference, list_references
 from strandline.data.tables.schema_reader import SchemaReader
 from strandline.plan.stages.columns import Columns
-from strandline.plan.stages.registry import register
 from strandline.plan.task import Task
 from strandline_packs.tables.contents.first_bytes import describe_contents, explain_misread
 from strandline_packs.tables.contents.samples import (
@@ -40,7 +39,6 @@ from strandline_packs.tables.contents.tar_members import (
 _NAMED = 8  # extensions, where none of them was wanted
 
 
-@register("read-webdataset")
 class ReadWebdataset(SchemaReader):
     """Reads tar shards; a row is a sample: its key, and a column of bytes for each extension."""
 

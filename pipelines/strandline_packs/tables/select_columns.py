@@ -9,12 +9,10 @@ from pydantic import Field, model_validator
 
 from strandline.data.tables.columns import find_column
 from strandline.plan.stages.columns import Columns
-from strandline.plan.stages.registry import register
 from strandline.plan.stages.stage import Stage
 from strandline.plan.task import Task
 
 
-@register("select-columns")
 class SelectColumns(Stage):
     """Keeps the named columns in the order they are named."""
 

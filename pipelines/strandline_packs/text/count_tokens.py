@@ -25,7 +25,6 @@ from strandline.data.tables.summaries import (
     read_rows,
     write_rows,
 )
-from strandline.plan.stages.registry import register
 from strandline.plan.stages.stage import StatefulFilter
 from strandline.plan.task import Task
 from strandline_packs.text.filters.words.word_rules import compose, list_words
@@ -52,7 +51,6 @@ _SPLIT: dict[Tokens, Callable[[str], list[str]]] = {
 }
 
 
-@register("count-tokens")
 class CountTokens(StatefulFilter):
     """Gathers documents, characters and tokens of a text column, and a histogram of lengths."""
 

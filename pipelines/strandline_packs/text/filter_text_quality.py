@@ -12,13 +12,11 @@ from pydantic.alias_generators import to_camel
 from strandline.data.tables.columns import list_strings
 from strandline.data.tables.row_filter import JudgedRows, RowFilter, spread_measures
 from strandline.data.tables.rules import Measured, Rule
-from strandline.plan.stages.registry import register
 from strandline_packs.text.filters.words.scripts import ProseMeasure, applies, name_skipped
 from strandline_packs.text.filters.words.stop_words import STOP_WORDS
 from strandline_packs.text.text_quality import count_stop_words, measure_text
 
 
-@register("filter-text-quality")
 class FilterTextQuality(RowFilter):
     """Keeps rows that read like prose. A row is counted under the first rule it breaks."""
 

@@ -12,7 +12,6 @@ from pydantic import Field
 
 from strandline.data.tables.columns import list_strings, set_column
 from strandline.data.tables.row_filter import JudgedRows, RowFilter
-from strandline.plan.stages.registry import register
 
 _LINE_END = re.compile(r"\r\n?|[\x0b\x0c\x85\u2028\u2029]")
 _INVISIBLE = re.compile(r"[\x00-\x08\x0e-\x1f\x7f-\x9f\u00ad\u200b\u2060\ufeff\ufffe\uffff]")
@@ -28,7 +27,6 @@ class Form(StrEnum):
     NFKC = "NFKC"
 
 
-@register("normalise-text")
 class NormaliseText(RowFilter):
     """Unicode normal form, plain line ends and blanks, no control or invisible characters."""
 

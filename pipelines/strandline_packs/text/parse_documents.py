@@ -12,7 +12,6 @@ from selectolax.lexbor import LexborHTMLParser, LexborNode
 
 from strandline.data.files.opening import BadInput, UnreadableFileError
 from strandline.data.tables.columns import find_column, list_strings
-from strandline.plan.stages.registry import register
 from strandline.plan.stages.stage import Stage
 from strandline.plan.task import Task
 
@@ -105,7 +104,6 @@ DOCUMENT_SCHEMA = pa.schema(
 _FORMATS = {".jsonl": "jsonl", ".ndjson": "jsonl", ".html": "html", ".htm": "html"}
 
 
-@register("parse-documents")
 class ParseDocuments(Stage):
     """Makes rows of key, format and text from `content`: JSON Lines, HTML by suffix, else plain."""
 

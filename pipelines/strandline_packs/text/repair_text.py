@@ -13,7 +13,6 @@ from pydantic import Field
 
 from strandline.data.tables.columns import list_strings, set_column
 from strandline.data.tables.row_filter import JudgedRows, RowFilter
-from strandline.plan.stages.registry import register
 
 
 class Entities(StrEnum):
@@ -31,7 +30,6 @@ _UNESCAPE: dict[Entities, bool | str] = {
 }
 
 
-@register("repair-text")
 class RepairText(RowFilter):
     """Repairs a column of text with ftfy: wrong encodings, entities, control characters."""
 

@@ -13,7 +13,6 @@ from pydantic import Field, PrivateAttr, model_validator
 from strandline.data.files.opening import digest_input, open_binary
 from strandline.data.tables.columns import list_strings, set_column
 from strandline.plan.stages.columns import Columns
-from strandline.plan.stages.registry import register
 from strandline.plan.stages.stage import Stage
 from strandline.plan.task import Task
 from strandline_packs.models.tokenizer_files import list_special, load_tokenizer
@@ -24,7 +23,6 @@ if TYPE_CHECKING:
 _TOKENS = pa.list_(pa.int32())
 
 
-@register("tokenise-text")
 class TokeniseText(Stage):
     """Adds `tokens` (a list of numbers) and `token_count`; the tokenizer is in the fingerprint."""
 

@@ -10,7 +10,6 @@ from pydantic import Field
 
 from strandline.data.files.opening import BadInput, UnreadableFileError
 from strandline.data.tables.columns import find_column
-from strandline.plan.stages.registry import register
 from strandline.plan.stages.stage import Stage
 from strandline.plan.task import Task
 from strandline_packs.images.pictures import PICTURE, Picture
@@ -21,7 +20,6 @@ FRAMES = pa.list_(PICTURE)
 TIMES = pa.list_(pa.float64())
 
 
-@register("decode-frames")
 class DecodeFrames(Stage):
     """Adds `frames`, pictures of a clip at a steady rate, and `frame_times` in seconds."""
 

@@ -24,7 +24,6 @@ from strandline.data.tables.summaries import (
     read_rows,
     write_rows,
 )
-from strandline.plan.stages.registry import register
 from strandline.plan.stages.stage import StatefulFilter
 from strandline_packs.images.pictures import load_pillow
 from strandline_packs.images.samples import (
@@ -55,7 +54,6 @@ _DEFAULT: dict[str, tuple[float | None, float | None]] = {
 }
 
 
-@register("filter-video")
 class FilterVideo(RowFilter, StatefulFilter):
     """Keeps rows whose measures are within bounds. A row is counted under the first it breaks.
 

@@ -12,13 +12,11 @@ import pyarrow as pa
 from pydantic import Field
 
 from strandline.data.tables.columns import find_column, set_column
-from strandline.plan.stages.registry import register
 from strandline.plan.stages.stage import Stage
 from strandline.plan.task import Task
 from strandline_packs.video.measures import hash_frames, to_grey
 
 
-@register("hash-video")
 class HashVideo(Stage):
     """Adds `hash`: the difference hashes of some of a clip's `frames`, in words for MinHash."""
 

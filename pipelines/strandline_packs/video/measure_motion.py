@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from strandline.plan.stages.registry import register
 from strandline_packs.images.pictures import Picture
 from strandline_packs.video.measure_video import FrameMeasures
 from strandline_packs.video.measures import Motion, measure_motion, to_grey
 
 
-@register("measure-motion")
 class MeasureMotion(FrameMeasures):
     """Adds `motion`, the mean change of a clip's `frames`, and `moving_share` of their cells."""
 

@@ -9,7 +9,6 @@ from typing import ClassVar
 import pyarrow as pa
 
 from strandline.data.tables.columns import find_column, set_column
-from strandline.plan.stages.registry import register
 from strandline.plan.stages.stage import Stage
 from strandline.plan.task import Task
 from strandline_packs.images.pictures import Picture
@@ -43,7 +42,6 @@ class FrameMeasures(Stage):
         """Return the measures of a clip, in the order of `adds_columns`."""
 
 
-@register("measure-video")
 class MeasureVideo(FrameMeasures):
     """Adds measures of each clip's `frames`: brightness, sharpness, black, frozen, text shares."""
 

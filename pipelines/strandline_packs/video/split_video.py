@@ -17,7 +17,6 @@ from pydantic import Field, model_validator
 from strandline.data.files.opening import BadInput, UnreadableFileError
 from strandline.data.tables.batching import cut_batches
 from strandline.data.tables.file_references import FileReference, list_references
-from strandline.plan.stages.registry import register
 from strandline.plan.stages.stage import Stage
 from strandline.plan.task import Task
 from strandline_packs.video.cuts import SMALL, CutFinder, Lengths
@@ -45,7 +44,6 @@ class SplitBy(StrEnum):
     LENGTH = "length"
 
 
-@register("split-video")
 class SplitVideo(Stage):
     """Cuts the video in `path` into clips, each a row; tasks of some clips go on as they come."""
 

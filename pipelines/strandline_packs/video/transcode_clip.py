@@ -19,7 +19,6 @@ from pydantic import Field
 
 from strandline.data.files.opening import UnreadableFileError
 from strandline.data.tables.columns import find_column, set_column
-from strandline.plan.stages.registry import register
 from strandline.plan.stages.stage import Stage
 from strandline.plan.task import Task
 from strandline_packs.video.files.clips import (
@@ -80,7 +79,6 @@ _KINDS = {
 }
 
 
-@register("transcode-clip")
 class TranscodeClip(Stage):
     """Encodes each clip's `content` as an MP4 file of exactly its frames and their look."""
 

@@ -14,14 +14,12 @@ from strandline.data.tables.columns import (
 )
 from strandline.data.tables.row_filter import JudgedRows, RowFilter
 from strandline.plan.stages.columns import Columns
-from strandline.plan.stages.registry import register
 from strandline_packs.web.extraction import ExtractionEngine, ExtractionSettings, Favour
 from strandline_packs.web.extractor_process import Extraction, ExtractorProcess
 
 _REPLACED = "\ufffd"
 
 
-@register("extract-text")
 class ExtractText(RowFilter):
     """Adds `text`, the main content of the page in `content`, which goes; drops and counts rest."""
 

@@ -10,14 +10,12 @@ from pydantic import Field
 
 from strandline.data.tables.columns import list_strings
 from strandline.data.tables.row_filter import JudgedRows, RowFilter
-from strandline.plan.stages.registry import register
 from strandline_packs.web.item_lists import ItemList, ListedParams
 from strandline_packs.web.url_rules import UrlRules, find_fault, normalise_url
 
 _LISTS = ("domains", "urls", "words", "subwords", "soft_words")
 
 
-@register("filter-urls")
 class FilterUrls(RowFilter):
     """Keeps rows whose URL is on none of the lists; what is in them is in the fingerprint."""
 

@@ -1,4 +1,7 @@
-"""The commands by name. Each is loaded when it is called: the parent of a driver stays small."""
+"""The commands by name. Each is loaded when it is called: the parent of a driver stays small.
+
+Packs may have commands too, which are looked up after those of the table.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ from difflib import get_close_matches
 import click
 
 from strandline.cli.app.program import HELP, Program, load_command
+from strandline.plan.stages.packs import load_packs
 
 _ROOMS = {
     "run": "runs.run:run",
@@ -33,9 +37,7 @@ _ROOMS = {
     "dropped": "data.dropped:dropped",
     "tune": "data.tune:tune",
     "gather": "data.gather:gather",
-    "requests": "data.requests:requests",
     "kept": "runs.kept:kept",
-    "near-duplicates": "data.near_duplicates:near_duplicates",
     "verify": "data.ledgers.verify:check",
     "repair": "data.ledgers.repair:repair",
     "doctor": "pipelines.doctor:doctor",
@@ -44,28 +46,35 @@ _ROOMS = {
 
 
 class Commands(Program):
-    """The commands of the table above."""
+    """The commands of the table above, and those of packs."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
         """Return their names, in the order of the overview."""
-        return list(_ROOMS)
+        return [*_ROOMS, *_list_pack_commands()]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
         """Return the command of a name, loaded; None where there is none."""
-        if cmd_name not in _ROOMS:
-            return None
-        return load_command("strandline.cli.commands", _ROOMS[cmd_name])
+        if cmd_name in _ROOMS:
+            return load_command(f"strandline.cli.commands.{_ROOMS[cmd_name]}")
+        target = _list_pack_commands().get(cmd_name)
+        return None if target is None else load_command(target)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Find the command that is meant; of a misspelt one the nearest name is suggested."""
-        if args and not args[0].startswith("-") and args[0] not in _ROOMS:
-            nearest = get_close_matches(args[0], _ROOMS, n=1)
+        if args and not args[0].startswith("-") and self.get_command(ctx, args[0]) is None:
+            nearest = get_close_matches(args[0], self.list_commands(ctx), n=1)
             hint = f" Did you mean {nearest[0]!r}?" if nearest else ""
             msg = f"No such command {args[0]!r}.{hint}"
             raise click.UsageError(msg, ctx)
         return super().resolve_command(ctx, args)
+
+
+def _list_pack_commands() -> dict[str, str]:
+    """Return `module:command` by name. The first pack with a name has it."""
+    packs = reversed([*load_packs().packs.values()])
+    return {name: target for pack in packs for name, target in pack.commands.items()}
 
 
 @click.group("strandline", cls=Commands, context_settings=HELP)

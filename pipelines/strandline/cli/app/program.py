@@ -9,7 +9,6 @@ import os
 import sys
 import traceback
 from collections.abc import Callable, Sequence
-from importlib import import_module
 from typing import Any, NoReturn
 
 import click
@@ -19,6 +18,7 @@ from strandline.cli.app.json_output import find_text
 from strandline.cli.app.signals import StoppedAtOnceError
 from strandline.ledger.errors import LedgerError
 from strandline.plan.errors import StrandlineError, code_of
+from strandline.plan.stages.packs import load_target
 from strandline_api.documents.problems import SpecError
 from strandline_api.outcome.exit_codes import ExitCode
 
@@ -70,15 +70,9 @@ class Program(click.Group):
         return code
 
 
-def load_command(room: str, path: str) -> click.Command:
-    """Return a command where a table says it is.
-
-    Args:
-        room: in which the path begins.
-        path: of its module and its name there, such as `runs.run:run`.
-    """
-    module, _, name = path.partition(":")
-    command: Any = getattr(import_module(f"{room}.{module}"), name)
+def load_command(target: str) -> click.Command:
+    """Return the command that a table names as `module:name`."""
+    command = load_target(target)
     assert isinstance(command, click.Command)  # by the table
     return command
 

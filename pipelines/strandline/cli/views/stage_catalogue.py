@@ -19,18 +19,6 @@ from strandline.plan.stages.columns import Columns
 from strandline.plan.stages.ends import SinkStage, SourceStage
 from strandline.plan.stages.stage import Shape, Stage, StatefulFilter
 
-# Stages of which the class does not tell what an earlier pipeline has put into a task or a file.
-_SCOPES = {
-    "cluster-duplicates": "partition",
-    "drop-contaminated": "list",
-    "drop-listed": "list",
-    "drop-listed-sentences": "list",
-    "drop-seen": "list",
-    "join-paragraphs": "partition",
-    "link-duplicates": "partition",
-    "list-kept": "partition",
-    "sample-groups": "partition",
-}
 _OTHER = "a column that no stage reads"
 _TYPES = {
     "string": "text",
@@ -126,15 +114,15 @@ def read_entry(use: str, stage_class: type[Stage]) -> StageEntry:
         stage_class.version,
         inspect.getdoc(stage_class) or "",
         tuple(parameters),
-        describe_scope(use, stage_class),
+        describe_scope(stage_class),
         read_columns(stage_class),
     )
 
 
-def describe_scope(use: str, stage_class: type[Stage]) -> str:
+def describe_scope(stage_class: type[Stage]) -> str:
     """Describe what a stage looks at for one answer: a row, a task, or the whole corpus."""
-    if use in _SCOPES:
-        return _SCOPES[use]
+    if stage_class.scope:
+        return stage_class.scope
     if issubclass(stage_class, SourceStage):
         return "corpus"
     if issubclass(stage_class, SinkStage):

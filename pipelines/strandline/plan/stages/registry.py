@@ -1,15 +1,16 @@
-"""Which stage a `use:` means: a registered name, or `module:Class` of the user's own code.
+"""Which stage a `use:` means: a name of a pack, or `module:Class` of the user's own code.
 
-Where an adapter is registered under what stands before the colon, it makes the class.
+Where a pack has an adapter for the package before the colon, the adapter makes the class.
 """
 
 from __future__ import annotations
 
 import difflib
 import importlib
-from collections.abc import Callable, Mapping
-from typing import TypeVar
+from collections.abc import Callable, Iterator, Mapping
+from typing import TypeVar, cast
 
+from strandline.plan.stages.packs import Pack, load_own_packs, load_packs, load_target
 from strandline.plan.stages.stage import Stage
 
 StageClass = TypeVar("StageClass", bound=type[Stage])
@@ -17,8 +18,6 @@ StageClass = TypeVar("StageClass", bound=type[Stage])
 Adapter = Callable[[str], type[Stage]]
 
 _registered: dict[str, type[Stage]] = {}
-_adapters: dict[str, Adapter] = {}
-_modules: dict[str, str] = {}  # stages, and adapters under `package:`, loaded when named
 
 
 class UnknownStageError(ValueError):
@@ -32,6 +31,8 @@ class MissingModuleError(UnknownStageError):
 def register(name: str) -> Callable[[StageClass], StageClass]:
     """Make a stage class known as `name` in `use:`; a class decorator.
 
+    The stages of a pack need none: the pack lists them.
+
     Args:
         name: what a file says, such as `read-files`.
 
@@ -43,53 +44,48 @@ def register(name: str) -> Callable[[StageClass], StageClass]:
     """
 
     def enter(stage_class: StageClass) -> StageClass:
-        if _modules.get(name, stage_class.__module__) != stage_class.__module__:
-            msg = f"two stages are registered as {name!r}"
-            raise ValueError(msg)
         known = _registered.setdefault(name, stage_class)
-        if known.__qualname__ != stage_class.__qualname__:
-            msg = f"two stages are registered as {name!r}"
-            raise ValueError(msg)
+        is_same = known.__module__ == stage_class.__module__
+        if not (is_same and known.__qualname__ == stage_class.__qualname__):
+            raise ValueError(_name_two(name))
         _registered[name] = stage_class
         return stage_class
 
     return enter
 
 
-def register_adapter(package: str) -> Callable[[Adapter], Adapter]:
-    """Make a function known that makes stages of a package's classes; a decorator.
+def read_stages() -> tuple[dict[str, type[Stage]], list[str]]:
+    """Load every stage that has a name.
 
-    Args:
-        package: what stands before the colon, as in `use: datatrove:URLFilter`; the function is
-            given what stands behind it.
+    Returns:
+        The classes by name, in alphabetical order, and a sentence for each that cannot be used.
     """
-
-    def enter(adapter: Adapter) -> Adapter:
-        _adapters[package] = adapter
-        return adapter
-
-    return enter
-
-
-def register_modules(modules: Mapping[str, str]) -> None:
-    """Make the stages of modules known by name; a module is loaded when its name is looked up.
-
-    Args:
-        modules: by the name that each registers, or by an adapter's package with a colon.
-    """
-    _modules.update(modules)
+    installed = load_packs()
+    stages, problems = dict(_registered), list(installed.problems)
+    for pack in installed.packs.values():
+        for name, target in pack.stages.items():
+            try:
+                found = _load_stage(name, target)
+            except UnknownStageError as error:
+                problems.append(str(error))
+                continue
+            if stages.setdefault(name, found) is not found:
+                problems.append(f"{_name_two(name)}; {target} is not used")
+    return dict(sorted(stages.items())), problems
 
 
 def list_registered() -> dict[str, type[Stage]]:
-    """Return all registered stages by name, in alphabetical order; loads every one."""
-    for module in _modules.values():
-        importlib.import_module(module)
-    return dict(sorted(_registered.items()))
+    """Return all stages that have a name, in alphabetical order; loads every one."""
+    return read_stages()[0]
 
 
 def find_name(stage_class: type[Stage]) -> str | None:
-    """Return the name that a class is registered under; None where it has none."""
-    return next((name for name, known in _registered.items() if known is stage_class), None)
+    """Return the name of a class in `use:`; None where it has none."""
+    named = (name for name, known in _registered.items() if known is stage_class)
+    if (name := next(named, None)) is not None:
+        return name
+    target = _locate(stage_class)
+    return next(_look_up(lambda pack: _find_key(pack.stages, target)), None)
 
 
 def find_stage(use: str) -> type[Stage]:
@@ -98,20 +94,72 @@ def find_stage(use: str) -> type[Stage]:
     Raises:
         UnknownStageError: with one sentence that says what is wrong and what may have been meant.
     """
-    package, colon, name = use.partition(":")
-    if (module := _modules.get(package + colon)) is not None:
-        importlib.import_module(module)
-    if colon and package in _adapters:
-        return _adapters[package](name)
-    if colon:
+    if ":" not in use:
+        return _find_named(use)
+    adapted = _adapt(use, load_own_packs())
+    if adapted is not None:
+        return adapted
+    try:
         return _import_stage(use)
+    except UnknownStageError:
+        # Only now: reading the entry points of all distributions takes a while.
+        if (adapted := _adapt(use, load_packs().packs)) is not None:
+            return adapted
+        raise
+
+
+def _adapt(use: str, packs: Mapping[str, Pack]) -> type[Stage] | None:
+    """Return the class that an adapter of some packs makes of `package:Class`."""
+    package, _, name = use.partition(":")
+    found = (pack.adapters[package] for pack in packs.values() if package in pack.adapters)
+    if (target := next(found, None)) is None:
+        return None
+    try:
+        adapter = cast("Adapter", load_target(target))
+    except Exception as error:  # as in `_load_stage`
+        raise UnknownStageError(f"{use!r}: {target} can't be loaded ({_word(error)})") from error
+    return adapter(name)
+
+
+def _look_up(find: Callable[[Pack], str | None]) -> Iterator[str]:
+    """Yield what the packs have, those of others after our own and only when they are needed."""
+    for packs in _read_packs():
+        yield from (found for pack in packs.values() if (found := find(pack)) is not None)
+
+
+def _read_packs() -> Iterator[Mapping[str, Pack]]:
+    yield load_own_packs()
+    yield load_packs().packs
+
+
+def _find_named(use: str) -> type[Stage]:
+    target = next(_look_up(lambda pack: pack.stages.get(use)), None)
     if use in _registered:
+        if target is not None and target != _locate(_registered[use]):
+            raise UnknownStageError(_name_two(use))
         return _registered[use]
-    names = {*_registered, *(name for name in _modules if not name.endswith(":"))}
+    if target is None:
+        raise UnknownStageError(_suggest(use))
+    return _load_stage(use, target)
+
+
+def _suggest(use: str) -> str:
+    """Word that no stage has a name: the nearest one, and packs that may have it."""
+    installed = load_packs()
+    names = {*_registered, *(name for pack in installed.packs.values() for name in pack.stages)}
     close = difflib.get_close_matches(use, sorted(names), n=1)
     hint = f"; did you mean {close[0]!r}?" if close else "; see `strandline stages`"
-    msg = f"no stage is called {use!r}{hint}"
-    raise UnknownStageError(msg)
+    return "; ".join([f"no stage is called {use!r}{hint}", *installed.problems])
+
+
+def _load_stage(use: str, target: str) -> type[Stage]:
+    try:
+        found = load_target(target)
+    except Exception as error:  # a stranger's module may raise anything while it is imported
+        raise UnknownStageError(f"{use!r}: {target} can't be loaded ({_word(error)})") from error
+    if not (isinstance(found, type) and issubclass(found, Stage)):
+        raise UnknownStageError(f"{use!r}: {target} is no stage class")
+    return found
 
 
 def _import_stage(use: str) -> type[Stage]:
@@ -119,8 +167,7 @@ def _import_stage(use: str) -> type[Stage]:
     try:
         module = importlib.import_module(module_name)
     except Exception as error:  # a user's module may raise anything while it is imported
-        what = str(error) if isinstance(error, ImportError) else f"{type(error).__name__}: {error}"
-        msg = f"{use!r}: the module {module_name!r} can't be imported ({what})"
+        msg = f"{use!r}: the module {module_name!r} can't be imported ({_word(error)})"
         # A module that is there may itself import one that is not.
         is_missing = isinstance(error, ModuleNotFoundError) and _is_part(error.name, module_name)
         raise (MissingModuleError if is_missing else UnknownStageError)(msg) from error
@@ -131,6 +178,22 @@ def _import_stage(use: str) -> type[Stage]:
         msg = f"{use!r}: {module_name!r} has no stage class {class_name!r}"
         raise UnknownStageError(msg)
     return found
+
+
+def _word(error: Exception) -> str:
+    return str(error) if isinstance(error, ImportError) else f"{type(error).__name__}: {error}"
+
+
+def _name_two(name: str) -> str:
+    return f"two stages are registered as {name!r}"
+
+
+def _locate(stage_class: type[Stage]) -> str:
+    return f"{stage_class.__module__}:{stage_class.__qualname__}"
+
+
+def _find_key(table: Mapping[str, str], value: str) -> str | None:
+    return next((key for key, each in table.items() if each == value), None)
 
 
 def _is_part(name: str | None, module_name: str) -> bool:

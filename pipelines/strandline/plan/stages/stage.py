@@ -81,6 +81,8 @@ class Stage:
         version: part of the fingerprint; raise it when the same input gives other output.
         mixes_sources: True says that it needs rows of several sources at once; it is refused.
         mixes_rows: True says that a row depends on others of its task, so none fails alone.
+        scope: `list` or `partition` where an earlier pipeline made a file, or grouped rows into
+            tasks, on which its answers depend; "": neither.
         not_fingerprinted: names of parameters, as in Python, that don't decide the output.
         added_params: names of parameters of later releases; at defaults not in the fingerprint.
         packages: modules that it loads in its set-up; they are looked for before a run begins.
@@ -103,6 +105,7 @@ class Stage:
     version: ClassVar[str] = "1"
     mixes_sources: ClassVar[bool] = False
     mixes_rows: ClassVar[bool] = False
+    scope: ClassVar[str] = ""
     not_fingerprinted: ClassVar[frozenset[str]] = frozenset()
     added_params: ClassVar[frozenset[str]] = frozenset()
     packages: ClassVar[tuple[str, ...]] = ()

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-import strandline.stages.catalogue  # noqa: F401 - a manifest names stages, so they must be registered
 from strandline.plan.pipeline import PipelinePlan
 from strandline.plan.planning import plan_spec
 from strandline.run.code.code import bring_code

@@ -17,14 +17,12 @@ from strandline.plan.errors import StrandlineError
 from strandline.plan.pipeline import PipelinePlan, StagePlan
 from strandline.plan.receipt import StageCounts
 from strandline.plan.stages.ends import SinkStage, SourceStage
+from strandline.plan.stages.paid import PaidStage
 from strandline.plan.stages.stage import Stage
 from strandline.plan.task import Task
 from strandline.run.attempt.attempt import run_attempt
 from strandline.run.attempt.config import AttemptConfig
 from strandline.run.marks.measured_rows import SampledSource
-from strandline_packs.models.asking.ask_model import AskModel
-from strandline_packs.models.asking.keeping.log_folders import locate_log
-from strandline_packs.models.asking.spending.terms import SpentTotals
 
 MOST_SOURCES = 20
 _LIMIT = "rows-asked-for"
@@ -71,7 +69,7 @@ def estimate_costs(
         StageStoppedError: nothing can be asked there.
         SpecError, StageSetupError: a stage can't be run here.
     """
-    positions = [at for at, each in enumerate(plan.stages) if isinstance(each.stage, AskModel)]
+    positions = [at for at, each in enumerate(plan.stages) if isinstance(each.stage, PaidStage)]
     if not positions:
         raise NoEstimateError("no stage of this pipeline asks a model, so --sample asks nothing")
     taken = min(rows, MOST_SOURCES, sources)
@@ -142,36 +140,28 @@ def _run(
 
 def _keep_log(plan: StagePlan, folder: Path) -> StagePlan:
     """Return the plan of a stage that keeps its answers where the run looks for them."""
-    stage = plan.stage
-    if not isinstance(stage, AskModel):
+    if not isinstance(plan.stage, PaidStage):
         return plan
-    log = locate_log(stage.params.requests, folder, plan.name)
-    asking = type(stage)(stage.params.model_copy(update={"requests": log}))
-    asking.planned_name = stage.planned_name
     # A row without an answer is counted, and takes no other along.
-    return replace(plan, stage=asking, on_error="drop")
+    return replace(plan, stage=plan.stage.log_to(folder, plan.name), on_error="drop")
 
 
 def _estimate(
     stage: Stage, name: str, counts: Mapping[str, StageCounts], scale: float
 ) -> AskEstimate:
-    assert isinstance(stage, AskModel)  # the caller has looked
+    assert isinstance(stage, PaidStage)  # the caller has looked
     own = counts[name]
     counters = own.counters
     requests = counters.get(SENT, 0) + counters.get(FROM_LOG, 0)
-    tokens = SpentTotals(
-        requests,
-        _scale_tokens(counters, "prompt tokens", own.rows_in, scale),
-        _scale_tokens(counters, "completion tokens", own.rows_in, scale),
-    )
-    prices = stage.params.prices
+    prompt = _scale_tokens(counters, "prompt tokens", own.rows_in, scale)
+    completion = _scale_tokens(counters, "completion tokens", own.rows_in, scale)
     return AskEstimate(
         name,
         round(own.rows_in * scale),
         round(requests * scale),
-        tokens.prompt_tokens,
-        tokens.completion_tokens,
-        None if prices is None else tokens.price(stage.params.spending.prices),
+        prompt,
+        completion,
+        stage.price(prompt, completion),
         own.rows_in,
         own.rows_in - counters.get("answers", 0),
     )

@@ -10,7 +10,6 @@ from pydantic import Field, PrivateAttr, model_validator
 from strandline.data.files.opening import ChangedListError, UnreadableFileError
 from strandline.data.tables.file_references import list_references
 from strandline.plan.stages.columns import Columns
-from strandline.plan.stages.registry import register
 from strandline.plan.stages.stage import Stage
 from strandline.plan.task import Task
 from strandline_packs.dedup.corpus.clusters import DROPPED, LINKS, list_dropped
@@ -23,7 +22,6 @@ from strandline_packs.dedup.corpus.pass_files import (
 from strandline_packs.dedup.corpus.row_buckets import columns_of
 
 
-@register("cluster-duplicates")
 class ClusterDuplicates(Stage):
     """Joins links to clusters, and lists all of each but what stays, for `drop-listed`.
 
@@ -31,6 +29,7 @@ class ClusterDuplicates(Stage):
     Its task names all files of links: the source is `files` with `buckets: 1`.
     """
 
+    scope = "partition"
     mixes_rows = True
 
     class Params(Stage.Params):

@@ -18,7 +18,7 @@ from strandline.data.tables.columns import find_column
 from strandline_packs.dedup.corpus.components import Components, Nodes
 from strandline_packs.dedup.corpus.row_buckets import BUCKETS, DIGEST, Digests, read_digests
 from strandline_packs.dedup.key_lists import KEY, STAYS
-from strandline_packs.dedup.near_duplicates import AmbiguousKeyError
+from strandline_packs.dedup.near.near_duplicates import AmbiguousKeyError
 
 LINKS = pa.schema([("key", pa.string()), ("id", DIGEST), ("first", DIGEST)])
 DROPPED = pa.schema([(KEY, pa.string()), (STAYS, pa.string())])

@@ -7,7 +7,6 @@ from pydantic import Field
 
 from strandline.data.tables.columns import list_strings, list_texts
 from strandline.plan.stages.columns import Columns
-from strandline.plan.stages.registry import register
 from strandline.plan.stages.stage import Stage
 from strandline.plan.task import Task
 from strandline_packs.dedup.corpus.row_buckets import (
@@ -19,7 +18,6 @@ from strandline_packs.dedup.corpus.row_buckets import (
 from strandline_packs.dedup.drop_duplicates import Normalisation, digest_values
 
 
-@register("digest-rows")
 class DigestRows(Stage):
     """Makes a row of each row's digest; equal rows share a bucket."""
 

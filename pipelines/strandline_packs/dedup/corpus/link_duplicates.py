@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from strandline.plan.stages.columns import Columns
-from strandline.plan.stages.registry import register
 from strandline.plan.stages.stage import Stage
 from strandline.plan.task import Task
 from strandline_packs.dedup.corpus.clusters import LINKS, link_rows
 from strandline_packs.dedup.corpus.row_buckets import BUCKETS, columns_of
 
 
-@register("link-duplicates")
 class LinkDuplicates(Stage):
     """Links the rows of a partition that share a bucket; it never sees the bucket's other rows."""
 
+    scope = "partition"
     mixes_rows = True
 
     def list_needed_columns(self) -> tuple[str, ...]:

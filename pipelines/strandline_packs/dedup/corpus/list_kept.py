@@ -16,7 +16,6 @@ from pydantic import Field
 from strandline.data.tables.columns import MissingColumnError, list_strings
 from strandline.data.tables.file_references import FileReference, list_references
 from strandline.plan.stages.columns import Columns
-from strandline.plan.stages.registry import register
 from strandline.plan.stages.stage import Stage
 from strandline.plan.task import Task
 from strandline_packs.dedup.corpus.pass_files import KEPT, cut_rows, list_columns, read_portions
@@ -26,7 +25,6 @@ from strandline_packs.dedup.key_lists import KEY, STAYS, KeyList
 _COLUMNS = ["key", "id", "source"]
 
 
-@register("list-kept")
 class ListKept(Stage):
     """Lists the rows that stay, for `cluster-duplicates` of the next run, in an index of ids.
 
@@ -38,6 +36,7 @@ class ListKept(Stage):
 
         max_rows: int = Field(default=1_000_000, ge=1, description="Most rows of a task.")
 
+    scope = "partition"
     params: Params
 
     def list_needed_columns(self) -> tuple[str, ...]:

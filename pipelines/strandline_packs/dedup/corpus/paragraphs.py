@@ -11,7 +11,6 @@ from itertools import pairwise
 import pyarrow as pa
 
 from strandline.data.tables.columns import find_column, list_strings, list_texts, set_column
-from strandline.plan.stages.registry import register
 from strandline.plan.stages.stage import Stage
 from strandline.plan.task import Task
 from strandline_packs.dedup.keyed_texts import KeyedTextParams
@@ -19,7 +18,6 @@ from strandline_packs.dedup.keyed_texts import KeyedTextParams
 DOCUMENT = "document"
 
 
-@register("split-paragraphs")
 class SplitParagraphs(Stage):
     """Makes a row of each line of a text, blank ones too; `document` has the key it had."""
 
@@ -51,13 +49,13 @@ class SplitParagraphs(Stage):
         return task.replace(set_column(table, self.params.column, flat, pa.string()))
 
 
-@register("join-paragraphs")
 class JoinParagraphs(Stage):
     """Joins the lines of a document that are left; one of which nothing is left is dropped."""
 
     class Params(KeyedTextParams):
         """Where text and key are."""
 
+    scope = "partition"
     params: Params
     keeps_columns = True
     mixes_rows = True

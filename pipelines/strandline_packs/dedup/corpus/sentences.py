@@ -16,7 +16,6 @@ from pydantic import Field
 from strandline.data.tables.columns import list_strings, list_texts, set_column
 from strandline.data.tables.row_filter import JudgedRows
 from strandline.plan.stages.columns import Columns
-from strandline.plan.stages.registry import register
 from strandline.plan.stages.stage import Stage
 from strandline.plan.task import Task
 from strandline_packs.dedup.corpus.row_buckets import (
@@ -61,7 +60,6 @@ class SentenceRunParams(KeyedTextParams):
         return [f"{key}#{at:08d}" for at in range(count - self.span + 1)]
 
 
-@register("digest-sentences")
 class DigestSentences(Stage):
     """Makes a row of the digest of each run of sentences; equal runs share a bucket."""
 
@@ -117,7 +115,6 @@ class DigestSentences(Stage):
         return [digest_values([run.strip()], self.params.normalise)] if run.strip() else []
 
 
-@register("drop-listed-sentences")
 class DropListedSentences(DropListed):
     """Takes listed runs of sentences out of each text; drops texts of which too little is left."""
 
@@ -131,6 +128,7 @@ class DropListedSentences(DropListed):
             default=50, ge=0, description="Fewest words and marks that are left of a text."
         )
 
+    scope = "list"
     version = "2"
     params: Params
     changes_rows = True

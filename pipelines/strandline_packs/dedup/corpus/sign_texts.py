@@ -9,7 +9,6 @@ from pydantic import Field
 
 from strandline.data.tables.columns import list_strings, list_texts
 from strandline.plan.stages.columns import Columns
-from strandline.plan.stages.registry import register
 from strandline.plan.stages.stage import Stage
 from strandline.plan.task import Task
 from strandline_packs.dedup.corpus.row_buckets import (
@@ -20,10 +19,9 @@ from strandline_packs.dedup.corpus.row_buckets import (
 )
 from strandline_packs.dedup.key_lists import digest_bytes
 from strandline_packs.dedup.keyed_texts import WordRunParams
-from strandline_packs.dedup.minhash import VALUE_BYTES, RunHasher, Signer
+from strandline_packs.dedup.near.minhash import VALUE_BYTES, RunHasher, Signer
 
 
-@register("sign-texts")
 class SignTexts(Stage):
     """Makes a row of each band of a text's MinHash signature; equal bands share a bucket."""
 

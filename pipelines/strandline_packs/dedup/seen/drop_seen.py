@@ -18,14 +18,12 @@ from strandline.data.files.opening import (
     explain_error,
 )
 from strandline.data.tables.row_filter import JudgedRows, RowFilter
-from strandline.plan.stages.registry import register
 from strandline_packs.dedup.seen.filter_file import BloomFile, read_filter
 from strandline_packs.dedup.seen.seen_rows import digest_rows
 
 _ABSENT = "absent"
 
 
-@register("drop-seen")
 class DropSeen(RowFilter):
     """Drops rows that were added to a Bloom filter, and by mistake a few that were not."""
 
@@ -55,6 +53,7 @@ class DropSeen(RowFilter):
             """Of the filters as they were when the pipeline was planned."""
             return self._digests
 
+    scope = "list"
     params: Params
     added_params: ClassVar[frozenset[str]] = RowFilter.added_params | {"reason_column"}
 

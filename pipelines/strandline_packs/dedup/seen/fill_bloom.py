@@ -13,7 +13,6 @@ from typing import ClassVar
 import numpy as np
 from pydantic import Field
 
-from strandline.plan.stages.registry import register
 from strandline.plan.stages.stage import StatefulFilter
 from strandline.plan.task import Task
 from strandline_packs.dedup.drop_duplicates import Normalisation
@@ -25,7 +24,6 @@ from strandline_packs.dedup.seen.seen_rows import digest_rows
 NAME = "seen"
 
 
-@register("fill-bloom")
 class FillBloom(StatefulFilter):
     """Gathers what rows pass, by a digest of some columns, in the Bloom filter `seen.bloom`."""
 

@@ -17,7 +17,6 @@ from typing import Any, ClassVar
 from strandline.data.files.globs import is_url
 from strandline.plan.errors import BudgetSpentError, StageInterruptedError, StageStoppedError
 from strandline.plan.stages.columns import Columns
-from strandline.plan.stages.registry import register
 from strandline.plan.stages.stage import Stage
 from strandline.plan.task import Slot, Task
 from strandline_packs.models.asking.answers import ModelAnswer, RowFault
@@ -58,7 +57,6 @@ _NONCE_BYTES = 8
 _HIDDEN = "***"
 
 
-@register("ask-model")
 class AskModel(Stage):
     """Adds `answer`, its `answer_finish_reason`, and the tokens of prompt and answer, to each row.
 
@@ -84,6 +82,17 @@ class AskModel(Stage):
 
     def change_columns(self, columns: Columns) -> Columns:
         return columns.having(list_columns(self.params))
+
+    def log_to(self, folder: Path, name: str) -> Stage:
+        """Return the stage with the log that a run would use."""
+        log = locate_log(self.params.requests, folder, name)
+        asking = type(self)(self.params.model_copy(update={"requests": log}))
+        asking.planned_name = self.planned_name
+        return asking
+
+    def price(self, prompt_tokens: int, completion_tokens: int) -> float | None:
+        """Return the cost of tokens; None without prices."""
+        return self.params.price(prompt_tokens, completion_tokens)
 
     def digest_inputs(self) -> dict[str, str]:
         """Return the digest of the tokenizer and of the conversation, where there is one."""

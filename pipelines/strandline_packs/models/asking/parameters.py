@@ -37,7 +37,7 @@ from strandline_packs.models.asking.questions.lengths import TooLong
 from strandline_packs.models.asking.questions.prompts import Template
 from strandline_packs.models.asking.questions.schemas import AnswerSchema
 from strandline_packs.models.asking.serving.commands import ServeParams
-from strandline_packs.models.asking.spending.terms import SpendingTerms, TokenPrices
+from strandline_packs.models.asking.spending.terms import SpendingTerms, SpentTotals, TokenPrices
 
 # The first that is missing names the extra with all of them; aiohttp is another's too.
 PACKAGES = ("jinja2", "jsonschema", "aiohttp")
@@ -349,6 +349,12 @@ class AskParams(Stage.Params):
             budget.cost,
             TokenPrices(prices.prompt_tokens, prices.completion_tokens),
         )
+
+    def price(self, prompt_tokens: int, completion_tokens: int) -> float | None:
+        """Return the cost of tokens; None without prices."""
+        if self.prices is None:
+            return None
+        return SpentTotals(0, prompt_tokens, completion_tokens).price(self.spending.prices)
 
     def read_schema(self) -> AnswerSchema | None:
         """Return the schema of answers; None where any text is one.

@@ -10,11 +10,9 @@ import pyarrow.compute as pc
 from pydantic import Field, model_validator
 
 from strandline.data.tables.row_filter import JudgedRows, RowFilter
-from strandline.plan.stages.registry import register
 from strandline_packs.tables.rows.row_expressions import RowExpression
 
 
-@register("keep-rows")
 class KeepRows(RowFilter):
     """Keeps the rows for which an expression is true; others are dropped and counted."""
 

@@ -12,7 +12,6 @@ from pydantic import Field
 
 from strandline.data.tables.columns import find_column, list_texts
 from strandline.plan.stages.columns import Columns
-from strandline.plan.stages.registry import register
 from strandline.plan.stages.stage import Stage
 from strandline.plan.task import Task
 from strandline_packs.tables.rows.packing import SequencePiece, cut_sequences, fit_sequences
@@ -34,7 +33,6 @@ _PACK: dict[Packing, Callable[[Sequence[int], int], list[list[SequencePiece]]]] 
 }
 
 
-@register("pack-sequences")
 class PackSequences(Stage):
     """Makes of rows with tokens sequences of at most `length`, within a task; none gets lost."""
 

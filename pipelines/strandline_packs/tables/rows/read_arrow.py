@@ -13,7 +13,6 @@ from strandline.data.files.opening import UnreadableFileError, explain_error, op
 from strandline.data.tables.columns import check_names
 from strandline.data.tables.file_references import FileReference, list_references
 from strandline.data.tables.schema_reader import SchemaReader
-from strandline.plan.stages.registry import register
 from strandline.plan.task import Task
 from strandline_packs.tables.contents.first_bytes import describe_contents
 
@@ -24,7 +23,6 @@ _TAIL_BYTES = 10  # a footer's length, and the mark once more
 _BLOCK = 1 << 20
 
 
-@register("read-arrow")
 class ReadArrow(SchemaReader):
     """Reads the files in `path`; a row without an own `key` gets one of its file and place."""
 

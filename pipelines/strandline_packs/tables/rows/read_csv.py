@@ -27,7 +27,6 @@ from strandline.data.tables.conforming import cast
 from strandline.data.tables.file_references import FileReference, list_references
 from strandline.data.tables.schema_reader import SchemaReader
 from strandline.plan.stages.columns import Columns
-from strandline.plan.stages.registry import register
 from strandline.plan.task import Task
 from strandline_packs.tables.contents.first_bytes import (
     describe_contents,
@@ -77,7 +76,6 @@ class _Record(NamedTuple):
     values: list[str]
 
 
-@register("read-csv")
 class ReadCsv(SchemaReader):
     """Reads the files in `path`; each row gets a `key` of file and line, where it has none."""
 

@@ -10,7 +10,6 @@ from pydantic import Field
 from strandline.data.files.opening import UnreadableFileError
 from strandline.data.tables.columns import MissingColumnError, find_column
 from strandline.plan.stages.columns import Columns
-from strandline.plan.stages.registry import register
 from strandline.plan.stages.stage import Stage
 from strandline.plan.task import Task
 from strandline_packs.sources.snapshots.snapshot import TableSnapshot, open_snapshot
@@ -18,7 +17,6 @@ from strandline_packs.sources.snapshots.snapshot import TableSnapshot, open_snap
 _KEY = "key"
 
 
-@register("read-table")
 class ReadTable(Stage):
     """Reads data files of `table-files`, without rows that are deleted, of the table's schema."""
 

@@ -9,13 +9,11 @@ from pydantic import Field
 
 from strandline.data.tables.columns import list_texts
 from strandline.plan.stages.columns import Columns
-from strandline.plan.stages.registry import register
 from strandline.plan.stages.stage import Stage
 from strandline.plan.task import Task
 from strandline_packs.tables.rows.sample_rows import draw_share
 
 
-@register("sample-groups")
 class SampleGroups(Stage):
     """Keeps some rows of each group of a task, by a digest of their keys; more contain fewer."""
 
@@ -31,6 +29,7 @@ class SampleGroups(Stage):
         )
         seed: int = Field(default=0, description="Another one keeps other rows.")
 
+    scope = "partition"
     params: Params
     keeps_columns = True
     mixes_rows = True  # other rows of a group decide whether a row stays

@@ -12,12 +12,10 @@ from pydantic import Field
 from strandline.data.tables.columns import list_texts
 from strandline.data.tables.row_filter import JudgedRows, RowFilter, spread_measures
 from strandline.data.tables.rules import Rule
-from strandline.plan.stages.registry import register
 
 _BITS = 53  # bits that a floating point number holds exactly
 
 
-@register("sample-rows")
 class SampleRows(RowFilter):
     """Keeps a share of the rows by a digest of their keys; a larger share contains a smaller."""
 

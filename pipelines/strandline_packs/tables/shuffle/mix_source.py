@@ -18,7 +18,6 @@ from strandline.data.files.opening import UnreadableFileError
 from strandline.data.tables.file_references import FileReference
 from strandline.plan.errors import MixtureError
 from strandline.plan.stages.ends import Source, SourceStage
-from strandline.plan.stages.registry import register
 from strandline.plan.stages.stage import Params
 from strandline_packs.tables.shuffle.mix_shares import (
     Draw,
@@ -108,7 +107,6 @@ class Stock(NamedTuple):
     supply: dict[str, list[int]]
 
 
-@register("mix")
 class Mix(FileSource):
     """Lists the partitions of a mixture, each a source for `read-mix`; they are in its order."""
 

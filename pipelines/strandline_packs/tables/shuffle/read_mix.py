@@ -20,7 +20,6 @@ from strandline.data.tables.summaries import (
     read_piece,
 )
 from strandline.plan.stages.columns import Columns
-from strandline.plan.stages.registry import register
 from strandline.plan.stages.stage import StatefulFilter
 from strandline.plan.task import Task
 from strandline_packs.tables.shuffle.mix_shares import Draw, count_taken
@@ -50,7 +49,6 @@ class MixPortion(NamedTuple):
     takes: dict[str, int | None]
 
 
-@register("read-mix")
 class ReadMix(StatefulFilter):
     """Reads a partition of a mixture as one task, with `part` and `epoch` beside each row."""
 

@@ -5,13 +5,11 @@ from __future__ import annotations
 from strandline.data.tables.columns import find_column
 from strandline.data.tables.file_references import list_references
 from strandline.plan.stages.columns import Columns
-from strandline.plan.stages.registry import register
 from strandline.plan.stages.stage import Stage
 from strandline.plan.task import Task
 from strandline_packs.tables.shuffle.partition_files import read_partitions
 
 
-@register("read-shuffle")
 class ReadShuffle(Stage):
     """Reads one partition of all files, as one task; without rows it is an empty table."""
 

@@ -7,14 +7,12 @@ from typing import BinaryIO, ClassVar
 from pydantic import Field
 
 from strandline.plan.stages.ends import SinkStage
-from strandline.plan.stages.registry import register
 from strandline.plan.task import Task
 from strandline_packs.sinks.jsonl_sink import SinkParams
 from strandline_packs.tables.shuffle.partition_files import Parting, write_partitions
 from strandline_packs.tables.shuffle.row_weights import Scales
 
 
-@register("shuffle")
 class ShuffleSink(SinkStage):
     """Writes rows by partition; `shuffle-partitions` of another pipeline lists them."""
 

@@ -15,11 +15,9 @@ from strandline.data.files.listing import FileListParams, FileSource
 from strandline.data.files.opening import UnreadableFileError
 from strandline.data.tables.file_references import FileReference
 from strandline.plan.stages.ends import Source
-from strandline.plan.stages.registry import register
 from strandline_packs.tables.shuffle.partition_files import measure_partition, read_facts
 
 
-@register("shuffle-partitions")
 class ShufflePartitions(FileSource):
     """Lists the partitions in files of the sink `shuffle`, each a source for `read-shuffle`."""
 

@@ -15,7 +15,6 @@ import pyarrow as pa
 from pydantic import Field, model_validator
 
 from strandline.data.tables.columns import list_strings
-from strandline.plan.stages.registry import register
 from strandline_packs.text.filters.document_filter import DocumentFilter, FilterAnswer
 from strandline_packs.text.filters.listed_words import WordFinder
 from strandline_packs.web.item_lists import ItemList, ListedParams
@@ -41,7 +40,6 @@ class WordList(ItemList):
     )
 
 
-@register("drop-listed-words")
 class DropListedWords(DocumentFilter):
     """Drops texts that have a word of a list; what is in the lists is in the fingerprint."""
 

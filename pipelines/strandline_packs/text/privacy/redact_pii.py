@@ -12,7 +12,6 @@ from typing import ClassVar, Self
 
 from pydantic import Field, model_validator
 
-from strandline.plan.stages.registry import register
 from strandline.plan.stages.stage import Stage
 from strandline_api.texts import RedactionRule
 from strandline_packs.text.privacy.addresses import (
@@ -46,7 +45,6 @@ _KINDS: dict[Personal, tuple[RedactionRule, ...]] = {
 }
 
 
-@register("redact-pii")
 class RedactPii(RedactingStage):
     """Replaces e-mail addresses, phone, card and account numbers and public IPs by their kind."""
 

@@ -17,7 +17,6 @@ from pydantic import Field, PrivateAttr, model_validator
 from pydantic.alias_generators import to_camel
 
 from strandline.data.tables.rules import Rule
-from strandline.plan.stages.registry import register
 from strandline_packs.models.model_files import ModelError
 from strandline_packs.text.scoring.fasttext_models import FastTextModel, strip_prefix
 from strandline_packs.text.scoring.onnx_classifiers import OnnxClassifier
@@ -53,7 +52,6 @@ class Classified(NamedTuple):
     probabilities: Mapping[str, float]
 
 
-@register("classify-text")
 class ClassifyText(ScoringFilter):
     """Adds a label and its probability, by a fastText or ONNX model; keeps the wanted ones."""
 

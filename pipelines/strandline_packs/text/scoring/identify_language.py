@@ -18,7 +18,6 @@ from strandline.data.files.opening import digest_input
 from strandline.data.tables.columns import list_strings, set_column
 from strandline.data.tables.row_filter import JudgedRows, RowFilter
 from strandline.data.tables.rules import Rule
-from strandline.plan.stages.registry import register
 from strandline_packs.models.model_files import find_model
 from strandline_packs.text.filters.words.word_rules import compose
 from strandline_packs.text.scoring.fasttext_models import FastTextModel
@@ -26,7 +25,6 @@ from strandline_packs.text.scoring.fasttext_models import FastTextModel
 _CODE = re.compile("[a-z]{2}")
 
 
-@register("identify-language")
 class IdentifyLanguage(RowFilter):
     """Adds `language` (ISO 639-1) and `language_probability`; keeps the wanted and certain."""
 

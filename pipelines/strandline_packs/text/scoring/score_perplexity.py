@@ -15,7 +15,6 @@ from pydantic import Field, model_validator
 
 from strandline.data.files.opening import open_binary
 from strandline.data.tables.rules import Rule
-from strandline.plan.stages.registry import register
 from strandline_packs.models.model_files import ModelError
 from strandline_packs.models.tokenizer_files import load_tokenizer
 from strandline_packs.text.scoring.perplexity import (
@@ -38,7 +37,6 @@ class TextNormalisation(StrEnum):
     CCNET = "ccnet"
 
 
-@register("score-perplexity")
 class ScorePerplexity(ScoringFilter):
     """Adds the perplexity of a text to a KenLM model; drops what is outside of bounds."""
 

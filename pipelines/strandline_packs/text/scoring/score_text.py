@@ -12,7 +12,6 @@ import pyarrow as pa
 from pydantic import Field, model_validator
 
 from strandline.data.tables.rules import Rule
-from strandline.plan.stages.registry import register
 from strandline_packs.models.model_files import ModelError
 from strandline_packs.text.scoring.scoring_filter import (
     ScoringFilter,
@@ -29,7 +28,6 @@ from strandline_packs.text.scoring.token_networks import (
 )
 
 
-@register("score-text")
 class ScoreText(ScoringFilter):
     """Adds the number that a network over tokens gives a text; drops what is outside of bounds."""
 

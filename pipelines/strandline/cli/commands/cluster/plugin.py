@@ -50,7 +50,7 @@ class ClusterCommands(Program):
             return _make(_ON_CLAIMS[cmd_name], (cmd_name,))
         if cmd_name not in _ROOMS:
             return None
-        return load_command(_FOLDER, _ROOMS[cmd_name])
+        return load_command(f"{_FOLDER}.{_ROOMS[cmd_name]}")
 
 
 def _make(path: tuple[str, ...], shown: tuple[str, ...]) -> click.Command:
@@ -63,7 +63,7 @@ def _make(path: tuple[str, ...], shown: tuple[str, ...]) -> click.Command:
     )
 
     if path in _OF_FILES:
-        return load_command(_FOLDER, _OF_FILES[path])
+        return load_command(f"{_FOLDER}.{_OF_FILES[path]}")
     if path in USES:
         return make_claim_command(path, shown)
     own = find_command(path)

@@ -6,7 +6,6 @@ import json
 
 import click
 
-import strandline.stages.catalogue  # noqa: F401 - registers the stages that come along
 from strandline.cli.app.json_output import write_line
 from strandline.cli.app.options import show_examples, take_json
 from strandline.cli.app.program import add_debug
@@ -18,7 +17,7 @@ from strandline.cli.views.stage_catalogue import (
     read_entry,
     render_entry,
 )
-from strandline.plan.stages.registry import UnknownStageError, find_stage, list_registered
+from strandline.plan.stages.registry import UnknownStageError, find_stage, read_stages
 
 
 @click.command(
@@ -34,7 +33,10 @@ def stages(name: str | None, as_json: bool) -> None:
     NAME may be `module:Class` for a stage of your own.
     """
     if name is None:
-        entries = [read_entry(use, found) for use, found in list_registered().items()]
+        known, problems = read_stages()
+        for problem in problems:
+            click.echo(f"strandline: {problem}", err=True)
+        entries = [read_entry(use, found) for use, found in known.items()]
         lines = describe_catalogue(entries, find_width())
     else:
         entries = [_find_entry(name)]

@@ -19,7 +19,7 @@ from pydantic import Field, model_validator
 
 from strandline.data.tables.columns import find_column, keep_rows, list_strings, set_column
 from strandline.plan.packages import explain_import
-from strandline.plan.stages.registry import UnknownStageError, register_adapter
+from strandline.plan.stages.registry import UnknownStageError
 from strandline.plan.stages.stage import Stage
 from strandline.plan.task import Task
 from strandline_packs.text.filters.adapters.brought_params import (
@@ -194,7 +194,6 @@ def _add_notes(table: pa.Table, notes: Iterable[dict[str, Any]]) -> pa.Table:
     return table
 
 
-@register_adapter(PACKAGE)
 def adapt_op(name: str) -> type[Stage]:
     """Make a stage class of an operator.
 

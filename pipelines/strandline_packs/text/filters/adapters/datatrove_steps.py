@@ -15,7 +15,7 @@ import pyarrow as pa
 from pydantic import Field, model_validator
 
 from strandline.data.tables.columns import keep_rows, list_strings, list_texts, set_column
-from strandline.plan.stages.registry import UnknownStageError, register_adapter
+from strandline.plan.stages.registry import UnknownStageError
 from strandline.plan.stages.stage import Stage
 from strandline.plan.task import Task
 from strandline_packs.text.filters.adapters.brought_params import (
@@ -118,7 +118,6 @@ class DatatroveStep(Stage):
         return table
 
 
-@register_adapter(PACKAGE)
 def adapt_step(name: str) -> type[Stage]:
     """Make a stage class of a step.
 

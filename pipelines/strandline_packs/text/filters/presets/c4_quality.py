@@ -16,7 +16,6 @@ from pydantic import Field
 
 from strandline.data.tables.row_filter import JudgedRows
 from strandline.data.tables.rules import Rule
-from strandline.plan.stages.registry import register
 from strandline_packs.text.filters.document_filter import FilterAnswer, SplittingFilter
 from strandline_packs.text.filters.splitting import cut_sentences
 from strandline_packs.text.filters.words.punctuation import TERMINAL_MARKS
@@ -44,7 +43,6 @@ class DroppedText(Exception):  # noqa: N818 - an answer, not an error
     """A line drops the whole text."""
 
 
-@register("c4-quality")
 class C4Quality(SplittingFilter):
     """Keeps of each text the lines that C4's rules leave; drops texts with too few sentences."""
 

@@ -8,7 +8,6 @@ from typing import Any, ClassVar
 from pydantic import Field
 
 from strandline.data.tables.rules import Measured, Rule
-from strandline.plan.stages.registry import register
 from strandline_packs.text.filters.document_filter import PresetParams, SplittingFilter
 from strandline_packs.text.filters.presets.fineweb_2 import find_line_limits
 from strandline_packs.text.filters.repetition import count_repeats
@@ -16,7 +15,6 @@ from strandline_packs.text.filters.words.punctuation import TERMINAL_MARKS
 from strandline_packs.text.filters.words.scripts import ProseMeasure, applies
 
 
-@register("fineweb-quality")
 class FinewebQuality(SplittingFilter):
     """Drops texts by FineWeb's rules on lines: punctuation, length, repeats, words per line."""
 

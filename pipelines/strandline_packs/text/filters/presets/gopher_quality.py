@@ -9,7 +9,6 @@ from typing import Any, ClassVar, NamedTuple
 from pydantic import Field
 
 from strandline.data.tables.rules import Measured, Rule
-from strandline.plan.stages.registry import register
 from strandline_packs.text.filters.document_filter import PresetParams, SplittingFilter
 from strandline_packs.text.filters.presets.fineweb_2 import find_quality_limits
 from strandline_packs.text.filters.words.punctuation import LISTED_MARKS
@@ -42,7 +41,6 @@ class WordMeasures(NamedTuple):
     lettered: int
 
 
-@register("gopher-quality")
 class GopherQuality(SplittingFilter):
     """Drops texts by Gopher's rules of quality: length, words, symbols, bullets, stop words."""
 

@@ -9,7 +9,6 @@ from typing import Any, ClassVar
 from pydantic import Field
 
 from strandline.data.tables.rules import Measured, Rule
-from strandline.plan.stages.registry import register
 from strandline_packs.text.filters.document_filter import PresetParams, SplittingFilter
 from strandline_packs.text.filters.presets.fineweb_2 import find_repetition_limits
 from strandline_packs.text.filters.repetition import (
@@ -23,7 +22,6 @@ _PARAGRAPHS = re.compile(r"\n{2,}")
 _LINES = re.compile(r"\n+")
 
 
-@register("gopher-repetition")
 class GopherRepetition(SplittingFilter):
     """Drops texts with repeated lines, paragraphs or n-grams, by the rules of Gopher's table A1."""
 

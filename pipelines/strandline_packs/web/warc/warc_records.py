@@ -9,7 +9,7 @@ import re
 from enum import StrEnum
 from typing import NamedTuple
 
-from strandline_packs.web.http_bodies import parse_content_type, parse_fields, parse_response
+from strandline_packs.web.warc.http_bodies import parse_content_type, parse_fields, parse_response
 
 _SNIFFED = 1024
 _HTML = (b"<!doctype html", b"<html", b"<head", b"<body")

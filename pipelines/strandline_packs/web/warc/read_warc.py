@@ -23,19 +23,17 @@ from strandline.data.tables.batching import cut_batches
 from strandline.data.tables.columns import find_column
 from strandline.data.tables.file_references import FileReference, list_references
 from strandline.plan.stages.columns import Columns
-from strandline.plan.stages.registry import register
 from strandline.plan.stages.stage import Stage
 from strandline.plan.task import Task
 from strandline_packs.tables.contents.first_bytes import describe_contents
-from strandline_packs.web.record_chunks import BORDER, Chunk, read_members, read_records
-from strandline_packs.web.warc_records import RecordType, WebRecord, parse_record
+from strandline_packs.web.warc.record_chunks import BORDER, Chunk, read_members, read_records
+from strandline_packs.web.warc.warc_records import RecordType, WebRecord, parse_record
 
 _FACTS = ("key", "id", "url", "date", "content_type")
 _GZIP, _MARK = b"\x1f\x8b", b"WARC/"
 _PACKED = (".zst", ".bz2", ".lz4")
 
 
-@register("read-warc")
 class ReadWarc(Stage):
     """Reads WARC records; a row has key, id, url, date, content_type, and its bytes or text."""
 

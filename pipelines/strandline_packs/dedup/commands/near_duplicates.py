@@ -16,8 +16,8 @@ from strandline.data.files.opening import UnreadableFileError
 from strandline.plan.errors import StrandlineError
 from strandline_api.outcome.exit_codes import ExitCode
 from strandline_packs.dedup.key_lists import write_key_list
-from strandline_packs.dedup.near_duplicates import find_near_duplicates
-from strandline_packs.dedup.sketch_texts import SIGNATURES, read_signatures
+from strandline_packs.dedup.near.near_duplicates import find_near_duplicates
+from strandline_packs.dedup.near.sketch_texts import SIGNATURES, read_signatures
 
 
 class NoListError(StrandlineError):

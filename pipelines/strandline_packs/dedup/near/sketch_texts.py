@@ -18,11 +18,10 @@ import pyarrow.parquet as pq
 
 from strandline.data.files.opening import explain_error, open_binary
 from strandline.data.tables.columns import find_column, list_strings, list_texts
-from strandline.plan.stages.registry import register
 from strandline.plan.stages.stage import StatefulFilter
 from strandline.plan.task import Task
 from strandline_packs.dedup.keyed_texts import WordRunParams
-from strandline_packs.dedup.minhash import SIGNATURE_BYTES, Signer
+from strandline_packs.dedup.near.minhash import SIGNATURE_BYTES, Signer
 from strandline_packs.tables.contents.row_groups import open_parquet
 
 SIGNATURES = "signatures.parquet"
@@ -30,7 +29,6 @@ SCHEMA = pa.schema([("key", pa.string()), ("signature", pa.binary(SIGNATURE_BYTE
 _ROWS = 10_000
 
 
-@register("sketch-texts")
 class SketchTexts(StatefulFilter):
     """Gathers a MinHash signature of each text, by its key, in `signatures.parquet`."""
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from strandline_packs.dedup.minhash import PERMUTATIONS, load_datasketch, read_signature
+from strandline_packs.dedup.near.minhash import PERMUTATIONS, load_datasketch, read_signature
 
 # Share of pairs that are just alike enough and may be missed, since they have no band in common.
 _MISSED = 0.01

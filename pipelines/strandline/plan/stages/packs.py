@@ -1,0 +1,125 @@
+"""Packs: stages that are installed together, found by the entry points of Python packages.
+
+A pack is data. Its stages are loaded one by one, when a pipeline names them. It must not know what
+a stage does.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from importlib import import_module
+from importlib.metadata import EntryPoint, PackageNotFoundError, distribution, entry_points
+
+GROUP = "strandline.packs"
+_OURS = "strandline"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dependency:
+    """A package that some stages need, and that `pip install` of the pack alone does not bring.
+
+    Attributes:
+        module: its top-level module, such as `PIL`.
+        name: under which it is installed, such as `pillow`.
+        install: the argument of `pip install` that brings it, such as `strandline[images]`.
+        needs: what must be there before, such as a compiler; "" for nothing.
+    """
+
+    module: str
+    name: str
+    install: str
+    needs: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pack:
+    """Stages that are installed together.
+
+    Attributes:
+        stages: `module:Class` of each stage, by its name behind `use:`.
+        adapters: `module:function` by the package before the colon, such as `datatrove` in
+            `use: datatrove:URLFilter`. It gets the name behind the colon, and returns a stage
+            class.
+        commands: `module:command` by the name of a command of the `strandline` program.
+        packages: that some of its stages need.
+        page: the URL of its documentation.
+    """
+
+    stages: Mapping[str, str]
+    adapters: Mapping[str, str] = field(default_factory=dict)
+    commands: Mapping[str, str] = field(default_factory=dict)
+    packages: tuple[Dependency, ...] = ()
+    page: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Installed:
+    """The packs of this Python environment.
+
+    Attributes:
+        packs: by name.
+        problems: one sentence for each pack that cannot be used.
+    """
+
+    packs: Mapping[str, Pack]
+    problems: tuple[str, ...] = ()
+
+
+@cache
+def load_own_packs() -> Mapping[str, Pack]:
+    """Return the packs that come with Strandline, by name.
+
+    Other distributions are not read, which takes a tenth of the time of `load_packs`.
+    """
+    try:
+        found = distribution(_OURS).entry_points
+    except PackageNotFoundError:  # run from sources that are not installed
+        return {}
+    return _load([each for each in found if each.group == GROUP]).packs
+
+
+def load_packs() -> Installed:
+    """Return all installed packs; those that come with Strandline are the first.
+
+    Folders that join `sys.path` later, such as those of `code.packages`, are read then.
+    """
+    return _load_all(tuple(sys.path))
+
+
+@cache
+def _load_all(_folders: tuple[str, ...]) -> Installed:
+    own = load_own_packs()
+    others = _load(each for each in entry_points(group=GROUP) if each.name not in own)
+    return Installed({**own, **others.packs}, others.problems)
+
+
+def _load(points: Iterable[EntryPoint]) -> Installed:
+    packs, problems = {}, []
+    for point in sorted(points):
+        try:
+            pack = point.load()
+        except Exception as error:  # noqa: BLE001 - a stranger's module may raise anything while it is imported
+            reason = str(error) or type(error).__name__
+            problems.append(f"the pack {point.name!r} ({point.value}) can't be loaded: {reason}")
+            continue
+        if isinstance(pack, Pack):
+            packs[point.name] = pack
+        else:
+            problems.append(f"the pack {point.name!r}: {point.value} is no strandline.Pack")
+    return Installed(packs, tuple(problems))
+
+
+def load_target(target: str) -> object:
+    """Return the object that `module:name` names.
+
+    Raises:
+        ImportError: the module cannot be imported, or has no such name.
+    """
+    module, _, name = target.partition(":")
+    try:
+        return getattr(import_module(module), name)
+    except AttributeError as error:
+        raise ImportError(f"{module!r} has no {name!r}") from error

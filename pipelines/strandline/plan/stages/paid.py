@@ -1,0 +1,24 @@
+"""The port of stages whose requests cost money: `strandline plan --sample` estimates them by it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Protocol, runtime_checkable
+
+from strandline.plan.stages.stage import Stage
+
+
+@runtime_checkable
+class PaidStage(Protocol):
+    """A stage that sends requests to a service, and keeps the answers in a log."""
+
+    def log_to(self, folder: Path, name: str) -> Stage:
+        """Return the stage with the log that a run would use.
+
+        Args:
+            folder: of the pipeline, on the volume.
+            name: of the stage in the pipeline.
+        """
+
+    def price(self, prompt_tokens: int, completion_tokens: int) -> float | None:
+        """Return the cost of tokens, in the currency of the prices; None without prices."""

@@ -1,0 +1,16 @@
+"""The stage classes of the packs that come with Strandline, under one public name.
+
+Each is loaded when it is first used: a worker needs one of them. Type checkers read `stages.pyi`.
+"""
+
+from __future__ import annotations
+
+from strandline.lazy_names import load_lazily
+from strandline.plan.stages.packs import load_own_packs
+
+_TARGETS = (target for pack in load_own_packs().values() for target in pack.stages.values())
+_ROOMS = {name: module for module, _, name in (target.partition(":") for target in _TARGETS)}
+
+__all__ = sorted(_ROOMS)  # noqa: PLE0605 - the packs know them
+
+__getattr__, __dir__ = load_lazily(globals(), _ROOMS)

@@ -1,0 +1,1 @@
+"""Commands about kept answers of models."""

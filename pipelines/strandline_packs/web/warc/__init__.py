@@ -1,0 +1,1 @@
+"""WARC files: records, bodies, and what damage leaves of them."""
