@@ -67,12 +67,12 @@ def test_an_operator_taken_back_in_mid_run(ground: Ground, release_before: Relea
     newer = ground.runtime_image
     story = ground.begin("corpus", count=COUNT, stages=[WORK], finished=EARLY)
     with ExitStack() as stack:
-        with ground.held():  # an installation may take as long as the run
+        # An installation, and the lease of the operator before, may take as long as the run.
+        with ground.held():
             stack.enter_context(release_before.installed(ground.installation))
-        _wait_for_more(story)
-        (head,) = story.pods("head", 1)
-        story.kube.delete("pod", head["metadata"]["name"])
-        story.wait_for_phase(2, "Running", 300)
+            (head,) = story.pods("head", 1)
+            story.kube.delete("pod", head["metadata"]["name"])
+            story.wait_for_phase(2, "Running", 300)
         images = [_find_image(pod) for pod in (head, *story.pods("head", 2))]
         assert images == [newer, ground.runtime_image]
         assert newer != ground.runtime_image

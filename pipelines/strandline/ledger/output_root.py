@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from strandline.ledger.records.entries import LISTED, Change, SourceRecord
+from strandline.ledger.store.fingerprints import read_fingerprint, render_fingerprint
 from strandline.ledger.store.store import Store
 from strandline.plan.fingerprint import Fingerprint, describe_difference
 from strandline.storage import faults
@@ -172,10 +173,10 @@ def find_move(store: Store, location: OutputRoot) -> str | None:
 
 def find_other_changes(store: Store, fingerprint: Fingerprint, location: OutputRoot) -> list[str]:
     """Return what differs from the pipeline that wrote the ledger, besides where outputs live."""
-    known = store.read_meta("fingerprint")
-    if known is None or known["digest"] == fingerprint.digest:
+    known = read_fingerprint(store)
+    if known is None or known.digest == fingerprint.digest:
         return []
-    old, new = (_leave_out(parts, location.part) for parts in (known["parts"], fingerprint.parts))
+    old, new = (_leave_out(parts, location.part) for parts in (known.parts, fingerprint.parts))
     return describe_difference(old, new, fingerprint.growing)
 
 
@@ -189,15 +190,14 @@ def name_old(store: Store, location: OutputRoot) -> str | None:
     known = store.read_meta(META)
     if known is not None:
         return str(known["place"] or location.own)
-    parts = (store.read_meta("fingerprint") or {"parts": {}})["parts"]
-    written: str | None = parts.get(location.part)
+    before = read_fingerprint(store)
+    written: str | None = None if before is None else before.parts.get(location.part)
     return written
 
 
 def record_location(store: Store, fingerprint: Fingerprint, location: OutputRoot) -> None:
     """Have the ledger know where its outputs are, which the fingerprint may name, too."""
-    text = {"digest": fingerprint.digest, "parts": fingerprint.parts}
-    facts = {"fingerprint": text, META: {"place": location.url}}
+    facts = {**render_fingerprint(fingerprint), META: {"place": location.url}}
     if any(store.read_meta(name) != fact for name, fact in facts.items()):
         store.write(Change(meta=facts))
 

@@ -78,6 +78,12 @@ def add_code(
     return fingerprint._replace(digest=_digest(parts), parts=parts, unread=tuple(unread))
 
 
+def split_code(parts: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the parts of a fingerprint without the digests of code, and those digests."""
+    code = {path: part for path, part in parts.items() if _is_code(path, parts)}
+    return {path: part for path, part in parts.items() if path not in code}, code
+
+
 def adopt_code(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
     """Return old parts with the code of new ones, for stages without recorded code.
 

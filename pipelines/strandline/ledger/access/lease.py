@@ -29,6 +29,7 @@ from strandline.ledger.records.entries import (
     Mark,
     Quarantined,
 )
+from strandline.ledger.store.fingerprints import read_fingerprint, render_fingerprint
 from strandline.ledger.store.recipes import (
     RECIPES,
     Changes,
@@ -301,10 +302,10 @@ def find_changes(store: Store, claim: Claim) -> list[str]:
     if location is not None and knows_location(store):
         changed = find_other_changes(store, claim.fingerprint, location)
         return changed + [line for line in (find_move(store, location),) if line]
-    known = store.read_meta("fingerprint")
-    if known is None or known["digest"] == claim.fingerprint.digest:
+    known = read_fingerprint(store)
+    if known is None or known.digest == claim.fingerprint.digest:
         return []
-    return describe_difference(known["parts"], claim.fingerprint.parts, claim.fingerprint.growing)
+    return describe_difference(known.parts, claim.fingerprint.parts, claim.fingerprint.growing)
 
 
 def restart(store: Store) -> None:
@@ -359,11 +360,8 @@ def _refuse_retrial(changed: list[str]) -> LedgerError:
 
 
 def _identity(claim: Claim) -> dict[str, Any]:
-    return {
-        "pipeline": claim.pipeline,
-        "run": claim.run,
-        "fingerprint": {"digest": claim.fingerprint.digest, "parts": claim.fingerprint.parts},
-    }
+    written = render_fingerprint(claim.fingerprint)
+    return {"pipeline": claim.pipeline, "run": claim.run, **written}
 
 
 def _render(attempt: int, claimant: Claimant) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from bisect import bisect_right
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from strandline.ledger.store.fingerprints import read_fingerprint
 from strandline.ledger.store.store import Store
 from strandline.plan.fingerprint import find_differing, find_first_change
 
@@ -61,8 +62,8 @@ def read_recipes(store: Store) -> list[Recipe]:
     known = store.read_meta(RECIPES)
     if known is not None:
         return [Recipe(**each) for each in known]
-    fingerprint = store.read_meta("fingerprint")
-    return [] if fingerprint is None else [Recipe(0, fingerprint["parts"])]
+    fingerprint = read_fingerprint(store)
+    return [] if fingerprint is None else [Recipe(0, fingerprint.parts)]
 
 
 def join_recipe(recipes: Sequence[Recipe], recipe: Recipe) -> list[Recipe]:

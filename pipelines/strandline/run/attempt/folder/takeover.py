@@ -36,6 +36,7 @@ from strandline.ledger.gather.verification import find_hurt
 from strandline.ledger.output_root import clean_up, record_location, sweep_shared
 from strandline.ledger.quarantine import Crash, accuse, release
 from strandline.ledger.records.entries import LISTED, Change
+from strandline.ledger.store.fingerprints import read_fingerprint
 from strandline.ledger.store.store import Store
 from strandline.plan.fingerprint import keep_code
 from strandline.run.attempt.config import AttemptConfig
@@ -300,8 +301,8 @@ def _look_at_outputs(store: Store, claim: Claim, location: str) -> tuple[Claim, 
     assert claim.location is not None  # a run's claim says where outputs go
     found = read_owner(location)
     recorded = claim.location._replace(is_marked=found is not None)
-    known = store.read_meta("fingerprint") or {"parts": {}}
-    code = keep_code(known["parts"], claim.fingerprint)
+    known = read_fingerprint(store)
+    code = keep_code({} if known is None else known.parts, claim.fingerprint)
     claim = replace(claim, location=recorded, fingerprint=code)
     refuse_changes(store, claim)
     owner = Owner(read_ledger_id(store), claim.pipeline)
