@@ -8,14 +8,14 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-import strandline.stages.catalogue  # noqa: F401 - registers them
 from strandline.cli.views.stage_catalogue import (
     describe_removed,
     describe_scope,
     read_columns,
 )
 from strandline.plan.stages.ends import SinkStage, SourceStage
-from strandline.plan.stages.registry import list_registered
+from strandline.plan.stages.packs import Pack, load_own_packs
+from strandline.plan.stages.registry import find_stage
 from strandline.plan.stages.stage import Stage
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -38,8 +38,7 @@ The column *looks at* names the rows that decide one answer:
 - **corpus**: all tasks together.
 
 A sink writes a file for each task, or one for several with `targetBytes`; a source lists a corpus.
-Neither is in the table.
-
+Neither is in the tables. There is a table for each [pack](packs.md).
 """
 # Sample parameters of stages for which some are required, since they name columns.
 REQUIRED: dict[str, dict[str, Any]] = {
@@ -51,21 +50,30 @@ REQUIRED: dict[str, dict[str, Any]] = {
 }
 
 
-def list_inner() -> dict[str, type[Stage]]:
-    """Return the stages that come along, by name, without sources and sinks."""
+def list_inner(pack: Pack) -> dict[str, type[Stage]]:
+    """Return the stages of a pack, by name, without sources and sinks."""
+    stages = {use: find_stage(use) for use in pack.stages}
     return {
         use: found
-        for use, found in sorted(list_registered().items())
-        if found.__module__.startswith("strandline_packs.")
-        and not issubclass(found, SourceStage | SinkStage)
+        for use, found in stages.items()
+        if not issubclass(found, SourceStage | SinkStage)
     }
 
 
 def render_page() -> str:
     """Render the whole page."""
-    lines = ["| stage | looks at | reads | adds | removes |", "|---|---|---|---|---|"]
-    lines += [_render_row(use, found) for use, found in list_inner().items()]
-    return INTRODUCTION + "\n".join(lines) + "\n"
+    tables = (_render_pack(name, pack) for name, pack in load_own_packs().items())
+    return INTRODUCTION + "".join(tables)
+
+
+def _render_pack(name: str, pack: Pack) -> str:
+    rows = [_render_row(use, found) for use, found in list_inner(pack).items()]
+    if not rows:
+        return ""
+    page = pack.page.removeprefix("docs/")
+    head = f"\n## The pack `{name}`\n\nSee [{page}]({page}).\n\n"
+    lines = ["| stage | looks at | reads | adds | removes |", "|---|---|---|---|---|", *rows]
+    return head + "\n".join(lines) + "\n"
 
 
 def _render_row(use: str, stage_class: type[Stage]) -> str:
@@ -75,7 +83,7 @@ def _render_row(use: str, stage_class: type[Stage]) -> str:
     added = [*_format_names(columns.added), *(["what the data has"] if columns.is_open else [])]
     cells = (
         f"`{use}`",
-        describe_scope(use, stage_class),
+        describe_scope(stage_class),
         ", ".join(_format_names(columns.needed)),
         ", ".join(added),
         describe_removed(columns),

@@ -11,6 +11,7 @@ from filter_cases import ROWS, STAGES, WordScorer
 from stage_runs import Rows, StageRun
 from stage_table import PAGE, list_inner, main, render_page
 from strandline.cli.views.stage_catalogue import describe_scope, read_columns
+from strandline.plan.stages.packs import load_own_packs
 from strandline.plan.stages.registry import find_stage
 from strandline_packs.text.scoring import score_perplexity
 
@@ -31,7 +32,7 @@ def test_a_stale_page_is_reported(tmp_path: Path, capsys: pytest.CaptureFixture[
 
 def test_every_stage_has_a_row() -> None:
     rows = [line.split("|")[1].strip() for line in TEXT.splitlines() if line.startswith("| `")]
-    assert rows == [f"`{name}`" for name in list_inner()]
+    assert rows == [f"`{name}`" for pack in load_own_packs().values() for name in list_inner(pack)]
     assert len(rows) > 60
 
 
@@ -46,7 +47,7 @@ def work_on_rows_alone(stage: StageRun) -> Rows:
 
 @pytest.mark.parametrize("use", STAGES)
 def test_law_a_stage_that_looks_at_rows_judges_each_by_itself(use: str, tmp_path: Path) -> None:
-    scope = describe_scope(use, find_stage(use)).partition(";")[0]
+    scope = describe_scope(find_stage(use)).partition(";")[0]
     stage = StageRun(use, **STAGES[use](tmp_path))
     is_same = stage.rows(ROWS) == work_on_rows_alone(stage)
     # The rows hold a text twice, which only a stage that compares rows can notice.
