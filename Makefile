@@ -19,7 +19,7 @@ PARALLEL := --numprocesses $(WORKERS)
 REPORTS := .cache/reports
 PRODUCTS ?= curator daft data-juicer datatrove
 # These packages start no Ray and no server.
-PURE := $(addprefix tests/,api engine laws ledger operator plan stages statistics)
+PURE := $(addprefix tests/,api engine laws ledger operator packs plan statistics)
 GROUPS := tests/running/run_groups.py
 
 .DEFAULT_GOAL := help
@@ -118,7 +118,7 @@ llama: $(STAMP) ## Ask a real model behind llama.cpp's server, and kill it; ten 
 	@STRANDLINE_TEST_LLAMA="$(CURDIR)/.cache/llama/bin/python" nice -n 10 $(BIN)/python -m pytest tests/run/test_real_model.py $(ARGS)
 
 real-data: $(STAMP) ## Print what is made of inputs as other people's programs leave them; ARGS=lines picks a family
-	@PYTHONPATH=tests/stages:pipelines/examples $(BIN)/python tests/real_data/run_real_data.py $(ARGS)
+	@PYTHONPATH=tests/packs:pipelines/examples $(BIN)/python tests/real_data/run_real_data.py $(ARGS)
 
 agreement: $(STAMP) ## Compare reading, filters and FineWeb's recipe with datatrove's, after `make rivals`; ARGS=--write puts the tables into the documents
 	@$(call need_module,datatrove,rivals)
@@ -135,7 +135,7 @@ crash: $(STAMP) ## Fail at every named step in every way, with each engine, and 
 	@PYTHONPATH=tests/runtime:tests/support $(BIN)/python tests/runtime/crash/run_matrix.py $(ARGS)
 
 fuzz: $(STAMP) ## Draw pipelines and kills for SECONDS_TO_RUN seconds (60), and compare; SEED=... repeats
-	@PYTHONPATH=tests/runtime:tests/support:tests/stages:tests/stores:tests/apiserver $(BIN)/python tests/fuzz/run_fuzz.py
+	@PYTHONPATH=tests/runtime:tests/support:tests/packs:tests/stores:tests/apiserver $(BIN)/python tests/fuzz/run_fuzz.py
 
 mutants: $(STAMP) ## Plant faults where things are decided, SECONDS_TO_RUN seconds (600); tests must fail
 	@$(BIN)/python tests/mutants/run_mutants.py

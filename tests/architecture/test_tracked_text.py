@@ -34,7 +34,7 @@ EXEMPT = (
     "tests/architecture/",
     "tests/fixtures/kuberay/",
     "tests/golden/scenarios/",
-    "tests/stages/",
+    "tests/packs/",
     "tests/storage/",
 )
 PINS = re.compile(r"(#.*|[A-Za-z0-9._-]+==[A-Za-z0-9.!+_-]+)")

@@ -393,7 +393,7 @@ def test_the_parent_stays_small(tmp_path: Path) -> None:
         "import sys; from importlib import import_module as load\n"
         "for name in ('run', 'retry', 'drain', 'attempts'):\n"
         "    load(f'strandline.cli.commands.runs.{name}')\n"
-        "print([name for name in ('ray', 'pyarrow', 'numpy', 'strandline.stages', 'rich')"
+        "print([name for name in ('ray', 'pyarrow', 'numpy', 'strandline_packs', 'rich')"
         " if name in sys.modules])"
     )
     result = execute_interpreter(

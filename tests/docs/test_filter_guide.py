@@ -21,7 +21,7 @@ COMMANDS = {
     "make crds": [["pipelines/stage_index.py"], ["crds/generate.py"]],
     "make reference": [["docs/stage_table.py"]],
     ".venv/bin/pytest --update-golden tests/face": [["-m", "pytest", "--update-golden"]],
-    "make room R=stages": [["-m", "ruff", "check"], ["-m", "ruff", "format", "--check"]],
+    "make room R=packs": [["-m", "ruff", "check"], ["-m", "ruff", "format", "--check"]],
     "make quick": [],
 }
 ROOMS = ("crds", "operator", "pipelines")
@@ -29,9 +29,9 @@ PYTEST = ("-q", "-p", "no:xdist", "-p", "no:cacheprovider")
 GOLDEN = "tests/face/test_public_names.py"
 # The tests that a filter with a file missing or stale turns red.
 TESTS = (
-    "tests/stages/test_shouting.py",
-    "tests/stages/test_marks.py",
-    "tests/stages/test_catalogue.py",
+    "tests/packs/text/test_shouting.py",
+    "tests/packs/test_marks.py",
+    "tests/packs/test_catalogue.py",
     "tests/docs/test_documented_stages.py",
     "tests/docs/test_python_reference.py",
     "tests/docs/test_stage_table.py",

@@ -21,7 +21,7 @@ FOLDER = ROOT / ".cache" / "lowest"
 LEFT_EXTRAS = {"perplexity", "cluster"}
 OPERATOR = "operator"
 ROOMS: Mapping[str, Sequence[str]] = {
-    "runtime": ("engine", "laws", "ledger", "plan", "stages", "statistics"),
+    "runtime": ("engine", "laws", "ledger", "packs", "plan", "statistics"),
     OPERATOR: ("operator",),
 }
 LEFT_TESTS = (

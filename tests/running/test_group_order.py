@@ -43,8 +43,8 @@ def test_the_longest_group_begins_first_and_servers_are_waited_for_last() -> Non
 
 def test_a_new_file_counts_as_the_median_of_its_folder() -> None:
     seconds = {"tests/plan/a.py": 1.0, "tests/plan/b.py": 8.0, "tests/plan/c.py": 9.0}
-    known = {**seconds, "tests/stages/known.py": 7.0}
-    names = ["tests/stages/known.py", "tests/plan/new.py", "tests/laws/new.py"]
+    known = {**seconds, "tests/packs/known.py": 7.0}
+    names = ["tests/packs/known.py", "tests/plan/new.py", "tests/laws/new.py"]
     ranks = order_groups((f"{name}::test_a" for name in names), known)
     assert sorted(ranks, key=ranks.__getitem__) == [names[1], names[0], names[2]]
 

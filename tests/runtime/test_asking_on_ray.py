@@ -51,7 +51,7 @@ def test_workers_share_a_budget(tmp_path: Path) -> None:
     assert set(model.asked.values()) == {1}
 
 
-# In the first tier, tests/stages has the notes of a server that is down, in one process.
+# In the first tier, tests/packs has the notes of a server that is down, in one process.
 @pytest.mark.more
 @pytest.mark.usefixtures("local_ray")
 def test_a_server_that_is_down_is_told_while_the_run_waits_for_it(tmp_path: Path) -> None:
@@ -86,7 +86,7 @@ def test_a_server_that_is_down_is_told_while_the_run_waits_for_it(tmp_path: Path
     assert "it answers again at " in up
 
 
-# In the first tier, tests/stages/test_own_servers.py has servers that die, in one process.
+# In the first tier, tests/packs/models/test_own_servers.py has servers that die, in one process.
 @pytest.mark.more
 @pytest.mark.usefixtures("local_ray")
 def test_each_worker_has_a_server_of_its_own_and_one_that_dies_ends_nothing(tmp_path: Path) -> None:

@@ -54,7 +54,7 @@ MODULES = (
     "strandline.run.attempt.*",
     "strandline.run.manifest.*",
     "strandline.run.supervise.*",
-    "strandline.stages.*",
+    "strandline_packs.*",
 )
 # The longest command line that `/proc` can show of a command.
 TITLE_BYTES = 8192

@@ -11,7 +11,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
-from importlib.metadata import EntryPoint, PackageNotFoundError, distribution, entry_points
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 GROUP = "strandline.packs"
 _OURS = "strandline"
@@ -74,6 +77,9 @@ def load_own_packs() -> Mapping[str, Pack]:
 
     Other distributions are not read, which takes a tenth of the time of `load_packs`.
     """
+    # Not above: the parent of a driver comes by here, and looks up no stage.
+    from importlib.metadata import PackageNotFoundError, distribution  # noqa: PLC0415
+
     try:
         found = distribution(_OURS).entry_points
     except PackageNotFoundError:  # run from sources that are not installed
@@ -91,6 +97,8 @@ def load_packs() -> Installed:
 
 @cache
 def _load_all(_folders: tuple[str, ...]) -> Installed:
+    from importlib.metadata import entry_points  # noqa: PLC0415 - as above
+
     own = load_own_packs()
     others = _load(each for each in entry_points(group=GROUP) if each.name not in own)
     return Installed({**own, **others.packs}, others.problems)

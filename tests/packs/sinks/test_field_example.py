@@ -16,7 +16,7 @@ from strandline.run.attempt.attempt import run_attempt
 from strandline.run.attempt.config import AttemptConfig
 from strandline.run.manifest.manifest import read_manifest
 
-EXAMPLES = Path(__file__).parents[2] / "pipelines" / "examples"
+EXAMPLES = Path(__file__).parents[3] / "pipelines" / "examples"
 
 
 @pytest.fixture

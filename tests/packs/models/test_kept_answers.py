@@ -20,7 +20,7 @@ from strandline_packs.models.asking.keeping.request_log import FileLog
 from test_ask_model import URL, Asked, texts
 from test_conversations import summarize_twice
 
-OLD_LOG = Path(__file__).parents[1] / "fixtures/requests"  # of a source `ssss…`: a, b, c
+OLD_LOG = Path(__file__).parents[2] / "fixtures/requests"  # of a source `ssss…`: a, b, c
 FOUND = "requests answered by the log"
 # A place of the log, by the folder of a test.
 PLACES = ["{folder}/log", "memory://{folder}/log"]
