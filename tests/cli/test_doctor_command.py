@@ -16,7 +16,7 @@ import pytest
 from cli_project import Call, Project, read_errors
 from command_server import execute_interpreter, execute_strandline
 from strandline.cli.commands.pipelines.doctor import describe_findings
-from strandline.run.doctor.checks import Finding, Level
+from strandline.run.insight.doctor.checks import Finding, Level
 from strandline.storage.errors import VolumeError
 
 GENERAL = [

@@ -23,7 +23,7 @@ from strandline.run.attempt.attempt import run_attempt
 from strandline.run.attempt.config import AttemptConfig
 from strandline.run.attempt.outcome import AttemptResult
 from strandline.run.handover.pushing import PushClock
-from strandline.run.history.records import AttemptRecord, read_record
+from strandline.run.insight.history.records import AttemptRecord, read_record
 from strandline.run.manifest.manifest import read_manifest
 from strandline.run.redo.auto_cuts import Keeping
 from strandline.storage import faults

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strandline.run.doctor.checks import (
+from strandline.run.insight.doctor.checks import (
     GIB,
     MIB,
     Finding,
@@ -19,7 +19,7 @@ from strandline.run.doctor.checks import (
     fits,
     format_size,
 )
-from strandline.run.doctor.facts import (
+from strandline.run.insight.doctor.facts import (
     Disk,
     Facts,
     Lease,

@@ -17,13 +17,13 @@ import pytest
 
 from strandline.ledger.records.entries import Change
 from strandline.ledger.store.store import Store
-from strandline.run.doctor import probes as doctor_trials
-from strandline.run.doctor.checks import MIB, fits
-from strandline.run.doctor.facts import (
+from strandline.run.insight.doctor import probes as doctor_trials
+from strandline.run.insight.doctor.checks import MIB, fits
+from strandline.run.insight.doctor.facts import (
     Ledger,
     Package,
 )
-from strandline.run.doctor.probes import (
+from strandline.run.insight.doctor.probes import (
     find_existing,
     find_token,
     look_at_ledgers,
@@ -131,7 +131,7 @@ def raise_for(name: str, number: int) -> Callable[..., Any]:
         ("os.rename", errno.EPERM, "no right to write there; check owner and mode of the folder"),
         ("os.symlink", errno.EPERM, "no right to write there; check owner and mode of the folder"),
         ("fcntl.flock", errno.ENOLCK, "No locks available"),
-        ("strandline.run.doctor.probes.hold_alone", errno.ENOLCK, "No locks available"),
+        ("strandline.run.insight.doctor.probes.hold_alone", errno.ENOLCK, "No locks available"),
         ("os.rmdir", errno.EPERM, "no right to write there; check owner and mode of the folder"),
     ],
 )

@@ -8,9 +8,9 @@ from typing import NamedTuple
 import pytest
 
 from attempt_builders import killed_for, outcome_of, record_of
-from strandline.run.history.records import AttemptProgress, AttemptRecord, Witness
+from strandline.run.insight.history.records import AttemptProgress, AttemptRecord, Witness
+from strandline.run.insight.memory_kills import KernelKill
 from strandline.run.supervise.ending import DriverEnd, conclude
-from strandline.run.supervise.memory_kills import KernelKill
 from strandline_api.outcome.causes import Cause
 from strandline_api.outcome.driver_outcome import DriverOutcome
 from strandline_api.outcome.evidence import Evidence, name_cause, read_exit

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strandline.run.supervise.memory_kills import (
+from strandline.run.insight.memory_kills import (
     KernelKill,
     MemoryKills,
     find_group,
@@ -239,7 +239,7 @@ def test_lost_records_are_passed_over(
 def test_a_log_that_grows_while_it_is_read_is_left(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("strandline.run.supervise.memory_kills._READS_AT_MOST", 3)
+    monkeypatch.setattr("strandline.run.insight.memory_kills._READS_AT_MOST", 3)
     with closing(Machine(tmp_path, V1).watch()) as kills:
         monkeypatch.setattr(os, "read", lambda handle, size: NEW.encode())
         assert len(kills.read_log()) == 3
@@ -308,7 +308,7 @@ def test_every_kill_is_found_once_and_in_order(
 WATCHER = """
 import json, os, subprocess, sys, time
 from pathlib import Path
-from strandline.run.supervise.memory_kills import LOG, MemoryKills
+from strandline.run.insight.memory_kills import LOG, MemoryKills
 
 Path(sys.argv[1], "cgroup.procs").write_text(str(os.getpid()))
 kills = MemoryKills.of_this_process()

@@ -25,14 +25,14 @@ from strandline.plan.token import digest_key
 from strandline.run.attempt.config import AttemptConfig
 from strandline.run.attempt.folder import takeover
 from strandline.run.attempt.folder.takeover import TakenFolder, take_over
-from strandline.run.history.records import (
+from strandline.run.insight.history.records import (
     TABLE,
     AttemptRecord,
     Witness,
     read_record,
     write_record,
 )
-from strandline.run.history.sampling import Sampler
+from strandline.run.insight.history.sampling import Sampler
 from strandline.run.manifest.manifest import read_manifest
 from strandline.storage.errors import VolumeError
 from strandline.storage.layout import PipelineFolder, make_folder

@@ -1,7 +1,7 @@
 """How many sources, files, and rows a ledger has: the one answer for every command and page.
 
 All numbers are of the present state, so a run that was changed, killed, or retried has the numbers
-of a fresh run. How much work attempts did is kept by `run.history`, and may be more.
+of a fresh run. How much work attempts did is kept by `run.insight`, and may be more.
 
 Only reads. How numbers are described is not known here.
 """

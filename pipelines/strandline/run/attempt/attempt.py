@@ -22,9 +22,9 @@ from strandline.run.attempt.publishing.publisher import Publisher, report_publis
 from strandline.run.attempt.sources.partitions import open_source
 from strandline.run.attempt.untracked import run_untracked
 from strandline.run.code.requirements import check_requirements
-from strandline.run.history.sampling import Sampler
-from strandline.run.lineage.reporting import Begin, reporting
-from strandline.run.supervise.memory_kills import MemoryKills
+from strandline.run.insight.history.sampling import Sampler
+from strandline.run.insight.lineage.reporting import Begin, reporting
+from strandline.run.insight.memory_kills import MemoryKills
 from strandline.storage.errors import VolumeError
 
 

@@ -16,7 +16,7 @@ from strandline.run.attempt.folder.output_location import locate_outputs, make_c
 from strandline.run.attempt.folder.takeover import read_ledger_id
 from strandline.run.handover.errors import RequirementsError, UnfitForPushError
 from strandline.run.handover.shipment import Shipment, ShippedFile
-from strandline.run.history.records import find_last
+from strandline.run.insight.history.records import find_last
 from strandline.storage.layout import PipelineFolder
 from strandline.storage.outputs.hashing import DIGEST_BYTES
 from strandline.storage.outputs.names import INDEX, name_output, name_shared

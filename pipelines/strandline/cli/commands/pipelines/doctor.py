@@ -14,8 +14,8 @@ from strandline.cli.app.options import show_examples, take_json, take_settings, 
 from strandline.cli.app.program import add_debug
 from strandline.cli.app.terminal import find_width
 from strandline.cli.views.format import align, escape_text, format_amount
-from strandline.run.doctor.checks import Finding, Level, choose_code, examine
-from strandline.run.doctor.probes import look
+from strandline.run.insight.doctor.checks import Finding, Level, choose_code, examine
+from strandline.run.insight.doctor.probes import look
 from strandline.run.manifest.manifest import read_manifest
 
 _ANY = 1_000_000  # letters of a line without a limit

@@ -39,9 +39,9 @@ from strandline.run.attempt.folder.output_location import make_claim
 from strandline.run.attempt.sources.partitions import find_chaining, open_source
 from strandline.run.attempt.sources.schema_inference import describe_schema, recall_schema
 from strandline.run.code.requirements import check_requirements
-from strandline.run.history.funnel import WorstKill, estimate_worst
-from strandline.run.history.records import read_chain
-from strandline.run.history.sampling import count_done, read_samples
+from strandline.run.insight.history.funnel import WorstKill, estimate_worst
+from strandline.run.insight.history.records import read_chain
+from strandline.run.insight.history.sampling import count_done, read_samples
 from strandline.run.manifest.manifest import Manifest, read_manifest
 from strandline.run.marks.model_costs import estimate_costs
 from strandline.run.redo.auto_cuts import read_choice

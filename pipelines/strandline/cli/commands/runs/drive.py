@@ -42,7 +42,7 @@ from strandline.run.attempt.engines import (
     works_in_driver,
 )
 from strandline.run.attempt.outcome import describe_leaving
-from strandline.run.history.records import end_unfinished
+from strandline.run.insight.history.records import end_unfinished
 from strandline.run.manifest.manifest import Manifest, read_manifest
 from strandline.run.redo.auto_cuts import Keeping
 from strandline.run.supervise.driver.driver_message import leaving_message

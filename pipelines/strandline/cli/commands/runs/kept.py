@@ -18,7 +18,7 @@ from strandline.ledger.access.session import require_ledger
 from strandline.ledger.output_root import clean_up
 from strandline.plan.pipeline import PipelinePlan
 from strandline.run.attempt.folder.takeover import hold_by_command, make_claimant, written_alone
-from strandline.run.history.records import read_chain
+from strandline.run.insight.history.records import read_chain
 from strandline.run.manifest.manifest import read_manifest
 from strandline.run.redo.auto_cuts import read_choice
 from strandline.run.redo.kept_output import (

@@ -11,7 +11,7 @@ from strandline.ledger.access.lease import OnChange
 from strandline.plan.partition import Balance, Chaining
 from strandline.plan.pipeline import PipelinePlan, StagePlan
 from strandline.plan.stages.columns import ColumnStep, trace_columns
-from strandline.run.history.funnel import WorstKill
+from strandline.run.insight.history.funnel import WorstKill
 from strandline.run.marks.model_costs import AskEstimate
 from strandline.run.redo.choice import Judged
 from strandline.run.redo.listing import Start

@@ -41,7 +41,7 @@ from strandline.ledger.store.store import Store
 from strandline.plan.fingerprint import keep_code
 from strandline.run.attempt.config import AttemptConfig
 from strandline.run.attempt.folder.output_location import is_own, locate_outputs, make_claim
-from strandline.run.history.records import (
+from strandline.run.insight.history.records import (
     TABLE,
     AttemptRecord,
     Witness,
@@ -52,7 +52,7 @@ from strandline.run.history.records import (
     sweep_tables,
     write_record,
 )
-from strandline.run.history.sampling import read_samples
+from strandline.run.insight.history.sampling import read_samples
 from strandline.run.outputs.indexing import make_index
 from strandline.storage import faults
 from strandline.storage.errors import VolumeError, naming_volume

@@ -39,7 +39,7 @@ from strandline.run.attempt.folder.takeover import (
     make_claimant,
     written_alone,
 )
-from strandline.run.history.records import TABLE
+from strandline.run.insight.history.records import TABLE
 from strandline.storage import faults
 from strandline.storage.errors import naming_volume
 from strandline.storage.layout import PipelineFolder, make_folder

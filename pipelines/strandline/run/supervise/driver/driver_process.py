@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from strandline.engine.call.descendants import ending_orphans
-from strandline.run.history.records import (
+from strandline.run.insight.history.records import (
     TABLE,
     AttemptRecord,
     Witness,
@@ -25,11 +25,11 @@ from strandline.run.history.records import (
     read_progress,
     write_record,
 )
-from strandline.run.lineage.marker import ENDED, read_marker
+from strandline.run.insight.lineage.marker import ENDED, read_marker
+from strandline.run.insight.memory_kills import MemoryKills
 from strandline.run.supervise.driver.driver_message import LastMessage
 from strandline.run.supervise.driver.kept_driver import DriverStart, KeptDriver, RunningDriver
 from strandline.run.supervise.ending import DriverEnd, conclude, is_crash_of_ray
-from strandline.run.supervise.memory_kills import MemoryKills
 from strandline.run.supervise.stop import Stop
 from strandline.run.supervise.supervision import EndedAttempt
 from strandline.run.supervise.variables import list_ray_variables

@@ -12,7 +12,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from strandline.ledger.records.entries import LAPSE_SECONDS
-from strandline.run.doctor.facts import (
+from strandline.run.insight.doctor.facts import (
     Disk,
     Facts,
     Lease,

@@ -15,9 +15,9 @@ from importlib.metadata import version
 from typing import Any, NamedTuple
 
 from strandline.plan.pipeline import PipelinePlan
-from strandline.run.history.records import AttemptRecord, read_record
-from strandline.run.history.sampling import read_samples
-from strandline.run.lineage.marker import BEGUN, ENDED, read_marker, write_marker
+from strandline.run.insight.history.records import AttemptRecord, read_record
+from strandline.run.insight.history.sampling import read_samples
+from strandline.run.insight.lineage.marker import BEGUN, ENDED, read_marker, write_marker
 from strandline.storage.layout import PipelineFolder
 from strandline_api.names import ATTEMPT_VARIABLE, LINEAGE_VARIABLE
 from strandline_api.outcome.lineage import is_wanted, keeping_variables
@@ -149,7 +149,7 @@ class LineageReporter:
         return samples.counts if samples else {}
 
     def _events(self) -> Any:  # noqa: ANN401 - a class of an extra that may be missing
-        from strandline.run.lineage.events import (  # noqa: PLC0415 - it needs the extra
+        from strandline.run.insight.lineage.events import (  # noqa: PLC0415 - it needs the extra
             AttemptEvents,
         )
 

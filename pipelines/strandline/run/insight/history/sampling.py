@@ -9,8 +9,8 @@ from pydantic import ValidationError
 
 from strandline.engine.core.ports import RunProgress
 from strandline.plan.receipt import StageCounts
-from strandline.run.history.records import AttemptRecord
-from strandline.run.history.samples import Sample, Samples, Series, StagePoint
+from strandline.run.insight.history.records import AttemptRecord
+from strandline.run.insight.history.samples import Sample, Samples, Series, StagePoint
 from strandline.storage.layout import PipelineFolder
 from strandline.storage.outputs.disk.whole_files import show_whole
 from strandline_api.outcome.driver_outcome import SourceCounts

@@ -29,7 +29,7 @@ from strandline.plan.pipeline import PipelinePlan
 from strandline.run.attempt.engines import find_unmet_here
 from strandline.run.attempt.folder.output_location import locate_outputs
 from strandline.run.code.requirements import find_lacks
-from strandline.run.doctor.facts import (
+from strandline.run.insight.doctor.facts import (
     Disk,
     Facts,
     Lease,
@@ -41,7 +41,7 @@ from strandline.run.doctor.facts import (
     StagesProbe,
     VolumeFact,
 )
-from strandline.run.supervise.memory_kills import MemoryKills
+from strandline.run.insight.memory_kills import MemoryKills
 from strandline.storage.errors import VolumeError, naming_volume
 from strandline.storage.filesystems import explain_unsafe, find_filesystem, read_mounts
 from strandline.storage.layout import PipelineFolder, check_writable
