@@ -26,8 +26,9 @@ from strandline.ledger.store.store import Store
 from strandline.plan.token import digest_key
 from strandline.run.attempt.attempt import run_attempt
 from strandline.run.attempt.config import AttemptConfig
-from strandline.run.insight.history.records import read_record, write_record
+from strandline.run.insight.history.records import read_record
 from strandline.run.manifest.manifest import read_manifest
+from strandline.run.supervise.record_writing import write_record
 from strandline.storage.layout import PipelineFolder
 from strandline.storage.volume.locks import find_process, read_boot_id
 from strandline_bench.ground.filled_ledger import fill

@@ -12,13 +12,12 @@ from mounts import fill, mounted_small
 from strandline.run.insight.history.records import (
     RECORD,
     Witness,
-    end_unfinished,
     find_last,
     find_of_process,
     read_chain,
     read_record,
-    write_record,
 )
+from strandline.run.supervise.record_writing import end_unfinished, write_record
 from strandline.storage.errors import VolumeError
 from strandline.storage.layout import PipelineFolder
 from strandline.storage.volume.locks import Process

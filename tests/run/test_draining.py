@@ -10,7 +10,7 @@ import pytest
 
 from attempt_builders import BOOT, DRIVER, outcome_of, record_of
 from strandline.ledger.store.store import Store
-from strandline.run.insight.history.records import Witness, write_record
+from strandline.run.insight.history.records import Witness
 from strandline.run.supervise.drain import (
     PAUSE_SECONDS,
     Drain,
@@ -20,6 +20,7 @@ from strandline.run.supervise.drain import (
     look,
     wait_for,
 )
+from strandline.run.supervise.record_writing import write_record
 from strandline.storage.layout import PipelineFolder
 from strandline.storage.volume.locks import Holder, Process, find_process, hold_alone
 

@@ -51,7 +51,8 @@ def linger():
 """
 # A driver that has begun an attempt.
 BEGIN = """
-from strandline.run.insight.history.records import AttemptRecord, Witness, write_record
+from strandline.run.insight.history.records import (AttemptRecord, Witness)
+from strandline.run.supervise.record_writing import write_record
 from strandline.storage.layout import PipelineFolder
 from strandline.storage.volume.locks import find_process, read_boot_id
 from strandline_api.outcome.driver_outcome import DriverOutcome

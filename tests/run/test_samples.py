@@ -16,6 +16,7 @@ from strandline.engine.core.ports import RunProgress
 from strandline.plan.receipt import StageCounts
 from strandline.run.attempt.attempt import run_attempt
 from strandline.run.attempt.config import AttemptConfig
+from strandline.run.attempt.sampler import KEEP_SECONDS, Sampler
 from strandline.run.insight.history.samples import (
     INTERVAL,
     LIMIT,
@@ -25,12 +26,7 @@ from strandline.run.insight.history.samples import (
     StagePoint,
     thin,
 )
-from strandline.run.insight.history.sampling import (
-    KEEP_SECONDS,
-    Sampler,
-    locate_samples,
-    read_samples,
-)
+from strandline.run.insight.history.sampling import locate_samples, read_samples
 from strandline.run.manifest.manifest import read_manifest
 from strandline.storage.layout import PipelineFolder
 

@@ -25,15 +25,10 @@ from strandline.plan.token import digest_key
 from strandline.run.attempt.config import AttemptConfig
 from strandline.run.attempt.folder import takeover
 from strandline.run.attempt.folder.takeover import TakenFolder, take_over
-from strandline.run.insight.history.records import (
-    TABLE,
-    AttemptRecord,
-    Witness,
-    read_record,
-    write_record,
-)
-from strandline.run.insight.history.sampling import Sampler
+from strandline.run.attempt.sampler import Sampler
+from strandline.run.insight.history.records import TABLE, AttemptRecord, Witness, read_record
 from strandline.run.manifest.manifest import read_manifest
+from strandline.run.supervise.record_writing import write_record
 from strandline.storage.errors import VolumeError
 from strandline.storage.layout import PipelineFolder, make_folder
 from strandline.storage.outputs.disk.local_outputs import LocalOutputs

@@ -19,10 +19,10 @@ from strandline.run.attempt.phases.publication import deliver
 from strandline.run.attempt.phases.state import AttemptState, require
 from strandline.run.attempt.publishing.gatherer import make_gatherer
 from strandline.run.attempt.publishing.publisher import Publisher, report_publishing
+from strandline.run.attempt.sampler import Sampler
 from strandline.run.attempt.sources.partitions import open_source
 from strandline.run.attempt.untracked import run_untracked
 from strandline.run.code.requirements import check_requirements
-from strandline.run.insight.history.sampling import Sampler
 from strandline.run.insight.lineage.reporting import Begin, reporting
 from strandline.run.insight.memory_kills import MemoryKills
 from strandline.storage.errors import VolumeError

@@ -14,6 +14,7 @@ from strandline.cli.app.options import show_examples, take_json, take_settings, 
 from strandline.cli.app.program import add_debug
 from strandline.cli.app.terminal import find_width
 from strandline.cli.views.format import align, escape_text, format_amount
+from strandline.run.attempt.engines import find_unmet_here
 from strandline.run.insight.doctor.checks import Finding, Level, choose_code, examine
 from strandline.run.insight.doctor.probes import look
 from strandline.run.manifest.manifest import read_manifest
@@ -50,8 +51,8 @@ def doctor(
     if manifest is None:
         findings = examine(look(volume, starts_ray=not quick))
     else:
-        engine = manifest.pipeline.spec.engine
-        findings = examine(look(volume, manifest.plan, engine, starts_ray=not quick))
+        unmet = find_unmet_here(manifest.plan, manifest.pipeline.spec.engine)
+        findings = examine(look(volume, manifest.plan, unmet, starts_ray=not quick))
     lines = map(_render_json, findings) if as_json else describe_findings(findings, find_width())
     write_line("\n".join(lines))
     return choose_code(findings)

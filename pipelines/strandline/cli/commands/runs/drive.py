@@ -42,12 +42,12 @@ from strandline.run.attempt.engines import (
     works_in_driver,
 )
 from strandline.run.attempt.outcome import describe_leaving
-from strandline.run.insight.history.records import end_unfinished
 from strandline.run.manifest.manifest import Manifest, read_manifest
 from strandline.run.redo.auto_cuts import Keeping
 from strandline.run.supervise.driver.driver_message import leaving_message
 from strandline.run.supervise.driver.driver_output import prepare_reading_on
 from strandline.run.supervise.driver.kept_driver import Orders, find_orders
+from strandline.run.supervise.record_writing import end_unfinished
 from strandline.run.supervise.variables import AHEAD, FORKS, PARENT
 from strandline.storage.errors import VolumeError
 from strandline.storage.layout import PipelineFolder

@@ -48,12 +48,10 @@ from strandline.run.insight.history.records import (
     find_last,
     find_progress,
     read_record,
-    sweep_records,
-    sweep_tables,
-    write_record,
 )
 from strandline.run.insight.history.sampling import read_samples
 from strandline.run.outputs.indexing import make_index
+from strandline.run.supervise.record_writing import sweep_records, sweep_tables, write_record
 from strandline.storage import faults
 from strandline.storage.errors import VolumeError, naming_volume
 from strandline.storage.filesystems import explain_unsafe, read_mounts

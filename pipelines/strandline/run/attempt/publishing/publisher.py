@@ -23,7 +23,7 @@ from strandline.run.attempt.outcome import AttemptResult, refuse_publishing
 from strandline.run.attempt.publishing.gatherer import Artifacts, Gatherer
 from strandline.run.attempt.publishing.measures import measure_run
 from strandline.run.attempt.publishing.requirements import list_unmet
-from strandline.run.insight.history.sampling import Sampler
+from strandline.run.attempt.sampler import Sampler
 from strandline.storage.outputs.remote import open_outputs
 from strandline.storage.volume.publications import publish, retain
 from strandline_api.outcome.exit_codes import ExitCode

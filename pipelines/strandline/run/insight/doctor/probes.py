@@ -14,7 +14,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
 from importlib.metadata import PackageNotFoundError, metadata, requires, version
@@ -26,7 +26,6 @@ from strandline.ledger.gather.space import explain_shortage
 from strandline.ledger.records.entries import Change
 from strandline.ledger.store.store import Store
 from strandline.plan.pipeline import PipelinePlan
-from strandline.run.attempt.engines import find_unmet_here
 from strandline.run.attempt.folder.output_location import locate_outputs
 from strandline.run.code.requirements import find_lacks
 from strandline.run.insight.doctor.facts import (
@@ -47,6 +46,7 @@ from strandline.storage.filesystems import explain_unsafe, find_filesystem, read
 from strandline.storage.layout import PipelineFolder, check_writable
 from strandline.storage.outputs.disk.whole_files import write_whole
 from strandline.storage.volume.locks import Process, find_process, hold_alone, read_boot_id
+from strandline_api.documents.problems import Problem
 
 MEMORY = Path("/proc/meminfo")
 SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - where Ray keeps its objects
@@ -70,18 +70,18 @@ spec:
 def look(
     volume: Path,
     plan: PipelinePlan | None = None,
-    engine: str = "ray",
+    unmet: Iterable[Problem] = (),
     *,
     starts_ray: bool = False,
 ) -> Facts:
     """Return all facts about this machine, the volume and, where it is given, the pipeline.
 
     Args:
-        engine: that is to run it.
+        unmet: requests of the pipeline's stages that exceed this machine.
         starts_ray: a local Ray is tried, which takes seconds.
     """
     volume = volume.absolute()
-    stages = None if plan is None else look_at_stages(plan, volume, engine)
+    stages = None if plan is None else look_at_stages(plan, volume, unmet)
     machine = look_at_machine()
     if starts_ray and machine.ray.version is not None:
         machine = replace(machine, ray_start=try_ray())
@@ -297,11 +297,12 @@ def _read_lease(store: Store) -> Lease | None:
     )
 
 
-def look_at_stages(plan: PipelinePlan, volume: Path, engine: str = "ray") -> StagesProbe:
+def look_at_stages(
+    plan: PipelinePlan, volume: Path, unmet: Iterable[Problem] = ()
+) -> StagesProbe:
     """Return what the pipeline's stages reserve, and whether its output can be written."""
     needs = (Need(stage.name, stage.min_workers, stage.cpu, stage.memory) for stage in plan.stages)
-    lacks = tuple(map(str, find_lacks(plan)))
-    unmet = tuple(map(str, find_unmet_here(plan, engine)))
+    lacks, unmet = tuple(map(str, find_lacks(plan))), tuple(map(str, unmet))
     output = locate_outputs(plan, PipelineFolder.of(volume, plan.namespace, plan.name))
     local = output.removeprefix("file://")
     if "://" in local:

@@ -1,8 +1,7 @@
-"""The chain of attempts: for each a record in its folder that says how it began and how it ended.
+"""The chain of attempts: each has a record in its folder with its start and its end.
 
-The first that sees the end writes it: the driver where it ends in order, the supervisor where the
-driver is killed, and else the next attempt, so that no record stays open. What follows an end is
-not decided here.
+The first process that sees the end writes it: the driver if the attempt ends in order, the
+supervisor if the driver is killed, and otherwise the next attempt, so that no record stays open.
 """
 
 from __future__ import annotations
@@ -18,8 +17,7 @@ from strandline.ledger.access.session import opened_to_read
 from strandline.ledger.errors import LedgerError
 from strandline.ledger.store.store import Store
 from strandline.storage.errors import VolumeError, naming_volume
-from strandline.storage.layout import PipelineFolder, make_folder
-from strandline.storage.outputs.disk.whole_files import reserve_whole, sweep_whole, write_whole
+from strandline.storage.layout import PipelineFolder
 from strandline.storage.volume.locks import Process
 from strandline_api.outcome.causes import Cause
 from strandline_api.outcome.driver_outcome import DriverOutcome
@@ -52,7 +50,6 @@ def find_progress(store: Store, attempt: int) -> AttemptProgress:
 
 
 RECORD = "attempt.json"
-_END_BYTES = 16_384  # for how an attempt ends, which a full disk must not keep from being known
 TABLE = "inflight"  # of the work in flight, beside the record; see `storage.inflight`
 
 
@@ -111,41 +108,6 @@ class AttemptRecord(BaseModel):
         )
 
 
-def write_record(folder: PipelineFolder, record: AttemptRecord) -> None:
-    """Keep a record durably in its attempt's folder.
-
-    Raises:
-        VolumeError: it can't be written; the former one stays.
-    """
-    location = folder.attempt(record.number)
-    make_folder(location)
-    text = record.model_dump_json(indent=1, by_alias=True)
-    write_whole(location / RECORD, text.encode(), steps="attempt")
-    if record.ended is None:
-        reserve_whole(location / RECORD, _END_BYTES)
-
-
-def sweep_records(folder: PipelineFolder) -> None:
-    """Remove what killed writers have left beside records.
-
-    Raises:
-        VolumeError: it can't be removed.
-    """
-    for location in _list_folders(folder):
-        sweep_whole(location / RECORD)
-
-
-def sweep_tables(folder: PipelineFolder) -> None:
-    """Remove the tables of work in flight, which are not read any more.
-
-    Raises:
-        VolumeError: one can't be removed.
-    """
-    for location in _list_folders(folder):
-        with naming_volume(location):
-            (location / TABLE).unlink(missing_ok=True)
-
-
 def read_record(folder: PipelineFolder, number: int) -> AttemptRecord | None:
     """Return the record of an attempt; None where there is none that can be read."""
     return _read(folder.attempt(number) / RECORD)
@@ -165,16 +127,6 @@ def find_of_process(folder: PipelineFolder, boot: str, process: Process) -> Atte
     """Return the newest record of a driver's process, which may have ended."""
     own = (found for found in _read_all(folder) if found.boot == boot and found.process == process)
     return max(own, key=lambda record: record.number, default=None)
-
-
-def end_unfinished(
-    folder: PipelineFolder, boot: str, process: Process, outcome: DriverOutcome, time: float
-) -> None:
-    """Write down the end of a driver's attempt where that is still open; it says so itself."""
-    record = find_of_process(folder, boot, process)
-    if record is not None and record.ended is None:
-        own = outcome.model_copy(update={"attempt": record.number})
-        write_record(folder, record.end(own, time, Witness.DRIVER))
 
 
 def _read_all(folder: PipelineFolder) -> Iterator[AttemptRecord]:

@@ -23,13 +23,13 @@ from strandline.run.insight.history.records import (
     Witness,
     find_of_process,
     read_progress,
-    write_record,
 )
 from strandline.run.insight.lineage.marker import ENDED, read_marker
 from strandline.run.insight.memory_kills import MemoryKills
 from strandline.run.supervise.driver.driver_message import LastMessage
 from strandline.run.supervise.driver.kept_driver import DriverStart, KeptDriver, RunningDriver
 from strandline.run.supervise.ending import DriverEnd, conclude, is_crash_of_ray
+from strandline.run.supervise.record_writing import write_record
 from strandline.run.supervise.stop import Stop
 from strandline.run.supervise.supervision import EndedAttempt
 from strandline.run.supervise.variables import list_ray_variables

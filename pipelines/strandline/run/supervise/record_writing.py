@@ -1,0 +1,64 @@
+"""Writes records of attempts, and removes leftovers of killed writers."""
+
+from __future__ import annotations
+
+from strandline.run.insight.history.records import (
+    RECORD,
+    TABLE,
+    AttemptRecord,
+    Witness,
+    _list_folders,
+    find_of_process,
+)
+from strandline.storage.errors import naming_volume
+from strandline.storage.layout import PipelineFolder, make_folder
+from strandline.storage.outputs.disk.whole_files import reserve_whole, sweep_whole, write_whole
+from strandline.storage.volume.locks import Process
+from strandline_api.outcome.driver_outcome import DriverOutcome
+
+_END_BYTES = 16_384  # for how an attempt ends, which a full disk must not keep from being known
+
+
+def write_record(folder: PipelineFolder, record: AttemptRecord) -> None:
+    """Keep a record durably in its attempt's folder.
+
+    Raises:
+        VolumeError: it can't be written; the former one stays.
+    """
+    location = folder.attempt(record.number)
+    make_folder(location)
+    text = record.model_dump_json(indent=1, by_alias=True)
+    write_whole(location / RECORD, text.encode(), steps="attempt")
+    if record.ended is None:
+        reserve_whole(location / RECORD, _END_BYTES)
+
+
+def sweep_records(folder: PipelineFolder) -> None:
+    """Remove what killed writers have left beside records.
+
+    Raises:
+        VolumeError: it can't be removed.
+    """
+    for location in _list_folders(folder):
+        sweep_whole(location / RECORD)
+
+
+def sweep_tables(folder: PipelineFolder) -> None:
+    """Remove the tables of work in flight, which are not read any more.
+
+    Raises:
+        VolumeError: one can't be removed.
+    """
+    for location in _list_folders(folder):
+        with naming_volume(location):
+            (location / TABLE).unlink(missing_ok=True)
+
+
+def end_unfinished(
+    folder: PipelineFolder, boot: str, process: Process, outcome: DriverOutcome, time: float
+) -> None:
+    """Write down the end of a driver's attempt where that is still open; it says so itself."""
+    record = find_of_process(folder, boot, process)
+    if record is not None and record.ended is None:
+        own = outcome.model_copy(update={"attempt": record.number})
+        write_record(folder, record.end(own, time, Witness.DRIVER))
