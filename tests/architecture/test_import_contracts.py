@@ -257,7 +257,7 @@ FAULTS = [
     (CHOICE, "strandline/run/attempt/attempt.py", "import strandline.engine.inline"),
     (CHOICE, "strandline/cli/app/driver/launch.py", "import strandline.engine.ray.engine"),
     (PORTS, "strandline/engine/core/ports.py", "import strandline.ledger.keeping.keeper"),
-    (PORTS, "strandline/engine/core/heartbeat.py", "import strandline.ledger.access.lease"),
+    (PORTS, "strandline/ledger/access/heartbeat.py", "import strandline.ledger.access.lease"),
     (STATISTICS, "strandline/data/statistics/moments.py", "import pyarrow"),
     (STATISTICS, "strandline/data/statistics/moments.py", "import strandline.plan.token"),
     (VIEWS, "strandline/cli/views/summary.py", "import strandline.ledger.store.rows"),

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strandline.engine.core import heartbeat
-from strandline.engine.core.heartbeat import (
+from strandline.ledger.access import heartbeat
+from strandline.ledger.access.heartbeat import (
     LEAST_BYTES,
     LEAST_SECONDS,
     WINDOW_SECONDS,

@@ -6,10 +6,10 @@ import operator
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from strandline.engine.core.heartbeat import Heartbeat
 from strandline.engine.core.ports import Control, Listing, RunProgress
 from strandline.engine.inline import LISTING_SECONDS, run_inline
 from strandline.engine.own_ledger import NoLedger
+from strandline.ledger.access.heartbeat import Heartbeat
 from strandline.ledger.records.entries import QUARANTINED, RELEASED, ListedSource
 from strandline.plan.fingerprint import Fingerprint
 from strandline.plan.pipeline import PipelinePlan, StagePlan

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from strandline.engine.core import heartbeat
-from strandline.engine.core.heartbeat import Heartbeat
 from strandline.engine.core.ports import RunProgress
+from strandline.ledger.access import heartbeat
+from strandline.ledger.access.heartbeat import Heartbeat
 from strandline.ledger.access.lease import OnChange
 from strandline.ledger.access.session import LedgerSession, opened_new, opened_to_read
 from strandline.ledger.errors import LedgerError

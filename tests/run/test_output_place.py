@@ -10,8 +10,8 @@ from typing import Any, Never
 import pytest
 
 from place_builders import Letters, forget_place
-from strandline.engine.core import heartbeat
 from strandline.engine.ray.engine import RayEngine
+from strandline.ledger.access import heartbeat
 from strandline.ledger.access.lease import OnChange
 from strandline.ledger.checks.verification import VerificationResult, verify
 from strandline.ledger.errors import LedgerError

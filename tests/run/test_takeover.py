@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from attempt_builders import killed_for, outcome_of, record_of
-from strandline.engine.core.heartbeat import Heartbeat
+from strandline.ledger.access.heartbeat import Heartbeat
 from strandline.ledger.access.lease import OnChange
 from strandline.ledger.errors import LedgerError
 from strandline.ledger.records.entries import LAPSE_SECONDS, Change, Finish, Mark, SourceRecord

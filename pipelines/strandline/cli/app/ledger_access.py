@@ -9,10 +9,10 @@ from pathlib import Path
 
 import click
 
+from strandline.ledger.access.output_location import locate_outputs
 from strandline.ledger.access.session import opened_to_read
 from strandline.ledger.store.store import Store
 from strandline.plan.pipeline import PipelinePlan
-from strandline.run.attempt.folder.output_location import locate_outputs
 from strandline.storage.layout import PipelineFolder, is_mounted_readonly
 
 

@@ -11,12 +11,12 @@ from strandline.cli.app.ledger_access import looking
 from strandline.cli.card.facts import NAMED, CardFacts
 from strandline.cli.report.reading import read_facts
 from strandline.ledger.access.lease import find_changes
+from strandline.ledger.access.output_location import make_claim
 from strandline.ledger.checks.counts import count_sources
 from strandline.ledger.errors import LedgerError
 from strandline.ledger.output_root import list_out
 from strandline.ledger.store.store import Store
 from strandline.plan.pipeline import PipelinePlan
-from strandline.run.attempt.folder.output_location import make_claim
 from strandline.run.redo.auto_cuts import read_choice
 from strandline.storage.layout import PipelineFolder
 

@@ -13,9 +13,9 @@ from types import MappingProxyType
 from typing import NamedTuple, Protocol
 
 from strandline.engine.core.flow import Flow
-from strandline.engine.core.heartbeat import Heartbeat
 from strandline.engine.core.odd_sources import identify
 from strandline.engine.core.pools import PoolState
+from strandline.ledger.access.heartbeat import Heartbeat
 from strandline.ledger.location import LedgerLocation
 from strandline.ledger.records.entries import ListedSource, Standing
 from strandline.plan.pipeline import PipelinePlan

@@ -9,8 +9,8 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 
-from strandline.engine.core.heartbeat import Heartbeat
 from strandline.engine.core.ports import Control, DepartureNotice, Leave, RunProgress
+from strandline.ledger.access.heartbeat import Heartbeat
 from strandline.run.attempt.config import AttemptConfig
 from strandline.run.attempt.folder.takeover import TakenFolder
 from strandline.run.attempt.outcome import describe_overrun

@@ -9,6 +9,12 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from strandline.ledger.access.lease import OnChange, refuse_changes
+from strandline.ledger.access.output_location import (
+    find_location,
+    is_own,
+    locate_outputs,
+    make_claim,
+)
 from strandline.ledger.access.session import require_ledger
 from strandline.ledger.checks.verification import VerificationResult, verify
 from strandline.ledger.errors import LedgerError
@@ -20,12 +26,6 @@ from strandline.ledger.output_root import (
 )
 from strandline.ledger.records.entries import LISTED, Change
 from strandline.plan.pipeline import PipelinePlan
-from strandline.run.attempt.folder.output_location import (
-    find_location,
-    is_own,
-    locate_outputs,
-    make_claim,
-)
 from strandline.run.attempt.folder.takeover import (
     hold_by_command,
     make_claimant,

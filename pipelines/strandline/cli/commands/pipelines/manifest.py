@@ -30,12 +30,12 @@ from strandline.cli.views.plans.facts import LedgerPreview, ListingFacts, PlanFa
 from strandline.cli.views.plans.json_form import render_plan
 from strandline.cli.views.plans.text import describe_plan
 from strandline.ledger.access.lease import OnChange, find_changes
+from strandline.ledger.access.output_location import make_claim
 from strandline.ledger.checks.counts import count_sources
 from strandline.ledger.store.store import Store
 from strandline.plan.partition import pack
 from strandline.plan.pipeline import PipelinePlan
 from strandline.run.attempt.engines import find_unmet_here
-from strandline.run.attempt.folder.output_location import make_claim
 from strandline.run.attempt.sources.partitions import find_chaining, open_source
 from strandline.run.attempt.sources.schema_inference import describe_schema, recall_schema
 from strandline.run.code.requirements import check_requirements

@@ -15,7 +15,7 @@ from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
-from strandline.engine.core.heartbeat import Heartbeat
+from strandline.ledger.access.heartbeat import Heartbeat
 from strandline.ledger.access.lease import (
     Claim,
     Claimant,
@@ -24,6 +24,7 @@ from strandline.ledger.access.lease import (
     open_attempt,
     refuse_changes,
 )
+from strandline.ledger.access.output_location import is_own, locate_outputs, make_claim
 from strandline.ledger.access.session import (
     LedgerSession,
     opened_alone,
@@ -40,7 +41,6 @@ from strandline.ledger.store.fingerprints import read_fingerprint
 from strandline.ledger.store.store import Store
 from strandline.plan.fingerprint import keep_code
 from strandline.run.attempt.config import AttemptConfig
-from strandline.run.attempt.folder.output_location import is_own, locate_outputs, make_claim
 from strandline.run.insight.history.records import (
     TABLE,
     AttemptRecord,

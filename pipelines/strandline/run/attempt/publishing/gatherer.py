@@ -16,8 +16,9 @@ from typing import NamedTuple
 
 from pydantic import JsonValue
 
-from strandline.engine.core.heartbeat import Heartbeat
+from strandline.ledger.access.heartbeat import Heartbeat
 from strandline.ledger.access.lease import OnChange, refuse_changes
+from strandline.ledger.access.output_location import make_claim
 from strandline.ledger.access.session import (
     LedgerSession,
     opened_new,
@@ -32,7 +33,6 @@ from strandline.ledger.gather.state import GatherState, find_merged, is_merged_t
 from strandline.ledger.store.store import Store
 from strandline.plan.pipeline import PipelinePlan
 from strandline.plan.stages.stage import StatefulFilter
-from strandline.run.attempt.folder.output_location import make_claim
 from strandline.run.attempt.folder.takeover import (
     TakenFolder,
     hold_by_command,

@@ -20,13 +20,13 @@ from dataclasses import replace
 from importlib.metadata import PackageNotFoundError, metadata, requires, version
 from pathlib import Path
 
+from strandline.ledger.access.output_location import locate_outputs
 from strandline.ledger.access.session import opened_new, opened_to_read
 from strandline.ledger.errors import LedgerError
 from strandline.ledger.gather.space import explain_shortage
 from strandline.ledger.records.entries import Change
 from strandline.ledger.store.store import Store
 from strandline.plan.pipeline import PipelinePlan
-from strandline.run.attempt.folder.output_location import locate_outputs
 from strandline.run.code.requirements import find_lacks
 from strandline.run.insight.doctor.facts import (
     Disk,
@@ -297,9 +297,7 @@ def _read_lease(store: Store) -> Lease | None:
     )
 
 
-def look_at_stages(
-    plan: PipelinePlan, volume: Path, unmet: Iterable[Problem] = ()
-) -> StagesProbe:
+def look_at_stages(plan: PipelinePlan, volume: Path, unmet: Iterable[Problem] = ()) -> StagesProbe:
     """Return what the pipeline's stages reserve, and whether its output can be written."""
     needs = (Need(stage.name, stage.min_workers, stage.cpu, stage.memory) for stage in plan.stages)
     lacks, unmet = tuple(map(str, find_lacks(plan))), tuple(map(str, unmet))

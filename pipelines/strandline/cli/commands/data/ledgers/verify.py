@@ -15,12 +15,12 @@ from strandline.cli.app.options import show_examples, take_json, take_manifest, 
 from strandline.cli.views.format import escape_text, format_amount, format_bytes, format_count
 from strandline.data.files.opening import open_binary
 from strandline.data.tables.schemas import describe_column, list_differing, simplify
+from strandline.ledger.access.output_location import find_location
 from strandline.ledger.checks.verification import VerificationResult, verify
 from strandline.ledger.errors import LedgerError
 from strandline.ledger.gather.verification import verify_pieces
 from strandline.ledger.output_root import OutputRoot, find_move, name_old
 from strandline.ledger.store.store import Store
-from strandline.run.attempt.folder.output_location import find_location
 from strandline.run.manifest.manifest import read_manifest
 from strandline.storage.outputs.names import DESCRIPTIONS
 from strandline.storage.outputs.ports import OutputStore
