@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 from pipeline_runs import Passes
 from strandline import Stage, Task, list_outputs
 from strandline.ledger.gather.verification import verify_pieces
-from strandline.run.attempt.folder.takeover import repair_outputs
 from strandline.run.attempt.outcome import AttemptResult
+from strandline.run.revise.repair import repair_outputs
 from strandline.storage.layout import PipelineFolder
 from strandline.storage.outputs.names import MANIFEST
 from strandline_api.outcome.exit_codes import ExitCode

@@ -15,8 +15,8 @@ from pipeline_runs import Passes
 from strandline.ledger.checks.verification import Damage
 from strandline.ledger.errors import LedgerError
 from strandline.ledger.gather.verification import verify_pieces
-from strandline.run.attempt.folder.takeover import repair_outputs
 from strandline.run.attempt.outcome import AttemptResult
+from strandline.run.revise.repair import repair_outputs
 from strandline.storage.layout import PipelineFolder
 from strandline_api.outcome.exit_codes import ExitCode
 from strandline_api.status.enums import Trigger

@@ -12,12 +12,12 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
+from strandline.ledger.access.commands import make_claimant, written_alone
 from strandline.ledger.access.lease import ORPHAN_SECONDS
 from strandline.ledger.access.session import opened_to_read
 from strandline.ledger.checks.counts import count_sources
 from strandline.ledger.errors import LedgerError, LedgerInUseError
 from strandline.ledger.store.rows import list_rows
-from strandline.run.attempt.folder.takeover import make_claimant, written_alone
 from strandline.storage.errors import naming_volume
 from strandline.storage.layout import PipelineFolder, make_durable, replace_folder
 from strandline.storage.outputs.disk.whole_files import write_whole

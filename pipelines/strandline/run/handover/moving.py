@@ -8,6 +8,12 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import NamedTuple
 
+from strandline.ledger.access.commands import (
+    hold_by_command,
+    make_claimant,
+    read_ledger_id,
+    written_alone,
+)
 from strandline.ledger.access.lease import OnChange, refuse_changes
 from strandline.ledger.access.output_location import (
     find_location,
@@ -26,12 +32,6 @@ from strandline.ledger.output_root import (
 )
 from strandline.ledger.records.entries import LISTED, Change
 from strandline.plan.pipeline import PipelinePlan
-from strandline.run.attempt.folder.takeover import (
-    hold_by_command,
-    make_claimant,
-    read_ledger_id,
-    written_alone,
-)
 from strandline.storage.access.refusals import CredentialsRefusedError
 from strandline.storage.errors import VolumeError
 from strandline.storage.layout import PipelineFolder

@@ -6,13 +6,13 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import NamedTuple
 
+from strandline.ledger.access.commands import hold_by_command, make_claimant, written_alone
 from strandline.ledger.access.output_location import locate_outputs
 from strandline.ledger.access.session import LedgerSession, opened_to_read, require_ledger
 from strandline.plan.errors import StrandlineError
 from strandline.plan.packages import advise, list_missing, load_module
 from strandline.plan.pipeline import PipelinePlan
 from strandline.plan.stages.columns import trace_columns
-from strandline.run.attempt.folder.takeover import hold_by_command, make_claimant, written_alone
 from strandline.run.handover.contents import Contents
 from strandline.run.handover.errors import BadTargetError
 from strandline.run.handover.reading import read_shipment, require_complete

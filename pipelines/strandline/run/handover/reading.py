@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from hashlib import blake2b
 
 from strandline.data.files.opening import open_binary
+from strandline.ledger.access.commands import read_ledger_id
 from strandline.ledger.access.lease import find_changes
 from strandline.ledger.access.output_location import locate_outputs, make_claim
 from strandline.ledger.checks.completeness import find_gaps
@@ -13,7 +14,6 @@ from strandline.ledger.errors import LedgerError
 from strandline.ledger.records.entries import LISTED
 from strandline.ledger.store.store import Store
 from strandline.plan.pipeline import PipelinePlan
-from strandline.run.attempt.folder.takeover import read_ledger_id
 from strandline.run.handover.errors import RequirementsError, UnfitForPushError
 from strandline.run.handover.shipment import Shipment, ShippedFile
 from strandline.run.insight.history.records import find_last

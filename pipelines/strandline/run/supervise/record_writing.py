@@ -7,8 +7,8 @@ from strandline.run.insight.history.records import (
     TABLE,
     AttemptRecord,
     Witness,
-    _list_folders,
     find_of_process,
+    list_attempt_folders,
 )
 from strandline.storage.errors import naming_volume
 from strandline.storage.layout import PipelineFolder, make_folder
@@ -39,7 +39,7 @@ def sweep_records(folder: PipelineFolder) -> None:
     Raises:
         VolumeError: it can't be removed.
     """
-    for location in _list_folders(folder):
+    for location in list_attempt_folders(folder):
         sweep_whole(location / RECORD)
 
 
@@ -49,7 +49,7 @@ def sweep_tables(folder: PipelineFolder) -> None:
     Raises:
         VolumeError: one can't be removed.
     """
-    for location in _list_folders(folder):
+    for location in list_attempt_folders(folder):
         with naming_volume(location):
             (location / TABLE).unlink(missing_ok=True)
 

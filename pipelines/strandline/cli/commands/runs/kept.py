@@ -14,10 +14,10 @@ from strandline.cli.app.ledger_access import locate, locate_output, looking
 from strandline.cli.app.options import show_examples, take_json, take_manifest, take_volume
 from strandline.cli.views.format import format_amount, format_bytes, format_seconds
 from strandline.cli.views.plans.text import describe_cut
+from strandline.ledger.access.commands import hold_by_command, make_claimant, written_alone
 from strandline.ledger.access.session import require_ledger
 from strandline.ledger.output_root import clean_up
 from strandline.plan.pipeline import PipelinePlan
-from strandline.run.attempt.folder.takeover import hold_by_command, make_claimant, written_alone
 from strandline.run.insight.history.records import read_chain
 from strandline.run.manifest.manifest import read_manifest
 from strandline.run.redo.auto_cuts import read_choice

@@ -7,36 +7,28 @@ ledger is handed back whatever happens.
 
 from __future__ import annotations
 
-import os
 import time
-import uuid
-from collections.abc import Collection, Iterator
-from contextlib import AbstractContextManager, closing, contextmanager, suppress
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
+from strandline.ledger.access.commands import make_claimant, read_ledger_id, written_alone
 from strandline.ledger.access.heartbeat import Heartbeat
 from strandline.ledger.access.lease import (
     Claim,
     Claimant,
     end_attempt,
-    holding,
     open_attempt,
     refuse_changes,
 )
 from strandline.ledger.access.output_location import is_own, locate_outputs, make_claim
 from strandline.ledger.access.session import (
     LedgerSession,
-    opened_alone,
-    opened_to_read,
-    require_ledger,
 )
-from strandline.ledger.checks.verification import Damage, find_damage
 from strandline.ledger.errors import LedgerError
-from strandline.ledger.gather.verification import find_hurt
 from strandline.ledger.output_root import clean_up, record_location, sweep_shared
-from strandline.ledger.quarantine import Crash, accuse, release
-from strandline.ledger.records.entries import LISTED, Change
+from strandline.ledger.quarantine import Crash, accuse
 from strandline.ledger.store.fingerprints import read_fingerprint
 from strandline.ledger.store.store import Store
 from strandline.plan.fingerprint import keep_code
@@ -67,7 +59,6 @@ from strandline.storage.outputs.ownership import (
 )
 from strandline.storage.outputs.remote import open_outputs
 from strandline.storage.volume.inflight import InFlightTable, read_inflight
-from strandline.storage.volume.locks import Process, find_process, read_boot_id
 from strandline.storage.volume.published import list_attempts
 from strandline_api.outcome.causes import BLAMELESS, Cause
 from strandline_api.outcome.driver_outcome import DriverOutcome, SourceCounts
@@ -153,31 +144,6 @@ def take_over(config: AttemptConfig, heartbeat: Heartbeat) -> Iterator[TakenFold
     finally:
         with suppress(LedgerError, VolumeError), session.open() as store:
             _hand_back(store, folder, attempt, claimant)
-
-
-def written_alone(folder: PipelineFolder, claimant: Claimant) -> AbstractContextManager[Store]:
-    """Open the folder's ledger while no driver lives, see `opened_alone`."""
-    return opened_alone(folder, claimant, time.sleep)
-
-
-@contextmanager
-def hold_by_command(
-    store: Store, folder: PipelineFolder, claimant: Claimant
-) -> Iterator[tuple[LedgerSession, Heartbeat]]:
-    """Write for the last attempt, see `holding`, with a lease that is renewed meanwhile."""
-    heartbeat = Heartbeat(time.monotonic, time.time)
-    with holding(store, claimant) as attempt, heartbeat.beating():
-        session = LedgerSession(folder.ledger, attempt, claimant.uid, heartbeat)
-        with session.using(store):
-            yield session, heartbeat
-
-
-def make_claimant(parent: int | None = None) -> Claimant:
-    """Describe this process as one that wants a ledger."""
-    own = find_process(os.getpid())
-    assert own is not None  # a live process is found
-    above = None if parent is None else find_process(parent) or Process(parent, 0)
-    return Claimant(uuid.uuid4().hex, read_boot_id(), own, time.time(), above)
 
 
 def _look_back(
@@ -313,73 +279,3 @@ def _claim_outputs(store: Store, claim: Claim, location: str, owner: Owner) -> N
     assert claim.location is not None  # see above
     claim_location(location, owner, inherits=is_own(claim.location))
     record_location(store, claim.fingerprint, claim.location)
-
-
-def read_ledger_id(store: Store) -> str:
-    """Return the ledger's own id, given when it is first asked for."""
-    known = store.read_meta("id")
-    if known is None:
-        known = uuid.uuid4().hex
-        store.write(Change(meta={"id": known}))
-    return str(known)
-
-
-def repair_outputs(folder: PipelineFolder, location: str, *, is_trial: bool = False) -> Damage:
-    """Have the next attempt do again what is missing or hurt, in one transaction.
-
-    Args:
-        location: folder or URL of the outputs.
-        is_trial: only tell what would be done.
-
-    Raises:
-        LedgerError: there is no ledger, or a driver is alive.
-        VolumeError: the ledger can't be written.
-    """
-    with opened_to_read(folder.ledger) as store:
-        if is_trial:  # a trial works where nothing can be written, and beside a run
-            return _find_damage(store, folder, location)[0]
-    with written_alone(folder, make_claimant()) as store:
-        return set_back_damage(store, folder, location)
-
-
-def set_back_damage(store: Store, folder: PipelineFolder, location: str) -> Damage:
-    """Set back what is missing or hurt, in one transaction, under a lease that is held."""
-    damage, is_merged_hurt = _find_damage(store, folder, location)
-    # Merged files are made anew where something has been dropped since.
-    meta: dict[str, int | None] = {}
-    if is_merged_hurt:
-        meta["drops"] = int(store.read_meta("drops") or 0) + 1
-    if damage.is_list_hurt:
-        meta[LISTED] = None
-    marks = sorted(damage.again.items())
-    rewrite = list(damage.lighter)
-    store.write(Change(mark=marks, rewrite=rewrite, untidy=sorted(damage.untidy), meta=meta))
-    outputs = open_outputs(location)
-    for source in sorted(damage.orphans):
-        outputs.remove_others(source, ())
-    return damage
-
-
-def _find_damage(store: Store, folder: PipelineFolder, location: str) -> tuple[Damage, bool]:
-    """Return what is damaged, and whether what was merged of statistics is."""
-    hurt, is_merged_hurt = find_hurt(store, folder.shards)
-    return find_damage(store, open_outputs(location), hurt), is_merged_hurt
-
-
-def release_sources(folder: PipelineFolder, keys: Collection[str] | None) -> list[str]:
-    """Have the next attempt try quarantined sources anew, as if they had never failed.
-
-    Args:
-        keys: of the sources; None: all that are in quarantine.
-
-    Returns:
-        The keys that were released, in order.
-
-    Raises:
-        UnknownSourceError: some are not in quarantine; none is released.
-        LedgerError: there is no ledger, or a driver is alive.
-        VolumeError: the ledger can't be written.
-    """
-    require_ledger(folder.ledger)
-    with written_alone(folder, make_claimant()) as store:
-        return release(store, keys)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from strandline.run.attempt.folder.takeover import set_back_damage
 from strandline.run.attempt.phases.state import AttemptState
+from strandline.run.revise.repair import set_back_damage
 from strandline_api.status.enums import Trigger
 
 

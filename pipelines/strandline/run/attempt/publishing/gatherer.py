@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 from pydantic import JsonValue
 
+from strandline.ledger.access.commands import hold_by_command, make_claimant, written_alone
 from strandline.ledger.access.heartbeat import Heartbeat
 from strandline.ledger.access.lease import OnChange, refuse_changes
 from strandline.ledger.access.output_location import make_claim
@@ -33,12 +34,7 @@ from strandline.ledger.gather.state import GatherState, find_merged, is_merged_t
 from strandline.ledger.store.store import Store
 from strandline.plan.pipeline import PipelinePlan
 from strandline.plan.stages.stage import StatefulFilter
-from strandline.run.attempt.folder.takeover import (
-    TakenFolder,
-    hold_by_command,
-    make_claimant,
-    written_alone,
-)
+from strandline.run.attempt.folder.takeover import TakenFolder
 from strandline.run.insight.history.records import TABLE
 from strandline.storage import faults
 from strandline.storage.errors import naming_volume

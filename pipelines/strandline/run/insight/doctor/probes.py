@@ -300,17 +300,17 @@ def _read_lease(store: Store) -> Lease | None:
 def look_at_stages(plan: PipelinePlan, volume: Path, unmet: Iterable[Problem] = ()) -> StagesProbe:
     """Return what the pipeline's stages reserve, and whether its output can be written."""
     needs = (Need(stage.name, stage.min_workers, stage.cpu, stage.memory) for stage in plan.stages)
-    lacks, unmet = tuple(map(str, find_lacks(plan))), tuple(map(str, unmet))
+    lacks, beyond = tuple(map(str, find_lacks(plan))), tuple(map(str, unmet))
     output = locate_outputs(plan, PipelineFolder.of(volume, plan.namespace, plan.name))
     local = output.removeprefix("file://")
     if "://" in local:
-        return StagesProbe(tuple(needs), output, is_url=True, lacks=lacks, unmet=unmet)
+        return StagesProbe(tuple(needs), output, is_url=True, lacks=lacks, unmet=beyond)
     failure = None
     # Without a place of its own it is in the volume, which is tried anyway.
     if plan.output is not None:
         path = find_existing(Path(local).absolute())
         failure, _ = try_writing(path, time.time)
-    return StagesProbe(tuple(needs), output, False, failure, lacks, unmet)  # noqa: FBT003 - a field
+    return StagesProbe(tuple(needs), output, False, failure, lacks, beyond)  # noqa: FBT003 - a field
 
 
 @contextmanager

@@ -130,12 +130,13 @@ def find_of_process(folder: PipelineFolder, boot: str, process: Process) -> Atte
 
 
 def _read_all(folder: PipelineFolder) -> Iterator[AttemptRecord]:
-    for location in _list_folders(folder):
+    for location in list_attempt_folders(folder):
         if record := _read(location / RECORD):
             yield record
 
 
-def _list_folders(folder: PipelineFolder) -> list[Path]:
+def list_attempt_folders(folder: PipelineFolder) -> list[Path]:
+    """Return the folders of all attempts."""
     if not folder.attempts.is_dir():
         return []
     with naming_volume(folder.attempts):

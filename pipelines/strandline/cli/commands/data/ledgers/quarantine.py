@@ -14,8 +14,8 @@ from strandline.cli.views.format import format_amount
 from strandline.cli.views.summary import describe_failure
 from strandline.ledger.records.entries import Row, SourceState
 from strandline.ledger.store.rows import list_rows
-from strandline.run.attempt.folder.takeover import release_sources
 from strandline.run.manifest.manifest import read_manifest
+from strandline.run.revise.repair import release_sources
 
 NOTHING = "nothing is quarantined"
 

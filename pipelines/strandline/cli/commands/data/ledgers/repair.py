@@ -12,8 +12,8 @@ from strandline.cli.app.ledger_access import locate, locate_output
 from strandline.cli.app.options import show_examples, take_json, take_manifest, take_volume
 from strandline.cli.views.format import escape_text, format_amount, format_count
 from strandline.ledger.checks.verification import Damage
-from strandline.run.attempt.folder.takeover import repair_outputs
 from strandline.run.manifest.manifest import read_manifest
+from strandline.run.revise.repair import repair_outputs
 
 SHOWN = 20
 

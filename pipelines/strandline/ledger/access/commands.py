@@ -1,0 +1,60 @@
+"""Lets a command write a ledger while no driver is alive.
+
+Shell: clocks and randomness enter here.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+
+from strandline.ledger.access.heartbeat import Heartbeat
+from strandline.ledger.access.lease import (
+    Claimant,
+    holding,
+)
+from strandline.ledger.access.session import (
+    LedgerSession,
+    opened_alone,
+)
+from strandline.ledger.records.entries import Change
+from strandline.ledger.store.store import Store
+from strandline.storage.layout import PipelineFolder
+from strandline.storage.volume.locks import Process, find_process, read_boot_id
+
+
+def written_alone(folder: PipelineFolder, claimant: Claimant) -> AbstractContextManager[Store]:
+    """Open the folder's ledger while no driver lives, see `opened_alone`."""
+    return opened_alone(folder, claimant, time.sleep)
+
+
+@contextmanager
+def hold_by_command(
+    store: Store, folder: PipelineFolder, claimant: Claimant
+) -> Iterator[tuple[LedgerSession, Heartbeat]]:
+    """Write for the last attempt, see `holding`, with a lease that is renewed meanwhile."""
+    heartbeat = Heartbeat(time.monotonic, time.time)
+    with holding(store, claimant) as attempt, heartbeat.beating():
+        session = LedgerSession(folder.ledger, attempt, claimant.uid, heartbeat)
+        with session.using(store):
+            yield session, heartbeat
+
+
+def make_claimant(parent: int | None = None) -> Claimant:
+    """Describe this process as one that wants a ledger."""
+    own = find_process(os.getpid())
+    assert own is not None  # a live process is found
+    above = None if parent is None else find_process(parent) or Process(parent, 0)
+    return Claimant(uuid.uuid4().hex, read_boot_id(), own, time.time(), above)
+
+
+def read_ledger_id(store: Store) -> str:
+    """Return the ledger's own id, given when it is first asked for."""
+    known = store.read_meta("id")
+    if known is None:
+        known = uuid.uuid4().hex
+        store.write(Change(meta={"id": known}))
+    return str(known)

@@ -1,0 +1,1 @@
+"""Works again on finished sources: redo, cuts, marks, dead letters, and repair."""
