@@ -246,7 +246,7 @@ FAULTS = [
     (RUN, "strandline/run/supervise/ending.py", "import strandline.run.attempt.outcome"),
     (RUN, "strandline/run/attempt/outcome.py", "import strandline.run.insight.doctor.facts"),
     (RUN, "strandline/run/newroom.py", "X = 1"),
-    (CLIENTS, "strandline/run/handover/pushing.py", "import huggingface_hub"),
+    (CLIENTS, "strandline/run/release/push/pushing.py", "import huggingface_hub"),
     (TALLY, "strandline/ledger/tally.py", "import strandline.ledger.store.store"),
     (TALLY, "strandline/ledger/tally.py", "import lmdb"),
     (TALLY, "strandline/ledger/tally.py", "import time"),

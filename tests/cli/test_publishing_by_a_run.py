@@ -18,7 +18,7 @@ from own_tables import OwnDelta, OwnIceberg, OwnLance
 from strandline import Pipeline
 from strandline.ledger.errors import LedgerError
 from strandline.ledger.store.store import Store
-from strandline.run.handover.tables import iceberg
+from strandline.run.release.push.tables import iceberg
 from strandline.storage import faults
 from strandline_api.outcome.exit_codes import ExitCode
 from strandline_api.spec.publishing import Publishing

@@ -29,7 +29,7 @@ from strandline.plan.pipeline import StagePlan
 from strandline.plan.receipt import Event
 from strandline.plan.task import Lineage, Task
 from strandline.plan.token import derive_child
-from strandline.run.outputs.rewriting import tidy_shared
+from strandline.run.revise.rewriting import tidy_shared
 from strandline.storage.outputs.disk.local_outputs import LocalOutputs
 from strandline.storage.outputs.names import name_output
 

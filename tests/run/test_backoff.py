@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strandline.run.handover.targets.backoff import (
+from strandline.run.release.push.backoff import (
     LONGEST,
     TRIES,
     CallRefusal,

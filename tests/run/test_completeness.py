@@ -19,8 +19,8 @@ from strandline.cli.report.sections.overview import name_state
 from strandline.cli.views.attempt import AttemptStanding
 from strandline.plan.errors import StrandlineError
 from strandline.plan.pipeline import PipelinePlan
-from strandline.run.handover.pushing import push
 from strandline.run.manifest.manifest import read_manifest
+from strandline.run.release.push.pushing import push
 from strandline.run.revise.repair import release_sources, repair_outputs
 from strandline.storage.layout import PipelineFolder
 from strandline.storage.volume.latest import resolve

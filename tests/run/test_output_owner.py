@@ -21,7 +21,7 @@ from strandline.ledger.store.store import Store
 from strandline.plan.errors import code_of
 from strandline.run.attempt.attempt import run_attempt
 from strandline.run.attempt.config import AttemptConfig
-from strandline.run.handover.moving import move_outputs, seize_outputs
+from strandline.run.release.moving import move_outputs, seize_outputs
 from strandline.storage.errors import VolumeError
 from strandline.storage.outputs.names import OWNER
 from strandline.storage.outputs.ownership import (
@@ -292,7 +292,7 @@ class TestMoving:
 
         first.run(path=str(tmp_path / "old"))
         shutil.copytree(tmp_path / "old", tmp_path / "new")
-        monkeypatch.setattr("strandline.run.handover.moving.release_location", be_silent)
+        monkeypatch.setattr("strandline.run.release.moving.release_location", be_silent)
         plan = first.plan(path=str(tmp_path / "new"))
         assert [] == move_outputs(plan, first.folder).verdict.problems
         assert 3 == first.run(path=str(tmp_path / "new")).standing.skipped

@@ -20,7 +20,7 @@ from strandline.ledger.records.entries import Change
 from strandline.ledger.store.store import Store
 from strandline.run.attempt.attempt import run_attempt
 from strandline.run.attempt.config import AttemptConfig
-from strandline.run.handover.moving import move_outputs
+from strandline.run.release.moving import move_outputs
 from strandline.storage.outputs.names import OWNER
 from strandline.storage.outputs.ownership import read_owner
 from strandline.storage.outputs.ports import OutputStore
@@ -249,7 +249,7 @@ class TestMoving:
 
         letters.run(path="old")
         monkeypatch.setattr(Store, "renew_lease", note)
-        monkeypatch.setattr("strandline.run.handover.moving.verify", read_long)
+        monkeypatch.setattr("strandline.run.release.moving.verify", read_long)
         Path("old").rename("new")
         has_beaten.clear()
         assert [] == move_outputs(letters.plan(path="new"), letters.folder).verdict.problems
@@ -266,7 +266,7 @@ class TestMoving:
             return real(store, outputs, **choices)
 
         real = verify
-        monkeypatch.setattr("strandline.run.handover.moving.verify", be_overtaken)
+        monkeypatch.setattr("strandline.run.release.moving.verify", be_overtaken)
         Path("old").rename("new")
         (Path("new") / OWNER).unlink()
         with pytest.raises(LedgerError, match="has taken the ledger over"):

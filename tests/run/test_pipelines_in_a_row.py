@@ -229,7 +229,7 @@ def test_a_ledger_that_cant_be_read_deletes_nothing(
         msg = "no answer"
         raise OSError(msg)
 
-    monkeypatch.setattr("strandline.run.outputs.published_outputs._list_files", refuse)
+    monkeypatch.setattr("strandline.run.attempt.sources.published_outputs._list_files", refuse)
     second = run_second(passes, "jsonl")
     assert second.standing.removed == 0
     name = "not looked at: what pipeline default/first has out"

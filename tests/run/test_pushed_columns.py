@@ -17,13 +17,13 @@ import pytest
 from deltalake import DeltaTable
 from pyiceberg.catalog import Catalog, load_catalog
 
-from strandline.run.handover.contents import Contents
-from strandline.run.handover.errors import TargetRefusedError
-from strandline.run.handover.shipment import PushResult, Shipment, ShippedFile
-from strandline.run.handover.tables import iceberg
-from strandline.run.handover.tables.delta import push_to_delta
-from strandline.run.handover.tables.iceberg import push_to_iceberg
-from strandline.run.handover.tables.lance import push_to_lance
+from strandline.run.release.push.contents import Contents
+from strandline.run.release.push.errors import TargetRefusedError
+from strandline.run.release.push.shipment import PushResult, Shipment, ShippedFile
+from strandline.run.release.push.tables import iceberg
+from strandline.run.release.push.tables.delta import push_to_delta
+from strandline.run.release.push.tables.iceberg import push_to_iceberg
+from strandline.run.release.push.tables.lance import push_to_lance
 from strandline.storage.outputs.disk.shards import digest_bytes
 
 pytestmark = [

@@ -22,7 +22,7 @@ from strandline.plan.receipt import Output
 from strandline.plan.stages.ends import SinkStage
 from strandline.plan.task import Lineage, Task
 from strandline.plan.token import derive_child
-from strandline.run.outputs.rewriting import tidy_shared
+from strandline.run.revise.rewriting import tidy_shared
 from strandline.storage.errors import VolumeError
 from strandline.storage.outputs.disk.local_outputs import LocalOutputs
 from strandline_packs.sinks.jsonl_sink import JsonlSink

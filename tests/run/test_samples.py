@@ -16,7 +16,7 @@ from strandline.engine.core.ports import RunProgress
 from strandline.plan.receipt import StageCounts
 from strandline.run.attempt.attempt import run_attempt
 from strandline.run.attempt.config import AttemptConfig
-from strandline.run.attempt.sampler import KEEP_SECONDS, Sampler
+from strandline.run.attempt.folder.sampler import KEEP_SECONDS, Sampler
 from strandline.run.insight.history.samples import (
     INTERVAL,
     LIMIT,

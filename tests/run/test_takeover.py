@@ -24,8 +24,8 @@ from strandline.plan.pipeline import PipelinePlan
 from strandline.plan.token import digest_key
 from strandline.run.attempt.config import AttemptConfig
 from strandline.run.attempt.folder import takeover
+from strandline.run.attempt.folder.sampler import Sampler
 from strandline.run.attempt.folder.takeover import TakenFolder, take_over
-from strandline.run.attempt.sampler import Sampler
 from strandline.run.insight.history.records import TABLE, AttemptRecord, Witness, read_record
 from strandline.run.manifest.manifest import read_manifest
 from strandline.run.supervise.record_writing import write_record

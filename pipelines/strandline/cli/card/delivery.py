@@ -12,7 +12,7 @@ from strandline.cli.card.naming import choose_license, find_title
 from strandline.cli.card.reading import read_card
 from strandline.ledger.access.session import LedgerSession
 from strandline.plan.pipeline import PipelinePlan
-from strandline.run.handover.pushing import PushClock, make_delivery
+from strandline.run.release.push.pushing import PushClock, make_delivery
 from strandline.storage.layout import PipelineFolder
 from strandline_api.objects.pipeline import ObjectMeta
 from strandline_api.spec.publishing import Publishing

@@ -15,7 +15,7 @@ from strandline.cli.report.facts import Artifact, Cut, StageArtifacts
 from strandline.engine.raised_errors import explain_error
 from strandline.plan.pipeline import PipelinePlan
 from strandline.plan.stages.stage import StatefulFilter
-from strandline.run.attempt.publishing.gatherer import list_artifacts
+from strandline.run.release.gatherer import list_artifacts
 from strandline.storage.volume.published import Publication
 
 ARTIFACTS = 20

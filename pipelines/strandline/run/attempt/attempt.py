@@ -12,19 +12,19 @@ from strandline.engine.core.ports import Control, RunProgress
 from strandline.run.attempt.config import AttemptConfig
 from strandline.run.attempt.control import attach_folder, make_control
 from strandline.run.attempt.engines import check_engine
+from strandline.run.attempt.folder.sampler import Sampler
 from strandline.run.attempt.folder.takeover import TakenFolder, take_over
 from strandline.run.attempt.outcome import AttemptResult, describe_error, to_driver_outcome
 from strandline.run.attempt.phases.order import CLOSING, WORKING, advance
 from strandline.run.attempt.phases.publication import deliver
+from strandline.run.attempt.phases.publisher import Publisher, report_publishing
 from strandline.run.attempt.phases.state import AttemptState, require
-from strandline.run.attempt.publishing.gatherer import make_gatherer
-from strandline.run.attempt.publishing.publisher import Publisher, report_publishing
-from strandline.run.attempt.sampler import Sampler
 from strandline.run.attempt.sources.partitions import open_source
 from strandline.run.attempt.untracked import run_untracked
 from strandline.run.code.requirements import check_requirements
 from strandline.run.insight.lineage.reporting import Begin, reporting
 from strandline.run.insight.memory_kills import MemoryKills
+from strandline.run.release.gatherer import make_gatherer
 from strandline.storage.errors import VolumeError
 
 

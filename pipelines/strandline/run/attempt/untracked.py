@@ -15,8 +15,8 @@ from strandline.run.attempt.outcome import AttemptResult, conclude_attempt
 from strandline.run.attempt.phases.order import WORKING, advance
 from strandline.run.attempt.phases.schema import find_settled
 from strandline.run.attempt.phases.state import AttemptState, require
-from strandline.run.attempt.publishing.gatherer import make_gatherer, take_aside
 from strandline.run.attempt.sources.partitions import open_source
+from strandline.run.release.gatherer import make_gatherer, take_aside
 from strandline.storage.outputs.ownership import read_owner, refuse_other
 from strandline.storage.outputs.ports import OutputLocation
 from strandline.storage.outputs.remote import resolve_location

@@ -13,8 +13,8 @@ from strandline.cli.app.ledger_access import locate
 from strandline.cli.app.options import show_examples, take_json, take_manifest, take_volume
 from strandline.cli.views.format import format_amount
 from strandline.ledger.access.lease import OnChange
-from strandline.run.attempt.publishing.gatherer import gather_by_hand
 from strandline.run.manifest.manifest import read_manifest
+from strandline.run.release.gatherer import gather_by_hand
 
 # Only a run looks at what the pipeline requires of it.
 _BY_HAND = "it was gathered by hand, and a run looks at what the pipeline requires"

@@ -238,7 +238,7 @@ def _plan_delivery(manifest: Manifest, volume: Path) -> Callable[[LedgerSession]
         return None
     # A card reads what reports do, which most runs have no use for.
     from strandline.cli.card.delivery import plan_delivery  # noqa: PLC0415
-    from strandline.run.handover.pushing import PushClock  # noqa: PLC0415
+    from strandline.run.release.push.pushing import PushClock  # noqa: PLC0415
 
     clock = PushClock(time.time, time.sleep)
     return plan_delivery(manifest.plan, volume, publishing, manifest.pipeline.metadata, clock)

@@ -42,7 +42,7 @@ from strandline.run.insight.history.records import (
     read_record,
 )
 from strandline.run.insight.history.sampling import read_samples
-from strandline.run.outputs.indexing import make_index
+from strandline.run.release.file_list import make_index
 from strandline.run.supervise.record_writing import sweep_records, sweep_tables, write_record
 from strandline.storage import faults
 from strandline.storage.errors import VolumeError, naming_volume

@@ -6,7 +6,7 @@ import os
 
 from strandline.run.attempt.phases.state import AttemptState
 from strandline.run.insight.history.table_columns import compare_columns
-from strandline.run.outputs.rewriting import tidy_shared
+from strandline.run.revise.rewriting import tidy_shared
 from strandline.storage.outputs.remote import open_outputs
 from strandline.storage.volume.locks import hold_shared, release
 

@@ -12,10 +12,10 @@ from strandline.plan.stages.ends import SourceStage
 from strandline.run.attempt.config import AttemptConfig
 from strandline.run.attempt.folder.takeover import TakenFolder
 from strandline.run.attempt.outcome import AttemptResult
-from strandline.run.attempt.publishing.gatherer import Gatherer
-from strandline.run.attempt.publishing.publisher import Publisher
+from strandline.run.attempt.phases.publisher import Publisher
 from strandline.run.attempt.sources.partitions import open_source
 from strandline.run.redo.auto_cuts import AutoCuts, Tried
+from strandline.run.release.gatherer import Gatherer
 
 T = TypeVar("T")
 

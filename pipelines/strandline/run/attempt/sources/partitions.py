@@ -37,8 +37,8 @@ from strandline.plan.pipeline import PipelinePlan
 from strandline.plan.stages.ends import EndStage, Source, SourceStage
 from strandline.plan.task import Lineage, Task
 from strandline.plan.token import digest_key
+from strandline.run.attempt.sources.published_outputs import LedgerOutputs, find_published
 from strandline.run.attempt.sources.spooled_sources import SpooledSources
-from strandline.run.outputs.published_outputs import LedgerOutputs, find_published
 from strandline.storage.access.refusals import StoreRefusesError
 from strandline.storage.layout import PipelineFolder
 from strandline.storage.outputs.disk.temporary import spooling

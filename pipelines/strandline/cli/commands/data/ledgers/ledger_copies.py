@@ -14,8 +14,8 @@ from strandline.cli.app.json_output import write_line
 from strandline.cli.app.ledger_access import locate, looking
 from strandline.cli.app.options import show_examples, take_json, take_manifest, take_volume
 from strandline.cli.views.format import format_amount, format_bytes
+from strandline.ledger.access.ledger_copies import RestoredLedger, restore_ledger
 from strandline.ledger.records.entries import SourceState
-from strandline.run.handover.ledger_copies import RestoredLedger, restore_ledger
 from strandline.run.manifest.manifest import read_manifest
 from strandline.storage.outputs.disk.whole_files import writing_whole
 

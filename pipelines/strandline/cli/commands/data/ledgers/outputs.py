@@ -14,9 +14,9 @@ from strandline.cli.app.json_output import write_line
 from strandline.cli.app.ledger_access import locate, locate_output
 from strandline.cli.app.options import show_examples, take_json, take_manifest, take_volume
 from strandline.cli.commands.data.ledgers.verify import describe_verdict
-from strandline.run.handover.moving import MoveResult, seize_outputs
-from strandline.run.handover.moving import move_outputs as move
 from strandline.run.manifest.manifest import read_manifest
+from strandline.run.release.moving import MoveResult, seize_outputs
+from strandline.run.release.moving import move_outputs as move
 from strandline_api.outcome.exit_codes import ExitCode
 
 

@@ -15,9 +15,9 @@ from strandline.cli.app.options import show_examples, take_json, take_manifest, 
 from strandline.cli.card.delivery import write_card
 from strandline.cli.card.naming import choose_license, find_title
 from strandline.cli.views.format import format_amount
-from strandline.run.handover.pushing import PushClock
-from strandline.run.handover.pushing import push as hand_over
 from strandline.run.manifest.manifest import read_manifest
+from strandline.run.release.push.pushing import PushClock
+from strandline.run.release.push.pushing import push as hand_over
 
 
 @click.command(

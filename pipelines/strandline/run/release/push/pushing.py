@@ -13,13 +13,13 @@ from strandline.plan.errors import StrandlineError
 from strandline.plan.packages import advise, list_missing, load_module
 from strandline.plan.pipeline import PipelinePlan
 from strandline.plan.stages.columns import trace_columns
-from strandline.run.handover.contents import Contents
-from strandline.run.handover.errors import BadTargetError
-from strandline.run.handover.reading import read_shipment, require_complete
-from strandline.run.handover.shipment import Author, PushResult, Shipment
-from strandline.run.handover.tables.changes import require_parquet
-from strandline.run.handover.tables.table_state import TableState, require_fit
-from strandline.run.handover.targets.folder import push_to_folder
+from strandline.run.release.push.contents import Contents
+from strandline.run.release.push.errors import BadTargetError
+from strandline.run.release.push.folder import push_to_folder
+from strandline.run.release.push.reading import read_shipment, require_complete
+from strandline.run.release.push.shipment import Author, PushResult, Shipment
+from strandline.run.release.push.tables.changes import require_parquet
+from strandline.run.release.push.tables.table_state import TableState, require_fit
 from strandline.storage.layout import PipelineFolder
 from strandline.storage.outputs.remote import resolve_location
 
@@ -165,20 +165,20 @@ def _ship(
     kind = _find_kind(target)
     if kind == HUB:
         # A library that only some targets need is loaded where one is pushed to.
-        from strandline.run.handover.targets.hub import parse_target, push_to_hub  # noqa: PLC0415
+        from strandline.run.release.push.hub import parse_target, push_to_hub  # noqa: PLC0415
 
         return push_to_hub(shipment, contents, parse_target(target), clock.sleep, fence)
     if kind == ICEBERG:
-        from strandline.run.handover.tables.iceberg import push_to_iceberg  # noqa: PLC0415
+        from strandline.run.release.push.tables.iceberg import push_to_iceberg  # noqa: PLC0415
 
         return push_to_iceberg(shipment, contents, target.removeprefix(f"{ICEBERG}:"), fence)
     location = _locate(target, kind)
     if kind == DELTA:
-        from strandline.run.handover.tables.delta import push_to_delta  # noqa: PLC0415
+        from strandline.run.release.push.tables.delta import push_to_delta  # noqa: PLC0415
 
         return push_to_delta(shipment, contents, location, clock.time, fence)
     if kind == LANCE:
-        from strandline.run.handover.tables.lance import push_to_lance  # noqa: PLC0415
+        from strandline.run.release.push.tables.lance import push_to_lance  # noqa: PLC0415
 
         return push_to_lance(shipment, contents, location, fence)
     return push_to_folder(shipment, contents, location, fence)

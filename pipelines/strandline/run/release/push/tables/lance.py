@@ -21,22 +21,22 @@ from lance.fragment import write_fragments
 from strandline.data.tables.conforming import conform_table
 from strandline.data.tables.schemas import simplify
 from strandline.plan.stages.columns import Columns
-from strandline.run.handover.contents import Contents
-from strandline.run.handover.errors import TargetRefusedError, UnfitForPushError
-from strandline.run.handover.ownership import require_ours
-from strandline.run.handover.shipment import REVISION, PushResult, Shipment, ShippedFile
-from strandline.run.handover.tables.changes import (
+from strandline.run.release.push.contents import Contents
+from strandline.run.release.push.errors import TargetRefusedError, UnfitForPushError
+from strandline.run.release.push.folder import TargetFiles, open_target
+from strandline.run.release.push.ownership import require_ours
+from strandline.run.release.push.shipment import REVISION, PushResult, Shipment, ShippedFile
+from strandline.run.release.push.tables.changes import (
     describe_difference,
     find_changes,
     name_data_file,
     push_until_whole,
     require_tabular,
 )
-from strandline.run.handover.tables.column_types import LANCE as RULES
-from strandline.run.handover.tables.column_types import require_columns
-from strandline.run.handover.tables.schemas import find_new_columns, read_schema
-from strandline.run.handover.tables.table_state import TableState, require_fit
-from strandline.run.handover.targets.folder import TargetFiles, open_target
+from strandline.run.release.push.tables.column_types import LANCE as RULES
+from strandline.run.release.push.tables.column_types import require_columns
+from strandline.run.release.push.tables.schemas import find_new_columns, read_schema
+from strandline.run.release.push.tables.table_state import TableState, require_fit
 from strandline.storage import faults
 
 # Operations after which a table has the rows of before.

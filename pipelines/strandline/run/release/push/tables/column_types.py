@@ -12,7 +12,7 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from strandline.data.tables.schemas import format_type
-from strandline.run.handover.errors import TargetRefusedError
+from strandline.run.release.push.errors import TargetRefusedError
 
 Holds = Callable[[pa.DataType], bool]
 _UTC = frozenset({None, "UTC", "Etc/UTC", "+00:00"})

@@ -22,10 +22,11 @@ from huggingface_hub.utils import (  # type: ignore[attr-defined]  # public, and
     hf_raise_for_status,
 )
 
-from strandline.run.handover.contents import Contents
-from strandline.run.handover.errors import BadTargetError, TargetRefusedError
-from strandline.run.handover.ownership import require_ours
-from strandline.run.handover.shipment import (
+from strandline.run.release.push.backoff import CallRefusal, ask_again
+from strandline.run.release.push.contents import Contents
+from strandline.run.release.push.errors import BadTargetError, TargetRefusedError
+from strandline.run.release.push.ownership import require_ours
+from strandline.run.release.push.shipment import (
     MANIFEST,
     PushResult,
     Shipment,
@@ -34,7 +35,6 @@ from strandline.run.handover.shipment import (
     list_names,
     read_properties,
 )
-from strandline.run.handover.targets.backoff import CallRefusal, ask_again
 from strandline.storage import faults
 
 T = TypeVar("T")

@@ -15,22 +15,22 @@ from deltalake.transaction import AddAction, RemoveAction, create_table_with_add
 
 from strandline.data.tables.schemas import simplify
 from strandline.plan.stages.columns import Columns
-from strandline.run.handover.contents import Contents
-from strandline.run.handover.errors import TargetRefusedError
-from strandline.run.handover.ownership import require_ours
-from strandline.run.handover.shipment import REVISION, PushResult, Shipment
-from strandline.run.handover.tables.changes import (
+from strandline.run.release.push.contents import Contents
+from strandline.run.release.push.errors import TargetRefusedError
+from strandline.run.release.push.folder import open_target
+from strandline.run.release.push.ownership import require_ours
+from strandline.run.release.push.shipment import REVISION, PushResult, Shipment
+from strandline.run.release.push.tables.changes import (
     TableChanges,
     describe_difference,
     find_changes,
     push_until_whole,
     require_tabular,
 )
-from strandline.run.handover.tables.column_types import DELTA as RULES
-from strandline.run.handover.tables.column_types import require_columns
-from strandline.run.handover.tables.schemas import find_new_columns, read_schema
-from strandline.run.handover.tables.table_state import TableState, require_fit
-from strandline.run.handover.targets.folder import open_target
+from strandline.run.release.push.tables.column_types import DELTA as RULES
+from strandline.run.release.push.tables.column_types import require_columns
+from strandline.run.release.push.tables.schemas import find_new_columns, read_schema
+from strandline.run.release.push.tables.table_state import TableState, require_fit
 from strandline.storage import faults
 
 _CONSTRAINT = "delta.constraints."

@@ -13,9 +13,9 @@ import pyarrow as pa
 
 from strandline.data.tables.schemas import describe_column, list_differing
 from strandline.plan.stages.columns import Columns
-from strandline.run.handover.errors import TargetRefusedError
-from strandline.run.handover.ownership import require_ours
-from strandline.run.handover.shipment import Author
+from strandline.run.release.push.errors import TargetRefusedError
+from strandline.run.release.push.ownership import require_ours
+from strandline.run.release.push.shipment import Author
 
 FINGERPRINT = "strandline.fingerprint"
 

@@ -18,12 +18,12 @@ from strandline.ledger.checks.completeness import find_gaps
 from strandline.ledger.store.store import Store
 from strandline.plan.receipt import StageCounts
 from strandline.run.attempt.config import AttemptConfig
+from strandline.run.attempt.folder.sampler import Sampler
 from strandline.run.attempt.folder.takeover import TakenFolder
 from strandline.run.attempt.outcome import AttemptResult, refuse_publishing
-from strandline.run.attempt.publishing.gatherer import Artifacts, Gatherer
-from strandline.run.attempt.publishing.measures import measure_run
-from strandline.run.attempt.publishing.requirements import list_unmet
-from strandline.run.attempt.sampler import Sampler
+from strandline.run.release.gate.measures import measure_run
+from strandline.run.release.gate.requirements import list_unmet
+from strandline.run.release.gatherer import Artifacts, Gatherer
 from strandline.storage.outputs.remote import open_outputs
 from strandline.storage.volume.publications import publish, retain
 from strandline_api.outcome.exit_codes import ExitCode

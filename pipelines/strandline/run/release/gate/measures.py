@@ -19,8 +19,7 @@ from strandline.ledger.gather.verification import verify_pieces
 from strandline.ledger.output_root import list_out
 from strandline.ledger.store.recipes import count_older
 from strandline.ledger.store.store import Store
-from strandline.run.attempt.publishing.gatherer import ARTIFACTS
-from strandline.run.attempt.publishing.requirements import (
+from strandline.run.release.gate.requirements import (
     FIELDS,
     LANGUAGES,
     TOKENS,
@@ -28,6 +27,7 @@ from strandline.run.attempt.publishing.requirements import (
     RunMeasures,
     SchemaGroup,
 )
+from strandline.run.release.gatherer import ARTIFACTS
 from strandline.storage.outputs.remote import open_outputs
 from strandline_api.spec.publishing import ColumnKind, Expectation, Requirements
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from strandline.run.handover.errors import TargetRefusedError
-from strandline.run.handover.shipment import LEDGER, PIPELINE, Author
+from strandline.run.release.push.errors import TargetRefusedError
+from strandline.run.release.push.shipment import LEDGER, PIPELINE, Author
 
 _SHORT = 12  # characters of an id that are shown
 

@@ -7,9 +7,9 @@ import pyarrow.parquet as pq
 
 from strandline.data.files.opening import open_binary
 from strandline.data.tables.schemas import describe_column, list_differing, simplify
-from strandline.run.handover.contents import Contents
-from strandline.run.handover.errors import TargetRefusedError
-from strandline.run.handover.shipment import Shipment
+from strandline.run.release.push.contents import Contents
+from strandline.run.release.push.errors import TargetRefusedError
+from strandline.run.release.push.shipment import Shipment
 
 
 def read_schema(shipment: Shipment, contents: Contents) -> pa.Schema:

@@ -25,21 +25,21 @@ from pyiceberg.types import DoubleType, FloatType, IcebergType, IntegerType, Lon
 from strandline.data.tables.schemas import simplify
 from strandline.plan.errors import StrandlineError
 from strandline.plan.stages.columns import Columns
-from strandline.run.handover.contents import Contents
-from strandline.run.handover.errors import BadTargetError, TargetRefusedError
-from strandline.run.handover.ownership import require_ours
-from strandline.run.handover.shipment import LEDGER, PIPELINE, REVISION, PushResult, Shipment
-from strandline.run.handover.tables.changes import (
+from strandline.run.release.push.contents import Contents
+from strandline.run.release.push.errors import BadTargetError, TargetRefusedError
+from strandline.run.release.push.ownership import require_ours
+from strandline.run.release.push.shipment import LEDGER, PIPELINE, REVISION, PushResult, Shipment
+from strandline.run.release.push.tables.changes import (
     TableChanges,
     describe_difference,
     find_changes,
     push_until_whole,
     require_tabular,
 )
-from strandline.run.handover.tables.column_types import ICEBERG as RULES
-from strandline.run.handover.tables.column_types import require_columns
-from strandline.run.handover.tables.schemas import read_schema
-from strandline.run.handover.tables.table_state import TableState, require_fit
+from strandline.run.release.push.tables.column_types import ICEBERG as RULES
+from strandline.run.release.push.tables.column_types import require_columns
+from strandline.run.release.push.tables.schemas import read_schema
+from strandline.run.release.push.tables.table_state import TableState, require_fit
 from strandline.storage import faults
 
 _SMALL = {pa.large_string(): pa.string(), pa.large_binary(): pa.binary()}

@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, Protocol
 
-from strandline.run.handover.contents import Contents
-from strandline.run.handover.ownership import require_ours
-from strandline.run.handover.shipment import MANIFEST, PushResult, Shipment, read_properties
+from strandline.run.release.push.contents import Contents
+from strandline.run.release.push.ownership import require_ours
+from strandline.run.release.push.shipment import MANIFEST, PushResult, Shipment, read_properties
 from strandline.storage import faults
 from strandline.storage.access.refusals import naming_rejection
 from strandline.storage.access.stores import open_store, refresh

@@ -1,1 +1,0 @@
-"""Outputs as a run finds them: those of other pipelines, and its own that are to be rewritten."""

@@ -1,0 +1,1 @@
+"""Leads readers to finished outputs: the gate, the list of files, a move, and a push."""
