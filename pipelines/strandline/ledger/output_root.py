@@ -6,16 +6,16 @@ and whether two spellings are one, has been found out before: here are absolute 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from strandline.ledger.records.entries import LISTED, Change, SourceRecord
+from strandline.ledger.records.entries import Change, SourceRecord
 from strandline.ledger.store.fingerprints import read_fingerprint, render_fingerprint
 from strandline.ledger.store.store import Store
 from strandline.plan.fingerprint import Fingerprint, describe_difference
 from strandline.storage import faults
-from strandline.storage.outputs.manifest import ListedOutput, write_beside, write_manifest
-from strandline.storage.outputs.names import INDEX, MANIFEST, OWNER, name_output, name_shared
+from strandline.storage.outputs.manifest import ListedOutput
+from strandline.storage.outputs.names import OWNER, name_output, name_shared
 from strandline.storage.outputs.ports import OutputStore
 
 
@@ -75,40 +75,6 @@ def sweep_shared(
         faults.reach("commit.cleaned")
         work()
     return len(extra)
-
-
-RenderIndex = Callable[[Iterable[ListedOutput]], Iterable[bytes]]
-
-
-def publish_list(
-    store: Store, location: str, attempt: int, render_index: RenderIndex | None = None
-) -> list[str]:
-    """Write beside the outputs which of them count, unless the list there still holds.
-
-    Args:
-        location: where they are.
-        render_index: makes what readers of the sink's format begin with; None: they need nothing.
-
-    Returns:
-        Why it was not written, a sentence; the former list stays.
-
-    Raises:
-        LeaseLostError: another attempt has the ledger.
-        VolumeError: the place can't be written to; the former list stays.
-    """
-    if store.read_meta(LISTED) is not None:
-        return []
-    # A reader of such a file would count rows of what is not finished.
-    partial = sum(facts.live != facts.rows for _, facts in store.list_shared())
-    if partial:
-        return [f"{MANIFEST} is not of now: {partial} shared files have rows that are nobody's"]
-    store.require_lease()
-    size, digest = write_manifest(location, list_out(store))
-    facts = {"attempt": attempt, "size": size, "digest": digest.hex()}
-    if render_index is not None:
-        facts["index"] = write_beside(location, INDEX, render_index(list_out(store))).digest.hex()
-    store.write(Change(meta={LISTED: facts}))
-    return []
 
 
 def list_out(store: Store) -> Iterator[ListedOutput]:

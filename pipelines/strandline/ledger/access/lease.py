@@ -14,12 +14,7 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 from strandline.ledger.errors import LedgerError, LedgerInUseError
-from strandline.ledger.output_root import (
-    OutputRoot,
-    find_move,
-    find_other_changes,
-    knows_location,
-)
+from strandline.ledger.output_root import OutputRoot, find_move, find_other_changes, knows_location
 from strandline.ledger.records.entries import (
     LAPSE_SECONDS,
     LISTING,

@@ -24,7 +24,7 @@ from strandline.run.attempt.untracked import run_untracked
 from strandline.run.code.requirements import check_requirements
 from strandline.run.insight.lineage.reporting import Begin, reporting
 from strandline.run.insight.memory_kills import MemoryKills
-from strandline.run.release.gatherer import make_gatherer
+from strandline.run.release.gatherer import Gatherer
 from strandline.storage.errors import VolumeError
 
 
@@ -64,7 +64,9 @@ def _run_tracked(
         control.heartbeat.showing(held.inflight.show_work),
     ):
         begin(held.attempt, held.location)
-        gatherer = make_gatherer(config.plan, held, control.heartbeat, control.note)
+        gatherer = Gatherer(
+            held.folder, config.plan.gathering, held.session, control.heartbeat, control.note
+        )
         with _recording_errors(held, lambda: kills.count() - before):
             publisher = Publisher(config, held, gatherer, control.now, time.time)
             sampler = Sampler(held.folder, held.attempt, control.now, time.time)

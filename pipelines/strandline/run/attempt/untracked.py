@@ -2,24 +2,36 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from dataclasses import replace
 
 from strandline.engine.core.ports import Control, Ending, Listing
+from strandline.ledger.access.heartbeat import Heartbeat
+from strandline.ledger.access.session import (
+    LedgerSession,
+    opened_new,
+)
 from strandline.ledger.records.entries import FailureRecord
 from strandline.plan.pipeline import PipelinePlan
 from strandline.plan.stages.ends import SourceStage
 from strandline.run.attempt.config import AttemptConfig
 from strandline.run.attempt.engines import make_engine
 from strandline.run.attempt.failures import group_failures
+from strandline.run.attempt.folder.takeover import TakenFolder
 from strandline.run.attempt.outcome import AttemptResult, conclude_attempt
 from strandline.run.attempt.phases.order import WORKING, advance
 from strandline.run.attempt.phases.schema import find_settled
 from strandline.run.attempt.phases.state import AttemptState, require
 from strandline.run.attempt.sources.partitions import open_source
-from strandline.run.release.gatherer import make_gatherer, take_aside
+from strandline.run.insight.history.records import TABLE
+from strandline.run.release.gatherer import Gatherer
+from strandline.storage.layout import PipelineFolder, make_folder
+from strandline.storage.outputs.disk.temporary import owned_folder
 from strandline.storage.outputs.ownership import read_owner, refuse_other
 from strandline.storage.outputs.ports import OutputLocation
 from strandline.storage.outputs.remote import resolve_location
+from strandline.storage.volume.inflight import InFlightTable
 from strandline_api.documents.problems import Problem, SpecError
 from strandline_api.spec.policy import Quarantine
 
@@ -61,7 +73,9 @@ def _run_aside(
     """Run with a ledger that is removed in the end, and leave the artifacts beside the output."""
     config = replace(config, quarantine=Quarantine())
     with take_aside(location, control.heartbeat) as held:
-        gatherer = make_gatherer(config.plan, held, control.heartbeat, control.note)
+        gatherer = Gatherer(
+            held.folder, config.plan.gathering, held.session, control.heartbeat, control.note
+        )
         state = AttemptState(config, control, control.now(), *lists, held, gatherer, config.plan)
         state = advance(state, WORKING)
         gatherer.gather(is_whole=True)
@@ -82,3 +96,21 @@ def _require_output(plan: PipelinePlan) -> str:
     message = f"required, since the sink {sink.name!r} has no parameter `path`"
     hint = "its outputs go to that folder"
     raise SpecError((Problem("checkpoint_path", message, hint),))
+
+
+@contextmanager
+def take_aside(location: str, heartbeat: Heartbeat) -> Iterator[TakenFolder]:
+    """Provide a ledger for a run that keeps none: it counts what is gathered, and goes in the end.
+
+    Args:
+        location: where the sink writes.
+    """
+    with owned_folder("aside") as path:
+        folder, uid = PipelineFolder(path), "untracked"
+        make_folder(folder.attempt(1))
+        make_folder(folder.ledger)
+        session = LedgerSession(folder.ledger, 1, uid, heartbeat)
+        with opened_new(folder.ledger) as store:
+            store.take_lease({"attempt": 1, "uid": uid})
+        with closing(InFlightTable(folder.attempt(1) / TABLE)) as table:
+            yield TakenFolder(folder, session, location, table, uid)

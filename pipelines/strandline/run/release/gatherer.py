@@ -9,7 +9,7 @@ from __future__ import annotations
 import shutil
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -22,7 +22,6 @@ from strandline.ledger.access.lease import OnChange, refuse_changes
 from strandline.ledger.access.output_location import make_claim
 from strandline.ledger.access.session import (
     LedgerSession,
-    opened_new,
     require_ledger,
 )
 from strandline.ledger.checks.counts import count_sources
@@ -34,15 +33,11 @@ from strandline.ledger.gather.state import GatherState, find_merged, is_merged_t
 from strandline.ledger.store.store import Store
 from strandline.plan.pipeline import PipelinePlan
 from strandline.plan.stages.stage import StatefulFilter
-from strandline.run.attempt.folder.takeover import TakenFolder
-from strandline.run.insight.history.records import TABLE
 from strandline.storage import faults
 from strandline.storage.errors import naming_volume
-from strandline.storage.layout import PipelineFolder, make_folder
-from strandline.storage.outputs.disk.temporary import owned_folder
+from strandline.storage.layout import PipelineFolder
 from strandline.storage.outputs.hashing import digest_file
 from strandline.storage.outputs.remote import put_files
-from strandline.storage.volume.inflight import InFlightTable
 from strandline.storage.volume.publications import publish, retain
 from strandline.storage.volume.published import Publication, check_file_name, find_newest
 
@@ -208,31 +203,6 @@ class Gatherer:
         error, self._error = self._error, None
         if error is not None:
             raise error
-
-
-@contextmanager
-def take_aside(location: str, heartbeat: Heartbeat) -> Iterator[TakenFolder]:
-    """Provide a ledger for a run that keeps none: it counts what is gathered, and goes in the end.
-
-    Args:
-        location: where the sink writes.
-    """
-    with owned_folder("aside") as path:
-        folder, uid = PipelineFolder(path), "untracked"
-        make_folder(folder.attempt(1))
-        make_folder(folder.ledger)
-        session = LedgerSession(folder.ledger, 1, uid, heartbeat)
-        with opened_new(folder.ledger) as store:
-            store.take_lease({"attempt": 1, "uid": uid})
-        with closing(InFlightTable(folder.attempt(1) / TABLE)) as table:
-            yield TakenFolder(folder, session, location, table, uid)
-
-
-def make_gatherer(
-    plan: PipelinePlan, held: TakenFolder, heartbeat: Heartbeat, note: Callable[[str], None]
-) -> Gatherer:
-    """Return the gatherer of an attempt."""
-    return Gatherer(held.folder, plan.gathering, held.session, heartbeat, note)
 
 
 def list_artifacts(published: Publication, stage: str) -> list[Path]:

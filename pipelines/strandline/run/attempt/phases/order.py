@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from strandline.run.attempt.phases.conclusion import conclude
-from strandline.run.attempt.phases.damage import repair
-from strandline.run.attempt.phases.dead_letters import prepare_dead_letters
 from strandline.run.attempt.phases.publication import gather, list_files, publish
-from strandline.run.attempt.phases.redo import redo
+from strandline.run.attempt.phases.revision import prepare_dead_letters, redo, repair
 from strandline.run.attempt.phases.schema import settle
 from strandline.run.attempt.phases.shared_files import tidy
 from strandline.run.attempt.phases.state import AttemptState, Phase

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from strandline.ledger.output_root import publish_list
 from strandline.run.attempt.phases.state import AttemptState, require
-from strandline.run.release.file_list import make_index
+from strandline.run.release.file_list import make_index, publish_list
 from strandline_api.outcome.exit_codes import ExitCode
 
 # Finished sources of which the list is written in a fraction of a second, also after a stop.

@@ -13,8 +13,13 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from strandline.run.release.push.contents import Contents
-from strandline.run.release.push.ownership import require_ours
-from strandline.run.release.push.shipment import MANIFEST, PushResult, Shipment, read_properties
+from strandline.run.release.push.shipment import (
+    MANIFEST,
+    PushResult,
+    Shipment,
+    read_properties,
+    require_ours,
+)
 from strandline.storage import faults
 from strandline.storage.access.refusals import naming_rejection
 from strandline.storage.access.stores import open_store, refresh

@@ -25,7 +25,6 @@ from huggingface_hub.utils import (  # type: ignore[attr-defined]  # public, and
 from strandline.run.release.push.backoff import CallRefusal, ask_again
 from strandline.run.release.push.contents import Contents
 from strandline.run.release.push.errors import BadTargetError, TargetRefusedError
-from strandline.run.release.push.ownership import require_ours
 from strandline.run.release.push.shipment import (
     MANIFEST,
     PushResult,
@@ -34,6 +33,7 @@ from strandline.run.release.push.shipment import (
     find_revision,
     list_names,
     read_properties,
+    require_ours,
 )
 from strandline.storage import faults
 

@@ -1,4 +1,4 @@
-"""What is pushed in one piece: the files that count, by name and digest, and whose run they are of.
+"""A data set that is pushed in one piece: its files by name and digest, its run, and its owner.
 
 Pure. It must not know where anything goes.
 """
@@ -6,11 +6,13 @@ Pure. It must not know where anything goes.
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
+from strandline.run.release.push.errors import TargetRefusedError
 from strandline.storage.outputs.names import CARD, INDEX
 
 FORMAT = 1
@@ -182,3 +184,36 @@ class PushResult(NamedTuple):
     def describe(self) -> str:
         """Return which revision is where, in words."""
         return f"revision {self.revision} is at {self.target}"
+
+
+_SHORT = 12  # characters of an id that are shown
+
+
+def require_ours(
+    target: str, author: Author, properties: Mapping[str, object] | None, what: str = "table"
+) -> None:
+    """Refuse a target that another has written.
+
+    Args:
+        properties: of the last commit of ours; None: there is none.
+        what: the target is.
+
+    Raises:
+        TargetRefusedError: it is another's.
+    """
+    found = properties or {}
+    owner, ledger = found.get(PIPELINE), found.get(LEDGER)
+    if owner != author.pipeline:
+        whose = f"the pipeline {owner}" if owner else "somebody else"
+        raise TargetRefusedError(
+            f"{target}: {whose} has written this {what}, and a push replaces all rows of one; name "
+            f"another {what}"
+        )
+    # Releases before this one wrote the ledger too; one that made nothing has an empty one.
+    if author.takes_over or not ledger or ledger == author.ledger:
+        return
+    raise TargetRefusedError(
+        f"{target}: another ledger of this pipeline, {str(ledger)[:_SHORT]}, has written this "
+        f"{what}, and a push replaces all rows of one; for a trial name another {what}, and where "
+        "that ledger is gone for good run without `publish.to`, and push there with `--take-over`"
+    )

@@ -18,8 +18,7 @@ from strandline.plan.stages.columns import Columns
 from strandline.run.release.push.contents import Contents
 from strandline.run.release.push.errors import TargetRefusedError
 from strandline.run.release.push.folder import open_target
-from strandline.run.release.push.ownership import require_ours
-from strandline.run.release.push.shipment import REVISION, PushResult, Shipment
+from strandline.run.release.push.shipment import REVISION, PushResult, Shipment, require_ours
 from strandline.run.release.push.tables.changes import (
     TableChanges,
     describe_difference,

@@ -27,8 +27,14 @@ from strandline.plan.errors import StrandlineError
 from strandline.plan.stages.columns import Columns
 from strandline.run.release.push.contents import Contents
 from strandline.run.release.push.errors import BadTargetError, TargetRefusedError
-from strandline.run.release.push.ownership import require_ours
-from strandline.run.release.push.shipment import LEDGER, PIPELINE, REVISION, PushResult, Shipment
+from strandline.run.release.push.shipment import (
+    LEDGER,
+    PIPELINE,
+    REVISION,
+    PushResult,
+    Shipment,
+    require_ours,
+)
 from strandline.run.release.push.tables.changes import (
     TableChanges,
     describe_difference,

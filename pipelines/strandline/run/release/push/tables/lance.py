@@ -24,8 +24,13 @@ from strandline.plan.stages.columns import Columns
 from strandline.run.release.push.contents import Contents
 from strandline.run.release.push.errors import TargetRefusedError, UnfitForPushError
 from strandline.run.release.push.folder import TargetFiles, open_target
-from strandline.run.release.push.ownership import require_ours
-from strandline.run.release.push.shipment import REVISION, PushResult, Shipment, ShippedFile
+from strandline.run.release.push.shipment import (
+    REVISION,
+    PushResult,
+    Shipment,
+    ShippedFile,
+    require_ours,
+)
 from strandline.run.release.push.tables.changes import (
     describe_difference,
     find_changes,

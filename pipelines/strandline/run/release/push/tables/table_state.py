@@ -14,8 +14,7 @@ import pyarrow as pa
 from strandline.data.tables.schemas import describe_column, list_differing
 from strandline.plan.stages.columns import Columns
 from strandline.run.release.push.errors import TargetRefusedError
-from strandline.run.release.push.ownership import require_ours
-from strandline.run.release.push.shipment import Author
+from strandline.run.release.push.shipment import Author, require_ours
 
 FINGERPRINT = "strandline.fingerprint"
 
